@@ -1,0 +1,59 @@
+# What every target of this project is compiled with.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+# A compiler that may reorder, contract or assume finite values decides bits that the contract decides.
+foreach(variable CMAKE_CXX_FLAGS CMAKE_CXX_FLAGS_${CMAKE_BUILD_TYPE} CMAKE_CUDA_FLAGS)
+  string(TOUPPER "${variable}" variable_upper)
+  foreach(text "${${variable}}" "${${variable_upper}}")
+    if(text MATCHES "-Ofast|-ffast-math|-funsafe-math-optimizations|-fassociative-math|-freciprocal-math|-ffinite-math-only|-fno-signed-zeros|-fno-rounding-math|--use_fast_math|-use_fast_math|-ffp-contract=fast")
+      message(FATAL_ERROR "${variable} holds '${CMAKE_MATCH_0}', which lets the compiler change "
+        "results; this project's bits are defined by its contract: remove the flag.")
+    endif()
+  endforeach()
+endforeach()
+if(DEFINED ENV{CXXFLAGS} AND "$ENV{CXXFLAGS}" MATCHES "-Ofast|-ffast-math|-funsafe-math|-ffinite-math")
+  message(FATAL_ERROR "CXXFLAGS holds '${CMAKE_MATCH_0}', which lets the compiler change results: unset it.")
+endif()
+
+add_library(etalon_flags INTERFACE)
+target_compile_options(etalon_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  $<$<BOOL:${ETALON_WERROR}>:-Werror>
+  # GCC 12 reports false positives from inlined std::string and std::vector code at -O2.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-dangling-reference>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  get_target_property(flags etalon_flags INTERFACE_COMPILE_OPTIONS)
+  string(REPLACE " -Wno-dangling-reference" "" flags "${flags}")
+  string(REPLACE ";-Wno-dangling-reference" "" flags "${flags}")
+  set_target_properties(etalon_flags PROPERTIES INTERFACE_COMPILE_OPTIONS "${flags}")
+endif()
+if(ETALON_SANITIZE)
+  target_compile_options(etalon_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer)
+  target_link_options(etalon_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+# A file is compiled for the instruction set that its name ends with: avx2.cpp, exact_avx512.cpp.
+# Such files keep their inline code in a namespace named for the set, or the linker could merge an
+# AVX-512 copy of a shared inline function into the code that runs on a machine without it.
+set(ETALON_FLAGS_avx2 -mavx2 -mfma -mf16c)
+# prefer-vector-width and the no-slp flag: GCC 12.2 miscompiled a 512-bit kernel when it vectorised
+# code around the intrinsics (docs/adr/0004); explicit vectors need neither vectoriser.
+set(ETALON_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
+    -fno-tree-vectorize)
+set(ETALON_FLAGS_amx ${ETALON_FLAGS_avx512} -mamx-tile -mamx-int8 -mamx-bf16)
+function(etalon_isa_flags)
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    return()
+  endif()
+  foreach(file ${ARGN})
+    if(file MATCHES "(^|[/_])(avx2|avx512|amx)\\.cpp$")
+      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${ETALON_FLAGS_${CMAKE_MATCH_2}}")
+    endif()
+  endforeach()
+endfunction()

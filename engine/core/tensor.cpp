@@ -1,0 +1,107 @@
+#include "engine/core/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace etalon {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t byte_count(const TensorType& type) {
+  return static_cast<std::size_t>(checked_mul(type.shape.numel(), size_bytes(type.dtype)));
+}
+
+}  // namespace
+
+std::string to_string(const TensorType& type) {
+  return fmt::format("{}{}", name(type.dtype), to_string(type.shape));
+}
+
+std::size_t Tensor::size_bytes() const { return byte_count(type_); }
+
+Tensor Tensor::uninitialized(DType dtype, const Shape& shape) {
+  Tensor t;
+  t.type_ = {dtype, shape};
+  // Whole vectors may be read (never written) past the end, so round the allocation up.
+  const std::size_t n = (byte_count(t.type_) + kAlignment) / kAlignment * kAlignment;
+  void* p = std::aligned_alloc(kAlignment, n);
+  if (p == nullptr)
+    throw bad_input("not enough memory for a tensor {} of {} bytes", to_string(t.type_), n);
+  t.owner_ = std::shared_ptr<const void>(p, [](const void* q) { std::free(const_cast<void*>(q)); });
+  t.bytes_ = static_cast<const std::byte*>(p);
+  t.writable_ = true;
+  return t;
+}
+
+Tensor Tensor::zeros(DType dtype, const Shape& shape) {
+  Tensor t = uninitialized(dtype, shape);
+  std::memset(t.mutable_bytes().data(), 0, t.size_bytes());
+  return t;
+}
+
+Tensor Tensor::view(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
+                    std::shared_ptr<const void> keeper) {
+  Tensor t;
+  t.type_ = {dtype, shape};
+  if (bytes.size() != byte_count(t.type_))
+    throw internal_error("a view of {} bytes cannot be a tensor {}", bytes.size(),
+                         to_string(t.type_));
+  static const std::byte kNothing{};
+  t.bytes_ = bytes.empty() ? &kNothing : bytes.data();
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) %
+          static_cast<std::size_t>(etalon::size_bytes(dtype)) != 0)
+    throw internal_error("a view of {} is not aligned for its elements", to_string(t.type_));
+  t.owner_ = std::move(keeper);
+  return t;
+}
+
+Tensor Tensor::share() const {
+  Tensor t;
+  t.type_ = type_;
+  t.owner_ = owner_;
+  t.bytes_ = bytes_;
+  t.writable_ = writable_;
+  return t;
+}
+
+Tensor Tensor::clone() const {
+  Tensor t = uninitialized(dtype(), shape());
+  std::memcpy(t.mutable_bytes().data(), bytes_, size_bytes());
+  return t;
+}
+
+Tensor Tensor::reshaped(const Shape& shape) const {
+  if (shape.numel() != numel())
+    throw bad_input("{} elements of {} cannot take the shape {}", numel(), to_string(type_),
+                    to_string(shape));
+  Tensor t = share();
+  t.type_.shape = shape;
+  return t;
+}
+
+std::span<std::byte> Tensor::mutable_bytes() {
+  if (!writable_ || owner_.use_count() != 1)
+    throw internal_error("a tensor {} that others read cannot be written", to_string(type_));
+  return {const_cast<std::byte*>(bytes_), size_bytes()};
+}
+
+void Tensor::check_dtype(DType wanted) const {
+  if (dtype() != wanted)
+    throw internal_error("a tensor {} was read as {}", to_string(type_), name(wanted));
+}
+
+std::vector<std::int64_t> to_int64_values(const Tensor& tensor) {
+  std::vector<std::int64_t> values;
+  if (tensor.dtype() == DType::i64) {
+    values.assign(tensor.data<std::int64_t>().begin(), tensor.data<std::int64_t>().end());
+  } else if (tensor.dtype() == DType::i32) {
+    values.assign(tensor.data<std::int32_t>().begin(), tensor.data<std::int32_t>().end());
+  } else {
+    throw bad_input("expected integers (i64 or i32), got {}", to_string(tensor.type()));
+  }
+  return values;
+}
+
+}  // namespace etalon
