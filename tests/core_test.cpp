@@ -63,9 +63,9 @@ TEST_CASE("threads: every index once, errors come back") {
       for (std::int64_t i = b; i < e; ++i) ++hits[static_cast<std::size_t>(i)];
     });
     CHECK(std::ranges::count(hits, 1) == 1001);
-    CHECK_THROWS_AS(parallel_for(100, threads, 1,
-                                 [](std::int64_t, std::int64_t) { throw bad_input("no"); }),
-                    Error);
+    CHECK_THROWS_AS(
+        parallel_for(100, threads, 1, [](std::int64_t, std::int64_t) { throw bad_input("no"); }),
+        Error);
   }
 }
 
@@ -75,9 +75,9 @@ TEST_CASE("contract: canonical strings") {
         "algo=direct");
   CHECK(to_string(Contract::parse("exact")) ==
         "etalon1:store=f32,order=exact,round=rn,subnormals=keep");
-  for (const char* text :
-       {"seq", "exact", "order=lanes:8", "order=blocks:256+256,fma=off", "walk=c16rs,order=blocks:144",
-        "acc=bf16,store=f16,round=rz,subnormals=flush", "exact,store=f16"}) {
+  for (const char* text : {"seq", "exact", "order=lanes:8", "order=blocks:256+256,fma=off",
+                           "walk=c16rs,order=blocks:144",
+                           "acc=bf16,store=f16,round=rz,subnormals=flush", "exact,store=f16"}) {
     const Contract c = Contract::parse(text);
     CHECK(Contract::parse(to_string(c)) == c);
     CHECK(short_name(c) == short_name(Contract::parse(short_name(c))));

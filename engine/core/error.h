@@ -1,8 +1,8 @@
 // Errors that a person can act on: one sentence with where, what, and what to do.
 //
-// Every error that reaches a user is an etalon::Error. Its kind decides the exit code of the command
-// line. ErrorScope adds the "where" (a file, a node) to every Error built while it lives, so that the
-// code that finds a fault need not know which file it is reading.
+// Every error that reaches a user is an etalon::Error. Its kind decides the exit code of the
+// command line. ErrorScope adds the "where" (a file, a node) to every Error built while it lives,
+// so that the code that finds a fault need not know which file it is reading.
 #pragma once
 
 #include <fmt/format.h>

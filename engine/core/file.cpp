@@ -17,7 +17,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   if (fd < 0) throw bad_input("{}: {}; check the path", path, std::strerror(errno));
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
     ::close(fd);
     throw bad_input("{}: not a regular file; give the path of a file", path);
@@ -64,8 +64,8 @@ void FileWriter::write(std::span<const std::byte> bytes) {
     const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0)
-      throw bad_input("{}: writing stopped after {} bytes: {}; nothing is left under that name", path_,
-                      position_, std::strerror(errno));
+      throw bad_input("{}: writing stopped after {} bytes: {}; nothing is left under that name",
+                      path_, position_, std::strerror(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     position_ += static_cast<std::size_t>(n);
   }

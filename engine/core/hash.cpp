@@ -39,7 +39,9 @@ Hash128 HashStream::digest() const {
   return {h.high64, h.low64};
 }
 
-std::string to_string(const Hash128& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
+std::string to_string(const Hash128& hash) {
+  return fmt::format("{:016x}{:016x}", hash.high, hash.low);
+}
 
 Hash128 hash_bytes(std::span<const std::byte> bytes) {
   HashStream stream;

@@ -4,8 +4,9 @@
 //
 //   import numpy, xxhash
 //   a = numpy.load("y.npy"); kind = {"f": "f", "i": "i", "u": "u"}[a.dtype.kind]
-//   head = f"{kind}{8 * a.itemsize}[{','.join(map(str, a.shape))}]\n"   # "bool[...]", "bf16[...]" likewise
-//   print(xxhash.xxh3_128_hexdigest(head.encode() + a.astype(a.dtype.newbyteorder("<")).tobytes()))
+//   head = f"{kind}{8 * a.itemsize}[{','.join(map(str, a.shape))}]\n"   # "bool[...]", "bf16[...]"
+//   likewise print(xxhash.xxh3_128_hexdigest(head.encode() +
+//   a.astype(a.dtype.newbyteorder("<")).tobytes()))
 #pragma once
 
 #include <array>

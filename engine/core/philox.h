@@ -1,6 +1,6 @@
-// Philox4x32-10: a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as
-// easy as 1, 2, 3", SC'11). Element i of a stream depends on (seed, stream, i) alone, so that any number
-// of threads, in any order, on any device, draws the same numbers.
+// Philox4x32-10: a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers:
+// as easy as 1, 2, 3", SC'11). Element i of a stream depends on (seed, stream, i) alone, so that
+// any number of threads, in any order, on any device, draws the same numbers.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@ struct Philox {
     std::array<std::uint32_t, 4> x{
         static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
         static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)};
-    std::uint32_t k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+    std::uint32_t k0 = static_cast<std::uint32_t>(seed),
+                  k1 = static_cast<std::uint32_t>(seed >> 32);
     for (int round = 0; round < 10; ++round) {
       const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * x[0];
       const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * x[2];

@@ -49,11 +49,12 @@ std::string to_string(const Shape& shape);  // "[1,20,24,24]"
 // Maps an axis in [-rank, rank) to [0, rank); throws a bad-input Error that names both otherwise.
 int normalize_axis(std::int64_t axis, int rank);
 
-// NumPy's rule: extents aligned at the right, equal or 1. Throws a bad-input Error naming both shapes.
+// NumPy's rule: extents aligned at the right, equal or 1. Throws a bad-input Error naming both
+// shapes.
 Shape broadcast(const Shape& a, const Shape& b);
 
-// Row-major strides in elements; with `to` given, an extent of 1 (or a missing axis) that is stretched
-// over `to` has stride 0.
+// Row-major strides in elements; with `to` given, an extent of 1 (or a missing axis) that is
+// stretched over `to` has stride 0.
 std::array<std::int64_t, kMaxRank> strides_of(const Shape& shape);
 std::array<std::int64_t, kMaxRank> broadcast_strides(const Shape& shape, const Shape& to);
 

@@ -51,7 +51,8 @@ Tensor Tensor::view(DType dtype, const Shape& shape, std::span<const std::byte> 
   static const std::byte kNothing{};
   t.bytes_ = bytes.empty() ? &kNothing : bytes.data();
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) %
-          static_cast<std::size_t>(etalon::size_bytes(dtype)) != 0)
+          static_cast<std::size_t>(etalon::size_bytes(dtype)) !=
+      0)
     throw internal_error("a view of {} is not aligned for its elements", to_string(t.type_));
   t.owner_ = std::move(keeper);
   return t;

@@ -1,9 +1,9 @@
 // A dense row-major tensor in host memory.
 //
-// A Tensor is a move-only handle: no copy happens that the source does not spell out. share() makes a
-// second handle on the same bytes, clone() copies them. Bytes may be written only while one handle
-// owns them, so a value that two nodes read can never change under one of them.
-// Memory is aligned to 64 bytes (a cache line, an AVX-512 vector), except for views of a mapped file.
+// A Tensor is a move-only handle: no copy happens that the source does not spell out. share() makes
+// a second handle on the same bytes, clone() copies them. Bytes may be written only while one
+// handle owns them, so a value that two nodes read can never change under one of them. Memory is
+// aligned to 64 bytes (a cache line, an AVX-512 vector), except for views of a mapped file.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@ class Tensor {
 
   static Tensor uninitialized(DType dtype, const Shape& shape);
   static Tensor zeros(DType dtype, const Shape& shape);
-  // Reads `bytes` in place; `keeper` owns them (a mapped file). Never writable. The bytes must be as
-  // long as the type says and aligned for it, otherwise an internal Error.
+  // Reads `bytes` in place; `keeper` owns them (a mapped file). Never writable. The bytes must be
+  // as long as the type says and aligned for it, otherwise an internal Error.
   static Tensor view(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
                      std::shared_ptr<const void> keeper);
   template <class T>

@@ -2,8 +2,8 @@
 //
 // Work is cut into ranges of whole outputs, so a sum never crosses a range: the number of threads
 // decides who computes an output, not how. Each thread enters with the default floating-point
-// environment (nearest even, subnormals kept), because other libraries switch flush-to-zero on behind
-// one's back; the caller's environment is put back afterwards.
+// environment (nearest even, subnormals kept), because other libraries switch flush-to-zero on
+// behind one's back; the caller's environment is put back afterwards.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class DefaultFpEnvironment {
 int hardware_threads();
 
 // Calls body(begin, end) over a partition of [0, count) on at most `threads` threads; ranges are
-// multiples of `grain` but for the last. The first exception thrown is rethrown here. When Ctrl-C was
-// pressed, throws an interrupted Error between ranges.
+// multiples of `grain` but for the last. The first exception thrown is rethrown here. When Ctrl-C
+// was pressed, throws an interrupted Error between ranges.
 void parallel_for(std::int64_t count, int threads, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body);
 

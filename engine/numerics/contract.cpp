@@ -80,22 +80,32 @@ Walk parse_walk(std::string_view text) {
 
 std::string order_text(const Order& order) {
   switch (order.kind) {
-    case OrderKind::seq: return "seq";
-    case OrderKind::exact: return "exact";
-    case OrderKind::lanes: return fmt::format("lanes:{}", order.sizes[0]);
-    case OrderKind::pairwise: return fmt::format("pairwise:{}", order.sizes[0]);
-    case OrderKind::splitk: return fmt::format("splitk:{}", order.sizes[0]);
-    case OrderKind::blocks: return fmt::format("blocks:{}", fmt::join(order.sizes, "+"));
-    case OrderKind::tree: break;
+    case OrderKind::seq:
+      return "seq";
+    case OrderKind::exact:
+      return "exact";
+    case OrderKind::lanes:
+      return fmt::format("lanes:{}", order.sizes[0]);
+    case OrderKind::pairwise:
+      return fmt::format("pairwise:{}", order.sizes[0]);
+    case OrderKind::splitk:
+      return fmt::format("splitk:{}", order.sizes[0]);
+    case OrderKind::blocks:
+      return fmt::format("blocks:{}", fmt::join(order.sizes, "+"));
+    case OrderKind::tree:
+      break;
   }
   return "tree:" + order.tree_hash;
 }
 
 std::string walk_text(const Walk& walk) {
   switch (walk.kind) {
-    case Walk::Kind::crs: return "crs";
-    case Walk::Kind::rsc: return "rsc";
-    case Walk::Kind::blocked: break;
+    case Walk::Kind::crs:
+      return "crs";
+    case Walk::Kind::rsc:
+      return "rsc";
+    case Walk::Kind::blocked:
+      break;
   }
   return fmt::format("c{}rs", walk.channels);
 }
@@ -153,8 +163,8 @@ Contract Contract::parse(std::string_view text) {
     }
     const std::size_t eq = item.find('=');
     if (eq == std::string_view::npos)
-      throw usage_error("contract '{}': '{}' is neither a preset (seq, exact) nor field=value", text,
-                        item);
+      throw usage_error("contract '{}': '{}' is neither a preset (seq, exact) nor field=value",
+                        text, item);
     const std::string_view field = item.substr(0, eq), value = item.substr(eq + 1);
     for (const std::string_view s : seen)
       if (s == field) throw usage_error("contract '{}': field {} is given twice", text, field);
@@ -184,7 +194,8 @@ Contract Contract::parse(std::string_view text) {
       c.subnormals = pick("keep", "flush") ? Subnormals::keep : Subnormals::flush;
     } else if (field == "math") {
       if (value != "cr")
-        throw usage_error("contract field math: '{}' is not known; cr is (correctly rounded)", value);
+        throw usage_error("contract field math: '{}' is not known; cr is (correctly rounded)",
+                          value);
     } else if (field == "algo") {
       if (value != "direct")
         throw usage_error("contract field algo: '{}' is not known; direct is", value);
@@ -200,15 +211,13 @@ Contract Contract::parse(std::string_view text) {
     for (const std::string_view f : {"acc", "walk", "fma", "math", "algo"})
       for (const std::string_view s : seen)
         if (s == f)
-          throw usage_error("contract '{}': under order=exact there is one rounding, {} says nothing",
-                            text, f);
+          throw usage_error(
+              "contract '{}': under order=exact there is one rounding, {} says nothing", text, f);
   }
   return c;
 }
 
-std::string to_string(Round round) {
-  return std::string(kRounds[static_cast<std::size_t>(round)]);
-}
+std::string to_string(Round round) { return std::string(kRounds[static_cast<std::size_t>(round)]); }
 
 std::string to_string(const Contract& contract) {
   return fmt::format("{}{}", kPrefix, fmt::join(fields(contract), ","));

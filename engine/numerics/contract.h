@@ -3,8 +3,8 @@
 // A contract is a value. Its canonical string names every field and carries a version prefix:
 //   etalon1:store=f32,acc=f32,order=seq,walk=crs,fma=on,round=rn,subnormals=keep,math=cr,algo=direct
 // Presets: "seq" is the line above; "exact" stands for order=exact, under which every output is the
-// correctly rounded value of its real-number definition, so that acc, walk, fma, math and algo have no
-// meaning and are left out. parse() takes a preset, a list of fields that change `seq`, or both:
+// correctly rounded value of its real-number definition, so that acc, walk, fma, math and algo have
+// no meaning and are left out. parse() takes a preset, a list of fields that change `seq`, or both:
 // "seq", "order=lanes:8", "exact,store=f16".
 //
 // Meaning of the fields (docs/contract.md has a worked example of each):
@@ -14,7 +14,8 @@
 //   walk        for convolutions: in what sequence channel c, row r, column s make up k
 //   fma         whether a product and its addition are rounded once (on) or twice (off)
 //   round       rn (nearest, ties to even), rz (to zero), ru (up), rd (down)
-//   subnormals  keep, or flush: inputs and results below the smallest normal (judged after rounding)
+//   subnormals  keep, or flush: inputs and results below the smallest normal (judged after
+//   rounding)
 //               become zeros of the same sign
 //   math        cr: elementary functions are correctly rounded to `acc`
 //   algo        the algorithm; each has its own order, written down on its page
@@ -39,17 +40,18 @@ enum class OrderKind : std::uint8_t {
   lanes,     // lane k mod N, each from +0 with k ascending, then lanes joined by halving distance
   pairwise,  // split at the largest power of two below the count, down to runs of B summed by seq
   blocks,    // consecutive blocks of k, each summed from +0 by seq, block sums added in order
-  splitk,    // S parts of ceil(K/S), each by seq, then joined as a balanced tree by halving distance
-  tree,      // any binary tree, from a file, named by its hash
-  exact      // one rounding per output; no order exists
+  splitk,  // S parts of ceil(K/S), each by seq, then joined as a balanced tree by halving distance
+  tree,    // any binary tree, from a file, named by its hash
+  exact    // one rounding per output; no order exists
 };
 
 struct SumTree;  // engine/numerics/sum_tree.h
 
 struct Order {
   OrderKind kind = OrderKind::seq;
-  std::vector<std::int64_t> sizes;  // lanes:N, pairwise:B, splitk:S: one number; blocks: one or a list
-  std::string tree_hash;            // tree: 32 hexadecimal digits
+  std::vector<std::int64_t>
+      sizes;              // lanes:N, pairwise:B, splitk:S: one number; blocks: one or a list
+  std::string tree_hash;  // tree: 32 hexadecimal digits
   std::shared_ptr<const SumTree> tree;
   bool operator==(const Order& other) const {
     return kind == other.kind && sizes == other.sizes && tree_hash == other.tree_hash;
@@ -87,7 +89,8 @@ struct Contract {
 };
 
 std::string to_string(const Contract& contract);  // canonical, with the version prefix
-std::string short_name(const Contract& contract);  // "seq", "exact", or the fields that differ from seq
+std::string short_name(
+    const Contract& contract);  // "seq", "exact", or the fields that differ from seq
 std::string to_string(Round round);
 
 }  // namespace etalon

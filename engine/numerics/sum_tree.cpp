@@ -19,7 +19,8 @@ SumTree SumTree::parse(std::string_view text) {
     const std::string_view word = text.substr(at, end - at);
     if (word == "+") {
       if (depth < 2)
-        throw bad_input("summation tree, byte {}: '+' needs two sums before it, {} there", at, depth);
+        throw bad_input("summation tree, byte {}: '+' needs two sums before it, {} there", at,
+                        depth);
       --depth;
       tree.steps.push_back(kJoin);
     } else {

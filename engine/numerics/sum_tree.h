@@ -8,9 +8,9 @@
 
 namespace etalon {
 
-// Steps in postfix order: a value >= 0 pushes (from +0) term k; kJoin pops b, then a, and pushes a + b.
-// The text form is the same with '+' for a join, blanks between: "0 1 + 2 3 + +". Each index 0..K-1
-// occurs once. A chain `acc + term` may be fused; a join of two sums cannot.
+// Steps in postfix order: a value >= 0 pushes (from +0) term k; kJoin pops b, then a, and pushes a
+// + b. The text form is the same with '+' for a join, blanks between: "0 1 + 2 3 + +". Each index
+// 0..K-1 occurs once. A chain `acc + term` may be fused; a join of two sums cannot.
 struct SumTree {
   static constexpr std::int64_t kJoin = -1;
   std::vector<std::int64_t> steps;

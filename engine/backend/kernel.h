@@ -1,0 +1,88 @@
+// A kernel: one way to compute an op under some contracts. A row of a table, never an object that
+// registers itself.
+//
+// `defined` kernels promise the bits of the contract: a test holds each to the op's definition and
+// to every other defined row of the same op. `vendor` kernels (oneDNN, cuDNN) promise nothing:
+// library, version and algorithm are recorded, and they run only when asked for by name.
+#pragma once
+
+#include <any>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/cpu.h"
+#include "engine/core/tensor.h"
+#include "engine/numerics/contract.h"
+#include "engine/ops/op.h"
+
+namespace etalon {
+
+enum class Device { cpu, cuda };
+
+// What is to be computed, before any memory is touched: enough to select a kernel.
+struct Problem {
+  const OpRow* op = nullptr;
+  const Params* params = nullptr;
+  std::span<const InferInput> inputs;  // value is set where the tensor is constant over runs
+  std::span<const TensorType> outputs;
+  const Contract* contract = nullptr;
+  Device device = Device::cpu;
+  Isa isa = Isa::sse2;  // cap: what the machine has, or less by --isa
+
+  const TensorType& input(std::size_t i) const { return inputs[i].type; }
+  bool has(std::size_t i) const { return i < inputs.size() && inputs[i].given; }
+};
+
+// State that a kernel prepares once from constant inputs (packed weights, a vendor's primitive).
+using Prepared = std::shared_ptr<const void>;
+
+struct KernelCall {
+  const Problem* problem = nullptr;
+  std::span<const Tensor* const> inputs;  // nullptr where not given
+  std::span<Tensor> outputs;              // allocated with the inferred types, not initialised
+  // Set when the truth is wanted: for each floating output an f64 tensor that receives the exact
+  // value with an error of at most 2^-10 ULP of the f32 result. Only rows that honour `exact` fill
+  // it.
+  std::span<Tensor> truth;
+  int threads = 1;
+  const void* prepared = nullptr;
+
+  template <class P>
+  const P& params() const {
+    return problem->params->as<P>();
+  }
+  bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+  const Tensor& input(std::size_t i) const { return *inputs[i]; }
+  Tensor& output(std::size_t i) const { return outputs[i]; }
+  const Contract& contract() const { return *problem->contract; }
+};
+
+enum class Promise { defined, vendor };
+
+// Why a kernel cannot take a problem, in one sentence; nullopt when it can.
+using Refusal = std::optional<std::string>;
+
+struct KernelRow {
+  std::string_view op;
+  std::string_view
+      name;  // "gemm.f32.avx512.14x32"; a vendor's begins with its library: "onednn.conv.direct"
+  Promise promise = Promise::defined;
+  Device device = Device::cpu;
+  Isa isa = Isa::sse2;         // least instruction set it needs
+  std::string_view contracts;  // what it promises, for people: "seq", "exact", "all"
+  Refusal (*refuse)(const Problem&) = nullptr;
+  void (*run)(const KernelCall&) = nullptr;
+  // Optional. Called once per problem; what it returns comes back in KernelCall::prepared. It may
+  // read the values of constant inputs (Problem::inputs[i].value) and must work when they are not
+  // constant.
+  Prepared (*prepare)(const Problem&, int threads) = nullptr;
+  // Vendor rows: library and version, and after a run the algorithm that was dispatched.
+  std::string (*version)() = nullptr;
+};
+
+}  // namespace etalon

@@ -1,0 +1,63 @@
+// Every op, one row each. Explicit: an object that registers itself is dropped by the linker.
+#include <algorithm>
+#include <array>
+
+#include "engine/ops/activation.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/gemm.h"
+#include "engine/ops/op.h"
+
+namespace etalon {
+namespace {
+
+const auto& table() {
+  static const std::array kTable{
+      // sums of products
+      &conv_op(),
+      &gemm_op(),
+      // activations
+      &relu_op(),
+  };
+  return kTable;
+}
+
+}  // namespace
+
+std::span<const OpRow* const> all_ops() { return table(); }
+
+const OpRow* find_op(std::string_view name) {
+  for (const OpRow* op : table())
+    if (op->name == name) return op;
+  return nullptr;
+}
+
+const OpRow& get_op(std::string_view name) {
+  if (const OpRow* op = find_op(name)) return *op;
+  throw usage_error("there is no op '{}'; 'etalon kernels' lists the ops", name);
+}
+
+const TensorType& InferInputs::type(std::size_t i) const {
+  if (!has(i)) throw bad_input("input {} is required and was not given", i);
+  return inputs_[i].type;
+}
+
+const Tensor& InferInputs::constant(std::size_t i) const {
+  if (!has(i)) throw bad_input("input {} is required and was not given", i);
+  if (inputs_[i].value == nullptr) throw NotConstant{i};
+  return *inputs_[i].value;
+}
+
+std::vector<TensorType> infer(const OpRow& op, const Params& params, const InferInputs& inputs) {
+  const int n = static_cast<int>(inputs.size());
+  if (n < op.min_inputs || n > op.max_inputs)
+    throw bad_input("{} takes {} inputs, got {}", op.name,
+                    op.min_inputs == op.max_inputs ? fmt::to_string(op.min_inputs)
+                    : op.max_inputs >= kVariadic
+                        ? fmt::format("{} or more", op.min_inputs)
+                        : fmt::format("{} to {}", op.min_inputs, op.max_inputs),
+                    n);
+  for (int i = 0; i < op.min_inputs; ++i) inputs.type(static_cast<std::size_t>(i));
+  return op.infer(params, inputs);
+}
+
+}  // namespace etalon
