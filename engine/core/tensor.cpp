@@ -58,6 +58,16 @@ Tensor Tensor::view(DType dtype, const Shape& shape, std::span<const std::byte> 
   return t;
 }
 
+Tensor Tensor::owned(DType dtype, const Shape& shape, std::byte* bytes,
+                     std::shared_ptr<const void> keeper) {
+  Tensor t;
+  t.type_ = {dtype, shape};
+  t.bytes_ = bytes;
+  t.owner_ = std::move(keeper);
+  t.writable_ = true;
+  return t;
+}
+
 Tensor Tensor::share() const {
   Tensor t;
   t.type_ = type_;

@@ -37,6 +37,9 @@ class Tensor {
   // as long as the type says and aligned for it, otherwise an internal Error.
   static Tensor view(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
                      std::shared_ptr<const void> keeper);
+  // Writable memory that `keeper` owns (a pool's block), at least as long as the type says.
+  static Tensor owned(DType dtype, const Shape& shape, std::byte* bytes,
+                      std::shared_ptr<const void> keeper);
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values);
   template <class T>

@@ -1,0 +1,196 @@
+// Definitions: what the bits of an op are, written once.
+//
+// A definition is a struct D with
+//   static constexpr std::string_view op;      // "conv"
+//   static constexpr bool rounded_once;        // true: one rounding per output under every
+//   contract struct Plan;                               // geometry and sources, made from a call
+//   static Plan plan(const KernelCall&);
+//   static std::int64_t slices(const Plan&);   // pieces that are computed apart: an output, a row
+//   template <class A, class Out>
+//   static void slice(A& a, const Plan&, std::int64_t i, Out& out);   // calls out(output, index,
+//   value)
+// where A is a number system (engine/numerics/contract_arithmetic.h, real.h, any_order.h). A slice
+// reads elements by a.input(source[i]). From this one text follow
+//   - the bits of every contract (ContractArithmetic),
+//   - the correctly rounded result and the truth (RealF64, then RealBig until the rounding is
+//   decided),
+//   - the largest error that any order of summation can cause (AnyOrder).
+#pragma once
+
+#include <atomic>
+
+#include "engine/backend/kernel.h"
+#include "engine/core/threads.h"
+#include "engine/numerics/contract_arithmetic.h"
+#include "engine/numerics/element.h"
+#if __has_include("engine/numerics/real.h")
+#include "engine/numerics/real.h"
+#define ETALON_HAVE_REAL 1
+#endif
+
+namespace etalon {
+inline namespace ETALON_ISA_NAMESPACE {
+
+// The elements of an input as doubles, flushed when the contract flushes.
+class Source {
+ public:
+  Source() = default;
+  Source(const KernelCall& call, std::size_t input) {
+    if (!call.has(input)) return;
+    const Tensor& t = call.input(input);
+    bytes_ = t.bytes().data();
+    dtype_ = t.dtype();
+    flush_ = call.contract().subnormals == Subnormals::flush;
+  }
+  explicit operator bool() const { return bytes_ != nullptr; }
+  double operator[](std::int64_t i) const {
+    const double x = dtype_ == DType::f32
+                         ? static_cast<double>(reinterpret_cast<const float*>(bytes_)[i])
+                         : load_as_double(dtype_, bytes_, i);
+    return flush_ ? round_to(x, dtype_, Round::nearest_even, Subnormals::flush) : x;
+  }
+
+ private:
+  const std::byte* bytes_ = nullptr;
+  DType dtype_ = DType::f32;
+  bool flush_ = false;
+};
+
+// The format an output is rounded to: its own, or the contract's `store` where that is narrower.
+inline DType stored_format(DType output, const Contract& contract) {
+  if (!is_floating(output)) return output;
+  return info(contract.store).precision_bits < info(output).precision_bits ? contract.store
+                                                                           : output;
+}
+
+template <class Ops>
+class ContractOut {
+ public:
+  using A = ContractArithmetic<Ops>;
+  explicit ContractOut(const KernelCall& call) : call_(call) {}
+  void operator()(int output, std::int64_t index, typename A::V value) const {
+    const auto o = static_cast<std::size_t>(output);
+    const Contract& c = call_.contract();
+    Tensor& t = call_.outputs[o];
+    const double r =
+        round_to(static_cast<double>(value), stored_format(t.dtype(), c), c.round, c.subnormals);
+    store_from_double(t.dtype(), const_cast<std::byte*>(t.bytes().data()), index, r);
+  }
+
+ private:
+  const KernelCall& call_;
+};
+
+#ifdef ETALON_HAVE_REAL
+// Rounds real values; a value whose rounding is not decided leaves the slice to the next precision.
+template <class A>
+class RealOut {
+ public:
+  RealOut(const KernelCall& call, A& a) : call_(call), a_(a) {}
+  void operator()(int output, std::int64_t index, const typename A::V& value) {
+    const auto o = static_cast<std::size_t>(output);
+    const Contract& c = call_.contract();
+    Tensor& t = call_.outputs[o];
+    const auto r = a_.round(value, stored_format(t.dtype(), c), c.round);
+    if (!r.decided) {
+      undecided = true;
+      return;
+    }
+    const double kept =
+        round_to(r.value, stored_format(t.dtype(), c), Round::nearest_even, c.subnormals);
+    store_from_double(t.dtype(), const_cast<std::byte*>(t.bytes().data()), index, kept);
+    if (call_.truth.empty() || !call_.truth[o]) return;
+    // The truth is wanted to 2^-10 ULP of the f32 result.
+    if (is_finite(r.value) && a_.radius(value) > ulp_of(r.value, DType::f32) * 0x1p-11) {
+      undecided = true;
+      return;
+    }
+    reinterpret_cast<double*>(const_cast<std::byte*>(call_.truth[o].bytes().data()))[index] =
+        canonical(a_.midpoint(value));
+  }
+  bool undecided = false;
+
+ private:
+  const KernelCall& call_;
+  A& a_;
+};
+
+// How often each precision was needed; a test asks that it is not always zero.
+struct LadderCounts {
+  std::atomic<std::int64_t> slices{0}, second{0}, third{0}, last{0};
+};
+
+template <class D, class A>
+bool real_slice(const KernelCall& call, const typename D::Plan& plan, std::int64_t i) {
+  A a;
+  RealOut<A> out(call, a);
+  D::slice(a, plan, i, out);
+  return !a.undecided && !out.undecided;
+}
+
+// Limits of 2304 bits: the sum of f32 products is exact in about 600, that of f64 goes through the
+// superaccumulator, so what is still undecided is a function within 2^-2000 of a midpoint: a fault.
+template <class D>
+void correctly_rounded_slice(const KernelCall& call, const typename D::Plan& plan, std::int64_t i,
+                             LadderCounts* counts) {
+  if (counts != nullptr) ++counts->slices;
+  if (real_slice<D, RealF64>(call, plan, i)) return;
+  if (counts != nullptr) ++counts->second;
+  if (real_slice<D, RealBig<4>>(call, plan, i)) return;
+  if (counts != nullptr) ++counts->third;
+  if (real_slice<D, RealBig<10>>(call, plan, i)) return;
+  if (counts != nullptr) ++counts->last;
+  if (real_slice<D, RealBig<36>>(call, plan, i)) return;
+  throw internal_error("{}: the rounding of slice {} is undecided at 2304 bits", D::op, i);
+}
+
+#endif
+
+template <class D>
+void run_definition(const KernelCall& call) {
+  const auto plan = D::plan(call);
+  const Contract& c = call.contract();
+  const std::int64_t slices = D::slices(plan);
+#ifdef ETALON_HAVE_REAL
+  if (c.exact() || D::rounded_once || !call.truth.empty()) {
+    if (!c.exact() && !D::rounded_once)
+      throw internal_error("{}: a truth is asked for under {}", D::op, short_name(c));
+    parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) correctly_rounded_slice<D>(call, plan, i, nullptr);
+    });
+    return;
+  }
+#endif
+  const auto with = [&]<class Ops>() {
+    parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      ContractArithmetic<Ops> a(c);
+      ContractOut<Ops> out(call);
+      for (std::int64_t i = begin; i < end; ++i) D::slice(a, plan, i, out);
+    });
+  };
+  const bool native = c.acc == DType::f32 && c.fma && c.round == Round::nearest_even &&
+                      c.subnormals == Subnormals::keep;
+  native ? with.template operator()<NativeF32Ops>() : with.template operator()<SoftOps>();
+}
+
+// What every definition refuses: f64 tensors under a narrower accumulator would lose bits unasked.
+inline Refusal refuse_definition(const Problem& problem) {
+  for (std::size_t i = 0; i < problem.inputs.size(); ++i)
+    if (problem.has(i) && problem.input(i).dtype == DType::f64 && !problem.contract->exact() &&
+        (problem.contract->acc != DType::f64 || problem.contract->store != DType::f64))
+      return "input " + std::to_string(i) + " is f64: the contract must say acc=f64,store=f64";
+  return std::nullopt;
+}
+
+// The row of a definition: it honours every contract, slowly.
+template <class D>
+KernelRow definition_row(std::string_view name) {
+  return {.op = D::op,
+          .name = name,
+          .contracts = "all",
+          .refuse = refuse_definition,
+          .run = [](const KernelCall& call) { run_definition<D>(call); }};
+}
+
+}  // namespace ETALON_ISA_NAMESPACE
+}  // namespace etalon

@@ -1,0 +1,71 @@
+// conv: y[n,o,p] = round(sum over k of x * w) + b; the walk of k is the contract's.
+#pragma once
+
+#include "engine/backend/definition.h"
+#include "engine/ops/conv.h"
+
+namespace etalon {
+inline namespace ETALON_ISA_NAMESPACE {
+
+struct ConvDefinition {
+  static constexpr std::string_view op = "conv";
+  static constexpr bool rounded_once = false;
+
+  struct Plan {
+    ConvGeometry g;
+    Walk walk;
+    Source x, w, b;
+  };
+
+  static Plan plan(const KernelCall& call) {
+    return {conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()),
+            call.contract().walk, Source(call, 0), Source(call, 1), Source(call, 2)};
+  }
+
+  // A slice is one output element, row-major over [N, O, out].
+  static std::int64_t slices(const Plan& p) {
+    return p.g.batch * p.g.out_channels * p.g.window.out_points();
+  }
+
+  template <class A, class Out>
+  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+    const ConvGeometry& g = p.g;
+    const auto& [d, h, w] = g.window.axes;
+    const std::int64_t ox = i % w.out, oy = i / w.out % h.out, oz = i / (w.out * h.out) % d.out;
+    const std::int64_t o = i / g.window.out_points() % g.out_channels;
+    const std::int64_t n = i / (g.window.out_points() * g.out_channels);
+    const std::int64_t first_channel = o / g.group_out() * g.group_in();
+
+    typename A::Sum sum(a, g.k());
+    const auto tap = [&](std::int64_t c, std::int64_t rz, std::int64_t ry, std::int64_t rx) {
+      const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry), x = w.at(ox, rx);
+      if (z < 0 || z >= d.in || y < 0 || y >= h.in || x < 0 || x >= w.in) {
+        sum.skip(1);
+        return;
+      }
+      const std::int64_t xi =
+          (((n * g.in_channels + first_channel + c) * d.in + z) * h.in + y) * w.in + x;
+      const std::int64_t wi =
+          (((o * g.group_in() + c) * d.kernel + rz) * h.kernel + ry) * w.kernel + rx;
+      sum.add_product(a.input(p.x[xi]), a.input(p.w[wi]));
+    };
+    // All walks are one: blocks of channels, taps, channels of the block. crs is blocks of one
+    // channel, rsc a single block of all.
+    const std::int64_t block = p.walk.kind == Walk::Kind::crs ? 1
+                               : p.walk.kind == Walk::Kind::rsc
+                                   ? std::max<std::int64_t>(1, g.group_in())
+                                   : p.walk.channels;
+    for (std::int64_t c0 = 0; c0 < g.group_in(); c0 += block)
+      for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+        for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+          for (std::int64_t rx = 0; rx < w.kernel; ++rx)
+            for (std::int64_t c = c0; c < std::min(c0 + block, g.group_in()); ++c)
+              tap(c, rz, ry, rx);
+    typename A::V y = sum.result();
+    if (p.b) y = a.add(y, a.input(p.b[o]));
+    out(0, i, y);
+  }
+};
+
+}  // namespace ETALON_ISA_NAMESPACE
+}  // namespace etalon
