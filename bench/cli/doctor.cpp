@@ -1,0 +1,87 @@
+// etalon doctor: what this machine offers, what is missing, and the command that adds it.
+//
+// Only looks: it starts no framework and installs nothing. A missing optional part is no failure;
+// the exit code is 0 unless the machine cannot run the engine at all.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/cli.h"
+#include "bench/cli/terminal.h"
+#include "bench/report/record.h"
+#include "bench/report/version.h"
+#include "engine/core/threads.h"
+
+namespace etalon::cli {
+namespace {
+
+struct Finding {
+  std::string what;
+  bool present;
+  std::string detail;
+  std::string remedy;  // empty when present, or when nothing can be done
+};
+
+// Asks the driver itself, so that a machine without one needs no CUDA library to say so.
+Finding find_gpu() {
+  Finding f{"NVIDIA GPU", false, "no driver (libcuda.so.1)", "only needed for --device cuda"};
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) return f;
+  const auto symbol = [&]<class F>(F*, const char* name) {
+    return reinterpret_cast<F*>(dlsym(driver, name));
+  };
+  const auto init = symbol(static_cast<int (*)(unsigned)>(nullptr), "cuInit");
+  const auto count_of = symbol(static_cast<int (*)(int*)>(nullptr), "cuDeviceGetCount");
+  const auto name_of = symbol(static_cast<int (*)(char*, int, int)>(nullptr), "cuDeviceGetName");
+  const auto version_of = symbol(static_cast<int (*)(int*)>(nullptr), "cuDriverGetVersion");
+  int count = 0;
+  if (init == nullptr || count_of == nullptr || name_of == nullptr || version_of == nullptr ||
+      init(0) != 0 || count_of(&count) != 0 || count == 0) {
+    f.detail = "the driver is there and finds no device";
+    return f;
+  }
+  char text[128] = "";
+  int driver_version = 0;
+  name_of(text, sizeof text, 0);
+  version_of(&driver_version);
+  return {"NVIDIA GPU", true,
+          fmt::format("{} x {}, driver for CUDA {}.{}", count, text, driver_version / 1000,
+                      driver_version % 1000 / 10),
+          ""};
+}
+
+std::vector<Finding> examine(const Globals& g) {
+  std::vector<Finding> found;
+  const Isa have = detect_isa();
+  found.push_back({"CPU", true, cpu_model(), ""});
+  found.push_back(
+      {"Instruction set", have >= Isa::avx2,
+       have == g.isa ? std::string(name(have))
+                     : fmt::format("{}, capped to {}", name(have), name(g.isa)),
+       have >= Isa::avx2 ? "" : "without AVX2 the engine runs, slowly, to the same bits"});
+  found.push_back({"Processors", true, fmt::format("{}", hardware_threads()), ""});
+  found.push_back(find_gpu());
+  return found;
+}
+
+}  // namespace
+
+Action doctor_command(Options&) {
+  return [](const Globals& g) {
+    fmt::print("etalon {} ({}), {} {}\n\n", version(), commit(), compiler(), build_type());
+    Table table({{""}, {""}, {""}, {""}});
+    nlohmann::json record = base_record(g.command_line, g.isa);
+    for (const Finding& f : examine(g)) {
+      table.row({f.present ? coloured("✓", Colour::green) : coloured("–", Colour::yellow), f.what,
+                 f.detail, f.present ? "" : f.remedy});
+      record["doctor"].push_back(
+          {{"what", f.what}, {"present", f.present}, {"detail", f.detail}, {"remedy", f.remedy}});
+    }
+    table.print();
+    if (!g.json_path.empty()) write_record(g.json_path, record);
+    return 0;
+  };
+}
+
+}  // namespace etalon::cli

@@ -1,0 +1,55 @@
+#include "bench/cli/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace etalon::cli {
+
+Options& Options::word(const std::string& name, std::string& value, const std::string& help,
+                       bool required) {
+  app_.add_option(name, value, help)->required(required)->type_name("");
+  return *this;
+}
+
+Options& Options::words(const std::string& name, std::vector<std::string>& values,
+                        const std::string& help, bool required) {
+  app_.add_option(name, values, help)->required(required)->type_name("");
+  return *this;
+}
+
+Options& Options::value(const std::string& flags, std::string& value, const std::string& type,
+                        const std::string& help, bool required) {
+  app_.add_option(flags, value, help)->required(required)->type_name(type)->capture_default_str();
+  return *this;
+}
+
+Options& Options::value(const std::string& flags, std::int64_t& value, const std::string& help) {
+  app_.add_option(flags, value, help)->type_name("N")->capture_default_str();
+  return *this;
+}
+
+Options& Options::value(const std::string& flags, double& value, const std::string& help) {
+  app_.add_option(flags, value, help)->type_name("X")->capture_default_str();
+  return *this;
+}
+
+Options& Options::list(const std::string& flags, std::vector<std::string>& values,
+                       const std::string& type, const std::string& help) {
+  app_.add_option(flags, values, help)->delimiter(',')->type_name(type)->expected(1);
+  return *this;
+}
+
+Options& Options::repeated(const std::string& flags, std::vector<std::string>& values,
+                           const std::string& type, const std::string& help) {
+  app_.add_option(flags, values, help)
+      ->type_name(type)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return *this;
+}
+
+Options& Options::flag(const std::string& flags, bool& value, const std::string& help) {
+  app_.add_flag(flags, value, help);
+  return *this;
+}
+
+}  // namespace etalon::cli

@@ -1,0 +1,189 @@
+// Finds the command, lets CLI11 read its options, and turns every failure into one sentence on
+// stderr and an exit code.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "bench/cli/cli.h"
+#include "bench/cli/terminal.h"
+#include "bench/report/record.h"
+#include "bench/report/version.h"
+#include "engine/core/error.h"
+#include "engine/core/threads.h"
+
+namespace etalon::cli {
+namespace {
+
+constexpr int kUsage = 2;
+
+void print(std::string_view text, std::FILE* stream = stdout) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+}
+
+void print_overview() {
+  print(
+      "Etalon computes what a network's outputs are, bit for bit, under a numeric contract that "
+      "you\n"
+      "write down, and says how far frameworks are from it, why, and how fast.\n\n"
+      "usage: etalon COMMAND [WORDS] [--threads N] [--isa NAME] [--device NAME] [--json FILE]\n\n");
+  Table table({{""}, {""}});
+  for (const Command& c : commands())
+    table.row({"  " + std::string(c.name), std::string(c.summary)});
+  table.print();
+  print("\n'etalon COMMAND --help' explains one command. Start with 'etalon demo'.\n");
+}
+
+// The first word that names a command; the values of global options before it are skipped.
+const Command* find_command(int argc, char** argv, std::string& unknown) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--threads" || word == "--isa" || word == "--device" || word == "--json") {
+      ++i;
+      continue;
+    }
+    if (word.starts_with("-")) continue;
+    for (const Command& c : commands())
+      if (c.name == word) return &c;
+    if (unknown.empty()) unknown = word;
+    return nullptr;
+  }
+  return nullptr;
+}
+
+// The command that differs from `word` by the fewest edits, if by at most two.
+std::string_view nearest_command(std::string_view word) {
+  std::string_view best;
+  std::size_t best_distance = 3;
+  for (const Command& c : commands()) {
+    std::vector<std::size_t> row(c.name.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j < row.size(); ++j) {
+        const std::size_t substituted = diagonal + (word[i - 1] != c.name[j - 1]);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      }
+    }
+    if (row.back() < best_distance) best_distance = row.back(), best = c.name;
+  }
+  return best;
+}
+
+struct GlobalTexts {
+  std::int64_t threads = 0;
+  std::string isa, device = "cpu", json;
+};
+
+Globals resolve(const GlobalTexts& texts, int argc, char** argv) {
+  Globals g;
+  if (texts.threads < 0 || texts.threads > 4096)
+    throw usage_error("--threads {}: give a number from 1 to 4096", texts.threads);
+  g.threads = texts.threads == 0 ? hardware_threads() : static_cast<int>(texts.threads);
+  g.isa = detect_isa();
+  if (!texts.isa.empty()) {
+    const Isa wanted = parse_isa(texts.isa);
+    if (wanted > g.isa)
+      throw missing("--isa {}: this machine ({}) has {} at most", texts.isa, cpu_model(),
+                    name(g.isa));
+    g.isa = wanted;
+  }
+  if (texts.device == "cuda")
+    g.device = Device::cuda;
+  else if (texts.device != "cpu")
+    throw usage_error("--device {}: the devices are cpu and cuda", texts.device);
+  g.json_path = texts.json;
+  if (g.json_path == "-") keep_stdout_for_record();
+  g.command_line = "etalon";
+  for (int i = 1; i < argc; ++i) g.command_line.append(" ").append(argv[i]);
+  return g;
+}
+
+int run_command_line(int argc, char** argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "--help";
+  if (argc <= 2 && (first == "--help" || first == "-h" || first == "help")) {
+    print_overview();
+    return argc > 1 ? 0 : kUsage;
+  }
+  if (first == "--version") {
+    print(fmt::format("etalon {} ({})\n", version(), commit()));
+    return 0;
+  }
+  std::string unknown;
+  const Command* command = find_command(argc, argv, unknown);
+  if (command == nullptr) {
+    if (unknown.empty()) throw usage_error("no command given; 'etalon --help' lists them");
+    const std::string_view nearest = nearest_command(unknown);
+    throw usage_error("there is no command '{}'; {}", unknown,
+                      nearest.empty() ? "'etalon --help' lists them"
+                                      : fmt::format("did you mean 'etalon {}'?", nearest));
+  }
+
+  CLI::App app{"", "etalon"};
+  app.fallthrough();
+  GlobalTexts texts;
+  CLI::App& sub = *app.add_subcommand(std::string(command->name), std::string(command->summary));
+  sub.fallthrough();
+  Options options(sub);
+  const Action action = command->declare(options);
+  for (CLI::App* level : {&app, &sub}) {
+    level->add_option("--threads", texts.threads, "Threads to use (default: all processors)")
+        ->type_name("N")
+        ->group("Everywhere");
+    level
+        ->add_option("--isa", texts.isa,
+                     "Use no more than this instruction set: sse2, avx2, avx512, amx")
+        ->type_name("NAME")
+        ->group("Everywhere");
+    level->add_option("--device", texts.device, "cpu or cuda")
+        ->type_name("NAME")
+        ->group("Everywhere");
+    level->add_option("--json", texts.json, "Write the record of this command as JSON")
+        ->type_name("FILE")
+        ->group("Everywhere");
+  }
+  if (!command->example.empty()) sub.footer(fmt::format("Example: {}", command->example));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print(sub.help("etalon", CLI::AppFormatMode::Normal));
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    throw usage_error("{}; 'etalon {} --help' explains the options", e.what(), command->name);
+  }
+  install_interrupt_handler();
+  const int code = action(resolve(texts, argc, argv));
+  check_interrupt();
+  return code;
+}
+
+}  // namespace
+
+int main_program(int argc, char** argv) {
+  std::string text;
+  int code = static_cast<int>(ErrorKind::internal);
+  try {
+    code = run_command_line(argc, argv);
+    if (std::fflush(stdout) == 0) return code;
+    // A closed pipe ends the process by signal; what is left is a full disk.
+    text = "standard output could not be written; is the disk full?";
+    code = static_cast<int>(ErrorKind::bad_input);
+  } catch (const Error& e) {
+    text = e.what();
+    code = e.exit_code();
+    if (e.kind() == ErrorKind::internal) text += " (a fault of this program: please report it)";
+  } catch (const std::bad_alloc&) {
+    text = "not enough memory for this; use a smaller batch or model";
+    code = static_cast<int>(ErrorKind::bad_input);
+  } catch (const std::exception& e) {
+    text = fmt::format("{} (a fault of this program: please report it)", e.what());
+  }
+  std::fflush(stdout);
+  print(fmt::format("{} {}\n", coloured("etalon:", Colour::red, stderr), text), stderr);
+  return code;
+}
+
+}  // namespace etalon::cli

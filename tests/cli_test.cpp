@@ -1,0 +1,124 @@
+// The command line's shell: exit codes, one sentence per error, tables that line up.
+#include "bench/cli/cli.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/cli/terminal.h"
+#include "bench/report/record.h"
+#include "engine/core/file.h"
+
+using namespace etalon;
+using namespace etalon::cli;
+
+namespace {
+
+struct Ran {
+  int code;
+  std::string out, err;
+};
+
+// Runs the program inside this process with stdout and stderr caught in files.
+Ran ran(std::vector<std::string> words) {
+  std::vector<char*> argv;
+  words.insert(words.begin(), "etalon");
+  for (std::string& w : words) argv.push_back(w.data());
+  std::fflush(stdout);
+  std::FILE* files[2] = {std::tmpfile(), std::tmpfile()};
+  const int saved[2] = {dup(1), dup(2)};
+  dup2(fileno(files[0]), 1);
+  dup2(fileno(files[1]), 2);
+  const int code = main_program(static_cast<int>(argv.size()), argv.data());
+  std::fflush(stdout);
+  std::fflush(stderr);
+  dup2(saved[0], 1);
+  dup2(saved[1], 2);
+  std::string texts[2];
+  for (int i = 0; i < 2; ++i) {
+    close(saved[i]);
+    std::rewind(files[i]);
+    char buffer[4096];
+    for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, files[i])) > 0;)
+      texts[i].append(buffer, n);
+    std::fclose(files[i]);
+  }
+  return {code, texts[0], texts[1]};
+}
+
+}  // namespace
+
+TEST_CASE("cli: exit codes and one sentence on stderr") {
+  CHECK(ran({"--help"}).code == 0);
+  CHECK(ran({}).code == 2);
+  CHECK(ran({"--version"}).out.starts_with("etalon 0."));
+  for (const Command& c : commands()) {
+    CAPTURE(c.name);
+    const Ran help = ran({std::string(c.name), "--help"});
+    CHECK(help.code == 0);
+    CHECK(help.out.find("--threads") != std::string::npos);
+    CHECK(help.out.find(c.summary) != std::string::npos);
+    CHECK(help.err.empty());
+  }
+  struct Row {
+    std::vector<std::string> words;
+    int code;
+    std::string text;
+  };
+  const Row rows[] = {
+      {{"doctr"}, 2, "etalon: there is no command 'doctr'; did you mean 'etalon doctor'?\n"},
+      {{"xyzzy"}, 2, "etalon: there is no command 'xyzzy'; 'etalon --help' lists them\n"},
+      {{"version", "--isa", "neon"},
+       2,
+       "etalon: unknown instruction set 'neon'; the names are sse2, avx2, avx512, amx\n"},
+      {{"version", "--device", "tpu"}, 2, "etalon: --device tpu: the devices are cpu and cuda\n"},
+      {{"version", "--threads", "-3"}, 2, "etalon: --threads -3: give a number from 1 to 4096\n"},
+  };
+  for (const Row& row : rows) {
+    const Ran r = ran(row.words);
+    CHECK(r.code == row.code);
+    CHECK(r.err == row.text);
+    CHECK(r.out.empty());
+  }
+}
+
+TEST_CASE("cli: global options stand before or after the command") {
+  const Ran before = ran({"--isa", "sse2", "doctor"});
+  const Ran after = ran({"doctor", "--isa", "sse2"});
+  CHECK(before.code == 0);
+  CHECK(before.out == after.out);
+}
+
+TEST_CASE("cli: a record holds what was run, where, and spells numbers that JSON lacks") {
+  nlohmann::json record = base_record("etalon version", Isa::sse2);
+  record["values"] = {1.5, INFINITY, -INFINITY, NAN};
+  const std::string path = "/tmp/etalon-cli-test-" + std::to_string(getpid()) + ".json";
+  write_record(path, record);
+  const auto back = nlohmann::json::parse(read_text_file(path));
+  std::remove(path.c_str());
+  CHECK(back["machine"]["isa"] == "sse2");
+  CHECK(back["etalon"].contains("commit"));
+  CHECK(back["values"] == nlohmann::json({1.5, "inf", "-inf", "nan"}));
+}
+
+TEST_CASE("terminal: widths, tables, units") {
+  CHECK(display_width("µs") == 2);
+  CHECK(display_width("e\xcc\x81t") == 2);    // e, combining acute, t
+  CHECK(display_width("\xe6\xbc\xa2") == 2);  // a wide character
+  CHECK(display_width("\x1b[31mred\x1b[0m") == 3);
+  Table t({{"op"}, {"time", Table::Align::right}});
+  t.row({"µ", "1"});
+  t.row({"conv"});
+  std::FILE* plain = std::tmpfile();
+  CHECK(t.text(plain) == "op    time\nµ        1\nconv\n");
+  std::fclose(plain);
+  CHECK(human_bytes(999) == "999 B");
+  CHECK(human_bytes(1'725'000) == "1.7 MB");
+  CHECK(human_bytes(999'600) == "1.0 MB");
+  CHECK(human_seconds(1.5e-6) == "1.5 µs");
+  CHECK(human_seconds(2) == "2 s");
+}
