@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "bench/report/version.h"
 #include "engine/core/error.h"
 
 namespace etalon {
@@ -11,9 +12,7 @@ std::vector<std::string> resource_roots() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) roots.push_back(program.parent_path().parent_path() / "share" / "etalon");
-#ifdef ETALON_SOURCE_ROOT
-  roots.emplace_back(ETALON_SOURCE_ROOT);
-#endif
+  roots.emplace_back(source_dir());
   return roots;
 }
 

@@ -8,8 +8,10 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 
 #include "bench/runners/process.h"
@@ -25,11 +27,12 @@ RunnerFolder fake() {
   return read_runner_folder(std::string(ETALON_SOURCE_DIR) + "/tests/runners/fake");
 }
 
-std::unique_ptr<Runner> start_fake(const std::string& fault, double timeout_s = 20) {
+std::unique_ptr<Runner> start_fake(const std::string& fault, double start_s = 60,
+                                   double request_s = 60) {
   RunnerTarget target = parse_target("fake");
   if (!fault.empty()) target.options["fault"] = fault;
   return start_runner(fake(), target,
-                      {.threads = 1, .start_timeout_s = timeout_s, .request_timeout_s = timeout_s});
+                      {.threads = 1, .start_timeout_s = start_s, .request_timeout_s = request_s});
 }
 
 TensorMap input() {
@@ -39,11 +42,11 @@ TensorMap input() {
 }
 
 // The reason of the first request that fails; "" when none does.
-std::string reason_of(const std::string& fault, double timeout_s, RunnerStatus& status,
-                      bool& alive) {
+std::string reason_of(const std::string& fault, double start_s, double request_s,
+                      RunnerStatus& status, bool& alive) {
   alive = false;
   try {
-    const auto runner = start_fake(fault, timeout_s);
+    const auto runner = start_fake(fault, start_s, request_s);
     try {
       runner->load_file("/x.fake");
       runner->run(input(), {.expect = {{"y", {DType::f32, {2, 2}}}}});
@@ -62,11 +65,124 @@ std::string reason_of(const std::string& fault, double timeout_s, RunnerStatus& 
   return "";
 }
 
-int job_folders() {
-  int n = 0;
-  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path()))
-    n += entry.path().filename().string().starts_with("etalon-runner-") ? 1 : 0;
-  return n;
+// A temporary folder of the test's own, used by everything it starts.
+class Scratch {
+ public:
+  Scratch() {
+    std::string form = (fs::temp_directory_path() / "etalon-test-XXXXXX").string();
+    REQUIRE(::mkdtemp(form.data()) != nullptr);
+    path = form;
+    if (const char* old = std::getenv("TMPDIR"); old != nullptr) old_ = old;
+    ::setenv("TMPDIR", path.c_str(), 1);
+  }
+  ~Scratch() {
+    if (old_.empty())
+      ::unsetenv("TMPDIR");
+    else
+      ::setenv("TMPDIR", old_.c_str(), 1);
+    fs::remove_all(path);
+  }
+  std::ptrdiff_t entries() const {
+    return std::distance(fs::directory_iterator(path), fs::directory_iterator());
+  }
+  std::string file(const std::string& name) const { return path + "/" + name; }
+  std::string path;
+
+ private:
+  std::string old_;
+};
+
+// A runner whose framework is on this machine, with the test network beside it.
+struct LiveFixture {
+  Scratch scratch;
+  std::unique_ptr<Runner> runner;
+  TensorMap inputs, values;  // values: computed in integers
+
+  LiveFixture(const char* name, const std::string& target) {
+    const FrameworkState state = framework_state(find_runner(name));
+    if (!state.ready) {
+      MESSAGE("skipped: ", state.reason);
+      return;
+    }
+    Process make(
+        {.command = {state.interpreter.path,
+                     ETALON_SOURCE_DIR "/tests/fixtures/make_runner_model.py", scratch.path},
+         .environment = {{"PYTHONDONTWRITEBYTECODE", "1"}}});
+    REQUIRE(make.wait_for_end(Seconds(120)));
+    REQUIRE_MESSAGE(make.how_it_ended() == "exited with status 0", make.error_tail());
+    inputs = read_tensor_file(scratch.file("x.safetensors"));
+    values = read_tensor_file(scratch.file("values.safetensors"));
+    runner = start_runner(parse_target(target), {.threads = 2});
+  }
+  bool same(const RunAnswer& answer, const std::string& value) const {
+    return answer.tensors.contains(value) &&
+           hash_tensor(answer.tensors.at(value)) == hash_tensor(values.at(value));
+  }
+};
+
+void check_common(LiveFixture& f, const std::string& model) {
+  const std::string path = f.scratch.file(model);
+  const LoadedNetwork network = f.runner->load_file(path);
+  CHECK(network.outputs == std::vector<std::string>{"y"});
+  CHECK(network.refused.empty());
+  const RunAnswer all = f.runner->run(f.inputs, {.every_layer = true});
+  CHECK(all.tensors.size() == 3);
+  for (const char* value : {"t", "u", "y"}) CHECK_MESSAGE(f.same(all, value), value);
+  CHECK_FALSE(all.perturbed);
+  const RunAnswer some = f.runner->run(f.inputs, {.layers = {"u"}});
+  CHECK(some.tensors.size() == 2);
+  CHECK(f.same(some, "u"));
+  CHECK_THROWS_WITH_AS(f.runner->run(f.inputs, {.layers = {"nosuch"}}),
+                       doctest::Contains("the graph has no value 'nosuch'"), RunnerError);
+  CHECK_THROWS_WITH_AS(f.runner->run({}), doctest::Contains("input 'x' was not given"),
+                       RunnerError);
+  CHECK(f.runner->alive());
+
+  const std::vector<double> seconds = f.runner->time(f.inputs, 1, 4);
+  CHECK(seconds.size() == 4);
+  const auto peak = f.runner->peak_memory(true);
+  REQUIRE(peak.has_value());
+  CHECK(*peak > (std::int64_t{1} << 20));
+
+  const TensorMap weights = read_tensor_file(f.scratch.file("small.safetensors"));
+  const TensorMap held = f.runner->parameters();
+  CHECK(held.size() == 4);
+  for (const auto& [name, tensor] : weights)
+    CHECK_MESSAGE(hash_tensor(held.at(name)) == hash_tensor(tensor), name);
+
+  // One weight bit: named by the parameters, and small integers turn it into a visible change.
+  f.runner->plant({.kind = "weight_bit", .parameter = "conv2.weight", .index = 3, .bit = 31});
+  const TensorMap bent = f.runner->parameters();
+  int changed = 0;
+  for (const auto& [name, tensor] : weights)
+    if (hash_tensor(bent.at(name)) != hash_tensor(tensor)) {
+      ++changed;
+      CHECK(name == "conv2.weight");
+      CHECK(bent.at(name).data<float>()[3] == -tensor.data<float>()[3]);
+    }
+  CHECK(changed == 1);
+  const RunAnswer off = f.runner->run(f.inputs, {.layers = {"u"}});
+  CHECK(f.same(off, "u"));
+  CHECK_FALSE(f.same(off, "y"));
+
+  // Padding on the other side changes conv1, from where on everything differs.
+  f.runner->load_file(path);
+  f.runner->plant({.kind = "padding", .node = "conv1"});
+  CHECK_FALSE(f.same(f.runner->run(f.inputs, {.layers = {"t"}}), "t"));
+  CHECK_THROWS_AS(f.runner->plant({.kind = "padding", .node = "conv2"}), RunnerError);
+  // A fault does not outlive its network. Small integers survive 11 bits, so tf32 changes nothing
+  // here; 2^24 - 1 does not.
+  f.runner->load_file(path);
+  f.runner->plant({.kind = "tf32", .node = "conv1"});
+  CHECK(f.same(f.runner->run(f.inputs), "y"));
+  TensorMap wide;
+  Tensor x = f.inputs.at("x").clone();
+  for (float& v : x.mutable_data<float>()) v = v + 1.0F / 8192;
+  wide.emplace("x", std::move(x));
+  const RunAnswer cut = f.runner->run(wide, {.layers = {"t"}});
+  f.runner->load_file(path);
+  const RunAnswer full = f.runner->run(wide, {.layers = {"t"}});
+  CHECK(hash_tensor(cut.tensors.at("t")) != hash_tensor(full.tensors.at("t")));
 }
 
 }  // namespace
@@ -119,14 +235,14 @@ TEST_CASE("runner: a fault gives its reason and ends only its own process") {
     MESSAGE("skipped: no python3 on this machine");
     return;
   }
-  const int folders_before = job_folders();
+  const Scratch scratch;
   const auto healthy = start_fake("");
   healthy->load_file("/x.fake");
   struct Row {
     const char *fault, *reason;
     RunnerStatus status = RunnerStatus::failed;
     bool alive = false;
-    double timeout_s = 20;
+    double start_s = 60, request_s = 60;
   };
   const Row rows[] = {
       {"crash@run",
@@ -134,8 +250,9 @@ TEST_CASE("runner: a fault gives its reason and ends only its own process") {
        "Fatal: the tensor fell over"},
       {"exit@hello",
        "exited with status 3 during 'hello'; its last words: libfake.so: cannot open"},
-      {"hang@run", "did not answer 'run' within 1 s and was ended", RunnerStatus::failed, false, 1},
-      {"hang@hello", "did not answer 'hello' within 1 s", RunnerStatus::failed, false, 1},
+      {"hang@run", "did not answer 'run' within 1 s and was ended", RunnerStatus::failed, false, 60,
+       1},
+      {"hang@hello", "did not answer 'hello' within 0.2 s", RunnerStatus::failed, false, 0.2},
       {"babble@run", "a line that is no JSON object: Loading plugin libfake ... done"},
       {"array@load", "answered 'load' with a line that is no JSON object: [1, 2, 3]"},
       {"stale@run", "answered 'run' under id 2, expected 3"},
@@ -155,7 +272,7 @@ TEST_CASE("runner: a fault gives its reason and ends only its own process") {
     CAPTURE(row.fault);
     RunnerStatus status{};
     bool alive = true;
-    const std::string reason = reason_of(row.fault, row.timeout_s, status, alive);
+    const std::string reason = reason_of(row.fault, row.start_s, row.request_s, status, alive);
     CHECK_MESSAGE(reason.find(row.reason) != std::string::npos, "got: ", reason);
     CHECK(reason.starts_with("fake: "));
     CHECK(status == row.status);
@@ -166,7 +283,7 @@ TEST_CASE("runner: a fault gives its reason and ends only its own process") {
     ++checked;
   }
   CHECK(checked == 17);
-  CHECK(job_folders() == folders_before + 1);  // the healthy one's
+  CHECK(scratch.entries() == 1);  // the healthy one's
 }
 
 TEST_CASE("runner: a wrong shape is garbage, an unknown option or interpreter is said") {
@@ -189,6 +306,41 @@ TEST_CASE("runner: a wrong shape is garbage, an unknown option or interpreter is
   lacking.modules = {"json", "no_such_module"};
   CHECK_THROWS_WITH_AS(start_runner(lacking, parse_target("fake"), {}),
                        doctest::Contains("no module no_such_module in"), RunnerError);
+}
+
+TEST_CASE("runner: ONNX Runtime gives the integers' bits, at every optimisation level") {
+  for (const char* target : {"onnxruntime", "onnxruntime:opt=off,threads=1"}) {
+    LiveFixture f("onnxruntime", target);
+    if (!f.runner) return;
+    CAPTURE(target);
+    CHECK(f.runner->info().framework == "ONNX Runtime");
+    CHECK(f.runner->info().threads == (std::string_view(target).ends_with("1") ? 1 : 2));
+    check_common(f, "small.onnx");
+    CHECK_THROWS_WITH_AS(f.runner->load_file(f.scratch.file("x.safetensors")),
+                         doctest::Contains("reads onnx"), RunnerError);
+  }
+}
+
+TEST_CASE("runner: PyTorch gives the integers' bits, and refuses a node by name") {
+  LiveFixture f("pytorch", "pytorch");
+  if (!f.runner) return;
+  CHECK(f.runner->info().framework == "PyTorch");
+  check_common(f, "small.json");
+  const LoadedNetwork odd = f.runner->load_file(f.scratch.file("odd.json"));
+  REQUIRE(odd.refused.size() == 1);
+  CHECK(odd.refused[0].node == "odd1");
+  CHECK(odd.refused[0].op == "no_such_op");
+  CHECK(odd.lost == std::vector<std::string>{"odd", "y"});
+  const RunAnswer before = f.runner->run(f.inputs, {.layers = {"t", "u"}});
+  CHECK(f.same(before, "u"));
+  CHECK_FALSE(before.tensors.contains("y"));
+  CHECK_THROWS_WITH_AS(f.runner->time(f.inputs, 0, 1), doctest::Contains("node odd1 (no_such_op)"),
+                       RunnerError);
+  f.runner->load_file(f.scratch.file("small.json"));
+  for (const char* format : {"state_dict", "torchscript"}) {
+    f.runner->save(format, f.scratch.file(format));
+    CHECK(fs::file_size(f.scratch.file(format)) > 500);
+  }
 }
 
 TEST_CASE("process: the whole group ends, also when the leader ended first") {

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import struct
-import subprocess
 import sys
 import time
 
@@ -42,11 +41,6 @@ for line in sys.stdin:
             sys.stderr.write("libfake.so: cannot open shared object file\n")
             sys.exit(3)
         if fault == "hang":
-            # With a child of its own, which must go too.
-            child = subprocess.Popen(["sleep", "1000"])
-            with open(request["folder"] + ".child" if "folder" in request
-                      else request["inputs"] + ".child", "w") as file:
-                file.write(str(child.pid))
             time.sleep(1000)
         if fault == "babble":
             print("Loading plugin libfake ... done", flush=True)
