@@ -46,6 +46,10 @@ set(ETALON_FLAGS_avx2 -mavx2 -mfma -mf16c)
 # code around the intrinsics (docs/adr/0004); explicit vectors need neither vectoriser.
 set(ETALON_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
     -fno-tree-vectorize)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves (GCC bug 105593).
+  list(APPEND ETALON_FLAGS_avx512 -Wno-uninitialized)
+endif()
 set(ETALON_FLAGS_amx ${ETALON_FLAGS_avx512} -mamx-tile -mamx-int8 -mamx-bf16)
 function(etalon_isa_flags)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

@@ -1,11 +1,16 @@
 #include "kernels/gemm/rows.h"
 
 #include "kernels/gemm/definition.h"
+#include "kernels/gemm/fast.h"
 
 namespace etalon {
 
 std::span<const KernelRow> gemm_rows() {
   static const KernelRow rows[] = {
+#if defined(__x86_64__)
+      gemm_f32_row<Isa::avx512>("gemm.f32.avx512.14x32"),
+      gemm_f32_row<Isa::avx2>("gemm.f32.avx2.6x16"),
+#endif
       definition_row<GemmDefinition>("gemm.definition"),
   };
   return rows;

@@ -1,0 +1,181 @@
+// gemm, f32, contract seq: each y[m,n] is one fma chain, k ascending (definition.h).
+// Loops: block of n, strip of m, group of vectors, k; accumulators carried over all of k.
+// Same bits: blocking decides when an operand is loaded, never which fma follows which.
+// Limit: two 512-bit fma a cycle; share reached, and what was tried: README.md.
+#include "kernels/gemm/fast.h"
+
+#include "engine/ops/gemm.h"
+#include "kernels/gemm/refuse.h"
+
+namespace etalon {
+namespace {
+
+// A product below this takes less time than waking a second thread.
+constexpr double kSerialFlops = 4e5;
+// Bytes of the vector side that stay in the second cache while all strips of m pass by.
+constexpr std::int64_t kBlockBytes = 768 << 10;
+// Rows from which packing the vector side pays, when it could be read in place.
+constexpr std::int64_t kPackRows = 28;
+
+struct Grid {
+  std::int64_t block = 1;    // strips of n in a block
+  std::int64_t blocks = 1;   // blocks of n
+  std::int64_t m_parts = 1;  // parts of m's strips
+};
+
+Grid make_grid(std::int64_t n_strips, std::int64_t m_strips, std::int64_t k, int lanes,
+               int threads) {
+  Grid g;
+  g.block = std::max<std::int64_t>(
+      4, kBlockBytes / std::max<std::int64_t>(1, k * lanes * std::int64_t{sizeof(float)}));
+  const std::int64_t wanted = threads * 4L;
+  if (threads > 1 && n_strips / g.block < wanted)
+    g.block = std::max<std::int64_t>(4, (n_strips + wanted - 1) / wanted);
+  g.block = std::min(g.block, n_strips);
+  g.blocks = (n_strips + g.block - 1) / g.block;
+  if (threads > 1 && g.blocks < wanted)
+    g.m_parts = std::min(m_strips, (wanted + g.blocks - 1) / g.blocks);
+  return g;
+}
+
+}  // namespace
+
+void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
+  const std::int64_t m = task.m, n = task.n, k = task.k;
+  if (m == 0 || n == 0) return;
+  if (2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < kSerialFlops)
+    threads = 1;
+  const int lanes = set.lanes;
+  const RowStrips strips(m, set.rows);
+  const std::int64_t n_strips = vector_strips(n, lanes);
+
+  // With few rows each element of b is used a few times only: read it where it lies.
+  const bool in_place = task.packed_b == nullptr && task.b.row_stride == 1 && m < kPackRows;
+  const float* b = task.packed_b;
+  std::int64_t b_strip = k * lanes, b_step = lanes;
+  const float* tail = nullptr;  // the last strip, packed where it would be read past its end
+  if (in_place) {
+    b = task.b.data;
+    b_strip = lanes;
+    b_step = task.b.k_stride;
+    if (n % lanes != 0) {
+      float* packed = thread_scratch<float>(ScratchSlot::vector, k * lanes);
+      pack_rows(set, task.b, n / lanes * lanes, static_cast<int>(n % lanes), lanes, k, packed,
+                lanes);
+      tail = packed;
+    }
+  } else if (b == nullptr) {
+    float* packed = thread_scratch<float>(ScratchSlot::vector, n_strips * lanes * k);
+    pack_vector(set, task.b, n, k, threads, packed);
+    b = packed;
+  }
+  // A single row that is contiguous is its own strip.
+  const float* a = task.a.data;
+  if (m != 1 || task.a.k_stride != 1) {
+    float* packed = thread_scratch<float>(ScratchSlot::broadcast, m * k);
+    pack_broadcast(set, task.a, strips, k, threads, packed);
+    a = packed;
+  }
+
+  const bool plain = task.alpha == 1.0F && task.beta == 1.0F;
+  const bool lane_bias = plain && task.c != nullptr && task.c_row == 0 && task.c_col == 1;
+  const bool scaled = !lane_bias && (task.alpha != 1.0F || task.c != nullptr);
+  const Grid grid = make_grid(n_strips, strips.count, k, lanes, threads);
+  parallel_for(grid.blocks * grid.m_parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t part = item % grid.m_parts;
+      const std::int64_t first = item / grid.m_parts * grid.block;
+      const std::int64_t last = std::min(n_strips, first + grid.block);
+      for (std::int64_t s = part * strips.count / grid.m_parts;
+           s < (part + 1) * strips.count / grid.m_parts; ++s) {
+        const int height = strips.height(s);
+        const std::int64_t row = strips.first(s);
+        const int widest = widest_tile(set, height);
+        TileCall<float> t{
+            .k = k, .a = a + row * k, .a_step = height, .b_strip = b_strip, .c_row = n};
+        for (std::int64_t v = first; v < last;) {
+          const bool at_tail = tail != nullptr && v == n_strips - 1;
+          const std::int64_t stop =
+              tail != nullptr && !at_tail ? std::min(last, n_strips - 1) : last;
+          const int w = static_cast<int>(std::min<std::int64_t>(widest, stop - v));
+          t.b = at_tail ? tail : b + v * b_strip;
+          t.b_step = at_tail ? lanes : b_step;
+          t.c = task.y + row * n + v * lanes;
+          t.last_lanes = static_cast<int>(std::min<std::int64_t>(lanes, n - (v + w - 1) * lanes));
+          t.lane_bias = lane_bias ? task.c + v * lanes : nullptr;
+          set.plain[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](t);
+          if (scaled) {
+            const std::int64_t columns = (w - 1) * lanes + t.last_lanes;
+            for (int r = 0; r < height; ++r)
+              set.scale_add(t.c + r * n, columns, task.alpha, task.beta,
+                            task.c == nullptr
+                                ? nullptr
+                                : task.c + (row + r) * task.c_row + v * lanes * task.c_col,
+                            task.c_col);
+          }
+          v += w;
+        }
+      }
+    }
+  });
+}
+
+namespace {
+
+// b in strips, when it is constant.
+struct PreparedGemm {
+  AlignedBuffer b;
+};
+
+template <Isa isa>
+Prepared prepare(const Problem& problem, int threads) {
+  const Tensor* b = problem.inputs[1].value;
+  if (b == nullptr) return nullptr;
+  const TileSet<float>& set = *tile_set_f32(isa);
+  const auto& params = problem.params->as<GemmParams>();
+  const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
+  auto prepared = std::make_shared<PreparedGemm>();
+  pack_vector(set, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads,
+              prepared->b.at_least<float>(vector_strips(g.n, set.lanes) * set.lanes * g.k));
+  return prepared;
+}
+
+template <Isa isa>
+void run(const KernelCall& call) {
+  const auto& params = call.params<GemmParams>();
+  const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
+  GemmTask task{.m = g.m,
+                .n = g.n,
+                .k = g.k,
+                .a = {call.input(0).data<float>().data(), g.a_row, g.a_col},
+                .b = {call.input(1).data<float>().data(), g.b_col, g.b_row},
+                .alpha = params.alpha,
+                .beta = params.beta,
+                .y = call.output(0).mutable_data<float>().data()};
+  if (const auto* prepared = static_cast<const PreparedGemm*>(call.prepared))
+    task.packed_b = prepared->b.data<float>();
+  if (call.has(2)) {
+    const auto strides = broadcast_strides(call.input(2).shape(), Shape{g.m, g.n});
+    task.c = call.input(2).data<float>().data();
+    task.c_row = strides[0];
+    task.c_col = strides[1];
+  }
+  gemm_f32(*tile_set_f32(isa), task, call.threads);
+}
+
+}  // namespace
+
+template <Isa isa>
+KernelRow gemm_f32_row(std::string_view name) {
+  return {.op = "gemm",
+          .name = name,
+          .isa = isa,
+          .contracts = "seq",
+          .refuse = refuse_unless_seq_f32,
+          .run = run<isa>,
+          .prepare = prepare<isa>};
+}
+template KernelRow gemm_f32_row<Isa::avx512>(std::string_view name);
+template KernelRow gemm_f32_row<Isa::avx2>(std::string_view name);
+
+}  // namespace etalon

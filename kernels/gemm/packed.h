@@ -1,0 +1,86 @@
+// Packed operands of a matrix product, and how both are cut into strips.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/core/threads.h"
+#include "kernels/gemm/tile.h"
+
+namespace etalon {
+
+// The broadcast side: `rows` rows in as few strips as the tile allows, all of nearly equal height,
+// so that 64 rows are 13+13+13+13+12 and not 14+14+14+14+8. Strip i starts at element first(i) * k.
+struct RowStrips {
+  std::int64_t rows = 0;
+  std::int64_t count = 0;
+  RowStrips() = default;
+  RowStrips(std::int64_t all_rows, int tile_rows)
+      : rows(all_rows), count((all_rows + tile_rows - 1) / tile_rows) {}
+  std::int64_t first(std::int64_t strip) const { return strip * rows / count; }
+  int height(std::int64_t strip) const { return static_cast<int>(first(strip + 1) - first(strip)); }
+};
+
+// A matrix in f32 seen as a[row * row_stride + k * k_stride].
+struct MatrixView {
+  const float* data = nullptr;
+  std::int64_t row_stride = 0;
+  std::int64_t k_stride = 0;
+};
+
+// Packs rows [first, first + count) of `from` as [k][step]; lanes behind count up to fill are zero.
+template <class T>
+void pack_rows(const TileSet<T>& set, const MatrixView& from, std::int64_t first, int count,
+               int fill, std::int64_t k, T* to, std::int64_t step) {
+  const float* source = from.data + first * from.row_stride;
+  if (from.row_stride == 1) {
+    set.pack_contiguous(source, from.k_stride, count, fill, k, to, step);
+  } else if (from.k_stride == 1) {
+    set.pack_strided(source, from.row_stride, count, fill, k, to, step);
+  } else {
+    for (std::int64_t i = 0; i < k; ++i)
+      for (int r = 0; r < fill; ++r)
+        to[i * step + r] =
+            r < count ? static_cast<T>(source[r * from.row_stride + i * from.k_stride]) : T{0};
+  }
+}
+
+// All strips of the broadcast side.
+template <class T>
+void pack_broadcast(const TileSet<T>& set, const MatrixView& from, const RowStrips& strips,
+                    std::int64_t k, int threads, T* to) {
+  parallel_for(strips.count, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      const int height = strips.height(s);
+      pack_rows(set, from, strips.first(s), height, height, k, to + strips.first(s) * k, height);
+    }
+  });
+}
+
+inline std::int64_t vector_strips(std::int64_t columns, int lanes) {
+  return (columns + lanes - 1) / lanes;
+}
+
+// All strips of the vector side; strip s is [k][lanes] at to + s * k * lanes.
+template <class T>
+void pack_vector(const TileSet<T>& set, const MatrixView& from, std::int64_t columns,
+                 std::int64_t k, int threads, T* to) {
+  parallel_for(
+      vector_strips(columns, set.lanes), threads, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t s = begin; s < end; ++s) {
+          const std::int64_t first = s * set.lanes;
+          const int count = static_cast<int>(std::min<std::int64_t>(set.lanes, columns - first));
+          pack_rows(set, from, first, count, set.lanes, k, to + first * k, set.lanes);
+        }
+      });
+}
+
+// The widest tile whose accumulators fit the registers at this height.
+template <class T>
+int widest_tile(const TileSet<T>& set, int height) {
+  int w = kMaxTileVectors;
+  while (w > 1 && set.max_rows[static_cast<std::size_t>(w)] < height) --w;
+  return w;
+}
+
+}  // namespace etalon

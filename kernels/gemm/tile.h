@@ -1,0 +1,93 @@
+// The register tile that every fast matrix product and convolution here is made of.
+//
+// A tile is R rows by W vectors of outputs. Both operands are packed: the broadcast side as strips
+// a[k][step] (R of them used), the vector side as strips b[k][lanes]. One accumulator per output
+// lives in a register and walks k upwards; it never meets another accumulator, so each output is
+// the one fma chain of contract seq whatever R, W, the vector length or the blocking of k: a block
+// of k that is not the first takes its accumulators from c, where the block before left them as
+// the f32 they were.
+//
+// Types: f32 for seq; f64 (operands widened when packed, products exact) for the first pass of
+// exact.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engine/core/cpu.h"
+
+namespace etalon {
+
+template <class T>
+struct TileCall {
+  std::int64_t k = 0;
+  const T* a = nullptr;  // a[k * a_step + row]
+  std::int64_t a_step = 0;
+  const T* b = nullptr;  // strip w at b + w * b_strip: b[k * b_step + lane]
+  std::int64_t b_strip = 0;
+  std::int64_t b_step = 0;  // lanes where packed; a row of the matrix itself where it is not
+  T* c = nullptr;           // row r, vector w at c + r * c_row + w * lanes
+  std::int64_t c_row = 0;
+  int last_lanes = 0;            // lanes of the last vector that are stored
+  bool resume = false;           // accumulators start from c, else from +0
+  const T* row_bias = nullptr;   // added last, one rounding; per row
+  const T* lane_bias = nullptr;  // the same per lane: W * lanes values
+  // Masked tiles only: bit `lane` of mask[w * mask_strip + k] says whether the term counts.
+  const std::uint16_t* mask = nullptr;
+  std::int64_t mask_strip = 0;
+  bool report_zero = false;
+};
+
+// Returns, with report_zero, a bit for each row in which some stored sum (before the bias) is zero.
+template <class T>
+using TileFn = std::uint32_t (*)(const TileCall<T>&);
+
+// Copies f32 operands into strips. `count` rows (at most lanes), the rest up to `fill` zeros.
+//   contiguous: dst[k * step + i] = src[k * stride + i]
+//   strided:    dst[k * step + i] = src[i * stride + k]
+template <class T>
+using PackFn = void (*)(const float* src, std::int64_t stride, int count, int fill, std::int64_t k,
+                        T* dst, std::int64_t step);
+
+// Gathers the taps of a convolution. A vector of output pixels is up to kMaxPieces runs of
+// neighbours; run p fills lanes [lane, lane + size) from source[p][offset[k] + i].
+struct TapPiece {
+  const float* source;
+  int lane;
+  int size;
+};
+inline constexpr int kMaxPieces = 16;
+// dst[k * step + lane] for lanes [0, fill); lanes of no run are zero. dst must have room for a
+// whole vector behind the last step.
+template <class T>
+using TapFn = void (*)(const TapPiece* pieces, int count, const std::int64_t* offset,
+                       std::int64_t k, int fill, T* dst, std::int64_t step);
+
+inline constexpr int kMaxTileRows = 14;
+inline constexpr int kMaxTileVectors = 4;
+
+template <class T>
+struct TileSet {
+  Isa isa = Isa::sse2;
+  int lanes = 0;
+  int rows = 0;                                     // rows of the tile with 2 vectors
+  std::array<int, kMaxTileVectors + 1> max_rows{};  // by number of vectors
+  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kMaxTileVectors + 1> plain{};  // [w][r]
+  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> masked{};                   // w <= 2
+  PackFn<T> pack_contiguous = nullptr;
+  PackFn<T> pack_strided = nullptr;
+  TapFn<T> pack_taps = nullptr;
+  // y = alpha * y, rounded, then fma(beta, c[i * c_step], y) where c is not nullptr.
+  void (*scale_add)(T* y, std::int64_t count, T alpha, T beta, const T* c,
+                    std::int64_t c_step) = nullptr;
+  // y[lane * y_stride + row] = c[row * c_row + lane] for `rows` rows (at most lanes) and `count`
+  // lanes: rows of a tile become columns.
+  void (*store_transposed)(const T* c, std::int64_t c_row, int rows, int count, T* y,
+                           std::int64_t y_stride) = nullptr;
+};
+
+// nullptr where the set is not compiled in (another processor).
+const TileSet<float>* tile_set_f32(Isa isa);
+const TileSet<double>* tile_set_f64(Isa isa);
+
+}  // namespace etalon

@@ -1,0 +1,264 @@
+// Tiles and packing over a vector type V (kernels/simd); included only by the files of one
+// instruction set each. See tile.h for what they compute.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm/tile.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::simd {
+
+template <class V, int R, int W, bool kMasked>
+std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
+  using T = typename V::Scalar;
+  using Reg = typename V::Reg;
+  Reg acc[R][W];
+  const typename V::Mask last = V::first(t.last_lanes);
+  if (t.resume) {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        const T* from = t.c + r * t.c_row + w * V::lanes;
+        if constexpr (w == W - 1)
+          acc[r][w] = V::load(from, last);
+        else
+          acc[r][w] = V::load(from);
+      });
+    });
+  } else {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::zero(); });
+    });
+  }
+  const T* a = t.a;
+  const T* b = t.b;
+  const std::int64_t b_strip = t.b_strip;
+  const std::int64_t b_step = t.b_step;
+  const std::int64_t a_step = t.a_step;
+  for (std::int64_t k = 0; k < t.k; ++k) {
+    Reg bv[W];
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { bv[w] = V::load(b + w * b_strip); });
+    if constexpr (kMasked) {
+      typename V::Mask m[W];
+      unroll<W>([&](auto w)
+                    ETALON_INLINE_LAMBDA { m[w] = V::from_bits(t.mask[w * t.mask_strip + k]); });
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        const Reg av = V::set1(a[r]);
+        unroll<W>([&](auto w)
+                      ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(m[w], av, bv[w], acc[r][w]); });
+      });
+    } else {
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        const Reg av = V::set1(a[r]);
+        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(av, bv[w], acc[r][w]); });
+      });
+    }
+    a += a_step;
+    b += b_step;
+  }
+  std::uint32_t zero_rows = 0;
+  if (t.report_zero) {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      std::uint32_t zero = 0;
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        std::uint32_t z = V::to_bits(V::is_zero(acc[r][w]));
+        if constexpr (w == W - 1) z &= V::to_bits(last);
+        zero |= z;
+      });
+      if (zero != 0) zero_rows |= 1U << r;
+    });
+  }
+  if (t.row_bias != nullptr) {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      const Reg bias = V::set1(t.row_bias[r]);
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::add(acc[r][w], bias); });
+    });
+  }
+  if (t.lane_bias != nullptr) {
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+      Reg bias;
+      if constexpr (w == W - 1)
+        bias = V::load(t.lane_bias + w * V::lanes, last);
+      else
+        bias = V::load(t.lane_bias + w * V::lanes);
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { acc[r][w] = V::add(acc[r][w], bias); });
+    });
+  }
+  unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+      T* to = t.c + r * t.c_row + w * V::lanes;
+      if constexpr (w == W - 1)
+        V::store(to, V::canonical(acc[r][w]), last);
+      else
+        V::store(to, V::canonical(acc[r][w]));
+    });
+  });
+  return zero_rows;
+}
+
+// One vector of f32 as V's type, lanes outside the mask zero.
+template <class V>
+ETALON_INLINE typename V::Reg load_f32(const float* p, typename V::Mask m) {
+  if constexpr (sizeof(typename V::Scalar) == sizeof(float))
+    return V::load(p, m);
+  else
+    return V::widen(p, m);
+}
+template <class V>
+ETALON_INLINE typename V::Reg load_f32(const float* p) {
+  if constexpr (sizeof(typename V::Scalar) == sizeof(float))
+    return V::load(p);
+  else
+    return V::widen(p);
+}
+
+template <class V>
+void pack_contiguous(const float* src, std::int64_t stride, int count, int fill, std::int64_t k,
+                     typename V::Scalar* dst, std::int64_t step) {
+  const typename V::Mask in = V::first(count), out = V::first(fill);
+  if (count == V::lanes) {
+    for (std::int64_t i = 0; i < k; ++i) V::store(dst + i * step, load_f32<V>(src + i * stride));
+    return;
+  }
+  for (std::int64_t i = 0; i < k; ++i)
+    V::store(dst + i * step, load_f32<V>(src + i * stride, in), out);
+}
+
+template <class V>
+void pack_strided(const float* src, std::int64_t stride, int count, int fill, std::int64_t k,
+                  typename V::Scalar* dst, std::int64_t step) {
+  std::int64_t done = 0;
+  if constexpr (sizeof(typename V::Scalar) == sizeof(float)) {
+    const typename V::Mask out = V::first(fill);
+    for (; done + V::lanes <= k; done += V::lanes) {
+      typename V::Reg square[V::lanes];
+      for (int i = 0; i < V::lanes; ++i)
+        square[i] = i < count ? V::load(src + i * stride + done) : V::zero();
+      V::transpose(square);
+      for (int i = 0; i < V::lanes; ++i) V::store(dst + (done + i) * step, square[i], out);
+    }
+  }
+  for (; done < k; ++done)
+    for (int i = 0; i < fill; ++i) dst[done * step + i] = i < count ? src[i * stride + done] : 0;
+}
+
+// Runs are few: the count is a template argument so that the inner loop holds no branch.
+template <class V, int P>
+void pack_pieces(const TapPiece* pieces, const std::int64_t* offset, std::int64_t k, int fill,
+                 typename V::Scalar* dst, std::int64_t step) {
+  using Reg = typename V::Reg;
+  typename V::Mask masks[P];
+  const float* sources[P];
+  for (int p = 0; p < P; ++p) {
+    masks[p] = V::from_bits(((1U << pieces[p].size) - 1U) << pieces[p].lane);
+    sources[p] = pieces[p].source - pieces[p].lane;
+  }
+  const bool whole = P == 1 && pieces[0].lane == 0 && pieces[0].size == V::lanes;
+  const typename V::Mask out = V::first(fill);
+  for (std::int64_t i = 0; i < k; ++i) {
+    Reg v;
+    if (whole) {
+      v = load_f32<V>(sources[0] + offset[i]);
+    } else {
+      v = load_f32<V>(sources[0] + offset[i], masks[0]);
+      unroll<P - 1>([&](auto p) ETALON_INLINE_LAMBDA {
+        if constexpr (sizeof(typename V::Scalar) == sizeof(float))
+          v = V::load_into(v, sources[p + 1] + offset[i], masks[p + 1]);
+        else
+          v = V::add(v, load_f32<V>(sources[p + 1] + offset[i], masks[p + 1]));
+      });
+    }
+    if (fill == V::lanes)
+      V::store(dst + i * step, v);
+    else
+      V::store(dst + i * step, v, out);
+  }
+}
+
+template <class V>
+void pack_taps(const TapPiece* pieces, int count, const std::int64_t* offset, std::int64_t k,
+               int fill, typename V::Scalar* dst, std::int64_t step) {
+  switch (count) {
+    case 1:
+      return pack_pieces<V, 1>(pieces, offset, k, fill, dst, step);
+    case 2:
+      return pack_pieces<V, 2>(pieces, offset, k, fill, dst, step);
+    case 3:
+      return pack_pieces<V, 3>(pieces, offset, k, fill, dst, step);
+    case 4:
+      return pack_pieces<V, 4>(pieces, offset, k, fill, dst, step);
+    default:
+      break;
+  }
+  for (std::int64_t i = 0; i < k; ++i) {
+    typename V::Scalar* to = dst + i * step;
+    for (int lane = 0; lane < fill; ++lane) to[lane] = 0;
+    for (int p = 0; p < count; ++p)
+      for (int lane = 0; lane < pieces[p].size; ++lane)
+        to[pieces[p].lane + lane] = pieces[p].source[offset[i] + lane];
+  }
+}
+
+template <class V>
+void scale_add(typename V::Scalar* y, std::int64_t count, typename V::Scalar alpha,
+               typename V::Scalar beta, const typename V::Scalar* c, std::int64_t c_step) {
+  const typename V::Reg alphas = V::set1(alpha), betas = V::set1(beta);
+  for (std::int64_t i = 0; i < count; i += V::lanes) {
+    const typename V::Mask m =
+        V::first(count - i < V::lanes ? static_cast<int>(count - i) : V::lanes);
+    typename V::Reg t = V::mul(alphas, V::load(y + i, m));
+    if (c != nullptr) {
+      const typename V::Reg cs = c_step == 0 ? V::set1(*c) : V::load(c + i, m);
+      t = V::fma(betas, cs, t);
+    }
+    V::store(y + i, V::canonical(t), m);
+  }
+}
+
+template <class V>
+void store_transposed(const typename V::Scalar* c, std::int64_t c_row, int rows, int count,
+                      typename V::Scalar* y, std::int64_t y_stride) {
+  if constexpr (sizeof(typename V::Scalar) == sizeof(float)) {
+    const typename V::Mask out = V::first(rows);
+    typename V::Reg square[V::lanes];
+    for (int i = 0; i < V::lanes; ++i) square[i] = i < rows ? V::load(c + i * c_row) : V::zero();
+    V::transpose(square);
+    for (int i = 0; i < count; ++i) V::store(y + i * y_stride, square[i], out);
+  } else {
+    for (int i = 0; i < count; ++i)
+      for (int r = 0; r < rows; ++r) y[i * y_stride + r] = c[r * c_row + i];
+  }
+}
+
+template <class V>
+constexpr int max_rows(int vectors) {
+  // One register is kept for the broadcast value, `vectors` for the other operand.
+  const int fit = (V::registers - 1 - vectors) / vectors;
+  const int most = V::registers == 32 ? 14 : 6;
+  return fit < most ? fit : most;
+}
+
+template <class V>
+TileSet<typename V::Scalar> make_tile_set(Isa isa) {
+  TileSet<typename V::Scalar> set;
+  set.isa = isa;
+  set.lanes = V::lanes;
+  set.rows = max_rows<V>(2);
+  unroll<kMaxTileVectors>([&](auto w0) {
+    constexpr int w = w0 + 1;
+    set.max_rows[w] = max_rows<V>(w);
+    unroll<max_rows<V>(w)>([&](auto r0) {
+      set.plain[w][r0 + 1] = tile<V, r0 + 1, w, false>;
+      if constexpr (w <= 2 && sizeof(typename V::Scalar) == sizeof(float))
+        set.masked[w][r0 + 1] = tile<V, r0 + 1, w, true>;
+    });
+  });
+  set.pack_contiguous = pack_contiguous<V>;
+  set.pack_strided = pack_strided<V>;
+  set.pack_taps = pack_taps<V>;
+  set.scale_add = scale_add<V>;
+  set.store_transposed = store_transposed<V>;
+  return set;
+}
+
+}  // namespace etalon::simd

@@ -1,0 +1,121 @@
+// AVX2 with FMA as the vector types that kernel templates are written over; see simd/avx512.h. A
+// mask is a vector whose lanes are all ones or all zeros.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/simd/unroll.h"
+
+namespace etalon::avx2 {
+
+struct F32 {
+  using Scalar = float;
+  using Reg = __m256;
+  using Mask = __m256i;
+  static constexpr int lanes = 8;
+  static constexpr int registers = 16;
+
+  ETALON_INLINE static Reg zero() { return _mm256_setzero_ps(); }
+  ETALON_INLINE static Reg set1(float v) { return _mm256_set1_ps(v); }
+  ETALON_INLINE static Mask first(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  ETALON_INLINE static Mask from_bits(std::uint32_t bits) {
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), bit),
+                              bit);
+  }
+  ETALON_INLINE static std::uint32_t to_bits(Mask m) {
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(m)));
+  }
+  ETALON_INLINE static Reg load(const float* p) { return _mm256_loadu_ps(p); }
+  ETALON_INLINE static Reg load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
+  ETALON_INLINE static Reg load_into(Reg old, const float* p, Mask m) {
+    return _mm256_blendv_ps(old, _mm256_maskload_ps(p, m), _mm256_castsi256_ps(m));
+  }
+  ETALON_INLINE static void store(float* p, Reg v) { _mm256_storeu_ps(p, v); }
+  ETALON_INLINE static void store(float* p, Reg v, Mask m) { _mm256_maskstore_ps(p, m, v); }
+  ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
+  ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
+  ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_ps(a, b); }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
+  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
+    return _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), _mm256_castsi256_ps(m));
+  }
+  ETALON_INLINE static Reg canonical(Reg v) {
+    return _mm256_blendv_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)),
+                            _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  }
+  ETALON_INLINE static Mask is_zero(Reg v) {
+    return _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_EQ_OQ));
+  }
+  // m[i] holds row i of an 8x8 square; afterwards column i.
+  ETALON_INLINE static void transpose(Reg (&m)[8]) {
+    Reg t[8];
+    simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+      t[2 * i] = _mm256_unpacklo_ps(m[2 * i], m[2 * i + 1]);
+      t[2 * i + 1] = _mm256_unpackhi_ps(m[2 * i], m[2 * i + 1]);
+    });
+    simd::unroll<2>([&](auto i) ETALON_INLINE_LAMBDA {
+      m[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+      m[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
+      m[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+      m[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
+    });
+    simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+      t[i] = _mm256_permute2f128_ps(m[i], m[4 + i], 0x20);
+      t[4 + i] = _mm256_permute2f128_ps(m[i], m[4 + i], 0x31);
+    });
+    simd::unroll<8>([&](auto i) ETALON_INLINE_LAMBDA { m[i] = t[i]; });
+  }
+};
+
+struct F64 {
+  using Scalar = double;
+  using Reg = __m256d;
+  using Mask = __m256i;
+  static constexpr int lanes = 4;
+  static constexpr int registers = 16;
+
+  ETALON_INLINE static Reg zero() { return _mm256_setzero_pd(); }
+  ETALON_INLINE static Reg set1(double v) { return _mm256_set1_pd(v); }
+  ETALON_INLINE static Mask first(int n) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+  }
+  ETALON_INLINE static Mask from_bits(std::uint32_t bits) {
+    const __m256i bit = _mm256_setr_epi64x(1, 2, 4, 8);
+    return _mm256_cmpeq_epi64(_mm256_and_si256(_mm256_set1_epi64x(bits), bit), bit);
+  }
+  ETALON_INLINE static std::uint32_t to_bits(Mask m) {
+    return static_cast<std::uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(m)));
+  }
+  ETALON_INLINE static Reg load(const double* p) { return _mm256_loadu_pd(p); }
+  ETALON_INLINE static Reg load(const double* p, Mask m) { return _mm256_maskload_pd(p, m); }
+  ETALON_INLINE static Reg widen(const float* p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+  ETALON_INLINE static Reg widen(const float* p, Mask m) {
+    const __m128i half = _mm256_castsi256_si128(
+        _mm256_permutevar8x32_epi32(m, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)));
+    return _mm256_cvtps_pd(_mm_maskload_ps(p, half));
+  }
+  ETALON_INLINE static void store(double* p, Reg v) { _mm256_storeu_pd(p, v); }
+  ETALON_INLINE static void store(double* p, Reg v, Mask m) { _mm256_maskstore_pd(p, m, v); }
+  ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
+  ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_pd(a, b, c); }
+  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
+    return _mm256_blendv_pd(c, _mm256_fmadd_pd(a, b, c), _mm256_castsi256_pd(m));
+  }
+  ETALON_INLINE static Reg canonical(Reg v) {
+    return _mm256_blendv_pd(v, _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff8000000000000)),
+                            _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
+  }
+  ETALON_INLINE static Mask is_zero(Reg v) {
+    return _mm256_castpd_si256(_mm256_cmp_pd(v, _mm256_setzero_pd(), _CMP_EQ_OQ));
+  }
+};
+
+}  // namespace etalon::avx2

@@ -1,0 +1,121 @@
+// AVX-512 as the vector types that kernel templates are written over. Included only by files that
+// are compiled for AVX-512; everything is inlined and in a namespace of its own.
+//
+// A vector type V has: Scalar, Reg, Mask, lanes; zero, load, set1, store, first(n) for the mask of
+// the first n lanes; arithmetic with one IEEE rounding each; canonical(x), which replaces every NaN
+// by the format's one canonical quiet NaN (x86's own default NaN has the sign bit set).
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/simd/unroll.h"
+
+namespace etalon::avx512 {
+
+struct F32 {
+  using Scalar = float;
+  using Reg = __m512;
+  using Mask = __mmask16;
+  static constexpr int lanes = 16;
+  static constexpr int registers = 32;
+
+  ETALON_INLINE static Reg zero() { return _mm512_setzero_ps(); }
+  ETALON_INLINE static Reg set1(float v) { return _mm512_set1_ps(v); }
+  ETALON_INLINE static Mask first(int n) {
+    return static_cast<Mask>(n >= lanes ? 0xffffU : (1U << n) - 1U);
+  }
+  ETALON_INLINE static Mask from_bits(std::uint32_t bits) { return static_cast<Mask>(bits); }
+  ETALON_INLINE static std::uint32_t to_bits(Mask m) { return m; }
+  ETALON_INLINE static Reg load(const float* p) { return _mm512_loadu_ps(p); }
+  ETALON_INLINE static Reg load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
+  ETALON_INLINE static Reg load_into(Reg old, const float* p, Mask m) {
+    return _mm512_mask_loadu_ps(old, m, p);
+  }
+  ETALON_INLINE static void store(float* p, Reg v) { _mm512_storeu_ps(p, v); }
+  ETALON_INLINE static void store(float* p, Reg v, Mask m) { _mm512_mask_storeu_ps(p, m, v); }
+  ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
+  ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
+  ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_ps(a, b); }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }
+  // Lanes outside the mask keep c.
+  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
+    return _mm512_mask3_fmadd_ps(a, b, c, m);
+  }
+  ETALON_INLINE static Reg canonical(Reg v) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v,
+                                _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
+  }
+  ETALON_INLINE static Mask is_zero(Reg v) {
+    return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ);
+  }
+  // m[i] holds row i of a 16x16 square; afterwards column i.
+  ETALON_INLINE static void transpose(Reg (&m)[16]) {
+    Reg t[16];
+    simd::unroll<8>([&](auto i) ETALON_INLINE_LAMBDA {
+      t[2 * i] = _mm512_unpacklo_ps(m[2 * i], m[2 * i + 1]);
+      t[2 * i + 1] = _mm512_unpackhi_ps(m[2 * i], m[2 * i + 1]);
+    });
+    simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+      const __m512d a = _mm512_castps_pd(t[4 * i]), b = _mm512_castps_pd(t[4 * i + 2]);
+      const __m512d c = _mm512_castps_pd(t[4 * i + 1]), d = _mm512_castps_pd(t[4 * i + 3]);
+      m[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+      m[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+      m[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
+      m[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
+    });
+    simd::unroll<2>([&](auto h) ETALON_INLINE_LAMBDA {
+      simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+        t[8 * h + i] = _mm512_shuffle_f32x4(m[8 * h + i], m[8 * h + 4 + i], 0x88);
+        t[8 * h + 4 + i] = _mm512_shuffle_f32x4(m[8 * h + i], m[8 * h + 4 + i], 0xdd);
+      });
+    });
+    simd::unroll<8>([&](auto i) ETALON_INLINE_LAMBDA {
+      m[i] = _mm512_shuffle_f32x4(t[i], t[8 + i], 0x88);
+      m[8 + i] = _mm512_shuffle_f32x4(t[i], t[8 + i], 0xdd);
+    });
+  }
+};
+
+struct F64 {
+  using Scalar = double;
+  using Reg = __m512d;
+  using Mask = __mmask8;
+  static constexpr int lanes = 8;
+  static constexpr int registers = 32;
+
+  ETALON_INLINE static Reg zero() { return _mm512_setzero_pd(); }
+  ETALON_INLINE static Reg set1(double v) { return _mm512_set1_pd(v); }
+  ETALON_INLINE static Mask first(int n) {
+    return static_cast<Mask>(n >= lanes ? 0xffU : (1U << n) - 1U);
+  }
+  ETALON_INLINE static Mask from_bits(std::uint32_t bits) { return static_cast<Mask>(bits); }
+  ETALON_INLINE static std::uint32_t to_bits(Mask m) { return m; }
+  ETALON_INLINE static Reg load(const double* p) { return _mm512_loadu_pd(p); }
+  ETALON_INLINE static Reg load(const double* p, Mask m) { return _mm512_maskz_loadu_pd(m, p); }
+  // f32 in memory, f64 in the register: exact.
+  ETALON_INLINE static Reg widen(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+  ETALON_INLINE static Reg widen(const float* p, Mask m) {
+    return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(m, p));
+  }
+  ETALON_INLINE static void store(double* p, Reg v) { _mm512_storeu_pd(p, v); }
+  ETALON_INLINE static void store(double* p, Reg v, Mask m) { _mm512_mask_storeu_pd(p, m, v); }
+  ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
+  ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_pd(a, b, c); }
+  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
+    return _mm512_mask3_fmadd_pd(a, b, c, m);
+  }
+  ETALON_INLINE static Reg canonical(Reg v) {
+    return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q), v,
+                                _mm512_castsi512_pd(_mm512_set1_epi64(0x7ff8000000000000)));
+  }
+  ETALON_INLINE static Mask is_zero(Reg v) {
+    return _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_EQ_OQ);
+  }
+};
+
+}  // namespace etalon::avx512

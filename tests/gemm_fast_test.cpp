@@ -1,0 +1,110 @@
+// Claim: every row of gemm that promises seq gives the bits of the definition, for any transposes,
+// scaling, tail, thread count and instruction set. The data is uniform noise, on which the order of
+// the sum shows (asserted), with NaN, infinities, -0 and subnormals strewn in.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/ops/gemm.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+enum class Data { noise, special, tiny };
+
+Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    x = random.uniform(i++) - 0.5F;
+    if (data == Data::tiny) x *= 0x1p-75F;  // products below the smallest subnormal
+    if (data != Data::special) continue;
+    const float pick = random.uniform(i + 1000000);
+    if (pick < 0.02F)
+      x = std::numeric_limits<float>::infinity();
+    else if (pick < 0.03F)
+      x = -std::numeric_limits<float>::infinity();
+    else if (pick < 0.04F)
+      x = -std::numeric_limits<float>::quiet_NaN();
+    else if (pick < 0.3F)
+      x = -0.0F;
+    else if (pick < 0.4F)
+      x = 0x1p-140F;
+  }
+  return t;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() &&
+         std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
+}
+
+Tensor run(const GemmParams& p, std::span<const Tensor* const> in, const char* kernel, Isa isa,
+           int threads, const char* contract = "seq") {
+  RunOptions options{.contract = Contract::parse(contract), .isa = isa, .threads = threads};
+  options.kernels = kernel;
+  return std::move(run_op(gemm_op(), Params(p), in, all_kernels(), options).outputs[0]);
+}
+
+struct Case {
+  std::int64_t m, n, k;
+  GemmParams p;
+  Shape c;  // rank 8: none
+};
+const Shape kNone{1, 1, 1, 1, 1, 1, 1, 1};
+
+}  // namespace
+
+TEST_CASE("gemm: every fast row has the bits of the definition") {
+  const Case cases[] = {
+      {1, 1, 1, {}, kNone},
+      {1, 500, 80, {.trans_b = true}, Shape{500}},
+      {1, 33, 17, {}, Shape{33}},
+      {2, 65, 129, {.trans_a = true}, Shape{1}},
+      {7, 49, 31, {.alpha = 0.7F, .beta = -1.3F}, Shape{7, 49}},
+      {15, 31, 64, {.alpha = 2.0F, .trans_a = true, .trans_b = true}, Shape{15, 1}},
+      {29, 17, 100, {.beta = 0.5F}, Shape{1, 17}},
+      {64, 64, 27, {.trans_b = true}, kNone},
+      {13, 16, 0, {}, Shape{16}},
+      {61, 129, 200, {}, kNone},
+  };
+  int compared = 0;
+  for (const Case& c : cases)
+    for (const Data data : {Data::noise, Data::special, Data::tiny}) {
+      const Tensor a = make(c.p.trans_a ? Shape{c.k, c.m} : Shape{c.m, c.k}, 1, data);
+      const Tensor b = make(c.p.trans_b ? Shape{c.n, c.k} : Shape{c.k, c.n}, 2, data);
+      const Tensor bias = c.c == kNone ? Tensor() : make(c.c, 3, data);
+      std::vector<const Tensor*> in{&a, &b};
+      if (bias) in.push_back(&bias);
+      const Tensor want = run(c.p, in, "gemm.definition", detect_isa(), 1);
+      for (const KernelRow* row : all_kernels().rows_of("gemm")) {
+        if (row->promise != Promise::defined || row->contracts != "seq" || row->isa > detect_isa())
+          continue;
+        for (const int threads : {1, 2, 3, 7}) {
+          CAPTURE(row->name);
+          CAPTURE(threads);
+          CAPTURE(c.m);
+          CAPTURE(c.n);
+          CAPTURE(c.k);
+          CHECK(
+              same_bits(run(c.p, in, std::string(row->name).c_str(), detect_isa(), threads), want));
+          ++compared;
+        }
+      }
+    }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 120);
+}
+
+TEST_CASE("gemm: the data of this test shows the order of the sum") {
+  const Tensor a = make({61, 200}, 1, Data::noise), b = make({200, 129}, 2, Data::noise);
+  const Tensor* in[] = {&a, &b};
+  const Tensor seq = run({}, in, "", detect_isa(), 1);
+  CHECK(!same_bits(seq, run({}, in, "", detect_isa(), 1, "order=lanes:8")));
+  CHECK(!same_bits(seq, run({}, in, "", detect_isa(), 1, "order=blocks:100")));
+}
