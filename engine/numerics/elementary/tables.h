@@ -1,0 +1,328 @@
+// Written by generate_tables.py; the comments of each table give its definition.
+#pragma once
+
+#include <cstdint>
+
+namespace etalon::tables {
+
+inline constexpr double kExpStepHigh =
+    0x1.62e42fefa0000p-7;  // ln2/64 on the grid 2^-42: at most 36 bits
+
+inline constexpr double kExpStepLow = 0x1.cf79abc9e3b3ap-46;
+
+inline constexpr double kExpInverse = 0x1.71547652b82fep+6;
+
+// 2^(j/64), j = 0..63.
+inline constexpr double kExp2Table[64] = {
+    0x1.0000000000000p+0, 0x1.02c9a3e778061p+0, 0x1.059b0d3158574p+0, 0x1.0874518759bc8p+0,
+    0x1.0b5586cf9890fp+0, 0x1.0e3ec32d3d1a2p+0, 0x1.11301d0125b51p+0, 0x1.1429aaea92de0p+0,
+    0x1.172b83c7d517bp+0, 0x1.1a35beb6fcb75p+0, 0x1.1d4873168b9aap+0, 0x1.2063b88628cd6p+0,
+    0x1.2387a6e756238p+0, 0x1.26b4565e27cddp+0, 0x1.29e9df51fdee1p+0, 0x1.2d285a6e4030bp+0,
+    0x1.306fe0a31b715p+0, 0x1.33c08b26416ffp+0, 0x1.371a7373aa9cbp+0, 0x1.3a7db34e59ff7p+0,
+    0x1.3dea64c123422p+0, 0x1.4160a21f72e2ap+0, 0x1.44e086061892dp+0, 0x1.486a2b5c13cd0p+0,
+    0x1.4bfdad5362a27p+0, 0x1.4f9b2769d2ca7p+0, 0x1.5342b569d4f82p+0, 0x1.56f4736b527dap+0,
+    0x1.5ab07dd485429p+0, 0x1.5e76f15ad2148p+0, 0x1.6247eb03a5585p+0, 0x1.6623882552225p+0,
+    0x1.6a09e667f3bcdp+0, 0x1.6dfb23c651a2fp+0, 0x1.71f75e8ec5f74p+0, 0x1.75feb564267c9p+0,
+    0x1.7a11473eb0187p+0, 0x1.7e2f336cf4e62p+0, 0x1.82589994cce13p+0, 0x1.868d99b4492edp+0,
+    0x1.8ace5422aa0dbp+0, 0x1.8f1ae99157736p+0, 0x1.93737b0cdc5e5p+0, 0x1.97d829fde4e50p+0,
+    0x1.9c49182a3f090p+0, 0x1.a0c667b5de565p+0, 0x1.a5503b23e255dp+0, 0x1.a9e6b5579fdbfp+0,
+    0x1.ae89f995ad3adp+0, 0x1.b33a2b84f15fbp+0, 0x1.b7f76f2fb5e47p+0, 0x1.bcc1e904bc1d2p+0,
+    0x1.c199bdd85529cp+0, 0x1.c67f12e57d14bp+0, 0x1.cb720dcef9069p+0, 0x1.d072d4a07897cp+0,
+    0x1.d5818dcfba487p+0, 0x1.da9e603db3285p+0, 0x1.dfc97337b9b5fp+0, 0x1.e502ee78b3ff6p+0,
+    0x1.ea4afa2a490dap+0, 0x1.efa1bee615a27p+0, 0x1.f50765b6e4540p+0, 0x1.fa7c1819e90d8p+0,
+};
+
+inline constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // on the grid 2^-42
+
+inline constexpr double kLn2Low = 0x1.ef35793c76730p-45;
+
+inline constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+
+inline constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
+
+inline constexpr double kInverseLn10 = 0x1.bcb7b1526e50ep-2;
+
+// log(j/64), j = 45..91: a part on the grid 2^-42 and the rest.
+inline constexpr double kLogTable[47][2] = {
+    {-0x1.68ac83e9c7000p-2, 0x1.7af966c548a30p-44},
+    {-0x1.522ae0738a000p-2, -0x1.ebe708164c759p-45},
+    {-0x1.3c25277333000p-2, -0x1.83b54b606bd5cp-46},
+    {-0x1.269621134e000p-2, 0x1.1b61f10522625p-44},
+    {-0x1.1178e8227e000p-2, -0x1.1ef78ce2d07f2p-44},
+    {-0x1.f991c6cb3c000p-3, 0x1.90d04cd7cc834p-44},
+    {-0x1.d1037f2656000p-3, 0x1.84a7e75b6f6e4p-47},
+    {-0x1.a93ed3c8ae000p-3, 0x1.8724350562169p-45},
+    {-0x1.823c16551a000p-3, -0x1.e0ddb9a631e83p-46},
+    {-0x1.5bf406b544000p-3, 0x1.27023eb68981cp-46},
+    {-0x1.365fcb015a000p-3, 0x1.fd3a0afb9691bp-44},
+    {-0x1.1178e8227e000p-3, -0x1.1ef78ce2d07f2p-45},
+    {-0x1.da72763844000p-4, -0x1.a89401fa71733p-46},
+    {-0x1.9335e5d594000p-4, -0x1.3115c3abd47dap-45},
+    {-0x1.4d3115d208000p-4, 0x1.53a2582f4e1efp-48},
+    {-0x1.08598b59e4000p-4, 0x1.7e5dd7009902cp-46},
+    {-0x1.894aa149f8000p-5, -0x1.9a19a8be97661p-44},
+    {-0x1.0415d89e78000p-5, 0x1.dddc7f461c516p-44},
+    {-0x1.0205658930000p-6, -0x1.611d27c8e8417p-44},
+    {0x0.0p+0, 0x0.0p+0},
+    {0x1.fc0a8b0fc0000p-7, 0x1.f1e7cf6d3a69cp-50},
+    {0x1.f829b0e780000p-6, 0x1.980267c7e09e4p-45},
+    {0x1.77458f6330000p-5, -0x1.181dce586af09p-44},
+    {0x1.f0a30c0118000p-5, -0x1.d599e83368e91p-45},
+    {0x1.341d7961bc000p-4, 0x1.1d09299837610p-44},
+    {0x1.6f0d28ae58000p-4, -0x1.4b4641b664613p-44},
+    {0x1.a926d3a4ac000p-4, 0x1.563650bd22a9cp-44},
+    {0x1.e27076e2b0000p-4, -0x1.a342c2af0003cp-45},
+    {0x1.0d77e7cd08000p-3, 0x1.cb2cd2ee2f482p-44},
+    {0x1.29552f8200000p-3, -0x1.5b967f4471dfcp-44},
+    {0x1.44d2b6ccb8000p-3, -0x1.70cc16135783cp-46},
+    {0x1.5ff3070a7a000p-3, -0x1.8586f183bebf2p-44},
+    {0x1.7ab890210e000p-3, -0x1.bdb9072534a58p-45},
+    {0x1.9525a9cf46000p-3, -0x1.297137d9f158fp-44},
+    {0x1.af3c94e80c000p-3, -0x1.a4e633fcd9066p-52},
+    {0x1.c8ff7c79aa000p-3, -0x1.7794f689f8434p-45},
+    {0x1.e27076e2b0000p-3, -0x1.a342c2af0003cp-44},
+    {0x1.fb9186d5e4000p-3, -0x1.d572aab993c87p-47},
+    {0x1.0a324e2739000p-2, 0x1.c6bee7ef4030ep-47},
+    {0x1.1675cababa000p-2, 0x1.8380e731f55c4p-44},
+    {0x1.22941fbcf8000p-2, -0x1.a6976f5eb0963p-44},
+    {0x1.2e8e2bae12000p-2, -0x1.67b1e99b72bd8p-45},
+    {0x1.3a64c55694000p-2, 0x1.7a71cbcd735d0p-44},
+    {0x1.4618bc21c6000p-2, -0x1.3d82f484c84ccp-46},
+    {0x1.51aad872e0000p-2, -0x1.f4bd8db0a7cc1p-44},
+    {0x1.5d1bdbf581000p-2, -0x1.8d6bdc9c7c238p-44},
+    {0x1.686c81e9b1000p-2, 0x1.2bb110af84054p-44},
+};
+
+// atan(j/32), j = 0..32, in two doubles.
+inline constexpr double kAtanTable[33][2] = {
+    {0x0.0p+0, 0x0.0p+0},
+    {0x1.ffd55bba97625p-6, -0x1.5ec431444912cp-60},
+    {0x1.ff55bb72cfdeap-5, -0x1.c934d86d23f1dp-60},
+    {0x1.7ee182602f10fp-4, -0x1.cfb654c0c3d98p-58},
+    {0x1.fd5ba9aac2f6ep-4, -0x1.cd37686760c17p-59},
+    {0x1.3d6eee8c6626cp-3, 0x1.61a3b0ce9281bp-57},
+    {0x1.7b97b4bce5b02p-3, 0x1.347b0b4f881cap-58},
+    {0x1.b90d7529260a2p-3, 0x1.17b10d2e0e5abp-61},
+    {0x1.f5b75f92c80ddp-3, 0x1.8ab6e3cf7afbdp-57},
+    {0x1.18bf5a30bf178p-2, 0x1.30ca4748b1bf9p-57},
+    {0x1.362773707ebccp-2, -0x1.963a544b672d8p-57},
+    {0x1.530ad9951cd4ap-2, -0x1.2566480884082p-57},
+    {0x1.6f61941e4def1p-2, -0x1.c63aae6f6e918p-56},
+    {0x1.8b24d394a1b25p-2, 0x1.b6d0ba3748fa8p-56},
+    {0x1.a64eec3cc23fdp-2, -0x1.24dec1b50b7ffp-56},
+    {0x1.c0db4c94ec9f0p-2, -0x1.cc1ce70934c34p-56},
+    {0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56},
+    {0x1.f40dd0b541418p-2, -0x1.a3992dc382a23p-57},
+    {0x1.0657e94db30d0p-1, -0x1.d5b495f6349e6p-56},
+    {0x1.1255d9bfbd2a9p-1, -0x1.2bdaee1c0ee35p-58},
+    {0x1.1e00babdefeb4p-1, -0x1.928df287a668fp-58},
+    {0x1.2958e59308e31p-1, -0x1.09e73b0c6c087p-56},
+    {0x1.345f01cce37bbp-1, 0x1.1021137c71102p-55},
+    {0x1.3f13fb89e96f4p-1, 0x1.ecf8b492644f0p-56},
+    {0x1.4978fa3269ee1p-1, 0x1.2419a87f2a458p-56},
+    {0x1.538f57b89061fp-1, -0x1.1bb74abda520cp-55},
+    {0x1.5d58987169b18p-1, 0x1.0028e4bc5e7cap-57},
+    {0x1.66d663923e087p-1, -0x1.6ea6febe8bbbap-56},
+    {0x1.700a7c5784634p-1, -0x1.8c34d25aadef6p-56},
+    {0x1.78f6bbd5d315ep-1, 0x1.406a089803740p-55},
+    {0x1.819d0b7158a4dp-1, -0x1.bf76229d3b917p-56},
+    {0x1.89ff5ff57f1f8p-1, -0x1.55b9a5e177a1bp-55},
+    {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55},
+};
+
+inline constexpr double kHalfPiHigh = 0x1.921fb54442d18p+0;
+
+inline constexpr double kHalfPiLow = 0x1.1a62633145c07p-54;
+
+// 2/pi: word i weighs 2^(-64 (i + 1)). 1344 bits reach the largest double.
+inline constexpr std::uint64_t kTwoOverPi[21] = {
+    0xa2f9836e4e441529U, 0xfc2757d1f534ddc0U, 0xdb6295993c439041U, 0xfe5163abdebbc561U,
+    0xb7246e3a424dd2e0U, 0x06492eea09d1921cU, 0xfe1deb1cb129a73eU, 0xe88235f52ebb4484U,
+    0xe99c7026b45f7e41U, 0x3991d639835339f4U, 0x9c845f8bbdf9283bU, 0x1ff897ffde05980fU,
+    0xef2f118b5a0a6d1fU, 0x6d367ecf27cb09b7U, 0x4f463f669e5fea2dU, 0x7527bac7ebe5f17bU,
+    0x3d0739f78a5292eaU, 0x6bfb5fb11f8d5d08U, 0x56033046fc7b6babU, 0xf0cfbc209af4361dU,
+    0xa9e391615ee61b08U,
+};
+
+// 1/n!, n = 2..16.
+inline constexpr double kExpTaylor[15] = {
+    0x1.0000000000000p-1,  0x1.5555555555555p-3,  0x1.5555555555555p-5,  0x1.1111111111111p-7,
+    0x1.6c16c16c16c17p-10, 0x1.a01a01a01a01ap-13, 0x1.a01a01a01a01ap-16, 0x1.71de3a556c734p-19,
+    0x1.27e4fb7789f5cp-22, 0x1.ae64567f544e4p-26, 0x1.1eed8eff8d898p-29, 0x1.6124613a86d09p-33,
+    0x1.93974a8c07c9dp-37, 0x1.ae7f3e733b81fp-41, 0x1.ae7f3e733b81fp-45,
+};
+
+// (-1)^n / (2n+1)!, n = 1..9.
+inline constexpr double kSinTaylor[9] = {
+    -0x1.5555555555555p-3,  0x1.1111111111111p-7,   -0x1.a01a01a01a01ap-13,
+    0x1.71de3a556c734p-19,  -0x1.ae64567f544e4p-26, 0x1.6124613a86d09p-33,
+    -0x1.ae7f3e733b81fp-41, 0x1.952c77030ad4ap-49,  -0x1.2f49b46814157p-57,
+};
+
+// (-1)^n / (2n)!, n = 2..10.
+inline constexpr double kCosTaylor[9] = {
+    0x1.5555555555555p-5,   -0x1.6c16c16c16c17p-10, 0x1.a01a01a01a01ap-16,
+    -0x1.27e4fb7789f5cp-22, 0x1.1eed8eff8d898p-29,  -0x1.93974a8c07c9dp-37,
+    0x1.ae7f3e733b81fp-45,  -0x1.6827863b97d97p-53, 0x1.e542ba4020225p-62,
+};
+
+// 2/sqrt(pi) (-1)^n / (n! (2n+1)), n = 0..13.
+inline constexpr double kErfTaylor[14] = {
+    0x1.20dd750429b6dp+0,  -0x1.812746b0379e7p-2,  0x1.ce2f21a042be2p-4,  -0x1.b82ce31288b51p-6,
+    0x1.565bcd0e6a53fp-8,  -0x1.c02db40040b86p-11, 0x1.f9a326f9b89b7p-14, -0x1.f4d25c3e0c2ebp-17,
+    0x1.b9e6c9dc651a3p-20, -0x1.5f742ec43e71ap-23, 0x1.fcc5720624c1cp-27, -0x1.51d7181c5d36dp-30,
+    0x1.9e6ad5e55a730p-34, -0x1.d8453cb0c46eap-38,
+};
+
+inline constexpr int kErfcxDegree = 10;
+
+// Row 8 (o + 1) + i: coefficients of erfcx(c + t), lowest first, c the middle of
+// [2^o (1 + i/8), 2^o (1 + (i+1)/8)]; relative error before rounding below 2^-54.
+inline constexpr double kErfcxTable[48][11] = {
+    {0x1.3334ea3613de0p-1, -0x1.f6a5625dbca39p-2, 0x1.5b61f82a5b851p-2, -0x1.a821c8b450066p-3,
+     0x1.d571fdb4ec869p-4, -0x1.df18cee6daf23p-5, 0x1.c83f33aa30449p-6, -0x1.990928be0f349p-7,
+     0x1.5b98c31fd4e7cp-8, -0x1.19a006b539b50p-9, 0x1.b4aad2a6aa318p-11},
+    {0x1.242708751d9a7p-1, -0x1.cd991ffa808c8p-2, 0x1.363b25ed7ee17p-2, -0x1.71dd5747519e2p-3,
+     0x1.90dae008a54cdp-4, -0x1.9160946e0a3acp-5, 0x1.7798454aad5b4p-6, -0x1.4b486c374c6cfp-7,
+     0x1.153ec3d205f0dp-8, -0x1.baca68caab1d9p-10, 0x1.529670ff98d19p-11},
+    {0x1.164fc6284ab1ep-1, -0x1.a8e46be6e2c85p-2, 0x1.15c9a58110905p-2, -0x1.43757462ea8cbp-3,
+     0x1.574e36a137343p-4, -0x1.514c7723417bcp-5, 0x1.362c2a0ce5216p-6, -0x1.0d2b651382b04p-7,
+     0x1.bbb3d7a896364p-9, -0x1.5d3d193b4ddd7p-10, 0x1.07690e14452b1p-11},
+    {0x1.098ea367ecbccp-1, -0x1.87fbbe45de3c9p-2, 0x1.f2c0ac1b437c1p-3, -0x1.1ba8ab3ac2a54p-3,
+     0x1.26df710907953p-4, -0x1.1c4d642c0bcf0p-5, 0x1.00ef8161a043dp-6, -0x1.b6c79488b7708p-8,
+     0x1.642f47b8b1fddp-9, -0x1.14580d836929bp-10, 0x1.9b30f55ff8264p-12},
+    {0x1.fb8e558b14d90p-2, -0x1.6a676e6756483p-2, 0x1.c0db0e94b2e14p-3, -0x1.f2da4c8e0115cp-4,
+     0x1.fbfb915a74e96p-5, -0x1.e0acd93de79f9p-6, 0x1.aaf565fdbd8b2p-7, -0x1.66bc8e17f45f0p-8,
+     0x1.1ed3bd2c7eecep-9, -0x1.b6b89eadd1153p-11, 0x1.41f99e67e47c1p-12},
+    {0x1.e5c0be6e7d145p-2, -0x1.4fc092b633c90p-2, 0x1.94ec854982c56p-3, -0x1.b7ccc69dd6f9fp-4,
+     0x1.b6c442fdd827cp-5, -0x1.97832a2ad3178p-6, 0x1.63cbe6efbc570p-7, -0x1.262f04786d196p-8,
+     0x1.cf602005f22acp-10, -0x1.5d58897b5c791p-11, 0x1.f9d50265cf037p-13},
+    {0x1.d188819e7fef8p-2, -0x1.37ae69215ef93p-2, 0x1.6e24e4b083bb5p-3, -0x1.84b9d95908c0dp-4,
+     0x1.7c015c685787dp-5, -0x1.5a752bf606e7ep-6, 0x1.295b05fbd716dp-7, -0x1.e3ed8a8657076p-9,
+     0x1.776e678c6fcffp-10, -0x1.1708efeb66e7fp-11, 0x1.8e9449df5b8e1p-13},
+    {0x1.bebec8c623082p-2, -0x1.21e42f10c2fb8p-2, 0x1.4bd3765bcc48fp-3, -0x1.586f59f62015ep-4,
+     0x1.49fb0d91297c9p-5, -0x1.275c656c8402dp-6, 0x1.f270cbd6f947bp-8, -0x1.8f302cb163084p-9,
+     0x1.311574e0b9e5bp-10, -0x1.bf19c213953e8p-12, 0x1.3b086c8bc7269p-13},
+    {0x1.a4f550c5f1a99p-2, -0x1.04ec886c0552fp-2, 0x1.1f73ffa65802dp-3, -0x1.20926c49bc269p-4,
+     0x1.0c4c6c3e580f0p-5, -0x1.d352a2835d209p-7, 0x1.807142e06ce3dp-8, -0x1.2cabe8ed59a44p-9,
+     0x1.c16bc03749689p-11, -0x1.42b31e903b547p-12, 0x1.bda210dec9ef5p-14},
+    {0x1.8674923c605e1p-2, -0x1.c841f18283f7ap-3, 0x1.de35ab5b880c5p-4, -0x1.cb858a0b1dcc4p-5,
+     0x1.9abcc2c9dca41p-6, -0x1.5908bd6c7baf2p-7, 0x1.127f6dc329f11p-8, -0x1.a01dd55168bacp-10,
+     0x1.2ded117fcb77ep-11, -0x1.a58ec6d9dc4bcp-13, 0x1.1b6366430a182p-14},
+    {0x1.6bb376a9390cdp-2, -0x1.917d7928e2332p-3, 0x1.90e47c99926d2p-4, -0x1.711413b59aedep-5,
+     0x1.3d5e9f54c9760p-6, -0x1.014991d6e2851p-7, 0x1.8c10e9abaacd7p-9, -0x1.2309267415531p-10,
+     0x1.9a25b7a4881a6p-12, -0x1.16745896360c4p-13, 0x1.6c90c530a1cfap-15},
+    {0x1.5416a05961e1cp-2, -0x1.63698e1f5ae48p-3, 0x1.528b08cb62361p-4, -0x1.2ae454cdcb75dp-5,
+     0x1.eedbaf5ddfd59p-7, -0x1.835e05b41383ep-8, 0x1.209579b1aa5bep-9, -0x1.9b4f01a9df7dcp-11,
+     0x1.198a1997b8789p-12, -0x1.73dd290a1e9cfp-14, 0x1.da3507b64588ap-16},
+    {0x1.3f20d017f3530p-2, -0x1.3c5e938b9cefbp-3, 0x1.1fdbb34b82defp-4, -0x1.e7e4fd2df9033p-6,
+     0x1.85190196365bep-7, -0x1.2642531b08443p-8, 0x1.a88dd719af72dp-10, -0x1.2586a38b759bbp-11,
+     0x1.867938998ad8ep-13, -0x1.f5d3f100db3c9p-15, 0x1.37b9d058f57b4p-16},
+    {0x1.2c6c3d2ac6111p-2, -0x1.1b110b4094c34p-3, 0x1.ecaedd6244629p-5, -0x1.9126c9e5ff85cp-6,
+     0x1.346c4610698c1p-7, -0x1.c2f162810d836p-9, 0x1.3b26815b8d56dp-10, -0x1.a6efb8a58a927p-12,
+     0x1.1172b01dde93dp-13, -0x1.560ab33468811p-15, 0x1.9e1792102a403p-17},
+    {0x1.1ba58e2518db3p-2, -0x1.fcf6c328b302ep-4, 0x1.a82dedb53def2p-5, -0x1.4c2309f687ae4p-6,
+     0x1.ecb8b2b74bdacp-8, -0x1.5c644ff1e4073p-9, 0x1.d7fa1b618b26bp-11, -0x1.337da5cfe888ep-12,
+     0x1.82a0662d3a845p-14, -0x1.d6d4874f925c9p-16, 0x1.15ccb68799ce1p-17},
+    {0x1.0c8803dfa92b2p-2, -0x1.cb9b1437dd505p-4, 0x1.6f4730a4cfc21p-5, -0x1.14d04d95e01f6p-6,
+     0x1.8c7595ee7a87cp-8, -0x1.0f4ab647cea02p-9, 0x1.646338ee04633p-11, -0x1.c30c1599e100ap-13,
+     0x1.13d2af3af7b03p-14, -0x1.471db6c8866c5p-16, 0x1.7859bad7a83ccp-18},
+    {0x1.f0fd28fdc20abp-3, -0x1.8d6f73d5aa122p-4, 0x1.2adaf7aaf55e2p-5, -0x1.aa2443aac5be2p-7,
+     0x1.21decee0ed27bp-8, -0x1.7a18193718d14p-10, 0x1.dab55d81adb5ap-12, -0x1.1fc841cc67a9dp-13,
+     0x1.51e032ccba60fp-15, -0x1.8241dc2b70fc5p-17, 0x1.abfb46f696656p-19},
+    {0x1.c3987d04d0b98p-3, -0x1.4baeac94dc8b2p-4, 0x1.cdc880a056a24p-6, -0x1.32a8abc8da822p-7,
+     0x1.8680d287487f7p-9, -0x1.deb45ead0961ep-11, 0x1.1b649ba2ed531p-12, -0x1.44f89f7079813p-14,
+     0x1.69c2fbd6d62c8p-16, -0x1.88e1729fee449p-18, 0x1.9e7ecd21e9267p-20},
+    {0x1.9d7738e1f4db7p-3, -0x1.18737afe106cep-4, 0x1.6afd3ba3fa642p-6, -0x1.c28dd3c4d5c80p-8,
+     0x1.0d40a2ab36431p-9, -0x1.36e99414da5e2p-11, 0x1.5bd1dd6a5de72p-13, -0x1.79da7d6a11fb2p-15,
+     0x1.8f68f0e9335d5p-17, -0x1.9c9e589650a95p-19, 0x1.9ef7cf3c74cb4p-21},
+    {0x1.7d0a5e9dd5710p-3, -0x1.dfc0205709b2cp-5, 0x1.21c23afa33c47p-6, -0x1.512f92fca680fp-8,
+     0x1.7b404aa4de7ccp-10, -0x1.9d6f222eef8f0p-12, 0x1.b5d78b34b3b83p-14, -0x1.c35c1fefa637cp-16,
+     0x1.c5b44a4bdc35dp-18, -0x1.be73495a13dc0p-20, 0x1.ac8041bb5c766p-22},
+    {0x1.612a8125451bdp-3, -0x1.9e8803e177224p-5, 0x1.d503e1d20090ep-7, -0x1.009a927223847p-8,
+     0x1.104973fea30e3p-10, -0x1.18d4654b8d95cp-12, 0x1.1a12c4a6b177ap-14, -0x1.146336ae1ff87p-16,
+     0x1.08947ab39a48fp-18, -0x1.f0a240dc74febp-21, 0x1.c772834f868e6p-23},
+    {0x1.48f8f10299b71p-3, -0x1.696d353f008b5p-5, 0x1.804cc15714188p-7, -0x1.8c84c13afb6e4p-9,
+     0x1.8de5f26a7e3e2p-11, -0x1.85118471a6425p-13, 0x1.7350e3a365bb7p-15, -0x1.5a6113c021becp-17,
+     0x1.3c3b5084ad94cp-19, -0x1.1b73623a02634p-21, 0x1.f15401ba86e09p-24},
+    {0x1.33cb19179d7f6p-3, -0x1.3dacc8d85f6c4p-5, 0x1.3e68313870541p-7, -0x1.36992d37bbe86p-9,
+     0x1.276b01ef6f847p-11, -0x1.1267afc6eed73p-13, 0x1.f28b1c3a08a29p-16, -0x1.bb73860fa2784p-18,
+     0x1.82a8fb8d40c0fp-20, -0x1.4b6db9531387bp-22, 0x1.16764438b5331p-24},
+    {0x1.211c625924e34p-3, -0x1.193eb7b9bf564p-5, 0x1.0a7a05d3387a8p-7, -0x1.ecb581c2b7dcbp-10,
+     0x1.bd21af8e75d13p-12, -0x1.898597a085badp-14, 0x1.54d6c39de72c6p-16, -0x1.2186f3f3cf921p-18,
+     0x1.e2df6fca58431p-21, -0x1.8c4fa4eaddfb1p-23, 0x1.3f441d09ff9fdp-25},
+    {0x1.08e62ce8c89adp-3, -0x1.da39533524979p-6, 0x1.9ef71691a5527p-8, -0x1.6373226ed3b23p-10,
+     0x1.2a660fdeb7b46p-12, -0x1.eb88e16b32c7ap-15, 0x1.8d8e59d533bcdp-17, -0x1.3c064cacee892p-19,
+     0x1.ee31a8895a26ep-22, -0x1.7ea8f1284d48ap-24, 0x1.2200a9ce6d8a7p-26},
+    {0x1.dc603a3e77e9bp-4, -0x1.81149bc4a104ep-6, 0x1.317c144f8b41bp-8, -0x1.dc1af8839b382p-11,
+     0x1.6cc10c161fde9p-13, -0x1.12f17468a85e5p-15, 0x1.9818c0df2c163p-18, -0x1.2a618d0975a5ap-20,
+     0x1.ae1e9442ea791p-23, -0x1.335da6b4043b5p-25, 0x1.af2a928971e88p-28},
+    {0x1.b096face146fep-4, -0x1.3e981b3b13591p-6, 0x1.cdeae21161626p-9, -0x1.49d492a39bbc1p-11,
+     0x1.d03e19aa0d6c6p-14, -0x1.4230e3ee4b76cp-16, 0x1.b93f4760472eep-19, -0x1.2a42baa3b4e83p-21,
+     0x1.8e3690eda1142p-24, -0x1.07d3f6ad41975p-26, 0x1.57ed800a0571dp-29},
+    {0x1.8c14049cd551ep-4, -0x1.0bc46cdc18fe7p-6, 0x1.6535040e2c85ap-9, -0x1.d662fda6d2b33p-12,
+     0x1.31dddbe434c1dp-14, -0x1.8900e0d795c07p-17, 0x1.f31a327a3b9a3p-20, -0x1.395b67ab72508p-22,
+     0x1.85306df447e45p-25, -0x1.e024fbc0c869fp-28, 0x1.23f4f6d1c0457p-30},
+    {0x1.6d2f811bf7397p-4, -0x1.c82c132848f68p-7, 0x1.19a2448fc71d8p-9, -0x1.57e0ab4d7bb3bp-12,
+     0x1.9f57d767b53a8p-15, -0x1.f06780887157cp-18, 0x1.259fcb517d458p-20, -0x1.57ebb466bceb5p-23,
+     0x1.8ef4fe7be34eep-26, -0x1.cc0cad2a222cdp-29, 0x1.05e705ea69107p-31},
+    {0x1.52b80d463c470p-4, -0x1.8914e8736d77ep-7, 0x1.c39a4935fa76ap-10, -0x1.00e4e3d2d7e00p-12,
+     0x1.21808c22d6767p-15, -0x1.433e289556f4ap-18, 0x1.65acd3cd52f5cp-21, -0x1.884eecd24dbd4p-24,
+     0x1.aa9ea1dee26b1p-27, -0x1.cd778b4d895a3p-30, 0x1.ed8edd5b6499cp-33},
+    {0x1.3bcc59a28358cp-4, -0x1.5621e47157306p-7, 0x1.6f68a6f3153a2p-10, -0x1.872cdb81fd8b7p-13,
+     0x1.9d0000a8e23a7p-16, -0x1.b07c4a8798811p-19, 0x1.c147c339ce24fp-22, -0x1.cf16a532e1593p-25,
+     0x1.d9aec96156b60p-28, -0x1.e23578027235cp-31, 0x1.e5f638e1b25dap-34},
+    {0x1.27c2b4d2f8988p-4, -0x1.2c6aebe4718c2p-7, 0x1.2ec8136aa630fp-10, -0x1.2ed983856c962p-13,
+     0x1.2cab802c99a05p-16, -0x1.285655d6cdc88p-19, 0x1.21fd16152b68ep-22, -0x1.19cbdfadbd6d1p-25,
+     0x1.0ff6bcec49682p-28, -0x1.0558a77aef396p-31, 0x1.f1c204da528c4p-35},
+    {0x1.0e078051f491dp-4, -0x1.f57cad15dbe5ap-8, 0x1.cea22f2be06a9p-11, -0x1.a80f2934c3e7dp-14,
+     0x1.82426c7505017p-17, -0x1.5da899a62a18cp-20, 0x1.3a9b81fdaa802p-23, -0x1.196068f00b7e8p-26,
+     0x1.f460887cf4791p-30, -0x1.be087d1886a7dp-33, 0x1.880a3363fa1f4p-36},
+    {0x1.e3db9bbbefc9ep-5, -0x1.93108c9356f3cp-8, 0x1.4dfd333e22442p-11, -0x1.134ff44255d96p-14,
+     0x1.c3904bd3dcf58p-18, -0x1.7074a62c4f458p-21, 0x1.2b25ec11cfb8fp-24, -0x1.e35d91008e318p-28,
+     0x1.84a1bafb716acp-31, -0x1.39192a5aeca8fp-34, 0x1.f2ae9f976e23dp-38},
+    {0x1.b634a500659c3p-5, -0x1.4ae8bbe708549p-8, 0x1.f197309556b73p-12, -0x1.748157027299ep-15,
+     0x1.15adcc42e5764p-18, -0x1.9c3efc0754d9ap-22, 0x1.30be82f116a56p-25, -0x1.c0b339f96dd4dp-29,
+     0x1.48fee62164711p-32, -0x1.e341dc4235c4dp-36, 0x1.5f810f93d0574p-39},
+    {0x1.90658c4eb57cbp-5, -0x1.14782b97452f3p-8, 0x1.7c66d2a104796p-12, -0x1.04c16683503c5p-15,
+     0x1.6433d10f66f00p-19, -0x1.e4dce6b58181bp-23, 0x1.48d73b7480970p-26, -0x1.bc7f35986892bp-30,
+     0x1.2b62b896de996p-33, -0x1.93dbc34f67150p-37, 0x1.0e2ac882b624fp-40},
+    {0x1.7093453935bbap-5, -0x1.d4cddeef787a9p-9, 0x1.2937870fcdf5ep-12, -0x1.77b3f7978c404p-16,
+     0x1.d976d0b376506p-20, -0x1.296db58cb8e04p-23, 0x1.7490dc19c6f03p-27, -0x1.d14b24a28c3bcp-31,
+     0x1.21b1f3b94c50cp-34, -0x1.6928fcac0472fp-38, 0x1.bf18c3187fb13p-42},
+    {0x1.556d4dd1f605cp-5, -0x1.9276b60443f7cp-9, 0x1.d9243e5cacb1bp-13, -0x1.1560775b6a834p-16,
+     0x1.445d3c99ea19ep-20, -0x1.7a51b0afd382bp-24, 0x1.b81a86b7c9d45p-28, -0x1.fea8411063ff3p-32,
+     0x1.27813688ea8ecp-35, -0x1.5659cfa840097p-39, 0x1.8a36555b7ecb7p-43},
+    {0x1.3dfeb746148ecp-5, -0x1.5d3dd94e2ae31p-9, 0x1.7eaa573db0fa9p-13, -0x1.a2517ed6ff5abp-17,
+     0x1.c83e256c7aad2p-21, -0x1.f0785ebbb44a4p-25, 0x1.0d829aaa81881p-28, -0x1.23f2ef6c99eb5p-32,
+     0x1.3b8cc7db6578dp-36, -0x1.555c3afb3b3e4p-40, 0x1.6f518c7703c36p-44},
+    {0x1.29910a1ff7b0ep-5, -0x1.31e66a6386f9fp-9, 0x1.39d30f8ceebcdp-13, -0x1.414ce1ffcc5bap-17,
+     0x1.484a4e903c107p-21, -0x1.4ec25b41468f4p-25, 0x1.54acba8ea9ee6p-29, -0x1.5a019f346377ap-33,
+     0x1.5ebac4adf6b16p-37, -0x1.63caeb793d762p-41, 0x1.673cc44a65bddp-45},
+    {0x1.0f67b1bff7645p-5, -0x1.fd20a0cb710bcp-10, 0x1.dcb8a7c6aeed9p-14, -0x1.bd9f058f3fd86p-18,
+     0x1.9fd8ef212e243p-22, -0x1.836965f59b630p-26, 0x1.685158ff3230bp-30, -0x1.4e8d2c6fa00cfp-34,
+     0x1.361fae613b9ffp-38, -0x1.21a88dc56379ap-42, 0x1.0b9eae7f60fc7p-46},
+    {0x1.e5d6a9f4cc3eap-6, -0x1.98006b41c68f1p-10, 0x1.562a96b0758bbp-14, -0x1.1e90357c97d10p-18,
+     0x1.df572c70304cdp-23, -0x1.905c1569349bcp-27, 0x1.4df141015e6cbp-31, -0x1.162a0f1e57d91p-35,
+     0x1.cecbc7c75c4a5p-40, -0x1.835632e088090p-44, 0x1.415ac8985c106p-48},
+    {0x1.b7ad8ef8307ccp-6, -0x1.4e3cc52793c3dp-10, 0x1.fb98687d1823dp-15, -0x1.8100c74fdcf43p-19,
+     0x1.23b1721d4b7c3p-23, -0x1.b9813b1d45ce4p-28, 0x1.4dc261eed4569p-32, -0x1.f80d6f07d2cecp-37,
+     0x1.7c340ea942b3dp-41, -0x1.2038e1bfe1d37p-45, 0x1.b1d9c60b856d0p-50},
+    {0x1.91853accde052p-6, -0x1.16cb03a88c8f0p-10, 0x1.82cb1527ef464p-15, -0x1.0c109a76185fdp-19,
+     0x1.73371e27efe4dp-24, -0x1.00ca3ad7c01fbp-28, 0x1.62f12c06637d1p-33, -0x1.ea2709231e6ecp-38,
+     0x1.522041d2042c1p-42, -0x1.d475a2cbd59acp-47, 0x1.4290b846632b2p-51},
+    {0x1.7173c308c43e9p-6, -0x1.d8252a832fb4cp-11, 0x1.2d73a48df2c3bp-15, -0x1.80a1dc85d71bfp-20,
+     0x1.ea608ac1f3676p-25, -0x1.3859b1f32a39ep-29, 0x1.8d9893496982ep-34, -0x1.f9b4b18933a76p-39,
+     0x1.415b2ebcb0d2ep-43, -0x1.99dece20c649dp-48, 0x1.040c61b04daf2p-52},
+    {0x1.561fcfda08321p-6, -0x1.94ed2196647d1p-11, 0x1.deee0c8da2570p-16, -0x1.1b0953da03f30p-20,
+     0x1.4e4f0dba2d05bp-25, -0x1.8a9a07f6ffcffp-30, 0x1.d17418c91fe07p-35, -0x1.1253acccb0131p-39,
+     0x1.43259a2682665p-44, -0x1.7dd1393c8c6f0p-49, 0x1.c1291ee6c86cap-54},
+    {0x1.3e8ef95095f56p-6, -0x1.5f18990e83c3ap-11, 0x1.82ba6dba30635p-16, -0x1.a9b9a4bfc3905p-21,
+     0x1.d460d8ccf0fd1p-26, -0x1.0180380fd0661p-30, 0x1.1af77fcc521e8p-35, -0x1.36c48c58b9fd8p-40,
+     0x1.551a0a446629ep-45, -0x1.77638b795c893p-50, 0x1.9b8c4f65919b2p-55},
+    {0x1.2a0744d5828c7p-6, -0x1.3352aa99f62cdp-11, 0x1.3cbe41704433ap-16, -0x1.46488de046fb6p-21,
+     0x1.4feffdfe366f5p-26, -0x1.59b2e9a4daf9fp-31, 0x1.638f9299362b4p-36, -0x1.6d83df09f9110p-41,
+     0x1.778e700b51cfep-46, -0x1.82c5022e5364bp-51, 0x1.8cfc9ffba0a42p-56},
+};
+
+}  // namespace etalon::tables
