@@ -123,6 +123,7 @@ struct LadderCounts {
 template <class D, class A>
 bool real_slice(const KernelCall& call, const typename D::Plan& plan, std::int64_t i) {
   A a;
+  a.rounding = call.contract().round;
   RealOut<A> out(call, a);
   D::slice(a, plan, i, out);
   return !a.undecided && !out.undecided;

@@ -186,6 +186,7 @@ class RealF64 {
         }
       }
     }
+    void skip(std::int64_t /*positions*/) {}  // a position without a term; real sums have no order
     V result() {
       if (!is_finite(sum_)) {
         if (finite_terms_) a_.undecided = true;
@@ -243,6 +244,8 @@ class RealF64 {
                  b = round_open(h, -1, to, mode, subnormals);
     return {a, bits_of(a) == bits_of(b) && !undecided};
   }
+  double midpoint(const V& v) const { return v.mid; }
+  double radius(const V& v) const { return v.rad; }  // an upper bound
   // An f64 value within 2^-10 ULP (of the f32 result) of the real one, if the ball is that small.
   bool truth(const V& v, double& value) const {
     value = v.mid;
@@ -474,6 +477,7 @@ class RealBig {
       else
         rest_ = a_.add(rest_, a_.mul(x, y));
     }
+    void skip(std::int64_t /*positions*/) {}
     V result() {
       bool inexact = false;
       B sum = B::of(exact_, inexact);
@@ -495,6 +499,10 @@ class RealBig {
     const double a = inside(low, 1, to, mode, subnormals),
                  b = inside(high, -1, to, mode, subnormals);
     return {a, bits_of(a) == bits_of(b) && !undecided};
+  }
+  double midpoint(const V& v) const { return v.mid.round(DType::f64); }
+  double radius(const V& v) const {
+    return v.rad.template big<L>().round(DType::f64, Round::upward);
   }
   bool truth(const V& v, double& value) const {
     value = v.mid.round(DType::f64);
