@@ -1,11 +1,16 @@
 #include "kernels/conv/rows.h"
 
 #include "kernels/conv/definition.h"
+#include "kernels/conv/fast.h"
 
 namespace etalon {
 
 std::span<const KernelRow> conv_rows() {
   static const KernelRow rows[] = {
+#if defined(__x86_64__)
+      conv_f32_row<Isa::avx512>("conv.f32.avx512.14x32"),
+      conv_f32_row<Isa::avx2>("conv.f32.avx2.6x16"),
+#endif
       definition_row<ConvDefinition>("conv.definition"),
   };
   return rows;

@@ -1,0 +1,138 @@
+#include "kernels/conv/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace etalon {
+namespace {
+
+// Coordinates of the padded input that some window reads.
+std::int64_t extent(const WindowAxis& a) {
+  return (a.out - 1) * a.stride + (a.kernel - 1) * a.dilation + 1;
+}
+
+bool touches_padding(const WindowAxis& a, std::int64_t o) {
+  return a.at(o, 0) < 0 || a.at(o, a.kernel - 1) >= a.in;
+}
+
+bool is_read(const WindowAxis& a, std::int64_t padded) {
+  for (std::int64_t r = 0; r < a.kernel; ++r)
+    if (padded >= r * a.dilation && (padded - r * a.dilation) % a.stride == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+ConvPlan::ConvPlan(const ConvGeometry& geometry)
+    : g(geometry), k(g.k()), pixels(g.window.out_points()) {
+  const auto& [d, h, w] = g.window.axes;
+  for (const WindowAxis& a : g.window.axes)
+    padded = padded || touches_padding(a, 0) || touches_padding(a, a.out - 1);
+  copied = padded || w.stride != 1;
+  if (copied) {
+    for (std::int64_t r = 0; r < w.kernel; ++r) phases.push_back(r * w.dilation % w.stride);
+    std::ranges::sort(phases);
+    phases.erase(std::unique(phases.begin(), phases.end()), phases.end());
+    phase_stride = (extent(w) + w.stride - 1) / w.stride;
+    row_stride = phase_stride * static_cast<std::int64_t>(phases.size());
+    plane_stride = row_stride * extent(h);
+    channel_stride = plane_stride * extent(d);
+  } else {
+    phases = {0};
+    row_stride = w.in;
+    plane_stride = h.in * w.in;
+    channel_stride = d.in * plane_stride;
+  }
+  image_stride = channel_stride * g.in_channels;
+  flat = !padded && (h.out == 1 || row_stride * h.stride == w.out) &&
+         (d.out == 1 || plane_stride * d.stride == h.out * w.out);
+  offset.reserve(static_cast<std::size_t>(k));
+  for (std::int64_t c = 0; c < g.group_in(); ++c)
+    for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+      for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+        for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
+          const std::int64_t column = rx * w.dilation;
+          const std::int64_t phase =
+              std::ranges::lower_bound(phases, column % w.stride) - phases.begin();
+          offset.push_back(c * channel_stride + rz * d.dilation * plane_stride +
+                           ry * h.dilation * row_stride + phase * phase_stride + column / w.stride);
+        }
+}
+
+void ConvPlan::copy_channel(const float* from, float* to) const {
+  const auto& [d, h, w] = g.window.axes;
+  const std::int64_t rows = extent(h), planes = extent(d);
+  for (std::int64_t z = 0; z < planes; ++z) {
+    if (!is_read(d, z)) continue;
+    const std::int64_t iz = z - d.pad_begin;
+    for (std::int64_t y = 0; y < rows; ++y) {
+      if (!is_read(h, y)) continue;
+      const std::int64_t iy = y - h.pad_begin;
+      float* row = to + z * plane_stride + y * row_stride;
+      if (iz < 0 || iz >= d.in || iy < 0 || iy >= h.in) {
+        std::fill_n(row, row_stride, 0.0F);
+        continue;
+      }
+      const float* source = from + (iz * h.in + iy) * w.in;
+      for (const std::int64_t phase : phases) {
+        // Column j of this phase is padded column j * stride + phase.
+        const std::int64_t shift = phase - w.pad_begin;
+        std::int64_t begin = shift >= 0 ? 0 : (-shift + w.stride - 1) / w.stride;
+        std::int64_t end = w.in > shift ? (w.in - 1 - shift) / w.stride + 1 : 0;
+        end = std::min(end, phase_stride);
+        begin = std::min(begin, end);
+        std::fill_n(row, begin, 0.0F);
+        if (w.stride == 1) {
+          std::memcpy(row + begin, source + begin + shift,
+                      static_cast<std::size_t>(end - begin) * sizeof(float));
+        } else {
+          for (std::int64_t j = begin; j < end; ++j) row[j] = source[j * w.stride + shift];
+        }
+        std::fill_n(row + end, phase_stride - end, 0.0F);
+        row += phase_stride;
+      }
+    }
+  }
+}
+
+int ConvPlan::pieces(const float* base, std::int64_t first, int count, TapPiece* to,
+                     bool& border) const {
+  const auto& [d, h, w] = g.window.axes;
+  border = false;
+  int made = 0;
+  for (int lane = 0; lane < count;) {
+    const std::int64_t p = first + lane, q = p % pixels;
+    const std::int64_t ox = q % w.out, oy = q / w.out % h.out, oz = q / (w.out * h.out);
+    const std::int64_t run = flat ? pixels - q : w.out - ox;
+    const int size = static_cast<int>(std::min<std::int64_t>(count - lane, run));
+    to[made++] = {base + p / pixels * image_stride + oz * d.stride * plane_stride +
+                      oy * h.stride * row_stride + ox,
+                  lane, size};
+    if (padded)
+      border = border || touches_padding(d, oz) || touches_padding(h, oy) ||
+               touches_padding(w, ox) || touches_padding(w, ox + size - 1);
+    lane += size;
+  }
+  return made;
+}
+
+void ConvPlan::masks(std::int64_t first, int count, std::uint16_t* mask) const {
+  const auto& [d, h, w] = g.window.axes;
+  const std::int64_t taps = g.window.taps();
+  std::fill_n(mask, k, std::uint16_t{0});
+  for (int lane = 0; lane < count; ++lane) {
+    const std::int64_t q = (first + lane) % pixels;
+    const std::int64_t ox = q % w.out, oy = q / w.out % h.out, oz = q / (w.out * h.out);
+    std::uint16_t* m = mask;
+    for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+      for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+        for (std::int64_t rx = 0; rx < w.kernel; ++rx, ++m) {
+          const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry), x = w.at(ox, rx);
+          if (z >= 0 && z < d.in && y >= 0 && y < h.in && x >= 0 && x < w.in)
+            *m = static_cast<std::uint16_t>(*m | 1U << lane);
+        }
+  }
+  for (std::int64_t i = taps; i < k; ++i) mask[i] = mask[i - taps];
+}
+
+}  // namespace etalon

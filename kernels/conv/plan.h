@@ -1,0 +1,50 @@
+// How a convolution becomes a product of packed operands, without an im2col matrix in memory.
+//
+// k walks (channel, tap) ascending, the contract's crs, which is the layout of w itself. For one
+// output pixel the inputs under k = 0, 1, ... lie at base(pixel) + offset[k]; neighbouring pixels
+// of a row are neighbours in memory when the row's stride is 1. Where it is not, or where taps
+// reach into padding, the image is first copied with its padding as zeros and each row split into
+// `phases`, columns of equal remainder by the stride, so that this holds again.
+//
+// Padding is not a term of the sum, and a zero from the copy is one: fma(0, w, s) = s unless s is
+// -0 or w is not finite. Those cases are found (a zero sum in an output whose window touches
+// padding; a weight that is not finite) and computed again with such terms masked out.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/ops/conv.h"
+#include "kernels/gemm/tile.h"
+
+namespace etalon {
+
+struct ConvPlan {
+  ConvGeometry g;
+  std::int64_t k = 0;       // terms of a full sum
+  std::int64_t pixels = 0;  // outputs of one channel of one image
+  bool copied = false;      // the input is read from a padded copy
+  bool flat = false;        // all pixels of an image are neighbours in memory
+  bool padded = false;      // some window touches padding
+  std::int64_t image_stride = 0, channel_stride = 0;  // of what is read
+  std::int64_t plane_stride = 0, row_stride = 0;
+  std::int64_t phase_stride = 0;
+  std::vector<std::int64_t> phases;  // remainders of columns that some tap reads
+  std::vector<std::int64_t> offset;  // [k]
+
+  explicit ConvPlan(const ConvGeometry& geometry);
+
+  // Copies channel c of an image into `to` (channel_stride elements).
+  void copy_channel(const float* from, float* to) const;
+
+  // Output pixels [first, first + count) of a run of images as pieces; `base` is the first channel
+  // of the group in the first image. Returns their number; border tells whether a window of
+  // theirs touches padding.
+  int pieces(const float* base, std::int64_t first, int count, TapPiece* to, bool& border) const;
+
+  // Whether each term of the sum of these pixels is inside the input: bit i of mask[k] for pixel
+  // first + i.
+  void masks(std::int64_t first, int count, std::uint16_t* mask) const;
+};
+
+}  // namespace etalon

@@ -1,0 +1,163 @@
+// Claim: every row of conv that promises seq gives the bits of the definition, for any geometry,
+// thread count and instruction set, and the rows of a batch are those of its images alone. The
+// data shows the order of the sum (asserted) and whether padding was added as a zero: infinite
+// weights, -0, and products that underflow to -0 lie over the border.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/ops/conv.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+enum class Data { noise, special, tiny, sparse };
+
+Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    x = random.uniform(i++) - 0.5F;
+    const float pick = random.uniform(i + 1000000);
+    if (data == Data::tiny) x = pick < 0.5F ? x * 0x1p-75F : (pick < 0.8F ? 0.0F : -0.0F);
+    if (data == Data::sparse && pick < 0.97F) x = pick < 0.5F ? 0.0F : -0.0F;
+    if (data != Data::special) continue;
+    if (pick < 0.01F)
+      x = std::numeric_limits<float>::infinity();
+    else if (pick < 0.02F)
+      x = -std::numeric_limits<float>::infinity();
+    else if (pick < 0.03F)
+      x = -std::numeric_limits<float>::quiet_NaN();
+    else if (pick < 0.3F)
+      x = -0.0F;
+    else if (pick < 0.4F)
+      x = 0x1p-140F;
+  }
+  return t;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() &&
+         std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
+}
+
+Tensor run(const ConvParams& p, std::span<const Tensor* const> in, std::string_view kernel,
+           int threads, const char* contract = "seq") {
+  RunOptions options{.contract = Contract::parse(contract), .threads = threads};
+  options.kernels = kernel;
+  return std::move(run_op(conv_op(), Params(p), in, all_kernels(), options).outputs[0]);
+}
+
+struct Case {
+  Shape x, w;
+  Ints strides, dilations, begin, end;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
+ConvParams params(const Case& c) {
+  ConvParams p;
+  p.strides = c.strides;
+  p.dilations = c.dilations;
+  p.pads_begin = c.begin;
+  p.pads_end = c.end;
+  p.groups = c.groups;
+  return p;
+}
+
+const Case kCases[] = {
+    {{2, 1, 12, 12}, {20, 1, 5, 5}, {}, {}, {}, {}},
+    {{3, 5, 7, 7}, {70, 5, 3, 3}, {}, {}, {1, 1}, {1, 1}},          // channels in lanes
+    {{1, 6, 9, 11}, {17, 6, 3, 2}, {2, 1}, {}, {2, 1}, {0, 1}},     // asymmetric
+    {{2, 4, 13, 13}, {33, 4, 3, 3}, {}, {2, 2}, {2, 2}, {2, 2}},    // dilated
+    {{1, 3, 35, 35}, {13, 3, 11, 11}, {4, 4}, {}, {2, 2}, {2, 2}},  // AlexNet's first
+    {{2, 12, 8, 8}, {18, 4, 3, 3}, {}, {}, {1, 1}, {1, 1}, 3},      // groups
+    {{2, 8, 10, 10}, {8, 1, 3, 3}, {}, {}, {1, 1}, {1, 1}, 8},      // depthwise
+    {{1, 8, 17, 19}, {8, 1, 3, 3}, {2, 2}, {}, {0, 0}, {1, 1}, 8},
+    {{1, 4, 9, 40}, {8, 1, 5, 3}, {1, 3}, {2, 1}, {4, 1}, {4, 1}, 4},  // multiplier 2
+    {{2, 40, 6, 6}, {50, 40, 1, 1}, {}, {}, {}, {}},                   // 1x1
+    {{1, 16, 15, 15}, {40, 16, 1, 1}, {2, 2}, {}, {}, {}, 1, false},   // strided 1x1
+    {{2, 3, 50}, {9, 3, 4}, {3}, {}, {3}, {0}},                        // 1-D
+    {{2, 3, 5, 6, 7}, {11, 3, 3, 2, 3}, {1, 2, 2}, {2, 1, 1}, {2, 1, 0}, {1, 0, 2}},  // 3-D
+    {{5, 30, 3, 3}, {47, 30, 3, 3}, {}, {}, {}, {}},           // one pixel an image
+    {{1, 2, 4, 4}, {3, 2, 3, 3}, {3, 3}, {}, {5, 5}, {5, 5}},  // windows of padding only
+    {{1, 40, 14, 14}, {64, 40, 3, 3}, {}, {}, {1, 1}, {1, 1}, 1, false},
+};
+
+}  // namespace
+
+TEST_CASE("conv: every fast row has the bits of the definition") {
+  int compared = 0;
+  for (const Case& c : kCases)
+    for (const Data data : {Data::noise, Data::special, Data::tiny, Data::sparse}) {
+      const Tensor x = make(c.x, 1, data), w = make(c.w, 2, data);
+      const Tensor b = make({c.w[0]}, 3, data);
+      std::vector<const Tensor*> in{&x, &w};
+      if (c.bias) in.push_back(&b);
+      const Tensor want = run(params(c), in, "conv.definition", 2);
+      for (const KernelRow* row : all_kernels().rows_of("conv")) {
+        if (row->promise != Promise::defined || row->contracts != "seq" || row->isa > detect_isa())
+          continue;
+        for (const int threads : {1, 2, 3, 7}) {
+          if (row->name.find("depthwise") != std::string_view::npos && c.w[1] != 1) continue;
+          CAPTURE(row->name);
+          CAPTURE(threads);
+          CAPTURE(static_cast<int>(data));
+          CAPTURE(to_string(c.x));
+          CAPTURE(to_string(c.w));
+          CHECK(same_bits(run(params(c), in, row->name, threads), want));
+          ++compared;
+        }
+      }
+    }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 256);
+}
+
+TEST_CASE("conv: the data of this test shows the order, and padding added as zeros") {
+  const Tensor x = make({1, 40, 14, 14}, 1, Data::noise), w = make({64, 40, 3, 3}, 2, Data::noise);
+  const Tensor* in[] = {&x, &w};
+  ConvParams p;
+  p.pads_begin = p.pads_end = {1, 1};
+  const Tensor seq = run(p, in, "", 1);
+  CHECK(!same_bits(seq, run(p, in, "", 1, "order=lanes:8")));
+  CHECK(!same_bits(seq, run(p, in, "", 1, "walk=rsc")));
+
+  // The same convolution over an input that holds its padding as zeros differs on the hostile data.
+  for (const Data data : {Data::special, Data::tiny}) {
+    const Tensor inner = make({1, 2, 6, 6}, 4, data), taps = make({25, 2, 3, 3}, 5, data);
+    Tensor outer = Tensor::zeros(DType::f32, {1, 2, 8, 8});
+    for (std::size_t c = 0; c < 2; ++c)
+      for (std::size_t i = 0; i < 36; ++i)
+        outer.mutable_data<float>()[c * 64 + (i / 6 + 1) * 8 + i % 6 + 1] =
+            inner.data<float>()[c * 36 + i];
+    const Tensor* skipped[] = {&inner, &taps};
+    const Tensor* added[] = {&outer, &taps};
+    CAPTURE(static_cast<int>(data));
+    CHECK(!same_bits(run(p, skipped, "", 1), run({}, added, "", 1)));
+  }
+}
+
+TEST_CASE("conv: an image of a batch equals the image alone") {
+  for (const Case& c : {kCases[1], kCases[5], kCases[13]}) {
+    const Tensor x = make(c.x, 1, Data::noise), w = make(c.w, 2, Data::noise);
+    const Tensor b = make({c.w[0]}, 3, Data::noise);
+    const Tensor* in[] = {&x, &w, &b};
+    const Tensor all = run(params(c), in, "", 2);
+    const auto size = static_cast<std::size_t>(x.numel() / c.x[0]);
+    for (std::int64_t i = 0; i < c.x[0]; ++i) {
+      const Tensor image = Tensor::of<float>(
+          c.x.with_dim(0, 1), x.data<float>().subspan(static_cast<std::size_t>(i) * size, size));
+      const Tensor* alone[] = {&image, &w, &b};
+      const Tensor y = run(params(c), alone, "", 1);
+      CHECK(std::memcmp(y.bytes().data(),
+                        all.bytes().data() + i * static_cast<std::int64_t>(y.size_bytes()),
+                        y.size_bytes()) == 0);
+    }
+  }
+}
