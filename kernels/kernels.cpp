@@ -1,9 +1,6 @@
 #include "kernels/kernels.h"
 
 #include "kernels/activation/rows.h"
-#ifdef ETALON_CUDA
-#include "kernels/backends/cuda/rows.h"
-#endif
 #include "kernels/conv/rows.h"
 #include "kernels/gemm/rows.h"
 
@@ -15,9 +12,6 @@ const Registry& all_kernels() {
     r.add(conv_rows());
     r.add(gemm_rows());
     r.add(activation_rows());
-#ifdef ETALON_CUDA
-    r.add(cuda::definition_rows());
-#endif
     return r;
   }();
   return registry;

@@ -47,6 +47,7 @@ Action doctor_command(Options&);
 Action frameworks_command(Options&);
 Action inspect_command(Options&);
 Action kernels_command(Options&);
+Action report_command(Options&);
 Action run_command(Options&);
 Action version_command(Options&);
 

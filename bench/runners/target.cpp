@@ -150,6 +150,7 @@ RunnerFolder read_runner_folder(const std::string& path) {
     folder.modules = j.value("modules", std::vector<std::string>{});
     folder.interpreters = j.value("interpreters", std::vector<std::string>{"python3"});
     folder.packages = j.value("packages", std::vector<std::string>{});
+    folder.debian = j.value("debian", std::vector<std::string>{});
     folder.reads = j.value("reads", std::vector<std::string>{});
     folder.options = j.value("options", std::map<std::string, std::string>{});
     folder.notes = j.value("notes", std::vector<std::string>{});

@@ -40,6 +40,7 @@ struct RunnerFolder {
   std::vector<std::string> modules;            // Python modules that must be importable
   std::vector<std::string> interpreters;       // candidates, best first
   std::vector<std::string> packages;           // pinned, as pip takes them
+  std::vector<std::string> debian;             // Debian packages; these instead of pip's if any
   std::vector<std::string> reads;              // formats read natively; else the neutral graph
   std::map<std::string, std::string> options;  // name -> what it does
   std::vector<std::string> notes;

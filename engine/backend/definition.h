@@ -42,8 +42,8 @@ class Source {
     dtype_ = t.dtype();
     flush_ = call.contract().subnormals == Subnormals::flush;
   }
-  ETALON_HD explicit operator bool() const { return bytes_ != nullptr; }
-  ETALON_HD double operator[](std::int64_t i) const {
+  explicit operator bool() const { return bytes_ != nullptr; }
+  double operator[](std::int64_t i) const {
     const double x = dtype_ == DType::f32
                          ? static_cast<double>(reinterpret_cast<const float*>(bytes_)[i])
                          : load_as_double(dtype_, bytes_, i);
