@@ -57,7 +57,12 @@ class ParamVisitor {
   void operator()(std::string_view name, DType& value) {
     std::string text(etalon::name(value));
     field(name, text);
-    value = parse_dtype(text);
+    for (int i = 0; i < kDTypeCount; ++i)
+      if (etalon::name(static_cast<DType>(i)) == text) {
+        value = static_cast<DType>(i);
+        return;
+      }
+    throw bad_input("parameter {}: '{}' is no element type", name, text);
   }
 };
 

@@ -1,0 +1,21 @@
+// NumPy's array file, versions 1 to 3: magic "\x93NUMPY", version, header length (u16 in version 1,
+// else u32), a Python dict {'descr', 'fortran_order', 'shape'}, then the elements.
+//
+// Big-endian and Fortran-ordered arrays are converted; little-endian row-major ones are read in
+// place. Refused by name: structured, object, text, time and complex arrays. numpy has no bf16, so
+// none is written. Source: numpy.lib.format (NEP 1).
+#pragma once
+
+#include <string>
+
+#include "importers/containers/bytes.h"
+
+namespace etalon {
+
+Tensor read_npy(const Blob& blob);
+// Magic, header and its padding: what precedes the elements. The elements begin at a multiple of 64
+// bytes.
+std::string npy_header(const TensorType& type);
+bool is_npy(std::span<const std::byte> prefix);
+
+}  // namespace etalon

@@ -1,0 +1,104 @@
+// Every format, one row each, in the order in which they are asked.
+#include <array>
+
+#include "engine/core/error.h"
+#include "importers/containers/bytes.h"
+#include "importers/formats/neutral.h"
+#include "importers/formats/tensors.h"
+#include "importers/importers.h"
+
+namespace etalon {
+namespace {
+
+const auto& table() {
+  static const std::array kTable{
+      npy_format(),
+      npz_format(),
+      safetensors_format(),
+      neutral_format(),
+  };
+  return kTable;
+}
+
+// Calls f with each ending of a row.
+template <class F>
+void each_ending(const FormatRow& row, F&& f) {
+  for (std::string_view rest = row.endings; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    f(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+const FormatRow& format_by_ending(const std::string& path) {
+  const FormatRow* found = nullptr;
+  std::string known;
+  for (const FormatRow& row : formats()) {
+    if (row.save == nullptr && row.store == nullptr) continue;
+    each_ending(row, [&](std::string_view ending) {
+      if (found == nullptr && has_ending(path, ending)) found = &row;
+      known.append(known.empty() ? "" : ", ").append(ending);
+    });
+  }
+  if (found == nullptr)
+    throw usage_error("{}: the ending names no format that can be written; use one of {}", path,
+                      known);
+  return *found;
+}
+
+NamedTensors weights_of(const Model& model) {
+  NamedTensors tensors;
+  for (const auto& [id, tensor] : model.graph->initializers)
+    tensors.push_back({model.graph->value_name(id), tensor.share()});
+  return tensors;
+}
+
+}  // namespace
+
+std::span<const FormatRow> formats() { return table(); }
+
+const FormatRow& format_of(const std::string& path) {
+  const Blob file = map_file(path);
+  const auto prefix = file.bytes.first(std::min(file.bytes.size(), kPrefixBytes));
+  if (prefix.empty()) throw bad_input("{}: the file is empty; fetch it again", path);
+  std::string known;
+  for (const FormatRow& row : formats()) {
+    if (row.match(prefix, path)) return row;
+    known.append(known.empty() ? "" : ", ").append(row.name);
+  }
+  throw bad_input("{}: no known format; the formats are {}", path, known);
+}
+
+Model open_model(const std::string& path, std::span<const std::string> with) {
+  const FormatRow& row = format_of(path);
+  if (row.open != nullptr) return row.open(path, with);
+  Model model;
+  model.path = path;
+  model.format = row.name;
+  for (NamedTensor& t : row.load(path))
+    model.graph->initializers.emplace(model.graph->add_value(t.name), std::move(t.tensor));
+  return model;
+}
+
+NamedTensors load_tensors(const std::string& path) {
+  const FormatRow& row = format_of(path);
+  return row.load != nullptr ? row.load(path) : weights_of(row.open(path, {}));
+}
+
+void save_model(const Model& model, const std::string& path) {
+  const FormatRow& row = format_by_ending(path);
+  if (row.save != nullptr)
+    row.save(model, path);
+  else
+    row.store(weights_of(model), path);
+}
+
+void save_tensors(const NamedTensors& tensors, const std::string& path) {
+  const FormatRow& row = format_by_ending(path);
+  if (row.store == nullptr)
+    throw usage_error("{}: {} holds networks; save tensors as .safetensors, .npz or .npy", path,
+                      row.name);
+  row.store(tensors, path);
+}
+
+}  // namespace etalon

@@ -1,0 +1,91 @@
+// NumPy's files: .npy holds one array, .npz is a zip of them, each member named "<name>.npy".
+// Written .npz members are stored and aligned, so that they are read in place.
+#include "engine/core/error.h"
+#include "engine/core/file.h"
+#include "importers/containers/npy.h"
+#include "importers/containers/zip.h"
+#include "importers/formats/tensors.h"
+
+namespace etalon {
+namespace {
+
+NamedTensors load_npy(const std::string& path) {
+  const Blob file = map_file(path);
+  const ErrorScope scope(path);
+  NamedTensors tensors;
+  tensors.push_back({"", read_npy(file)});
+  return tensors;
+}
+
+void store_npy(const NamedTensors& tensors, const std::string& path) {
+  if (tensors.size() != 1)
+    throw usage_error("{}: an npy file holds one array, got {}; use .npz or .safetensors", path,
+                      tensors.size());
+  const Tensor& t = tensors[0].tensor;
+  const std::string header = npy_header(t.type());
+  FileWriter out(path);
+  out.write(header);
+  out.write(t.bytes());
+  out.commit();
+}
+
+NamedTensors load_npz(const std::string& path) {
+  const Blob file = map_file(path);
+  const ErrorScope scope(path);
+  const ZipReader zip(file);
+  NamedTensors tensors;
+  for (const ZipMember& m : zip.members()) {
+    const ErrorScope member(fmt::format("member {}", printable(m.name)));
+    if (!m.name.ends_with(".npy")) throw bad_input("not an array; an npz holds .npy members");
+    tensors.push_back({m.name.substr(0, m.name.size() - 4), read_npy(zip.read(m))});
+  }
+  return tensors;
+}
+
+void store_npz(const NamedTensors& tensors, const std::string& path) {
+  FileWriter out(path);
+  ZipWriter zip(out);
+  for (const NamedTensor& t : tensors) {
+    const std::string header = npy_header(t.tensor.type());
+    const std::span<const std::byte> parts[] = {std::as_bytes(std::span(header)), t.tensor.bytes()};
+    zip.add((t.name.empty() ? "arr_0" : t.name) + ".npy", parts);
+  }
+  zip.finish();
+  out.commit();
+}
+
+bool match_npy(std::span<const std::byte> prefix, std::string_view path) {
+  return is_npy(prefix) || has_ending(path, ".npy");
+}
+// A zip alone says nothing (.keras, .pt and .mlpackage are zips too): the first member's name does.
+bool match_npz(std::span<const std::byte> prefix, std::string_view path) {
+  if (has_ending(path, ".npz")) return true;
+  if (!is_zip(prefix) || prefix.size() < 30) return false;
+  const std::size_t length = load_le<std::uint16_t>(prefix, 26);
+  return length <= prefix.size() - 30 &&
+         Blob{prefix.subspan(30, length), nullptr}.text().ends_with(".npy");
+}
+
+}  // namespace
+
+const FormatRow& npy_format() {
+  static const FormatRow row{.name = "npy",
+                             .endings = ".npy",
+                             .summary = "One NumPy array.",
+                             .match = match_npy,
+                             .load = load_npy,
+                             .store = store_npy};
+  return row;
+}
+
+const FormatRow& npz_format() {
+  static const FormatRow row{.name = "npz",
+                             .endings = ".npz",
+                             .summary = "A zip of NumPy arrays.",
+                             .match = match_npz,
+                             .load = load_npz,
+                             .store = store_npz};
+  return row;
+}
+
+}  // namespace etalon

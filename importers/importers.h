@@ -1,0 +1,55 @@
+// Files in, Model or tensors out; and back. One row per file format (formats.cpp).
+//
+// What a file claims is checked before memory is taken: nothing here allocates beyond a constant
+// factor of the file's size. Every fault is a bad-input Error of one sentence that begins with the
+// path and names the tensor, node or byte offset.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/tensor.h"
+#include "engine/graph/graph.h"
+
+namespace etalon {
+
+struct NamedTensor {
+  std::string name;  // "" for the one array of a .npy
+  Tensor tensor;
+};
+using NamedTensors = std::vector<NamedTensor>;  // in the order of the file
+
+// A format that holds networks has open and save, one that holds tensors only has load and store;
+// nullptr where a direction does not exist.
+struct FormatRow {
+  std::string_view name;     // "onnx"
+  std::string_view endings;  // ".onnx .pb"; the first is the usual one
+  std::string_view summary;  // one sentence
+  // Looks at no more than the first kPrefixBytes of the file, and at its name.
+  bool (*match)(std::span<const std::byte> prefix, std::string_view path) = nullptr;
+  Model (*open)(const std::string& path, std::span<const std::string> with) = nullptr;
+  void (*save)(const Model& model, const std::string& path) = nullptr;
+  NamedTensors (*load)(const std::string& path) = nullptr;
+  void (*store)(const NamedTensors& tensors, const std::string& path) = nullptr;
+};
+inline constexpr std::size_t kPrefixBytes = 4096;
+
+std::span<const FormatRow> formats();
+// The row that recognises the file; a bad-input Error that lists the formats when none does.
+const FormatRow& format_of(const std::string& path);
+
+// A file of tensors only comes back as a graph of initializers without nodes. `with` names further
+// files of the same model (weights beside a graph).
+Model open_model(const std::string& path, std::span<const std::string> with = {});
+// The tensors of a file; of a network, its weights.
+NamedTensors load_tensors(const std::string& path);
+
+// The format is chosen by the ending of `path`; a usage Error lists the endings otherwise. Formats
+// of tensors receive a model's weights.
+void save_model(const Model& model, const std::string& path);
+void save_tensors(const NamedTensors& tensors, const std::string& path);
+
+}  // namespace etalon
