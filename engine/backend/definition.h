@@ -7,9 +7,9 @@
 //   static Plan plan(const KernelCall&);
 //   static std::int64_t slices(const Plan&);   // pieces that are computed apart: an output, a row
 //   template <class A, class Out>
-//   static void slice(A& a, const Plan&, std::int64_t i, Out& out);   // calls out(output, index,
-//   value)
-// where A is a number system (engine/numerics/contract_arithmetic.h, real.h, any_order.h). A slice
+//   static void slice(A& a, const Plan&, std::int64_t i, Out& out);
+// where slice calls out(output, index, value), or out.integer(output, index, n) for positions,
+// and A is a number system (engine/numerics/contract_arithmetic.h, real.h, any_order.h). A slice
 // reads elements by a.input(source[i]). From this one text follow
 //   - the bits of every contract (ContractArithmetic),
 //   - the correctly rounded result and the truth (RealF64, then RealBig until the rounding is
@@ -63,6 +63,21 @@ inline DType stored_format(DType output, const Contract& contract) {
                                                                            : output;
 }
 
+// Stores an index or another integer, which no contract rounds.
+inline void store_integer(const KernelCall& call, std::size_t output, std::int64_t index,
+                          std::int64_t value) {
+  const Tensor& t = call.outputs[output];
+  visit_dtype(t.dtype(), [&](auto type) {
+    using T = decltype(type);
+    auto* to = reinterpret_cast<T*>(const_cast<std::byte*>(t.bytes().data()));
+    if constexpr (std::is_integral_v<T>) {
+      to[index] = static_cast<T>(value);
+    } else {
+      throw internal_error("an integer was stored in a tensor of {}", name(t.dtype()));
+    }
+  });
+}
+
 template <class Ops>
 class ContractOut {
  public:
@@ -75,6 +90,9 @@ class ContractOut {
     const double r =
         round_to(static_cast<double>(value), stored_format(t.dtype(), c), c.round, c.subnormals);
     store_from_double(t.dtype(), const_cast<std::byte*>(t.bytes().data()), index, r);
+  }
+  void integer(int output, std::int64_t index, std::int64_t value) const {
+    store_integer(call_, static_cast<std::size_t>(output), index, value);
   }
 
  private:
@@ -107,6 +125,9 @@ class RealOut {
     }
     reinterpret_cast<double*>(const_cast<std::byte*>(call_.truth[o].bytes().data()))[index] =
         canonical(a_.midpoint(value));
+  }
+  void integer(int output, std::int64_t index, std::int64_t value) const {
+    store_integer(call_, static_cast<std::size_t>(output), index, value);
   }
   bool undecided = false;
 

@@ -117,4 +117,9 @@ class Params {
 // "strides=[1,1] group=1": the fields in order, for tables and messages.
 std::string to_string(const Params& params);
 
+// The inverse: `defaults` with the fields that `text` names changed, e.g. "kernel=[3,3] eps=1e-3".
+// Blanks separate fields and cannot stand inside one. A usage Error names the field that is
+// unknown, given twice or not of its kind.
+Params parse_params(const Params& defaults, std::string_view text);
+
 }  // namespace etalon

@@ -1,23 +1,29 @@
 // Every op, one row each. Explicit: an object that registers itself is dropped by the linker.
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "engine/ops/activation.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/op.h"
+#include "engine/ops/pool.h"
 
 namespace etalon {
 namespace {
 
-const auto& table() {
-  static const std::array kTable{
-      // sums of products
-      &conv_op(),
-      &gemm_op(),
-      // activations
-      &relu_op(),
-  };
+const std::vector<const OpRow*>& table() {
+  static const std::vector<const OpRow*> kTable = [] {
+    std::vector<const OpRow*> rows{
+        // sums of products
+        &conv_op(),
+        &gemm_op(),
+        // activations
+        &relu_op(),
+    };
+    for (const std::span<const OpRow> family : {pool_ops()})
+      for (const OpRow& row : family) rows.push_back(&row);
+    return rows;
+  }();
   return kTable;
 }
 

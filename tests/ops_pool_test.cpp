@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "engine/graph/executor.h"
+#include "engine/numerics/fp.h"
+#include "engine/ops/pool.h"
+#include "kernels/kernels.h"
+#include "tests/op_cases.h"
+
+using namespace etalon;
+
+namespace {
+
+std::vector<Tensor> run(std::string_view line, const char* contract = "seq") {
+  const OpCase c = parse_op_case(line);
+  const std::vector<Tensor> in = case_inputs(c);
+  const auto p = pointers(in);
+  return run_op(*c.op, c.params, p, all_kernels(), {.contract = Contract::parse(contract)}).outputs;
+}
+std::vector<float> floats(const Tensor& t) {
+  const auto d = t.data<float>();
+  return {d.begin(), d.end()};
+}
+std::vector<std::int64_t> integers(const Tensor& t) { return to_int64_values(t); }
+void same_bits(const Tensor& t, const std::vector<float>& expected) {
+  REQUIRE(t.numel() == static_cast<std::int64_t>(expected.size()));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK_MESSAGE(bits_of(t.data<float>()[i]) == bits_of(expected[i]), "element ", i, ": ",
+                  t.data<float>()[i], " for ", expected[i]);
+}
+Shape shape_of(std::string_view line) {
+  const OpCase c = parse_op_case(line);
+  InferInput in{c.inputs[0].type, nullptr, true};
+  return infer(*c.op, c.params, InferInputs({&in, 1}))[0].shape;
+}
+const float kNanF = float_of(kNanF32), kInf = static_cast<float>(kInfinity);
+
+}  // namespace
+
+TEST_CASE("pool: shapes of floor, ceil, same and global windows") {
+  CHECK(shape_of("a | max_pool | kernel=[3,3] strides=[2,2] | f32[1,2,8,9]") == Shape{1, 2, 3, 4});
+  CHECK(shape_of("a | max_pool | kernel=[3,3] strides=[2,2] ceil_mode=true | f32[1,2,8,9]") ==
+        Shape{1, 2, 4, 4});
+  // A third window would start in the padding at the end: not counted (PyTorch's rule).
+  CHECK(
+      shape_of("a | avg_pool | kernel=[2] strides=[2] pads_end=[2] ceil_mode=true | f32[1,1,3]") ==
+      Shape{1, 1, 2});
+  CHECK(shape_of("a | max_pool | kernel=[3] strides=[2] auto_pad=same_upper | f32[1,2,8]") ==
+        Shape{1, 2, 4});
+  CHECK(shape_of("a | global_avg_pool | | f32[4,2,3,3,3]") == Shape{4, 2, 1, 1, 1});
+  CHECK(shape_of("a | max_pool | kernel=[2,2] | f32[0,2,4,4]") == Shape{0, 2, 3, 3});
+}
+
+TEST_CASE("pool: what does not fit is refused") {
+  for (const auto& [line, says] :
+       {std::pair{"a | max_pool | kernel=[3] | f32[1,2,8,9]", "window of 1 axes"},
+        {"a | max_pool | kernel=[5,5] | f32[1,2,4,9]", "spans 5"},
+        {"a | max_pool | kernel=[0] | f32[1,2,4]", "at least 1"},
+        {"a | max_pool | kernel=[2] strides=[1,1] | f32[1,2,4]", "strides has 2 entries"},
+        {"a | max_pool | kernel=[2] | i64[1,2,4]:0..1", "at most 32 bits"},
+        {"a | avg_pool | kernel=[2] | i8[1,2,4]:0..1", "floating"},
+        {"a | avg_pool | kernel=[2] divisor_override=-1 | f32[1,2,4]", "divisor_override"},
+        {"a | global_avg_pool | | f32[7]", "[N,C,spatial...]"}})
+    CHECK_THROWS_WITH_AS(run(line), doctest::Contains(says), Error);
+}
+
+TEST_CASE("max_pool: NaN wins, ties keep the first, indices say where") {
+  auto out =
+      run("a | max_pool | kernel=[2] strides=[2] indices=plane | "
+          "f32[1,1,10]=1,nan,-0,0,0,-0,7,7,-inf,-inf");
+  same_bits(out[0], {kNanF, -0.0F, 0.0F, 7, -kInf});
+  CHECK(integers(out[1]) == std::vector<std::int64_t>{1, 2, 4, 6, 8});
+  // A window that lies in the padding holds nothing.
+  out = run("a | max_pool | kernel=[2] pads_begin=[2] indices=plane | f32[1,1,2]=-3,-4");
+  same_bits(out[0], {-kInf, -3, -3});
+  CHECK(integers(out[1]) == std::vector<std::int64_t>{-1, 0, 0});
+  out = run("a | max_pool | kernel=[2] pads_begin=[2] | i8[1,1,2]=-3,-4");
+  CHECK(out[0].data<std::int8_t>()[0] == -128);
+  CHECK(out[0].data<std::int8_t>()[1] == -3);
+
+  // Element (n,c,y,x) = (1,1,1,2) of [2,2,2,3] in each way of counting.
+  const char* x = "f32[2,2,2,3]=0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,9";
+  const auto last = [&](const char* params) {
+    return integers(run(fmt::format("a | max_pool | kernel=[2,3] {} | {}", params, x))[1]).back();
+  };
+  CHECK(last("indices=plane") == 5);
+  CHECK(last("indices=tensor") == 23);
+  CHECK(last("indices=plane column_major=true") == 2 * 2 + 1);
+  CHECK(last("indices=tensor column_major=true") == 18 + 5);
+}
+
+TEST_CASE("avg_pool: what is counted") {
+  const auto row = [&](const char* params) {
+    return floats(run(
+        fmt::format("a | avg_pool | kernel=[3] strides=[2] {} | f32[1,1,5]=6,6,6,6,6", params))[0]);
+  };
+  CHECK(row("") == std::vector<float>{6, 6});
+  CHECK(row("pads_begin=[1]") == std::vector<float>{6, 6});
+  CHECK(row("pads_begin=[1] count_include_pad=true") == std::vector<float>{4, 6});
+  CHECK(row("pads_begin=[1] divisor_override=4") == std::vector<float>{3, 4.5});
+  // ceil_mode: the last window reaches one tap beyond the declared padding, which never counts.
+  CHECK(row("pads_begin=[1] pads_end=[1] ceil_mode=true count_include_pad=true") ==
+        std::vector<float>{4, 6, 4});
+  CHECK(row("pads_begin=[1] ceil_mode=true count_include_pad=true") == std::vector<float>{4, 6, 6});
+  same_bits(run("a | avg_pool | kernel=[1] pads_begin=[1] | f32[1,1,1]=2")[0], {kNanF, 2});
+  same_bits(run("a | global_avg_pool | | f32[1,1,0]")[0], {kNanF});
+}
+
+// The witness of docs: 2^24 + 1 is a tie and goes to even, twice; reversed, the ones survive.
+TEST_CASE("avg_pool: the order shows") {
+  same_bits(run("a | global_avg_pool | | f32[1,1,3]=16777216,1,1")[0], {0x1.555556p22F});
+  same_bits(run("a | global_avg_pool | | f32[1,1,3]=1,1,16777216")[0], {5592406});
+}
