@@ -20,7 +20,7 @@ struct NamedTensor {
   std::string name;  // "" for the one array of a .npy
   Tensor tensor;
 };
-using NamedTensors = std::vector<NamedTensor>;  // in the order of the file
+using TensorList = std::vector<NamedTensor>;  // in the order of the file
 
 // A format that holds networks has open and save, one that holds tensors only has load and store;
 // nullptr where a direction does not exist.
@@ -32,8 +32,8 @@ struct FormatRow {
   bool (*match)(std::span<const std::byte> prefix, std::string_view path) = nullptr;
   Model (*open)(const std::string& path, std::span<const std::string> with) = nullptr;
   void (*save)(const Model& model, const std::string& path) = nullptr;
-  NamedTensors (*load)(const std::string& path) = nullptr;
-  void (*store)(const NamedTensors& tensors, const std::string& path) = nullptr;
+  TensorList (*load)(const std::string& path) = nullptr;
+  void (*store)(const TensorList& tensors, const std::string& path) = nullptr;
 };
 inline constexpr std::size_t kPrefixBytes = 4096;
 
@@ -45,11 +45,11 @@ const FormatRow& format_of(const std::string& path);
 // files of the same model (weights beside a graph).
 Model open_model(const std::string& path, std::span<const std::string> with = {});
 // The tensors of a file; of a network, its weights.
-NamedTensors load_tensors(const std::string& path);
+TensorList load_tensors(const std::string& path);
 
 // The format is chosen by the ending of `path`; a usage Error lists the endings otherwise. Formats
 // of tensors receive a model's weights.
 void save_model(const Model& model, const std::string& path);
-void save_tensors(const NamedTensors& tensors, const std::string& path);
+void save_tensors(const TensorList& tensors, const std::string& path);
 
 }  // namespace etalon

@@ -5,13 +5,8 @@
 #include "kernels/backends/cuda/rows.h"
 #endif
 #include "kernels/conv/rows.h"
-#include "kernels/elementwise/rows.h"
 #include "kernels/gemm/rows.h"
-#include "kernels/indexing/rows.h"
-#include "kernels/matmul/rows.h"
-#include "kernels/movement/rows.h"
 #include "kernels/pool/rows.h"
-#include "kernels/reduce/rows.h"
 
 namespace etalon {
 
@@ -20,11 +15,6 @@ const Registry& all_kernels() {
     Registry r;
     r.add(conv_rows());
     r.add(gemm_rows());
-    r.add(matmul_rows());
-    r.add(elementwise_rows());
-    r.add(reduce_rows());
-    r.add(movement_rows());
-    r.add(indexing_rows());
     r.add(activation_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());

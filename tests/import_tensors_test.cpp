@@ -39,8 +39,8 @@ std::string safetensors_bytes(const std::string& header, std::size_t data) {
   return out + header + std::string(data, '\1');
 }
 
-NamedTensors one_of_each() {
-  NamedTensors t;
+TensorList one_of_each() {
+  TensorList t;
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto d = static_cast<DType>(i);
     Tensor x = Tensor::uninitialized(d, {2, 3});
@@ -55,9 +55,9 @@ NamedTensors one_of_each() {
   return t;
 }
 
-void comes_back(const NamedTensors& given, const std::string& path) {
+void comes_back(const TensorList& given, const std::string& path) {
   save_tensors(given, path);
-  const NamedTensors got = load_tensors(path);
+  const TensorList got = load_tensors(path);
   REQUIRE(got.size() == given.size());
   for (const NamedTensor& g : given) {
     CAPTURE(g.name);
@@ -75,18 +75,18 @@ TEST_CASE("npy: every type, byte order and layout that NumPy writes") {
   int arrays = 0;
   for (const std::string kind :
        {"f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1"}) {
-    const NamedTensors plain = load_tensors(fixture("numpy/" + kind + "_le_C.npy"));
+    const TensorList plain = load_tensors(fixture("numpy/" + kind + "_le_C.npy"));
     REQUIRE(plain.size() == 1);
     CHECK(plain[0].tensor.shape() == Shape{2, 3, 4});
     for (const char* form : {"_le_F", "_be_C", "_be_F"}) {
       CAPTURE(kind + form);
-      const NamedTensors other = load_tensors(fixture("numpy/" + kind + form + ".npy"));
+      const TensorList other = load_tensors(fixture("numpy/" + kind + form + ".npy"));
       CHECK(hash_tensor(other.at(0).tensor) == hash_tensor(plain[0].tensor));
       ++arrays;
     }
   }
   CHECK(arrays == 36);
-  const NamedTensors f4 = load_tensors(fixture("numpy/f4_le_C.npy"));
+  const TensorList f4 = load_tensors(fixture("numpy/f4_le_C.npy"));
   const auto v = f4[0].tensor.data<float>();
   for (int i = 0; i < 20; ++i) CHECK(v[static_cast<std::size_t>(i)] == static_cast<float>(i));
   CHECK(std::signbit(v[20]));
@@ -133,12 +133,12 @@ TEST_CASE("npy: a file that lies") {
 }
 
 TEST_CASE("npz: stored and deflated, by NumPy") {
-  const NamedTensors s = load_tensors(fixture("numpy/stored.npz"));
+  const TensorList s = load_tensors(fixture("numpy/stored.npz"));
   REQUIRE(s.size() == 2);
   CHECK(s[0].name == "b");  // the order of the file
   CHECK(s[0].tensor.data<float>()[4] == 4.0F);
   CHECK(s[1].tensor.data<std::int16_t>()[5] == 5);
-  const NamedTensors d = load_tensors(fixture("numpy/deflated.npz"));
+  const TensorList d = load_tensors(fixture("numpy/deflated.npz"));
   CHECK(d[1].tensor.shape() == Shape{50, 50});
   CHECK(d[1].tensor.data<double>()[2499] == 0.0);
 }
@@ -176,11 +176,11 @@ TEST_CASE("npz: a zip that lies") {
 
 TEST_CASE("safetensors and npz: what was written comes back, bit by bit") {
   const test::TemporaryFolder folder;
-  NamedTensors all = one_of_each();
+  TensorList all = one_of_each();
   comes_back(all, folder / "all.safetensors");
   std::erase_if(all, [](const NamedTensor& t) { return t.tensor.dtype() == DType::bf16; });
   comes_back(all, folder / "all.npz");
-  NamedTensors one;
+  TensorList one;
   one.push_back({"", Tensor::of<float>({3}, {1.0F, -0.0F, 3.0F})});
   comes_back(one, folder / "one.npy");
   CHECK_THROWS_WITH_AS(save_tensors(all, folder / "x.npy"), doctest::Contains("one array"), Error);

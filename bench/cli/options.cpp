@@ -39,10 +39,10 @@ Options& Options::list(const std::string& flags, std::vector<std::string>& value
 }
 
 Options& Options::repeated(const std::string& flags, std::vector<std::string>& values,
-                           const std::string& type, const std::string& help) {
+                           const std::string& type, const std::string& help, int most) {
   app_.add_option(flags, values, help)
       ->type_name(type)
-      ->expected(1)
+      ->expected(1, most)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return *this;
 }

@@ -31,9 +31,10 @@ class Options {
   // May be given again, and splits at commas: --against onnxruntime,pytorch.
   Options& list(const std::string& flags, std::vector<std::string>& values, const std::string& type,
                 const std::string& help);
-  // As list, but a value may hold commas: --input a=x.npy --input b=y.npy.
+  // As list, but a value may hold commas: --input a=x.npy --input b=y.npy. Takes up to `most` words
+  // each time.
   Options& repeated(const std::string& flags, std::vector<std::string>& values,
-                    const std::string& type, const std::string& help);
+                    const std::string& type, const std::string& help, int most = 1);
   Options& flag(const std::string& flags, bool& value, const std::string& help);
 
  private:

@@ -4,14 +4,9 @@
 
 #include "engine/ops/activation.h"
 #include "engine/ops/conv.h"
-#include "engine/ops/elementwise.h"
 #include "engine/ops/gemm.h"
-#include "engine/ops/indexing.h"
-#include "engine/ops/layout.h"
-#include "engine/ops/matmul.h"
 #include "engine/ops/op.h"
 #include "engine/ops/pool.h"
-#include "engine/ops/reduce.h"
 
 namespace etalon {
 namespace {
@@ -19,15 +14,13 @@ namespace {
 const std::vector<const OpRow*>& table() {
   static const std::vector<const OpRow*> kTable = [] {
     std::vector<const OpRow*> rows{
+        // sums of products
         &conv_op(),
         &gemm_op(),
-        &matmul_op(),
+        // activations
         &relu_op(),
     };
-    const std::span<const OpRow> families[] = {
-        elementwise_ops(), indexing_ops(), layout_ops(), pool_ops(), reduce_ops(),
-    };
-    for (const std::span<const OpRow> family : families)
+    for (const std::span<const OpRow> family : {pool_ops()})
       for (const OpRow& row : family) rows.push_back(&row);
     return rows;
   }();

@@ -46,8 +46,8 @@ const FormatRow& format_by_ending(const std::string& path) {
   return *found;
 }
 
-NamedTensors weights_of(const Model& model) {
-  NamedTensors tensors;
+TensorList weights_of(const Model& model) {
+  TensorList tensors;
   for (const auto& [id, tensor] : model.graph->initializers)
     tensors.push_back({model.graph->value_name(id), tensor.share()});
   return tensors;
@@ -80,7 +80,7 @@ Model open_model(const std::string& path, std::span<const std::string> with) {
   return model;
 }
 
-NamedTensors load_tensors(const std::string& path) {
+TensorList load_tensors(const std::string& path) {
   const FormatRow& row = format_of(path);
   return row.load != nullptr ? row.load(path) : weights_of(row.open(path, {}));
 }
@@ -93,7 +93,7 @@ void save_model(const Model& model, const std::string& path) {
     row.store(weights_of(model), path);
 }
 
-void save_tensors(const NamedTensors& tensors, const std::string& path) {
+void save_tensors(const TensorList& tensors, const std::string& path) {
   const FormatRow& row = format_by_ending(path);
   if (row.store == nullptr)
     throw usage_error("{}: {} holds networks; save tensors as .safetensors, .npz or .npy", path,

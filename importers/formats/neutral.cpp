@@ -238,7 +238,7 @@ void save_neutral(const Model& model, const std::string& json_path,
   nlohmann::ordered_json out{{"etalon_graph", 1},        {"name", graph.name},
                              {"format", model.format},   {"producer", model.producer},
                              {"version", model.version}, {"notes", model.notes}};
-  NamedTensors weights;
+  TensorList weights;
   for (const auto& [id, tensor] : graph.initializers)
     weights.push_back({graph.value_name(id), tensor.share()});
   if (!weights.empty()) out["weights"] = std::filesystem::path(weights_path).filename().string();

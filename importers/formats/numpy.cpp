@@ -9,15 +9,15 @@
 namespace etalon {
 namespace {
 
-NamedTensors load_npy(const std::string& path) {
+TensorList load_npy(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
-  NamedTensors tensors;
+  TensorList tensors;
   tensors.push_back({"", read_npy(file)});
   return tensors;
 }
 
-void store_npy(const NamedTensors& tensors, const std::string& path) {
+void store_npy(const TensorList& tensors, const std::string& path) {
   if (tensors.size() != 1)
     throw usage_error("{}: an npy file holds one array, got {}; use .npz or .safetensors", path,
                       tensors.size());
@@ -29,11 +29,11 @@ void store_npy(const NamedTensors& tensors, const std::string& path) {
   out.commit();
 }
 
-NamedTensors load_npz(const std::string& path) {
+TensorList load_npz(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   const ZipReader zip(file);
-  NamedTensors tensors;
+  TensorList tensors;
   for (const ZipMember& m : zip.members()) {
     const ErrorScope member(fmt::format("member {}", printable(m.name)));
     if (!m.name.ends_with(".npy")) throw bad_input("not an array; an npz holds .npy members");
@@ -42,7 +42,7 @@ NamedTensors load_npz(const std::string& path) {
   return tensors;
 }
 
-void store_npz(const NamedTensors& tensors, const std::string& path) {
+void store_npz(const TensorList& tensors, const std::string& path) {
   FileWriter out(path);
   ZipWriter zip(out);
   for (const NamedTensor& t : tensors) {

@@ -57,7 +57,7 @@ Entry read_entry(const std::string& name, const json& value, std::size_t data_by
   return e;
 }
 
-NamedTensors load(const std::string& path) {
+TensorList load(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   if (file.bytes.size() < 8) throw bad_input("too short for safetensors; fetch the file again");
@@ -84,7 +84,7 @@ NamedTensors load(const std::string& path) {
   }
   if (at != data.size())
     throw bad_input("{} bytes behind the last tensor belong to none", data.size() - at);
-  NamedTensors tensors;
+  TensorList tensors;
   for (const Entry& e : entries) {
     const ErrorScope tensor(fmt::format("tensor {}", printable(e.name)));
     tensors.push_back(
@@ -93,7 +93,7 @@ NamedTensors load(const std::string& path) {
   return tensors;
 }
 
-void store(const NamedTensors& tensors, const std::string& path) {
+void store(const TensorList& tensors, const std::string& path) {
   std::vector<const NamedTensor*> order;
   for (const NamedTensor& t : tensors) order.push_back(&t);
   std::ranges::stable_sort(order, std::greater{},

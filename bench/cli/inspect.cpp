@@ -1,0 +1,145 @@
+// etalon inspect FILE: what a file holds, without running it.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/cli.h"
+#include "bench/cli/model_text.h"
+#include "bench/cli/terminal.h"
+#include "bench/report/record.h"
+#include "engine/core/hash.h"
+#include "importers/importers.h"
+
+namespace etalon::cli {
+
+std::string declaration_text(const Declaration& d) {
+  std::string text(name(d.dtype));
+  if (!d.ranked) return text + "[?]";
+  text += "[";
+  for (std::size_t i = 0; i < d.dims.size(); ++i) {
+    if (i) text += ",";
+    const bool named = i < d.dim_names.size() && !d.dim_names[i].empty();
+    text += d.dims[i] >= 0 ? fmt::to_string(d.dims[i]) : named ? d.dim_names[i] : "?";
+  }
+  return text + "]";
+}
+
+namespace {
+
+struct Args {
+  std::string path;
+  std::vector<std::string> with;
+  bool nodes = false, tensors = false;
+};
+
+std::string joined(const Graph& graph, const std::vector<ValueId>& values) {
+  std::string text;
+  for (const ValueId v : values)
+    text += (text.empty() ? "" : ", ") + (v == kAbsent ? std::string("-") : graph.value_name(v));
+  return text;
+}
+
+nlohmann::json declarations(const Graph& graph, const std::vector<Declaration>& list) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const Declaration& d : list)
+    out.push_back({{"name", graph.value_name(d.value)},
+                   {"dtype", name(d.dtype)},
+                   {"type", declaration_text(d)},
+                   {"dims", d.dims}});
+  return out;
+}
+
+int inspect(const Args& args, const Globals& g) {
+  const FormatRow& format = format_of(args.path);
+  const Model model = open_model(args.path, args.with);
+  const Graph& graph = *model.graph;
+  nlohmann::json record = base_record(g.command_line, g.isa);
+  nlohmann::json& out = record["inspect"];
+  out = {{"path", args.path},
+         {"format", format.name},
+         {"producer", model.producer},
+         {"version", model.version},
+         {"notes", model.notes},
+         {"name", graph.name},
+         {"inputs", declarations(graph, graph.inputs)},
+         {"outputs", declarations(graph, graph.outputs)}};
+
+  fmt::print("{}: {}{}{}\n", args.path, format.name,
+             model.version.empty() ? "" : ", " + model.version,
+             model.producer.empty() ? "" : ", written by " + model.producer);
+  for (const std::string& note : model.notes) fmt::print("  {}\n", note);
+
+  if (!graph.nodes.empty()) {
+    Table io({{""}, {""}, {""}});
+    for (const Declaration& d : graph.inputs)
+      io.row({"input", graph.value_name(d.value), declaration_text(d)});
+    for (const Declaration& d : graph.outputs)
+      io.row({"output", graph.value_name(d.value), declaration_text(d)});
+    io.print();
+    std::map<std::string_view, int> counts;
+    for (const Node& node : graph.nodes) ++counts[node.op->name];
+    std::string summary;
+    for (const auto& [op, count] : counts)
+      summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", count, op);
+    fmt::print("\n{} nodes: {}\n", graph.nodes.size(), summary);
+    Table nodes({{"node"}, {"op"}, {"inputs"}, {"outputs"}, {"parameters"}});
+    for (const Node& node : graph.nodes) {
+      const std::string params = to_string(node.params);
+      nodes.row({node.name, std::string(node.op->name), joined(graph, node.inputs),
+                 joined(graph, node.outputs), params});
+      out["nodes"].push_back({{"name", node.name},
+                              {"op", node.op->name},
+                              {"inputs", joined(graph, node.inputs)},
+                              {"outputs", joined(graph, node.outputs)},
+                              {"params", params}});
+    }
+    if (args.nodes || graph.nodes.size() <= 40)
+      nodes.print();
+    else
+      fmt::print("(--nodes lists them)\n");
+  }
+
+  Table tensors({{"tensor"}, {"type"}, {"bytes", Table::Align::right}, {"hash"}});
+  std::uint64_t bytes = 0, elements = 0;
+  HashStream all;
+  for (const auto& [id, tensor] : graph.initializers) {
+    const std::string hash = to_string(hash_tensor(tensor));
+    const std::string& tensor_name = graph.value_name(id);
+    tensors.row({tensor_name, to_string(tensor.type()), human_bytes(tensor.size_bytes()), hash});
+    out["tensors"].push_back({{"name", tensor_name},
+                              {"dtype", name(tensor.dtype())},
+                              {"type", to_string(tensor.type())},
+                              {"hash", hash}});
+    bytes += tensor.size_bytes();
+    elements += static_cast<std::uint64_t>(tensor.numel());
+    all.update(tensor);
+  }
+  const std::string hash = to_string(all.digest());
+  fmt::print("\n{} tensors, {} elements, {}, hash of all {}\n", graph.initializers.size(), elements,
+             human_bytes(bytes), hash);
+  out["weights"] = {{"tensors", graph.initializers.size()},
+                    {"elements", elements},
+                    {"bytes", bytes},
+                    {"hash", hash}};
+  if (args.tensors || graph.initializers.size() <= 40)
+    tensors.print();
+  else
+    fmt::print("(--tensors lists them)\n");
+  if (!g.json_path.empty()) write_record(g.json_path, record);
+  return 0;
+}
+
+}  // namespace
+
+Action inspect_command(Options& o) {
+  auto args = std::make_shared<Args>();
+  o.word("FILE", args->path, "A model, or a file of tensors")
+      .repeated("--with", args->with, "FILE", "A further file of the same model")
+      .flag("--nodes", args->nodes, "List all nodes of a large graph")
+      .flag("--tensors", args->tensors, "List all tensors of a large file");
+  return [args](const Globals& g) { return inspect(*args, g); };
+}
+
+}  // namespace etalon::cli

@@ -1,0 +1,139 @@
+// etalon kernels: the registry, readable. Asks each row the question that selection asks.
+#include "kernels/kernels.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/cli.h"
+#include "bench/cli/terminal.h"
+#include "bench/op_text.h"
+#include "bench/report/record.h"
+
+namespace etalon::cli {
+namespace {
+
+struct Args {
+  std::string op, contract = "seq";
+  std::vector<std::string> inputs, params;
+};
+
+std::string_view device_name(Device d) { return d == Device::cuda ? "cuda" : "cpu"; }
+
+void list_ops(const Globals& g, nlohmann::json& record) {
+  Table table({{"op"}, {"kernels", Table::Align::right}, {"best here for seq"}, {"computes"}});
+  std::map<std::string_view, std::vector<const KernelRow*>> by_op;
+  for (const KernelRow* row : all_kernels().all()) by_op[row->op].push_back(row);
+  for (const OpRow* op : all_ops()) {
+    std::string_view best = "none";
+    for (const KernelRow* row : by_op[op->name])
+      if (row->promise == Promise::defined && row->device == g.device && row->isa <= g.isa) {
+        best = row->name;
+        break;
+      }
+    table.row({std::string(op->name), fmt::to_string(by_op[op->name].size()), std::string(best),
+               std::string(op->summary)});
+    record["kernels"].push_back({{"op", op->name}, {"rows", by_op[op->name].size()}});
+  }
+  table.print();
+  fmt::print("\n'etalon kernels OP' lists the rows of one op in the order they are asked.\n");
+}
+
+// With input types the rows are asked about that very problem; without, only what holds for all.
+void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
+  const OpRow& op = get_op(args.op);
+  const Contract contract = Contract::parse(args.contract);
+  const Params params = parse_params(op, args.params);
+  std::vector<InferInput> inputs;
+  for (const std::string& text : args.inputs)
+    inputs.push_back({parse_tensor_type(text), nullptr, true});
+  std::vector<TensorType> outputs;
+  if (!inputs.empty()) outputs = infer(op, params, InferInputs(inputs));
+
+  fmt::print("{}: {}\n", op.name, op.summary);
+  fmt::print("contract {}\n", to_string(contract));
+  if (!inputs.empty()) {
+    std::string from;
+    for (const InferInput& in : inputs) from += (from.empty() ? "" : ", ") + to_string(in.type);
+    fmt::print("{} {} -> {}\n", from, to_string(params),
+               outputs.empty() ? "" : to_string(outputs[0]));
+  }
+  fmt::print("\n");
+
+  Problem problem;
+  problem.op = &op;
+  problem.params = &params;
+  problem.inputs = inputs;
+  problem.outputs = outputs;
+  problem.contract = &contract;
+  problem.device = g.device;
+  problem.isa = g.isa;
+  const bool asked = !inputs.empty();
+  const Selection chosen = asked ? all_kernels().select(problem) : Selection{};
+
+  Table table({{""}, {"kernel"}, {"needs"}, {"promises"}, {"here"}});
+  for (const KernelRow* row : all_kernels().rows_of(op.name)) {
+    std::string here;
+    bool runs = false;
+    if (asked) {
+      const Selection one = all_kernels().select(problem, row->name);
+      runs = one.row != nullptr;
+      here = runs ? (row == chosen.row ? "runs" : "would run") : "refuses";
+      for (const KernelRefusal& r : one.refused)
+        if (r.row == row) here = "refuses: " + r.reason;
+    } else if (row->device != g.device) {
+      here = fmt::format("runs on {}", device_name(row->device));
+    } else {
+      here = row->isa <= g.isa
+                 ? ""
+                 : fmt::format("refuses: this machine or --isa allows {}", name(g.isa));
+    }
+    const std::string version = row->version != nullptr ? row->version() : "";
+    table.row({row == chosen.row ? "→" : "", std::string(row->name),
+               row->device == Device::cuda ? "cuda" : std::string(name(row->isa)),
+               row->promise == Promise::vendor ? fmt::format("nothing ({})", version)
+                                               : std::string(row->contracts),
+               here});
+    record["kernels"].push_back(
+        {{"kernel", row->name},
+         {"promise", row->promise == Promise::vendor ? "vendor" : "defined"},
+         {"device", device_name(row->device)},
+         {"isa", name(row->isa)},
+         {"contracts", row->contracts},
+         {"version", version},
+         {"runs", runs},
+         {"here", here}});
+  }
+  table.print();
+  if (!asked)
+    fmt::print(
+        "\nRows are asked from the top; vendor rows only by name. To ask them about one problem:\n"
+        "  etalon kernels {} --inputs 'f32[...]' ... [--params NAME=VALUE] [--contract C]\n",
+        op.name);
+  if (asked && chosen.row == nullptr)
+    throw usage_error("no {} kernel promises {} for these inputs", op.name, short_name(contract));
+}
+
+}  // namespace
+
+Action kernels_command(Options& o) {
+  auto args = std::make_shared<Args>();
+  o.word("OP", args->op, "An op; without it, all ops are listed", false)
+      .value("-c,--contract", args->contract, "C", "The contract to ask for")
+      .repeated("--inputs", args->inputs, "TYPE", "Type of each input, in order: 'f32[1,3,8,8]'",
+                16)
+      .repeated("--params", args->params, "NAME=VALUE", "Parameters of the op: strides=[2,2]", 32);
+  return [args](const Globals& g) {
+    nlohmann::json record = base_record(g.command_line, g.isa);
+    if (args->op.empty())
+      list_ops(g, record);
+    else
+      list_rows(*args, g, record);
+    if (!g.json_path.empty()) write_record(g.json_path, record);
+    return 0;
+  };
+}
+
+}  // namespace etalon::cli

@@ -1,0 +1,139 @@
+// etalon run MODEL: outputs under a contract, and their hashes.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/cli.h"
+#include "bench/cli/model_text.h"
+#include "bench/cli/terminal.h"
+#include "bench/data.h"
+#include "bench/report/record.h"
+#include "engine/core/error.h"
+#include "engine/core/hash.h"
+#include "engine/graph/executor.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+
+namespace etalon::cli {
+namespace {
+
+struct Args {
+  std::string path, out, contract = "seq", data, kernels;
+  std::vector<std::string> inputs, with;
+  std::int64_t random = -1, batch = 1, samples = 0;
+  bool nodes = false;
+};
+
+InputMap gather_inputs(const Args& args, const Graph& graph) {
+  const int ways = !args.inputs.empty() + !args.data.empty() + (args.random >= 0);
+  if (ways > 1) throw usage_error("give one of --input, --data and --random");
+  if (!args.data.empty()) {
+    if (graph.inputs.size() != 1)
+      throw usage_error("--data serves a network of one input, this one has {}",
+                        graph.inputs.size());
+    InputMap inputs;
+    inputs.emplace(graph.value_name(graph.inputs[0].value),
+                   std::move(load_dataset(args.data, args.samples).images));
+    return inputs;
+  }
+  if (args.random >= 0)
+    return random_inputs(graph, args.batch, static_cast<std::uint64_t>(args.random));
+  if (args.inputs.empty() && !graph.inputs.empty()) {
+    std::string wanted;
+    for (const Declaration& d : graph.inputs)
+      wanted += fmt::format("{}{} {}", wanted.empty() ? "" : ", ", graph.value_name(d.value),
+                            declaration_text(d));
+    throw usage_error("the network wants {}; give --input FILE, --data mnist or --random SEED",
+                      wanted);
+  }
+  return read_inputs(graph, args.inputs);
+}
+
+int run(const Args& args, const Globals& g) {
+  const Model model = open_model(args.path, args.with);
+  if (model.graph->nodes.empty())
+    throw bad_input("{}: holds tensors and no network; 'etalon inspect' lists them", args.path);
+  RunOptions options;
+  options.contract = Contract::parse(args.contract);
+  options.device = g.device;
+  options.isa = g.isa;
+  options.threads = g.threads;
+  options.kernels = args.kernels;
+  options.hash_nodes = args.nodes || !g.json_path.empty();
+  const InputMap inputs = gather_inputs(args, *model.graph);
+
+  Trace trace;
+  {
+    Progress progress("running", static_cast<std::int64_t>(model.graph->nodes.size()));
+    options.progress = [&progress](std::size_t done, std::size_t) {
+      progress.update(static_cast<std::int64_t>(done));
+    };
+    Executor executor(model.graph, all_kernels(), options);
+    trace = executor.run(inputs);
+  }
+
+  fmt::print("{}\n", to_string(options.contract));
+  if (args.nodes) {
+    Table table({{"node"}, {"op"}, {"kernel"}, {"time", Table::Align::right}, {"hash"}});
+    for (const NodeRecord& n : trace.nodes)
+      table.row({n.name, std::string(n.op), std::string(n.kernel), human_seconds(n.seconds),
+                 n.hashes.empty() ? "" : to_string(n.hashes[0])});
+    table.print();
+    fmt::print("\n");
+  }
+  Table table({{"output"}, {"type"}, {"hash"}});
+  nlohmann::json record = base_record(g.command_line, g.isa);
+  record["contract"] = to_string(options.contract);
+  record["device"] = g.device == Device::cuda ? "cuda" : "cpu";
+  record["threads"] = g.threads;
+  record["seconds"] = trace.seconds;
+  for (const auto& [name, tensor] : trace.outputs) {
+    const std::string hash = to_string(hash_tensor(tensor));
+    table.row({name, to_string(tensor.type()), hash});
+    const auto dims = tensor.shape().dims();
+    record["outputs"].push_back({{"name", name},
+                                 {"dtype", etalon::name(tensor.dtype())},
+                                 {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())},
+                                 {"hash", hash}});
+  }
+  table.print();
+  fmt::print("{} nodes in {}\n", trace.nodes.size(), human_seconds(trace.seconds));
+  for (const NodeRecord& n : trace.nodes) {
+    nlohmann::json row = {{"name", n.name},
+                          {"op", n.op},
+                          {"kernel", n.kernel},
+                          {"contract", to_string(options.contract)},
+                          {"seconds", n.seconds}};
+    if (!n.hashes.empty()) row["hash"] = to_string(n.hashes[0]);
+    record["nodes"].push_back(std::move(row));
+  }
+  if (!args.out.empty()) {
+    TensorList list;
+    for (const auto& [name, tensor] : trace.outputs) list.push_back({name, tensor.share()});
+    save_tensors(list, args.out);
+    fmt::print("wrote {}\n", args.out);
+  }
+  if (!g.json_path.empty()) write_record(g.json_path, record);
+  return 0;
+}
+
+}  // namespace
+
+Action run_command(Options& o) {
+  auto args = std::make_shared<Args>();
+  o.word("MODEL", args->path, "A model file")
+      .repeated("-i,--input", args->inputs, "[NAME=]FILE", "Input arrays: npy, npz or safetensors")
+      .value("--data", args->data, "NAME", "A data set that ships with the program: mnist")
+      .value("--samples", args->samples, "Use this many samples of --data (default: all)")
+      .value("--random", args->random, "Uniform noise with this seed as input")
+      .value("--batch", args->batch, "Batch size for --random")
+      .value("-c,--contract", args->contract, "C", "The numeric contract")
+      .value("--kernels", args->kernels, "NAME", "Use only kernels of this name or prefix")
+      .value("-o,--output", args->out, "FILE", "Write the outputs: npy, npz or safetensors")
+      .repeated("--with", args->with, "FILE", "A further file of the same model")
+      .flag("--nodes", args->nodes, "Show every node's kernel, time and hash");
+  return [args](const Globals& g) { return run(*args, g); };
+}
+
+}  // namespace etalon::cli

@@ -1,0 +1,142 @@
+#include "bench/data.h"
+
+#include <cstring>
+
+#include "bench/resources.h"
+#include "engine/core/error.h"
+#include "engine/core/philox.h"
+#include "importers/importers.h"
+
+namespace etalon {
+namespace {
+
+template <class T>
+Tensor as_unit_floats(const Tensor& raw, std::int64_t count) {
+  Tensor out = Tensor::uninitialized(DType::f32, raw.shape().with_dim(0, count));
+  const auto from = raw.data<T>();
+  auto to = out.mutable_data<float>();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(from[i]) / 255.0F;
+  return out;
+}
+
+// The noise of one input; `stream` keeps two inputs apart.
+Tensor noise(DType dtype, const Shape& shape, std::uint64_t seed, std::uint64_t stream) {
+  Tensor out = Tensor::uninitialized(dtype, shape);
+  const Philox random{seed, stream};
+  std::uint64_t i = 0;
+  if (dtype == DType::f32) {
+    for (float& x : out.mutable_data<float>()) x = random.uniform(i++);
+  } else if (dtype == DType::f64) {
+    for (double& x : out.mutable_data<double>()) x = random.uniform(i++);
+  } else if (dtype == DType::boolean) {
+    for (Bool& x : out.mutable_data<Bool>()) x.value = random.word(i++) & 1U;
+  } else if (!is_floating(dtype)) {
+    // Zero bytes but for the lowest: 0 or 1, little-endian, for every width.
+    const auto size = static_cast<std::size_t>(size_bytes(dtype));
+    auto bytes = out.mutable_bytes();
+    std::memset(bytes.data(), 0, bytes.size());
+    for (std::size_t at = 0; at < bytes.size(); at += size)
+      bytes[at] = static_cast<std::byte>(random.word(i++) & 1U);
+  } else {
+    throw usage_error("noise of type {} is not made; give --input", name(dtype));
+  }
+  return out;
+}
+
+std::string input_names(const Graph& graph) {
+  std::string text;
+  for (const Declaration& d : graph.inputs)
+    text += (text.empty() ? "" : ", ") + graph.value_name(d.value);
+  return text.empty() ? "none" : text;
+}
+
+bool is_input(const Graph& graph, std::string_view name) {
+  for (const Declaration& d : graph.inputs)
+    if (graph.value_name(d.value) == name) return true;
+  return false;
+}
+
+void put(InputMap& inputs, const std::string& name, Tensor tensor) {
+  if (!inputs.emplace(name, std::move(tensor)).second)
+    throw usage_error("input '{}' is given twice", name);
+}
+
+}  // namespace
+
+Dataset load_dataset(std::string_view name, std::int64_t count) {
+  if (name != "mnist")
+    throw usage_error("there is no data set '{}'; mnist ships with the program", name);
+  const std::string path = resource_path("bench/demo/mnist512.npz");
+  const ErrorScope scope(path);
+  Tensor x, labels;
+  for (auto& [tensor_name, tensor] : load_tensors(path)) {
+    if (tensor_name == "x") x = std::move(tensor);
+    if (tensor_name == "labels") labels = std::move(tensor);
+  }
+  if (!x || !labels || x.dtype() != DType::u8 || labels.dtype() != DType::u8 ||
+      x.shape().rank() != 4 || labels.shape() != Shape{x.shape()[0]})
+    throw bad_input("expected x u8[n,1,28,28] and labels u8[n]");
+  const std::int64_t n = x.shape()[0];
+  if (count < 0 || count > n) throw usage_error("mnist has {} samples here, not {}", n, count);
+  if (count == 0) count = n;
+  Dataset data;
+  data.name = name;
+  data.source = fmt::format("{} of MNIST's test images, f32 of u8 / 255", count);
+  data.images = as_unit_floats<std::uint8_t>(x, count);
+  for (const std::uint8_t label :
+       labels.data<std::uint8_t>().first(static_cast<std::size_t>(count)))
+    data.labels.push_back(label);
+  return data;
+}
+
+InputMap read_inputs(const Graph& graph, const std::vector<std::string>& words) {
+  InputMap inputs;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    // "a=b.npy" names an input only when the graph has one of that name; a path may hold a '='.
+    if (equals != std::string::npos && is_input(graph, std::string_view(word).substr(0, equals))) {
+      const std::string path = word.substr(equals + 1);
+      auto tensors = load_tensors(path);
+      if (tensors.size() != 1)
+        throw bad_input("{}: holds {} arrays; NAME=FILE takes a file with one", path,
+                        tensors.size());
+      put(inputs, word.substr(0, equals), std::move(tensors.front().tensor));
+      continue;
+    }
+    auto tensors = load_tensors(word);
+    if (tensors.empty()) throw bad_input("{}: holds no array", word);
+    const bool single = tensors.size() == 1 && graph.inputs.size() == 1;
+    for (auto& [name, tensor] : tensors) {
+      if (is_input(graph, name))
+        put(inputs, name, std::move(tensor));
+      else if (single)
+        put(inputs, graph.value_name(graph.inputs.front().value), std::move(tensor));
+      else
+        throw bad_input("{}: array '{}' is no input of the network; its inputs are {}", word, name,
+                        input_names(graph));
+    }
+  }
+  return inputs;
+}
+
+InputMap random_inputs(const Graph& graph, std::int64_t batch, std::uint64_t seed) {
+  InputMap inputs;
+  std::uint64_t stream = 0;
+  for (const Declaration& d : graph.inputs) {
+    const std::string& name = graph.value_name(d.value);
+    std::vector<std::int64_t> dims = d.dims;
+    for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+      if (dims[axis] >= 0) continue;
+      if (axis != 0)
+        throw usage_error("input '{}' has a free extent on axis {}; give it by --input", name,
+                          axis);
+      dims[axis] = batch;
+    }
+    if (!d.ranked) throw usage_error("input '{}' has no declared shape; give it by --input", name);
+    inputs.emplace(name,
+                   noise(d.dtype, Shape(std::span<const std::int64_t>(dims)), seed, stream++));
+  }
+  return inputs;
+}
+
+}  // namespace etalon
