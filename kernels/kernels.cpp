@@ -5,8 +5,13 @@
 #include "kernels/backends/cuda/rows.h"
 #endif
 #include "kernels/conv/rows.h"
+#include "kernels/elementwise/rows.h"
 #include "kernels/gemm/rows.h"
+#include "kernels/indexing/rows.h"
+#include "kernels/matmul/rows.h"
+#include "kernels/movement/rows.h"
 #include "kernels/pool/rows.h"
+#include "kernels/reduce/rows.h"
 
 namespace etalon {
 
@@ -15,6 +20,11 @@ const Registry& all_kernels() {
     Registry r;
     r.add(conv_rows());
     r.add(gemm_rows());
+    r.add(matmul_rows());
+    r.add(elementwise_rows());
+    r.add(reduce_rows());
+    r.add(movement_rows());
+    r.add(indexing_rows());
     r.add(activation_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());

@@ -4,9 +4,14 @@
 
 #include "engine/ops/activation.h"
 #include "engine/ops/conv.h"
+#include "engine/ops/elementwise.h"
 #include "engine/ops/gemm.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/layout.h"
+#include "engine/ops/matmul.h"
 #include "engine/ops/op.h"
 #include "engine/ops/pool.h"
+#include "engine/ops/reduce.h"
 
 namespace etalon {
 namespace {
@@ -14,13 +19,15 @@ namespace {
 const std::vector<const OpRow*>& table() {
   static const std::vector<const OpRow*> kTable = [] {
     std::vector<const OpRow*> rows{
-        // sums of products
         &conv_op(),
         &gemm_op(),
-        // activations
+        &matmul_op(),
         &relu_op(),
     };
-    for (const std::span<const OpRow> family : {pool_ops()})
+    const std::span<const OpRow> families[] = {
+        elementwise_ops(), indexing_ops(), layout_ops(), pool_ops(), reduce_ops(),
+    };
+    for (const std::span<const OpRow> family : families)
       for (const OpRow& row : family) rows.push_back(&row);
     return rows;
   }();

@@ -1,0 +1,105 @@
+#include "kernels/movement/copy.h"
+
+#include <cstring>
+
+namespace etalon {
+namespace {
+
+// f(U{}) with an unsigned integer of the element's size.
+template <class F>
+void visit_size(int element_bytes, F&& f) {
+  switch (element_bytes) {
+    case 1:
+      return f(std::uint8_t{});
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    default:
+      return f(std::uint64_t{});
+  }
+}
+
+// The axis along which the source is contiguous while the destination's row is not; -1 for none.
+int transposed_axis(const StridedLoop<2>& loop) {
+  const auto step = loop.step();
+  if (loop.rank() < 2 || step[0] != 1 || step[1] == 1 || step[1] == 0) return -1;
+  for (int axis = 0; axis + 1 < loop.rank(); ++axis)
+    if (loop.strides(axis)[1] == 1) return axis;
+  return -1;
+}
+
+template <class U>
+void copy_transposed(const StridedLoop<2>& loop, int across, U* to, const U* from, int threads) {
+  // 32 x 32 elements of 4 bytes: two tiles fit in the L1 cache together.
+  constexpr std::int64_t kTile = 32;
+  const std::int64_t n = loop.row(), m = loop.dim(across);
+  const std::int64_t to_stride = loop.strides(across)[0], from_stride = loop.step()[1];
+  const std::int64_t strips = (m + kTile - 1) / kTile, outer = loop.total() / (n * m);
+  parallel_for(outer * strips, threads, std::max<std::int64_t>(1, 16384 / (kTile * n)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t t = begin; t < end; ++t) {
+                   std::int64_t rest = t / strips, d = 0, s = 0;
+                   for (int axis = loop.rank() - 2; axis >= 0; --axis) {
+                     if (axis == across) continue;
+                     const std::int64_t i = rest % loop.dim(axis);
+                     rest /= loop.dim(axis);
+                     d += i * loop.strides(axis)[0];
+                     s += i * loop.strides(axis)[1];
+                   }
+                   const std::int64_t j0 = t % strips * kTile, j1 = std::min(m, j0 + kTile);
+                   for (std::int64_t i0 = 0; i0 < n; i0 += kTile) {
+                     const std::int64_t i1 = std::min(n, i0 + kTile);
+                     for (std::int64_t j = j0; j < j1; ++j) {
+                       U* row = to + d + j * to_stride;
+                       const U* column = from + s + j;
+                       for (std::int64_t i = i0; i < i1; ++i) row[i] = column[i * from_stride];
+                     }
+                   }
+                 }
+               });
+}
+
+}  // namespace
+
+void copy_strided(const StridedLoop<2>& loop, int element_bytes, std::byte* to,
+                  const std::byte* from, int threads) {
+  if (loop.total() == 0) return;
+  visit_size(element_bytes, [&](auto zero) {
+    using U = decltype(zero);
+    auto* t = reinterpret_cast<U*>(to);
+    const auto* f = reinterpret_cast<const U*>(from);
+    if (const int across = transposed_axis(loop); across >= 0)
+      return copy_transposed(loop, across, t, f, threads);
+    const auto step = loop.step();
+    loop.run(threads, [&](const std::array<std::int64_t, 2>& at, std::int64_t n) {
+      U* d = t + at[0];
+      const U* s = f + at[1];
+      if (step[0] == 1 && step[1] == 1) {
+        std::memcpy(d, s, static_cast<std::size_t>(n) * sizeof(U));
+      } else if (step[0] == 1 && step[1] == 0) {
+        std::fill(d, d + n, *s);
+      } else {
+        for (std::int64_t i = 0; i < n; ++i) d[i * step[0]] = s[i * step[1]];
+      }
+    });
+  });
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, int threads) {
+  parallel_for(static_cast<std::int64_t>(bytes), threads, 1 << 18,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+               });
+}
+
+void fill_elements(std::byte* to, std::int64_t count, const std::byte* value, int element_bytes) {
+  visit_size(element_bytes, [&](auto zero) {
+    using U = decltype(zero);
+    U v{};
+    std::memcpy(&v, value, sizeof(U));
+    std::fill_n(reinterpret_cast<U*>(to), count, v);
+  });
+}
+
+}  // namespace etalon
