@@ -21,6 +21,7 @@
 #include "engine/core/error.h"
 #include "engine/numerics/contract.h"
 #include "engine/numerics/fp.h"
+#include "engine/numerics/real.h"
 #include "engine/numerics/sum_tree.h"
 
 namespace etalon {
@@ -132,6 +133,20 @@ class ContractArithmetic {
   V min(V a, V b) const { return a != a ? a : b != b ? b : b < a ? b : a; }
   bool less(V a, V b) const { return a < b; }
   bool equal(V a, V b) const { return a == b; }
+  // math=cr: the real value of the function, rounded once to acc.
+  V call(Function f, V x) const {
+    const Contract& c = *contract_;
+    return static_cast<V>(
+        correctly_rounded_function(f, static_cast<double>(x), c.acc, c.round, c.subnormals));
+  }
+  V pow(V x, V y) const {
+    const Contract& c = *contract_;
+    return static_cast<V>(correctly_rounded(
+        [&](auto& real) {
+          return real.pow(real.input(static_cast<double>(x)), real.input(static_cast<double>(y)));
+        },
+        c.acc, c.round, c.subnormals));
+  }
 
   class Sum {
    public:
