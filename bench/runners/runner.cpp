@@ -8,8 +8,9 @@
 #include <type_traits>
 
 #include "bench/runners/process.h"
-#include "bench/runners/tensor_file.h"
 #include "engine/core/hash.h"
+#include "importers/formats/neutral.h"
+#include "importers/importers.h"
 
 namespace etalon {
 namespace {
@@ -117,20 +118,26 @@ class LiveRunner final : public Runner {
                                     info_.framework, fmt::join(folder_.reads, ", "), path));
     json request{{"request", "load"}};
     request[native ? "model" : "graph"] = fs::absolute(path).string();
-    const json answer = ask(request, options_.request_timeout_s);
-    return guarded("load", [&] {
-      LoadedNetwork network;
-      network.given = format;
-      network.outputs = answer.at("outputs").get<std::vector<std::string>>();
-      network.values = answer.at("values").get<std::vector<std::string>>();
-      for (const json& r : answer.at("refused"))
-        network.refused.push_back({r.at("node").get<std::string>(), r.at("op").get<std::string>(),
-                                   r.at("reason").get<std::string>()});
-      network.lost = answer.value("lost", std::vector<std::string>{});
-      outputs_ = network.outputs;
-      for (const std::string& value : network.lost) std::erase(outputs_, value);
-      return network;
-    });
+    return load_request(request, format);
+  }
+
+  LoadedNetwork load(const Model& model) override {
+    const auto reads = [&](std::string_view format) {
+      return std::ranges::find(folder_.reads, format) != folder_.reads.end();
+    };
+    json request{{"request", "load"}};
+    if (reads(model.format) && !model.path.empty()) {
+      request["model"] = fs::absolute(model.path).string();
+      return load_request(request, model.format);
+    }
+    if (reads("onnx")) {
+      request["model"] = job_.file("model.onnx");
+      save_model(model, job_.file("model.onnx"));
+      return load_request(request, "exported onnx");
+    }
+    request["graph"] = job_.file("graph.json");
+    save_neutral(model, job_.file("graph.json"), job_.file("graph.safetensors"));
+    return load_request(request, "neutral");
   }
 
   RunAnswer run(const TensorMap& inputs, const RunRequest& wanted) override {
@@ -212,6 +219,23 @@ class LiveRunner final : public Runner {
   }
 
  private:
+  LoadedNetwork load_request(json& request, const std::string& given) {
+    const json answer = ask(request, options_.request_timeout_s);
+    return guarded("load", [&] {
+      LoadedNetwork network;
+      network.given = given;
+      network.outputs = answer.at("outputs").get<std::vector<std::string>>();
+      network.values = answer.at("values").get<std::vector<std::string>>();
+      for (const json& r : answer.at("refused"))
+        network.refused.push_back({r.at("node").get<std::string>(), r.at("op").get<std::string>(),
+                                   r.at("reason").get<std::string>()});
+      network.lost = answer.value("lost", std::vector<std::string>{});
+      outputs_ = network.outputs;
+      for (const std::string& value : network.lost) std::erase(outputs_, value);
+      return network;
+    });
+  }
+
   std::string known_options() const {
     std::string list;
     for (const auto& [key, what] : folder_.options) list += (list.empty() ? "" : ", ") + key;
@@ -334,7 +358,9 @@ class LiveRunner final : public Runner {
     const std::string hash = to_string(stream.digest());
     const std::string path = job_.file("inputs.safetensors");
     if (hash != inputs_hash_) {
-      write_tensor_file(path, inputs);
+      NamedTensors named;
+      for (const auto& [name, tensor] : inputs) named.push_back({name, tensor.share()});
+      save_tensors(named, path);
       inputs_hash_ = hash;
     }
     return path;
@@ -344,7 +370,7 @@ class LiveRunner final : public Runner {
   TensorMap tensors_of(const json& answer, const std::string& path) {
     TensorMap tensors;
     try {
-      tensors = read_tensor_file(path);
+      for (NamedTensor& t : load_tensors(path)) tensors.emplace(t.name, std::move(t.tensor));
     } catch (const RunnerError&) {
       throw;
     } catch (const Error& e) {

@@ -16,6 +16,7 @@
 #include "bench/runners/target.h"
 #include "engine/core/error.h"
 #include "engine/core/tensor.h"
+#include "engine/graph/graph.h"
 
 namespace etalon {
 
@@ -61,7 +62,7 @@ struct LoadedNetwork {
   std::vector<std::string> values;  // every value that `run` can be asked for
   std::vector<Refusal> refused;     // nodes it cannot compute; what stands before them still runs
   std::vector<std::string> lost;    // outputs that therefore do not come
-  std::string given;                // "onnx", "neutral": what the framework was handed
+  std::string given;                // "onnx", "neutral", "exported onnx": what it was handed
 };
 
 struct RunRequest {
@@ -96,6 +97,9 @@ class Runner {
   virtual const RunnerInfo& info() const = 0;
   virtual bool alive() const = 0;
 
+  // The user's own file where the framework reads its format; otherwise our export of it, in a
+  // format that the framework reads, or as a neutral graph.
+  virtual LoadedNetwork load(const Model& model) = 0;
   // A file as it is: one of a format that the runner reads, or a neutral graph (.json).
   virtual LoadedNetwork load_file(const std::string& path) = 0;
 

@@ -7,7 +7,7 @@ to nearest. bf16_accumulate keeps f32 inputs and rounds the running sum to bf16 
 import torch
 import torch.nn.functional as F
 
-import ops
+from ops_window import pad_with, window, window_pads
 from protocol import Refused
 
 
@@ -52,9 +52,9 @@ def accumulate_bf16(node):
         def forward(x, w, b=None):
             if w.dim() != 4:
                 raise Refused("bf16_accumulate is planted in 2-D convolutions only")
-            strides, dilations, _, _ = ops.window(p, 2)
-            begin, end = ops.window_pads(p, x, w.shape[2:])
-            x = ops.pad_with(x, begin, end, 0.0)
+            strides, dilations, _, _ = window(p, 2)
+            begin, end = window_pads(p, x, w.shape[2:])
+            x = pad_with(x, begin, end, 0.0)
             groups = p.get("groups", 1)
             out = [(x.shape[2 + i] - (w.shape[2 + i] - 1) * dilations[i] - 1) // strides[i] + 1
                    for i in (0, 1)]

@@ -1,0 +1,1 @@
+"""Batch, layer, instance and group normalisation, local response normalisation, resizing."""

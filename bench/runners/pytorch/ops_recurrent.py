@@ -1,0 +1,1 @@
+"""LSTM, GRU and plain recurrence, through torch.nn's own modules."""
