@@ -67,9 +67,9 @@
       means: "Every bit equals the reference. There is nothing to discuss." },
     explained: { css: "explained", rank: 1, holds: true, mark: "M3 6 C5 3.5 7 3.5 8 5.2 S11 7 13 4.5 M3 11.5 C5 9 7 9 8 10.7 S11 12.5 13 10",
       means: "The answer differs in its last digits, by no more than adding the same numbers in another order can cause. It is as good an answer as any other 32-bit program's." },
-    undecided: { css: "undecided", rank: 2, holds: false, mark: "M5 5.5 C5 2 11.5 2 11 6 C10.7 8 8 8 8 10.2 M8 13 L8 13.2",
+    undecided: { css: "undecided", rank: 3, holds: false, mark: "M5 5.5 C5 2 11.5 2 11 6 C10.7 8 8 8 8 10.2 M8 13 L8 13.2",
       means: "For these inputs even a faultless program may be this far off, so no judgement is possible. It does not count as passing." },
-    "lower precision": { css: "lower", rank: 3, holds: false, mark: "M8 2.5 L8 13 M3.5 8.5 L8 13 L12.5 8.5",
+    "lower precision": { css: "lower", rank: 2, holds: false, mark: "M8 2.5 L8 13 M3.5 8.5 L8 13 L12.5 8.5",
       means: "The error is larger than 32-bit arithmetic can cause, and fits arithmetic with fewer digits. The numbers were shortened on the way." },
     wrong: { css: "wrong", rank: 4, holds: false, mark: "M3.5 3.5 L12.5 12.5 M12.5 3.5 L3.5 12.5",
       means: "Neither the order of the additions nor fewer digits explain this answer. Something else was computed." },
@@ -368,7 +368,7 @@
     let rows;
     if (graph && (graph.nodes || []).length) {
       rows = (graph.inputs || []).map((i) => ({ name: i.name, op: "input", quiet: true, inputs: [], outputs: [i.name],
-        note: `${i.dtype || ""}${i.dims ? `[${i.dims.map((d) => (d === null ? "?" : d)).join(",")}]` : ""}` }));
+        note: `${i.dtype || ""}${i.dims ? `[${i.dims.map((d) => (d === null || d < 0 ? "any" : d)).join(",")}]` : ""}` }));
       for (const n of graph.nodes)
         rows.push({ name: n.name, op: n.op, params: n.params, inputs: (n.inputs || []).filter(Boolean), outputs: (n.outputs || []).filter(Boolean),
           layer: (n.outputs || []).map((o) => byValue.get(o)).find(Boolean) || byNode.get(n.name) });
@@ -418,6 +418,7 @@
         ["share of that used", l.bound_used === undefined ? undefined : percent(l.bound_used)],
         ["end to end", l.propagated ? ulp(l.propagated.max_ulp) : undefined],
         ["infinities or NaN that do not match", l.non_finite || undefined],
+        ["elements that differ", l.different],
         ["shape", l.shape ? `${l.dtype || ""}[${l.shape.join(", ")}]` : undefined],
       ]),
       row.params ? h("p", { class: "small soft" }, h("code", {}, typeof row.params === "string" ? row.params : JSON.stringify(row.params))) : null,
@@ -505,6 +506,7 @@
         t.versions ? h("p", { class: "small" }, Object.entries(t.versions).map(([k, v]) => `${k} ${v}`).join(", ")) : null,
         t.options && Object.keys(t.options).length ? h("p", { class: "small" }, `Options: ${Object.entries(t.options).map(([k, v]) => `${k}=${v}`).join(", ")}`) : null,
         t.threads ? h("p", { class: "small" }, `${capital(count(t.threads, "thread", "threads"))}, Python ${t.python || "?"}`) : null,
+        t.function_accuracy ? h("p", { class: "small" }, `Elementary functions of its library are held to ${figure(t.function_accuracy.ulps)} ULP (${t.function_accuracy.source}).`) : null,
         t.build ? h("pre", {}, t.build) : null,
         t.reason ? h("p", { class: "small" }, t.reason) : null)));
   }
