@@ -18,9 +18,11 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 
 #include "engine/backend/kernel.h"
 #include "engine/core/threads.h"
+#include "engine/numerics/any_order.h"
 #include "engine/numerics/contract_arithmetic.h"
 #include "engine/numerics/element.h"
 #if __has_include("engine/numerics/real.h")
@@ -168,17 +170,21 @@ void correctly_rounded_slice(const KernelCall& call, const typename D::Plan& pla
 
 #endif
 
+// Computes the listed slices, or all where the list is a null span.
 template <class D>
-void run_definition(const KernelCall& call) {
+void run_definition(const KernelCall& call, std::span<const std::int64_t> listed = {}) {
   const auto plan = D::plan(call);
   const Contract& c = call.contract();
-  const std::int64_t slices = D::slices(plan);
+  const bool all = listed.data() == nullptr;
+  const std::int64_t slices = all ? D::slices(plan) : static_cast<std::int64_t>(listed.size());
+  const auto at = [&](std::int64_t i) { return all ? i : listed[static_cast<std::size_t>(i)]; };
 #ifdef ETALON_HAVE_REAL
   if (c.exact() || D::rounded_once || !call.truth.empty()) {
     if (!c.exact() && !D::rounded_once)
       throw internal_error("{}: a truth is asked for under {}", D::op, short_name(c));
     parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) correctly_rounded_slice<D>(call, plan, i, nullptr);
+      for (std::int64_t i = begin; i < end; ++i)
+        correctly_rounded_slice<D>(call, plan, at(i), nullptr);
     });
     return;
   }
@@ -187,12 +193,56 @@ void run_definition(const KernelCall& call) {
     parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
       ContractArithmetic<Ops> a(c);
       ContractOut<Ops> out(call);
-      for (std::int64_t i = begin; i < end; ++i) D::slice(a, plan, i, out);
+      for (std::int64_t i = begin; i < end; ++i) D::slice(a, plan, at(i), out);
     });
   };
   const bool native = c.acc == DType::f32 && c.fma && c.round == Round::nearest_even &&
                       c.subnormals == Subnormals::keep;
   native ? with.template operator()<NativeF32Ops>() : with.template operator()<SoftOps>();
+}
+
+// Collects values and bounds. A result stored in a format narrower than the accumulator is rounded
+// once more; positions and counts have no error.
+class BoundOut {
+ public:
+  BoundOut(const KernelCall& call, const AnyOrderModel& model, const AnyOrder& a,
+           std::vector<OutputBound>& found)
+      : call_(call), model_(model), a_(a), found_(found) {}
+  void operator()(int output, std::int64_t index, const AnyOrder::V& v) const {
+    const DType stored = stored_format(
+        call_.problem->outputs[static_cast<std::size_t>(output)].dtype, call_.contract());
+    double bound = a_.error(v);
+    if (is_floating(stored) && format_of(stored).precision < format_of(model_.acc).precision)
+      bound += ulp_of(abs_of(v.mid) + bound, stored) / 2;
+    found_.push_back({output, index, v.mid, bound, v.n});
+  }
+  void integer(int output, std::int64_t index, std::int64_t n) const {
+    found_.push_back({output, index, static_cast<double>(n), 0, 1});
+  }
+
+ private:
+  const KernelCall& call_;
+  const AnyOrderModel& model_;
+  const AnyOrder& a_;
+  std::vector<OutputBound>& found_;
+};
+
+template <class D>
+void bound_definition(const KernelCall& call, const AnyOrderModel& model,
+                      std::span<const std::int64_t> slices, std::vector<OutputBound>& result) {
+  const auto plan = D::plan(call);
+  std::mutex joining;
+  parallel_for(static_cast<std::int64_t>(slices.size()), call.threads, 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::vector<OutputBound> found;
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   AnyOrder a(model);
+                   BoundOut out(call, model, a, found);
+                   D::slice(a, plan, slices[static_cast<std::size_t>(i)], out);
+                 }
+                 const std::scoped_lock lock(joining);
+                 result.insert(result.end(), found.begin(), found.end());
+               });
 }
 
 // What every definition refuses: f64 tensors under a narrower accumulator would lose bits unasked.
@@ -207,11 +257,16 @@ inline Refusal refuse_definition(const Problem& problem) {
 // The row of a definition: it honours every contract, slowly.
 template <class D>
 KernelRow definition_row(std::string_view name) {
-  return {.op = D::op,
-          .name = name,
-          .contracts = "all",
-          .refuse = refuse_definition,
-          .run = [](const KernelCall& call) { run_definition<D>(call); }};
+  return {
+      .op = D::op,
+      .name = name,
+      .contracts = "all",
+      .refuse = refuse_definition,
+      .run = [](const KernelCall& call) { run_definition<D>(call); },
+      .slices = [](const KernelCall& call) { return D::slices(D::plan(call)); },
+      .run_slices = [](const KernelCall& call,
+                       std::span<const std::int64_t> slices) { run_definition<D>(call, slices); },
+      .bound = bound_definition<D>};
 }
 
 }  // namespace ETALON_ISA_NAMESPACE

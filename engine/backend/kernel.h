@@ -62,6 +62,16 @@ struct KernelCall {
   const Contract& contract() const { return *problem->contract; }
 };
 
+// One output element and what AnyOrder (engine/numerics/any_order.h) says of it.
+struct OutputBound {
+  int output = 0;
+  std::int64_t index = 0;
+  double real = 0;   // the real value, evaluated in f64
+  double bound = 0;  // of |any evaluation - real value|; infinite: no statement
+  std::int64_t terms = 1;
+};
+struct AnyOrderModel;
+
 enum class Promise { defined, vendor };
 
 // Why a kernel cannot take a problem, in one sentence; nullopt when it can.
@@ -83,6 +93,13 @@ struct KernelRow {
   Prepared (*prepare)(const Problem&, int threads) = nullptr;
   // Vendor rows: library and version, and after a run the algorithm that was dispatched.
   std::string (*version)() = nullptr;
+  // Rows of definitions: a call falls into slices that are computed apart (an output, a row).
+  std::int64_t (*slices)(const KernelCall&) = nullptr;
+  // As run, for the slices listed only; the other outputs are left as they are.
+  void (*run_slices)(const KernelCall&, std::span<const std::int64_t> slices) = nullptr;
+  // Appends the outputs of the listed slices with their bounds; `outputs` of the call is not read.
+  void (*bound)(const KernelCall&, const AnyOrderModel&, std::span<const std::int64_t> slices,
+                std::vector<OutputBound>&) = nullptr;
 };
 
 }  // namespace etalon

@@ -1,0 +1,187 @@
+// The bound of engine/numerics/any_order.h holds for whatever order, format and fusing the contract
+// arithmetic can be told, random trees included, on data that cancels and that underflows.
+#include "engine/numerics/any_order.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/numerics/element.h"
+#include "engine/numerics/sum_tree.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/gemm.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+// Random signs, magnitudes over `decades` powers of two: orders, fusing and formats all show.
+Tensor noise(const Shape& shape, std::uint64_t seed, double scale = 1, int octaves = 6) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    const double u = static_cast<double>(random.uniform(i++)) / 2 + 0.5;
+    const double e = std::floor((static_cast<double>(random.uniform(i++)) / 2 + 0.5) * octaves);
+    x = static_cast<float>((2 * u - 1) * std::exp2(-e) * scale);
+  }
+  return t;
+}
+
+// Joins random pairs until one is left, as a postfix program.
+SumTree random_tree(std::int64_t terms, std::uint64_t seed) {
+  std::vector<std::vector<std::int64_t>> parts;
+  for (std::int64_t k = 0; k < terms; ++k) parts.push_back({k});
+  const Philox random{seed, 7};
+  std::uint64_t draw = 0;
+  const auto take = [&] {
+    const auto i =
+        static_cast<std::size_t>((static_cast<double>(random.uniform(draw++)) / 2 + 0.5) *
+                                 static_cast<double>(parts.size()));
+    std::swap(parts[std::min(i, parts.size() - 1)], parts.back());
+    auto p = std::move(parts.back());
+    parts.pop_back();
+    return p;
+  };
+  while (parts.size() > 1) {
+    auto a = take();
+    const auto b = take();
+    a.insert(a.end(), b.begin(), b.end());
+    a.push_back(SumTree::kJoin);
+    parts.push_back(std::move(a));
+  }
+  SumTree tree;
+  tree.terms = terms;
+  tree.steps = std::move(parts[0]);
+  return tree;
+}
+
+struct Looseness {
+  double worst = 0;  // |error| / bound
+  std::int64_t compared = 0, likely_broken = 0;
+};
+
+const KernelRow& definition_of(const char* op) {
+  for (const KernelRow* row : all_kernels().rows_of(op))
+    if (row->bound != nullptr) return *row;
+  throw internal_error("{} has no definition", op);
+}
+
+std::vector<OutputBound> bounds(const OpRow& op, const Params& params,
+                                std::span<const Tensor* const> inputs, const Contract& contract,
+                                const AnyOrderModel& model) {
+  std::vector<InferInput> in;
+  for (const Tensor* t : inputs) in.push_back({t->type(), t, true});
+  const std::vector<TensorType> types = infer(op, params, InferInputs(in));
+  const Problem problem{
+      .op = &op, .params = &params, .inputs = in, .outputs = types, .contract = &contract};
+  const KernelCall call{.problem = &problem, .inputs = inputs};
+  const KernelRow& row = definition_of(op.name.data());
+  std::vector<std::int64_t> slices(static_cast<std::size_t>(row.slices(call)));
+  std::iota(slices.begin(), slices.end(), 0);
+  std::vector<OutputBound> found;
+  row.bound(call, model, slices, found);
+  std::ranges::sort(found, {}, &OutputBound::index);
+  return found;
+}
+
+Looseness compare(const OpRow& op, const Params& params, std::vector<const Tensor*> inputs,
+                  const Contract& contract) {
+  const auto rigorous =
+      bounds(op, params, inputs, contract,
+             {.acc = contract.acc, .flush = contract.subnormals == Subnormals::flush});
+  const auto likely = bounds(op, params, inputs, contract, {.acc = contract.acc, .lambda = 6});
+  const OpRun run = run_op(op, params, inputs, all_kernels(), {.contract = contract});
+  Looseness l;
+  for (std::size_t i = 0; i < rigorous.size(); ++i) {
+    const double got = load_as_double(run.outputs[0], rigorous[i].index);
+    if (rigorous[i].bound == kInfinity) continue;
+    ++l.compared;
+    const double error = abs_of(got - rigorous[i].real);
+    REQUIRE(is_finite(got));
+    l.worst = std::max(
+        l.worst, rigorous[i].bound == 0 ? (error == 0 ? 0 : 1e300) : error / rigorous[i].bound);
+    if (error > likely[i].bound) ++l.likely_broken;
+  }
+  return l;
+}
+
+}  // namespace
+
+TEST_CASE("any-order bound: gemm with bias in 90 orders and formats, never violated") {
+  const OpRow& op = get_op("gemm");
+  double worst = 0, loosest = 1;  // over contracts: the share of the bound that is reached
+  std::int64_t compared = 0;
+  for (const std::int64_t k : {1, 2, 7, 25, 300}) {
+    const Tensor a = noise({6, k}, 1), b = noise({k, 5}, 2), c = noise({5}, 3);
+    GemmParams params;
+    params.alpha = k == 7 ? 0.7F : 1.0F;
+    std::vector<Contract> contracts;
+    for (const char* text : {"seq", "fma=off", "order=lanes:8", "order=pairwise:1",
+                             "order=splitk:3,fma=off", "acc=bf16", "acc=f16", "acc=bf16,fma=off",
+                             "acc=f16,order=lanes:4", "store=bf16", "store=f16,acc=f16"})
+      contracts.push_back(Contract::parse(text));
+    for (std::uint64_t seed = 0; seed < 7; ++seed) {
+      Contract tree = Contract::parse(seed % 2 ? "fma=off" : "seq");
+      tree.order.kind = OrderKind::tree;
+      tree.order.tree = std::make_shared<SumTree>(random_tree(k, seed));
+      contracts.push_back(tree);
+    }
+    for (const Contract& contract : contracts) {
+      const Looseness l = compare(op, Params(params), {&a, &b, &c}, contract);
+      CHECK_MESSAGE(l.worst <= 1, short_name(contract) << " K=" << k);
+      worst = std::max(worst, l.worst);
+      if (k > 2 && contract.acc == DType::f32) loosest = std::min(loosest, l.worst);
+      compared += l.compared;
+      if (contract.acc == DType::f32 && contract.store == DType::f32) CHECK(l.likely_broken == 0);
+    }
+  }
+  CHECK(compared >= 2000);
+  // Not so loose as to be empty: the closest output comes within a factor of 4.
+  CHECK(worst > 0.25);
+  MESSAGE("any-order bound, gemm: closest error/bound " << worst << ", per contract at least "
+                                                        << loosest);
+}
+
+TEST_CASE("any-order bound: subnormal results, kept and flushed") {
+  const OpRow& op = get_op("gemm");
+  // Products around 2^-140: each loses bits to underflow, which u * sum |ab| alone does not cover.
+  const Tensor a = noise({4, 30}, 4, 0x1p-70, 3), b = noise({30, 4}, 5, 0x1p-70, 3);
+  bool needed = false;
+  for (const char* text : {"fma=off", "seq", "order=lanes:4,fma=off", "fma=off,subnormals=flush"}) {
+    const Contract contract = Contract::parse(text);
+    const Looseness l = compare(op, Params(GemmParams{}), {&a, &b}, contract);
+    CHECK_MESSAGE(l.worst <= 1, text);
+    CHECK(l.compared == 16);
+    const OpRun run = run_op(op, Params(GemmParams{}), std::vector<const Tensor*>{&a, &b},
+                             all_kernels(), {.contract = contract});
+    for (const OutputBound& o :
+         bounds(op, Params(GemmParams{}), std::vector<const Tensor*>{&a, &b}, contract, {}))
+      needed |=
+          abs_of(load_as_double(run.outputs[0], o.index) - o.real) > 31 * 0x1p-24 * 30 * 0x1p-140;
+  }
+  CHECK(needed);  // the data does underflow
+}
+
+TEST_CASE("any-order bound: no statement where an order may overflow or K u >= 1") {
+  const OpRow& op = get_op("gemm");
+  const Tensor a = Tensor::of<float>({1, 3}, {0x1p127F, 0x1p127F, -0x1p127F});
+  const Tensor b = Tensor::of<float>({3, 1}, {1, 1, 1});
+  // In order 1, 2, 3 the sum overflows; as 1 + (2 + 3) it is 2^127.
+  const auto over =
+      bounds(op, Params(GemmParams{}), std::vector<const Tensor*>{&a, &b}, Contract::seq(), {});
+  CHECK(over[0].bound == kInfinity);
+  const Tensor x = noise({1, 300}, 1), y = noise({300, 1}, 2);
+  const auto coarse = bounds(op, Params(GemmParams{}), std::vector<const Tensor*>{&x, &y},
+                             Contract::parse("acc=bf16"), {.acc = DType::bf16});
+  CHECK(coarse[0].bound == kInfinity);  // 300 * 2^-8 >= 1
+  // Exact cases have no error at all.
+  const Tensor one = Tensor::of<float>({1, 1}, {3}), two = Tensor::of<float>({1, 1}, {4});
+  CHECK(bounds(get_op("relu"), Params(), std::vector<const Tensor*>{&one}, Contract::seq(), {})[0]
+            .bound == 0);
+}
