@@ -1,0 +1,111 @@
+#include "bench/shapes.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "bench/op_text.h"
+#include "bench/resources.h"
+#include "engine/core/error.h"
+#include "engine/core/file.h"
+#include "engine/core/philox.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/gemm.h"
+
+namespace etalon {
+namespace {
+
+std::vector<std::string> split_words(std::string_view line) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t begin = line.find_first_not_of(" \t\r", at);
+    if (begin == std::string_view::npos) break;
+    const std::size_t end = std::min(line.find_first_of(" \t\r", begin), line.size());
+    words.emplace_back(line.substr(begin, end - begin));
+    at = end;
+  }
+  return words;
+}
+
+}  // namespace
+
+NamedShape parse_shape(const OpRow& op, std::string_view line) {
+  const std::vector<std::string> words = split_words(line);
+  const std::size_t dot = words.empty() ? std::string::npos : words[0].find('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == words[0].size())
+    throw bad_input("'{}' does not begin with SUITE.NAME", line);
+  NamedShape shape;
+  shape.op = &op;
+  shape.suite = words[0].substr(0, dot);
+  shape.name = words[0].substr(dot + 1);
+  std::vector<std::string> params;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    shape.line += (shape.line.empty() ? "" : " ") + words[i];
+    if (words[i].find('=') != std::string::npos)
+      params.push_back(words[i]);
+    else
+      shape.inputs.push_back(parse_tensor_type(words[i]));
+  }
+  shape.params = parse_params(op, params);
+  std::vector<InferInput> inputs;
+  for (const TensorType& type : shape.inputs) inputs.push_back({type, nullptr, true});
+  shape.outputs = infer(op, shape.params, InferInputs(inputs));
+  return shape;
+}
+
+std::vector<NamedShape> load_shapes(std::string_view op) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(resource_path("bench/shapes")))
+    if (entry.path().extension() == ".txt" && (op.empty() || entry.path().stem() == op))
+      files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<NamedShape> shapes;
+  for (const fs::path& path : files) {
+    const OpRow& row = get_op(path.stem().string());
+    const std::string text = read_text_file(path);
+    int number = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      std::string_view line = std::string_view(text).substr(at, end - at);
+      at = end + 1;
+      ++number;
+      line = line.substr(0, line.find('#'));
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      const ErrorScope scope(fmt::format("{}:{}", path.string(), number));
+      shapes.push_back(parse_shape(row, line));
+    }
+  }
+  return shapes;
+}
+
+std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed) {
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < shape.inputs.size(); ++i) {
+    const TensorType& type = shape.inputs[i];
+    if (type.dtype != DType::f32)
+      throw usage_error("{}: benchmarks draw f32 inputs, not {}", shape.full_name(),
+                        name(type.dtype));
+    Tensor t = Tensor::uninitialized(type.dtype, type.shape);
+    const Philox random{seed, i};
+    std::uint64_t at = 0;
+    for (float& x : t.mutable_data<float>()) x = random.uniform(at++);
+    inputs.push_back(std::move(t));
+  }
+  return inputs;
+}
+
+double multiply_adds(const NamedShape& shape) {
+  const auto outputs = static_cast<double>(shape.outputs.at(0).shape.numel());
+  if (shape.op->name == "conv")
+    return outputs *
+           static_cast<double>(shape.inputs[1].shape.product(1, shape.inputs[1].shape.rank()));
+  if (shape.op->name == "gemm") {
+    const bool trans_a = shape.params.as<GemmParams>().trans_a;
+    return outputs * static_cast<double>(shape.inputs[0].shape[trans_a ? 0 : 1]);
+  }
+  if (shape.op->name == "matmul")
+    return outputs * static_cast<double>(shape.inputs[0].shape.dim(-1));
+  return 0;
+}
+
+}  // namespace etalon

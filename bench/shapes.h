@@ -1,0 +1,39 @@
+// The shape files bench/shapes/OP.txt: named problems that tests and benchmarks share.
+//
+// A line: SUITE.NAME, the type of each input in the op's order, then NAME=VALUE for parameters that
+// differ from the op's defaults. '#' starts a comment. Values of inputs are not in the file:
+// shape_inputs() draws them from Philox, so that a hash of an output can be compared everywhere.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/tensor.h"
+#include "engine/ops/op.h"
+
+namespace etalon {
+
+struct NamedShape {
+  std::string suite, name;  // "lenet", "conv1"
+  const OpRow* op = nullptr;
+  Params params;
+  std::vector<TensorType> inputs, outputs;
+  std::string line;  // as written, without the name: what reproduces it
+
+  std::string full_name() const { return suite + "." + name; }
+};
+
+// All lines of all files, or those of one op. A bad-input Error names file and line.
+std::vector<NamedShape> load_shapes(std::string_view op = {});
+// Parses one line, as in a file of that op.
+NamedShape parse_shape(const OpRow& op, std::string_view line);
+
+// Uniform in [-1, 1); floating inputs only. `seed` 0 is what the records use.
+std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed = 0);
+
+// Multiplications that the definition does (products in sums), counted once for multiply-add; 0
+// where an op has none. GFLOP/s is twice this over the time.
+double multiply_adds(const NamedShape& shape);
+
+}  // namespace etalon

@@ -1,0 +1,47 @@
+// The shape files: every line parses, infers and is named once; nothing else may be in them.
+#include "bench/shapes.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace etalon;
+
+TEST_CASE("shapes: every line of bench/shapes is a problem of its op, named once") {
+  const auto shapes = load_shapes();
+  std::set<std::string> names;
+  for (const NamedShape& s : shapes) {
+    CAPTURE(s.full_name());
+    CHECK(names.insert(std::string(s.op->name) + " " + s.full_name()).second);
+    REQUIRE(s.outputs.size() >= 1);
+    CHECK(s.outputs[0].shape.numel() > 0);
+  }
+  CHECK(shapes.size() > 100);
+  for (const char* suite : {"lenet", "alexnet", "vgg_a", "resnet50", "mobilenet", "deepbench"})
+    CHECK(std::count_if(shapes.begin(), shapes.end(),
+                        [&](const auto& s) { return s.suite == suite; }) > 0);
+}
+
+TEST_CASE("shapes: the published geometry comes out") {
+  const auto of = [](std::string_view op, std::string_view name) {
+    for (const NamedShape& s : load_shapes(op))
+      if (s.full_name() == name) return s;
+    FAIL("no shape " << name);
+    return NamedShape();
+  };
+  CHECK(to_string(of("conv", "lenet.conv2").outputs[0]) == "f32[64,50,8,8]");
+  CHECK(to_string(of("conv", "alexnet.conv1").outputs[0]) == "f32[16,96,54,54]");
+  CHECK(to_string(of("conv", "resnet50.conv1").outputs[0]) == "f32[1,64,112,112]");
+  CHECK(to_string(of("conv", "resnet50.5a_3x3_down").outputs[0]) == "f32[1,512,7,7]");
+  CHECK(to_string(of("conv", "mobilenet.dw2").outputs[0]) == "f32[1,64,56,56]");
+  CHECK(multiply_adds(of("conv", "alexnet.conv2")) == 16.0 * 256 * 26 * 26 * 48 * 25);
+  CHECK(multiply_adds(of("gemm", "cube.1024")) == 1024.0 * 1024 * 1024);
+  CHECK(multiply_adds(of("gemm", "lenet.fc1")) == 64.0 * 500 * 800);
+}
+
+TEST_CASE("shapes: a bad line is refused with what is wrong") {
+  const OpRow& gemm = get_op("gemm");
+  for (const char* bad : {"cube f32[2,2] f32[2,2]", ".x f32[2,2] f32[2,2]", "a.b f32[2,3] f32[2,3]",
+                          "a.b f32[2,2]", "a.b f32[2,2] f32[2,2] trans=1"})
+    CHECK_THROWS_AS_MESSAGE(parse_shape(gemm, bad), Error, bad);
+}
