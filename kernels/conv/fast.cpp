@@ -1,8 +1,8 @@
 // conv, f32, contract seq, walk crs: each y[n,o,p] is one fma chain over the taps inside the input,
 // k ascending (definition.h); the bias is added last.
-// Loops, pixels in lanes: block of pixels (packed once), strip of channels, group of vectors, k.
-// Loops, channels in lanes: strip of channels, strip of pixels, k; for images of few pixels, where
-// whole vectors of channels waste nothing.
+// Loops, pixels in lanes: block of pixels, block of k (packed here), strip of channels, group of
+// vectors, k. Channels in lanes: block of k, strip of channels, strip of pixels, k; for images of
+// few pixels, where whole vectors of channels waste nothing.
 // Same bits: each accumulator walks all of k in a register; padding is a zero that changes nothing,
 // and where it could (plan.h) the outputs are computed again without it.
 // Limit: two 512-bit fma a cycle; share reached, and what was tried: README.md.
@@ -21,7 +21,8 @@ namespace {
 constexpr double kSerialFlops = 4e5;
 // Packed pixels that stay in the second cache while the weights pass by.
 constexpr std::int64_t kBlockBytes = 768 << 10;
-constexpr std::int64_t kPixelStripBytes = 1 << 20;
+// Terms of the sum in one block of k: 14 rows of weights are then 36 KiB.
+constexpr std::int64_t kBlockTerms = 640;
 // Padded copies of images that are held at a time.
 constexpr std::int64_t kCopyBytes = 16 << 20;
 
@@ -83,18 +84,92 @@ struct Chunk {
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
+// Blocks of k, of equal length but for one: a strip of weights and the vectors it meets then stay
+// in the first caches. Accumulators pass from block to block in f32, as they are.
+struct KBlocks {
+  std::int64_t k, count;
+  explicit KBlocks(std::int64_t terms)
+      : k(terms), count(std::max<std::int64_t>(1, (terms + kBlockTerms - 1) / kBlockTerms)) {}
+  std::int64_t first(std::int64_t block) const { return k * block / count; }
+  std::int64_t longest() const { return (k + count - 1) / count; }
+};
+
+// Outputs of one vector of pixels that are computed again, with padding masked out of the sum.
+void repair_pixels(const Chunk& c, std::int64_t image, std::int64_t group, std::int64_t strip,
+                   const std::vector<std::int64_t>& row_strips) {
+  const TileSet<float>& set = c.set;
+  const ConvPlan& plan = c.p.plan;
+  const std::int64_t k = plan.k, out = plan.g.group_out(), pixel = strip * set.lanes;
+  const int count = static_cast<int>(std::min<std::int64_t>(set.lanes, plan.pixels - pixel));
+  const RowStrips strips(out, set.rows);
+  float* packed = thread_scratch<float>(ScratchSlot::tile, k * set.lanes);
+  std::uint16_t* mask = thread_scratch<std::uint16_t>(ScratchSlot::masks, k);
+  TapPiece pieces[kMaxPieces];
+  bool touches = false;
+  const int n =
+      plan.pieces(c.x + image * plan.image_stride + group * plan.g.group_in() * plan.channel_stride,
+                  pixel, count, pieces, touches);
+  set.pack_taps(pieces, n, plan.offset.data(), k, set.lanes, packed, set.lanes);
+  plan.masks(pixel, count, mask);
+  for (const std::int64_t s : row_strips) {
+    const int height = strips.height(s);
+    const std::int64_t row = strips.first(s), o = group * out + row;
+    set.masked[1][index(height)](
+        {.k = k,
+         .a = c.p.weights.data<float>() + (group * out + row) * k,
+         .a_step = height,
+         .b = packed,
+         .b_step = set.lanes,
+         .c = c.y + (image * plan.g.out_channels + o) * plan.pixels + pixel,
+         .c_row = plan.pixels,
+         .last_lanes = count,
+         .row_bias = c.bias == nullptr ? nullptr : c.bias + o,
+         .mask = mask});
+  }
+}
+
+// Packs terms [k0, k0 + terms) of `count` vectors of pixels; whole ones side by side go together.
+void pack_pixels(const Chunk& c, const float* base, std::int64_t first, std::int64_t count,
+                 std::int64_t k0, std::int64_t terms, float* packed, char* border) {
+  const TileSet<float>& set = c.set;
+  const ConvPlan& plan = c.p.plan;
+  const std::int64_t* offset = plan.offset.data() + k0;
+  const std::int64_t size = terms * set.lanes;
+  const float* whole[kWideStrips];
+  int wide = 0;
+  for (std::int64_t s = 0; s < count; ++s) {
+    const std::int64_t pixel = (first + s) * set.lanes;
+    TapPiece pieces[kMaxPieces];
+    bool touches = false;
+    const int n = plan.pieces(
+        base, pixel, static_cast<int>(std::min<std::int64_t>(set.lanes, plan.pixels - pixel)),
+        pieces, touches);
+    border[s] = touches;
+    const bool is_whole = n == 1 && pieces[0].size == set.lanes;
+    if (is_whole) whole[wide++] = pieces[0].source;
+    if (wide > 0 && (!is_whole || wide == kWideStrips || s + 1 == count)) {
+      const std::int64_t start = is_whole ? s + 1 - wide : s - wide;
+      set.pack_taps_wide(whole, wide, offset, terms, packed + start * size, size);
+      wide = 0;
+    }
+    if (!is_whole) set.pack_taps(pieces, n, offset, terms, set.lanes, packed + s * size, set.lanes);
+  }
+}
+
 void by_pixels(const Chunk& c) {
   const TileSet<float>& set = c.set;
   const ConvPlan& plan = c.p.plan;
   const ConvGeometry& g = plan.g;
   const int lanes = set.lanes;
   const std::int64_t k = plan.k, out = g.group_out();
+  const KBlocks k_blocks(k);
   const RowStrips strips(out, set.rows);
   const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
-  const int widest = widest_tile(set, static_cast<int>(std::min<std::int64_t>(out, set.rows)));
+  const int widest = widest_tile(set, strips.height(0));
 
-  std::int64_t block = std::max<std::int64_t>(
-      widest, kBlockBytes / std::max<std::int64_t>(1, k * lanes * std::int64_t{sizeof(float)}));
+  const std::int64_t strip_bytes =
+      std::max<std::int64_t>(1, k_blocks.longest()) * lanes * std::int64_t{sizeof(float)};
+  std::int64_t block = std::max<std::int64_t>(widest, kBlockBytes / strip_bytes);
   const std::int64_t wanted = c.threads <= 1 ? 1 : c.threads * 4L;
   const std::int64_t outer = c.images * g.groups;
   if (outer * ((n_strips + block - 1) / block) < wanted)
@@ -105,86 +180,89 @@ void by_pixels(const Chunk& c) {
       outer * blocks >= c.threads ? 1 : std::min<std::int64_t>(strips.count, c.threads);
 
   parallel_for(outer * blocks * parts, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k);
-    std::int64_t packed_item = -1;
+    float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k_blocks.longest());
     std::vector<char> border(static_cast<std::size_t>(block));
-    std::vector<std::uint16_t> mask;  // [strip][k], made when first needed
+    std::vector<std::vector<std::int64_t>> repairs;
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % parts, b = item / parts % blocks;
       const std::int64_t group = item / parts / blocks % g.groups;
       const std::int64_t image = item / parts / blocks / g.groups;
       const std::int64_t first = b * block, count = std::min(block, n_strips - first);
-      if (packed_item != item / parts) {
-        packed_item = item / parts;
-        mask.clear();
-        const float* base =
-            c.x + image * plan.image_stride + group * g.group_in() * plan.channel_stride;
-        for (std::int64_t s = 0; s < count; ++s) {
-          const std::int64_t pixel = (first + s) * lanes;
-          TapPiece pieces[kMaxPieces];
-          bool touches = false;
-          const int n = plan.pieces(
-              base, pixel, static_cast<int>(std::min<std::int64_t>(lanes, plan.pixels - pixel)),
-              pieces, touches);
-          border[static_cast<std::size_t>(s)] = touches;
-          set.pack_taps(pieces, n, plan.offset.data(), k, lanes, packed + s * lanes * k, lanes);
-        }
-      }
-      const auto make_masks = [&] {
-        mask.resize(static_cast<std::size_t>(count * k));
-        for (std::int64_t s = 0; s < count; ++s) {
-          const std::int64_t pixel = (first + s) * lanes;
-          plan.masks(pixel, static_cast<int>(std::min<std::int64_t>(lanes, plan.pixels - pixel)),
-                     mask.data() + s * k);
-        }
-      };
+      const float* x = c.x + image * plan.image_stride + group * g.group_in() * plan.channel_stride;
       const float* weights = c.p.weights.data<float>() + group * out * k;
-      for (std::int64_t s = part * strips.count / parts; s < (part + 1) * strips.count / parts;
-           ++s) {
-        const int height = strips.height(s);
-        const std::int64_t row = strips.first(s);
-        const std::int64_t o = group * out + row;
-        float* y = c.y + (image * g.out_channels + o) * plan.pixels;
-        TileCall<float> t{.k = k,
-                          .a = weights + row * k,
-                          .a_step = height,
-                          .b_strip = k * lanes,
-                          .b_step = lanes,
-                          .c_row = plan.pixels,
-                          .row_bias = c.bias == nullptr ? nullptr : c.bias + o};
-        const int most = widest_tile(set, height);
-        for (std::int64_t v = 0; v < count;) {
-          const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
-          const auto place = [&](std::int64_t at, int vectors) {
-            t.b = packed + at * k * lanes;
-            t.c = y + (first + at) * lanes;
+      repairs.clear();
+      for (std::int64_t kb = 0; kb < k_blocks.count; ++kb) {
+        const std::int64_t k0 = k_blocks.first(kb), terms = k_blocks.first(kb + 1) - k0;
+        const bool last_block = kb + 1 == k_blocks.count;
+        pack_pixels(c, x, first, count, k0, terms, packed, border.data());
+        for (std::int64_t s = part * strips.count / parts; s < (part + 1) * strips.count / parts;
+             ++s) {
+          const int height = strips.height(s);
+          const std::int64_t row = strips.first(s), o = group * out + row;
+          float* y = c.y + (image * g.out_channels + o) * plan.pixels;
+          TileCall<float> t{.k = terms,
+                            .a = weights + row * k + k0 * height,
+                            .a_step = height,
+                            .b_strip = terms * lanes,
+                            .b_step = lanes,
+                            .c_row = plan.pixels,
+                            .resume = kb > 0,
+                            .row_bias = c.bias == nullptr || !last_block ? nullptr : c.bias + o};
+          const int most = widest_tile(set, height);
+          for (std::int64_t v = 0; v < count;) {
+            const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
+            bool touches = false;
+            if (last_block && plan.padded)
+              for (int i = 0; i < w; ++i)
+                touches = touches || border[static_cast<std::size_t>(v + i)] != 0;
+            t.b = packed + v * terms * lanes;
+            t.c = y + (first + v) * lanes;
             t.last_lanes = static_cast<int>(
-                std::min<std::int64_t>(lanes, plan.pixels - (first + at + vectors - 1) * lanes));
-          };
-          bool touches = false;
-          for (int i = 0; i < w; ++i) touches = touches || border[static_cast<std::size_t>(v + i)];
-          bool again = touches && !c.p.finite_weights;
-          if (!again) {
-            place(v, w);
+                std::min<std::int64_t>(lanes, plan.pixels - (first + v + w - 1) * lanes));
             t.report_zero = touches;
-            again = set.plain[index(w)][index(height)](t) != 0;
-          }
-          if (again) {
-            if (mask.empty()) make_masks();
-            t.report_zero = false;
-            t.mask_strip = k;
-            for (int i = 0; i < w; i += 2) {
-              const int vectors = std::min(2, w - i);
-              place(v + i, vectors);
-              t.mask = mask.data() + (v + i) * k;
-              set.masked[index(vectors)][index(height)](t);
+            const bool zero = set.plain[index(w)][index(height)](t) != 0;
+            if (touches && (zero || !c.p.finite_weights)) {
+              repairs.resize(static_cast<std::size_t>(count));
+              for (int i = 0; i < w; ++i)
+                if (border[static_cast<std::size_t>(v + i)] != 0)
+                  repairs[static_cast<std::size_t>(v + i)].push_back(s);
             }
+            v += w;
           }
-          v += w;
         }
       }
+      for (std::size_t v = 0; v < repairs.size(); ++v)
+        if (!repairs[v].empty())
+          repair_pixels(c, image, group, first + static_cast<std::int64_t>(v), repairs[v]);
     }
   });
+}
+
+// The outputs of one pixel in a panel of channels, with padding masked out of the sum.
+void repair_channels(const Chunk& c, std::int64_t group, std::int64_t pixel, std::int64_t strip,
+                     int w, TileCall<float> t, float* to) {
+  const TileSet<float>& set = c.set;
+  const ConvPlan& plan = c.p.plan;
+  const std::int64_t k = plan.k;
+  float* taps = thread_scratch<float>(ScratchSlot::norms, k + set.lanes);
+  std::uint16_t* mask = thread_scratch<std::uint16_t>(ScratchSlot::masks, k);
+  TapPiece piece[kMaxPieces];
+  bool touches = false;
+  const int n =
+      plan.pieces(c.x + group * plan.g.group_in() * plan.channel_stride, pixel, 1, piece, touches);
+  set.pack_taps(piece, n, plan.offset.data(), k, 1, taps, 1);
+  plan.masks(pixel, 1, mask);
+  for (std::int64_t i = 0; i < k; ++i) mask[i] = mask[i] != 0 ? 0xffff : 0;
+  t.k = k;
+  t.a = taps;
+  t.a_step = 1;
+  t.b = c.p.weights.data<float>() +
+        (group * vector_strips(plan.g.group_out(), set.lanes) + strip) * set.lanes * k;
+  t.c = to;
+  t.resume = false;
+  t.report_zero = false;
+  t.mask = mask;
+  set.masked[index(w)][1](t);
 }
 
 void by_channels(const Chunk& c) {
@@ -193,96 +271,101 @@ void by_channels(const Chunk& c) {
   const ConvGeometry& g = plan.g;
   const int lanes = set.lanes;
   const std::int64_t k = plan.k, out = g.group_out();
-  const std::int64_t all_pixels = c.images * plan.pixels;
-  const RowStrips pixels(all_pixels, set.rows);
+  const KBlocks k_blocks(k);
+  const RowStrips pixels(c.images * plan.pixels, set.rows);
   const std::int64_t o_strips = vector_strips(out, lanes);
   constexpr int kWide = 2;
   const std::int64_t panels = (o_strips + kWide - 1) / kWide;
+  const std::int64_t row = kWide * lanes;  // elements of a tile's row
   const std::int64_t strip_bytes =
-      std::max<std::int64_t>(1, k * set.rows * std::int64_t{sizeof(float)});
+      std::max<std::int64_t>(1, k_blocks.longest()) * set.rows * std::int64_t{sizeof(float)};
   const std::int64_t block =
-      std::min(pixels.count, std::max<std::int64_t>(4, kPixelStripBytes / strip_bytes));
+      std::min(pixels.count, std::max<std::int64_t>(4, kBlockBytes / strip_bytes));
 
   std::vector<char> border(static_cast<std::size_t>(block));
-  // A whole vector is written behind the last step of a strip.
-  float* packed = thread_scratch<float>(ScratchSlot::broadcast, (block * set.rows * k) + lanes);
+  float* packed =
+      thread_scratch<float>(ScratchSlot::broadcast, block * set.rows * k_blocks.longest());
+  // Running sums of every panel, [panel][pixel][row], where k is cut.
+  float* carried = k_blocks.count == 1 ? nullptr
+                                       : thread_scratch<float>(ScratchSlot::vector,
+                                                               panels * block * set.rows * row);
   for (std::int64_t group = 0; group < g.groups; ++group)
     for (std::int64_t first = 0; first < pixels.count; first += block) {
       const std::int64_t count = std::min(block, pixels.count - first);
       const std::int64_t origin = pixels.first(first);
-      parallel_for(count, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t s = begin; s < end; ++s) {
-          const std::int64_t pixel = pixels.first(first + s);
-          const int height = pixels.height(first + s);
-          TapPiece pieces[kMaxPieces];
-          bool touches = false;
-          const int n = plan.pieces(c.x + group * g.group_in() * plan.channel_stride, pixel, height,
-                                    pieces, touches);
-          border[static_cast<std::size_t>(s)] = touches;
-          set.pack_taps(pieces, n, plan.offset.data(), k, height, packed + (pixel - origin) * k,
-                        height);
-        }
-      });
-      // With few panels the strips of pixels are cut as well, so that every thread has work.
-      const std::int64_t wanted = c.threads <= 1 ? 1 : c.threads * 4L;
-      const std::int64_t parts =
-          std::min(count, std::max<std::int64_t>(1, (wanted + panels - 1) / panels));
-      parallel_for(panels * parts, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        float* square = thread_scratch<float>(ScratchSlot::tile, kMaxTileRows * kWide * lanes);
-        std::vector<std::uint16_t> mask;
-        for (std::int64_t item = begin; item < end; ++item) {
-          const std::int64_t panel = item / parts, part = item % parts;
-          const std::int64_t strip = panel * kWide;
-          const int w = static_cast<int>(std::min<std::int64_t>(kWide, o_strips - strip));
-          const std::int64_t o = strip * lanes;
-          const int last_lanes =
-              static_cast<int>(std::min<std::int64_t>(lanes, out - o - (w - 1) * lanes));
-          for (std::int64_t s = part * count / parts; s < (part + 1) * count / parts; ++s) {
+      const float* x = c.x + group * g.group_in() * plan.channel_stride;
+      for (std::int64_t kb = 0; kb < k_blocks.count; ++kb) {
+        const std::int64_t k0 = k_blocks.first(kb), terms = k_blocks.first(kb + 1) - k0;
+        const bool last_block = kb + 1 == k_blocks.count;
+        parallel_for(count, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t s = begin; s < end; ++s) {
             const std::int64_t pixel = pixels.first(first + s);
             const int height = pixels.height(first + s);
-            TileCall<float> t{
-                .k = k,
-                .a = packed + (pixel - origin) * k,
-                .a_step = height,
-                .b = c.p.weights.data<float>() + (group * o_strips + strip) * lanes * k,
-                .b_strip = k * lanes,
-                .b_step = lanes,
-                .c = square,
-                .c_row = w * lanes,
-                .last_lanes = last_lanes,
-                .lane_bias = c.bias == nullptr ? nullptr : c.bias + group * out + o,
-                .report_zero = border[static_cast<std::size_t>(s)] != 0};
-            std::uint32_t again = set.plain[index(w)][index(height)](t);
-            if (t.report_zero && !c.p.finite_weights) again = (1U << height) - 1U;
-            t.report_zero = false;
-            for (int r = 0; again >> r != 0; ++r) {
-              if ((again >> r & 1U) == 0) continue;
-              mask.resize(static_cast<std::size_t>(k));
-              plan.masks(pixel + r, 1, mask.data());
-              for (std::uint16_t& m : mask) m = m != 0 ? 0xffff : 0;
-              TileCall<float> one = t;
-              one.a = t.a + r;
-              one.c = square + r * t.c_row;
-              one.mask = mask.data();
-              set.masked[index(w)][1](one);
-            }
-            // Rows of the tile are pixels: columns of y. A strip may cross images.
-            for (int r = 0; r < height;) {
-              const std::int64_t q = (pixel + r) % plan.pixels, image = (pixel + r) / plan.pixels;
-              const int run = static_cast<int>(std::min<std::int64_t>(height - r, plan.pixels - q));
-              for (int v = 0; v < w; ++v)
-                for (int done = 0; done < run; done += lanes)
-                  set.store_transposed(
-                      square + (r + done) * t.c_row + v * lanes, t.c_row,
-                      std::min(lanes, run - done), v == w - 1 ? last_lanes : lanes,
-                      c.y + (image * g.out_channels + group * out + o + v * lanes) * plan.pixels +
-                          q + done,
-                      plan.pixels);
-              r += run;
+            TapPiece pieces[kMaxPieces];
+            bool touches = false;
+            const int n = plan.pieces(x, pixel, height, pieces, touches);
+            border[static_cast<std::size_t>(s)] = touches;
+            set.pack_taps(pieces, n, plan.offset.data() + k0, terms, height,
+                          packed + (pixel - origin) * terms, height);
+          }
+        });
+        // With few panels the strips of pixels are cut as well, so that every thread has work.
+        const std::int64_t wanted = c.threads <= 1 ? 1 : c.threads * 4L;
+        const std::int64_t parts =
+            std::min(count, std::max<std::int64_t>(1, (wanted + panels - 1) / panels));
+        parallel_for(panels * parts, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+          float* own = thread_scratch<float>(ScratchSlot::tile, set.rows * row);
+          for (std::int64_t item = begin; item < end; ++item) {
+            const std::int64_t panel = item / parts, part = item % parts;
+            const std::int64_t strip = panel * kWide;
+            const int w = static_cast<int>(std::min<std::int64_t>(kWide, o_strips - strip));
+            const std::int64_t o = strip * lanes;
+            const int last_lanes =
+                static_cast<int>(std::min<std::int64_t>(lanes, out - o - (w - 1) * lanes));
+            for (std::int64_t s = part * count / parts; s < (part + 1) * count / parts; ++s) {
+              const std::int64_t pixel = pixels.first(first + s);
+              const int height = pixels.height(first + s);
+              float* square = carried == nullptr
+                                  ? own
+                                  : carried + (panel * block * set.rows + pixel - origin) * row;
+              TileCall<float> t{
+                  .k = terms,
+                  .a = packed + (pixel - origin) * terms,
+                  .a_step = height,
+                  .b = c.p.weights.data<float>() + (group * o_strips + strip) * lanes * k +
+                       k0 * lanes,
+                  .b_strip = k * lanes,
+                  .b_step = lanes,
+                  .c = square,
+                  .c_row = row,
+                  .last_lanes = last_lanes,
+                  .resume = kb > 0,
+                  .lane_bias =
+                      c.bias == nullptr || !last_block ? nullptr : c.bias + group * out + o,
+                  .report_zero = last_block && border[static_cast<std::size_t>(s)] != 0};
+              std::uint32_t again = set.plain[index(w)][index(height)](t);
+              if (!last_block) continue;
+              if (t.report_zero && !c.p.finite_weights) again = (1U << height) - 1U;
+              for (int r = 0; again >> r != 0; ++r)
+                if ((again >> r & 1U) != 0)
+                  repair_channels(c, group, pixel + r, strip, w, t, square + r * row);
+              // Rows of the tile are pixels: columns of y. A strip may cross images.
+              for (int r = 0; r < height;) {
+                const std::int64_t q = (pixel + r) % plan.pixels, image = (pixel + r) / plan.pixels;
+                const int run =
+                    static_cast<int>(std::min<std::int64_t>(height - r, plan.pixels - q));
+                const std::int64_t at =
+                    (image * g.out_channels + group * out + o) * plan.pixels + q;
+                for (int v = 0; v < w; ++v)
+                  set.store_transposed(square + r * row + v * lanes, row, run,
+                                       v == w - 1 ? last_lanes : lanes,
+                                       c.y + at + v * lanes * plan.pixels, plan.pixels);
+                r += run;
+              }
             }
           }
-        }
-      });
+        });
+      }
     }
 }
 

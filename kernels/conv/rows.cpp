@@ -1,6 +1,7 @@
 #include "kernels/conv/rows.h"
 
 #include "kernels/conv/definition.h"
+#include "kernels/conv/depthwise.h"
 #include "kernels/conv/fast.h"
 
 namespace etalon {
@@ -8,7 +9,9 @@ namespace etalon {
 std::span<const KernelRow> conv_rows() {
   static const KernelRow rows[] = {
 #if defined(__x86_64__)
+      depthwise_f32_row<Isa::avx512>("conv.f32.avx512.depthwise"),
       conv_f32_row<Isa::avx512>("conv.f32.avx512.14x32"),
+      depthwise_f32_row<Isa::avx2>("conv.f32.avx2.depthwise"),
       conv_f32_row<Isa::avx2>("conv.f32.avx2.6x16"),
 #endif
       definition_row<ConvDefinition>("conv.definition"),

@@ -65,14 +65,23 @@ inline std::int64_t vector_strips(std::int64_t columns, int lanes) {
 template <class T>
 void pack_vector(const TileSet<T>& set, const MatrixView& from, std::int64_t columns,
                  std::int64_t k, int threads, T* to) {
-  parallel_for(
-      vector_strips(columns, set.lanes), threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t s = begin; s < end; ++s) {
-          const std::int64_t first = s * set.lanes;
-          const int count = static_cast<int>(std::min<std::int64_t>(set.lanes, columns - first));
-          pack_rows(set, from, first, count, set.lanes, k, to + first * k, set.lanes);
-        }
-      });
+  const std::int64_t strips = vector_strips(columns, set.lanes);
+  const std::int64_t whole = columns / set.lanes;
+  const std::int64_t group = from.row_stride == 1 ? kWideStrips : 1;
+  parallel_for((strips + group - 1) / group, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin * group; s < std::min(strips, end * group);) {
+      const std::int64_t first = s * set.lanes;
+      T* at = to + first * k;
+      const int wide = static_cast<int>(std::min(group, std::max<std::int64_t>(1, whole - s)));
+      if (wide > 1) {
+        set.pack_wide(from.data + first, from.k_stride, wide, k, at, k * set.lanes);
+      } else {
+        const int count = static_cast<int>(std::min<std::int64_t>(set.lanes, columns - first));
+        pack_rows(set, from, first, count, set.lanes, k, at, set.lanes);
+      }
+      s += wide;
+    }
+  });
 }
 
 // The widest tile whose accumulators fit the registers at this height.

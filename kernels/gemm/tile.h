@@ -63,6 +63,18 @@ template <class T>
 using TapFn = void (*)(const TapPiece* pieces, int count, const std::int64_t* offset,
                        std::int64_t k, int fill, T* dst, std::int64_t step);
 
+// The same for whole vectors side by side, `strips` of them: each step reads them together, so that
+// memory is walked in runs of several cache lines. Strip s is [k][lanes] at dst + s * dst_strip.
+//   contiguous: from src + k * stride + s * lanes
+//   taps:       from sources[s] + offset[k]
+template <class T>
+using PackWideFn = void (*)(const float* src, std::int64_t stride, int strips, std::int64_t k,
+                            T* dst, std::int64_t dst_strip);
+template <class T>
+using TapWideFn = void (*)(const float* const* sources, int strips, const std::int64_t* offset,
+                           std::int64_t k, T* dst, std::int64_t dst_strip);
+inline constexpr int kWideStrips = 8;
+
 inline constexpr int kMaxTileRows = 14;
 inline constexpr int kMaxTileVectors = 4;
 
@@ -77,6 +89,8 @@ struct TileSet {
   PackFn<T> pack_contiguous = nullptr;
   PackFn<T> pack_strided = nullptr;
   TapFn<T> pack_taps = nullptr;
+  PackWideFn<T> pack_wide = nullptr;  // at most kWideStrips strips
+  TapWideFn<T> pack_taps_wide = nullptr;
   // y = alpha * y, rounded, then fma(beta, c[i * c_step], y) where c is not nullptr.
   void (*scale_add)(T* y, std::int64_t count, T alpha, T beta, const T* c,
                     std::int64_t c_step) = nullptr;

@@ -199,6 +199,52 @@ void pack_taps(const TapPiece* pieces, int count, const std::int64_t* offset, st
   }
 }
 
+template <class V, int S, class Source>
+ETALON_INLINE void copy_strips(Source source, std::int64_t k, typename V::Scalar* dst,
+                               std::int64_t dst_strip) {
+  // Each step lies in another page: asked for some steps ahead, the loads do not wait for it.
+  constexpr std::int64_t kAhead = 6;
+  const std::int64_t safe = k - kAhead;
+  for (std::int64_t i = 0; i < k; ++i, dst += V::lanes)
+    unroll<S>([&](auto s) ETALON_INLINE_LAMBDA {
+      if (i < safe) _mm_prefetch(reinterpret_cast<const char*>(source(s, i + kAhead)), _MM_HINT_T0);
+      V::store(dst + s * dst_strip, load_f32<V>(source(s, i)));
+    });
+}
+
+// Calls f(first strip, number of strips) in fixed numbers, so that the copy above is unrolled.
+template <class F>
+ETALON_INLINE void in_fours(int strips, F f) {
+  int s = 0;
+  for (; s + 8 <= strips; s += 8) f(s, std::integral_constant<int, 8>{});
+  for (; s + 4 <= strips; s += 4) f(s, std::integral_constant<int, 4>{});
+  for (; s + 2 <= strips; s += 2) f(s, std::integral_constant<int, 2>{});
+  for (; s < strips; ++s) f(s, std::integral_constant<int, 1>{});
+}
+
+template <class V>
+void pack_wide(const float* src, std::int64_t stride, int strips, std::int64_t k,
+               typename V::Scalar* dst, std::int64_t dst_strip) {
+  in_fours(strips, [&](int first, auto count) ETALON_INLINE_LAMBDA {
+    const float* from = src + first * V::lanes;
+    copy_strips<V, count>([&](int s, std::int64_t i)
+                              ETALON_INLINE_LAMBDA { return from + i * stride + s * V::lanes; },
+                          k, dst + first * dst_strip, dst_strip);
+  });
+}
+
+template <class V>
+void pack_taps_wide(const float* const* sources, int strips, const std::int64_t* offset,
+                    std::int64_t k, typename V::Scalar* dst, std::int64_t dst_strip) {
+  in_fours(strips, [&](int first, auto count) ETALON_INLINE_LAMBDA {
+    const float* from[count];
+    for (int s = 0; s < count; ++s) from[s] = sources[first + s];
+    copy_strips<V, count>([&](int s, std::int64_t i)
+                              ETALON_INLINE_LAMBDA { return from[s] + offset[i]; },
+                          k, dst + first * dst_strip, dst_strip);
+  });
+}
+
 template <class V>
 void scale_add(typename V::Scalar* y, std::int64_t count, typename V::Scalar alpha,
                typename V::Scalar beta, const typename V::Scalar* c, std::int64_t c_step) {
@@ -256,6 +302,8 @@ TileSet<typename V::Scalar> make_tile_set(Isa isa) {
   set.pack_contiguous = pack_contiguous<V>;
   set.pack_strided = pack_strided<V>;
   set.pack_taps = pack_taps<V>;
+  set.pack_wide = pack_wide<V>;
+  set.pack_taps_wide = pack_taps_wide<V>;
   set.scale_add = scale_add<V>;
   set.store_transposed = store_transposed<V>;
   return set;
