@@ -25,13 +25,24 @@
 #include "engine/numerics/any_order.h"
 #include "engine/numerics/contract_arithmetic.h"
 #include "engine/numerics/element.h"
-#if __has_include("engine/numerics/real.h")
 #include "engine/numerics/real.h"
-#define ETALON_HAVE_REAL 1
-#endif
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
+
+// The paths of every type and rounding, compiled once (definition.cpp).
+double load_element(DType dtype, const std::byte* bytes, std::int64_t i, bool flush);
+// Rounds once into the output's stored format, as the contract says, NaN canonical.
+void store_element(const KernelCall& call, std::size_t output, std::int64_t index, double value);
+// Stores a value that is of the stored format already, but for the contract's flush.
+void store_rounded(const KernelCall& call, std::size_t output, std::int64_t index, double value);
+// Stores an index or another integer, which no contract rounds.
+void store_integer(const KernelCall& call, std::size_t output, std::int64_t index,
+                   std::int64_t value);
+// The format an output is rounded to: its own, or the contract's `store` where that is narrower.
+DType stored_format(DType output, const Contract& contract);
+// What every definition refuses: f64 tensors under a narrower accumulator would lose bits unasked.
+Refusal refuse_definition(const Problem& problem);
 
 // The elements of an input as doubles, flushed when the contract flushes.
 class Source {
@@ -44,12 +55,16 @@ class Source {
     dtype_ = t.dtype();
     flush_ = call.contract().subnormals == Subnormals::flush;
   }
-  explicit operator bool() const { return bytes_ != nullptr; }
-  double operator[](std::int64_t i) const {
-    const double x = dtype_ == DType::f32
-                         ? static_cast<double>(reinterpret_cast<const float*>(bytes_)[i])
-                         : load_as_double(dtype_, bytes_, i);
+  ETALON_HD explicit operator bool() const { return bytes_ != nullptr; }
+  ETALON_HD double operator[](std::int64_t i) const {
+    if (dtype_ == DType::f32 && !flush_)
+      return static_cast<double>(reinterpret_cast<const float*>(bytes_)[i]);
+#if defined(__CUDA_ARCH__)
+    const double x = load_as_double(dtype_, bytes_, i);
     return flush_ ? round_to(x, dtype_, Round::nearest_even, Subnormals::flush) : x;
+#else
+    return load_element(dtype_, bytes_, i, flush_);
+#endif
   }
 
  private:
@@ -58,40 +73,13 @@ class Source {
   bool flush_ = false;
 };
 
-// The format an output is rounded to: its own, or the contract's `store` where that is narrower.
-inline DType stored_format(DType output, const Contract& contract) {
-  if (!is_floating(output)) return output;
-  return info(contract.store).precision_bits < info(output).precision_bits ? contract.store
-                                                                           : output;
-}
-
-// Stores an index or another integer, which no contract rounds.
-inline void store_integer(const KernelCall& call, std::size_t output, std::int64_t index,
-                          std::int64_t value) {
-  const Tensor& t = call.outputs[output];
-  visit_dtype(t.dtype(), [&](auto type) {
-    using T = decltype(type);
-    auto* to = reinterpret_cast<T*>(const_cast<std::byte*>(t.bytes().data()));
-    if constexpr (std::is_integral_v<T>) {
-      to[index] = static_cast<T>(value);
-    } else {
-      throw internal_error("an integer was stored in a tensor of {}", name(t.dtype()));
-    }
-  });
-}
-
 template <class Ops>
 class ContractOut {
  public:
   using A = ContractArithmetic<Ops>;
   explicit ContractOut(const KernelCall& call) : call_(call) {}
   void operator()(int output, std::int64_t index, typename A::V value) const {
-    const auto o = static_cast<std::size_t>(output);
-    const Contract& c = call_.contract();
-    Tensor& t = call_.outputs[o];
-    const double r =
-        round_to(static_cast<double>(value), stored_format(t.dtype(), c), c.round, c.subnormals);
-    store_from_double(t.dtype(), const_cast<std::byte*>(t.bytes().data()), index, r);
+    store_element(call_, static_cast<std::size_t>(output), index, static_cast<double>(value));
   }
   void integer(int output, std::int64_t index, std::int64_t value) const {
     store_integer(call_, static_cast<std::size_t>(output), index, value);
@@ -101,7 +89,6 @@ class ContractOut {
   const KernelCall& call_;
 };
 
-#ifdef ETALON_HAVE_REAL
 // Rounds real values; a value whose rounding is not decided leaves the slice to the next precision.
 template <class A>
 class RealOut {
@@ -116,9 +103,7 @@ class RealOut {
       undecided = true;
       return;
     }
-    const double kept =
-        round_to(r.value, stored_format(t.dtype(), c), Round::nearest_even, c.subnormals);
-    store_from_double(t.dtype(), const_cast<std::byte*>(t.bytes().data()), index, kept);
+    store_rounded(call_, o, index, r.value);
     if (call_.truth.empty() || !call_.truth[o]) return;
     // The truth is wanted to 2^-10 ULP of the f32 result.
     if (is_finite(r.value) && a_.radius(value) > ulp_of(r.value, DType::f32) * 0x1p-11) {
@@ -168,8 +153,6 @@ void correctly_rounded_slice(const KernelCall& call, const typename D::Plan& pla
   throw internal_error("{}: the rounding of slice {} is undecided at 2304 bits", D::op, i);
 }
 
-#endif
-
 // Computes the listed slices, or all where the list is a null span.
 template <class D>
 void run_definition(const KernelCall& call, std::span<const std::int64_t> listed = {}) {
@@ -178,7 +161,6 @@ void run_definition(const KernelCall& call, std::span<const std::int64_t> listed
   const bool all = listed.data() == nullptr;
   const std::int64_t slices = all ? D::slices(plan) : static_cast<std::int64_t>(listed.size());
   const auto at = [&](std::int64_t i) { return all ? i : listed[static_cast<std::size_t>(i)]; };
-#ifdef ETALON_HAVE_REAL
   if (c.exact() || D::rounded_once || !call.truth.empty()) {
     if (!c.exact() && !D::rounded_once)
       throw internal_error("{}: a truth is asked for under {}", D::op, short_name(c));
@@ -188,7 +170,6 @@ void run_definition(const KernelCall& call, std::span<const std::int64_t> listed
     });
     return;
   }
-#endif
   const auto with = [&]<class Ops>() {
     parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
       ContractArithmetic<Ops> a(c);
@@ -243,15 +224,6 @@ void bound_definition(const KernelCall& call, const AnyOrderModel& model,
                  const std::scoped_lock lock(joining);
                  result.insert(result.end(), found.begin(), found.end());
                });
-}
-
-// What every definition refuses: f64 tensors under a narrower accumulator would lose bits unasked.
-inline Refusal refuse_definition(const Problem& problem) {
-  for (std::size_t i = 0; i < problem.inputs.size(); ++i)
-    if (problem.has(i) && problem.input(i).dtype == DType::f64 && !problem.contract->exact() &&
-        (problem.contract->acc != DType::f64 || problem.contract->store != DType::f64))
-      return "input " + std::to_string(i) + " is f64: the contract must say acc=f64,store=f64";
-  return std::nullopt;
 }
 
 // The row of a definition: it honours every contract, slowly.

@@ -50,30 +50,30 @@ struct SoftOps {
       : acc(c.acc), mode(c.round), subnormals(c.subnormals), fused(c.fma) {}
   V input(double x) const { return round(x); }
   V round(double x) const { return round_to(x, acc, mode, subnormals); }
-  V add(V a, V b) const {
+  ETALON_NOINLINE V add(V a, V b) const {
     const TwoDoubles s = two_sum(a, b);
     return finish(s.value, s.error);
   }
   V sub(V a, V b) const { return add(a, -b); }
-  V mul(V a, V b) const {
+  ETALON_NOINLINE V mul(V a, V b) const {
     if (acc == DType::f64 && mode == Round::nearest_even) return flush(a * b);
     const TwoDoubles p = two_prod(a, b);
     return finish(p.value, p.error);
   }
-  V div(V a, V b) const {
+  ETALON_NOINLINE V div(V a, V b) const {
     const double q = a / b;
     if (!is_finite(q) || q == 0 || b == 0) return round(q);
     // The residual a - q*b is exact; its sign over b's says on which side of q the quotient lies.
     const double r = fma_f64(-q, b, a);
     return finish(q, with_residual(q, r == 0 ? 0.0 : (sign_bit(r) == sign_bit(b) ? 1.0 : -1.0)));
   }
-  V sqrt(V a) const {
+  ETALON_NOINLINE V sqrt(V a) const {
     const double q = __builtin_sqrt(a);
     if (!is_finite(q) || q == 0) return round(q);
     const double r = fma_f64(-q, q, a);
     return finish(q, with_residual(q, r));
   }
-  V fma(V a, V b, V c) const {
+  ETALON_NOINLINE V fma(V a, V b, V c) const {
     if (!fused) return add(mul(a, b), c);
     if (acc == DType::f64) {
       if (mode != Round::nearest_even)
@@ -150,7 +150,7 @@ class ContractArithmetic {
 
   class Sum {
    public:
-    Sum(const ContractArithmetic& a, std::int64_t count) : a_(a), count_(count) {
+    ETALON_NOINLINE Sum(const ContractArithmetic& a, std::int64_t count) : a_(a), count_(count) {
       const Order& order = a.contract_->order;
       kind_ = order.kind;
       switch (kind_) {
@@ -192,7 +192,7 @@ class ContractArithmetic {
         for (; n > 0; --n) step_block();
       }
     }
-    V result() {
+    ETALON_NOINLINE V result() {
       switch (kind_) {
         case OrderKind::seq:
           return chain_;
@@ -247,7 +247,7 @@ class ContractArithmetic {
         ++block_;
       }
     }
-    void put(const Term& t) {
+    ETALON_NOINLINE void put(const Term& t) {
       switch (kind_) {
         case OrderKind::seq:
           chain_ = extend(chain_, t);
@@ -271,7 +271,7 @@ class ContractArithmetic {
           terms_[static_cast<std::size_t>(k_++)] = t;
       }
     }
-    V halve() {
+    ETALON_NOINLINE V halve() {
       for (std::size_t n = partial_.size(); n > 1;) {
         const std::size_t h = (n + 1) / 2;
         for (std::size_t i = 0; i + h < n; ++i) partial_[i] = a_.add(partial_[i], partial_[i + h]);
@@ -279,7 +279,7 @@ class ContractArithmetic {
       }
       return partial_[0];
     }
-    V pairwise(std::int64_t begin, std::int64_t end, std::int64_t run) const {
+    ETALON_NOINLINE V pairwise(std::int64_t begin, std::int64_t end, std::int64_t run) const {
       const std::int64_t n = end - begin;
       if (n <= run) {
         V s = zero();
@@ -291,7 +291,7 @@ class ContractArithmetic {
       while (left * 2 < n) left *= 2;
       return a_.add(pairwise(begin, begin + left, run), pairwise(begin + left, end, run));
     }
-    V tree(const SumTree& tree) const {
+    ETALON_NOINLINE V tree(const SumTree& tree) const {
       std::vector<V> stack;
       for (std::size_t i = 0; i < tree.steps.size(); ++i) {
         const std::int64_t s = tree.steps[i];
@@ -323,6 +323,12 @@ class ContractArithmetic {
   Ops ops_;
   const Contract* contract_;
 };
+
+// Compiled once, in contract_arithmetic.cpp.
+#if !defined(__AVX2__)
+extern template class ContractArithmetic<NativeF32Ops>;
+extern template class ContractArithmetic<SoftOps>;
+#endif
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon

@@ -37,9 +37,9 @@ inline double load_as_double(const Tensor& tensor, std::int64_t i) {
 
 // Stores a value. Floating types: rounded once as asked, NaN canonical. Integers: cut toward zero
 // and held at the ends of the type, NaN is 0. Bool: whether it is not zero.
-inline void store_from_double(DType dtype, std::byte* bytes, std::int64_t i, double x,
-                              Round round = Round::nearest_even,
-                              Subnormals subnormals = Subnormals::keep) {
+ETALON_NOINLINE inline void store_from_double(DType dtype, std::byte* bytes, std::int64_t i,
+                                              double x, Round round = Round::nearest_even,
+                                              Subnormals subnormals = Subnormals::keep) {
   const double r = is_floating(dtype) ? round_to(x, dtype, round, subnormals) : x;
   visit_dtype(dtype, [&](auto t) {
     using T = decltype(t);

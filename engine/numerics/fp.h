@@ -142,8 +142,9 @@ ETALON_HD constexpr double largest_finite(DType dtype) {
 
 // Rounds (-1)^negative * (m + t) * 2^q, where m has its top bit set and 0 < t < 1 if sticky, else
 // t = 0. q may be any exponent. The result is a value of the format, held in a double.
-ETALON_HD inline double round_scaled(bool negative, std::uint64_t m, std::int64_t q, bool sticky,
-                                     DType to, Round mode, Subnormals subnormals) {
+ETALON_HD ETALON_NOINLINE inline double round_scaled(bool negative, std::uint64_t m, std::int64_t q,
+                                                     bool sticky, DType to, Round mode,
+                                                     Subnormals subnormals) {
   const FloatFormat f = format_of(to);
   const bool away = mode == (negative ? Round::downward : Round::upward);
   std::int64_t e = q + 63;
@@ -185,8 +186,9 @@ ETALON_HD inline double round_scaled(bool negative, std::uint64_t m, std::int64_
 
 // The value of x in format `to`: one rounding. Zeros keep their sign, infinities stay, NaN is
 // 7ff8....
-ETALON_HD inline double round_to(double x, DType to, Round mode = Round::nearest_even,
-                                 Subnormals subnormals = Subnormals::keep) {
+ETALON_HD ETALON_NOINLINE inline double round_to(double x, DType to,
+                                                 Round mode = Round::nearest_even,
+                                                 Subnormals subnormals = Subnormals::keep) {
   if (to == DType::f32 && mode == Round::nearest_even) {
     const float r = static_cast<float>(x);
     if (subnormals == Subnormals::flush && abs_of(r) < 0x1p-126) return with_sign(0.0, sign_bit(x));
@@ -212,9 +214,9 @@ ETALON_HD inline double round_to(double x, DType to, Round mode = Round::nearest
 
 // Rounds the exact sum hi + lo, |lo| <= ulp(hi) / 2 or so (any two doubles whose sum does not
 // overflow will do). A zero sum is +0, but -0 rounding down or when both are -0.
-ETALON_HD inline double round_sum_to(double hi, double lo, DType to,
-                                     Round mode = Round::nearest_even,
-                                     Subnormals subnormals = Subnormals::keep) {
+ETALON_HD ETALON_NOINLINE inline double round_sum_to(double hi, double lo, DType to,
+                                                     Round mode = Round::nearest_even,
+                                                     Subnormals subnormals = Subnormals::keep) {
   const TwoDoubles sum = two_sum(hi, lo);
   if (sum.value == 0) {
     if (mode == Round::downward && (sign_bit(hi) || sign_bit(lo))) return -0.0;

@@ -6,3 +6,11 @@
 #else
 #define ETALON_HD
 #endif
+
+// For code that is called often from templates and need not be fast on each call: compiled once in
+// a file instead of at every place, which keeps the build of the definitions short.
+#if defined(__CUDACC__)
+#define ETALON_NOINLINE
+#else
+#define ETALON_NOINLINE [[gnu::noinline]]
+#endif

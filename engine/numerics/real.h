@@ -79,24 +79,24 @@ class RealF64 {
   bool undecided = false;
   Round rounding = Round::nearest_even;  // of the result; an exact zero sum is -0 rounding down
 
-  V input(double x) { return {canonical(x), 0}; }
+  ETALON_NOINLINE V input(double x) { return {canonical(x), 0}; }
   V constant(double x) { return {canonical(x), 0}; }
-  V ratio(std::int64_t p, std::int64_t q) { return div(integer(p), integer(q)); }
+  ETALON_NOINLINE V ratio(std::int64_t p, std::int64_t q) { return div(integer(p), integer(q)); }
   V integer(std::int64_t n) {
     const double x = static_cast<double>(n);
     return {
         x, n > (std::int64_t{1} << 53) || n < -(std::int64_t{1} << 53) ? ulp_of(x, DType::f64) : 0};
   }
 
-  V add(const V& a, const V& b) {
+  ETALON_NOINLINE V add(const V& a, const V& b) {
     const TwoDoubles s = two_sum(a.mid, b.mid);
     if (!is_finite(s.value)) return overflow(s.value, a, b);
     if (s.value == 0 && rounding == Round::downward && a.rad == 0 && b.rad == 0)
       return {bits_of(a.mid) == 0 && bits_of(b.mid) == 0 ? 0.0 : -0.0, 0};
     return {s.value, (a.rad + b.rad + abs_of(s.error)) * kUp};
   }
-  V sub(const V& a, const V& b) { return add(a, neg(b)); }
-  V mul(const V& a, const V& b) {
+  ETALON_NOINLINE V sub(const V& a, const V& b) { return add(a, neg(b)); }
+  ETALON_NOINLINE V mul(const V& a, const V& b) {
     const double p = a.mid * b.mid;
     if (!is_finite(p)) return overflow(p, a, b);
     const double spread = abs_of(a.mid) * b.rad + abs_of(b.mid) * a.rad + a.rad * b.rad;
@@ -104,7 +104,7 @@ class RealF64 {
     if (spread == 0 && error == 0 && a.rad == 0 && b.rad == 0) return {p, 0};
     return {p, (spread + error) * kUp + kTiny};
   }
-  V div(const V& a, const V& b) {
+  ETALON_NOINLINE V div(const V& a, const V& b) {
     const double q = a.mid / b.mid;
     if (is_nan(a.mid) || is_nan(b.mid)) return {kNan, 0};
     if (b.rad != 0 && abs_of(b.mid) <= b.rad * 0x1p20) return undecide();
@@ -120,8 +120,8 @@ class RealF64 {
             ((a.rad + abs_of(q) * b.rad) / (room * (1 - 0x1p-50)) + abs_of(q) * kU) * kUp + kTiny};
   }
   V neg(const V& a) { return {a.mid == a.mid ? -a.mid : a.mid, a.rad}; }
-  V abs(const V& a) { return {abs_of(a.mid), a.rad}; }
-  V sqrt(const V& a) {
+  ETALON_NOINLINE V abs(const V& a) { return {abs_of(a.mid), a.rad}; }
+  ETALON_NOINLINE V sqrt(const V& a) {
     if (a.rad == 0) {
       const double r = canonical(__builtin_sqrt(a.mid));
       if (r == 0 || !is_finite(r)) return {r, 0};
@@ -134,20 +134,20 @@ class RealF64 {
     return {r, (a.rad / r + r * kU) * kUp + kTiny};
   }
   // The product's error is exact where it can be, so that this rounds once: (s + (t + e)).
-  V fma(const V& a, const V& b, const V& c) { return add(mul_plus(a, b, c)); }
-  V max(const V& a, const V& b) {
+  ETALON_NOINLINE V fma(const V& a, const V& b, const V& c) { return add(mul_plus(a, b, c)); }
+  ETALON_NOINLINE V max(const V& a, const V& b) {
     if (is_nan(a.mid) || is_nan(b.mid)) return {kNan, 0};
     return pick(a, b, b.mid > a.mid);
   }
-  V min(const V& a, const V& b) {
+  ETALON_NOINLINE V min(const V& a, const V& b) {
     if (is_nan(a.mid) || is_nan(b.mid)) return {kNan, 0};
     return pick(a, b, b.mid < a.mid);
   }
-  bool less(const V& a, const V& b) {
+  ETALON_NOINLINE bool less(const V& a, const V& b) {
     note_overlap(a, b);
     return a.mid < b.mid;
   }
-  bool equal(const V& a, const V& b) {
+  ETALON_NOINLINE bool equal(const V& a, const V& b) {
     if (is_nan(a.mid) || is_nan(b.mid)) return false;
     note_overlap(a, b);
     return a.rad == 0 && b.rad == 0 && a.mid == b.mid;
@@ -161,12 +161,12 @@ class RealF64 {
   class Sum {
    public:
     Sum(RealF64& a, std::int64_t /*count*/) : a_(a) {}
-    void add(const V& term) {
+    ETALON_NOINLINE void add(const V& term) {
       rad_ += term.rad;
       step(term.mid);
       radii_ += term.rad != 0 ? 1 : 0;
     }
-    void add_product(const V& x, const V& y) {
+    ETALON_NOINLINE void add_product(const V& x, const V& y) {
       const double p = x.mid * y.mid;
       const bool exact = x.rad == 0 && y.rad == 0;
       if (!exact) {
@@ -187,7 +187,7 @@ class RealF64 {
       }
     }
     void skip(std::int64_t /*positions*/) {}  // a position without a term; real sums have no order
-    V result() {
+    ETALON_NOINLINE V result() {
       if (!is_finite(sum_)) {
         if (finite_terms_) a_.undecided = true;
         return {canonical(sum_), 0};
@@ -226,8 +226,8 @@ class RealF64 {
     bool finite_terms_ = true;
   };
 
-  Rounded round(const V& v, DType to, Round mode = Round::nearest_even,
-                Subnormals subnormals = Subnormals::keep) {
+  ETALON_NOINLINE Rounded round(const V& v, DType to, Round mode = Round::nearest_even,
+                                Subnormals subnormals = Subnormals::keep) {
     if (v.rad == 0 || !is_finite(v.mid)) return {round_to(v.mid, to, mode, subnormals), !undecided};
     if (to == DType::f32 && mode == Round::nearest_even && subnormals == Subnormals::keep) {
       // Two units of mid more than the radius cover the rounding of mid - r and mid + r.
@@ -388,12 +388,12 @@ class RealBig {
   bool undecided = false;
   Round rounding = Round::nearest_even;
 
-  V input(double x) { return {B::of(x), {}}; }
+  ETALON_NOINLINE V input(double x) { return {B::of(x), {}}; }
   V constant(double x) { return {B::of(x), {}}; }
   V integer(std::int64_t n) { return {B::of_integer(n), {}}; }
-  V ratio(std::int64_t p, std::int64_t q) { return div(integer(p), integer(q)); }
+  ETALON_NOINLINE V ratio(std::int64_t p, std::int64_t q) { return div(integer(p), integer(q)); }
 
-  V add(const V& a, const V& b) {
+  ETALON_NOINLINE V add(const V& a, const V& b) {
     bool inexact = false;
     const B r = B::add(a.mid, b.mid, inexact);
     if (!r.finite()) return {r, {}};
@@ -403,8 +403,8 @@ class RealBig {
     }
     return {r, a.rad + b.rad + last_place(r, inexact)};
   }
-  V sub(const V& a, const V& b) { return add(a, neg(b)); }
-  V mul(const V& a, const V& b) {
+  ETALON_NOINLINE V sub(const V& a, const V& b) { return add(a, neg(b)); }
+  ETALON_NOINLINE V mul(const V& a, const V& b) {
     if (a.mid.is_nan() || b.mid.is_nan()) return {B::nan(), {}};
     bool inexact = false;
     const B r = B::mul(a.mid, b.mid, inexact);
@@ -414,7 +414,7 @@ class RealBig {
       rad = rad + Bound::above(a.mid) * b.rad + Bound::above(b.mid) * a.rad + a.rad * b.rad;
     return {r, rad};
   }
-  V div(const V& a, const V& b) {
+  ETALON_NOINLINE V div(const V& a, const V& b) {
     if (a.mid.is_nan() || b.mid.is_nan()) return {B::nan(), {}};
     if (!b.exact() && lower(b) < b.rad.times_power_of_two(20)) return undecide();
     bool inexact = false;
@@ -429,12 +429,12 @@ class RealBig {
     return {r, rad};
   }
   V neg(const V& a) { return {-a.mid, a.rad}; }
-  V abs(const V& a) {
+  ETALON_NOINLINE V abs(const V& a) {
     V r = a;
     r.mid.negative = false;
     return r;
   }
-  V sqrt(const V& a) {
+  ETALON_NOINLINE V sqrt(const V& a) {
     if (!a.exact() && (may_be_zero(a) || a.mid.negative)) return undecide();
     bool inexact = false;
     const B r = B::sqrt(a.mid, inexact);
@@ -443,15 +443,15 @@ class RealBig {
     if (!a.exact()) rad = rad + a.rad / Bound::below(r);  // |sqrt(a +- r) - sqrt(a)| <= r / sqrt(a)
     return {r, rad};
   }
-  V fma(const V& a, const V& b, const V& c) { return add(mul(a, b), c); }
-  V max(const V& a, const V& b) { return pick(a, b, 1); }
-  V min(const V& a, const V& b) { return pick(a, b, -1); }
-  bool less(const V& a, const V& b) {
+  ETALON_NOINLINE V fma(const V& a, const V& b, const V& c) { return add(mul(a, b), c); }
+  ETALON_NOINLINE V max(const V& a, const V& b) { return pick(a, b, 1); }
+  ETALON_NOINLINE V min(const V& a, const V& b) { return pick(a, b, -1); }
+  ETALON_NOINLINE bool less(const V& a, const V& b) {
     if (a.mid.is_nan() || b.mid.is_nan()) return false;
     if (overlap(a, b)) undecided = true;
     return B::compare(a.mid, b.mid) < 0;
   }
-  bool equal(const V& a, const V& b) {
+  ETALON_NOINLINE bool equal(const V& a, const V& b) {
     if (a.mid.is_nan() || b.mid.is_nan()) return false;
     if (overlap(a, b)) undecided = true;
     return a.exact() && b.exact() && B::compare(a.mid, b.mid) == 0;
@@ -463,14 +463,14 @@ class RealBig {
   class Sum {
    public:
     Sum(RealBig& a, std::int64_t /*count*/) : a_(a) {}
-    void add(const V& term) {
+    ETALON_NOINLINE void add(const V& term) {
       double x;
       if (term.exact() && term.mid.as_double(x))
         exact_.add(x);
       else
         rest_ = a_.add(rest_, term);
     }
-    void add_product(const V& x, const V& y) {
+    ETALON_NOINLINE void add_product(const V& x, const V& y) {
       double p, q;
       if (x.exact() && y.exact() && x.mid.as_double(p) && y.mid.as_double(q))
         exact_.add_product(p, q);
@@ -478,7 +478,7 @@ class RealBig {
         rest_ = a_.add(rest_, a_.mul(x, y));
     }
     void skip(std::int64_t /*positions*/) {}
-    V result() {
+    ETALON_NOINLINE V result() {
       bool inexact = false;
       B sum = B::of(exact_, inexact);
       if (sum.is_zero()) sum.negative = bits_of(exact_.round(DType::f64, a_.rounding)) != 0;
@@ -491,8 +491,8 @@ class RealBig {
     V rest_{};
   };
 
-  Rounded round(const V& v, DType to, Round mode = Round::nearest_even,
-                Subnormals subnormals = Subnormals::keep) {
+  ETALON_NOINLINE Rounded round(const V& v, DType to, Round mode = Round::nearest_even,
+                                Subnormals subnormals = Subnormals::keep) {
     if (v.exact() || !v.mid.finite()) return {v.mid.round(to, mode, subnormals), !undecided};
     const B low = end(v, true), high = end(v, false);
     // The ball is open: its ends are just inside. An end of zero lies inside on the far side.
@@ -612,6 +612,13 @@ double correctly_rounded(F&& f, DType to, Round mode = Round::nearest_even,
   if (!done) throw_undecided();
   return result;
 }
+
+// Compiled once, in real.cpp.
+#if !defined(__AVX2__)
+extern template class RealBig<4>;
+extern template class RealBig<10>;
+extern template class RealBig<36>;
+#endif
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon
