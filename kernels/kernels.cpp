@@ -26,10 +26,10 @@ const Registry& all_kernels() {
     r.add(movement_rows());
     r.add(indexing_rows());
     r.add(activation_rows());
+    r.add(pool_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());
 #endif
-    r.add(pool_rows());
     return r;
   }();
   return registry;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engine/numerics/host_device.h"
+
 namespace etalon {
 
 enum class DType : std::uint8_t {
@@ -118,7 +120,7 @@ inline constexpr DType dtype_of = DTypeOf<T>::value;
 // Calls f(T{}) with the C++ type that stores `dtype`: visit_dtype(d, [&](auto t) { using T =
 // decltype(t); ... }).
 template <class F>
-decltype(auto) visit_dtype(DType dtype, F&& f) {
+ETALON_HD decltype(auto) visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
     case DType::f64:
       return f(double{});

@@ -14,18 +14,18 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-inline double element_as_double(double x) { return x; }
-inline double element_as_double(float x) { return static_cast<double>(x); }
-inline double element_as_double(Float16 x) { return to_double(x); }
-inline double element_as_double(BFloat16 x) { return to_double(x); }
-inline double element_as_double(Bool x) { return x.value != 0 ? 1.0 : 0.0; }
+ETALON_HD inline double element_as_double(double x) { return x; }
+ETALON_HD inline double element_as_double(float x) { return static_cast<double>(x); }
+ETALON_HD inline double element_as_double(Float16 x) { return to_double(x); }
+ETALON_HD inline double element_as_double(BFloat16 x) { return to_double(x); }
+ETALON_HD inline double element_as_double(Bool x) { return x.value != 0 ? 1.0 : 0.0; }
 template <class T>
   requires std::is_integral_v<T>
-double element_as_double(T x) {
+ETALON_HD double element_as_double(T x) {
   return static_cast<double>(x);
 }
 
-inline double load_as_double(DType dtype, const std::byte* bytes, std::int64_t i) {
+ETALON_HD inline double load_as_double(DType dtype, const std::byte* bytes, std::int64_t i) {
   return visit_dtype(dtype, [&](auto t) {
     using T = decltype(t);
     return element_as_double(reinterpret_cast<const T*>(bytes)[i]);

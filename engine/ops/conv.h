@@ -38,9 +38,9 @@ struct ConvParams : WindowParams {
 struct ConvGeometry {
   std::int64_t batch, in_channels, out_channels, groups;
   Window window;
-  std::int64_t group_in() const { return in_channels / groups; }
-  std::int64_t group_out() const { return out_channels / groups; }
-  std::int64_t k() const { return group_in() * window.taps(); }
+  ETALON_HD std::int64_t group_in() const { return in_channels / groups; }
+  ETALON_HD std::int64_t group_out() const { return out_channels / groups; }
+  ETALON_HD std::int64_t k() const { return group_in() * window.taps(); }
   Shape output_shape() const;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "engine/core/shape.h"
+#include "engine/numerics/host_device.h"
 #include "engine/ops/params.h"
 
 namespace etalon {
@@ -17,7 +18,7 @@ enum class AutoPad { explicit_pads, same_upper, same_lower, valid };
 struct WindowAxis {
   std::int64_t in = 1, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0, out = 1;
   // The input coordinate under tap r of output o; outside [0, in) it is padding.
-  std::int64_t at(std::int64_t o, std::int64_t r) const {
+  ETALON_HD std::int64_t at(std::int64_t o, std::int64_t r) const {
     return o * stride - pad_begin + r * dilation;
   }
 };
@@ -26,9 +27,9 @@ struct WindowAxis {
 struct Window {
   int spatial = 2;
   std::array<WindowAxis, kMaxSpatial> axes;
-  std::int64_t out_points() const { return axes[0].out * axes[1].out * axes[2].out; }
-  std::int64_t in_points() const { return axes[0].in * axes[1].in * axes[2].in; }
-  std::int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
+  ETALON_HD std::int64_t out_points() const { return axes[0].out * axes[1].out * axes[2].out; }
+  ETALON_HD std::int64_t in_points() const { return axes[0].in * axes[1].in * axes[2].in; }
+  ETALON_HD std::int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
 };
 
 struct WindowParams {

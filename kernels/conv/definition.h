@@ -23,12 +23,12 @@ struct ConvDefinition {
   }
 
   // A slice is one output element, row-major over [N, O, out].
-  static std::int64_t slices(const Plan& p) {
+  ETALON_HD static std::int64_t slices(const Plan& p) {
     return p.g.batch * p.g.out_channels * p.g.window.out_points();
   }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const ConvGeometry& g = p.g;
     const auto& [d, h, w] = g.window.axes;
     const std::int64_t ox = i % w.out, oy = i / w.out % h.out, oz = i / (w.out * h.out) % d.out;

@@ -36,10 +36,10 @@ struct GemmDefinition {
   }
 
   // A slice is one output element, row-major.
-  static std::int64_t slices(const Plan& p) { return p.g.m * p.g.n; }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.g.m * p.g.n; }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const std::int64_t m = i / p.g.n, n = i % p.g.n;
     typename A::Sum sum(a, p.g.k);
     for (std::int64_t k = 0; k < p.g.k; ++k)

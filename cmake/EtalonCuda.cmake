@@ -1,0 +1,24 @@
+# The CUDA kernels: off by default. The compiler comes from CMAKE_CUDA_COMPILER (a system CUDA 12.4 or
+# newer, or cmake/cuda_from_wheels.sh). One binary: it starts without a GPU and says what is missing.
+if(ETALON_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)  # SASS for sm_80 and sm_90, PTX of sm_90 for newer ones
+  endif()
+  enable_language(CUDA)
+  # CMake 3.25 does not know that nvcc 13 has C++20.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA_STANDARD 20)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/kernels/*.cu)
+  add_library(etalon_cuda STATIC ${sources})
+  # --fmad=false: a product and a sum are fused where the definition says fma, nowhere else.
+  # FMT_*: fmt 9 switches its constexpr off under nvcc, which its consteval strings then miss.
+  target_compile_options(etalon_cuda PRIVATE --fmad=false --expt-relaxed-constexpr
+                         -Xcompiler=-ffp-contract=off,-fopenmp)
+  target_compile_definitions(etalon_cuda PRIVATE FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
+  target_link_libraries(etalon_cuda PUBLIC etalon_engine)
+  set_target_properties(etalon_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static EXPORT_NAME cuda)
+  set_property(GLOBAL APPEND PROPERTY ETALON_LIBRARIES etalon_cuda)
+  target_compile_definitions(etalon_kernels PUBLIC ETALON_CUDA)
+  target_link_libraries(etalon_kernels PUBLIC etalon_cuda)
+endif()
