@@ -1,0 +1,14 @@
+#include "kernels/activation/lanes.h"
+
+namespace etalon {
+
+LaneKernel lane_kernel(Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return avx512::run_lanes;
+  if (isa >= Isa::avx2) return avx2::run_lanes;
+#endif
+  (void)isa;
+  return nullptr;
+}
+
+}  // namespace etalon

@@ -1,0 +1,64 @@
+#include "kernels/activation/lanes_inl.h"
+#include "kernels/simd/avx2.h"
+
+namespace etalon::avx2 {
+namespace {
+
+// Four doubles, with what elementary functions need beyond arithmetic.
+struct Lanes : F64 {
+  using Test = __m256d;
+  using Int = __m256i;
+  ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
+  ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }  // b if one is NaN
+  ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
+  ETALON_INLINE static Reg abs(Reg a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
+  ETALON_INLINE static Reg neg(Reg a) { return _mm256_xor_pd(a, _mm256_set1_pd(-0.0)); }
+  ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
+    return _mm256_or_pd(magnitude, _mm256_and_pd(sign, _mm256_set1_pd(-0.0)));
+  }
+  ETALON_INLINE static Test none() { return _mm256_setzero_pd(); }
+  ETALON_INLINE static Test less(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
+  ETALON_INLINE static Test not_less(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_NLT_UQ); }
+  ETALON_INLINE static Test not_inside(Reg x, Reg low, Reg high) {
+    return _mm256_or_pd(not_less(low, x), not_less(x, high));
+  }
+  ETALON_INLINE static std::uint32_t to_bits(Test m) {
+    return static_cast<std::uint32_t>(_mm256_movemask_pd(m));
+  }
+  ETALON_INLINE static Reg select(Test m, Reg yes, Reg no) { return _mm256_blendv_pd(no, yes, m); }
+  ETALON_INLINE static Int bits64(Reg a) { return _mm256_castpd_si256(a); }
+  ETALON_INLINE static Reg from_bits64(Int a) { return _mm256_castsi256_pd(a); }
+  ETALON_INLINE static Int set64(std::int64_t a) { return _mm256_set1_epi64x(a); }
+  ETALON_INLINE static Int add64(Int a, Int b) { return _mm256_add_epi64(a, b); }
+  ETALON_INLINE static Int sub64(Int a, Int b) { return _mm256_sub_epi64(a, b); }
+  ETALON_INLINE static Int or64(Int a, Int b) { return _mm256_or_si256(a, b); }
+  template <int N>
+  ETALON_INLINE static Int shift_left(Int a) {
+    return _mm256_slli_epi64(a, N);
+  }
+  template <int N>
+  ETALON_INLINE static Int shift_right(Int a) {
+    return _mm256_srli_epi64(a, N);
+  }
+  ETALON_INLINE static __m128 narrow(Reg a) { return _mm256_cvtpd_ps(a); }
+  ETALON_INLINE static std::uint32_t narrow_differ(__m128 a, __m128 b) {
+    return static_cast<std::uint32_t>(_mm_movemask_ps(_mm_cmpneq_ps(a, b)));
+  }
+  ETALON_INLINE static void narrow_store(float* p, __m128 a) { _mm_storeu_ps(p, a); }
+  ETALON_INLINE static void narrow_store(float* p, __m128 a, int n) {
+    _mm_maskstore_ps(p, _mm_cmpgt_epi32(_mm_set1_epi32(n), _mm_setr_epi32(0, 1, 2, 3)), a);
+  }
+};
+
+}  // namespace
+
+std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
+                       std::int64_t count, const LaneFallback& fallback) {
+  return LaneMath<Lanes>::run<true>(f, params, x, y, count, fallback);
+}
+std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const float* x, float* y,
+                                std::int64_t count, const LaneFallback& fallback) {
+  return LaneMath<Lanes>::run<false>(f, params, x, y, count, fallback);
+}
+
+}  // namespace etalon::avx2

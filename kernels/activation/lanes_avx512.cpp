@@ -1,0 +1,64 @@
+#include "kernels/activation/lanes_inl.h"
+#include "kernels/simd/avx512.h"
+
+namespace etalon::avx512 {
+namespace {
+
+// Eight doubles, with what elementary functions need beyond arithmetic.
+struct Lanes : F64 {
+  using Test = __mmask8;
+  using Int = __m512i;
+  ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
+  ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_pd(a, b); }  // b if one is NaN
+  ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }
+  ETALON_INLINE static Reg abs(Reg a) { return _mm512_abs_pd(a); }
+  ETALON_INLINE static Reg neg(Reg a) { return _mm512_xor_pd(a, _mm512_set1_pd(-0.0)); }
+  ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
+    return _mm512_or_pd(magnitude, _mm512_and_pd(sign, _mm512_set1_pd(-0.0)));
+  }
+  ETALON_INLINE static Test none() { return 0; }
+  ETALON_INLINE static Test less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+  ETALON_INLINE static Test not_less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_NLT_UQ); }
+  ETALON_INLINE static Test not_inside(Reg x, Reg low, Reg high) {
+    return static_cast<Test>(not_less(low, x) | not_less(x, high));
+  }
+  ETALON_INLINE static std::uint32_t to_bits(Test m) { return m; }
+  ETALON_INLINE static Reg select(Test m, Reg yes, Reg no) {
+    return _mm512_mask_blend_pd(m, no, yes);
+  }
+  ETALON_INLINE static Int bits64(Reg a) { return _mm512_castpd_si512(a); }
+  ETALON_INLINE static Reg from_bits64(Int a) { return _mm512_castsi512_pd(a); }
+  ETALON_INLINE static Int set64(std::int64_t a) { return _mm512_set1_epi64(a); }
+  ETALON_INLINE static Int add64(Int a, Int b) { return _mm512_add_epi64(a, b); }
+  ETALON_INLINE static Int sub64(Int a, Int b) { return _mm512_sub_epi64(a, b); }
+  ETALON_INLINE static Int or64(Int a, Int b) { return _mm512_or_si512(a, b); }
+  template <int N>
+  ETALON_INLINE static Int shift_left(Int a) {
+    return _mm512_slli_epi64(a, N);
+  }
+  template <int N>
+  ETALON_INLINE static Int shift_right(Int a) {
+    return _mm512_srli_epi64(a, N);
+  }
+  ETALON_INLINE static __m256 narrow(Reg a) { return _mm512_cvtpd_ps(a); }
+  ETALON_INLINE static std::uint32_t narrow_differ(__m256 a, __m256 b) {
+    return _mm256_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
+  }
+  ETALON_INLINE static void narrow_store(float* p, __m256 a) { _mm256_storeu_ps(p, a); }
+  ETALON_INLINE static void narrow_store(float* p, __m256 a, int n) {
+    _mm256_mask_storeu_ps(p, first(n), a);
+  }
+};
+
+}  // namespace
+
+std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
+                       std::int64_t count, const LaneFallback& fallback) {
+  return LaneMath<Lanes>::run<true>(f, params, x, y, count, fallback);
+}
+std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const float* x, float* y,
+                                std::int64_t count, const LaneFallback& fallback) {
+  return LaneMath<Lanes>::run<false>(f, params, x, y, count, fallback);
+}
+
+}  // namespace etalon::avx512
