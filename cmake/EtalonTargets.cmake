@@ -28,5 +28,20 @@ function(etalon_library name folder)
   set_property(GLOBAL APPEND PROPERTY ETALON_LIBRARIES etalon_${name})
 endfunction()
 
+# etalon_protobuf(TARGET FILE.proto): compiles the schema into the target; includes as <FILE.pb.h>.
+# Generated code is not held to this project's warnings.
+function(etalon_protobuf target proto)
+  get_filename_component(folder ${CMAKE_SOURCE_DIR}/${proto} DIRECTORY)
+  get_filename_component(stem ${proto} NAME_WE)
+  set(out ${CMAKE_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${out})
+  add_custom_command(OUTPUT ${out}/${stem}.pb.cc ${out}/${stem}.pb.h
+    COMMAND protobuf::protoc --cpp_out=${out} -I ${folder} ${CMAKE_SOURCE_DIR}/${proto}
+    DEPENDS ${CMAKE_SOURCE_DIR}/${proto} VERBATIM)
+  target_sources(${target} PRIVATE ${out}/${stem}.pb.cc)
+  set_source_files_properties(${out}/${stem}.pb.cc PROPERTIES COMPILE_OPTIONS -w)
+  target_include_directories(${target} SYSTEM PRIVATE ${out})
+endfunction()
+
 function(etalon_install)
 endfunction()

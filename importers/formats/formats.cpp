@@ -4,6 +4,7 @@
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/neutral.h"
+#include "importers/formats/onnx.h"
 #include "importers/formats/tensors.h"
 #include "importers/importers.h"
 
@@ -12,10 +13,8 @@ namespace {
 
 const auto& table() {
   static const std::array kTable{
-      npy_format(),
-      npz_format(),
-      safetensors_format(),
-      neutral_format(),
+      npy_format(),     npz_format(),      safetensors_format(),
+      neutral_format(), onnx_format_row(), onnx_tensor_format(),
   };
   return kTable;
 }

@@ -1,0 +1,20 @@
+// The families of translators, and what several of them read in the same way.
+#pragma once
+
+#include <span>
+
+#include "importers/formats/onnx/node.h"
+
+namespace etalon::onnx_format {
+
+std::span<const TranslatorRow> window_family();       // Conv, pooling
+std::span<const TranslatorRow> elementwise_family();  // arithmetic, logic, functions of one input
+std::span<const TranslatorRow> layout_family();       // what moves elements
+std::span<const TranslatorRow> reduce_family();       // reductions, softmax, indices
+
+// Gives `op` input `i` as it stands, when this opset passes it as an input, or else the attribute
+// as the parameter `field`.
+void integers_or_input(OnnxNode& node, std::size_t i, std::string_view field, bool as_input,
+                       Fields& fields, std::vector<ValueId>& inputs);
+
+}  // namespace etalon::onnx_format

@@ -1,0 +1,197 @@
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "engine/core/error.h"
+#include "importers/containers/protobuf.h"
+#include "importers/formats/check.h"
+#include "importers/formats/onnx.h"
+#include "importers/formats/onnx/node.h"
+
+namespace etalon {
+namespace onnx_format {
+namespace {
+
+// Where an error is: a node without a name goes by its first output.
+std::string name_of(const pb::NodeProto& node) {
+  if (!node.name().empty()) return node.name();
+  return node.output_size() > 0 ? node.output(0) : node.op_type();
+}
+
+ValueId value_of(Graph& graph, const std::string& value) {
+  const ValueId known = graph.find_value(value);
+  return known != kAbsent ? known : graph.add_value(value);
+}
+
+Declaration declaration(Graph& graph, const pb::ValueInfoProto& info) {
+  const ErrorScope scope(fmt::format("value {}", printable(info.name())));
+  if (info.name().empty()) throw bad_input("an input or output without a name");
+  const pb::TypeProto& type = info.type();
+  if (type.has_sequence_type()) throw bad_input("a sequence; only tensors are supported");
+  if (type.has_map_type()) throw bad_input("a map; only tensors are supported");
+  if (type.has_optional_type()) throw bad_input("an optional value; only tensors are supported");
+  if (type.has_sparse_tensor_type())
+    throw bad_input("a sparse tensor; only dense ones are supported");
+  if (type.has_opaque_type()) throw bad_input("an opaque value; only tensors are supported");
+  Declaration d;
+  d.value = value_of(graph, info.name());
+  // Outputs of old files may have no type at all; the executor infers it.
+  d.ranked = type.tensor_type().has_shape();
+  if (type.tensor_type().elem_type() != 0) d.dtype = dtype_of_onnx(type.tensor_type().elem_type());
+  if (type.tensor_type().shape().dim_size() > kMaxRank)
+    throw bad_input("rank {} is beyond the {} axes supported here",
+                    type.tensor_type().shape().dim_size(), kMaxRank);
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    const bool fixed = dim.value_case() == pb::TensorShapeProto::Dimension::kDimValue;
+    if (fixed && dim.dim_value() < 0 && dim.dim_value() != -1)
+      throw bad_input("an axis has the negative extent {}", dim.dim_value());
+    d.dims.push_back(fixed ? dim.dim_value() : -1);
+    d.dim_names.push_back(dim.dim_param());
+  }
+  return d;
+}
+
+void learn(Importing& into, const Declaration& d) {
+  into.dtypes[d.value] = d.dtype;
+  if (!d.ranked) return;
+  into.ranks[d.value] = static_cast<int>(d.dims.size());
+  if (std::ranges::find(d.dims, -1) == d.dims.end()) into.types[d.value] = {d.dtype, Shape(d.dims)};
+}
+
+std::int64_t opset_of(const pb::ModelProto& model) {
+  std::int64_t opset = 1;  // IR 1 and 2 named none
+  std::set<std::string> domains;
+  for (const auto& entry : model.opset_import()) {
+    const std::string domain = entry.domain() == "ai.onnx" ? "" : entry.domain();
+    if (!domains.insert(domain).second)
+      throw bad_input("the opset of domain '{}' is given twice", printable(domain));
+    if (domain.empty()) opset = entry.version();
+  }
+  if (opset < 1 || opset > kNewestOpset)
+    throw bad_input("opset {} is not known; 1 to {} are", opset, kNewestOpset);
+  return opset;
+}
+
+void read_node(Importing& into, pb::NodeProto& node) {
+  const std::string name = name_of(node);
+  const ErrorScope scope(fmt::format("node {}", printable(name)));
+  if (!node.domain().empty() && node.domain() != "ai.onnx")
+    throw bad_input("{}.{} is of a domain without a public meaning here", printable(node.domain()),
+                    printable(node.op_type()));
+  const TranslatorRow* row = find_translator(node.op_type());
+  if (row == nullptr)
+    throw bad_input("{} is not supported{}", printable(node.op_type()), refusal_of(node.op_type()));
+  OnnxNode reader(into, node, name);
+  row->translate(reader);
+  reader.refuse_unread();
+}
+
+Model open(const std::string& path, std::span<const std::string>) {
+  const Blob file = map_file(path);
+  const ErrorScope scope(path);
+  Message message = parse_model(file.bytes);
+  pb::ModelProto& onnx = message.model;
+  if (!onnx.has_graph()) throw bad_input("no graph in it; it is no ONNX model or damaged");
+  if (onnx.functions_size() != 0)
+    throw bad_input("model-local functions are not supported; inline them (onnx.inliner)");
+  Model model;
+  model.path = path;
+  model.format = "onnx";
+  model.producer = onnx.producer_name();
+  if (!onnx.producer_version().empty()) model.producer += " " + onnx.producer_version();
+  Importing into{&model, opset_of(onnx), onnx.ir_version()};
+  model.version = fmt::format("opset {}, ir {}", into.opset, into.ir);
+  pb::GraphProto& from = *onnx.mutable_graph();
+  Graph& graph = *model.graph;
+  graph.name = from.name();
+  if (from.sparse_initializer_size() != 0)
+    throw bad_input("a sparse initializer; only dense ones are supported");
+  ExternalFiles external(folder_of(path));
+  for (int i = 0; i < from.initializer_size(); ++i) {
+    pb::TensorProto& t = *from.mutable_initializer(i);
+    const ErrorScope tensor(fmt::format("tensor {}", printable(t.name())));
+    if (t.name().empty()) throw bad_input("initializer {} has no name", i);
+    graph.initializers.emplace(
+        graph.add_value(t.name()),
+        take_tensor(t, message.raw[static_cast<std::size_t>(i)], file.keeper, &external));
+  }
+  for (const auto& info : from.input()) {
+    const ValueId given = graph.find_value(info.name());
+    if (given == kAbsent || !graph.initializers.contains(given))
+      graph.inputs.push_back(declaration(graph, info));
+  }
+  for (const Declaration& d : graph.inputs) learn(into, d);
+  for (const auto& info : from.value_info())
+    if (info.type().has_tensor_type()) learn(into, declaration(graph, info));
+  for (pb::NodeProto& node : *from.mutable_node()) read_node(into, node);
+  for (const auto& info : from.output()) graph.outputs.push_back(declaration(graph, info));
+  if (graph.outputs.empty()) throw bad_input("the graph gives no output");
+  finish_graph(graph);
+  return model;
+}
+
+NamedTensors load_tensor(const std::string& path) {
+  const Blob file = map_file(path);
+  const ErrorScope scope(path);
+  pb::TensorProto t;
+  WireReader reader(file.bytes, 0);
+  for (WireField f; reader.next(f);) {
+  }
+  if (!t.ParseFromArray(file.bytes.data(),
+                        static_cast<int>(std::min<std::size_t>(file.bytes.size(),
+                                                               std::numeric_limits<int>::max()))))
+    throw bad_input("the file does not follow ONNX's TensorProto; it is damaged");
+  NamedTensors tensors;
+  const std::string name = t.name();
+  tensors.push_back({name, take_tensor(t, std::nullopt, nullptr, nullptr)});
+  return tensors;
+}
+
+bool match(std::span<const std::byte> prefix, std::string_view path) {
+  if (has_ending(path, ".onnx")) return true;
+  // ir_version first, then a field of ModelProto.
+  return prefix.size() > 4 && prefix[0] == std::byte{8} && prefix[1] > std::byte{0} &&
+         prefix[1] < std::byte{32} &&
+         (prefix[2] == std::byte{0x12} || prefix[2] == std::byte{0x3a} ||
+          prefix[2] == std::byte{0x42});
+}
+
+// dims (one each, or packed) come first, then data_type; a GraphDef begins with a node (field 1 of
+// type 2 too), so the fields are followed.
+bool match_tensor(std::span<const std::byte> prefix, std::string_view path) {
+  if (!has_ending(path, ".pb")) return false;
+  try {
+    WireReader reader(prefix, 0);
+    for (WireField f; reader.next(f);) {
+      if (f.number == 2) return f.type == 0;
+      if (f.number != 1 || (f.type == 2 && f.payload.size() > 80)) return false;
+    }
+  } catch (const Error&) {
+    // A prefix may end inside a field.
+  }
+  return false;
+}
+
+}  // namespace
+
+}  // namespace onnx_format
+
+const FormatRow& onnx_format_row() {
+  static const FormatRow row{.name = "onnx",
+                             .endings = ".onnx",
+                             .summary = "ONNX model, opset 1 to 28; weights inside or beside it.",
+                             .match = onnx_format::match,
+                             .open = onnx_format::open};
+  return row;
+}
+
+const FormatRow& onnx_tensor_format() {
+  static const FormatRow row{.name = "onnx-tensor",
+                             .endings = ".pb",
+                             .summary = "One ONNX TensorProto, as ONNX's test data has them.",
+                             .match = onnx_format::match_tensor,
+                             .load = onnx_format::load_tensor};
+  return row;
+}
+
+}  // namespace etalon

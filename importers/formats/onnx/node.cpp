@@ -1,0 +1,274 @@
+#include "importers/formats/onnx/node.h"
+
+#include <algorithm>
+
+#include "engine/core/error.h"
+
+namespace etalon::onnx_format {
+namespace {
+
+class FieldSetter final : public ParamVisitor {
+ public:
+  explicit FieldSetter(const Fields& fields) : fields_(fields) {}
+  void field(std::string_view name, std::int64_t& v) override { set(name, v); }
+  void field(std::string_view name, float& v) override { set(name, v); }
+  void field(std::string_view name, bool& v) override { set(name, v); }
+  void field(std::string_view name, std::string& v) override { set(name, v); }
+  void field(std::string_view name, Ints& v) override { set(name, v); }
+  void field(std::string_view name, std::vector<float>& v) override { set(name, v); }
+  void field(std::string_view name, std::vector<std::string>& v) override { set(name, v); }
+  std::size_t used = 0;
+
+ private:
+  template <class T>
+  void set(std::string_view name, T& value) {
+    for (const auto& [field, given] : fields_)
+      if (field == name) {
+        if (!std::holds_alternative<T>(given))
+          throw internal_error("parameter {} was given another type than it has", name);
+        value = std::get<T>(given);
+        ++used;
+      }
+  }
+  const Fields& fields_;
+};
+
+enum : std::int32_t { kFloat = 1, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings };
+
+}  // namespace
+
+Params make_params(const OpRow& op, const Fields& fields) {
+  FieldSetter setter(fields);
+  Params params = op.defaults().edited(setter);
+  if (setter.used != fields.size())
+    throw internal_error("op {} lacks one of the {} parameters set for it", op.name, fields.size());
+  return params;
+}
+
+const pb::AttributeProto* OnnxNode::find(std::string_view attribute, std::int32_t type) const {
+  const pb::AttributeProto* found = nullptr;
+  for (const auto& a : node_.attribute()) {
+    if (a.name() != attribute) continue;
+    if (found != nullptr) throw bad_input("attribute {} stands twice", attribute);
+    found = &a;
+  }
+  if (found == nullptr) return nullptr;
+  read_.emplace(attribute);
+  if (!found->ref_attr_name().empty())
+    throw bad_input("attribute {} refers to a function's attribute outside a function", attribute);
+  // IR 1 and 2 did not write the type.
+  if (type != 0 && found->type() != 0 && found->type() != type)
+    throw bad_input("attribute {} has type number {}, expected {}", attribute, found->type(), type);
+  return found;
+}
+
+bool OnnxNode::has_attribute(std::string_view attribute) const {
+  return find(attribute, 0) != nullptr;
+}
+std::int64_t OnnxNode::integer(std::string_view attribute, std::int64_t otherwise) const {
+  const auto* a = find(attribute, kInt);
+  return a == nullptr ? otherwise : a->i();
+}
+bool OnnxNode::flag(std::string_view attribute, bool otherwise) const {
+  const std::int64_t v = integer(attribute, otherwise ? 1 : 0);
+  if (v != 0 && v != 1) throw bad_input("attribute {} is {}, expected 0 or 1", attribute, v);
+  return v == 1;
+}
+float OnnxNode::number(std::string_view attribute, float otherwise) const {
+  const auto* a = find(attribute, kFloat);
+  return a == nullptr ? otherwise : a->f();
+}
+std::string OnnxNode::text(std::string_view attribute, std::string_view otherwise) const {
+  const auto* a = find(attribute, kString);
+  return a == nullptr ? std::string(otherwise) : a->s();
+}
+Ints OnnxNode::integers(std::string_view attribute) const {
+  const auto* a = find(attribute, kInts);
+  return a == nullptr ? Ints{} : Ints(a->ints().begin(), a->ints().end());
+}
+std::vector<float> OnnxNode::numbers(std::string_view attribute) const {
+  const auto* a = find(attribute, kFloats);
+  return a == nullptr ? std::vector<float>{}
+                      : std::vector<float>(a->floats().begin(), a->floats().end());
+}
+std::vector<std::string> OnnxNode::texts(std::string_view attribute) const {
+  const auto* a = find(attribute, kStrings);
+  return a == nullptr ? std::vector<std::string>{}
+                      : std::vector<std::string>(a->strings().begin(), a->strings().end());
+}
+Tensor OnnxNode::tensor(std::string_view attribute) {
+  if (find(attribute, kTensor) == nullptr) return {};
+  for (auto& a : *node_.mutable_attribute())
+    if (a.name() == attribute) {
+      const ErrorScope scope(fmt::format("attribute {}", attribute));
+      return take_tensor(*a.mutable_t(), std::nullopt, nullptr, nullptr);
+    }
+  return {};
+}
+void OnnxNode::ignore(std::string_view attribute) const { read_.emplace(attribute); }
+
+void OnnxNode::refuse_unread() const {
+  for (const auto& a : node_.attribute())
+    if (!read_.contains(a.name()))
+      throw bad_input("attribute {} is not one of {} in opset {}", printable(a.name()), type(),
+                      opset());
+}
+
+ValueId OnnxNode::input(std::size_t i) const {
+  if (i >= input_count() || node_.input(static_cast<int>(i)).empty()) return kAbsent;
+  const std::string& value = node_.input(static_cast<int>(i));
+  const ValueId known = into_.graph().find_value(value);
+  return known != kAbsent ? known : into_.graph().add_value(value);
+}
+ValueId OnnxNode::required(std::size_t i) const {
+  const ValueId v = input(i);
+  if (v == kAbsent) throw bad_input("input {} of {} is missing", i, type());
+  return v;
+}
+std::vector<ValueId> OnnxNode::inputs() const {
+  std::vector<ValueId> ids;
+  for (std::size_t i = 0; i < input_count(); ++i) ids.push_back(input(i));
+  while (!ids.empty() && ids.back() == kAbsent) ids.pop_back();
+  return ids;
+}
+ValueId OnnxNode::output(std::size_t i) const {
+  if (i >= output_count() || node_.output(static_cast<int>(i)).empty()) return kAbsent;
+  const std::string& value = node_.output(static_cast<int>(i));
+  const ValueId known = into_.graph().find_value(value);
+  return known != kAbsent ? known : into_.graph().add_value(value);
+}
+std::vector<ValueId> OnnxNode::outputs() const {
+  std::vector<ValueId> ids;
+  for (std::size_t i = 0; i < output_count(); ++i) ids.push_back(output(i));
+  while (!ids.empty() && ids.back() == kAbsent) ids.pop_back();
+  return ids;
+}
+
+const Tensor* OnnxNode::constant(std::size_t i) const {
+  const auto& known = into_.graph().initializers;
+  const auto at = known.find(input(i));
+  return at == known.end() ? nullptr : &at->second;
+}
+Ints OnnxNode::constant_integers(std::size_t i, std::string_view what) const {
+  required(i);
+  const Tensor* t = constant(i);
+  if (t == nullptr)
+    throw bad_input("its {} come from a computation; only constant {} are supported", what, what);
+  return to_int64_values(*t);
+}
+float OnnxNode::constant_number(std::size_t i, std::string_view what) const {
+  required(i);
+  const Tensor* t = constant(i);
+  if (t == nullptr)
+    throw bad_input("its {} comes from a computation; only a constant {} is supported", what, what);
+  if (t->dtype() != DType::f32 || t->numel() != 1)
+    throw bad_input("its {} must be one f32, got {}", what, to_string(t->type()));
+  return t->data<float>()[0];
+}
+
+void OnnxNode::emit(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
+                    std::vector<ValueId> outputs) {
+  const OpRow* row = find_op(op);
+  if (row == nullptr) throw bad_input("{} needs the op {}, which this build lacks", type(), op);
+  if (static_cast<int>(inputs.size()) < row->min_inputs ||
+      static_cast<int>(inputs.size()) > row->max_inputs)
+    throw bad_input("{} has {} inputs, which its definition does not allow", type(), inputs.size());
+  for (int i = 0; i < row->min_inputs; ++i)
+    if (inputs[static_cast<std::size_t>(i)] == kAbsent)
+      throw bad_input("input {} of {} is missing", i, type());
+  if (static_cast<int>(outputs.size()) > row->max_outputs)
+    throw bad_input("{} has {} outputs, and {} gives at most {}", type(), outputs.size(), op,
+                    row->max_outputs);
+  into_.graph().nodes.push_back(
+      {name_, row, make_params(*row, fields), std::move(inputs), std::move(outputs), {}});
+  learn(into_.graph().nodes.back());
+}
+
+void OnnxNode::emit_constant(Tensor tensor) {
+  const ValueId v = output(0);
+  if (v == kAbsent) return;
+  into_.types[v] = tensor.type();
+  if (!into_.graph().initializers.emplace(v, std::move(tensor)).second)
+    throw bad_input("the value '{}' is made twice", printable(into_.graph().value_name(v)));
+}
+
+// Types of the outputs where those of the inputs are all known; what cannot be told here is told by
+// the executor, with the reason, when it infers the whole graph.
+void OnnxNode::learn(const Node& made) {
+  std::vector<InferInput> in;
+  for (const ValueId v : made.inputs) {
+    InferInput i;
+    i.given = v != kAbsent;
+    if (i.given) {
+      const auto constant = into_.graph().initializers.find(v);
+      const auto known = into_.types.find(v);
+      if (constant != into_.graph().initializers.end()) {
+        i.type = constant->second.type();
+        i.value = &constant->second;
+      } else if (known != into_.types.end()) {
+        i.type = known->second;
+      } else {
+        return;
+      }
+    }
+    in.push_back(i);
+  }
+  try {
+    const auto out = infer(*made.op, made.params, InferInputs(in));
+    for (std::size_t i = 0; i < made.outputs.size() && i < out.size(); ++i)
+      if (made.outputs[i] != kAbsent) into_.types[made.outputs[i]] = out[i];
+  } catch (const NotConstant&) {
+    return;
+  }
+}
+
+std::optional<TensorType> OnnxNode::type_of(std::size_t i) const {
+  if (const Tensor* t = constant(i)) return t->type();
+  const auto at = into_.types.find(input(i));
+  return at == into_.types.end() ? std::nullopt : std::optional(at->second);
+}
+std::optional<DType> OnnxNode::dtype_of(std::size_t i) const {
+  if (const auto type = type_of(i)) return type->dtype;
+  const auto at = into_.dtypes.find(input(i));
+  return at == into_.dtypes.end() ? std::nullopt : std::optional(at->second);
+}
+std::optional<int> OnnxNode::rank_of(std::size_t i) const {
+  if (const auto type = type_of(i)) return type->shape.rank();
+  const auto at = into_.ranks.find(input(i));
+  return at == into_.ranks.end() ? std::nullopt : std::optional(at->second);
+}
+int OnnxNode::rank_of(std::size_t i, std::string_view decides) const {
+  required(i);
+  if (const auto rank = rank_of(i)) return *rank;
+  throw bad_input(
+      "the rank of its input {} is not in the file, and it decides {}; run "
+      "onnx.shape_inference on the file",
+      i, decides);
+}
+
+ValueId OnnxNode::new_value(std::string_view role) {
+  std::string base = fmt::format("{}/{}", name_, role);
+  std::string value = base;
+  for (int i = 2; into_.graph().find_value(value) != kAbsent; ++i)
+    value = fmt::format("{}.{}", base, i);
+  return into_.graph().add_value(value);
+}
+
+ValueId OnnxNode::step(std::string_view op, const Fields& fields, std::vector<ValueId> inputs) {
+  const ValueId made = new_value(op);
+  emit(op, fields, std::move(inputs), {made});
+  into_.graph().nodes.back().name = fmt::format("{}/{}{}", name_, op, ++steps_);
+  return made;
+}
+
+ValueId OnnxNode::constant_value(std::string_view role, Tensor tensor) {
+  const ValueId v = new_value(role);
+  into_.graph().initializers.emplace(v, std::move(tensor));
+  return v;
+}
+
+void OnnxNode::note(std::string_view text) {
+  into_.model->notes.push_back(fmt::format("node {}: {}.", printable(name_), text));
+}
+
+}  // namespace etalon::onnx_format

@@ -1,0 +1,123 @@
+// One ONNX node as a translator sees it: typed attributes and inputs on one side, ops of the engine
+// on the other.
+//
+// Every attribute that the file gives must be read by the translator, otherwise the node is
+// refused: an attribute that nobody looked at may change what the node means.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "importers/formats/onnx/tensor.h"
+
+namespace etalon::onnx_format {
+
+using FieldValue = std::variant<std::int64_t, float, bool, std::string, Ints, std::vector<float>,
+                                std::vector<std::string>>;
+using Fields = std::vector<std::pair<std::string_view, FieldValue>>;
+
+// The op's parameters with these fields set; a field the op does not have is an internal Error.
+Params make_params(const OpRow& op, const Fields& fields);
+
+struct Importing {
+  Model* model = nullptr;
+  std::int64_t opset = 0;
+  std::int64_t ir = 0;
+  // What is known of values while nodes are read: enough for the few old opsets whose meaning
+  // depends on a rank or an element type. Ranks come from declarations too.
+  std::map<ValueId, TensorType> types;
+  std::map<ValueId, int> ranks;
+  std::map<ValueId, DType> dtypes;
+  Graph& graph() const { return *model->graph; }
+};
+
+class OnnxNode {
+ public:
+  OnnxNode(Importing& into, pb::NodeProto& node, std::string name)
+      : into_(into), node_(node), name_(std::move(name)) {}
+
+  const std::string& type() const { return node_.op_type(); }
+  std::int64_t opset() const { return into_.opset; }
+
+  // --- attributes
+  bool has_attribute(std::string_view attribute) const;
+  std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const;
+  bool flag(std::string_view attribute, bool otherwise) const;  // an integer, 0 or 1
+  float number(std::string_view attribute, float otherwise) const;
+  std::string text(std::string_view attribute, std::string_view otherwise) const;
+  Ints integers(std::string_view attribute) const;  // empty when absent
+  std::vector<float> numbers(std::string_view attribute) const;
+  std::vector<std::string> texts(std::string_view attribute) const;
+  Tensor tensor(std::string_view attribute);  // absent when not given
+  // Read and without meaning here (a hint for training or for memory).
+  void ignore(std::string_view attribute) const;
+  void refuse_unread() const;
+
+  // --- inputs and outputs; an index beyond the list is absent
+  std::size_t input_count() const { return static_cast<std::size_t>(node_.input_size()); }
+  std::size_t output_count() const { return static_cast<std::size_t>(node_.output_size()); }
+  bool has(std::size_t i) const { return input(i) != kAbsent; }
+  ValueId input(std::size_t i) const;
+  ValueId required(std::size_t i) const;  // a bad-input Error when it is absent
+  std::vector<ValueId> inputs() const;
+  bool wants(std::size_t i) const { return output(i) != kAbsent; }
+  ValueId output(std::size_t i) const;
+  std::vector<ValueId> outputs() const;
+  // The value of an input that does not change from run to run; nullptr when it may.
+  const Tensor* constant(std::size_t i) const;
+  // Its elements; refused with the input's name when they may change.
+  Ints constant_integers(std::size_t i, std::string_view what) const;
+  float constant_number(std::size_t i, std::string_view what) const;
+  // nullopt where the file does not tell.
+  std::optional<TensorType> type_of(std::size_t i) const;
+  std::optional<DType> dtype_of(std::size_t i) const;
+  std::optional<int> rank_of(std::size_t i) const;
+  // Refused, with what the rank decides, where it is not known.
+  int rank_of(std::size_t i, std::string_view decides) const;
+
+  // --- the engine's side
+  // The node itself: the op under the node's name, from and to these values.
+  void emit(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
+            std::vector<ValueId> outputs);
+  // From the node's inputs to its outputs as they stand.
+  void emit(std::string_view op, const Fields& fields = {}) {
+    emit(op, fields, inputs(), outputs());
+  }
+  // A step before or after it, to a new value.
+  ValueId step(std::string_view op, const Fields& fields, std::vector<ValueId> inputs);
+  ValueId new_value(std::string_view role);
+  ValueId constant_value(std::string_view role, Tensor tensor);
+  // The output itself is a constant.
+  void emit_constant(Tensor tensor);
+  // What was translated: "auto_pad SAME_UPPER ...".
+  void note(std::string_view text);
+
+ private:
+  void learn(const Node& made);
+  const pb::AttributeProto* find(std::string_view attribute, std::int32_t type) const;
+  Importing& into_;
+  pb::NodeProto& node_;
+  std::string name_;
+  mutable std::set<std::string, std::less<>> read_;
+  int steps_ = 0;
+};
+
+// One row for each ONNX op that is understood; the meaning of every opset is the translator's.
+struct TranslatorRow {
+  std::string_view type;  // "Conv"
+  void (*translate)(OnnxNode& node);
+};
+const TranslatorRow* find_translator(std::string_view type);
+std::span<const TranslatorRow* const> all_translators();
+// Why a type without a row is refused, in one word or two: "a subgraph".
+std::string_view refusal_of(std::string_view type);
+
+}  // namespace etalon::onnx_format

@@ -1,0 +1,55 @@
+// The table: ONNX op to translator, one row each, by family.
+#include <array>
+#include <vector>
+
+#include "importers/formats/onnx/families.h"
+
+namespace etalon::onnx_format {
+namespace {
+
+const std::vector<const TranslatorRow*>& table() {
+  static const std::vector<const TranslatorRow*> kTable = [] {
+    std::vector<const TranslatorRow*> rows;
+    for (const auto family :
+         {window_family(), elementwise_family(), layout_family(), reduce_family()})
+      for (const TranslatorRow& row : family) rows.push_back(&row);
+    return rows;
+  }();
+  return kTable;
+}
+
+struct RefusalRow {
+  std::string_view types;  // between spaces
+  std::string_view why;
+};
+constexpr RefusalRow kRefusals[] = {
+    {" If Loop Scan SequenceMap ", ": it holds a subgraph; unroll it when exporting"},
+    {" SequenceConstruct SequenceAt SequenceEmpty SequenceErase SequenceInsert SequenceLength "
+     "SplitToSequence ConcatFromSequence ReverseSequence ",
+     ": sequences are not tensors"},
+    {" StringConcat StringNormalizer StringSplit RegexFullMatch TfIdfVectorizer LabelEncoder ",
+     ": texts are not tensors"},
+    {" Optional OptionalGetElement OptionalHasElement ", ": optional values are not tensors"},
+    {" RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial ",
+     ": no version of ONNX defines its generator, so its bits are nobody's"},
+    {" Gradient Momentum Adagrad Adam ", ": it belongs to training"},
+};
+
+}  // namespace
+
+std::span<const TranslatorRow* const> all_translators() { return table(); }
+
+const TranslatorRow* find_translator(std::string_view type) {
+  for (const TranslatorRow* row : table())
+    if (row->type == type) return row;
+  return nullptr;
+}
+
+std::string_view refusal_of(std::string_view type) {
+  if (type.find(' ') != std::string_view::npos) return "";
+  for (const RefusalRow& row : kRefusals)
+    if (row.types.find(fmt::format(" {} ", type)) != std::string_view::npos) return row.why;
+  return "";
+}
+
+}  // namespace etalon::onnx_format
