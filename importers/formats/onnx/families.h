@@ -10,7 +10,8 @@ namespace etalon::onnx_format {
 std::span<const TranslatorRow> window_family();       // Conv, pooling
 std::span<const TranslatorRow> elementwise_family();  // arithmetic, logic, functions of one input
 std::span<const TranslatorRow> layout_family();       // what moves elements
-std::span<const TranslatorRow> reduce_family();       // reductions, softmax, indices
+std::span<const TranslatorRow> reduce_family();       // reductions
+std::span<const TranslatorRow> indexing_family();     // gather, scatter, shapes, arg-max, top-k
 
 // Gives `op` input `i` as it stands, when this opset passes it as an input, or else the attribute
 // as the parameter `field`.

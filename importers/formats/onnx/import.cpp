@@ -130,7 +130,7 @@ Model open(const std::string& path, std::span<const std::string>) {
   return model;
 }
 
-NamedTensors load_tensor(const std::string& path) {
+TensorList load_tensor(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   pb::TensorProto t;
@@ -141,7 +141,7 @@ NamedTensors load_tensor(const std::string& path) {
                         static_cast<int>(std::min<std::size_t>(file.bytes.size(),
                                                                std::numeric_limits<int>::max()))))
     throw bad_input("the file does not follow ONNX's TensorProto; it is damaged");
-  NamedTensors tensors;
+  TensorList tensors;
   const std::string name = t.name();
   tensors.push_back({name, take_tensor(t, std::nullopt, nullptr, nullptr)});
   return tensors;

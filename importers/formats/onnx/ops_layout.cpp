@@ -2,7 +2,7 @@
 //
 // Numbers that older opsets wrote as attributes become parameters, those that newer ones pass as
 // inputs stay inputs: the engine's ops take both.
-#include <algorithm>
+#include <cmath>
 
 #include "engine/core/error.h"
 #include "importers/formats/onnx/families.h"
@@ -106,10 +106,22 @@ void pad(OnnxNode& n) {
   n.emit("pad", f, in, n.outputs());
 }
 
+// Opset 1 passes these as elements of x's own type.
+Ints whole_numbers(OnnxNode& n, std::size_t i, std::string_view what) {
+  const Tensor* t = n.constant(i);
+  if (t == nullptr || t->dtype() != DType::f32) return n.constant_integers(i, what);
+  Ints values;
+  for (const float v : t->data<float>()) {
+    if (v != std::trunc(v) || std::abs(v) > 1e6F) throw bad_input("{} holds {}", what, v);
+    values.push_back(static_cast<std::int64_t>(v));
+  }
+  return values;
+}
+
 // Opset 1 repeats along one axis: inputs x, tiles, axis.
 void tile(OnnxNode& n) {
   if (n.opset() >= 6) return n.emit("tile");
-  const Ints tiles = n.constant_integers(1, "tiles"), axis = n.constant_integers(2, "axis");
+  const Ints tiles = whole_numbers(n, 1, "tiles"), axis = whole_numbers(n, 2, "axis");
   if (tiles.size() != 1 || axis.size() != 1)
     throw bad_input("tiles and axis must be one number each");
   const int rank = n.rank_of(0, "how many axes `repeats` has");
@@ -137,11 +149,13 @@ void dropout(OnnxNode& n) {
 
 void constant_of_shape(OnnxNode& n) {
   Tensor value = n.tensor("value");
-  if (!value) value = Tensor::zeros(DType::f32, {1});
-  if (value.numel() != 1)
-    throw bad_input("value must be one element, got {}", to_string(value.type()));
-  n.emit("expand", {}, {n.constant_value("value", value.reshaped({1})), n.required(0)},
-         n.outputs());
+  std::vector<ValueId> in{n.required(0)};
+  if (value) {
+    if (value.numel() != 1)
+      throw bad_input("value must be one element, got {}", to_string(value.type()));
+    in.push_back(n.constant_value("value", std::move(value)));
+  }
+  n.emit("constant_of_shape", {}, in, n.outputs());
 }
 
 constexpr TranslatorRow kRows[] = {
