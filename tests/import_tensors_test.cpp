@@ -22,7 +22,7 @@ void refuses(const std::string& path, const char* what) {
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::bad_input);
     CHECK(std::string(e.what()).starts_with(path + ": "));
-    CHECK_MESSAGE(std::string(e.what()).find(what) != std::string::npos, e.what());
+    CHECK_MESSAGE(std::string(e.what()).find(what) != std::string::npos, std::string(e.what()));
   }
 }
 

@@ -96,8 +96,11 @@ TensorList load(const std::string& path) {
 void store(const TensorList& tensors, const std::string& path) {
   std::vector<const NamedTensor*> order;
   for (const NamedTensor& t : tensors) order.push_back(&t);
-  std::ranges::stable_sort(order, std::greater{},
-                           [](const NamedTensor* t) { return size_bytes(t->tensor.dtype()); });
+  // Wide types first; by address, which is the list's own sequence, among equals.
+  std::ranges::sort(order, [](const NamedTensor* a, const NamedTensor* b) {
+    const int x = size_bytes(a->tensor.dtype()), y = size_bytes(b->tensor.dtype());
+    return x != y ? x > y : a < b;
+  });
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   std::size_t at = 0;
   for (const NamedTensor* t : order) {

@@ -6,7 +6,7 @@
 #include "importers/containers/protobuf.h"
 #include "importers/formats/check.h"
 #include "importers/formats/onnx.h"
-#include "importers/formats/onnx/node.h"
+#include "importers/formats/onnx/export.h"
 
 namespace etalon {
 namespace onnx_format {
@@ -181,7 +181,8 @@ const FormatRow& onnx_format_row() {
                              .endings = ".onnx",
                              .summary = "ONNX model, opset 1 to 28; weights inside or beside it.",
                              .match = onnx_format::match,
-                             .open = onnx_format::open};
+                             .open = onnx_format::open,
+                             .save = onnx_format::save};
   return row;
 }
 

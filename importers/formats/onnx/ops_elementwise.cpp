@@ -119,6 +119,14 @@ void prelu(OnnxNode& n) {
   n.emit("prelu", {}, in, n.outputs());
 }
 
+// Opset 1 rounded the two constants to four digits.
+void selu(OnnxNode& n) {
+  const bool old = n.opset() < 6;
+  unary(n, "selu",
+        {{"alpha", n.number("alpha", old ? 1.6732F : 1.67326319217681884765625F)},
+         {"gamma", n.number("gamma", old ? 1.0507F : 1.05070102214813232421875F)}});
+}
+
 void variadic(OnnxNode& n, std::string_view op) {
   n.ignore("consumed_inputs");
   if (n.input_count() == 0) throw bad_input("{} without an input", n.type());
@@ -197,6 +205,25 @@ constexpr TranslatorRow kRows[] = {
     {"Softsign", [](OnnxNode& n) { unary(n, "softsign"); }},
     {"Mish", [](OnnxNode& n) { unary(n, "mish"); }},
     {"HardSwish", [](OnnxNode& n) { unary(n, "hard_swish"); }},
+    {"LeakyRelu",
+     [](OnnxNode& n) { unary(n, "leaky_relu", {{"alpha", n.number("alpha", 0.01F)}}); }},
+    {"ThresholdedRelu",
+     [](OnnxNode& n) { unary(n, "thresholded_relu", {{"alpha", n.number("alpha", 1.0F)}}); }},
+    {"Elu", [](OnnxNode& n) { unary(n, "elu", {{"alpha", n.number("alpha", 1.0F)}}); }},
+    {"Celu", [](OnnxNode& n) { unary(n, "celu", {{"alpha", n.number("alpha", 1.0F)}}); }},
+    {"Selu", selu},
+    {"HardSigmoid",
+     [](OnnxNode& n) {
+       unary(n, "hard_sigmoid",
+             {{"alpha", n.number("alpha", 0.2F)}, {"beta", n.number("beta", 0.5F)}});
+     }},
+    {"Shrink",
+     [](OnnxNode& n) {
+       unary(n, "shrink", {{"lambd", n.number("lambd", 0.5F)}, {"bias", n.number("bias", 0.0F)}});
+     }},
+    {"Gelu",
+     [](OnnxNode& n) { unary(n, "gelu", {{"approximate", n.text("approximate", "none")}}); }},
+    {"Swish", [](OnnxNode& n) { unary(n, "silu", {{"alpha", n.number("alpha", 1.0F)}}); }},
 };
 
 }  // namespace

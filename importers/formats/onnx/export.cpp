@@ -1,0 +1,281 @@
+// A graph as an ONNX model of opset 21, IR 10. Weights of more than 1 GiB together go into
+// <path>.data beside it (protobuf ends at 2 GiB).
+#include "importers/formats/onnx/export.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/core/error.h"
+#include "engine/core/file.h"
+#include "importers/formats/onnx.h"
+
+namespace etalon::onnx_format {
+namespace {
+
+constexpr std::int64_t kWrittenIr = 10;
+constexpr std::size_t kExternalBytes = std::size_t{1} << 30;
+
+// Collects the parameters by name.
+class FieldReader final : public ParamVisitor {
+ public:
+  void field(std::string_view name, std::int64_t& v) override { out.emplace_back(name, v); }
+  void field(std::string_view name, float& v) override { out.emplace_back(name, v); }
+  void field(std::string_view name, bool& v) override { out.emplace_back(name, v); }
+  void field(std::string_view name, std::string& v) override { out.emplace_back(name, v); }
+  void field(std::string_view name, Ints& v) override { out.emplace_back(name, v); }
+  void field(std::string_view name, std::vector<float>& v) override { out.emplace_back(name, v); }
+  void field(std::string_view name, std::vector<std::string>& v) override {
+    out.emplace_back(name, v);
+  }
+  Fields out;
+};
+
+Fields fields_of(const Params& params) {
+  FieldReader reader;
+  params.visit(reader);
+  return std::move(reader.out);
+}
+
+pb::AttributeProto& attribute(pb::NodeProto& node, std::string_view name, std::int32_t type) {
+  pb::AttributeProto& a = *node.add_attribute();
+  a.set_name(std::string(name));
+  a.set_type(type);
+  return a;
+}
+
+void declare(const Graph& graph, const Declaration& d, pb::ValueInfoProto& out) {
+  out.set_name(graph.value_name(d.value));
+  auto& type = *out.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx_of_dtype(d.dtype));
+  if (!d.ranked) return;
+  auto& shape = *type.mutable_shape();
+  for (std::size_t i = 0; i < d.dims.size(); ++i) {
+    auto& dim = *shape.add_dim();
+    if (d.dims[i] >= 0)
+      dim.set_dim_value(d.dims[i]);
+    else if (i < d.dim_names.size() && !d.dim_names[i].empty())
+      dim.set_dim_param(d.dim_names[i]);
+  }
+}
+
+void put_external(const Tensor& tensor, const std::string& name, const std::string& location,
+                  FileWriter& data, pb::TensorProto& out) {
+  const std::string padding((4096 - data.position() % 4096) % 4096, '\0');
+  data.write(padding);
+  for (const std::int64_t d : tensor.shape().dims()) out.add_dims(d);
+  out.set_data_type(onnx_of_dtype(tensor.dtype()));
+  out.set_name(name);
+  out.set_data_location(1);
+  const auto entry = [&](const char* key, const std::string& value) {
+    auto& e = *out.add_external_data();
+    e.set_key(key);
+    e.set_value(value);
+  };
+  entry("location", location);
+  entry("offset", fmt::to_string(data.position()));
+  entry("length", fmt::to_string(tensor.size_bytes()));
+  data.write(tensor.bytes());
+}
+
+// Element types and, where every extent is known, shapes of all values.
+std::map<ValueId, TensorType> known_types(const Graph& graph) {
+  std::map<ValueId, TensorType> types;
+  for (const auto& [v, t] : graph.initializers) types[v] = t.type();
+  for (const Declaration& d : graph.inputs)
+    if (d.ranked && std::ranges::find(d.dims, -1) == d.dims.end())
+      types[d.value] = {d.dtype, Shape(d.dims)};
+  for (const Node& n : graph.nodes) {
+    std::vector<InferInput> in;
+    bool all = true;
+    for (const ValueId v : n.inputs) {
+      InferInput i;
+      i.given = v != kAbsent;
+      if (i.given) {
+        const auto at = types.find(v);
+        const auto constant = graph.initializers.find(v);
+        all = all && at != types.end();
+        if (at != types.end()) i.type = at->second;
+        if (constant != graph.initializers.end()) i.value = &constant->second;
+      }
+      in.push_back(i);
+    }
+    if (!all) continue;
+    const ErrorScope scope(fmt::format("node {}", n.name));
+    try {
+      const auto out = infer(*n.op, n.params, InferInputs(in));
+      for (std::size_t i = 0; i < n.outputs.size() && i < out.size(); ++i)
+        if (n.outputs[i] != kAbsent) types[n.outputs[i]] = out[i];
+    } catch (const NotConstant&) {
+      continue;  // the file then carries no shape for it either
+    }
+  }
+  return types;
+}
+
+}  // namespace
+
+NodeWriter::NodeWriter(const Graph& graph, const Node& node, std::map<ValueId, TensorType>& types,
+                       std::set<std::string, std::less<>>& names, pb::GraphProto& out)
+    : graph_(graph),
+      node_(node),
+      types_(types),
+      names_(names),
+      out_(out),
+      params_(fields_of(node.params)) {}
+
+std::string NodeWriter::input(std::size_t i) const {
+  return has(i) ? graph_.value_name(node_.inputs[i]) : "";
+}
+std::vector<std::string> NodeWriter::inputs() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < node_.inputs.size(); ++i) names.push_back(input(i));
+  return names;
+}
+std::string NodeWriter::output(std::size_t i) const {
+  return i < node_.outputs.size() ? graph_.value_name(node_.outputs[i]) : "";
+}
+std::vector<std::string> NodeWriter::outputs() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < node_.outputs.size(); ++i) names.push_back(output(i));
+  return names;
+}
+DType NodeWriter::dtype(std::size_t i) const {
+  const auto at = has(i) ? types_.find(node_.inputs[i]) : types_.end();
+  if (at != types_.end()) return at->second.dtype;
+  for (const Declaration& d : graph_.inputs)
+    if (has(i) && d.value == node_.inputs[i]) return d.dtype;
+  return DType::f32;
+}
+std::optional<int> NodeWriter::rank(std::size_t i) const {
+  const auto at = has(i) ? types_.find(node_.inputs[i]) : types_.end();
+  if (at != types_.end()) return at->second.shape.rank();
+  for (const Declaration& d : graph_.inputs)
+    if (has(i) && d.value == node_.inputs[i] && d.ranked) return static_cast<int>(d.dims.size());
+  return std::nullopt;
+}
+
+pb::NodeProto& NodeWriter::write(std::string_view type, const std::vector<std::string>& inputs,
+                                 const std::vector<std::string>& outputs) {
+  pb::NodeProto& n = *out_.add_node();
+  n.set_op_type(std::string(type));
+  n.set_name(written_++ == 0 ? node_.name : fmt::format("{}/{}", node_.name, written_));
+  std::size_t count = inputs.size();
+  while (count > 0 && inputs[count - 1].empty()) --count;
+  for (std::size_t i = 0; i < count; ++i) n.add_input(inputs[i]);
+  for (const std::string& o : outputs) n.add_output(o);
+  return n;
+}
+
+std::string NodeWriter::fresh(std::string_view role) {
+  std::string base = fmt::format("{}/{}", node_.name, role), name = base;
+  for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("{}.{}", base, i);
+  return name;
+}
+
+std::string NodeWriter::step(std::string_view type, const std::vector<std::string>& inputs,
+                             std::string_view attribute, std::int64_t value) {
+  std::string name = fresh(type);
+  pb::NodeProto& n = write(type, inputs, {name});
+  if (!attribute.empty()) set(n, attribute, value);
+  return name;
+}
+
+std::string NodeWriter::constant(std::string_view role, const Tensor& tensor) {
+  std::string name = fresh(role);
+  put_tensor(tensor, name, *out_.add_initializer());
+  return name;
+}
+std::string NodeWriter::constant(std::string_view role, const Ints& values) {
+  return constant(role, Tensor::of<std::int64_t>({static_cast<std::int64_t>(values.size())},
+                                                 std::span<const std::int64_t>(values)));
+}
+std::string NodeWriter::number_constant(std::string_view role, float value) {
+  const Tensor f32 = Tensor::of<float>({}, {value});
+  const DType want = dtype();
+  if (want == DType::f32) return constant(role, f32);
+  const std::string wide = constant(role, f32);
+  return step("Cast", {wide}, "to", onnx_of_dtype(want));
+}
+std::string NodeWriter::input_or(std::size_t i, std::string_view field) {
+  if (has(i)) return input(i);
+  const Ints& values = integers(field);
+  return values.empty() ? "" : constant(field, values);
+}
+
+void set(pb::NodeProto& node, std::string_view name, std::int64_t value) {
+  attribute(node, name, 2).set_i(value);
+}
+void set(pb::NodeProto& node, std::string_view name, float value) {
+  attribute(node, name, 1).set_f(value);
+}
+void set(pb::NodeProto& node, std::string_view name, std::string_view value) {
+  attribute(node, name, 3).set_s(std::string(value));
+}
+void set(pb::NodeProto& node, std::string_view name, const Ints& values) {
+  auto& a = attribute(node, name, 7);
+  for (const std::int64_t v : values) a.add_ints(v);
+}
+void set(pb::NodeProto& node, std::string_view name, const std::vector<float>& values) {
+  auto& a = attribute(node, name, 6);
+  for (const float v : values) a.add_floats(v);
+}
+void set(pb::NodeProto& node, std::string_view name, const std::vector<std::string>& values) {
+  auto& a = attribute(node, name, 8);
+  for (const std::string& v : values) a.add_strings(v);
+}
+
+const WriterRow* find_writer(std::string_view op) {
+  for (const auto family : {plain_writers(), window_writers()})
+    for (const WriterRow& row : family)
+      if (row.op == op) return &row;
+  return nullptr;
+}
+
+void save(const Model& model, const std::string& path) {
+  const ErrorScope scope(path);
+  const Graph& graph = *model.graph;
+  if (graph.nodes.empty() && graph.outputs.empty())
+    throw usage_error("there is no graph to write, only tensors; save as .safetensors or .npz");
+  pb::ModelProto out;
+  out.set_ir_version(kWrittenIr);
+  out.set_producer_name("etalon");
+  auto& opset = *out.add_opset_import();
+  opset.set_domain("");
+  opset.set_version(kWrittenOpset);
+  pb::GraphProto& g = *out.mutable_graph();
+  g.set_name(graph.name.empty() ? "graph" : graph.name);
+  std::set<std::string, std::less<>> names(graph.value_names.begin(), graph.value_names.end());
+  auto types = known_types(graph);
+  for (const Node& node : graph.nodes) {
+    const ErrorScope where(fmt::format("node {}", node.name));
+    const WriterRow* row = find_writer(node.op->name);
+    if (row == nullptr) throw usage_error("the op {} has no form in ONNX", node.op->name);
+    NodeWriter writer(graph, node, types, names, g);
+    row->write(writer);
+  }
+  for (const Declaration& d : graph.inputs) declare(graph, d, *g.add_input());
+  for (Declaration d : graph.outputs) {
+    const auto known = types.find(d.value);
+    if (known != types.end()) d.dtype = known->second.dtype;
+    declare(graph, d, *g.add_output());
+  }
+  std::size_t total = 0;
+  for (const auto& [v, t] : graph.initializers) total += t.size_bytes();
+  std::optional<FileWriter> data;
+  if (total > kExternalBytes) data.emplace(path + ".data");
+  const std::string location = std::filesystem::path(path).filename().string() + ".data";
+  for (const auto& [v, t] : graph.initializers) {
+    if (data)
+      put_external(t, graph.value_name(v), location, *data, *g.add_initializer());
+    else
+      put_tensor(t, graph.value_name(v), *g.add_initializer());
+  }
+  std::string bytes;
+  if (!out.SerializeToString(&bytes)) throw usage_error("the model is beyond protobuf's 2 GiB");
+  FileWriter file(path);
+  file.write(bytes);
+  if (data) data->commit();
+  file.commit();
+}
+
+}  // namespace etalon::onnx_format

@@ -1,0 +1,86 @@
+// Writing ONNX: what one node of ours becomes in opset 21.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "importers/formats/onnx/node.h"
+
+namespace etalon::onnx_format {
+
+// One node of the engine's graph, its parameters by name, and the ONNX graph it is written into.
+class NodeWriter {
+ public:
+  NodeWriter(const Graph& graph, const Node& node, std::map<ValueId, TensorType>& types,
+             std::set<std::string, std::less<>>& names, pb::GraphProto& out);
+
+  const Node& node() const { return node_; }
+  template <class T>
+  const T& param(std::string_view field) const {
+    for (const auto& [name, value] : params_)
+      if (name == field) return std::get<T>(value);
+    throw internal_error("op {} has no parameter {}", node_.op->name, field);
+  }
+  std::int64_t integer(std::string_view f) const { return param<std::int64_t>(f); }
+  float number(std::string_view f) const { return param<float>(f); }
+  bool flag(std::string_view f) const { return param<bool>(f); }
+  const std::string& text(std::string_view f) const { return param<std::string>(f); }
+  const Ints& integers(std::string_view f) const { return param<Ints>(f); }
+
+  bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i] != kAbsent; }
+  std::string input(std::size_t i) const;
+  std::vector<std::string> inputs() const;
+  std::string output(std::size_t i) const;
+  std::vector<std::string> outputs() const;
+  // Of input 0; f32 where it cannot be told.
+  DType dtype(std::size_t i = 0) const;
+  std::optional<int> rank(std::size_t i = 0) const;
+
+  // A node from these names to those; attributes are set on what comes back.
+  pb::NodeProto& write(std::string_view type, const std::vector<std::string>& inputs,
+                       const std::vector<std::string>& outputs);
+  pb::NodeProto& write(std::string_view type) { return write(type, inputs(), outputs()); }
+  // A step to a new value, whose name comes back.
+  std::string step(std::string_view type, const std::vector<std::string>& inputs,
+                   std::string_view attribute = "", std::int64_t value = 0);
+  std::string constant(std::string_view role, const Tensor& tensor);
+  std::string constant(std::string_view role, const Ints& values);
+  // One element of input 0's type.
+  std::string number_constant(std::string_view role, float value);
+  // Input i as given, or the parameter as a constant; "" where both are empty.
+  std::string input_or(std::size_t i, std::string_view field);
+
+ private:
+  std::string fresh(std::string_view role);
+  const Graph& graph_;
+  const Node& node_;
+  std::map<ValueId, TensorType>& types_;
+  std::set<std::string, std::less<>>& names_;
+  pb::GraphProto& out_;
+  Fields params_;
+  int written_ = 0;
+};
+
+void set(pb::NodeProto& node, std::string_view name, std::int64_t value);
+void set(pb::NodeProto& node, std::string_view name, float value);
+void set(pb::NodeProto& node, std::string_view name, std::string_view value);
+void set(pb::NodeProto& node, std::string_view name, const Ints& values);
+void set(pb::NodeProto& node, std::string_view name, const std::vector<float>& values);
+void set(pb::NodeProto& node, std::string_view name, const std::vector<std::string>& values);
+
+struct WriterRow {
+  std::string_view op;
+  void (*write)(NodeWriter& w);
+};
+// The rows of each family; together they name every op of the table.
+std::span<const WriterRow> plain_writers();   // one ONNX node of the same meaning
+std::span<const WriterRow> window_writers();  // windows, normalisation, recurrent
+const WriterRow* find_writer(std::string_view op);
+
+void save(const Model& model, const std::string& path);
+
+}  // namespace etalon::onnx_format

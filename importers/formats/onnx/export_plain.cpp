@@ -1,0 +1,336 @@
+// Ops that ONNX has under another name, with the same meaning.
+#include <cmath>
+
+#include "engine/core/error.h"
+#include "importers/formats/onnx/export.h"
+
+namespace etalon::onnx_format {
+namespace {
+
+constexpr std::int64_t kToTheEnd = kMaxRank;
+
+template <class T>
+void copy(NodeWriter& w, pb::NodeProto& n, std::string_view from, std::string_view to = "") {
+  if constexpr (std::is_same_v<T, bool>)
+    set(n, to.empty() ? from : to, std::int64_t{w.flag(from)});
+  else
+    set(n, to.empty() ? from : to, w.param<T>(from));
+}
+
+void with_axis(NodeWriter& w, std::string_view type) {
+  copy<std::int64_t>(w, w.write(type), "axis");
+}
+void with_alpha(NodeWriter& w, std::string_view type) { copy<float>(w, w.write(type), "alpha"); }
+
+void clip(NodeWriter& w) {
+  std::vector<std::string> in{w.input(0), w.input(1), w.input(2)};
+  const bool floating = is_floating(w.dtype());
+  // ONNX's own bounds, where none is given, are the largest finite numbers: say infinity.
+  constexpr std::string_view kBounds[] = {"min", "max"};
+  for (std::size_t i = 0; i < 2; ++i)
+    if (in[i + 1].empty() && (floating || std::isfinite(w.number(kBounds[i]))))
+      in[i + 1] = w.number_constant(kBounds[i], w.number(kBounds[i]));
+  w.write("Clip", in, w.outputs());
+}
+
+void hard_tanh(NodeWriter& w) {
+  w.write("Clip",
+          {w.input(0), w.number_constant("min", w.number("min")),
+           w.number_constant("max", w.number("max"))},
+          w.outputs());
+}
+
+void softplus(NodeWriter& w) {
+  const float beta = w.number("beta");
+  if (!std::isinf(w.number("threshold")))
+    throw usage_error("softplus with a threshold has no form in ONNX");
+  if (beta == 1.0F) {
+    w.write("Softplus");
+    return;
+  }
+  const std::string b = w.number_constant("beta", beta);
+  w.write("Div", {w.step("Softplus", {w.step("Mul", {w.input(0), b})}), b}, w.outputs());
+}
+
+void silu(NodeWriter& w) {
+  std::string x = w.input(0);
+  if (w.number("alpha") != 1.0F)
+    x = w.step("Mul", {x, w.number_constant("alpha", w.number("alpha"))});
+  w.write("Mul", {w.input(0), w.step("Sigmoid", {x})}, w.outputs());
+}
+
+void log_sigmoid(NodeWriter& w) {
+  w.write("Neg", {w.step("Softplus", {w.step("Neg", {w.input(0)})})}, w.outputs());
+}
+
+void shrink(NodeWriter& w, float bias) {
+  pb::NodeProto& n = w.write("Shrink");
+  set(n, "lambd", w.number("lambd"));
+  set(n, "bias", bias);
+}
+
+// [flatten] joins the axes from `axis` on, which ONNX does since opset 13 by a flattened view.
+void softmax(NodeWriter& w, std::string_view type) {
+  if (!w.flag("flatten")) return with_axis(w, type);
+  const std::string shape = w.step("Shape", {w.input(0)});
+  const std::string flat = w.step("Flatten", {w.input(0)}, "axis", w.integer("axis"));
+  w.write("Reshape", {w.step(type, {flat}, "axis", 1), shape}, w.outputs());
+}
+
+void reshape(NodeWriter& w) {
+  const std::string shape = w.has(1) ? w.input(1) : w.constant("shape", w.integers("shape"));
+  copy<bool>(w, w.write("Reshape", {w.input(0), shape}, w.outputs()), "allowzero");
+}
+
+void axes_op(NodeWriter& w, std::string_view type) {
+  w.write(type, {w.input(0), w.input_or(1, "axes")}, w.outputs());
+}
+
+void split(NodeWriter& w) {
+  const std::string sizes = w.input_or(1, "split");
+  pb::NodeProto& n = w.write("Split", {w.input(0), sizes}, w.outputs());
+  copy<std::int64_t>(w, n, "axis");
+  if (sizes.empty()) copy<std::int64_t>(w, n, "num_outputs");
+}
+
+void slice(NodeWriter& w) {
+  w.write("Slice",
+          {w.input(0), w.input_or(1, "starts"), w.input_or(2, "ends"), w.input_or(3, "axes"),
+           w.input_or(4, "steps")},
+          w.outputs());
+}
+
+void pad(NodeWriter& w) {
+  std::string value = w.input(2);
+  if (value.empty() && w.text("mode") == "constant" && w.number("value") != 0)
+    value = w.number_constant("value", w.number("value"));
+  pb::NodeProto& n = w.write(
+      "Pad", {w.input(0), w.input_or(1, "pads"), value, w.input_or(3, "axes")}, w.outputs());
+  copy<std::string>(w, n, "mode");
+}
+
+void trilu(NodeWriter& w) {
+  std::string k = w.input(1);
+  if (k.empty() && w.integer("k") != 0)
+    k = w.constant("k", Tensor::of<std::int64_t>({}, {w.integer("k")}));
+  copy<bool>(w, w.write("Trilu", {w.input(0), k}, w.outputs()), "upper");
+}
+
+void reduce(NodeWriter& w, std::string_view type) {
+  pb::NodeProto& n = w.write(type, {w.input(0), w.input_or(1, "axes")}, w.outputs());
+  copy<bool>(w, n, "keepdims");
+  copy<bool>(w, n, "noop_with_empty_axes");
+}
+
+void shape(NodeWriter& w) {
+  pb::NodeProto& n = w.write("Shape");
+  copy<std::int64_t>(w, n, "start");
+  if (w.integer("end") < kToTheEnd) copy<std::int64_t>(w, n, "end");
+}
+
+void constant_of_shape(NodeWriter& w) {
+  // The value is an attribute there, so one that is an input here is stretched instead.
+  if (!w.has(1)) {
+    w.write("ConstantOfShape", {w.input(0)}, w.outputs());
+    return;
+  }
+  w.write("Expand", {w.input(1), w.input(0)}, w.outputs());
+}
+
+void eye_like(NodeWriter& w) {
+  pb::NodeProto& n = w.write("EyeLike");
+  copy<std::int64_t>(w, n, "k");
+  const std::string& dtype = w.text("dtype");
+  if (!dtype.empty()) set(n, "dtype", std::int64_t{onnx_of_dtype(*find_dtype(dtype))});
+}
+
+void reverse_sequence(NodeWriter& w) {
+  pb::NodeProto& n = w.write("ReverseSequence");
+  copy<std::int64_t>(w, n, "batch_axis");
+  copy<std::int64_t>(w, n, "time_axis");
+}
+
+void is_inf(NodeWriter& w) {
+  pb::NodeProto& n = w.write("IsInf");
+  copy<bool>(w, n, "detect_negative");
+  copy<bool>(w, n, "detect_positive");
+}
+
+void transpose(NodeWriter& w) {
+  pb::NodeProto& n = w.write("Transpose");
+  if (!w.integers("perm").empty()) copy<Ints>(w, n, "perm");
+}
+
+void cast(NodeWriter& w) {
+  set(w.write("Cast"), "to", std::int64_t{onnx_of_dtype(*find_dtype(w.text("to")))});
+}
+
+void arg(NodeWriter& w, std::string_view type) {
+  pb::NodeProto& n = w.write(type);
+  copy<std::int64_t>(w, n, "axis");
+  copy<bool>(w, n, "keepdims");
+  copy<bool>(w, n, "select_last_index");
+}
+
+void top_k(NodeWriter& w) {
+  const std::string k = w.has(1) ? w.input(1) : w.constant("k", Ints{w.integer("k")});
+  pb::NodeProto& n = w.write("TopK", {w.input(0), k}, w.outputs());
+  copy<std::int64_t>(w, n, "axis");
+  copy<bool>(w, n, "largest");
+  copy<bool>(w, n, "sorted");
+}
+
+constexpr WriterRow kRows[] = {
+    {"relu", [](NodeWriter& w) { w.write("Relu"); }},
+    {"abs", [](NodeWriter& w) { w.write("Abs"); }},
+    {"neg", [](NodeWriter& w) { w.write("Neg"); }},
+    {"sign", [](NodeWriter& w) { w.write("Sign"); }},
+    {"floor", [](NodeWriter& w) { w.write("Floor"); }},
+    {"ceil", [](NodeWriter& w) { w.write("Ceil"); }},
+    {"round", [](NodeWriter& w) { w.write("Round"); }},
+    {"exp", [](NodeWriter& w) { w.write("Exp"); }},
+    {"log", [](NodeWriter& w) { w.write("Log"); }},
+    {"sqrt", [](NodeWriter& w) { w.write("Sqrt"); }},
+    {"reciprocal", [](NodeWriter& w) { w.write("Reciprocal"); }},
+    {"rsqrt",
+     [](NodeWriter& w) { w.write("Reciprocal", {w.step("Sqrt", {w.input(0)})}, w.outputs()); }},
+    {"sin", [](NodeWriter& w) { w.write("Sin"); }},
+    {"cos", [](NodeWriter& w) { w.write("Cos"); }},
+    {"tan", [](NodeWriter& w) { w.write("Tan"); }},
+    {"asin", [](NodeWriter& w) { w.write("Asin"); }},
+    {"acos", [](NodeWriter& w) { w.write("Acos"); }},
+    {"atan", [](NodeWriter& w) { w.write("Atan"); }},
+    {"sinh", [](NodeWriter& w) { w.write("Sinh"); }},
+    {"cosh", [](NodeWriter& w) { w.write("Cosh"); }},
+    {"tanh", [](NodeWriter& w) { w.write("Tanh"); }},
+    {"asinh", [](NodeWriter& w) { w.write("Asinh"); }},
+    {"acosh", [](NodeWriter& w) { w.write("Acosh"); }},
+    {"atanh", [](NodeWriter& w) { w.write("Atanh"); }},
+    {"erf", [](NodeWriter& w) { w.write("Erf"); }},
+    {"sigmoid", [](NodeWriter& w) { w.write("Sigmoid"); }},
+    {"log_sigmoid", log_sigmoid},
+    {"softsign", [](NodeWriter& w) { w.write("Softsign"); }},
+    {"softplus", softplus},
+    {"mish", [](NodeWriter& w) { w.write("Mish"); }},
+    {"hard_swish", [](NodeWriter& w) { w.write("HardSwish"); }},
+    {"silu", silu},
+    {"leaky_relu", [](NodeWriter& w) { with_alpha(w, "LeakyRelu"); }},
+    {"prelu", [](NodeWriter& w) { w.write("PRelu"); }},
+    {"thresholded_relu", [](NodeWriter& w) { with_alpha(w, "ThresholdedRelu"); }},
+    {"elu", [](NodeWriter& w) { with_alpha(w, "Elu"); }},
+    {"celu", [](NodeWriter& w) { with_alpha(w, "Celu"); }},
+    {"selu",
+     [](NodeWriter& w) {
+       pb::NodeProto& n = w.write("Selu");
+       copy<float>(w, n, "alpha");
+       copy<float>(w, n, "gamma");
+     }},
+    {"hard_sigmoid",
+     [](NodeWriter& w) {
+       pb::NodeProto& n = w.write("HardSigmoid");
+       copy<float>(w, n, "alpha");
+       copy<float>(w, n, "beta");
+     }},
+    {"hard_tanh", hard_tanh},
+    {"softshrink", [](NodeWriter& w) { shrink(w, w.number("lambd")); }},
+    {"shrink", [](NodeWriter& w) { shrink(w, w.number("bias")); }},
+    {"gelu", [](NodeWriter& w) { copy<std::string>(w, w.write("Gelu"), "approximate"); }},
+    {"softmax", [](NodeWriter& w) { softmax(w, "Softmax"); }},
+    {"log_softmax", [](NodeWriter& w) { softmax(w, "LogSoftmax"); }},
+    {"hardmax", [](NodeWriter& w) { softmax(w, "Hardmax"); }},
+    {"add", [](NodeWriter& w) { w.write("Add"); }},
+    {"sub", [](NodeWriter& w) { w.write("Sub"); }},
+    {"mul", [](NodeWriter& w) { w.write("Mul"); }},
+    {"div", [](NodeWriter& w) { w.write("Div"); }},
+    {"pow", [](NodeWriter& w) { w.write("Pow"); }},
+    {"mod", [](NodeWriter& w) { copy<bool>(w, w.write("Mod"), "fmod"); }},
+    {"max", [](NodeWriter& w) { w.write("Max"); }},
+    {"min", [](NodeWriter& w) { w.write("Min"); }},
+    {"sum", [](NodeWriter& w) { w.write("Sum"); }},
+    {"mean", [](NodeWriter& w) { w.write("Mean"); }},
+    {"clip", clip},
+    {"equal", [](NodeWriter& w) { w.write("Equal"); }},
+    {"less", [](NodeWriter& w) { w.write("Less"); }},
+    {"greater", [](NodeWriter& w) { w.write("Greater"); }},
+    {"less_or_equal", [](NodeWriter& w) { w.write("LessOrEqual"); }},
+    {"greater_or_equal", [](NodeWriter& w) { w.write("GreaterOrEqual"); }},
+    {"is_nan", [](NodeWriter& w) { w.write("IsNaN"); }},
+    {"is_inf", is_inf},
+    {"and", [](NodeWriter& w) { w.write("And"); }},
+    {"or", [](NodeWriter& w) { w.write("Or"); }},
+    {"xor", [](NodeWriter& w) { w.write("Xor"); }},
+    {"not", [](NodeWriter& w) { w.write("Not"); }},
+    {"bitwise_and", [](NodeWriter& w) { w.write("BitwiseAnd"); }},
+    {"bitwise_or", [](NodeWriter& w) { w.write("BitwiseOr"); }},
+    {"bitwise_xor", [](NodeWriter& w) { w.write("BitwiseXor"); }},
+    {"bitwise_not", [](NodeWriter& w) { w.write("BitwiseNot"); }},
+    {"bit_shift", [](NodeWriter& w) { copy<std::string>(w, w.write("BitShift"), "direction"); }},
+    {"where", [](NodeWriter& w) { w.write("Where"); }},
+    {"cast", cast},
+    {"identity", [](NodeWriter& w) { w.write("Identity"); }},
+    {"reshape", reshape},
+    {"flatten", [](NodeWriter& w) { with_axis(w, "Flatten"); }},
+    {"squeeze", [](NodeWriter& w) { axes_op(w, "Squeeze"); }},
+    {"unsqueeze", [](NodeWriter& w) { axes_op(w, "Unsqueeze"); }},
+    {"transpose", transpose},
+    {"expand",
+     [](NodeWriter& w) { w.write("Expand", {w.input(0), w.input_or(1, "shape")}, w.outputs()); }},
+    {"tile",
+     [](NodeWriter& w) { w.write("Tile", {w.input(0), w.input_or(1, "repeats")}, w.outputs()); }},
+    {"concat", [](NodeWriter& w) { with_axis(w, "Concat"); }},
+    {"split", split},
+    {"slice", slice},
+    {"pad", pad},
+    {"depth_to_space",
+     [](NodeWriter& w) {
+       pb::NodeProto& n = w.write("DepthToSpace");
+       copy<std::int64_t>(w, n, "blocksize");
+       copy<std::string>(w, n, "mode");
+     }},
+    {"space_to_depth",
+     [](NodeWriter& w) { copy<std::int64_t>(w, w.write("SpaceToDepth"), "blocksize"); }},
+    {"reverse_sequence", reverse_sequence},
+    {"trilu", trilu},
+    {"gather", [](NodeWriter& w) { with_axis(w, "Gather"); }},
+    {"gather_elements", [](NodeWriter& w) { with_axis(w, "GatherElements"); }},
+    {"gather_nd", [](NodeWriter& w) { copy<std::int64_t>(w, w.write("GatherND"), "batch_dims"); }},
+    {"scatter_elements",
+     [](NodeWriter& w) {
+       pb::NodeProto& n = w.write("ScatterElements");
+       copy<std::int64_t>(w, n, "axis");
+       copy<std::string>(w, n, "reduction");
+     }},
+    {"scatter_nd", [](NodeWriter& w) { copy<std::string>(w, w.write("ScatterND"), "reduction"); }},
+    {"one_hot", [](NodeWriter& w) { with_axis(w, "OneHot"); }},
+    {"shape", shape},
+    {"size", [](NodeWriter& w) { w.write("Size"); }},
+    {"range", [](NodeWriter& w) { w.write("Range"); }},
+    {"constant_of_shape", constant_of_shape},
+    {"eye_like", eye_like},
+    {"non_zero", [](NodeWriter& w) { w.write("NonZero"); }},
+    {"reduce_sum", [](NodeWriter& w) { reduce(w, "ReduceSum"); }},
+    {"reduce_mean", [](NodeWriter& w) { reduce(w, "ReduceMean"); }},
+    {"reduce_l1", [](NodeWriter& w) { reduce(w, "ReduceL1"); }},
+    {"reduce_l2", [](NodeWriter& w) { reduce(w, "ReduceL2"); }},
+    {"reduce_sum_square", [](NodeWriter& w) { reduce(w, "ReduceSumSquare"); }},
+    {"reduce_prod", [](NodeWriter& w) { reduce(w, "ReduceProd"); }},
+    {"reduce_log_sum", [](NodeWriter& w) { reduce(w, "ReduceLogSum"); }},
+    {"reduce_log_sum_exp", [](NodeWriter& w) { reduce(w, "ReduceLogSumExp"); }},
+    {"reduce_max", [](NodeWriter& w) { reduce(w, "ReduceMax"); }},
+    {"reduce_min", [](NodeWriter& w) { reduce(w, "ReduceMin"); }},
+    {"arg_max", [](NodeWriter& w) { arg(w, "ArgMax"); }},
+    {"arg_min", [](NodeWriter& w) { arg(w, "ArgMin"); }},
+    {"top_k", top_k},
+    {"cum_sum",
+     [](NodeWriter& w) {
+       pb::NodeProto& n = w.write("CumSum");
+       copy<bool>(w, n, "exclusive");
+       copy<bool>(w, n, "reverse");
+     }},
+};
+
+}  // namespace
+
+std::span<const WriterRow> plain_writers() { return kRows; }
+
+}  // namespace etalon::onnx_format
