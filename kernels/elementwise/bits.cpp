@@ -1,7 +1,9 @@
 // Integers (modulo 2^bits), comparisons, logic, selection, conversion.
 #include "kernels/elementwise/bits.h"
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "engine/backend/definition.h"
 #include "engine/ops/elementwise.h"
@@ -39,15 +41,13 @@ T remainder_of(T a, T b, bool fmod) {
   }
 }
 
-template <class T, class E>
-T integer_power(T base, E exponent) {
-  if constexpr (std::is_signed_v<E>) {
-    if (exponent < 0) {
-      if (base == 1) return 1;
-      if constexpr (std::is_signed_v<T>)
-        if (base == -1) return exponent % 2 == 0 ? T{1} : T{-1};
-      return 0;
-    }
+template <class T>
+T integer_power(T base, std::int64_t exponent, bool huge) {
+  if (exponent < 0 && !huge) {
+    if (base == 1) return 1;
+    if constexpr (std::is_signed_v<T>)
+      if (base == -1) return exponent % 2 == 0 ? T{1} : T{-1};
+    return 0;
   }
   std::uint64_t result = 1, square = wide(base);
   for (auto e = wide(exponent); e != 0; e >>= 1) {
@@ -98,13 +98,20 @@ void run_integer_mod(const KernelCall& call) {
   });
 }
 
+// The exponents as i64; those of u64 keep their bits and count as positive.
 void run_integer_pow(const KernelCall& call) {
+  const Tensor& given = call.input(1);
+  const bool huge = given.dtype() == DType::u64;
+  std::vector<std::int64_t> exponents(static_cast<std::size_t>(given.numel()));
+  visit_integer(given.dtype(), [&](auto zero) {
+    using E = decltype(zero);
+    std::ranges::transform(given.data<E>(), exponents.begin(),
+                           [](E e) { return static_cast<std::int64_t>(e); });
+  });
   visit_integer(call.input(0).dtype(), [&](auto zero) {
-    visit_integer(call.input(1).dtype(), [&](auto exponent) {
-      using T = decltype(zero);
-      using E = decltype(exponent);
-      apply_binary<T, T, E>(call, [](T a, E b) { return integer_power(a, b); });
-    });
+    using T = decltype(zero);
+    apply_binary<T, T, std::int64_t>(
+        call, exponents.data(), [huge](T a, std::int64_t b) { return integer_power(a, b, huge); });
   });
 }
 
