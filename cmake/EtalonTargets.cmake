@@ -43,5 +43,28 @@ function(etalon_protobuf target proto)
   target_include_directories(${target} SYSTEM PRIVATE ${out})
 endfunction()
 
+# The program with its data files, and the libraries below the workbench with their headers, for
+# find_package(etalon). tests/package is a project that uses them.
+include(CMakePackageConfigHelpers)
 function(etalon_install)
+  set(config ${CMAKE_INSTALL_LIBDIR}/cmake/etalon)
+  get_property(libraries GLOBAL PROPERTY ETALON_LIBRARIES)
+  list(REMOVE_ITEM libraries etalon_bench)
+  install(TARGETS ${libraries} EXPORT etalonTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT etalonTargets NAMESPACE etalon:: DESTINATION ${config})
+  install(DIRECTORY engine kernels importers adversarial DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etalon
+          FILES_MATCHING PATTERN "*.h")
+  configure_package_config_file(cmake/etalonConfig.cmake.in ${CMAKE_BINARY_DIR}/etalonConfig.cmake
+                                INSTALL_DESTINATION ${config})
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/etalonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/etalonConfig.cmake ${CMAKE_BINARY_DIR}/etalonConfigVersion.cmake
+          DESTINATION ${config})
+  if(TARGET etalon_cli)
+    set_target_properties(etalon_cli PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+    install(TARGETS etalon_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # Where bench/resources.h looks: the same paths as in the source tree.
+    install(DIRECTORY bench/runners bench/shapes bench/demo bench/report
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/etalon/bench
+            PATTERN "*.cpp" EXCLUDE PATTERN "*.h" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+  endif()
 endfunction()

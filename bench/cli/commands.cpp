@@ -15,6 +15,8 @@ constexpr std::array kCommands{
             &convert_command, "etalon convert lenet.onnx -o lenet.safetensors"},
     Command{"run", "Outputs under a contract, and their hashes", &run_command,
             "etalon run bench/demo/lenet.onnx --data mnist --contract exact"},
+    Command{"bench", "Speed as ratios, and its price in error", &bench_command,
+            "etalon bench lenet resnet50 --vs onednn"},
     Command{"kernels", "Which kernels an op has, what each promises, and why each would refuse",
             &kernels_command, "etalon kernels conv --inputs 'f32[1,3,8,8]' 'f32[4,3,3,3]'"},
     Command{"frameworks",

@@ -1,0 +1,281 @@
+// etalon bench: speed as ratios, and what it costs in error.
+//
+//   etalon bench                        every shape file
+//   etalon bench conv lenet             the lines of an op or a suite; a name: lenet.conv1
+//   etalon bench net.onnx --vs onnxruntime,pytorch
+#include "bench/cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/cli.h"
+#include "bench/cli/terminal.h"
+#include "bench/data.h"
+#include "bench/micro/network_bench.h"
+#include "bench/micro/shape_bench.h"
+#include "bench/report/record.h"
+#include "engine/core/error.h"
+#include "engine/core/threads.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+
+namespace etalon::cli {
+namespace {
+
+struct Args {
+  std::vector<std::string> words, vs;
+  std::string contract = "seq", kernels, data;
+  std::int64_t repetitions = 9, batch = 1, samples = 0;
+  double min_time_ms = 30;
+  bool no_errors = false;
+};
+
+// Geometric mean and worst of the ratios to one peer; of several rows of one library the fastest
+// on each shape counts.
+struct Ratios {
+  double log_sum = 0, worst = 0;
+  int count = 0;
+  void add(double ratio) {
+    log_sum += std::log(ratio);
+    worst = std::max(worst, ratio);
+    ++count;
+  }
+  double geomean() const { return std::exp(log_sum / count); }
+};
+
+std::string ratio_text(double ratio) {
+  const std::string text = fmt::format("{:.2f}", ratio);
+  return coloured(text, ratio <= 1 ? Colour::green : ratio <= 1.2 ? Colour::plain : Colour::yellow);
+}
+
+std::string ulp_text(const std::optional<UlpError>& error) {
+  if (!error) return "-";
+  return fmt::format("{:.3g}", error->max);
+}
+
+nlohmann::json timing_json(const Timing& t) {
+  return {{"median_s", t.median_s}, {"spread", t.spread}, {"repetitions", t.repetitions}};
+}
+
+void add_error(nlohmann::json& row, const std::optional<UlpError>& error) {
+  if (!error) return;
+  row["max_ulp"] = error->max;
+  row["mean_ulp"] = error->mean;
+}
+
+void bench_files(const std::vector<std::string>& files, const Args& args, const Globals& g,
+                 std::map<std::string, Ratios>& ratios, nlohmann::json& record) {
+  NetworkBenchOptions options;
+  options.contract = Contract::parse(args.contract);
+  options.threads = g.threads;
+  options.isa = g.isa;
+  options.rounds = static_cast<int>(args.repetitions);
+  // --vs was split at every comma; targets know which commas are theirs.
+  if (!args.vs.empty()) options.vs = parse_targets(fmt::format("{}", fmt::join(args.vs, ",")));
+  Table table({{"network"},
+               {"by"},
+               {"version"},
+               {"time", Table::Align::right},
+               {"ratio", Table::Align::right},
+               {"spread", Table::Align::right},
+               {""}});
+  for (const std::string& file : files) {
+    const Model model = open_model(file);
+    InputMap inputs;
+    if (args.data.empty())
+      inputs = random_inputs(*model.graph, args.batch, 0);
+    else if (model.graph->inputs.size() == 1)
+      inputs.emplace(model.graph->value_name(model.graph->inputs[0].value),
+                     std::move(load_dataset(args.data, args.samples).images));
+    else
+      throw usage_error("--data serves a network of one input, this one has {}",
+                        model.graph->inputs.size());
+    const NetworkBenchRow row = bench_network(model, inputs, options);
+    const std::string stem = std::filesystem::path(file).filename().string();
+    nlohmann::json out = {{"suite", "network"},   {"op", "network"},
+                          {"shape", stem},        {"contract", to_string(options.contract)},
+                          {"threads", g.threads}, {"hash", row.ours.hash}};
+    out.update(timing_json(row.ours.timing));
+    for (const auto& [name, tensor] : inputs) out["inputs"][name] = to_string(tensor.type());
+    table.row({stem, row.ours.name, "", human_seconds(row.ours.timing.median_s), "",
+               fmt::format("{:.0f} %", 100 * row.ours.timing.spread)});
+    for (const NetworkTime& peer : row.vs) {
+      nlohmann::json theirs = {{"version", peer.version}, {"status", peer.status}};
+      if (peer.status == "ok") {
+        const double ratio = row.ours.timing.median_s / peer.timing.median_s;
+        ratios[peer.name].add(ratio);
+        theirs.update(timing_json(peer.timing));
+        theirs["ratio"] = ratio;
+        table.row({"", peer.name, peer.version, human_seconds(peer.timing.median_s),
+                   ratio_text(ratio), fmt::format("{:.0f} %", 100 * peer.timing.spread)});
+      } else {
+        theirs["reason"] = peer.reason;
+        table.row({"", peer.name, peer.version, "-", "-", "", peer.reason});
+      }
+      out["vs"][peer.name] = std::move(theirs);
+    }
+    record["rows"].push_back(std::move(out));
+  }
+  if (table.rows() > 0) table.print();
+}
+
+nlohmann::json bench_row_json(const BenchRow& row, int threads) {
+  nlohmann::json out = {{"suite", row.shape.suite}, {"name", row.shape.full_name()},
+                        {"op", row.shape.op->name}, {"shape", row.shape.line},
+                        {"contract", row.contract}, {"kernel", row.ours.kernel},
+                        {"threads", threads},       {"gflops", row.ours.gflops},
+                        {"hash", row.ours.hash},    {"refused", row.refused}};
+  out.update(timing_json(row.ours.timing));
+  add_error(out, row.ours.error);
+  if (!row.no_error_because.empty()) out["no_error_because"] = row.no_error_because;
+  for (const BenchEntry& peer : row.vs) {
+    nlohmann::json theirs = {{"version", peer.version},
+                             {"ratio", row.ours.timing.median_s / peer.timing.median_s},
+                             {"gflops", peer.gflops},
+                             {"hash", peer.hash}};
+    theirs.update(timing_json(peer.timing));
+    add_error(theirs, peer.error);
+    out["vs"][peer.kernel] = std::move(theirs);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<NamedShape> choose_shapes(const std::vector<std::string>& words) {
+  const std::vector<NamedShape> all = load_shapes();
+  std::vector<NamedShape> chosen;
+  for (const NamedShape& shape : all) {
+    bool wanted = words.empty() && shape.suite != "edge";
+    for (const std::string& word : words)
+      wanted = wanted || word == shape.op->name || word == shape.suite ||
+               word == shape.full_name() ||
+               word == std::string(shape.op->name) + "." + shape.full_name();
+    if (wanted) chosen.push_back(shape);
+  }
+  if (!chosen.empty()) return chosen;
+  std::map<std::string, int> suites;
+  for (const NamedShape& shape : all) ++suites[shape.suite];
+  std::string names;
+  for (const auto& [suite, count] : suites) names += (names.empty() ? "" : ", ") + suite;
+  throw usage_error("nothing to time is named '{}'; give an op, a model file, or one of {}",
+                    fmt::join(words, " "), names);
+}
+
+void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& options,
+                  nlohmann::json& record) {
+  Table table({{"shape"},
+               {"kernel"},
+               {"time", Table::Align::right},
+               {"GFLOP/s", Table::Align::right},
+               {"max ULP", Table::Align::right},
+               {"against"},
+               {"time", Table::Align::right},
+               {"ratio", Table::Align::right},
+               {"max ULP", Table::Align::right}});
+  std::map<std::string, Ratios> ratios;
+  std::vector<std::string> skipped;
+  {
+    Progress progress("timing", static_cast<std::int64_t>(shapes.size()));
+    std::int64_t done = 0;
+    for (const NamedShape& shape : shapes) {
+      check_interrupt();
+      progress.update(done++, shape.full_name());
+      BenchRow row;
+      try {
+        row = bench_shape(shape, all_kernels(), options);
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::usage) throw;
+        skipped.push_back(fmt::format("{}: {}", shape.full_name(), e.what()));
+        record["skipped"].push_back(skipped.back());
+        continue;
+      }
+      std::vector<std::string> cells{
+          std::string(shape.op->name) + " " + shape.full_name(), row.ours.kernel,
+          human_seconds(row.ours.timing.median_s),
+          row.ours.gflops > 0 ? fmt::format("{:.1f}", row.ours.gflops) : "",
+          ulp_text(row.ours.error)};
+      std::map<std::string, double> best;  // by library: ratio to its fastest row
+      for (const BenchEntry& peer : row.vs) {
+        const double ratio = row.ours.timing.median_s / peer.timing.median_s;
+        std::vector<std::string> line = cells;
+        line.insert(line.end(), {peer.kernel, human_seconds(peer.timing.median_s),
+                                 ratio_text(ratio), ulp_text(peer.error)});
+        table.row(std::move(line));
+        cells.assign(5, "");
+        double& b = best[peer.kernel.substr(0, peer.kernel.find('.'))];
+        b = std::max(b, ratio);
+      }
+      if (row.vs.empty()) table.row(std::move(cells));
+      for (const auto& [library, ratio] : best) ratios[library].add(ratio);
+      record["rows"].push_back(bench_row_json(row, options.threads));
+    }
+  }
+  table.print();
+  for (const std::string& text : skipped) fmt::print("not timed: {}\n", text);
+  for (const auto& [library, r] : ratios) {
+    record["summary"][library] = {
+        {"geomean", r.geomean()}, {"worst", r.worst}, {"shapes", r.count}};
+    fmt::print(
+        "\n{} shapes against {}'s fastest: geometric mean {:.2f} of its time, worst {:.2f}\n",
+        r.count, library, r.geomean(), r.worst);
+  }
+}
+
+Action bench_command(Options& o) {
+  auto args = std::make_shared<Args>();
+  o.words("WHAT", args->words,
+          "Ops (conv, gemm), suites (lenet, resnet50, ...), single shapes (lenet.conv1), or model "
+          "files; without a word, all shapes",
+          false)
+      .list("--vs", args->vs, "NAME,...",
+            "For shapes: vendors' kernels (onednn). For model files: frameworks (onnxruntime, "
+            "pytorch)")
+      .value("-c,--contract", args->contract, "C", "The contract of our side")
+      .value("--kernels", args->kernels, "NAME", "Use only our kernel of this name or prefix")
+      .value("--repetitions", args->repetitions, "Repetitions of each, interleaved")
+      .value("--min-time", args->min_time_ms, "Least milliseconds of one repetition")
+      .value("--batch", args->batch, "Batch size for model files")
+      .value("--data", args->data, "NAME", "Data for model files instead of noise: mnist")
+      .value("--samples", args->samples, "Use this many samples of --data")
+      .flag("--no-errors", args->no_errors, "Do not count errors against exact values");
+  return [args](const Globals& g) {
+    std::vector<std::string> files, words;
+    for (const std::string& word : args->words)
+      (std::filesystem::is_regular_file(word) ? files : words).push_back(word);
+    if (args->repetitions < 1 || args->repetitions > 1000 || args->min_time_ms <= 0 ||
+        args->batch < 1)
+      throw usage_error("--repetitions, --min-time and --batch must be positive");
+    nlohmann::json record = base_record(g.command_line, g.isa);
+    record["rows"] = nlohmann::json::array();
+    record["summary"] = nlohmann::json::object();
+    if (!files.empty()) {
+      std::map<std::string, Ratios> ratios;
+      bench_files(files, *args, g, ratios, record);
+      for (const auto& [peer, r] : ratios)
+        record["summary"][peer] = {
+            {"geomean", r.geomean()}, {"worst", r.worst}, {"shapes", r.count}};
+    }
+    if (files.empty() || !words.empty()) {
+      BenchOptions options;
+      options.contract = Contract::parse(args->contract);
+      options.kernels = args->kernels;
+      options.vs = args->vs;
+      options.threads = g.threads;
+      options.isa = g.isa;
+      options.timing.repetitions = static_cast<int>(args->repetitions);
+      options.timing.min_time_s = args->min_time_ms / 1000;
+      options.errors = !args->no_errors;
+      bench_shapes(choose_shapes(words), options, record);
+    }
+    if (!g.json_path.empty()) write_record(g.json_path, record);
+    return 0;
+  };
+}
+
+}  // namespace etalon::cli

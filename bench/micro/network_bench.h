@@ -1,0 +1,39 @@
+// Times a whole network: the engine beside live frameworks, runs in turn.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/data.h"
+#include "bench/micro/timing.h"
+#include "bench/runners/target.h"
+#include "engine/core/cpu.h"
+#include "engine/graph/graph.h"
+#include "engine/numerics/contract.h"
+
+namespace etalon {
+
+struct NetworkBenchOptions {
+  Contract contract = Contract::seq();
+  std::vector<RunnerTarget> vs;
+  int threads = 1;
+  Isa isa = detect_isa();
+  int rounds = 15;  // each: one burst of ours, one of each target
+  int runs_a_round = 2;
+};
+
+struct NetworkTime {
+  std::string name, version, status = "ok", reason;  // status as in records of validate
+  Timing timing;
+  std::string hash;  // of all outputs
+};
+
+struct NetworkBenchRow {
+  NetworkTime ours;
+  std::vector<NetworkTime> vs;  // one that fails costs its own row
+};
+
+NetworkBenchRow bench_network(const Model& model, const InputMap& inputs,
+                              const NetworkBenchOptions& options);
+
+}  // namespace etalon

@@ -1,0 +1,198 @@
+#include "bench/micro/shape_bench.h"
+
+#include <cmath>
+#include <memory>
+
+#include "engine/core/error.h"
+#include "engine/core/hash.h"
+#include "engine/core/threads.h"
+#include "engine/graph/executor.h"
+#include "engine/numerics/fp.h"
+
+namespace etalon {
+namespace {
+
+// A shape's inputs after the first are a layer's weights, except in a product of two fresh
+// operands.
+bool weights_constant(const NamedShape& shape) {
+  return shape.op->name != "matmul" &&
+         !(shape.op->name == "gemm" && shape.line.find("trans_b=true") == std::string::npos);
+}
+
+// One kernel, ready to run: everything but the work itself is done.
+class ReadyKernel {
+ public:
+  ReadyKernel(const NamedShape& shape, const std::vector<Tensor>& inputs, const KernelRow& row,
+              const BenchOptions& options)
+      : row_(row), contract_(options.contract), threads_(options.threads) {
+    const bool constant = weights_constant(shape);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      pointers_.push_back(&inputs[i]);
+      known_.push_back({inputs[i].type(), constant && i > 0 ? &inputs[i] : nullptr, true});
+    }
+    types_ = shape.outputs;
+    problem_.op = shape.op;
+    problem_.params = &shape.params;
+    problem_.inputs = known_;
+    problem_.outputs = types_;
+    problem_.contract = &contract_;
+    problem_.isa = options.isa;
+    if (row.prepare != nullptr) prepared_ = row.prepare(problem_, threads_);
+    for (const TensorType& type : types_)
+      outputs_.push_back(Tensor::uninitialized(type.dtype, type.shape));
+  }
+  ReadyKernel(const ReadyKernel&) = delete;
+  ReadyKernel& operator=(const ReadyKernel&) = delete;
+
+  void run() {
+    row_.run({.problem = &problem_,
+              .inputs = pointers_,
+              .outputs = outputs_,
+              .truth = {},
+              .threads = threads_,
+              .prepared = prepared_.get()});
+  }
+  const Tensor& output() const { return outputs_[0]; }
+  const KernelRow& row() const { return row_; }
+
+ private:
+  const KernelRow& row_;
+  Contract contract_;
+  int threads_;
+  std::vector<const Tensor*> pointers_;
+  std::vector<InferInput> known_;
+  std::vector<TensorType> types_;
+  Problem problem_;
+  Prepared prepared_;
+  std::vector<Tensor> outputs_;
+};
+
+// The exact values of sample 0 as f64, or the reason why there are none. A row by row definition
+// would take minutes on a large layer; a time limit would make records depend on the machine.
+constexpr double kMostTermsForDefinition = 4e7, kMostTerms = 1e10;
+
+std::vector<Tensor> truth_of_first_sample(const NamedShape& shape,
+                                          const std::vector<Tensor>& inputs,
+                                          const Registry& registry, const BenchOptions& options,
+                                          std::string& no_error_because) {
+  std::vector<Tensor> sliced;
+  const bool transposed =
+      shape.op->name == "gemm" && shape.line.find("trans_a=true") != std::string::npos;
+  const std::int64_t samples = inputs[0].shape().rank() > 0 ? inputs[0].shape()[0] : 1;
+  const bool alone = shape.op->per_sample && !transposed && samples > 1;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (i == 0 && alone) {
+      const Shape one = inputs[0].shape().with_dim(0, 1);
+      sliced.push_back(Tensor::of<float>(
+          one, inputs[0].data<float>().first(static_cast<std::size_t>(one.numel()))));
+    } else {
+      sliced.push_back(inputs[i].share());
+    }
+  }
+  std::vector<const Tensor*> pointers;
+  std::vector<InferInput> known;
+  for (const Tensor& t : sliced) {
+    pointers.push_back(&t);
+    known.push_back({t.type(), nullptr, true});
+  }
+  RunOptions run;
+  run.contract = Contract::exact_preset();
+  run.isa = options.isa;
+  run.threads = options.threads;
+  const auto types = infer(*shape.op, shape.params, InferInputs(known));
+  Problem problem;
+  problem.op = shape.op;
+  problem.params = &shape.params;
+  problem.inputs = known;
+  problem.outputs = types;
+  problem.contract = &run.contract;
+  problem.isa = run.isa;
+  const Selection exact = registry.select(problem);
+  const double terms = multiply_adds(shape) / static_cast<double>(alone ? samples : 1);
+  const bool definition =
+      exact.row != nullptr && exact.row->name.find("definition") != std::string_view::npos;
+  if (exact.row == nullptr)
+    no_error_because = "no kernel computes the exact values";
+  else if (terms > (definition ? kMostTermsForDefinition : kMostTerms))
+    no_error_because = fmt::format("{:.2g} terms are too many for {}", terms, exact.row->name);
+  if (!no_error_because.empty()) return {};
+  return run_op(*shape.op, shape.params, pointers, registry, run, true).truth;
+}
+
+std::optional<UlpError> error_of(const Tensor& got, const std::vector<Tensor>& truth) {
+  if (truth.empty() || !truth[0] || got.dtype() != DType::f32) return std::nullopt;
+  const auto exact = truth[0].data<double>();
+  const auto values = got.data<float>();
+  UlpError error;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const double ulps = std::fabs(static_cast<double>(values[i]) - exact[i]) /
+                        ulp_of(static_cast<double>(static_cast<float>(exact[i])), DType::f32);
+    error.max = std::max(error.max, ulps);
+    error.mean += ulps;
+  }
+  if (!exact.empty()) error.mean /= static_cast<double>(exact.size());
+  return error;
+}
+
+}  // namespace
+
+BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
+                     const BenchOptions& options) {
+  const std::vector<Tensor> inputs = shape_inputs(shape);
+  BenchRow row;
+  row.shape = shape;
+  row.contract = to_string(options.contract);
+
+  std::vector<InferInput> known;
+  const bool constant = weights_constant(shape);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    known.push_back({inputs[i].type(), constant && i > 0 ? &inputs[i] : nullptr, true});
+  Problem problem;
+  problem.op = shape.op;
+  problem.params = &shape.params;
+  problem.inputs = known;
+  problem.outputs = shape.outputs;
+  problem.contract = &options.contract;
+  problem.isa = options.isa;
+
+  std::vector<std::unique_ptr<ReadyKernel>> ready;
+  ready.push_back(std::make_unique<ReadyKernel>(
+      shape, inputs, registry.require(problem, options.kernels), options));
+  for (const std::string& prefix : options.vs) {
+    for (const KernelRow* candidate : registry.rows_of(shape.op->name)) {
+      if (!candidate->name.starts_with(prefix)) continue;
+      const Selection one = registry.select(problem, candidate->name);
+      if (one.row == candidate)
+        ready.push_back(std::make_unique<ReadyKernel>(shape, inputs, *candidate, options));
+      for (const KernelRefusal& refusal : one.refused)
+        row.refused.push_back(fmt::format("{}: {}", refusal.row->name, refusal.reason));
+    }
+  }
+
+  const DefaultFpEnvironment fp;
+  std::vector<TimedCandidate> candidates;
+  for (const auto& kernel : ready) {
+    kernel->run();  // first touch of the output, the vendor's own lazy work
+    candidates.push_back({std::string(kernel->row().name), [k = kernel.get()] { k->run(); }});
+  }
+  const std::vector<Timing> timings = time_interleaved(candidates, options.timing);
+  std::vector<Tensor> truth;
+  if (options.errors)
+    truth = truth_of_first_sample(shape, inputs, registry, options, row.no_error_because);
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    BenchEntry entry;
+    entry.kernel = ready[i]->row().name;
+    if (ready[i]->row().version != nullptr) entry.version = ready[i]->row().version();
+    entry.timing = timings[i];
+    entry.gflops = 2e-9 * multiply_adds(shape) / timings[i].median_s;
+    entry.hash = to_string(hash_tensor(ready[i]->output()));
+    entry.error = error_of(ready[i]->output(), truth);
+    if (i == 0)
+      row.ours = std::move(entry);
+    else
+      row.vs.push_back(std::move(entry));
+  }
+  return row;
+}
+
+}  // namespace etalon

@@ -1,0 +1,36 @@
+// Times candidates against each other, with Google Benchmark.
+//
+// Repetitions of all candidates are interleaved at random, so that a machine that slows down or
+// heats up slows all of them: a ratio within one call means something, a time across calls less.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace etalon {
+
+struct TimedCandidate {
+  std::string name;
+  std::function<void()> run;
+};
+
+struct TimingOptions {
+  int repetitions = 9;
+  double min_time_s = 0.03;  // of one repetition: as many runs as fill it
+};
+
+struct Timing {
+  double median_s = 0;
+  double spread = 0;  // (third quartile - first quartile) / median
+  int repetitions = 0;
+};
+
+// In the sequence of the candidates. What a candidate throws is thrown here.
+std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidates,
+                                     const TimingOptions& options = {});
+
+// From times of single runs in seconds; at least one.
+Timing summarize(std::vector<double> seconds);
+
+}  // namespace etalon
