@@ -252,14 +252,14 @@ Action bench_command(Options& o) {
         args->batch < 1)
       throw usage_error("--repetitions, --min-time and --batch must be positive");
     nlohmann::json record = base_record(g.command_line, g.isa);
-    record["rows"] = nlohmann::json::array();
-    record["summary"] = nlohmann::json::object();
+    nlohmann::json& out = record["bench"];
+    out["rows"] = nlohmann::json::array();
+    out["summary"] = nlohmann::json::object();
     if (!files.empty()) {
       std::map<std::string, Ratios> ratios;
-      bench_files(files, *args, g, ratios, record);
+      bench_files(files, *args, g, ratios, out);
       for (const auto& [peer, r] : ratios)
-        record["summary"][peer] = {
-            {"geomean", r.geomean()}, {"worst", r.worst}, {"shapes", r.count}};
+        out["summary"][peer] = {{"geomean", r.geomean()}, {"worst", r.worst}, {"shapes", r.count}};
     }
     if (files.empty() || !words.empty()) {
       BenchOptions options;
@@ -271,7 +271,7 @@ Action bench_command(Options& o) {
       options.timing.repetitions = static_cast<int>(args->repetitions);
       options.timing.min_time_s = args->min_time_ms / 1000;
       options.errors = !args->no_errors;
-      bench_shapes(choose_shapes(words), options, record);
+      bench_shapes(choose_shapes(words), options, out);
     }
     if (!g.json_path.empty()) write_record(g.json_path, record);
     return 0;

@@ -13,8 +13,8 @@ namespace etalon::cli {
 std::vector<NamedShape> choose_shapes(const std::vector<std::string>& words);
 
 // Times them with a progress bar, prints the table and the summary, adds rows, summary and what
-// was skipped to the record.
+// was skipped to the record's field "bench".
 void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& options,
-                  nlohmann::json& record);
+                  nlohmann::json& bench);
 
 }  // namespace etalon::cli
