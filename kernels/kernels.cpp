@@ -5,6 +5,10 @@
 #include "kernels/backends/cuda/rows.h"
 #endif
 #include "kernels/conv/rows.h"
+#ifdef ETALON_ONEDNN
+#include "kernels/conv/onednn.h"
+#include "kernels/gemm/onednn.h"
+#endif
 #include "kernels/elementwise/rows.h"
 #include "kernels/gemm/rows.h"
 #include "kernels/indexing/rows.h"
@@ -29,6 +33,11 @@ const Registry& all_kernels() {
     r.add(pool_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());
+#endif
+#ifdef ETALON_ONEDNN
+    r.add(onednn_conv_rows());
+    r.add(onednn_gemm_rows());
+    r.add(onednn_matmul_rows());
 #endif
     return r;
   }();

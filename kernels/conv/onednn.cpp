@@ -1,0 +1,114 @@
+// conv by oneDNN: f32, one row for each of its algorithms. Nothing is promised about bits.
+#include "kernels/conv/onednn.h"
+
+#include "engine/ops/conv.h"
+#include "kernels/backends/onednn/onednn.h"
+
+namespace etalon {
+namespace {
+
+using dnnl::algorithm;
+using dnnl::convolution_forward;
+
+convolution_forward::primitive_desc describe(const Problem& problem, algorithm algo) {
+  const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+                                       problem.input(1).shape);
+  dnnl::memory::dims w = onednn::dims_of(problem.input(1).shape);
+  if (g.groups > 1) {
+    w[0] = g.group_out();
+    w.insert(w.begin(), g.groups);
+  }
+  dnnl::memory::dims strides, dilations, begin, end;
+  for (int i = 0; i < g.window.spatial; ++i) {
+    const WindowAxis& a =
+        g.window.axes[static_cast<std::size_t>(kMaxSpatial - g.window.spatial + i)];
+    strides.push_back(a.stride);
+    dilations.push_back(a.dilation - 1);  // oneDNN counts the gaps
+    begin.push_back(a.pad_begin);
+    end.push_back((a.out - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 - a.in - a.pad_begin);
+  }
+  const auto x = onednn::any_layout(onednn::dims_of(problem.input(0).shape));
+  const auto y = onednn::any_layout(onednn::dims_of(g.output_shape()));
+  const auto weights = onednn::any_layout(w);
+  const auto kind = dnnl::prop_kind::forward_inference;
+  if (problem.has(2))
+    return {onednn::engine(),
+            kind,
+            algo,
+            x,
+            weights,
+            onednn::plain({g.out_channels}),
+            y,
+            strides,
+            dilations,
+            begin,
+            end,
+            onednn::strict_f32()};
+  return {onednn::engine(),    kind, algo, x, weights, y, strides, dilations, begin, end,
+          onednn::strict_f32()};
+}
+
+std::shared_ptr<onednn::Operation> make(const Problem& problem, algorithm algo) {
+  const auto pd = describe(problem, algo);
+  std::vector<onednn::Operation::Operand> inputs{
+      {DNNL_ARG_SRC, onednn::plain(onednn::dims_of(problem.input(0).shape)), pd.src_desc()},
+      {DNNL_ARG_WEIGHTS, onednn::plain(pd.weights_desc().get_dims()), pd.weights_desc()}};
+  if (problem.has(2))
+    inputs.push_back({DNNL_ARG_BIAS, onednn::plain(pd.bias_desc().get_dims()), pd.bias_desc()});
+  auto op = std::make_shared<onednn::Operation>(
+      convolution_forward(pd), std::move(inputs),
+      onednn::Operation::Operand{DNNL_ARG_DST, onednn::plain(pd.dst_desc().get_dims()),
+                                 pd.dst_desc()},
+      pd.impl_info_str());
+  if (const Tensor* w = problem.inputs[1].value)
+    op->keep_constant(DNNL_ARG_WEIGHTS, w->data<float>().data());
+  return op;
+}
+
+onednn::Dispatched& dispatched(algorithm algo) {
+  static onednn::Dispatched direct, winograd, choice;
+  return algo == algorithm::convolution_direct     ? direct
+         : algo == algorithm::convolution_winograd ? winograd
+                                                   : choice;
+}
+
+template <algorithm algo>
+KernelRow row(std::string_view name) {
+  return {.op = "conv",
+          .name = name,
+          .promise = Promise::vendor,
+          .contracts = "none",
+          .refuse = [](const Problem& problem) -> Refusal {
+            if (Refusal r = onednn::refuse_cap(problem)) return r;
+            return onednn::refuse_unless_implemented([&] { describe(problem, algo); });
+          },
+          .run =
+              [](const KernelCall& call) {
+                const auto fresh = call.prepared == nullptr ? make(*call.problem, algo) : nullptr;
+                const auto& op = call.prepared == nullptr
+                                     ? *fresh
+                                     : *static_cast<const onednn::Operation*>(call.prepared);
+                const float* data[3]{};
+                for (std::size_t i = 0; i < 3; ++i)
+                  if (call.has(i)) data[i] = call.input(i).data<float>().data();
+                op.run(data, call.output(0).mutable_data<float>().data(), call.threads);
+                dispatched(algo).set(op.implementation());
+              },
+          .prepare = [](const Problem& problem, int) -> Prepared {
+            return onednn::guarded("a convolution", [&] { return make(problem, algo); });
+          },
+          .version = [] { return dispatched(algo).version(); }};
+}
+
+}  // namespace
+
+std::span<const KernelRow> onednn_conv_rows() {
+  static const KernelRow rows[] = {
+      row<algorithm::convolution_direct>("onednn.conv.direct"),
+      row<algorithm::convolution_winograd>("onednn.conv.winograd"),
+      row<algorithm::convolution_auto>("onednn.conv.auto"),
+  };
+  return rows;
+}
+
+}  // namespace etalon

@@ -1,0 +1,95 @@
+// Claim: the vendor rows compute the same function as the definition (they promise no bits), keep
+// constant weights in their own layout, and record library and implementation. What the library
+// does not implement is refused in words.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/gemm.h"
+#include "engine/ops/matmul.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+Tensor noise(const Shape& shape, std::uint64_t seed) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) x = random.uniform(i++) - 0.5F;
+  return t;
+}
+
+OpRun run(const OpRow& op, const Params& p, std::vector<const Tensor*> in, const char* kernels,
+          int threads = 1) {
+  RunOptions options{.threads = threads};
+  options.kernels = kernels;
+  return run_op(op, p, in, all_kernels(), options);
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.data<float>().size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a.data<float>()[i]) -
+                                         static_cast<double>(b.data<float>()[i])));
+  return largest;
+}
+
+bool built_in() {
+  for (const KernelRow* row : all_kernels().all())
+    if (row->promise == Promise::vendor && row->name.starts_with("onednn")) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("oneDNN rows agree with the definition within the error of a sum") {
+  if (!built_in()) {
+    MESSAGE("this build has no oneDNN rows");
+    return;
+  }
+  // Terms are below 1/4: a sum of k of them is off by less than k * k * 2^-26.
+  const Tensor x = noise({2, 12, 9, 11}, 1), w = noise({18, 4, 3, 2}, 2), b = noise({18}, 3);
+  ConvParams c;
+  c.groups = 3;
+  c.strides = {2, 1};
+  c.pads_begin = {2, 1};
+  c.pads_end = {0, 1};
+  const Tensor conv = std::move(run(conv_op(), Params(c), {&x, &w, &b}, "conv").outputs[0]);
+  for (const char* row : {"onednn.conv.direct", "onednn.conv.auto"})
+    for (const int threads : {1, 2}) {
+      const OpRun got = run(conv_op(), Params(c), {&x, &w, &b}, row, threads);
+      CHECK(largest_difference(got.outputs[0], conv) < 24 * 24 * 0x1p-26);
+      CHECK(got.kernel->version().find("oneDNN 3.") == 0);
+      CHECK(got.kernel->version().find(", ") != std::string::npos);  // the implementation
+    }
+  const Tensor x3 = noise({1, 16, 12, 12}, 4), w3 = noise({32, 16, 3, 3}, 5);
+  const Tensor y3 = std::move(run(conv_op(), Params(ConvParams{}), {&x3, &w3}, "conv").outputs[0]);
+  try {
+    const OpRun winograd = run(conv_op(), Params(ConvParams{}), {&x3, &w3}, "onednn.conv.winograd");
+    CHECK(largest_difference(winograd.outputs[0], y3) < 144 * 144 * 0x1p-24);
+  } catch (const Error& e) {
+    CHECK(std::string(e.what()).find("oneDNN has no implementation") != std::string::npos);
+  }
+
+  GemmParams g{.alpha = 0.5F, .trans_a = true, .trans_b = true};
+  const Tensor a = noise({40, 7}, 6), m = noise({13, 40}, 7), bias = noise({13}, 8);
+  const OpRun gemm = run(gemm_op(), Params(g), {&a, &m, &bias}, "onednn.gemm");
+  CHECK(largest_difference(gemm.outputs[0],
+                           run(gemm_op(), Params(g), {&a, &m, &bias}, "gemm").outputs[0]) <
+        42 * 42 * 0x1p-26);
+  g.beta = 2.0F;
+  CHECK_THROWS_WITH_AS(run(gemm_op(), Params(g), {&a, &m, &bias}, "onednn.gemm"),
+                       doctest::Contains("beta must be 1"), Error);
+
+  const Tensor p = noise({3, 1, 5, 8}, 9), q = noise({2, 8, 6}, 10);
+  const OpRun product = run(matmul_op(), Params(), {&p, &q}, "onednn.matmul");
+  CHECK(product.outputs[0].shape() == Shape{3, 2, 5, 6});
+  CHECK(largest_difference(product.outputs[0],
+                           run(matmul_op(), Params(), {&p, &q}, "matmul").outputs[0]) <
+        8 * 8 * 0x1p-26);
+}
