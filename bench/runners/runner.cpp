@@ -358,7 +358,7 @@ class LiveRunner final : public Runner {
     const std::string hash = to_string(stream.digest());
     const std::string path = job_.file("inputs.safetensors");
     if (hash != inputs_hash_) {
-      NamedTensors named;
+      TensorList named;
       for (const auto& [name, tensor] : inputs) named.push_back({name, tensor.share()});
       save_tensors(named, path);
       inputs_hash_ = hash;
