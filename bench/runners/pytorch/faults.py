@@ -100,9 +100,9 @@ def plant(network, request):
         if kind == "bf16_accumulate":
             accumulate_bf16(node)  # refuses here when the op is not a sum
     elif kind == "epsilon":
-        if "epsilon" not in p:
+        if "eps" not in p:
             raise Refused("this op has no epsilon", node["name"], node["op"])
-        p["epsilon"] = request["value"]
+        p["eps"] = request["value"]
     elif kind == "padding":
         swap_padding(node, p)
     elif kind == "count_include_pad":
@@ -110,9 +110,13 @@ def plant(network, request):
             raise Refused("this op has no count_include_pad", node["name"], node["op"])
         p[kind] = not p[kind]
     elif kind == "gate_order":
-        node["swap_gates"] = [request.get("first", 1), request.get("second", 2)]
         if node["op"] not in ("lstm", "gru"):
             raise Refused("only lstm and gru have gates", node["name"], node["op"])
+        # The blocks are read in another order than they were written.
+        gates = list(p["gates"])
+        first, second = request.get("first", 1), request.get("second", 2)
+        gates[first], gates[second] = gates[second], gates[first]
+        p["gates"] = "".join(gates)
     else:
         raise Refused("this adapter cannot plant '%s'" % kind)
     network.build()

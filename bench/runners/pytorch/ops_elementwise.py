@@ -141,8 +141,21 @@ def prelu(p, node, constants):
 
 @op("softplus")
 def softplus(p, node, constants):
-    # The default threshold of 20 replaces softplus by x; no replacement is asked for here.
-    return F.softplus
+    # PyTorch's default threshold of 20 stays where none is asked for: beyond it x differs from
+    # softplus by less than half an ULP of f32.
+    threshold = number(p.get("threshold", "inf"))
+    threshold = 20 if threshold == float("inf") else threshold
+    return lambda x: F.softplus(x, number(p.get("beta", 1)), threshold)
+
+
+@op("hard_tanh")
+def hard_tanh(p, node, constants):
+    return lambda x: F.hardtanh(x, number(p.get("min", -1)), number(p.get("max", 1)))
+
+
+@op("softshrink")
+def softshrink(p, node, constants):
+    return lambda x: F.softshrink(x, number(p.get("lambd", 0.5)))
 
 
 @op("thresholded_relu")
@@ -165,9 +178,9 @@ def gelu(p, node, constants):
     return lambda x: F.gelu(x, approximate=kind) if kind != "none" else F.gelu(x)
 
 
-@op("swish")
-def swish(p, node, constants):
-    alpha = number(p.get("alpha", p.get("beta", 1)))
+@op("silu")
+def silu(p, node, constants):
+    alpha = number(p.get("alpha", 1))
     return F.silu if alpha == 1 else lambda x: x * torch.sigmoid(alpha * x)
 
 
@@ -181,18 +194,27 @@ def shrink(p, node, constants):
     raise Refused("PyTorch shrinks by the threshold itself or not at all, not by %g" % bias)
 
 
-@op("softmax")
-def softmax(p, node, constants):
-    return lambda x: F.softmax(x, dim=p.get("axis", -1))
+def along_axis(name, function):
+    @op(name)
+    def build(p, node, constants):
+        axis = p.get("axis", -1)
+        if not p.get("flatten"):
+            return lambda x: function(x, axis)
+
+        def forward(x):  # ONNX before opset 13: over all axes from `axis` on
+            return function(x.flatten(axis % x.dim()), -1).reshape(x.shape)
+        return forward
 
 
-@op("log_softmax")
-def log_softmax(p, node, constants):
-    return lambda x: F.log_softmax(x, dim=p.get("axis", -1))
+along_axis("softmax", F.softmax)
+along_axis("log_softmax", F.log_softmax)
 
 
 @op("hardmax")
 def hardmax(p, node, constants):
+    if p.get("flatten"):
+        raise Refused("one axis only")
+
     def forward(x):
         axis = p.get("axis", -1)
         return torch.zeros_like(x).scatter_(axis, torch.argmax(x, axis, keepdim=True), 1)

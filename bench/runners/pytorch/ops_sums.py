@@ -122,5 +122,4 @@ def cumulative(name, function):
         return forward
 
 
-cumulative("cumsum", lambda x, axis: torch.cumsum(x, axis, dtype=x.dtype))
-cumulative("cumprod", lambda x, axis: torch.cumprod(x, axis, dtype=x.dtype))
+cumulative("cum_sum", lambda x, axis: torch.cumsum(x, axis, dtype=x.dtype))
