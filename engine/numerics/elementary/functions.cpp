@@ -280,6 +280,10 @@ RealF64::V RealF64::pow(const V& x, const V& y) {
     if (special_pow(x.mid, y.mid, r)) return {r, 0};
   } else if (is_nan(x.mid) || is_nan(y.mid)) {
     return {kNan, 0};
+  } else if (x.rad == 0 && (x.mid == 0 || !is_finite(x.mid))) {
+    // y is known only as a ball: no integer's parity, so the magnitude's power.
+    if (!(abs_of(y.mid) > y.rad * kUp)) return undecide();
+    return {(x.mid == 0) == (y.mid < 0) ? kInfinity : 0.0, 0};
   }
   if (y.rad == 0 && is_finite(x.mid)) {
     const double n = abs_of(y.mid);

@@ -539,6 +539,8 @@ struct Functions {
       double r;
       if (special_pow(dx, dy, r)) return number(r);
     }
+    if (x.exact() && (x.mid.is_zero() || !x.mid.finite()) && !A::lower(y).is_zero())
+      return number(x.mid.is_zero() == y.mid.negative ? kInfinity : 0.0);
     if (!x.mid.finite() || !y.mid.finite() || x.mid.is_zero()) return a.undecide();
     const bool integer_y = plain_y && is_integer(dy);
     if (x.mid.negative && !integer_y) return a.undecide();
