@@ -68,8 +68,116 @@ void gemm(NodeWriter& w) {
   set(n, "transB", std::int64_t{w.flag("trans_b")});
 }
 
+void conv_transpose(NodeWriter& w) {
+  pb::NodeProto& n = w.write("ConvTranspose");
+  window(w, n, false);
+  set(n, "group", w.integer("groups"));
+  for (const std::string_view field : {"output_padding", "output_shape"})
+    if (!w.integers(field).empty()) set(n, field, w.integers(field));
+}
+
+void batch_norm(NodeWriter& w) {
+  if (w.integer("axis") != 1 || !w.flag("spatial"))
+    throw usage_error("batch_norm along axis {}{} has no form in ONNX", w.integer("axis"),
+                      w.flag("spatial") ? "" : " with statistics for each place");
+  set(w.write("BatchNormalization"), "epsilon", w.number("eps"));
+}
+
+void norm_from_axis(NodeWriter& w, std::string_view type) {
+  pb::NodeProto& n = w.write(type);
+  set(n, "axis", w.integer("axis"));
+  set(n, "epsilon", w.number("eps"));
+}
+
+void group_norm(NodeWriter& w) {
+  // Scale and bias are one for each channel since opset 21.
+  if (w.flag("scale_per_group"))
+    throw usage_error("group_norm with a scale for each group has no form in opset 21");
+  pb::NodeProto& n = w.write("GroupNormalization");
+  set(n, "num_groups", w.integer("groups"));
+  set(n, "epsilon", w.number("eps"));
+}
+
+void lrn(NodeWriter& w) {
+  if (w.flag("longer_below"))
+    throw usage_error("lrn over a window that is longer below has no form in ONNX");
+  pb::NodeProto& n = w.write("LRN");
+  const auto size = w.integer("size");
+  set(n, "size", size);
+  // alpha as ONNX divides it; exact where size is a power of two, else one rounding.
+  set(n, "alpha",
+      w.flag("alpha_divided") ? w.number("alpha") : w.number("alpha") * static_cast<float>(size));
+  set(n, "beta", w.number("beta"));
+  set(n, "bias", w.number("bias"));
+}
+
+void lp_norm(NodeWriter& w) {
+  if (w.integers("axes").size() != 1 || w.number("eps") != 0)
+    throw usage_error("lp_norm over several axes or with an epsilon has no form in ONNX");
+  const std::int64_t p = whole_norm(w);
+  if (p != 1 && p != 2) throw usage_error("lp_norm of order {} has no form in ONNX", p);
+  pb::NodeProto& n = w.write("LpNormalization");
+  set(n, "axis", w.integers("axes")[0]);
+  set(n, "p", p);
+}
+
+void mean_variance(NodeWriter& w) {
+  if (!w.flag("normalize_variance") || w.number("eps") != 1e-9F)
+    throw usage_error("mean_variance_normalization of this form has no form in ONNX");
+  set(w.write("MeanVarianceNormalization"), "axes", w.integers("axes"));
+}
+
+void quantize(NodeWriter& w, std::string_view type) {
+  pb::NodeProto& n = w.write(type);
+  set(n, "axis", w.integer("axis"));
+  set(n, "block_size", w.integer("block_size"));
+  const std::string& dtype = w.text("output_dtype");
+  if (!dtype.empty() && type == "QuantizeLinear")
+    set(n, "output_dtype", std::int64_t{onnx_of_dtype(*find_dtype(dtype))});
+}
+
+void resize(NodeWriter& w) {
+  const std::string& where = w.text("coordinate_transformation_mode");
+  if (where == "tf_half_pixel_for_nn" || w.text("coordinates") != "f64")
+    throw usage_error("resize with these coordinates has no form in opset 21");
+  const auto floats = [&](std::size_t i, std::string_view field) {
+    const auto& values = w.param<std::vector<float>>(field);
+    if (w.has(i)) return w.input(i);
+    if (values.empty()) return std::string();
+    return w.constant(field, Tensor::of<float>({static_cast<std::int64_t>(values.size())},
+                                               std::span<const float>(values)));
+  };
+  const std::string roi = floats(1, "roi"), scales = floats(2, "scales");
+  pb::NodeProto& n =
+      w.write("Resize", {w.input(0), roi, scales, w.input_or(3, "sizes")}, w.outputs());
+  for (const std::string_view field :
+       {"mode", "coordinate_transformation_mode", "nearest_mode", "keep_aspect_ratio_policy"})
+    set(n, field, w.text(field));
+  set(n, "cubic_coeff_a", w.number("cubic_coeff_a"));
+  set(n, "exclude_outside", std::int64_t{w.flag("exclude_outside")});
+  set(n, "antialias", std::int64_t{w.flag("antialias")});
+  set(n, "extrapolation_value", w.number("extrapolation_value"));
+  if (!w.integers("axes").empty()) set(n, "axes", w.integers("axes"));
+}
+
 constexpr WriterRow kRows[] = {
     {"conv", conv},
+    {"conv_transpose", conv_transpose},
+    {"batch_norm", batch_norm},
+    {"instance_norm",
+     [](NodeWriter& w) { set(w.write("InstanceNormalization"), "epsilon", w.number("eps")); }},
+    {"layer_norm", [](NodeWriter& w) { norm_from_axis(w, "LayerNormalization"); }},
+    {"rms_norm",
+     [](NodeWriter&) {
+       throw usage_error("rms_norm has no form in opset 21; it came with opset 23");
+     }},
+    {"group_norm", group_norm},
+    {"lrn", lrn},
+    {"lp_norm", lp_norm},
+    {"mean_variance_normalization", mean_variance},
+    {"quantize_linear", [](NodeWriter& w) { quantize(w, "QuantizeLinear"); }},
+    {"dequantize_linear", [](NodeWriter& w) { quantize(w, "DequantizeLinear"); }},
+    {"resize", resize},
     {"gemm", gemm},
     {"matmul", [](NodeWriter& w) { w.write("MatMul"); }},
     {"max_pool", max_pool},

@@ -12,6 +12,9 @@ std::span<const TranslatorRow> elementwise_family();  // arithmetic, logic, func
 std::span<const TranslatorRow> layout_family();       // what moves elements
 std::span<const TranslatorRow> reduce_family();       // reductions
 std::span<const TranslatorRow> indexing_family();     // gather, scatter, shapes, arg-max, top-k
+std::span<const TranslatorRow> norm_family();         // normalisation, quantisation
+std::span<const TranslatorRow> resize_family();       // Resize, Upsample
+std::span<const TranslatorRow> recurrent_family();    // LSTM, GRU, RNN
 
 // Gives `op` input `i` as it stands, when this opset passes it as an input, or else the attribute
 // as the parameter `field`.

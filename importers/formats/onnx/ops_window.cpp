@@ -46,6 +46,17 @@ void conv(OnnxNode& n) {
   n.emit("conv", f);
 }
 
+void conv_transpose(OnnxNode& n) {
+  Fields f = window_fields(n);
+  f.emplace_back("dilations", n.integers("dilations"));
+  f.emplace_back("groups", n.integer("group", 1));
+  f.emplace_back("output_padding", n.integers("output_padding"));
+  Ints shape = n.integers("output_shape");
+  f.emplace_back("output_shape", std::move(shape));
+  n.ignore("kernel_shape");
+  n.emit("conv_transpose", f);
+}
+
 void gemm(OnnxNode& n) {
   Fields f{{"alpha", n.number("alpha", 1.0F)},
            {"beta", n.number("beta", 1.0F)},
@@ -103,6 +114,7 @@ void lp_pool(OnnxNode& n) {
 
 constexpr TranslatorRow kRows[] = {
     {"Conv", conv},
+    {"ConvTranspose", conv_transpose},
     {"Gemm", gemm},
     {"MatMul", [](OnnxNode& n) { n.emit("matmul"); }},
     {"MaxPool", max_pool},

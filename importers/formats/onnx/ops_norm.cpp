@@ -1,0 +1,110 @@
+// Normalisation, and linear quantisation.
+//
+// Statistics are those the file holds: training mode is refused. ONNX divides LRN's alpha by the
+// size of the window and adds epsilon to the variance under the root.
+#include "engine/core/error.h"
+#include "importers/formats/onnx/families.h"
+
+namespace etalon::onnx_format {
+namespace {
+
+void one_output(OnnxNode& n) {
+  for (std::size_t i = 1; i < n.output_count(); ++i)
+    if (n.wants(i))
+      throw bad_input("output {} of {} belongs to training; export the model for inference", i,
+                      n.type());
+}
+
+void batch_norm(OnnxNode& n) {
+  one_output(n);
+  n.ignore("momentum");
+  n.ignore("consumed_inputs");
+  if (n.opset() < 7) n.ignore("is_test");
+  Fields f{{"eps", n.number("epsilon", 1e-5F)}};
+  if (n.opset() < 9) f.emplace_back("spatial", n.flag("spatial", true));
+  if (n.opset() >= 14 && n.flag("training_mode", false))
+    throw bad_input("training mode; export the model for inference");
+  n.emit("batch_norm", f, n.inputs(), {n.output(0)});
+}
+
+void layer_norm(OnnxNode& n) {
+  n.ignore("stash_type");  // the contract says what is accumulated in
+  n.emit("layer_norm", {{"axis", n.integer("axis", -1)},
+                        {"eps", n.number("epsilon", 1e-5F)},
+                        {"statistics", n.wants(1) || n.wants(2)}});
+}
+
+void rms_norm(OnnxNode& n) {
+  n.ignore("stash_type");
+  n.emit("rms_norm", {{"axis", n.integer("axis", -1)}, {"eps", n.number("epsilon", 1e-5F)}});
+}
+
+void group_norm(OnnxNode& n) {
+  n.ignore("stash_type");
+  if (n.opset() < 21) n.note("GroupNormalization before opset 21 has one scale and bias a group");
+  n.emit("group_norm", {{"groups", n.integer("num_groups", 0)},
+                        {"eps", n.number("epsilon", 1e-5F)},
+                        {"scale_per_group", n.opset() < 21}});
+}
+
+void lrn(OnnxNode& n) {
+  if (!n.has_attribute("size")) throw bad_input("attribute size is missing");
+  n.note("LRN divides alpha by the size of its window");
+  n.emit("lrn", {{"size", n.integer("size", 0)},
+                 {"alpha", n.number("alpha", 1e-4F)},
+                 {"beta", n.number("beta", 0.75F)},
+                 {"bias", n.number("bias", 1.0F)}});
+}
+
+void lp_norm(OnnxNode& n) {
+  n.emit("lp_norm", {{"p", static_cast<float>(n.integer("p", 2))},
+                     {"axes", Ints{n.integer("axis", -1)}}});
+}
+
+void mean_variance(OnnxNode& n) {
+  if (n.opset() < 9)
+    throw bad_input("MeanVarianceNormalization was experimental before opset 9, and its meaning "
+                    "is the exporter's");
+  Ints axes = n.integers("axes");
+  if (axes.empty()) axes = {0, 2, 3};
+  n.emit("mean_variance_normalization", {{"axes", axes}});
+}
+
+std::string output_type(OnnxNode& n) {
+  const std::int64_t number = n.opset() >= 21 ? n.integer("output_dtype", 0) : 0;
+  if (number == 0) return "";
+  return std::string(name(dtype_of_onnx(static_cast<std::int32_t>(number & 0xffff))));
+}
+
+void quantize(OnnxNode& n, std::string_view op) {
+  n.ignore("saturate");  // speaks of 8-bit floats only
+  if (n.opset() >= 23 && n.integer("precision", 0) != 0)
+    throw bad_input("a precision of its own; the contract says what is computed in");
+  Fields f{{"axis", n.integer("axis", 1)}};
+  if (n.opset() >= 21) f.emplace_back("block_size", n.integer("block_size", 0));
+  f.emplace_back("output_dtype", output_type(n));
+  n.emit(op, f);
+}
+
+constexpr TranslatorRow kRows[] = {
+    {"BatchNormalization", batch_norm},
+    {"InstanceNormalization",
+     [](OnnxNode& n) {
+       n.ignore("consumed_inputs");
+       n.emit("instance_norm", {{"eps", n.number("epsilon", 1e-5F)}});
+     }},
+    {"LayerNormalization", layer_norm},
+    {"RMSNormalization", rms_norm},
+    {"GroupNormalization", group_norm},
+    {"LRN", lrn},
+    {"LpNormalization", lp_norm},
+    {"MeanVarianceNormalization", mean_variance},
+    {"QuantizeLinear", [](OnnxNode& n) { quantize(n, "quantize_linear"); }},
+    {"DequantizeLinear", [](OnnxNode& n) { quantize(n, "dequantize_linear"); }},
+};
+
+}  // namespace
+
+std::span<const TranslatorRow> norm_family() { return kRows; }
+
+}  // namespace etalon::onnx_format
