@@ -35,6 +35,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   string(REPLACE ";-Wno-dangling-reference" "" flags "${flags}")
   set_target_properties(etalon_flags PROPERTIES INTERFACE_COMPILE_OPTIONS "${flags}")
 endif()
+if(ETALON_FUZZ)
+  target_compile_options(etalon_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(ETALON_SANITIZE)
   target_compile_options(etalon_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
                          -fno-omit-frame-pointer)
