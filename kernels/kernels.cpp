@@ -14,8 +14,11 @@
 #include "kernels/indexing/rows.h"
 #include "kernels/matmul/rows.h"
 #include "kernels/movement/rows.h"
+#include "kernels/ordering/rows.h"
 #include "kernels/pool/rows.h"
+#include "kernels/quantize/rows.h"
 #include "kernels/reduce/rows.h"
+#include "kernels/resize/rows.h"
 
 namespace etalon {
 
@@ -29,6 +32,9 @@ const Registry& all_kernels() {
     r.add(reduce_rows());
     r.add(movement_rows());
     r.add(indexing_rows());
+    r.add(ordering_rows());
+    r.add(resize_rows());
+    r.add(quantize_rows());
     r.add(activation_rows());
     r.add(pool_rows());
 #ifdef ETALON_CUDA

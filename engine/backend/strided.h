@@ -9,11 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <span>
 
 #include "engine/core/shape.h"
 #include "engine/core/threads.h"
-#include "engine/numerics/host_device.h"
 #include "engine/numerics/isa_namespace.h"
 
 namespace etalon {
@@ -53,10 +51,9 @@ class StridedLoop {
   std::int64_t row() const { return rank_ == 0 ? 1 : dims_[last()]; }
   Offsets step() const { return rank_ == 0 ? Offsets{} : strides_[last()]; }
 
-  // f(offsets, n): n consecutive elements of a row, from these offsets on. A std::function, so that
-  // the walk is compiled once and not for every type and operation.
-  ETALON_NOINLINE void run(int threads,
-                           const std::function<void(const Offsets&, std::int64_t)>& f) const {
+  // f(offsets, n): n consecutive elements of a row, from these offsets on. Type-erased: one copy of
+  // the walk for each number of operands, and a call for each row.
+  void run(int threads, const std::function<void(const Offsets&, std::int64_t)>& f) const {
     if (total_ == 0) return;
     const std::int64_t n = row(), rows = total_ / n;
     // Below this many elements a second thread costs more than it brings.
@@ -103,8 +100,7 @@ class StridedLoop {
 
 // The inputs broadcast against the output: operand 0 is the output, operand 1 + i is shapes[i].
 template <std::size_t Inputs>
-ETALON_NOINLINE StridedLoop<Inputs + 1> broadcast_loop(const Shape& out,
-                                                       const std::array<Shape, Inputs>& shapes) {
+StridedLoop<Inputs + 1> broadcast_loop(const Shape& out, const std::array<Shape, Inputs>& shapes) {
   std::array<std::array<std::int64_t, kMaxRank>, Inputs + 1> strides;
   strides[0] = strides_of(out);
   for (std::size_t i = 0; i < Inputs; ++i) strides[i + 1] = broadcast_strides(shapes[i], out);

@@ -10,8 +10,11 @@
 #include "engine/ops/layout.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/op.h"
+#include "engine/ops/ordering.h"
 #include "engine/ops/pool.h"
+#include "engine/ops/quantize.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/resize.h"
 
 namespace etalon {
 namespace {
@@ -19,13 +22,11 @@ namespace {
 const std::vector<const OpRow*>& table() {
   static const std::vector<const OpRow*> kTable = [] {
     std::vector<const OpRow*> rows{
-        &conv_op(),
-        &gemm_op(),
-        &matmul_op(),
-        &relu_op(),
+        &conv_op(), &gemm_op(), &matmul_op(), &relu_op(), &resize_op(),
     };
     const std::span<const OpRow> families[] = {
-        elementwise_ops(), indexing_ops(), layout_ops(), pool_ops(), reduce_ops(),
+        elementwise_ops(), indexing_ops(), layout_ops(), ordering_ops(),
+        pool_ops(),        quantize_ops(), reduce_ops(),
     };
     for (const std::span<const OpRow> family : families)
       for (const OpRow& row : family) rows.push_back(&row);

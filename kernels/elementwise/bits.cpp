@@ -1,9 +1,7 @@
 // Integers (modulo 2^bits), comparisons, logic, selection, conversion.
 #include "kernels/elementwise/bits.h"
 
-#include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "engine/backend/definition.h"
 #include "engine/ops/elementwise.h"
@@ -42,16 +40,16 @@ T remainder_of(T a, T b, bool fmod) {
 }
 
 template <class T>
-T integer_power(T base, std::int64_t exponent, bool huge) {
-  if (exponent < 0 && !huge) {
+T integer_power(T base, bool negative, std::uint64_t exponent) {
+  if (negative) {
     if (base == 1) return 1;
     if constexpr (std::is_signed_v<T>)
       if (base == -1) return exponent % 2 == 0 ? T{1} : T{-1};
     return 0;
   }
   std::uint64_t result = 1, square = wide(base);
-  for (auto e = wide(exponent); e != 0; e >>= 1) {
-    if ((e & 1) != 0) result *= square;
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result *= square;
     square *= square;
   }
   return static_cast<T>(result);
@@ -98,20 +96,30 @@ void run_integer_mod(const KernelCall& call) {
   });
 }
 
-// The exponents as i64; those of u64 keep their bits and count as positive.
-void run_integer_pow(const KernelCall& call) {
-  const Tensor& given = call.input(1);
-  const bool huge = given.dtype() == DType::u64;
-  std::vector<std::int64_t> exponents(static_cast<std::size_t>(given.numel()));
-  visit_integer(given.dtype(), [&](auto zero) {
-    using E = decltype(zero);
-    std::ranges::transform(given.data<E>(), exponents.begin(),
-                           [](E e) { return static_cast<std::int64_t>(e); });
+// Exponents of any integer type, widened first.
+Tensor widened(const Tensor& x) {
+  Tensor y = Tensor::uninitialized(DType::i64, x.shape());
+  auto out = y.mutable_data<std::int64_t>();
+  visit_integer(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto in = x.data<T>();
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<std::int64_t>(in[i]);
   });
+  return y;
+}
+
+void run_integer_pow(const KernelCall& call) {
+  const Tensor exponent = widened(call.input(1));
+  const bool is_signed = info(call.input(1).dtype()).kind == DTypeClass::signed_integer;
+  const Tensor* inputs[] = {&call.input(0), &exponent};
+  KernelCall wide_call = call;
+  wide_call.inputs = inputs;
   visit_integer(call.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
-    apply_binary<T, T, std::int64_t>(
-        call, exponents.data(), [huge](T a, std::int64_t b) { return integer_power(a, b, huge); });
+    apply_binary<T, T, std::int64_t>(wide_call, [is_signed](T a, std::int64_t b) {
+      const bool negative = is_signed && b < 0;
+      return integer_power(a, negative, negative ? ~wide(b) + 1 : wide(b));
+    });
   });
 }
 
@@ -296,6 +304,60 @@ double round_integer(bool negative, std::uint64_t magnitude, DType to, const Con
   return round_scaled(negative, magnitude << shift, -shift, false, to, c.round, c.subnormals);
 }
 
+// Between loading and storing, elements are doubles (from floating types, exact) or 64-bit
+// integers: so each type is met once on either side and not in pairs.
+struct Chunk {
+  static constexpr std::int64_t kSize = 256;
+  std::int64_t count = 0;
+  bool floating = false, is_signed = false;
+  std::array<double, kSize> real;
+  std::array<std::uint64_t, kSize> integer;
+};
+
+void load_chunk(DType dtype, const std::byte* bytes, std::int64_t first, Chunk& chunk) {
+  chunk.floating = is_floating(dtype);
+  chunk.is_signed = info(dtype).kind == DTypeClass::signed_integer;
+  visit_dtype(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* in = reinterpret_cast<const T*>(bytes) + first;
+    for (std::int64_t i = 0; i < chunk.count; ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      if constexpr (std::is_integral_v<T>)
+        chunk.integer[k] = static_cast<std::uint64_t>(in[i]);
+      else if constexpr (std::is_same_v<T, Bool>)
+        chunk.integer[k] = in[i].value != 0 ? 1 : 0;
+      else
+        chunk.real[k] = to_double(in[i]);
+    }
+  });
+}
+
+void store_chunk(DType to, std::byte* bytes, std::int64_t first, Chunk& chunk, const Contract& c) {
+  const DType format = stored_format(to, c);
+  const auto count = static_cast<std::size_t>(chunk.count);
+  if (is_floating(to)) {
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::uint64_t v = chunk.integer[k];
+      const bool negative = chunk.is_signed && static_cast<std::int64_t>(v) < 0;
+      chunk.real[k] = chunk.floating ? round_to(chunk.real[k], format, c.round, c.subnormals)
+                                     : round_integer(negative, negative ? ~v + 1 : v, format, c);
+    }
+    chunk.floating = true;
+  }
+  visit_dtype(to, [&](auto zero) {
+    using U = decltype(zero);
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::int64_t at = first + static_cast<std::int64_t>(k);
+      if (chunk.floating)
+        store_from_double(dtype_of<U>, bytes, at, chunk.real[k]);
+      else if constexpr (std::is_integral_v<U>)
+        reinterpret_cast<U*>(bytes)[at] = static_cast<U>(chunk.integer[k]);
+      else if constexpr (std::is_same_v<U, Bool>)
+        reinterpret_cast<U*>(bytes)[at] = Bool{chunk.integer[k] != 0};
+    }
+  });
+}
+
 void run_cast(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const DType to = call.output(0).dtype(), from = x.dtype();
@@ -305,43 +367,13 @@ void run_cast(const KernelCall& call) {
     copy_bytes(y, x.bytes().data(), x.size_bytes(), call.threads);
     return;
   }
-  const DType format = stored_format(to, c);
-  const bool plain = c.round == Round::nearest_even && c.subnormals == Subnormals::keep;
-  visit_dtype(from, [&](auto source_zero) {
-    using T = decltype(source_zero);
-    const T* in = reinterpret_cast<const T*>(x.bytes().data());
-    visit_dtype(to, [&](auto target_zero) {
-      using U = decltype(target_zero);
-      parallel_for(x.numel(), call.threads, 16384, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          if constexpr (std::is_integral_v<T> || std::is_same_v<T, Bool>) {
-            const auto v = comparable(in[i]);
-            if constexpr (std::is_same_v<U, Bool>) {
-              reinterpret_cast<U*>(y)[i] = Bool{v != 0};
-            } else if constexpr (std::is_integral_v<U>) {
-              reinterpret_cast<U*>(y)[i] = static_cast<U>(v);
-            } else {
-              bool negative = false;
-              if constexpr (std::is_signed_v<T>) negative = v < 0;
-              const auto m = static_cast<std::uint64_t>(v);
-              store_from_double(to, y, i,
-                                round_integer(negative, negative ? ~m + 1 : m, format, c));
-            }
-          } else if constexpr (std::is_same_v<T, float> && std::is_same_v<U, Float16>) {
-            // bf16 and f16 of f32, the common pairs, without the general rounding.
-            if (plain && format == to) {
-              reinterpret_cast<U*>(y)[i] = to_float16(in[i]);
-              continue;
-            }
-            store_from_double(to, y, i, round_to(to_double(in[i]), format, c.round, c.subnormals));
-          } else {
-            const double v = to_double(in[i]);
-            store_from_double(to, y, i,
-                              is_floating(to) ? round_to(v, format, c.round, c.subnormals) : v);
-          }
-        }
-      });
-    });
+  parallel_for(x.numel(), call.threads, 16384, [&](std::int64_t begin, std::int64_t end) {
+    Chunk chunk;
+    for (std::int64_t i = begin; i < end; i += Chunk::kSize) {
+      chunk.count = std::min<std::int64_t>(Chunk::kSize, end - i);
+      load_chunk(from, x.bytes().data(), i, chunk);
+      store_chunk(to, y, i, chunk, c);
+    }
   });
 }
 

@@ -9,10 +9,10 @@
 namespace etalon {
 
 // y[i] = F::apply(a[i], b[i]); R may differ from T (comparisons give Bool).
-// `b` holds the elements of input 1, which may have been converted.
 template <class R, class T, class U, class F>
-void apply_binary(const KernelCall& call, const U* b, const F& f) {
+void apply_binary(const KernelCall& call, const F& f) {
   const auto* a = call.input(0).data<T>().data();
+  const auto* b = call.input(1).data<U>().data();
   auto* y = reinterpret_cast<R*>(output_bytes(call, 0));
   const auto loop =
       broadcast_loop<2>(call.output(0).shape(), {call.input(0).shape(), call.input(1).shape()});
@@ -21,22 +21,8 @@ void apply_binary(const KernelCall& call, const U* b, const F& f) {
     const T* pa = a + at[1];
     const U* pb = b + at[2];
     R* py = y + at[0];
-    // The usual steps as constants, so that the compiler may vectorise.
-    if (step[1] == 1 && step[2] == 1) {
-      for (std::int64_t i = 0; i < n; ++i) py[i] = f(pa[i], pb[i]);
-    } else if (step[1] == 1 && step[2] == 0) {
-      for (std::int64_t i = 0; i < n; ++i) py[i] = f(pa[i], *pb);
-    } else if (step[1] == 0 && step[2] == 1) {
-      for (std::int64_t i = 0; i < n; ++i) py[i] = f(*pa, pb[i]);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) py[i] = f(pa[i * step[1]], pb[i * step[2]]);
-    }
+    for (std::int64_t i = 0; i < n; ++i) py[i] = f(pa[i * step[1]], pb[i * step[2]]);
   });
-}
-
-template <class R, class T, class U, class F>
-void apply_binary(const KernelCall& call, const F& f) {
-  apply_binary<R, T, U>(call, call.input(1).data<U>().data(), f);
 }
 
 template <class R, class T, class F>

@@ -40,24 +40,41 @@ inline double exact_fmod(double x, double y) {
                       DType::f64, Round::nearest_even, Subnormals::keep);
 }
 
-// F is a struct with `op`, `rounded_once` and value(a, params, args): args(i) is operand i in the
-// number system, args.raw(i) as a double, args.has(i) whether it is given, args.count() how many.
-template <class F>
+// All ops are one definition that looks at its kind when it runs: a copy for each op over each
+// number system would cost minutes of compilation and gain nothing here.
+enum class Elementwise { add, sub, mul, div, pow, mod, max, min, clip, sum, mean };
+
+inline Elementwise elementwise_kind(std::string_view op) {
+  constexpr std::string_view kNames[] = {"add", "sub", "mul",  "div", "pow", "mod",
+                                         "max", "min", "clip", "sum", "mean"};
+  for (std::size_t i = 0; i < std::size(kNames); ++i)
+    if (kNames[i] == op) return static_cast<Elementwise>(i);
+  throw internal_error("{} is no elementwise op", op);
+}
+
+// RoundedOnce: all but sum and mean.
+template <bool RoundedOnce>
 struct ElementwiseDefinition {
-  static constexpr std::string_view op = F::op;
-  static constexpr bool rounded_once = F::rounded_once;
+  static constexpr std::string_view op = "elementwise";
+  static constexpr bool rounded_once = RoundedOnce;
 
   struct Operand {
     Source source;
     std::array<std::int64_t, kMaxRank> strides;
   };
   struct Plan {
+    Elementwise kind;
     std::vector<Operand> operands;
     Shape shape;
     const Params* params;
+    bool has(std::size_t k) const { return k < operands.size() && operands[k].source; }
+    double raw(std::size_t k, std::int64_t i) const {
+      return operands[k].source[strided_offset(i, shape, operands[k].strides)];
+    }
   };
   static Plan plan(const KernelCall& call) {
-    Plan p{{}, call.output(0).shape(), call.problem->params};
+    Plan p{
+        elementwise_kind(call.problem->op->name), {}, call.output(0).shape(), call.problem->params};
     for (std::size_t i = 0; i < call.inputs.size(); ++i)
       p.operands.push_back({Source(call, i), call.has(i)
                                                  ? broadcast_strides(call.input(i).shape(), p.shape)
@@ -67,129 +84,60 @@ struct ElementwiseDefinition {
   static std::int64_t slices(const Plan& p) { return p.shape.numel(); }
 
   template <class A>
-  struct Args {
-    A& a;
-    const Plan& p;
-    std::int64_t i;
-    std::size_t count() const { return p.operands.size(); }
-    bool has(std::size_t k) const { return k < count() && p.operands[k].source; }
-    double raw(std::size_t k) const {
-      const Operand& o = p.operands[k];
-      return o.source[strided_offset(i, p.shape, o.strides)];
-    }
-    typename A::V operator()(std::size_t k) const { return a.input(raw(k)); }
-  };
-  template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
-    out(0, i, F::value(a, *p.params, Args<A>{a, p, i}));
-  }
-};
-
-struct Add {
-  static constexpr std::string_view op = "add";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params&, const Args& x) {
-    return a.add(x(0), x(1));
-  }
-};
-struct Sub {
-  static constexpr std::string_view op = "sub";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params&, const Args& x) {
-    return a.sub(x(0), x(1));
-  }
-};
-struct Mul {
-  static constexpr std::string_view op = "mul";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params&, const Args& x) {
-    return a.mul(x(0), x(1));
-  }
-};
-struct Div {
-  static constexpr std::string_view op = "div";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params&, const Args& x) {
-    return a.div(x(0), x(1));
-  }
-};
-struct Pow {
-  static constexpr std::string_view op = "pow";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params&, const Args& x) {
-    return a.pow(x(0), x(1));
-  }
-};
-
-struct Mod {
-  static constexpr std::string_view op = "mod";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params& params, const Args& x) {
-    const double dividend = x.raw(0), divisor = x.raw(1);
+  static typename A::V mod(A& a, const Plan& p, std::int64_t i) {
+    const double dividend = p.raw(0, i), divisor = p.raw(1, i);
     const double r = exact_fmod(dividend, divisor);
-    if (params.as<ModParams>().fmod || is_nan(r)) return a.input(r);
+    if (p.params->template as<ModParams>().fmod || is_nan(r)) return a.input(r);
     if (r == 0) return a.input(with_sign(0.0, sign_bit(divisor)));
     if (sign_bit(r) == sign_bit(divisor)) return a.input(r);
     return a.add(a.input(r), a.input(divisor));
   }
-};
 
-struct Max {
-  static constexpr std::string_view op = "max";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params&, const Args& x) {
-    typename A::V m = x(0);
-    for (std::size_t i = 1; i < x.count(); ++i) m = a.max(m, x(i));
-    return m;
-  }
-};
-struct Min {
-  static constexpr std::string_view op = "min";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params&, const Args& x) {
-    typename A::V m = x(0);
-    for (std::size_t i = 1; i < x.count(); ++i) m = a.min(m, x(i));
-    return m;
-  }
-};
-
-struct SumOfOperands {
-  static constexpr std::string_view op = "sum";
-  static constexpr bool rounded_once = false;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params&, const Args& x) {
-    typename A::Sum sum(a, static_cast<std::int64_t>(x.count()));
-    for (std::size_t i = 0; i < x.count(); ++i) sum.add(x(i));
-    return sum.result();
-  }
-};
-struct MeanOfOperands {
-  static constexpr std::string_view op = "mean";
-  static constexpr bool rounded_once = false;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params& params, const Args& x) {
-    return a.div(SumOfOperands::value(a, params, x), a.constant(static_cast<double>(x.count())));
-  }
-};
-
-struct Clip {
-  static constexpr std::string_view op = "clip";
-  static constexpr bool rounded_once = true;
-  template <class A, class Args>
-  static typename A::V value(A& a, const Params& params, const Args& x) {
-    const auto& p = params.as<ClipParams>();
-    typename A::V y = x(0);
-    // An infinite bound may still meet a NaN, which comes through either way.
-    y = a.max(y, x.has(1) ? x(1) : a.constant(static_cast<double>(p.low)));
-    return a.min(y, x.has(2) ? x(2) : a.constant(static_cast<double>(p.high)));
+  template <class A, class Out>
+  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+    const auto x = [&](std::size_t k) { return a.input(p.raw(k, i)); };
+    const std::size_t count = p.operands.size();
+    if constexpr (!RoundedOnce) {
+      typename A::Sum sum(a, static_cast<std::int64_t>(count));
+      for (std::size_t k = 0; k < count; ++k) sum.add(x(k));
+      const typename A::V s = sum.result();
+      out(0, i, p.kind == Elementwise::mean ? a.div(s, a.constant(static_cast<double>(count))) : s);
+      return;
+    }
+    typename A::V y = p.kind == Elementwise::mod ? mod(a, p, i) : x(0);
+    switch (p.kind) {
+      case Elementwise::add:
+        y = a.add(y, x(1));
+        break;
+      case Elementwise::sub:
+        y = a.sub(y, x(1));
+        break;
+      case Elementwise::mul:
+        y = a.mul(y, x(1));
+        break;
+      case Elementwise::div:
+        y = a.div(y, x(1));
+        break;
+      case Elementwise::pow:
+        y = a.pow(y, x(1));
+        break;
+      case Elementwise::max:
+        for (std::size_t k = 1; k < count; ++k) y = a.max(y, x(k));
+        break;
+      case Elementwise::min:
+        for (std::size_t k = 1; k < count; ++k) y = a.min(y, x(k));
+        break;
+      case Elementwise::clip: {
+        // An infinite bound binds nothing, but a NaN comes through either way.
+        const auto& bounds = p.params->template as<ClipParams>();
+        y = a.max(y, p.has(1) ? x(1) : a.constant(static_cast<double>(bounds.low)));
+        y = a.min(y, p.has(2) ? x(2) : a.constant(static_cast<double>(bounds.high)));
+        break;
+      }
+      default:
+        break;
+    }
+    out(0, i, y);
   }
 };
 

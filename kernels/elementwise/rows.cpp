@@ -8,37 +8,43 @@
 namespace etalon {
 namespace {
 
-template <class F>
-KernelRow floating_row(std::string_view name) {
-  KernelRow row = definition_row<ElementwiseDefinition<F>>(name);
-  row.refuse = [](const Problem& problem) -> Refusal {
-    if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
-    return refuse_definition(problem);
-  };
+Refusal refuse_integers(const Problem& problem) {
+  if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
+  return refuse_definition(problem);
+}
+
+template <bool RoundedOnce>
+KernelRow floating_row(std::string_view op, std::string_view name) {
+  KernelRow row = definition_row<ElementwiseDefinition<RoundedOnce>>(name);
+  row.op = op;
+  row.refuse = refuse_integers;
   return row;
 }
 
 }  // namespace
 
+void run_elementwise_definition(const KernelCall& call) {
+  run_definition<ElementwiseDefinition<true>>(call);
+}
+
 std::span<const KernelRow> elementwise_rows() {
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all(elementwise_bits_rows().begin(), elementwise_bits_rows().end());
-    for (const KernelRow& row : {
-             floating_row<Add>("add.definition"),
-             floating_row<Sub>("sub.definition"),
-             floating_row<Mul>("mul.definition"),
-             floating_row<Div>("div.definition"),
-             floating_row<Mod>("mod.definition"),
-             floating_row<Max>("max.definition"),
-             floating_row<Min>("min.definition"),
-             floating_row<SumOfOperands>("sum.definition"),
-             floating_row<MeanOfOperands>("mean.definition"),
-             floating_row<Clip>("clip.definition"),
-         })
-      all.push_back(row);
-#ifdef ETALON_HAVE_REAL
-    all.push_back(floating_row<Pow>("pow.definition"));
-#endif
+    all.insert(all.end(), elementwise_f32_rows().begin(), elementwise_f32_rows().end());
+    const KernelRow definitions[] = {
+        floating_row<true>("add", "add.definition"),
+        floating_row<true>("sub", "sub.definition"),
+        floating_row<true>("mul", "mul.definition"),
+        floating_row<true>("div", "div.definition"),
+        floating_row<true>("pow", "pow.definition"),
+        floating_row<true>("mod", "mod.definition"),
+        floating_row<true>("max", "max.definition"),
+        floating_row<true>("min", "min.definition"),
+        floating_row<true>("clip", "clip.definition"),
+        floating_row<false>("sum", "sum.definition"),
+        floating_row<false>("mean", "mean.definition"),
+    };
+    all.insert(all.end(), std::begin(definitions), std::end(definitions));
     return all;
   }();
   return rows;

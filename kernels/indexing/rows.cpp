@@ -74,25 +74,16 @@ void run_gather_nd(const KernelCall& call) {
 
 // ---- scatter ------------------------------------------------------------------------------------
 
-template <bool Nd>
-ScatterReduction reduction_of(const Params& params) {
-  if constexpr (Nd)
-    return params.as<ScatterNdParams>().reduction;
-  else
-    return params.as<ScatterElementsParams>().reduction;
-}
-
 void copy_input(const KernelCall& call) {
   copy_bytes(output_bytes(call, 0), call.input(0).bytes().data(), call.input(0).size_bytes(),
              call.threads);
 }
 
 // One thread: which update is the last is a matter of sequence.
-template <bool Nd>
 void run_scatter(const KernelCall& call) {
   copy_input(call);
-  const std::vector<std::int64_t> targets = scatter_targets(call, Nd);
-  const ScatterReduction reduction = reduction_of<Nd>(*call.problem->params);
+  const std::vector<std::int64_t> targets = scatter_targets(call, is_scatter_nd(*call.problem->op));
+  const ScatterReduction reduction = scatter_reduction(*call.problem->op, *call.problem->params);
   const auto bytes = static_cast<std::size_t>(element_bytes(call));
   if (reduction == ScatterReduction::none) {
     for (std::size_t i = 0; i < targets.size(); ++i)
@@ -118,25 +109,23 @@ void run_scatter(const KernelCall& call) {
   });
 }
 
-template <bool Nd>
 void run_scatter_definition(const KernelCall& call) {
   copy_input(call);
   fill_truth_from_outputs(call);
-  run_definition<ScatterDefinition<Nd>>(call);
+  run_definition<ScatterDefinition>(call);
 }
 
-template <bool Nd>
 Refusal refuse_floating_reduction(const Problem& problem) {
   if (is_floating(problem.input(0).dtype) &&
-      reduction_of<Nd>(*problem.params) != ScatterReduction::none)
+      scatter_reduction(*problem.op, *problem.params) != ScatterReduction::none)
     return "computes on integers";
   return std::nullopt;
 }
 
-template <bool Nd>
-KernelRow scatter_definition_row(std::string_view name) {
-  KernelRow row = definition_row<ScatterDefinition<Nd>>(name);
-  row.run = run_scatter_definition<Nd>;
+KernelRow scatter_definition_row(std::string_view op, std::string_view name) {
+  KernelRow row = definition_row<ScatterDefinition>(name);
+  row.op = op;
+  row.run = run_scatter_definition;
   row.refuse = [](const Problem& problem) -> Refusal {
     if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
     return refuse_definition(problem);
@@ -252,11 +241,10 @@ std::span<const KernelRow> indexing_rows() {
       bits_row<run_gather>("gather", "gather.bits"),
       bits_row<run_gather_elements>("gather_elements", "gather_elements.bits"),
       bits_row<run_gather_nd>("gather_nd", "gather_nd.bits"),
-      bits_row<run_scatter<false>>("scatter_elements", "scatter_elements.bits",
-                                   refuse_floating_reduction<false>),
-      scatter_definition_row<false>("scatter_elements.definition"),
-      bits_row<run_scatter<true>>("scatter_nd", "scatter_nd.bits", refuse_floating_reduction<true>),
-      scatter_definition_row<true>("scatter_nd.definition"),
+      bits_row<run_scatter>("scatter_elements", "scatter_elements.bits", refuse_floating_reduction),
+      scatter_definition_row("scatter_elements", "scatter_elements.definition"),
+      bits_row<run_scatter>("scatter_nd", "scatter_nd.bits", refuse_floating_reduction),
+      scatter_definition_row("scatter_nd", "scatter_nd.definition"),
       bits_row<run_one_hot>("one_hot", "one_hot.bits"),
       bits_row<run_shape>("shape", "shape.bits"),
       bits_row<run_size>("size", "size.bits"),

@@ -43,9 +43,15 @@ inline std::vector<std::int64_t> scatter_targets(const KernelCall& call, bool nd
   return targets;
 }
 
-template <bool Nd>
+// Both ops, told apart when it runs.
+inline bool is_scatter_nd(const OpRow& op) { return op.name == "scatter_nd"; }
+inline ScatterReduction scatter_reduction(const OpRow& op, const Params& params) {
+  return is_scatter_nd(op) ? params.as<ScatterNdParams>().reduction
+                           : params.as<ScatterElementsParams>().reduction;
+}
+
 struct ScatterDefinition {
-  static constexpr std::string_view op = Nd ? "scatter_nd" : "scatter_elements";
+  static constexpr std::string_view op = "scatter";
   static constexpr bool rounded_once = false;
 
   struct Plan {
@@ -57,13 +63,10 @@ struct ScatterDefinition {
   };
   static Plan plan(const KernelCall& call) {
     Plan p;
-    if constexpr (Nd)
-      p.reduction = call.params<ScatterNdParams>().reduction;
-    else
-      p.reduction = call.params<ScatterElementsParams>().reduction;
+    p.reduction = scatter_reduction(*call.problem->op, *call.problem->params);
     p.x = Source(call, 0);
     p.updates = Source(call, 2);
-    p.targets = scatter_targets(call, Nd);
+    p.targets = scatter_targets(call, is_scatter_nd(*call.problem->op));
     const auto target = [&](std::int64_t i) { return p.targets[static_cast<std::size_t>(i)]; };
     p.sequence.resize(p.targets.size());
     for (std::size_t i = 0; i < p.sequence.size(); ++i)

@@ -8,13 +8,16 @@
 namespace etalon {
 namespace {
 
-template <class F>
-KernelRow floating_row(std::string_view name) {
-  KernelRow row = definition_row<ReduceDefinition<F>>(name);
-  row.refuse = [](const Problem& problem) -> Refusal {
-    if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
-    return refuse_definition(problem);
-  };
+Refusal refuse_integers(const Problem& problem) {
+  if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
+  return refuse_definition(problem);
+}
+
+template <bool RoundedOnce>
+KernelRow floating_row(std::string_view op, std::string_view name) {
+  KernelRow row = definition_row<ReduceDefinition<RoundedOnce>>(name);
+  row.op = op;
+  row.refuse = refuse_integers;
   return row;
 }
 
@@ -87,7 +90,7 @@ void run_integer(const KernelCall& call) {
 }  // namespace
 
 std::span<const KernelRow> reduce_rows() {
-  static const KernelRow rows[] = {
+  static const KernelRow own[] = {
       bits_row<run_integer<Integer::sum>>("reduce_sum", "reduce_sum.bits", integers_only),
       bits_row<run_integer<Integer::mean>>("reduce_mean", "reduce_mean.bits", integers_only),
       bits_row<run_integer<Integer::max>>("reduce_max", "reduce_max.bits", integers_only),
@@ -96,19 +99,22 @@ std::span<const KernelRow> reduce_rows() {
       bits_row<run_integer<Integer::l1>>("reduce_l1", "reduce_l1.bits", integers_only),
       bits_row<run_integer<Integer::sum_square>>("reduce_sum_square", "reduce_sum_square.bits",
                                                  integers_only),
-      floating_row<ReduceSum>("reduce_sum.definition"),
-      floating_row<ReduceMean>("reduce_mean.definition"),
-      floating_row<ReduceMax>("reduce_max.definition"),
-      floating_row<ReduceMin>("reduce_min.definition"),
-      floating_row<ReduceProd>("reduce_prod.definition"),
-      floating_row<ReduceL1>("reduce_l1.definition"),
-      floating_row<ReduceL2>("reduce_l2.definition"),
-      floating_row<ReduceSumSquare>("reduce_sum_square.definition"),
-#ifdef ETALON_HAVE_REAL
-      floating_row<ReduceLogSum>("reduce_log_sum.definition"),
-      floating_row<ReduceLogSumExp>("reduce_log_sum_exp.definition"),
-#endif
+      floating_row<false>("reduce_sum", "reduce_sum.definition"),
+      floating_row<false>("reduce_mean", "reduce_mean.definition"),
+      floating_row<false>("reduce_l1", "reduce_l1.definition"),
+      floating_row<false>("reduce_l2", "reduce_l2.definition"),
+      floating_row<false>("reduce_sum_square", "reduce_sum_square.definition"),
+      floating_row<false>("reduce_prod", "reduce_prod.definition"),
+      floating_row<false>("reduce_log_sum", "reduce_log_sum.definition"),
+      floating_row<false>("reduce_log_sum_exp", "reduce_log_sum_exp.definition"),
+      floating_row<true>("reduce_max", "reduce_max.definition"),
+      floating_row<true>("reduce_min", "reduce_min.definition"),
   };
+  static const std::vector<KernelRow> rows = [] {
+    std::vector<KernelRow> all(reduce_f32_rows().begin(), reduce_f32_rows().end());
+    all.insert(all.end(), std::begin(own), std::end(own));
+    return all;
+  }();
   return rows;
 }
 

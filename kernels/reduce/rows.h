@@ -6,6 +6,7 @@
 
 namespace etalon {
 
-std::span<const KernelRow> reduce_rows();
+std::span<const KernelRow> reduce_rows();      // all of them, fastest first
+std::span<const KernelRow> reduce_f32_rows();  // those of f32.cpp
 
 }  // namespace etalon

@@ -1,0 +1,5 @@
+#include "kernels/elementwise/f32_rows.h"
+
+#define ETALON_VECTOR_BYTES 32
+#define ETALON_ROW f32_row_avx2
+#include "kernels/elementwise/f32_rows.inc"

@@ -1,0 +1,5 @@
+#include "kernels/elementwise/f32_rows.h"
+
+#define ETALON_VECTOR_BYTES 16
+#define ETALON_ROW f32_row_base
+#include "kernels/elementwise/f32_rows.inc"

@@ -1,0 +1,25 @@
+// Rows of f32 arithmetic: what a fast kernel does with n consecutive outputs.
+//
+// Each output is one IEEE operation, so the width of a vector never shows: the same text, compiled
+// for 4, 8 and 16 floats, gives the same bits. NaN results are made canonical before they are
+// stored.
+#pragma once
+
+#include <cstdint>
+
+namespace etalon {
+
+enum class F32Op { add, sub, mul, div, max, min };
+
+// y[i] = a[i] op b[i]; an operand whose step is 0 is one element for all.
+using F32Row = void (*)(F32Op op, float* y, const float* a, const float* b, std::int64_t n,
+                        bool a_varies, bool b_varies);
+
+void f32_row_base(F32Op op, float* y, const float* a, const float* b, std::int64_t n, bool a_varies,
+                  bool b_varies);
+void f32_row_avx2(F32Op op, float* y, const float* a, const float* b, std::int64_t n, bool a_varies,
+                  bool b_varies);
+void f32_row_avx512(F32Op op, float* y, const float* a, const float* b, std::int64_t n,
+                    bool a_varies, bool b_varies);
+
+}  // namespace etalon

@@ -1,0 +1,215 @@
+// arg_max, arg_min, top_k: comparisons of stored values. cum_sum: its definition, and one running
+// chain where the contract's order is one.
+#include "kernels/ordering/rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "engine/backend/bits_row.h"
+#include "engine/backend/definition.h"
+#include "engine/ops/ints_input.h"
+#include "engine/ops/ordering.h"
+
+namespace etalon {
+namespace {
+
+template <class T>
+auto key(T x) {
+  if constexpr (std::is_same_v<T, Bool>)
+    return x.value;
+  else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
+    return to_float(x);
+  else
+    return x;
+}
+
+// NaN above everything.
+template <class K>
+bool below(K a, K b) {
+  return a < b || (a == a && b != b);
+}
+
+// NaN wins for both directions; `better` says whether v replaces the best so far.
+template <bool Largest>
+void run_arg(const KernelCall& call) {
+  const auto& p = call.params<ArgParams>();
+  const Shape& x = call.input(0).shape();
+  const AxisView view = axis_view(x, normalize_axis(p.axis, x.rank()));
+  auto* y = reinterpret_cast<std::int64_t*>(output_bytes(call, 0));
+  visit_dtype(call.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* data = call.input(0).data<T>().data();
+    parallel_for(
+        view.outer * view.inner, call.threads, std::max<std::int64_t>(1, 16384 / view.extent),
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t o = begin; o < end; ++o) {
+            const T* column = data + o / view.inner * view.extent * view.inner + o % view.inner;
+            auto best = key(column[0]);
+            std::int64_t at = 0;
+            for (std::int64_t i = 1; i < view.extent; ++i) {
+              const auto v = key(column[i * view.inner]);
+              const bool nan = v != v, best_nan = best != best;
+              const bool better = nan || best_nan ? nan && (!best_nan || p.select_last_index)
+                                  : v == best     ? p.select_last_index
+                                                  : (Largest ? best < v : v < best);
+              if (!better) continue;
+              best = v;
+              at = i;
+            }
+            y[o] = at;
+          }
+        });
+  });
+}
+
+void run_top_k(const KernelCall& call) {
+  const auto& p = call.params<TopKParams>();
+  const Shape& x = call.input(0).shape();
+  const int axis = normalize_axis(p.axis, x.rank());
+  const AxisView view = axis_view(x, axis);
+  const std::int64_t k = call.output(0).shape()[axis];
+  auto* indices = reinterpret_cast<std::int64_t*>(output_bytes(call, 1));
+  visit_dtype(call.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* data = call.input(0).data<T>().data();
+    T* values = reinterpret_cast<T*>(output_bytes(call, 0));
+    parallel_for(
+        view.outer * view.inner, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+          std::vector<std::int64_t> order(static_cast<std::size_t>(view.extent));
+          for (std::int64_t o = begin; o < end; ++o) {
+            const T* column = data + o / view.inner * view.extent * view.inner + o % view.inner;
+            for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+            // The index breaks ties, so that the order is total and any algorithm gives the same.
+            std::partial_sort(order.begin(), order.begin() + k, order.end(),
+                              [&](std::int64_t i, std::int64_t j) {
+                                const auto a = key(column[i * view.inner]);
+                                const auto b = key(column[j * view.inner]);
+                                if (below(a, b)) return !p.largest;
+                                if (below(b, a)) return p.largest;
+                                return i < j;
+                              });
+            for (std::int64_t i = 0; i < k; ++i) {
+              const std::int64_t to = (o / view.inner * k + i) * view.inner + o % view.inner;
+              indices[to] = order[static_cast<std::size_t>(i)];
+              values[to] = column[indices[to] * view.inner];
+            }
+          }
+        });
+  });
+}
+
+// Term j (0, 1, ...) in the sequence met lies at place(j) of the axis.
+struct CumSumGeometry {
+  AxisView view;
+  bool exclusive, reverse;
+  std::int64_t place(std::int64_t j) const { return reverse ? view.extent - 1 - j : j; }
+};
+CumSumGeometry cum_sum_geometry(const KernelCall& call) {
+  const auto& p = call.params<CumSumParams>();
+  const std::vector<InferInput> known = known_inputs(call);
+  const Shape& x = call.input(0).shape();
+  const int axis = normalize_axis(int_or(InferInputs(known), 1, p.axis, "axis"), x.rank());
+  return {axis_view(x, axis), p.exclusive, p.reverse};
+}
+
+struct CumSumDefinition {
+  static constexpr std::string_view op = "cum_sum";
+  static constexpr bool rounded_once = false;
+  struct Plan {
+    CumSumGeometry g;
+    Source x;
+  };
+  static Plan plan(const KernelCall& call) { return {cum_sum_geometry(call), Source(call, 0)}; }
+  static std::int64_t slices(const Plan& p) {
+    return p.g.view.outer * p.g.view.extent * p.g.view.inner;
+  }
+  template <class A, class Out>
+  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+    const AxisView& v = p.g.view;
+    const std::int64_t first = i / (v.inner * v.extent) * (v.inner * v.extent) + i % v.inner;
+    const std::int64_t j = p.g.place(i / v.inner % v.extent);
+    const std::int64_t count = p.g.exclusive ? j : j + 1;
+    typename A::Sum sum(a, count);
+    for (std::int64_t k = 0; k < count; ++k) sum.add(a.input(p.x[first + p.g.place(k) * v.inner]));
+    out(0, i, sum.result());
+  }
+};
+
+// f(axis column, step, output column): the running chain of each column.
+template <class T, class Chain>
+void run_columns(const KernelCall& call, const Chain& chain) {
+  const CumSumGeometry g = cum_sum_geometry(call);
+  const T* x = call.input(0).data<T>().data();
+  T* y = reinterpret_cast<T*>(output_bytes(call, 0));
+  parallel_for(g.view.outer * g.view.inner, call.threads, 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t o = begin; o < end; ++o) {
+                   const std::int64_t first =
+                       o / g.view.inner * g.view.extent * g.view.inner + o % g.view.inner;
+                   T sum = 0;
+                   for (std::int64_t j = 0; j < g.view.extent; ++j) {
+                     const std::int64_t at = first + g.place(j) * g.view.inner;
+                     const T next = chain(sum, x[at]);
+                     y[at] = g.exclusive ? sum : next;
+                     sum = next;
+                   }
+                 }
+               });
+}
+
+void run_integers(const KernelCall& call) {
+  visit_dtype(call.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      run_columns<T>(call, [](T a, T b) {
+        return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+      });
+  });
+}
+
+// A NaN that was summed stays one, so the canonical one may enter the chain.
+void run_chain(const KernelCall& call) {
+  run_columns<float>(call, [](float a, float b) { return canonical(a + b); });
+}
+
+Refusal integers_only(const Problem& problem) {
+  if (is_floating(problem.input(0).dtype)) return "computes on integers";
+  return std::nullopt;
+}
+
+Refusal refuse_chain(const Problem& problem) {
+  if (problem.input(0).dtype != DType::f32) return "computes on f32";
+  if (!problem.contract->native_f32() || problem.contract->order.kind != OrderKind::seq)
+    return "promises order=seq in plain f32";
+  return std::nullopt;
+}
+
+KernelRow cum_sum_definition() {
+  KernelRow row = definition_row<CumSumDefinition>("cum_sum.definition");
+  row.refuse = [](const Problem& problem) -> Refusal {
+    if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
+    return refuse_definition(problem);
+  };
+  return row;
+}
+
+}  // namespace
+
+std::span<const KernelRow> ordering_rows() {
+  static const KernelRow rows[] = {
+      bits_row<run_arg<true>>("arg_max", "arg_max.bits"),
+      bits_row<run_arg<false>>("arg_min", "arg_min.bits"),
+      bits_row<run_top_k>("top_k", "top_k.bits"),
+      bits_row<run_integers>("cum_sum", "cum_sum.bits", integers_only),
+      {.op = "cum_sum",
+       .name = "cum_sum.f32.chain",
+       .contracts = "seq",
+       .refuse = refuse_chain,
+       .run = run_chain},
+      cum_sum_definition(),
+  };
+  return rows;
+}
+
+}  // namespace etalon

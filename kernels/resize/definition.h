@@ -1,0 +1,198 @@
+// resize, linear and cubic: per axis a few taps, their weights functions of r; axes nested, the
+// last innermost. The coordinates themselves are those of engine/ops/resize.h.
+#pragma once
+
+#include <vector>
+
+#include "engine/backend/bits_row.h"
+#include "engine/backend/definition.h"
+#include "engine/ops/resize.h"
+
+namespace etalon {
+inline namespace ETALON_ISA_NAMESPACE {
+
+// Where one output of one axis is taken.
+struct ResizePlace {
+  std::int64_t floor = 0;
+  double r = 0;
+  bool outside = false;  // extrapolated
+};
+
+inline ResizePlace resize_place(const ResizeParams& params, const ResizeAxis& axis,
+                                std::int64_t i) {
+  if (!axis.changes) return {i, 0, false};
+  const double c = resize_coordinate(params, axis, i);
+  // A coordinate beyond 2^52 has no fraction; the ends hold it anyway.
+  const double held = c < -0x1p52 ? -0x1p52 : c > 0x1p52 ? 0x1p52 : is_nan(c) ? 0 : c;
+  auto f = static_cast<std::int64_t>(held);
+  if (static_cast<double>(f) > held) --f;
+  const bool outside =
+      params.coordinate_transformation_mode == ResizeCoordinates::tf_crop_and_resize &&
+      !(c >= 0 && c <= static_cast<double>(axis.in - 1));
+  return {f, held - static_cast<double>(f), outside};
+}
+
+struct ResizeDefinition {
+  static constexpr std::string_view op = "resize";
+  static constexpr bool rounded_once = false;
+
+  struct Plan {
+    const ResizeParams* params;
+    std::array<ResizeAxis, kMaxRank> axes;
+    Shape x, y;
+    std::array<std::int64_t, kMaxRank> strides;
+    Source source;
+    std::vector<int> moving;                       // the axes that change, outermost first
+    std::vector<std::vector<ResizePlace>> places;  // by axis, for each output
+  };
+  static Plan plan(const KernelCall& call) {
+    const auto& params = call.params<ResizeParams>();
+    const std::vector<InferInput> known = known_inputs(call);
+    const Shape& x = call.input(0).shape();
+    Plan p{&params,
+           resize_axes(params, InferInputs(known)),
+           x,
+           call.output(0).shape(),
+           strides_of(x),
+           Source(call, 0),
+           {},
+           {}};
+    p.places.resize(static_cast<std::size_t>(x.rank()));
+    for (int i = 0; i < x.rank(); ++i) {
+      const auto a = static_cast<std::size_t>(i);
+      if (p.axes[a].changes) p.moving.push_back(i);
+      for (std::int64_t o = 0; o < p.axes[a].out; ++o)
+        p.places[a].push_back(resize_place(params, p.axes[a], o));
+    }
+    return p;
+  }
+  static std::int64_t slices(const Plan& p) { return p.y.numel(); }
+
+  template <class A>
+  static typename A::V keys_near(A& a, typename A::V t, typename A::V coeff) {  // |x| = t <= 1
+    // ((c + 2) t - (c + 3)) t t + 1
+    const auto two = a.constant(2.0), three = a.constant(3.0), one = a.constant(1.0);
+    auto w = a.sub(a.mul(a.add(coeff, two), t), a.add(coeff, three));
+    w = a.mul(a.mul(w, t), t);
+    return a.add(w, one);
+  }
+  template <class A>
+  static typename A::V keys_far(A& a, typename A::V t, typename A::V coeff) {  // 1 <= |x| = t <= 2
+    // ((c t - 5 c) t + 8 c) t - 4 c
+    auto w = a.sub(a.mul(coeff, t), a.mul(a.constant(5.0), coeff));
+    w = a.add(a.mul(w, t), a.mul(a.constant(8.0), coeff));
+    return a.sub(a.mul(w, t), a.mul(a.constant(4.0), coeff));
+  }
+
+  // Calls f(index, weight) for each tap that takes part, index within the axis.
+  template <class A, class F>
+  static void taps(A& a, const Plan& p, int axis, const ResizePlace& place, F&& f) {
+    using V = typename A::V;
+    const ResizeAxis& axis_of = p.axes[static_cast<std::size_t>(axis)];
+    const bool cubic = p.params->mode == ResizeMode::cubic;
+    const bool stretched = p.params->antialias && axis_of.scale < 1;
+    const auto clamp = [&](std::int64_t i) {
+      return i < 0 ? 0 : i >= axis_of.in ? axis_of.in - 1 : i;
+    };
+    if (place.r == 0 && !stretched) {
+      f(clamp(place.floor), a.constant(1.0));
+      return;
+    }
+    const V one = a.constant(1.0), r = a.input(place.r);
+    const V coeff = a.constant(static_cast<double>(p.params->cubic_coeff_a));
+    const double reach = cubic ? 2.0 : 1.0;
+    std::int64_t first = cubic ? -1 : 0;
+    if (stretched) {  // floor(-reach / scale) + 1
+      const double q = reach / axis_of.scale;
+      first = 1 - static_cast<std::int64_t>(q) -
+              (static_cast<double>(static_cast<std::int64_t>(q)) < q ? 1 : 0);
+    }
+    const auto weight = [&](std::int64_t j) -> V {
+      if (stretched) {
+        const double distance = static_cast<double>(j) - place.r;  // exact enough to tell the sides
+        V t = a.abs(a.sub(a.constant(static_cast<double>(j)), r));
+        t = a.mul(t, a.constant(axis_of.scale));
+        const double size = abs_of(distance) * axis_of.scale;
+        if (!cubic) return size >= 1 ? a.constant(0.0) : a.sub(one, t);
+        return size <= 1  ? keys_near(a, t, coeff)
+               : size < 2 ? keys_far(a, t, coeff)
+                          : a.constant(0.0);
+      }
+      if (!cubic) return j == 0 ? a.sub(one, r) : r;
+      switch (j) {
+        case -1:
+          return keys_far(a, a.add(r, one), coeff);
+        case 0:
+          return keys_near(a, r, coeff);
+        case 1:
+          return keys_near(a, a.sub(one, r), coeff);
+        default:
+          return keys_far(a, a.add(a.sub(one, r), one), coeff);
+      }
+    };
+    const auto takes_part = [&](std::int64_t j) {
+      const std::int64_t i = place.floor + j;
+      return !p.params->exclude_outside || (i >= 0 && i < axis_of.in);
+    };
+    const std::int64_t last = 1 - first;
+    if (!stretched && !p.params->exclude_outside) {
+      for (std::int64_t j = first; j <= last; ++j) f(clamp(place.floor + j), weight(j));
+      return;
+    }
+    typename A::Sum sum(a, last - first + 1);
+    for (std::int64_t j = first; j <= last; ++j)
+      if (takes_part(j))
+        sum.add(weight(j));
+      else
+        sum.skip(1);
+    const V total = sum.result();
+    for (std::int64_t j = first; j <= last; ++j)
+      if (takes_part(j)) f(clamp(place.floor + j), a.div(weight(j), total));
+  }
+
+  template <class A>
+  static typename A::V sample(A& a, const Plan& p, const std::array<std::int64_t, kMaxRank>& index,
+                              std::size_t level, std::int64_t at) {
+    if (level == p.moving.size()) return a.input(p.source[at]);
+    const int axis = p.moving[level];
+    const auto i = static_cast<std::size_t>(axis);
+    const ResizePlace& place = p.places[i][static_cast<std::size_t>(index[i])];
+    const std::int64_t stride = p.strides[i];
+    if (place.r == 0 && !(p.params->antialias && p.axes[i].scale < 1)) {
+      const std::int64_t in = p.axes[i].in;
+      const std::int64_t f = place.floor < 0 ? 0 : place.floor >= in ? in - 1 : place.floor;
+      return sample(a, p, index, level + 1, at + f * stride);
+    }
+    // The number of taps is bounded by the stretched kernel's.
+    std::vector<std::pair<std::int64_t, typename A::V>> found;
+    taps(a, p, axis, place,
+         [&](std::int64_t f, const typename A::V& w) { found.emplace_back(f, w); });
+    typename A::Sum sum(a, static_cast<std::int64_t>(found.size()));
+    for (const auto& [f, w] : found)
+      sum.add_product(w, sample(a, p, index, level + 1, at + f * stride));
+    return sum.result();
+  }
+
+  template <class A, class Out>
+  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+    std::array<std::int64_t, kMaxRank> index{};
+    std::int64_t rest = i, at = 0;
+    bool outside = false;
+    for (int axis = p.y.rank() - 1; axis >= 0; --axis) {
+      const auto d = static_cast<std::size_t>(axis);
+      index[d] = rest % p.y[axis];
+      rest /= p.y[axis];
+      if (!p.axes[d].changes)
+        at += index[d] * p.strides[d];
+      else
+        outside |= p.places[d][static_cast<std::size_t>(index[d])].outside;
+    }
+    if (outside)
+      out(0, i, a.constant(static_cast<double>(p.params->extrapolation_value)));
+    else
+      out(0, i, sample(a, p, index, 0, at));
+  }
+};
+
+}  // namespace ETALON_ISA_NAMESPACE
+}  // namespace etalon

@@ -1,0 +1,230 @@
+// Reductions, ordering, matmul: orders that the data can see, special values, exact sums against
+// MPFR, refusals.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/graph/executor.h"
+#include "engine/numerics/element.h"
+#include "kernels/kernels.h"
+#include "tests/mpfr_oracle.h"
+#include "tests/op_cases.h"
+
+using namespace etalon;
+
+namespace {
+
+std::vector<Tensor> run_all(std::string_view line, const char* contract = "seq", int threads = 1) {
+  const OpCase c = parse_op_case(line);
+  const std::vector<Tensor> in = case_inputs(c);
+  const auto p = pointers(in);
+  return run_op(*c.op, c.params, p, all_kernels(),
+                {.contract = Contract::parse(contract), .threads = threads})
+      .outputs;
+}
+Tensor run(std::string_view line, const char* contract = "seq", int threads = 1) {
+  return std::move(run_all(line, contract, threads)[0]);
+}
+void same_bits(const Tensor& t, const std::vector<double>& expected) {
+  REQUIRE(t.numel() == static_cast<std::int64_t>(expected.size()));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    std::array<std::byte, 8> want{};
+    store_from_double(t.dtype(), want.data(), 0, expected[i]);
+    const auto n = static_cast<std::size_t>(size_bytes(t.dtype()));
+    CHECK_MESSAGE(std::memcmp(t.bytes().data() + i * n, want.data(), n) == 0, "element ", i, ": ",
+                  load_as_double(t, static_cast<std::int64_t>(i)), " for ", expected[i]);
+  }
+}
+std::vector<std::int64_t> indices(const Tensor& t) { return to_int64_values(t); }
+using C = std::vector<std::int64_t>;
+constexpr double kInf = kInfinity;
+
+// f over MPFR numbers of 2600 bits, in which sums of f32 products are exact; rounded once to f32.
+template <class F>
+double exactly(F&& f) {
+  Mpfr value(2600);
+  f(value.v);
+  return mpfr_rounded(DType::f32, Round::nearest_even,
+                      [&](mpfr_t r, mpfr_rnd_t mode) { return mpfr_set(r, value.v, mode); });
+}
+
+}  // namespace
+
+TEST_CASE("reduce: shapes of axes, keepdims, none, by input") {
+  CHECK(run("a | reduce_sum | axes=[1,-1] | f32[2,3,4,5]").shape() == Shape{2, 1, 4, 1});
+  CHECK(run("a | reduce_sum | axes=[1,-1] keepdims=false | f32[2,3,4,5]").shape() == Shape{2, 4});
+  CHECK(run("a | reduce_sum | keepdims=false | f32[2,3]").shape() == Shape{});
+  CHECK(run("a | reduce_sum | | f32[2,3] i64[0]").shape() == Shape{1, 1});
+  CHECK(run("a | reduce_sum | noop_with_empty_axes=true | f32[2,3] i64[0]").shape() == Shape{2, 3});
+  CHECK(run("a | reduce_l1 | noop_with_empty_axes=true | f32[1]=-3").data<float>()[0] == 3.0F);
+  for (const auto& [line, says] :
+       {std::pair{"a | reduce_sum | axes=[2] | f32[2,3]", "axis 2 is outside"},
+        {"a | reduce_sum | axes=[0,-2] | f32[2,3]", "named twice"},
+        {"a | reduce_sum | | bool[2]:0..1", "cast to an integer"},
+        {"a | reduce_l2 | | i32[2]:0..1", "floating"},
+        {"a | arg_max | axis=1 | f32[2,0]", "is empty"},
+        {"a | top_k | k=4 | f32[2,3]", "k is 4"},
+        {"a | cum_sum | axis=3 | f32[2,3]", "axis 3 is outside"},
+        {"a | matmul | | f32[2,3] f32[2,3]", "sums over 3 elements"},
+        {"a | matmul | | f32[] f32[2,3]", "rank 1 or more"},
+        {"a | matmul | | f32[2,2,3] f32[3,3,2]", "do not broadcast"},
+        {"a | matmul | | f32[2,3] f16[3,2]", "cast one"}})
+    CHECK_THROWS_WITH_AS(run(line), doctest::Contains(says), Error);
+}
+
+TEST_CASE("reduce: each order gives its own bits, threads none") {
+  const char* line = "r | reduce_sum | axes=[1,3] | f32[3,17,4,23]:wild";
+  const Hash128 seq = hash_tensor(run(line));
+  for (const char* other : {"order=lanes:8", "order=lanes:64", "order=pairwise:16",
+                            "order=blocks:100", "acc=f64", "round=rz", "exact"})
+    CHECK_MESSAGE(hash_tensor(run(line, other)) != seq, other);
+  for (const int threads : {2, 3, 7}) {
+    CHECK(hash_tensor(run(line, "seq", threads)) == seq);
+    CHECK(hash_tensor(run(line, "order=lanes:64", threads)) ==
+          hash_tensor(run(line, "order=lanes:64")));
+  }
+  // k runs row-major over the reduced axes: 2^24 first, then ones, of which each is lost.
+  same_bits(run("a | reduce_sum | axes=[0,2] | f32[2,1,2]=16777216,1,1,1"), {16777216});
+  same_bits(run("a | reduce_sum | axes=[0,2] | f32[2,1,2]=16777216,1,1,1", "order=lanes:2"),
+            {16777218});
+  same_bits(run("a | reduce_sum | axes=[0,2] | f32[2,1,2]=16777216,1,1,1", "exact"), {16777220});
+  // The square enters fused: 1 + (1 + 2^-12)^2 - is not the rounded square added.
+  const char* squares = "a | reduce_sum_square | | f32[2]=1.000244140625,0x1.002p-12";
+  CHECK(hash_tensor(run(squares)) != hash_tensor(run(squares, "fma=off")));
+}
+
+TEST_CASE("reduce: special values and empty sums") {
+  same_bits(run("a | reduce_sum | axes=[1] | f32[5,2]=-0,-0,inf,-inf,nan,1,inf,1,-1,1"),
+            {0, kNan, kNan, kInf, 0});
+  same_bits(run("a | reduce_max | axes=[1] | f32[4,2]=-0,0,0,-0,nan,1,-inf,-inf"),
+            {-0.0, 0, kNan, -kInf});
+  same_bits(run("a | reduce_min | axes=[1] | f32[3,2]=0,-0,1,nan,inf,inf"), {0, kNan, kInf});
+  const auto empty = [](const char* op) {
+    return run(std::string("a | ") + op + " | axes=[1] | f32[1,0]");
+  };
+  same_bits(empty("reduce_sum"), {0});
+  same_bits(empty("reduce_prod"), {1});
+  same_bits(empty("reduce_mean"), {kNan});
+  same_bits(empty("reduce_max"), {-kInf});
+  same_bits(empty("reduce_min"), {kInf});
+  same_bits(empty("reduce_log_sum"), {-kInf});
+  same_bits(empty("reduce_log_sum_exp"), {-kInf});
+  same_bits(run("a | reduce_log_sum | | f32[2]=-1,0"), {kNan});
+  // No overflow: exp(1000) is beyond f32.
+  for (const char* contract : {"seq", "exact"}) {
+    same_bits(run("a | reduce_log_sum_exp | | f32[2]=1000,-1000", contract), {1000});
+    same_bits(run("a | reduce_log_sum_exp | axes=[1] | f32[3,2]=inf,1,-inf,-inf,nan,1", contract),
+              {kInf, -kInf, kNan});
+  }
+  same_bits(run("a | reduce_sum | | i8[3]=127,1,1"), {-127});
+  same_bits(run("a | reduce_mean | | i8[3]=127,127,-128"), {42});
+  same_bits(run("a | reduce_mean | | i32[2]=-3,0"), {-1});
+  same_bits(run("a | reduce_l1 | | i8[2]=-128,-1"), {-127});
+  same_bits(run("a | reduce_max | axes=[1] | bool[2,2]=0,1,0,0"), {1, 0});
+  same_bits(run("a | reduce_max | axes=[1] | i16[1,0]"), {-32768});
+}
+
+TEST_CASE("reduce: exact is the real value rounded once (MPFR, hostile data)") {
+  for (const char* data : {"wild", "finite", "noise"}) {
+    const std::string tail = fmt::format(" | axes=[1] | f32[40,29]:{}", data);
+    for (const std::string op :
+         {"reduce_sum", "reduce_mean", "reduce_l1", "reduce_l2", "reduce_sum_square"}) {
+      const std::string line = "x | " + op + tail;
+      const OpCase c = parse_op_case(line);
+      const Tensor x = case_input(c, 0), y = run(line, "exact");
+      int wrong = 0;
+      for (std::size_t r = 0; r < 40; ++r) {
+        const double want = exactly([&](mpfr_t s) {
+          Mpfr t(2600);
+          for (std::size_t k = 0; k < 29; ++k) {
+            mpfr_set_flt(t.v, x.data<float>()[r * 29 + k], MPFR_RNDN);
+            if (op == "reduce_l1") mpfr_abs(t.v, t.v, MPFR_RNDN);
+            if (op == "reduce_l2" || op == "reduce_sum_square") mpfr_sqr(t.v, t.v, MPFR_RNDN);
+            mpfr_add(s, s, t.v, MPFR_RNDN);
+          }
+          if (op == "reduce_mean") mpfr_div_ui(s, s, 29, MPFR_RNDN);
+          if (op == "reduce_l2") mpfr_sqrt(s, s, MPFR_RNDN);
+        });
+        wrong += bits_of(static_cast<float>(want)) == bits_of(y.data<float>()[r]) ? 0 : 1;
+      }
+      CHECK_MESSAGE(wrong == 0, line);
+    }
+  }
+  // Algebraic ties: sqrt((3m)^2 + (4m)^2) = 5m with 5m a midpoint of f32.
+  same_bits(run("a | reduce_l2 | | f32[2]=10066335,13421780", "exact"), {16777224});
+}
+
+TEST_CASE("cum_sum: the chain row equals the definition; the other orders have their own") {
+  for (const char* params : {"axis=1", "axis=1 exclusive=true", "axis=0 reverse=true",
+                             "axis=-1 reverse=true exclusive=true"}) {
+    const OpCase c = parse_op_case(fmt::format("c | cum_sum | {} | f32[5,37,3]:wild", params));
+    const Tensor x = case_input(c, 0);
+    const Tensor* in[] = {&x};
+    const auto by = [&](const char* row) {
+      OpRun r = run_op(*c.op, c.params, in, all_kernels(),
+                       {.contract = Contract::seq(), .threads = 2, .kernels = row});
+      CHECK(r.kernel->name == row);
+      return hash_tensor(r.outputs[0]);
+    };
+    CHECK(by("cum_sum.f32.chain") == by("cum_sum.definition"));
+  }
+  same_bits(run("a | cum_sum | axis=0 | f32[4]=16777216,1,1,-0"),
+            {16777216, 16777216, 16777216, 16777216});
+  same_bits(run("a | cum_sum | axis=0 | f32[3]=16777216,1,1", "exact"),
+            {16777216, 16777216, 16777218});
+  same_bits(run("a | cum_sum | exclusive=true | f32[3]=-0,nan,1"), {0, 0, kNan});
+  same_bits(run("a | cum_sum | reverse=true | i8[3]=100,100,100"), {44, -56, 100});
+}
+
+TEST_CASE("arg_max, arg_min, top_k: NaN, ties, both zeros") {
+  CHECK(indices(run(
+            "a | arg_max | axis=1 | f32[4,4]=1,nan,nan,3,0,-0,0,-1,2,2,1,2,-inf,-inf,-inf,-inf")) ==
+        C{1, 0, 0, 0});
+  CHECK(indices(run("a | arg_max | axis=1 select_last_index=true | "
+                    "f32[3,4]=1,nan,nan,3,0,-0,0,-1,2,2,1,2")) == C{2, 2, 3});
+  CHECK(indices(run("a | arg_min | axis=1 | f32[2,3]=1,nan,0,0,-0,1")) == C{1, 0});
+  CHECK(indices(run("a | arg_max | axis=0 keepdims=false | u8[3,2]=1,255,7,255,7,0")) == C{1, 0});
+  auto top = run_all("a | top_k | k=4 | f32[6]=1,nan,0,-0,inf,1");
+  same_bits(top[0], {kNan, kInf, 1, 1});
+  CHECK(indices(top[1]) == C{1, 4, 0, 5});
+  top = run_all("a | top_k | k=5 largest=false | f32[6]=1,nan,0,-0,-inf,1");
+  same_bits(top[0], {-kInf, 0, -0.0, 1, 1});
+  CHECK(indices(top[1]) == C{4, 2, 3, 0, 5});
+  top = run_all("a | top_k | axis=0 | i32[3,2]=5,1,5,2,4,2 i64[1]=2");
+  CHECK(indices(top[1]) == C{0, 1, 1, 2});
+  CHECK(run_all("a | top_k | k=0 | f32[3]")[0].shape() == Shape{0});
+}
+
+TEST_CASE("matmul: shapes of numpy, the order of the contract, gemm's bits") {
+  CHECK(run("a | matmul | | f32[3] f32[3]").shape() == Shape{});
+  CHECK(run("a | matmul | | f32[3] f32[4,3,2]").shape() == Shape{4, 2});
+  CHECK(run("a | matmul | | f32[5,1,2,3] f32[4,3,2]").shape() == Shape{5, 4, 2, 2});
+  CHECK(run("a | matmul | | f32[2,3] f32[3]").shape() == Shape{2});
+  CHECK(run("a | matmul | | f32[2,0] f32[0,3]").data<float>()[5] == 0.0F);
+  CHECK(run("a | matmul | | f32[0,2] f32[2,3]").shape() == Shape{0, 3});
+  same_bits(run("a | matmul | | i8[1,2]=100,100 i8[2,1]=3,4"), {-68});
+  const std::string operands = " | | f32[7,129]:wild f32[129,5]:wild";
+  for (const char* contract :
+       {"seq", "order=lanes:8", "order=blocks:64", "fma=off", "exact", "acc=bf16", "round=ru"})
+    CHECK_MESSAGE(hash_tensor(run("same | matmul" + operands, contract)) ==
+                      hash_tensor(run("same | gemm" + operands, contract)),
+                  contract);
+  CHECK(hash_tensor(run("same | matmul" + operands)) !=
+        hash_tensor(run("same | matmul" + operands, "order=lanes:8")));
+  // Batches broadcast: each matrix alone gives the same bits.
+  const OpCase c = parse_op_case("b | matmul | | f32[3,1,4,9]:wild f32[2,9,5]:wild");
+  const Tensor a = case_input(c, 0), b = case_input(c, 1), all = run(c.line);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    const auto part = [](const Tensor& t, std::int64_t at, Shape s) {
+      return Tensor::of<float>(s, t.data<float>().subspan(static_cast<std::size_t>(at * s.numel()),
+                                                          static_cast<std::size_t>(s.numel())));
+    };
+    const Tensor ai = part(a, i / 2, {4, 9}), bi = part(b, i % 2, {9, 5});
+    const Tensor* in[] = {&ai, &bi};
+    const OpRun one = run_op(get_op("matmul"), Params(), in, all_kernels(), {});
+    CHECK(std::memcmp(one.outputs[0].bytes().data(),
+                      all.bytes().data() + static_cast<std::size_t>(i) * 80, 80) == 0);
+  }
+}

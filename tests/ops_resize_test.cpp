@@ -1,0 +1,213 @@
+// resize: the values of ONNX's reference implementation (float64), rounded once to f32, for every
+// coordinate mode and kernel; bits copied by nearest; refusals.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "engine/graph/executor.h"
+#include "engine/numerics/fp.h"
+#include "kernels/kernels.h"
+#include "tests/op_cases.h"
+
+using namespace etalon;
+
+namespace {
+
+OpRun run(std::string_view line, const char* contract, int threads = 1) {
+  const OpCase c = parse_op_case(line);
+  const std::vector<Tensor> in = case_inputs(c);
+  const auto p = pointers(in);
+  return run_op(*c.op, c.params, p, all_kernels(),
+                {.contract = Contract::parse(contract), .threads = threads});
+}
+
+struct Known {
+  const char* line;
+  std::vector<double> values;
+};
+
+}  // namespace
+
+TEST_CASE("resize: exact equals ONNX's reference, rounded once") {
+  const Known cases[] = {
+      {"r | resize | mode=linear coordinate_transformation_mode=half_pixel | f32[6]=1,2,4,8,16,32 "
+       "- f32[1]=0.6",
+       {1.3333332538604736, 3.999999761581421, 13.333332061767578}},
+      {"r | resize | mode=linear coordinate_transformation_mode=half_pixel | f32[6]=1,2,4,8,16,32 "
+       "- f32[1]=1.7",
+       {1, 1.3823529481887817, 1.970588207244873, 3.1176469326019287, 4.588234901428223,
+        6.941175937652588, 10.588234901428223, 15.294116973876953, 23.999998092651367, 32}},
+      {"r | resize | nearest_mode=round_prefer_floor coordinate_transformation_mode=half_pixel | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 1, 2, 4, 4, 8, 16, 16, 32}},
+      {"r | resize | nearest_mode=round_prefer_ceil coordinate_transformation_mode=half_pixel | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 2, 4, 8, 8, 16, 32, 32}},
+      {"r | resize | nearest_mode=floor coordinate_transformation_mode=half_pixel | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 1, 2, 2, 4, 8, 8, 16, 32}},
+      {"r | resize | nearest_mode=ceil coordinate_transformation_mode=half_pixel | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 4, 4, 8, 16, 16, 32, 32}},
+      {"r | resize | mode=linear coordinate_transformation_mode=half_pixel_symmetric | "
+       "f32[6]=1,2,4,8,16,32 - f32[1]=0.6",
+       {1.8333333730697632, 6, 18.66666603088379}},
+      {"r | resize | mode=linear coordinate_transformation_mode=half_pixel_symmetric | "
+       "f32[6]=1,2,4,8,16,32 - f32[1]=1.7",
+       {1, 1.4411765336990356, 2.058823585510254, 3.2352941036224365, 4.823529243469238,
+        7.176470756530762, 11.058823585510254, 15.764705657958984, 24.94117546081543, 32}},
+      {"r | resize | nearest_mode=round_prefer_floor "
+       "coordinate_transformation_mode=half_pixel_symmetric | f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 1, 2, 4, 4, 8, 16, 16, 32}},
+      {"r | resize | nearest_mode=round_prefer_ceil "
+       "coordinate_transformation_mode=half_pixel_symmetric | f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 2, 4, 8, 8, 16, 32, 32}},
+      {"r | resize | nearest_mode=floor coordinate_transformation_mode=half_pixel_symmetric | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 1, 2, 2, 4, 8, 8, 16, 32}},
+      {"r | resize | nearest_mode=ceil coordinate_transformation_mode=half_pixel_symmetric | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 4, 4, 8, 16, 16, 32, 32}},
+      {"r | resize | mode=linear coordinate_transformation_mode=pytorch_half_pixel | "
+       "f32[6]=1,2,4,8,16,32 - f32[1]=0.6",
+       {1.3333332538604736, 3.999999761581421, 13.333332061767578}},
+      {"r | resize | mode=linear coordinate_transformation_mode=pytorch_half_pixel | "
+       "f32[6]=1,2,4,8,16,32 - f32[1]=1.7",
+       {1, 1.3823529481887817, 1.970588207244873, 3.1176469326019287, 4.588234901428223,
+        6.941175937652588, 10.588234901428223, 15.294116973876953, 23.999998092651367, 32}},
+      {"r | resize | nearest_mode=round_prefer_floor "
+       "coordinate_transformation_mode=pytorch_half_pixel | f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 1, 2, 4, 4, 8, 16, 16, 32}},
+      {"r | resize | nearest_mode=round_prefer_ceil "
+       "coordinate_transformation_mode=pytorch_half_pixel | f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 2, 4, 8, 8, 16, 32, 32}},
+      {"r | resize | nearest_mode=floor coordinate_transformation_mode=pytorch_half_pixel | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 1, 2, 2, 4, 8, 8, 16, 32}},
+      {"r | resize | nearest_mode=ceil coordinate_transformation_mode=pytorch_half_pixel | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 4, 4, 8, 16, 16, 32, 32}},
+      {"r | resize | mode=linear coordinate_transformation_mode=align_corners | "
+       "f32[6]=1,2,4,8,16,32 - f32[1]=0.6",
+       {1, 3.846153736114502, 14.7692289352417}},
+      {"r | resize | mode=linear coordinate_transformation_mode=align_corners | "
+       "f32[6]=1,2,4,8,16,32 - f32[1]=1.7",
+       {1, 1.54347825050354, 2.17391300201416, 3.2608695030212402, 4.695652008056641,
+        6.869565010070801, 10.086956024169922, 14.434782028198242, 21.565216064453125,
+        30.260868072509766}},
+      {"r | resize | nearest_mode=round_prefer_floor coordinate_transformation_mode=align_corners "
+       "| f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 2, 4, 4, 8, 16, 16, 32}},
+      {"r | resize | nearest_mode=round_prefer_ceil coordinate_transformation_mode=align_corners | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 2, 4, 8, 8, 16, 16, 32}},
+      {"r | resize | nearest_mode=floor coordinate_transformation_mode=align_corners | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 1, 2, 2, 4, 8, 8, 16, 32}},
+      {"r | resize | nearest_mode=ceil coordinate_transformation_mode=align_corners | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 4, 4, 8, 16, 16, 32, 32}},
+      {"r | resize | mode=linear coordinate_transformation_mode=asymmetric | f32[6]=1,2,4,8,16,32 "
+       "- f32[1]=0.6",
+       {1, 3.3333332538604736, 10.666666030883789}},
+      {"r | resize | mode=linear coordinate_transformation_mode=asymmetric | f32[6]=1,2,4,8,16,32 "
+       "- f32[1]=1.7",
+       {1, 1.5882352590560913, 2.3529410362243652, 3.529411554336548, 5.411764621734619,
+        7.764705657958984, 12.2352933883667, 17.88235092163086, 27.29411506652832, 32}},
+      {"r | resize | nearest_mode=round_prefer_floor coordinate_transformation_mode=asymmetric | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 2, 4, 8, 8, 16, 32, 32}},
+      {"r | resize | nearest_mode=round_prefer_ceil coordinate_transformation_mode=asymmetric | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 2, 4, 8, 8, 16, 32, 32}},
+      {"r | resize | nearest_mode=floor coordinate_transformation_mode=asymmetric | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 1, 2, 4, 4, 8, 16, 16, 32}},
+      {"r | resize | nearest_mode=ceil coordinate_transformation_mode=asymmetric | "
+       "f32[6]=1,2,4,8,16,32 - - i64[1]=9",
+       {1, 2, 4, 4, 8, 16, 16, 32, 32}},
+      {"r | resize | mode=cubic | f32[6]=1,2,4,8,16,32 - f32[1]=1.7",
+       {0.9026244282722473, 1.2330169677734375, 1.9357444047927856, 2.800408363342285,
+        4.549498558044434, 6.251360893249512, 10.028215408325195, 14.56770133972168,
+        24.749998092651367, 32.88021469116211}},
+      {"r | resize | mode=cubic cubic_coeff_a=-0.5 exclude_outside=true | f32[6]=1,2,4,8,16,32 - "
+       "f32[1]=1.7",
+       {0.9229200482368469, 1.2463096380233765, 1.9559135437011719, 2.9254908561706543,
+        4.444356441497803, 6.603424072265625, 10.008904457092285, 14.9865140914917,
+        24.941173553466797, 32.62103271484375}},
+      {"r | resize | mode=linear antialias=true | f32[6]=1,2,4,8,16,32 - f32[1]=0.4",
+       {2.240000009536743, 12.079999923706055}},
+      {"r | resize | mode=cubic antialias=true | f32[6]=1,2,4,8,16,32 - f32[1]=0.4",
+       {1.1051000356674194, 11.52199935913086}},
+      {"r | resize | mode=linear coordinate_transformation_mode=tf_crop_and_resize "
+       "extrapolation_value=-7 | f32[6]=1,2,4,8,16,32 f32[2]=0.1,1.3 - i64[1]=5",
+       {1.5, 4.0, 11.999999046325684, 31.999998092651367, -7}},
+      {"r | resize | mode=linear | f32[3,4]=0,1,4,9,16,25,36,49,64,81,100,121 - f32[2]=0.6,1.7",
+       {5.3333330154418945, 6.735293388366699, 8.892155647277832, 12.166665077209473,
+        15.794116020202637, 20.303918838500977}},
+      {"r | resize | mode=cubic | f32[3,4]=0,1,4,9,16,25,36,49,64,81,100,121 - - i64[2]=2,5",
+       {1.7837265729904175, 3.262960910797119, 6.359375, 11.321788787841797, 15.928023338317871,
+        52.747772216796875, 62.9145393371582, 77.515625, 93.98271179199219, 107.27647399902344}},
+      {"r | resize | mode=linear keep_aspect_ratio_policy=not_larger | "
+       "f32[3,4]=0,1,4,9,16,25,36,49,64,81,100,121 - - i64[2]=2,5",
+       {4.75, 10.75, 19, 55.75, 79.75, 103}},
+      {"r | resize | keep_aspect_ratio_policy=not_smaller | "
+       "f32[3,4]=0,1,4,9,16,25,36,49,64,81,100,121 - - i64[2]=2,5",
+       {0, 1, 1, 4, 9, 16, 25, 25, 36, 49, 16, 25, 25, 36, 49, 64, 81, 81, 100, 121}},
+  };
+  for (const Known& k : cases) {
+    const OpRun exact = run(k.line, "exact"), seq = run(k.line, "seq", 3);
+    const auto y = exact.outputs[0].data<float>(), z = seq.outputs[0].data<float>();
+    REQUIRE_MESSAGE(y.size() == k.values.size(), k.line);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      CHECK_MESSAGE(bits_of(y[i]) == bits_of(static_cast<float>(k.values[i])), k.line, " element ",
+                    i, ": ", y[i]);
+      // Weights and sums of a few roundings each; the largest |x| is 121.
+      CHECK_MESSAGE(abs_of(static_cast<double>(z[i]) - k.values[i]) <= 121 * 64 * 0x1p-24, k.line);
+    }
+  }
+}
+
+TEST_CASE("resize: nearest copies bits; where r = 0 no neighbour is read") {
+  const Tensor x = Tensor::of<float>({3}, {float_of(0x7fa00001U), 2.0F, float_of(0xffc01234U)});
+  const OpCase c = parse_op_case("r | resize | scales=[2] | f32[3]");
+  const Tensor* in[] = {&x};
+  const auto y = run_op(*c.op, c.params, in, all_kernels(), {.contract = Contract::exact_preset()});
+  CHECK(bits_of(y.outputs[0].data<float>()[1]) == 0x7fa00001U);
+  CHECK(bits_of(y.outputs[0].data<float>()[5]) == 0xffc01234U);
+  const auto z = run(
+      "r | resize | mode=linear coordinate_transformation_mode=align_corners | f32[3]=1,nan,3 - - "
+      "i64[1]=5",
+      "seq");
+  const auto v = z.outputs[0].data<float>();
+  CHECK(v[0] == 1.0F);
+  CHECK(v[4] == 3.0F);
+  for (const std::size_t i : {1U, 2U, 3U}) CHECK(bits_of(v[i]) == kNanF32);
+}
+
+TEST_CASE("resize: f32 coordinates are another definition") {
+  // 1.5 / 0.6f - 0.5 taken in f32 is 2 exactly, in f64 just below: floor tells.
+  const char* line =
+      "r | resize | nearest_mode=floor coordinates={} | i32[20]=0,1,2,3,4,5,6,7,8,9,"
+      "10,11,12,13,14,15,16,17,18,19 - f32[1]=0.6";
+  const auto with = [&](const char* precision) {
+    return to_int64_values(run(fmt::format(fmt::runtime(line), precision), "seq").outputs[0]);
+  };
+  CHECK(with("f64")[1] == 1);
+  CHECK(with("f32")[1] == 2);
+}
+
+TEST_CASE("resize: what does not fit is refused") {
+  for (const auto& [line, says] :
+       {std::pair{"r | resize | | f32[3]", "got neither"},
+        {"r | resize | scales=[2] | f32[3] - - i64[1]=2", "got both"},
+        {"r | resize | scales=[2,2] | f32[3]", "2 scales are given for 1 axes"},
+        {"r | resize | scales=[-1] | f32[3]", "must be positive"},
+        {"r | resize | scales=[1e30] | f32[3]", "check the scales"},
+        {"r | resize | mode=linear scales=[2] | i8[3]:0..1", "floating types"},
+        {"r | resize | antialias=true scales=[2] | f32[3]", "no meaning for nearest"},
+        {"r | resize | coordinate_transformation_mode=tf_crop_and_resize scales=[2] | f32[3]",
+         "needs a begin and an end"},
+        {"r | resize | sizes=[4] | f32[0]", "cannot grow"}})
+    CHECK_THROWS_WITH_AS(run(line, "seq"), doctest::Contains(says), Error);
+}
