@@ -27,7 +27,8 @@
 // bitwise_not, bit_shift (of unsigned integers; a count of the width or more gives 0).
 // where: condition ? a : b; copies bits.
 // cast: to any type. To the same type: bits copied. Floating to floating: one rounding in the
-// contract's mode (f32 results also in its `store`), NaN canonical; integers to floating likewise,
+// contract's mode (f32 results in its `store` where that is narrower, f64 results never narrowed),
+// NaN canonical; integers to floating likewise,
 // exact before that rounding. Floating to integer: cut toward zero, held at the ends of the type
 // (saturated), NaN is 0. Integer to integer: modulo 2^bits. To bool: is not zero (NaN is true).
 //

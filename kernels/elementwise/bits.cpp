@@ -304,6 +304,11 @@ double round_integer(bool negative, std::uint64_t magnitude, DType to, const Con
   return round_scaled(negative, magnitude << shift, -shift, false, to, c.round, c.subnormals);
 }
 
+// What is asked for as f64 is not narrowed: a graph converts to f64 because it needs it.
+DType cast_format(DType to, const Contract& c) {
+  return to == DType::f64 ? to : stored_format(to, c);
+}
+
 // Between loading and storing, elements are doubles (from floating types, exact) or 64-bit
 // integers: so each type is met once on either side and not in pairs.
 struct Chunk {
@@ -333,7 +338,7 @@ void load_chunk(DType dtype, const std::byte* bytes, std::int64_t first, Chunk& 
 }
 
 void store_chunk(DType to, std::byte* bytes, std::int64_t first, Chunk& chunk, const Contract& c) {
-  const DType format = stored_format(to, c);
+  const DType format = cast_format(to, c);
   const auto count = static_cast<std::size_t>(chunk.count);
   if (is_floating(to)) {
     for (std::size_t k = 0; k < count; ++k) {
@@ -363,7 +368,7 @@ void run_cast(const KernelCall& call) {
   const DType to = call.output(0).dtype(), from = x.dtype();
   std::byte* y = output_bytes(call, 0);
   const Contract& c = call.contract();
-  if (to == from && (!is_floating(to) || stored_format(to, c) == to)) {
+  if (to == from && cast_format(to, c) == to) {
     copy_bytes(y, x.bytes().data(), x.size_bytes(), call.threads);
     return;
   }

@@ -128,6 +128,8 @@ KernelRow scatter_definition_row(std::string_view op, std::string_view name) {
   row.run = run_scatter_definition;
   row.refuse = [](const Problem& problem) -> Refusal {
     if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
+    if (scatter_reduction(*problem.op, *problem.params) == ScatterReduction::none)
+      return "computes reductions";
     return refuse_definition(problem);
   };
   return row;
@@ -234,6 +236,15 @@ Refusal refuse_floating(const Problem& problem) {
   return std::nullopt;
 }
 
+KernelRow range_definition_row() {
+  KernelRow row = definition_row<RangeDefinition>("range.definition");
+  row.refuse = [](const Problem& problem) -> Refusal {
+    if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
+    return refuse_definition(problem);
+  };
+  return row;
+}
+
 }  // namespace
 
 std::span<const KernelRow> indexing_rows() {
@@ -249,7 +260,7 @@ std::span<const KernelRow> indexing_rows() {
       bits_row<run_shape>("shape", "shape.bits"),
       bits_row<run_size>("size", "size.bits"),
       bits_row<run_integer_range>("range", "range.bits", refuse_floating),
-      definition_row<RangeDefinition>("range.definition"),
+      range_definition_row(),
       bits_row<run_constant_of_shape>("constant_of_shape", "constant_of_shape.bits"),
       bits_row<run_eye_like>("eye_like", "eye_like.bits"),
       bits_row<run_non_zero>("non_zero", "non_zero.bits"),

@@ -45,7 +45,14 @@ void run_integers(const KernelCall& call) {
 std::span<const KernelRow> matmul_rows() {
   static const KernelRow rows[] = {
       bits_row<run_integers>("matmul", "matmul.bits", refuse_floats),
-      definition_row<MatMulDefinition>("matmul.definition"),
+      [] {
+        KernelRow row = definition_row<MatMulDefinition>("matmul.definition");
+        row.refuse = [](const Problem& problem) -> Refusal {
+          if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
+          return refuse_definition(problem);
+        };
+        return row;
+      }(),
   };
   return rows;
 }
