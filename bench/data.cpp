@@ -70,8 +70,10 @@ Dataset load_dataset(std::string_view name, std::int64_t count) {
   const ErrorScope scope(path);
   Tensor x, labels;
   for (auto& [tensor_name, tensor] : load_tensors(path)) {
-    if (tensor_name == "x") x = std::move(tensor);
-    if (tensor_name == "labels") labels = std::move(tensor);
+    if (tensor_name == "x")
+      x = std::move(tensor);
+    else if (tensor_name == "labels")
+      labels = std::move(tensor);
   }
   if (!x || !labels || x.dtype() != DType::u8 || labels.dtype() != DType::u8 ||
       x.shape().rank() != 4 || labels.shape() != Shape{x.shape()[0]})
