@@ -10,22 +10,14 @@
 namespace etalon {
 namespace {
 
-struct PreparedDepthwise {
-  ConvPlan plan;
-  std::vector<std::int64_t> row_base, first;
-  std::vector<std::int32_t> taps;
-  std::vector<std::uint16_t> lanes_inside;
-  std::vector<char> inner;
-
-  PreparedDepthwise(const ConvGeometry& g, int lanes);
-};
-
 bool inside(const WindowAxis& a, std::int64_t o, std::int64_t r) {
   const std::int64_t i = a.at(o, r);
   return i >= 0 && i < a.in;
 }
 
-PreparedDepthwise::PreparedDepthwise(const ConvGeometry& g, int lanes) : plan(g) {
+}  // namespace
+
+WindowRows::WindowRows(const ConvGeometry& g, int lanes) : plan(g) {
   const auto& [d, h, w] = g.window.axes;
   first.push_back(0);
   for (std::int64_t oz = 0; oz < d.out; ++oz)
@@ -50,23 +42,44 @@ PreparedDepthwise::PreparedDepthwise(const ConvGeometry& g, int lanes) : plan(g)
   }
 }
 
+DepthwiseCall WindowRows::call() const {
+  return {.out_rows = static_cast<std::int64_t>(row_base.size()),
+          .out_width = plan.g.window.axes[2].out,
+          .row_base = row_base.data(),
+          .first = first.data(),
+          .taps = taps.data(),
+          .offset = plan.offset.data(),
+          .lanes_inside = lanes_inside.data(),
+          .inner = inner.data(),
+          .tap_count = plan.k};
+}
+
+const float* WindowRows::channel(const float* x) const {
+  // Padding is masked, so a copy is made for strided columns only; it holds the padding too.
+  if (!plan.copied) return x;
+  float* copy = thread_scratch<float>(ScratchSlot::padded, plan.channel_stride);
+  plan.copy_channel(x, copy);
+  return copy;
+}
+
+namespace {
+
 template <Isa isa>
 constexpr int kLanes = isa >= Isa::avx512 ? 16 : 8;
 
 template <Isa isa>
 Prepared prepare(const Problem& problem, int) {
-  return std::make_shared<PreparedDepthwise>(
-      conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
-                    problem.input(1).shape),
-      kLanes<isa>);
+  return std::make_shared<WindowRows>(conv_geometry(problem.params->as<ConvParams>(),
+                                                    problem.input(0).shape, problem.input(1).shape),
+                                      kLanes<isa>);
 }
 
 template <Isa isa>
 void run(const KernelCall& call) {
   const Prepared fresh =
       call.prepared == nullptr ? prepare<isa>(*call.problem, call.threads) : nullptr;
-  const auto& p = *static_cast<const PreparedDepthwise*>(call.prepared == nullptr ? fresh.get()
-                                                                                  : call.prepared);
+  const auto& p =
+      *static_cast<const WindowRows*>(call.prepared == nullptr ? fresh.get() : call.prepared);
   const ConvPlan& plan = p.plan;
   const ConvGeometry& g = plan.g;
   const float* x = call.input(0).data<float>().data();
@@ -79,28 +92,13 @@ void run(const KernelCall& call) {
       std::max<std::int64_t>(1, 100000 / std::max<std::int64_t>(1, plan.pixels * plan.k));
   parallel_for(g.batch * g.groups, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const float* source = x + i * in_points;
-      // Padding is masked, so the copy is made for strided columns only.
-      if (plan.copied) {
-        float* copy = thread_scratch<float>(ScratchSlot::padded, plan.channel_stride);
-        plan.copy_channel(source, copy);
-        source = copy;
-      }
+      DepthwiseCall c = p.call();
+      c.x = p.channel(x + i * in_points);
       for (std::int64_t m = 0; m < multiplier; ++m) {
         const std::int64_t o = i % g.groups * multiplier + m;
-        const DepthwiseCall c{.x = source,
-                              .w = w + o * plan.k,
-                              .bias = bias == nullptr ? nullptr : bias + o,
-                              .y = y + (i * multiplier + m) * plan.pixels,
-                              .out_rows = static_cast<std::int64_t>(p.row_base.size()),
-                              .out_width = g.window.axes[2].out,
-                              .row_base = p.row_base.data(),
-                              .first = p.first.data(),
-                              .taps = p.taps.data(),
-                              .offset = plan.offset.data(),
-                              .lanes_inside = p.lanes_inside.data(),
-                              .inner = p.inner.data(),
-                              .tap_count = plan.k};
+        c.w = w + o * plan.k;
+        c.bias = bias == nullptr ? nullptr : bias + o;
+        c.y = y + (i * multiplier + m) * plan.pixels;
         if constexpr (isa >= Isa::avx512)
           avx512::depthwise(c);
         else

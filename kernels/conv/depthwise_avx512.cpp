@@ -1,9 +1,15 @@
-// The depthwise loop for avx512.
+// The loops over windows for avx512.
 #include "kernels/conv/depthwise_inl.h"
 #include "kernels/simd/avx512.h"
 
 namespace etalon::avx512 {
 
-void depthwise(const DepthwiseCall& call) { simd::depthwise_channel<F32>(call); }
+void depthwise(const DepthwiseCall& call) {
+  simd::window_channel<F32, simd::WeightedSum<F32>>(call);
+}
+void max_pool(const DepthwiseCall& call) { simd::window_channel<F32, simd::Maximum<F32>>(call); }
+void average_pool(const DepthwiseCall& call) {
+  simd::window_channel<F32, simd::Average<F32>>(call);
+}
 
 }  // namespace etalon::avx512

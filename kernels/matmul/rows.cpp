@@ -2,6 +2,7 @@
 
 #include "engine/backend/bits_row.h"
 #include "kernels/matmul/definition.h"
+#include "kernels/matmul/fast.h"
 
 namespace etalon {
 namespace {
@@ -45,6 +46,10 @@ void run_integers(const KernelCall& call) {
 std::span<const KernelRow> matmul_rows() {
   static const KernelRow rows[] = {
       bits_row<run_integers>("matmul", "matmul.bits", refuse_floats),
+#if defined(__x86_64__)
+      matmul_f32_row<Isa::avx512>("matmul.f32.avx512.14x32"),
+      matmul_f32_row<Isa::avx2>("matmul.f32.avx2.6x16"),
+#endif
       [] {
         KernelRow row = definition_row<MatMulDefinition>("matmul.definition");
         row.refuse = [](const Problem& problem) -> Refusal {

@@ -1,11 +1,18 @@
 #include "kernels/pool/rows.h"
 
 #include "kernels/pool/definition.h"
+#include "kernels/pool/fast.h"
 
 namespace etalon {
 
 std::span<const KernelRow> pool_rows() {
   static const KernelRow rows[] = {
+#if defined(__x86_64__)
+      max_pool_f32_row<Isa::avx512>("max_pool.f32.avx512"),
+      max_pool_f32_row<Isa::avx2>("max_pool.f32.avx2"),
+      average_pool_f32_row<Isa::avx512>("avg_pool.f32.avx512"),
+      average_pool_f32_row<Isa::avx2>("avg_pool.f32.avx2"),
+#endif
       definition_row<MaxPoolDefinition<false>>("max_pool.definition"),
       definition_row<MaxPoolDefinition<true>>("global_max_pool.definition"),
       definition_row<AvgPoolDefinition<false>>("avg_pool.definition"),

@@ -45,6 +45,15 @@ struct F32 {
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), _mm256_castsi256_ps(m));
   }
+  ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
+    return _mm256_blendv_ps(otherwise, then, _mm256_castsi256_ps(m));
+  }
+  // x where it is larger or NaN, but never in the place of a NaN.
+  ETALON_INLINE static Reg max_keep(Reg best, Reg x) {
+    return _mm256_blendv_ps(
+        best, x,
+        _mm256_and_ps(_mm256_cmp_ps(x, best, _CMP_NLE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q)));
+  }
   ETALON_INLINE static Reg canonical(Reg v) {
     return _mm256_blendv_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)),
                             _mm256_cmp_ps(v, v, _CMP_UNORD_Q));

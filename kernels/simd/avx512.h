@@ -44,6 +44,14 @@ struct F32 {
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm512_mask3_fmadd_ps(a, b, c, m);
   }
+  ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
+    return _mm512_mask_blend_ps(m, otherwise, then);
+  }
+  // x where it is larger or NaN, but never in the place of a NaN.
+  ETALON_INLINE static Reg max_keep(Reg best, Reg x) {
+    const Mask ordered = _mm512_cmp_ps_mask(best, best, _CMP_ORD_Q);
+    return _mm512_mask_blend_ps(_mm512_mask_cmp_ps_mask(ordered, x, best, _CMP_NLE_UQ), best, x);
+  }
   ETALON_INLINE static Reg canonical(Reg v) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v,
                                 _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));

@@ -1,0 +1,127 @@
+// Pools on f32, contract seq. A window is walked as that of a depthwise convolution (conv/
+// depthwise.h): row-major, taps in the padding masked out, each output in its own lane, so sums
+// have the definition's order and maxima its ties and NaNs.
+#include "kernels/pool/fast.h"
+
+#include "engine/core/threads.h"
+#include "engine/ops/pool.h"
+#include "kernels/conv/depthwise.h"
+#include "kernels/gemm/refuse.h"
+
+namespace etalon {
+namespace {
+
+struct PreparedPool {
+  WindowRows rows;
+  std::vector<float> divisors;  // of average pooling
+};
+
+ConvGeometry as_depthwise(const PoolGeometry& g) {
+  return {.batch = g.batch,
+          .in_channels = g.channels,
+          .out_channels = g.channels,
+          .groups = g.channels,
+          .window = g.window};
+}
+
+// The count that each output's sum is divided by: pool.h.
+std::vector<float> make_divisors(const PoolGeometry& g, const AvgPoolParams& p) {
+  std::vector<float> divisors;
+  const auto& [d, h, w] = g.window.axes;
+  const auto counted = [&](const WindowAxis& a, std::int64_t o) {
+    std::int64_t n = 0;
+    for (std::int64_t r = 0; r < a.kernel; ++r) {
+      const std::int64_t i = a.at(o, r);
+      n += p.count_include_pad ? i < a.in + a.pad_end : i >= 0 && i < a.in;
+    }
+    return n;
+  };
+  for (std::int64_t z = 0; z < d.out; ++z)
+    for (std::int64_t y = 0; y < h.out; ++y)
+      for (std::int64_t x = 0; x < w.out; ++x)
+        divisors.push_back(static_cast<float>(p.divisor_override != 0
+                                                  ? p.divisor_override
+                                                  : counted(d, z) * counted(h, y) * counted(w, x)));
+  return divisors;
+}
+
+template <Isa isa>
+constexpr int kLanes = isa >= Isa::avx512 ? 16 : 8;
+
+template <Isa isa, bool kAverage>
+Prepared prepare(const Problem& problem, int) {
+  const Shape& x = problem.input(0).shape;
+  if constexpr (kAverage) {
+    const auto& params = problem.params->as<AvgPoolParams>();
+    const PoolGeometry g = pool_geometry(params, x);
+    return std::make_shared<PreparedPool>(WindowRows(as_depthwise(g), kLanes<isa>),
+                                          make_divisors(g, params));
+  } else {
+    return std::make_shared<PreparedPool>(
+        WindowRows(as_depthwise(pool_geometry(problem.params->as<MaxPoolParams>(), x)),
+                   kLanes<isa>),
+        std::vector<float>{});
+  }
+}
+
+template <Isa isa, bool kAverage>
+void run(const KernelCall& call) {
+  const Prepared fresh =
+      call.prepared == nullptr ? prepare<isa, kAverage>(*call.problem, call.threads) : nullptr;
+  const auto& p =
+      *static_cast<const PreparedPool*>(call.prepared == nullptr ? fresh.get() : call.prepared);
+  const ConvPlan& plan = p.rows.plan;
+  const float* x = call.input(0).data<float>().data();
+  float* y = call.output(0).mutable_data<float>().data();
+  const std::int64_t in_points = plan.g.window.in_points();
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, 100000 / std::max<std::int64_t>(1, plan.pixels * plan.k));
+  parallel_for(plan.g.batch * plan.g.in_channels, call.threads, grain,
+               [&](std::int64_t begin, std::int64_t end) {
+                 DepthwiseCall c = p.rows.call();
+                 c.divisor = kAverage ? p.divisors.data() : nullptr;
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   c.x = p.rows.channel(x + i * in_points);
+                   c.y = y + i * plan.pixels;
+                   if constexpr (isa >= Isa::avx512)
+                     kAverage ? avx512::average_pool(c) : avx512::max_pool(c);
+                   else
+                     kAverage ? avx2::average_pool(c) : avx2::max_pool(c);
+                 }
+               });
+}
+
+Refusal refuse_max(const Problem& problem) {
+  if (problem.params->as<MaxPoolParams>().indices != PoolIndices::none)
+    return "does not keep the places of the maxima";
+  return refuse_unless_seq_f32(problem);
+}
+
+}  // namespace
+
+template <Isa isa>
+KernelRow max_pool_f32_row(std::string_view name) {
+  return {.op = "max_pool",
+          .name = name,
+          .isa = isa,
+          .contracts = "seq",
+          .refuse = refuse_max,
+          .run = run<isa, false>,
+          .prepare = prepare<isa, false>};
+}
+template <Isa isa>
+KernelRow average_pool_f32_row(std::string_view name) {
+  return {.op = "avg_pool",
+          .name = name,
+          .isa = isa,
+          .contracts = "seq",
+          .refuse = refuse_unless_seq_f32,
+          .run = run<isa, true>,
+          .prepare = prepare<isa, true>};
+}
+template KernelRow max_pool_f32_row<Isa::avx512>(std::string_view name);
+template KernelRow max_pool_f32_row<Isa::avx2>(std::string_view name);
+template KernelRow average_pool_f32_row<Isa::avx512>(std::string_view name);
+template KernelRow average_pool_f32_row<Isa::avx2>(std::string_view name);
+
+}  // namespace etalon

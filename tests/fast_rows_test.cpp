@@ -1,0 +1,142 @@
+// Claim: the fast rows of pools, elementwise arithmetic, relu and matmul have the bits of their
+// definitions at any thread count. The data holds NaN, infinities, -0, ties and subnormals.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/ops/activation.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/pool.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+Tensor make(const Shape& shape, std::uint64_t seed, bool special) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    x = random.uniform(i++) - 0.5F;
+    const float pick = random.uniform(i + 1000000);
+    if (!special) continue;
+    if (pick < 0.02F)
+      x = std::numeric_limits<float>::infinity();
+    else if (pick < 0.04F)
+      x = -std::numeric_limits<float>::infinity();
+    else if (pick < 0.06F)
+      x = -std::numeric_limits<float>::quiet_NaN();
+    else if (pick < 0.2F)
+      x = -0.0F;
+    else if (pick < 0.3F)
+      x = 0.0F;
+    else if (pick < 0.5F)
+      x = 0x1p-140F;
+  }
+  return t;
+}
+
+// Runs every fast row of the op that takes the problem; returns how many.
+int compare(const char* op, const Params& params, std::vector<const Tensor*> in) {
+  RunOptions options;
+  options.kernels = std::string(op) + ".definition";
+  const Tensor want = std::move(run_op(get_op(op), params, in, all_kernels(), options).outputs[0]);
+  int compared = 0;
+  for (const KernelRow* row : all_kernels().rows_of(op)) {
+    if (row->promise != Promise::defined || row->contracts == "all" || row->isa > detect_isa())
+      continue;
+    for (const int threads : {1, 2, 3, 7}) {
+      options.kernels = row->name;
+      options.threads = threads;
+      const Tensor got =
+          std::move(run_op(get_op(op), params, in, all_kernels(), options).outputs[0]);
+      CAPTURE(row->name);
+      CAPTURE(threads);
+      CAPTURE(to_string(in[0]->shape()));
+      CHECK(got.type() == want.type());
+      CHECK(std::memcmp(got.bytes().data(), want.bytes().data(), want.size_bytes()) == 0);
+      ++compared;
+    }
+  }
+  return compared;
+}
+
+template <class P>
+P window(Ints kernel, Ints strides, Ints begin, Ints end, Ints dilations = {}) {
+  P p;
+  p.kernel = std::move(kernel);
+  p.strides = std::move(strides);
+  p.pads_begin = std::move(begin);
+  p.pads_end = std::move(end);
+  p.dilations = std::move(dilations);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("pools: fast rows have the definition's bits") {
+  const struct {
+    Shape x;
+    Ints kernel, strides, begin, end, dilations;
+    bool ceil;
+  } cases[] = {
+      {{2, 3, 24, 24}, {2, 2}, {2, 2}, {}, {}, {}, false},
+      {{1, 5, 55, 55}, {3, 3}, {2, 2}, {}, {}, {}, false},
+      {{1, 4, 112, 37}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {}, false},
+      {{1, 4, 13, 14}, {3, 2}, {2, 3}, {1, 0}, {1, 1}, {}, true},
+      {{2, 2, 9, 20}, {3, 3}, {1, 1}, {2, 2}, {2, 2}, {2, 1}, false},
+      {{2, 3, 7, 8, 9}, {2, 3, 2}, {2, 1, 1}, {0, 1, 1}, {1, 1, 0}, {}, false},
+      {{3, 2, 19}, {4}, {3}, {1}, {2}, {}, true},
+  };
+  int compared = 0;
+  for (const auto& c : cases)
+    for (const bool special : {false, true}) {
+      const Tensor x = make(c.x, 1, special);
+      auto max = window<MaxPoolParams>(c.kernel, c.strides, c.begin, c.end, c.dilations);
+      max.ceil_mode = c.ceil;
+      compared += compare("max_pool", Params(max), {&x});
+      for (const int count : {0, 1, 2}) {
+        auto average = window<AvgPoolParams>(c.kernel, c.strides, c.begin, c.end, c.dilations);
+        average.ceil_mode = c.ceil;
+        average.count_include_pad = count == 1;
+        average.divisor_override = count == 2 ? 7 : 0;
+        compared += compare("avg_pool", Params(average), {&x});
+      }
+    }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 7 * 2 * 4 * 4);
+}
+
+TEST_CASE("elementwise arithmetic and relu: fast rows have the definition's bits") {
+  int compared = 0;
+  for (const bool special : {false, true}) {
+    const Tensor a = make({3, 5, 37}, 1, special), b = make({3, 5, 37}, 2, special),
+                 row = make({37}, 3, special), column = make({5, 1}, 4, special),
+                 one = make({}, 5, special);
+    for (const char* op : {"add", "sub", "mul", "div"})
+      for (const Tensor* other : {&b, &row, &column, &one}) {
+        compared += compare(op, Params(), {&a, other});
+        compared += compare(op, Params(), {other, &a});
+      }
+    compared += compare("relu", Params(), {&a});
+  }
+  CHECK(compared >= 2 * (4 * 8 + 1) * 4);
+}
+
+TEST_CASE("matmul: fast rows have the definition's bits") {
+  int compared = 0;
+  for (const bool special : {false, true}) {
+    const Tensor a = make({3, 1, 17, 40}, 1, special), b = make({2, 40, 33}, 2, special),
+                 m = make({40, 50}, 3, special), v = make({40}, 4, special);
+    compared += compare("matmul", Params(), {&a, &b});
+    compared += compare("matmul", Params(), {&a, &m});
+    compared += compare("matmul", Params(), {&a, &v});
+    compared += compare("matmul", Params(), {&v, &m});
+    compared += compare("matmul", Params(), {&v, &v});
+  }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 2 * 5 * 4);
+}
