@@ -1,0 +1,104 @@
+// Layers and faults for the tests of verdicts: data that exposes order, and a suspect that computes
+// in an order of its own with one thing wrong.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/compare/verdict.h"
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/numerics/fp.h"
+#include "engine/numerics/sum_tree.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/gemm.h"
+#include "kernels/kernels.h"
+
+namespace etalon::verdict_data {
+
+// Signs and magnitudes vary (four octaves): a sum in another order has other bits.
+inline Tensor noise(const Shape& shape, std::uint64_t seed, double scale = 1,
+                    bool positive = false) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 1};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    const double u = static_cast<double>(random.uniform(i++));
+    const double e = std::floor((static_cast<double>(random.uniform(i++)) + 1) * 2);
+    const double v = u * std::exp2(-e) * scale;
+    x = static_cast<float>(positive ? std::fabs(v) : v);
+  }
+  return t;
+}
+
+inline SumTree random_tree(std::int64_t terms, std::uint64_t seed) {
+  std::vector<std::vector<std::int64_t>> parts;
+  for (std::int64_t k = 0; k < terms; ++k) parts.push_back({k});
+  const Philox random{seed, 7};
+  std::uint64_t draw = 0;
+  const auto take = [&] {
+    const std::size_t i = random.word(draw++) % parts.size();
+    std::swap(parts[i], parts.back());
+    auto p = std::move(parts.back());
+    parts.pop_back();
+    return p;
+  };
+  while (parts.size() > 1) {
+    auto a = take();
+    const auto b = take();
+    a.insert(a.end(), b.begin(), b.end());
+    a.push_back(SumTree::kJoin);
+    parts.push_back(std::move(a));
+  }
+  SumTree tree;
+  tree.terms = terms;
+  tree.steps = std::move(parts[0]);
+  return tree;
+}
+
+inline Contract tree_contract(std::int64_t terms, std::uint64_t seed, const char* rest) {
+  Contract c = Contract::parse(rest);
+  c.order.kind = OrderKind::tree;
+  auto tree = std::make_shared<SumTree>(random_tree(terms, seed));
+  c.order.tree_hash = tree->hash();
+  c.order.tree = std::move(tree);
+  return c;
+}
+
+inline std::vector<Tensor> suspect(const Layer& layer, const Contract& contract) {
+  return run_op(*layer.op, layer.params, layer.input_pointers(), all_kernels(),
+                {.contract = contract})
+      .outputs;
+}
+
+// A convolution with K = channels * kernel^2 terms and 4 x 6 x 6 outputs, padded on one side more.
+inline Layer conv_layer(std::int64_t channels, std::int64_t kernel, std::uint64_t seed,
+                        double scale = 1, bool positive = false) {
+  ConvParams p;
+  p.pads_begin = {1, 1};
+  p.pads_end = {2, 2};
+  Layer layer;
+  layer.op = &get_op("conv");
+  layer.params = Params(p);
+  const std::int64_t size = 5 + kernel - 2;  // 6 outputs a side
+  layer.inputs.push_back(noise({1, channels, size - 1, size - 1}, seed * 3 + 1, scale, positive));
+  layer.inputs.push_back(noise({4, channels, kernel, kernel}, seed * 3 + 2));
+  layer.inputs.push_back(noise({4}, seed * 3 + 3, scale));
+  return layer;
+}
+
+struct Size {
+  std::int64_t channels, kernel;
+  std::int64_t k() const { return channels * kernel * kernel; }
+};
+inline constexpr Size kSizes[] = {{1, 5}, {32, 5}, {512, 3}};  // K = 25, 800, 4608
+
+inline JudgeOptions judge_options() {
+  JudgeOptions o;
+  o.registry = &all_kernels();
+  return o;
+}
+
+}  // namespace etalon::verdict_data
