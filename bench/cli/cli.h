@@ -46,9 +46,11 @@ Action demo_command(Options&);
 Action doctor_command(Options&);
 Action frameworks_command(Options&);
 Action inspect_command(Options&);
+Action judge_command(Options&);
 Action kernels_command(Options&);
 Action report_command(Options&);
 Action run_command(Options&);
+Action validate_command(Options&);
 Action version_command(Options&);
 
 }  // namespace etalon::cli

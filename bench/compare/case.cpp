@@ -1,13 +1,14 @@
 #include "bench/compare/case.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "bench/runners/tensor_file.h"
 #include "engine/core/file.h"
 #include "importers/containers/json.h"
 #include "importers/formats/neutral.h"
+#include "importers/importers.h"
 
 namespace etalon {
 namespace {
@@ -34,7 +35,7 @@ void save_case(const std::string& folder, const Case& c) {
   std::filesystem::create_directories(folder, failed);
   if (failed)
     throw bad_input("{}: cannot make the folder ({}); name another", folder, failed.message());
-  TensorMap tensors;
+  TensorList tensors;
   json inputs = json::array(), outputs = json::array();
   const auto in = c.layer.op->input_names(), out = c.layer.op->output_names();
   for (std::size_t i = 0; i < c.layer.inputs.size(); ++i) {
@@ -43,7 +44,7 @@ void save_case(const std::string& folder, const Case& c) {
       continue;
     }
     inputs.push_back(label(in, i));
-    tensors.emplace("input." + label(in, i), c.layer.inputs[i].share());
+    tensors.push_back({"input." + label(in, i), c.layer.inputs[i].share()});
   }
   for (std::size_t o = 0; o < c.outputs.size(); ++o) {
     if (!c.outputs[o]) {
@@ -51,7 +52,7 @@ void save_case(const std::string& folder, const Case& c) {
       continue;
     }
     outputs.push_back(label(out, o));
-    tensors.emplace("output." + label(out, o), c.outputs[o].share());
+    tensors.push_back({"output." + label(out, o), c.outputs[o].share()});
   }
   const json text = {{"etalon_case", 1},
                      {"op", c.layer.op->name},
@@ -62,7 +63,7 @@ void save_case(const std::string& folder, const Case& c) {
                      {"origin", c.origin},
                      {"verdict", c.verdict},
                      {"cause", c.cause}};
-  write_tensor_file(folder + "/tensors.safetensors", tensors);
+  save_tensors(tensors, folder + "/tensors.safetensors");
   write_file(folder + "/case.json", text.dump(2) + "\n");
 }
 
@@ -71,7 +72,7 @@ Case load_case(const std::string& folder) {
   const json text = parse_json(read_text_file(folder + "/case.json"));
   if (json_integer(json_member(text, "etalon_case"), "etalon_case") != 1)
     throw bad_input("etalon_case is not 1; this version reads cases of version 1");
-  const TensorMap tensors = read_tensor_file(folder + "/tensors.safetensors");
+  const TensorList tensors = load_tensors(folder + "/tensors.safetensors");
   Case c;
   c.layer.op = &get_op(json_string(text, "op"));
   c.layer.params = params_from_json(*c.layer.op, json_member(text, "params"));
@@ -87,10 +88,10 @@ Case load_case(const std::string& folder) {
         to.emplace_back();
         continue;
       }
-      const auto at = tensors.find(prefix + n);
+      const auto at = std::ranges::find(tensors, prefix + n, &NamedTensor::name);
       if (at == tensors.end())
         throw bad_input("tensors.safetensors holds no tensor '{}{}'", prefix, n);
-      to.push_back(at->second.share());
+      to.push_back(at->tensor.share());
     }
   };
   read("inputs", "input.", c.layer.inputs);

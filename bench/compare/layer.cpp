@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/core/philox.h"
+#include "engine/core/threads.h"
 #include "engine/graph/executor.h"
 
 namespace etalon {
@@ -132,8 +133,10 @@ std::vector<std::int64_t> sample_slices(std::int64_t slices, std::int64_t limit)
   // One from each of `limit` equal ranges, so that every part of the tensor is looked at.
   const Philox random{0x5a3b1e, static_cast<std::uint64_t>(slices)};
   for (std::int64_t i = 0; i < limit; ++i) {
-    const auto begin = static_cast<std::int64_t>(static_cast<__int128>(slices) * i / limit);
-    const auto end = static_cast<std::int64_t>(static_cast<__int128>(slices) * (i + 1) / limit);
+    const auto begin = static_cast<std::int64_t>(
+        static_cast<uint128>(slices) * static_cast<uint128>(i) / static_cast<uint128>(limit));
+    const auto end = static_cast<std::int64_t>(
+        static_cast<uint128>(slices) * static_cast<uint128>(i + 1) / static_cast<uint128>(limit));
     s.push_back(begin + static_cast<std::int64_t>(random.word(static_cast<std::uint64_t>(i))) %
                             (end - begin));
   }

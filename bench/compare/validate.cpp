@@ -12,7 +12,6 @@
 #include "bench/compare/case.h"
 #include "bench/compare/judgement_json.h"
 #include "bench/compare/library_accuracy.h"
-#include "engine/core/philox.h"
 #include "engine/core/threads.h"
 #include "engine/graph/executor.h"
 #include "engine/numerics/element.h"
@@ -556,30 +555,6 @@ json validate(const Model& model, const TensorMap& inputs, const ValidateOptions
   if (!pairs.empty()) record["pairs"] = pairs;
   record["holds"] = holds;
   return record;
-}
-
-TensorMap drawn_inputs(const Graph& graph, std::int64_t batch) {
-  TensorMap inputs;
-  std::uint64_t stream = 0;
-  for (const Declaration& d : graph.inputs) {
-    const std::string& n = graph.value_name(d.value);
-    if (!d.ranked) throw usage_error("input {} has no fixed rank; give it with --input", n);
-    std::vector<std::int64_t> dims = d.dims;
-    for (std::size_t a = 0; a < dims.size(); ++a)
-      if (dims[a] < 0) dims[a] = a == 0 ? batch : 1;
-    Tensor t = Tensor::zeros(d.dtype, Shape(dims));
-    const Philox random{1, stream++};
-    auto bytes = t.mutable_bytes();
-    for (std::int64_t i = 0; i < t.numel(); ++i) {
-      double x = 0;  // a sum of four uniforms: bell-shaped, and its small values are exact f32
-      for (std::uint64_t k = 0; k < 4; ++k)
-        x += static_cast<double>(random.uniform(static_cast<std::uint64_t>(i) * 4 + k));
-      if (!is_floating(d.dtype)) x = std::floor(std::fabs(x));
-      store_from_double(bytes, d.dtype, i, x);
-    }
-    inputs.emplace(n, std::move(t));
-  }
-  return inputs;
 }
 
 std::vector<std::string> worse_than_baseline(const json& validated, const json& baseline) {

@@ -45,9 +45,6 @@ struct ValidateOptions {
 nlohmann::json validate(const Model& model, const TensorMap& inputs,
                         const ValidateOptions& options);
 
-// Inputs drawn from seed 1 (normal-like, all magnitudes), unknown extents 1: for want of data.
-TensorMap drawn_inputs(const Graph& graph, std::int64_t batch);
-
 // Verdicts that got worse than in another record's "validate", as sentences.
 std::vector<std::string> worse_than_baseline(const nlohmann::json& validated,
                                              const nlohmann::json& baseline);

@@ -1,0 +1,170 @@
+// etalon judge OP: the verdict on a dumped tensor, without a runner or a model.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/cli.h"
+#include "bench/cli/terminal.h"
+#include "bench/compare/case.h"
+#include "bench/compare/judgement_json.h"
+#include "bench/compare/library_accuracy.h"
+#include "bench/compare/verdict.h"
+#include "bench/op_text.h"
+#include "bench/report/record.h"
+#include "engine/core/file.h"
+#include "importers/containers/json.h"
+#include "importers/formats/neutral.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+
+namespace etalon::cli {
+namespace {
+
+struct Args {
+  std::string op, folder, save, contract, framework, fail_on = "wrong";
+  std::vector<std::string> inputs, outputs, params;
+};
+
+// FILE or NAME=FILE; a file of one unnamed array needs a name, or stands for the next free one.
+std::vector<Tensor> read_tensors(const std::vector<std::string>& words,
+                                 const std::vector<std::string_view>& names, const char* what) {
+  std::vector<Tensor> found(names.size());
+  const auto put = [&](std::string_view name, Tensor t, const std::string& file) {
+    std::size_t at = names.size();
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (name.empty() ? !found[i] : names[i] == name) {
+        at = i;
+        break;
+      }
+    if (at == names.size())
+      throw bad_input("{}: {} '{}' is not one of the op's: {}", file, what, name,
+                      fmt::join(names, ", "));
+    if (found[at]) throw usage_error("{} {} is given twice", what, names[at]);
+    found[at] = std::move(t);
+  };
+  for (const std::string& word : words) {
+    const auto eq = word.find('=');
+    const bool named = eq != std::string::npos && !std::filesystem::exists(word);
+    const std::string file = named ? word.substr(eq + 1) : word;
+    auto tensors = load_tensors(file);
+    if (named && tensors.size() != 1)
+      throw bad_input("{}: holds {} tensors; NAME=FILE wants a file of one", file, tensors.size());
+    for (auto& t : tensors) {
+      std::string_view name = named ? std::string_view(word).substr(0, eq) : t.name;
+      if (!named && tensors.size() == 1 && names.size() == 1) name = names[0];
+      put(name, std::move(t.tensor), file);
+    }
+  }
+  return found;
+}
+
+Params read_params(const OpRow& op, const std::vector<std::string>& words) {
+  if (words.size() == 1) {
+    const std::string& w = words[0];
+    if (w.starts_with("{")) return params_from_json(op, parse_json(w));
+    if (w.ends_with(".json")) {
+      const ErrorScope scope(w);
+      return params_from_json(op, parse_json(read_text_file(w)));
+    }
+  }
+  return parse_params(op, words);
+}
+
+std::string number(double x) { return x == 0 ? "0" : fmt::format("{:.3g}", x); }
+
+int judge(const Args& args, const Globals& g) {
+  Case c;
+  if (!args.folder.empty()) {
+    if (!args.op.empty() || !args.inputs.empty() || !args.outputs.empty())
+      throw usage_error("--case brings the op and its tensors; leave out OP, --inputs, --output");
+    c = load_case(args.folder);
+    fmt::print("{}\n", c.origin);
+  } else {
+    if (args.op.empty()) throw usage_error("name an OP, or a case with --case DIR");
+    c.layer.op = &get_op(args.op);
+    c.layer.params = read_params(*c.layer.op, args.params);
+    c.layer.inputs = read_tensors(args.inputs, c.layer.op->input_names(), "input");
+    while (!c.layer.inputs.empty() && !c.layer.inputs.back()) c.layer.inputs.pop_back();
+    c.outputs = read_tensors(args.outputs, c.layer.op->output_names(), "output");
+    c.origin = fmt::format("{} judged by hand", args.op);
+  }
+  if (!args.contract.empty()) c.contract = args.contract;
+
+  JudgeOptions options;
+  options.registry = &all_kernels();
+  options.threads = g.threads;
+  options.isa = g.isa;
+  options.contract = Contract::parse(c.contract);
+  const LibraryAccuracy& library =
+      library_accuracy(args.framework.empty() ? "unknown" : args.framework);
+  options.functions = library.functions.data();
+  const std::vector<Judgement> found = judge_layer(c.layer, c.outputs, options);
+
+  const Verdict fail_on = parse_verdict(args.fail_on);
+  bool holds = true;
+  const auto names = c.layer.op->output_names();
+  nlohmann::json list = nlohmann::json::array();
+  for (std::size_t o = 0; o < found.size() && o < c.outputs.size(); ++o) {
+    if (!c.outputs[o]) continue;
+    const Judgement& j = found[o];
+    const std::string value(o < names.size() ? names[o] : "");
+    holds = holds && j.verdict < fail_on;
+    c.verdict = name(j.verdict);
+    c.cause = j.cause;
+    const Colour colour = j.verdict <= Verdict::explained ? Colour::green
+                          : j.verdict == Verdict::wrong   ? Colour::red
+                                                          : Colour::yellow;
+    fmt::print("{}: {}\n{}\n", value, coloured(name(j.verdict), colour), j.sentence);
+    if (!j.cause.empty()) fmt::print("cause     {}\n", j.cause);
+    fmt::print("elements  {} of {}, K = {}\n", j.stats.elements, j.elements, j.terms);
+    if (is_floating(c.outputs[o].dtype())) {
+      const double n = std::max<double>(1, static_cast<double>(j.stats.elements));
+      fmt::print("error     max {} ULP, mean {}, 99.9 % below {}; {:.1f} % correctly rounded\n",
+                 number(j.stats.max_ulp), number(j.stats.mean_ulp), number(j.stats.p999_ulp),
+                 100 * static_cast<double>(j.stats.correctly_rounded) / n);
+      fmt::print("bound     {} ULP for any order; {:.2g} % of it used\n", number(j.bound_ulp),
+                 100 * j.bound_used);
+      fmt::print("bits      {:.1f} % equal to {}\n", 100 * j.bits_equal, j.contract);
+    }
+    list.push_back(judgement_json(j, value, c.outputs[o]));
+  }
+  for (const Function f : functions_of(c.layer.op->name))
+    fmt::print("{:<9} {}\n", name(f), accuracy_sentence(library, f));
+  if (!args.save.empty()) {
+    save_case(args.save, c);
+    fmt::print("case      etalon judge --case {}\n", args.save);
+  }
+  if (!g.json_path.empty()) {
+    nlohmann::json record = base_record(g.command_line, g.isa);
+    record["judge"] = {{"op", c.layer.op->name},
+                       {"params", params_to_json(c.layer.params)},
+                       {"origin", c.origin},
+                       {"outputs", list},
+                       {"holds", holds}};
+    write_record(g.json_path, record);
+  }
+  return holds ? 0 : 1;
+}
+
+}  // namespace
+
+Action judge_command(Options& options) {
+  auto a = std::make_shared<Args>();
+  options.word("OP", a->op, "the op: conv, gemm, softmax, ...", false)
+      .repeated("--inputs", a->inputs, "FILE",
+                "its inputs: npy, npz or safetensors; NAME=FILE for one array", 16)
+      .repeated("--output,--outputs", a->outputs, "FILE", "what was computed", 16)
+      .repeated("--params", a->params, "NAME=VALUE",
+                "its parameters: name=value ..., a JSON object, or a .json file", 32)
+      .value("--case", a->folder, "DIR", "judge a saved case again")
+      .value("--save-case", a->save, "DIR", "keep inputs, output and parameters as a case")
+      .value("--contract", a->contract, "C", "whose bits are compared first (default: seq)")
+      .value("--framework", a->framework, "NAME",
+             "whose functions were used: \"ONNX Runtime\", \"PyTorch\"")
+      .value("--fail-on", a->fail_on, "VERDICT", "this verdict or a worse one gives exit code 1");
+  return [a](const Globals& g) { return judge(*a, g); };
+}
+
+}  // namespace etalon::cli
