@@ -4,9 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "bench/compare/carried.h"
 #include "bench/compare/case.h"
@@ -15,7 +13,6 @@
 #include "engine/core/threads.h"
 #include "engine/graph/executor.h"
 #include "engine/numerics/element.h"
-#include "importers/formats/neutral.h"
 #include "kernels/kernels.h"
 
 namespace etalon {
@@ -60,29 +57,6 @@ json times_json(std::vector<double> seconds, int threads) {
           {"runs", seconds.size()},
           {"threads", threads}};
 }
-
-// A folder for the neutral files, removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    const auto base = std::filesystem::temp_directory_path();
-    std::string name = (base / "etalon-validate-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      throw bad_input("{}: cannot make a folder there; set TMPDIR to one that can be written",
-                      base.string());
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::vector<std::int64_t> labels_of(const Tensor& scores) {
   std::vector<std::int64_t> labels;
@@ -165,20 +139,18 @@ ParameterCheck check_parameters(const Graph& graph, const TensorMap& theirs) {
 class TargetValidation {
  public:
   TargetValidation(const Model& model, const TensorMap& inputs, const ValidateOptions& options,
-                   const Trace& reference, Executor& executor, const std::string& neutral)
+                   const Trace& reference, Executor& executor)
       : model_(model),
         graph_(*model.graph),
         inputs_(inputs),
         options_(options),
         reference_(reference),
-        executor_(executor),
-        neutral_(neutral) {}
+        executor_(executor) {}
 
   json run(const std::string& target, TensorMap& finals) {
     json t = {{"target", target}};
     try {
       const RunnerTarget parsed = parse_target(target);
-      const RunnerFolder folder = find_runner(parsed.runner);
       const auto runner = start_runner(
           parsed, {.threads = options_.threads, .request_timeout_s = options_.request_timeout_s});
       const RunnerInfo& info = runner->info();
@@ -190,9 +162,8 @@ class TargetValidation {
       t["build"] = info.build;
       t["options"] = info.options;
       t["threads"] = info.threads;
-      const bool reads = std::ranges::find(folder.reads, model_.format) != folder.reads.end();
-      const LoadedNetwork network = runner->load_file(reads ? model_.path : neutral_);
-      t["given"] = reads ? model_.format : "neutral graph";
+      const LoadedNetwork network = runner->load(model_);
+      t["given"] = network.given;
       if (options_.loaded) options_.loaded(*runner);
       judge(t, *runner, network, finals);
       t["status"] = "ok";
@@ -472,7 +443,6 @@ class TargetValidation {
   const ValidateOptions& options_;
   const Trace& reference_;
   Executor& executor_;
-  const std::string& neutral_;
 };
 
 }  // namespace
@@ -500,17 +470,6 @@ json validate(const Model& model, const TensorMap& inputs, const ValidateOptions
     if (i > 0) seconds.push_back(now_s() - begin);
   }
 
-  const ScratchFolder scratch;
-  const std::string neutral = scratch.path() + "/graph.json";
-  bool written = false;
-  for (const std::string& target : options.targets) {
-    const RunnerFolder folder = find_runner(parse_target(target).runner);
-    if (!written && std::ranges::find(folder.reads, model.format) == folder.reads.end()) {
-      save_neutral(model, neutral, scratch.path() + "/graph.safetensors");
-      written = true;
-    }
-  }
-
   json record = {
       {"model",
        {{"path", model.path},
@@ -529,7 +488,7 @@ json validate(const Model& model, const TensorMap& inputs, const ValidateOptions
   std::vector<TensorMap> finals(options.targets.size());
   bool holds = true;
   for (std::size_t i = 0; i < options.targets.size(); ++i) {
-    json t = TargetValidation(model, inputs, options, reference, executor, neutral)
+    json t = TargetValidation(model, inputs, options, reference, executor)
                  .run(options.targets[i], finals[i]);
     if (t.contains("verdict") &&
         !(parse_verdict(t["verdict"].get<std::string>()) < options.fail_on))

@@ -141,6 +141,13 @@ class Judge {
         identical(j, j.contract);
         continue;
       }
+      if (layer_.op->nature != OpNature::movement && layer_.op->nature != OpNature::discrete &&
+          is_floating(got_[o].dtype())) {
+        j.cause = fmt::format("the bits differ, and {} has no definition that a bound follows from",
+                              layer_.op->name);
+        j.sentence = fmt::format("No statement can be made: {}.", j.cause);
+        continue;
+      }
       j.verdict = Verdict::wrong;
       j.cause = options_.known_cause;
       for (const Hypothesis& h : hypotheses_for(layer_)) {

@@ -1,0 +1,209 @@
+// Faults planted in the live frameworks through their adapters: `validate` is not told, and names
+// the fault and the layer. Skipped, with the reason, where a framework is not here.
+#include "bench/compare/validate.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bench/compare/case.h"
+#include "engine/core/hash.h"
+#include "engine/ops/pool.h"
+#include "importers/importers.h"
+#include "tests/verdict_data.h"
+
+using namespace etalon;
+using namespace etalon::verdict_data;
+using nlohmann::json;
+
+namespace {
+
+struct Scratch {
+  std::string path;
+  Scratch() {
+    std::string name = (std::filesystem::temp_directory_path() / "etalon-test-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+// x -> conv (padded more after than before) -> relu -> avg_pool (padded) -> flatten -> gemm, saved
+// as ONNX: the file is what ONNX Runtime reads; PyTorch builds it from the neutral graph.
+Model small_network(const std::string& folder) {
+  Model m;
+  Graph& g = *m.graph;
+  g.name = "small";
+  const ValueId x = g.add_value("x"), w = g.add_value("conv.weight"), b = g.add_value("conv.bias"),
+                t = g.add_value("t"), r = g.add_value("r"), p = g.add_value("p"),
+                f = g.add_value("f"), w2 = g.add_value("fc.weight"), b2 = g.add_value("fc.bias"),
+                y = g.add_value("y");
+  g.inputs.push_back({x, DType::f32, true, {4, 3, 13, 13}, {"", "", "", ""}});
+  g.initializers.emplace(w, noise({8, 3, 4, 4}, 1));
+  g.initializers.emplace(b, noise({8}, 2));
+  g.initializers.emplace(w2, noise({10, 392}, 3));
+  g.initializers.emplace(b2, noise({10}, 4));
+  ConvParams conv;
+  conv.pads_begin = {1, 1};
+  conv.pads_end = {2, 2};
+  AvgPoolParams pool;
+  pool.kernel = {3, 3};
+  pool.strides = {2, 2};
+  pool.pads_begin = {1, 1};
+  pool.pads_end = {1, 1};
+  GemmParams gemm;
+  gemm.trans_b = true;
+  g.nodes.push_back({"conv1", &get_op("conv"), Params(conv), {x, w, b}, {t}, {}});
+  g.nodes.push_back({"relu1", &get_op("relu"), Params(), {t}, {r}, {}});
+  g.nodes.push_back({"pool1", &get_op("avg_pool"), Params(pool), {r}, {p}, {}});
+  g.nodes.push_back({"flatten1", &get_op("flatten"), get_op("flatten").defaults(), {p}, {f}, {}});
+  g.nodes.push_back({"fc1", &get_op("gemm"), Params(gemm), {f, w2, b2}, {y}, {}});
+  g.outputs.push_back({y, DType::f32, true, {4, 10}, {"", ""}});
+  g.finish();
+  const std::string path = folder + "/small.onnx";
+  save_model(m, path);
+  return open_model(path);
+}
+
+struct LiveFault {
+  Fault fault;
+  const char* layer;  // the value where it must be found
+  const char* verdict;
+  const char* cause;
+};
+
+void check_target(const std::string& target, const std::vector<LiveFault>& faults) {
+  const FrameworkState state = framework_state(find_runner(parse_target(target).runner));
+  if (!state.ready) {
+    MESSAGE("skipped: ", state.reason);
+    return;
+  }
+  const Scratch scratch;
+  const Model model = small_network(scratch.path);
+  TensorMap inputs;
+  inputs.emplace("x", noise({4, 3, 13, 13}, 9));
+  ValidateOptions options;
+  options.targets = {target};
+  options.timing_runs = 0;
+  options.case_folder = scratch.path + "/cases";
+  options.fail_on = Verdict::lower_precision;
+
+  const json clean = validate(model, inputs, options);
+  const json& c = clean["targets"][0];
+  REQUIRE_MESSAGE(c["status"] == "ok", c.value("reason", ""));
+  CHECK(clean["holds"] == true);
+  CHECK(c["layers"].size() >= 4);
+  CHECK_FALSE(c.contains("first_divergence"));
+  for (const json& l : c["layers"])
+    CHECK_MESSAGE((l["verdict"] == "identical" || l["verdict"] == "explained"), l.dump());
+
+  for (const LiveFault& f : faults) {
+    options.loaded = [&](Runner& r) { r.plant(f.fault); };
+    const json faulty = validate(model, inputs, options);
+    const json& t = faulty["targets"][0];
+    REQUIRE_MESSAGE(t["status"] == "ok", f.fault.kind << ": " << t.value("reason", ""));
+    CHECK_MESSAGE(faulty["holds"] == false, f.fault.kind);
+    CHECK_MESSAGE(t.value("first_divergence", "") == f.layer, f.fault.kind);
+    for (const json& l : t["layers"])
+      if (l["name"] == f.layer) {
+        CHECK_MESSAGE(l["verdict"] == f.verdict, f.fault.kind << ": " << l.dump());
+        CHECK_MESSAGE(l["cause"].get<std::string>().find(f.cause) != std::string::npos,
+                      f.fault.kind << ": " << l["cause"].get<std::string>());
+      } else {
+        CHECK_MESSAGE((l["verdict"] == "identical" || l["verdict"] == "explained"),
+                      f.fault.kind << " at " << f.layer << ": " << l.dump());
+      }
+    // The case shows it again, alone.
+    if (f.fault.kind == "weight_bit") continue;  // it is in the weights, not in the layer
+    REQUIRE(t.contains("replay"));
+    const std::string file = t["replay"]["files"][0];
+    const Case again = load_case(file.substr(0, file.rfind('/')));
+    const Judgement j = judge_layer(again.layer, again.outputs, judge_options())[0];
+    CHECK_MESSAGE(name(j.verdict) == f.verdict, f.fault.kind << " replayed: " << j.cause);
+  }
+}
+
+const LiveFault kPadding{{.kind = "padding", .node = "conv1"}, "t", "wrong", "padding"};
+const LiveFault kCount{
+    {.kind = "count_include_pad", .node = "pool1"}, "p", "wrong", "count_include_pad"};
+const LiveFault kBit{{.kind = "weight_bit", .parameter = "fc.weight", .index = 17, .bit = 0},
+                     "y",
+                     "wrong",
+                     "bit 0 of element 17 of parameter fc.weight"};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("long");
+
+TEST_CASE("validate: faults planted in ONNX Runtime are named at their layer") {
+  check_target("onnxruntime:opt=off",
+               {kPadding,
+                kCount,
+                kBit,
+                {{.kind = "tf32", .node = "conv1"}, "t", "lower precision", "TF32"},
+                {{.kind = "bf16", .node = "fc1"}, "y", "lower precision", "bf16"}});
+}
+
+TEST_CASE("validate: faults planted in PyTorch are named at their layer") {
+  check_target("pytorch",
+               {kPadding,
+                kCount,
+                kBit,
+                {{.kind = "tf32", .node = "fc1"}, "y", "lower precision", "TF32"},
+                {{.kind = "bf16", .node = "conv1"}, "t", "lower precision", "bf16"},
+                {{.kind = "bf16_accumulate", .node = "conv1"}, "t", "lower precision", "bf16"}});
+}
+
+TEST_SUITE_END();
+
+TEST_CASE("validate: a target that is not here costs its own row") {
+  const Scratch scratch;
+  const Model model = small_network(scratch.path);
+  TensorMap inputs;
+  inputs.emplace("x", noise({4, 3, 13, 13}, 9));
+  ValidateOptions options;
+  options.targets = {"pytorch@/nonexistent/python"};
+  options.timing_runs = 0;
+  const json v = validate(model, inputs, options);
+  CHECK(v["targets"][0]["status"] != "ok");
+  CHECK(v["targets"][0]["reason"].get<std::string>().size() > 10);
+  CHECK(junit_xml(v, Verdict::wrong).find("<skipped") != std::string::npos);
+}
+
+TEST_CASE("validate: a baseline accepts what it knew and nothing worse") {
+  const auto record = [](const char* verdict) {
+    return json{
+        {"targets", {{{"target", "a"}, {"layers", {{{"name", "t"}, {"verdict", verdict}}}}}}}};
+  };
+  CHECK(worse_than_baseline(record("explained"), record("explained")).empty());
+  CHECK(worse_than_baseline(record("identical"), record("wrong")).empty());
+  const auto worse = worse_than_baseline(record("wrong"), record("explained"));
+  REQUIRE(worse.size() == 1);
+  CHECK(worse[0] == "a: layer t was explained, now it is wrong");
+  const std::string xml = junit_xml(record("wrong"), Verdict::wrong);
+  CHECK(xml.find("failures=\"1\"") != std::string::npos);
+  CHECK(junit_xml(record("undecided"), Verdict::wrong).find("failures=\"0\"") != std::string::npos);
+}
+
+TEST_CASE("case: saved and judged again") {
+  const Scratch scratch;
+  Case c;
+  c.layer = conv_layer(2, 5, 1);
+  c.outputs = suspect(c.layer, Contract::parse("order=lanes:4"));
+  c.origin = "by hand";
+  save_case(scratch.path + "/case", c);
+  const Case again = load_case(scratch.path + "/case");
+  CHECK(again.layer.op->name == "conv");
+  CHECK(to_string(again.layer.params) == to_string(c.layer.params));
+  REQUIRE(again.layer.inputs.size() == 3);
+  CHECK(hash_tensor(again.layer.inputs[1]) == hash_tensor(c.layer.inputs[1]));
+  CHECK(hash_tensor(again.outputs[0]) == hash_tensor(c.outputs[0]));
+  const Judgement j = judge_layer(again.layer, again.outputs, judge_options())[0];
+  CHECK(j.verdict == Verdict::identical);
+  CHECK(j.contract == "order=lanes:4");
+  CHECK_THROWS_WITH_AS(load_case(scratch.path), doctest::Contains("case.json"), Error);
+}
