@@ -73,7 +73,8 @@ inline std::vector<Tensor> suspect(const Layer& layer, const Contract& contract)
       .outputs;
 }
 
-// A convolution with K = channels * kernel^2 terms and 4 x 6 x 6 outputs, padded on one side more.
+// A convolution with K = channels * kernel^2 terms and 2 or 4 channels of 6 x 6 outputs, padded on
+// one side more.
 inline Layer conv_layer(std::int64_t channels, std::int64_t kernel, std::uint64_t seed,
                         double scale = 1, bool positive = false) {
   ConvParams p;
@@ -84,8 +85,9 @@ inline Layer conv_layer(std::int64_t channels, std::int64_t kernel, std::uint64_
   layer.params = Params(p);
   const std::int64_t size = 5 + kernel - 2;  // 6 outputs a side
   layer.inputs.push_back(noise({1, channels, size - 1, size - 1}, seed * 3 + 1, scale, positive));
-  layer.inputs.push_back(noise({4, channels, kernel, kernel}, seed * 3 + 2));
-  layer.inputs.push_back(noise({4}, seed * 3 + 3, scale));
+  const std::int64_t out = channels > 100 ? 2 : 4;
+  layer.inputs.push_back(noise({out, channels, kernel, kernel}, seed * 3 + 2));
+  layer.inputs.push_back(noise({out}, seed * 3 + 3, scale));
   return layer;
 }
 

@@ -172,6 +172,7 @@ class Judge {
 
   void take_sample() {
     const std::int64_t slices = eval_.slices(layer_, options_.contract);
+    slices_ = slices;
     model_ = {.acc = options_.contract.acc, .functions = options_.functions};
     // The cost of a slice, from a few of them.
     const auto first = eval_.bounds(layer_, options_.contract, model_, sample_slices(slices, 8));
@@ -482,20 +483,40 @@ class Judge {
   bool replay_contracts(std::size_t o, const std::vector<Point>& points, std::string& cause) {
     if (layer_.op->nature != OpNature::sum || got_[o].dtype() != DType::f32) return false;
     if (points.size() < 8) return false;
+    // A few slices tell most contracts off.
+    std::vector<std::int64_t> probe(
+        hypothesis_sample_.begin(),
+        hypothesis_sample_.begin() +
+            static_cast<std::ptrdiff_t>(std::min<std::size_t>(8, hypothesis_sample_.size())));
     for (const ContractReplay& replay : narrow_contracts(terms_)) {
       try {
-        const std::vector<Tensor> ours = eval_.bits(layer_, replay.contract, hypothesis_sample_);
-        std::size_t same = 0;
-        for (const Point& p : points)
-          if (same_bits(got_[o], ours[o], p.index)) ++same;
-        if (static_cast<double>(same) >= 0.99 * static_cast<double>(points.size())) {
-          cause = replay.cause;
-          return true;
-        }
+        if (share_of_bits(o, replay.contract, probe) < 0.75) continue;
+        if (share_of_bits(o, replay.contract, hypothesis_sample_) < 0.99) continue;
+        cause = replay.cause;
+        return true;
       } catch (const Error&) {
+        // The contract does not fit this layer.
       }
     }
     return false;
+  }
+  double share_of_bits(std::size_t o, const Contract& c,
+                       const std::vector<std::int64_t>& slices) const {
+    const std::vector<Tensor> ours = eval_.bits(layer_, c, slices);
+    std::int64_t same = 0, all = 0;
+    for (const OutputBound& b : hypothesis_likely_)
+      if (b.output == static_cast<int>(o) && in_slices(b.index, o, slices)) {
+        ++all;
+        if (same_bits(got_[o], ours[o], b.index)) ++same;
+      }
+    return share(same, all);
+  }
+  // Elements that the listed slices do not compute are left 0 there, which counts as unequal; this
+  // leaves out those that clearly belong to other slices.
+  bool in_slices(std::int64_t index, std::size_t o, const std::vector<std::int64_t>& slices) const {
+    const std::int64_t per =
+        std::max<std::int64_t>(1, got_[o].numel() / std::max<std::int64_t>(1, slices_));
+    return std::ranges::binary_search(slices, std::min(index / per, slices_ - 1));
   }
 
   // All outputs (or the outputs before a bias was added) are numbers of a narrower format: f32
@@ -584,7 +605,7 @@ class Judge {
   std::vector<Judgement> results_;
   std::vector<std::size_t> open_;  // outputs still to be judged
   AnyOrderModel model_;
-  std::int64_t terms_ = 1;
+  std::int64_t terms_ = 1, slices_ = 1;
   bool sampled_ = false;
   std::vector<std::int64_t> sample_, hypothesis_sample_;
   std::vector<OutputBound> rigorous_, likely_, hypothesis_rigorous_, hypothesis_likely_;
