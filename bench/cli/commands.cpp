@@ -7,6 +7,8 @@ namespace etalon::cli {
 namespace {
 
 constexpr std::array kCommands{
+    Command{"demo", "The tour on real data: a model in, reference bits out, two frameworks judged",
+            &demo_command},
     Command{"doctor", "What this machine has, what is missing, and the command that adds it",
             &doctor_command},
     Command{"inspect", "Format, graph, tensors, shapes and hashes of a file", &inspect_command,
