@@ -5,20 +5,23 @@
 #include "kernels/backends/cuda/rows.h"
 #endif
 #include "kernels/conv/rows.h"
-#ifdef ETALON_ONEDNN
-#include "kernels/conv/onednn.h"
-#include "kernels/gemm/onednn.h"
-#endif
 #include "kernels/elementwise/rows.h"
 #include "kernels/gemm/rows.h"
 #include "kernels/indexing/rows.h"
 #include "kernels/matmul/rows.h"
 #include "kernels/movement/rows.h"
+#include "kernels/normalization/rows.h"
 #include "kernels/ordering/rows.h"
 #include "kernels/pool/rows.h"
 #include "kernels/quantize/rows.h"
+#include "kernels/recurrent/rows.h"
 #include "kernels/reduce/rows.h"
 #include "kernels/resize/rows.h"
+#include "kernels/softmax/rows.h"
+#ifdef ETALON_ONEDNN
+#include "kernels/conv/onednn.h"
+#include "kernels/gemm/onednn.h"
+#endif
 
 namespace etalon {
 
@@ -37,6 +40,9 @@ const Registry& all_kernels() {
     r.add(quantize_rows());
     r.add(activation_rows());
     r.add(pool_rows());
+    r.add(normalization_rows());
+    r.add(recurrent_rows());
+    r.add(softmax_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());
 #endif

@@ -4,17 +4,21 @@
 
 #include "engine/ops/activation.h"
 #include "engine/ops/conv.h"
+#include "engine/ops/conv_transpose.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/layout.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/normalization.h"
 #include "engine/ops/op.h"
 #include "engine/ops/ordering.h"
 #include "engine/ops/pool.h"
 #include "engine/ops/quantize.h"
+#include "engine/ops/recurrent.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/resize.h"
+#include "engine/ops/softmax.h"
 
 namespace etalon {
 namespace {
@@ -22,11 +26,25 @@ namespace {
 const std::vector<const OpRow*>& table() {
   static const std::vector<const OpRow*> kTable = [] {
     std::vector<const OpRow*> rows{
-        &conv_op(), &gemm_op(), &matmul_op(), &relu_op(), &resize_op(),
+        // one op to a line
+        &conv_op(),            //
+        &conv_transpose_op(),  //
+        &gemm_op(),            //
+        &matmul_op(),          //
+        &resize_op(),          //
     };
     const std::span<const OpRow> families[] = {
-        elementwise_ops(), indexing_ops(), layout_ops(), ordering_ops(),
-        pool_ops(),        quantize_ops(), reduce_ops(),
+        activation_ops(),     //
+        elementwise_ops(),    //
+        indexing_ops(),       //
+        layout_ops(),         //
+        normalization_ops(),  //
+        ordering_ops(),       //
+        pool_ops(),           //
+        quantize_ops(),       //
+        recurrent_ops(),      //
+        reduce_ops(),         //
+        softmax_ops(),        //
     };
     for (const std::span<const OpRow> family : families)
       for (const OpRow& row : family) rows.push_back(&row);

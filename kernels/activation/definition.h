@@ -2,39 +2,372 @@
 #pragma once
 
 #include "engine/backend/definition.h"
+#include "engine/backend/strided.h"
 #include "engine/ops/activation.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-// F is a struct with `op` and `template <class A> static A::V value(A&, const Params&, A::V x)`.
+// F is a struct with `op` and `template <class A> static A::V value(A&, const P&, double x)` for
+// the P it names Parameters; x is never NaN there. An F that takes integers has
+// `static std::int64_t integer(std::int64_t x, bool is_signed)`.
 template <class F>
 struct ActivationDefinition {
   static constexpr std::string_view op = F::op;
   static constexpr bool rounded_once = true;
+  static constexpr bool takes_integers = requires { F::integer(std::int64_t{0}, true); };
+  using P = typename F::Parameters;
 
   struct Plan {
     Source x;
-    const Params* params;
+    P params;
     std::int64_t count;
+    const Tensor* integers = nullptr;
   };
   static Plan plan(const KernelCall& call) {
-    return {Source(call, 0), call.problem->params, call.input(0).numel()};
+    const Tensor& x = call.input(0);
+    return {Source(call, 0), call.params<P>(), x.numel(), is_floating(x.dtype()) ? nullptr : &x};
   }
   static std::int64_t slices(const Plan& p) { return p.count; }
   template <class A, class Out>
   static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
-    out(0, i, F::value(a, *p.params, a.input(p.x[i])));
+    if constexpr (takes_integers) {
+      if (p.integers != nullptr) {
+        visit_dtype(p.integers->dtype(), [&](auto t) {
+          using T = decltype(t);
+          if constexpr (std::is_integral_v<T>)
+            out.integer(0, i,
+                        F::integer(static_cast<std::int64_t>(
+                                       reinterpret_cast<const T*>(p.integers->bytes().data())[i]),
+                                   std::is_signed_v<T>));
+        });
+        return;
+      }
+    }
+    const double x = p.x[i];
+    out(0, i, is_nan(x) ? a.input(x) : F::value(a, p.params, x));
   }
 };
 
+// A real number of (0, 2^-200]: stands for anything positive that is too small to matter but for
+// its side of a rounding boundary, where 2304 bits would not hold it beside a number of size 1.
+template <class A>
+typename A::V speck(A& a) {
+  return a.constant(0x1p-200);
+}
+// Below half the smallest subnormal of every format.
+template <class A>
+typename A::V below_all(A& a) {
+  return a.mul(a.constant(0x1p-1000), a.constant(0x1p-1000));
+}
+// x times a number of (1 - 2^-200, 1).
+template <class A>
+typename A::V just_under(A& a, double x) {
+  return a.mul(a.input(x), a.sub(a.constant(1), speck(a)));
+}
+
 struct Relu {
   static constexpr std::string_view op = "relu";
-  // +0 comes first: a tie takes it, so relu(-0) = +0.
+  using Parameters = NoParams;
+  // A tie takes the zero of the definition: relu(-0) = +0.
   template <class A>
-  static typename A::V value(A& a, const Params&, typename A::V x) {
-    return a.max(a.constant(0.0), x);
+  static typename A::V value(A& a, const NoParams&, double x) {
+    return x > 0 ? a.input(x) : a.constant(0);
   }
+  static std::int64_t integer(std::int64_t x, bool is_signed) { return is_signed && x < 0 ? 0 : x; }
+};
+
+template <class A>
+typename A::V leaky_value(A& a, double slope, double x) {
+  return x >= 0 ? a.input(x) : a.mul(a.constant(slope), a.input(x));
+}
+
+struct LeakyRelu {
+  static constexpr std::string_view op = "leaky_relu";
+  using Parameters = LeakyReluParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    return leaky_value(a, static_cast<double>(p.alpha), x);
+  }
+};
+
+struct PreluDefinition {
+  static constexpr std::string_view op = "prelu";
+  static constexpr bool rounded_once = true;
+  struct Plan {
+    Source x, slope;
+    Shape shape;
+    std::array<std::int64_t, kMaxRank> strides;
+  };
+  static Plan plan(const KernelCall& call) {
+    const Shape& x = call.input(0).shape();
+    return {Source(call, 0), Source(call, 1), x, broadcast_strides(call.input(1).shape(), x)};
+  }
+  static std::int64_t slices(const Plan& p) { return p.shape.numel(); }
+  template <class A, class Out>
+  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+    const double x = p.x[i];
+    out(0, i,
+        is_nan(x) ? a.input(x) : leaky_value(a, p.slope[strided_offset(i, p.shape, p.strides)], x));
+  }
+};
+
+struct ThresholdedRelu {
+  static constexpr std::string_view op = "thresholded_relu";
+  using Parameters = ThresholdedReluParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    return x > static_cast<double>(p.alpha) ? a.input(x) : a.constant(0);
+  }
+};
+
+struct Elu {
+  static constexpr std::string_view op = "elu";
+  using Parameters = EluParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    if (x > 0) return a.input(x);
+    return a.mul(a.constant(static_cast<double>(p.alpha)), a.call(Function::expm1, a.input(x)));
+  }
+};
+
+struct Selu {
+  static constexpr std::string_view op = "selu";
+  using Parameters = SeluParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    return a.mul(a.constant(static_cast<double>(p.gamma)),
+                 Elu::value(a, EluParams{.alpha = p.alpha}, x));
+  }
+};
+
+struct Celu {
+  static constexpr std::string_view op = "celu";
+  using Parameters = CeluParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    if (x > 0) return a.input(x);
+    const auto alpha = a.constant(static_cast<double>(p.alpha));
+    return a.mul(alpha, a.call(Function::expm1, a.div(a.input(x), alpha)));
+  }
+};
+
+struct HardSigmoid {
+  static constexpr std::string_view op = "hard_sigmoid";
+  using Parameters = HardSigmoidParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    const auto y = a.fma(a.constant(static_cast<double>(p.alpha)), a.input(x),
+                         a.constant(static_cast<double>(p.beta)));
+    return a.min(a.max(y, a.constant(0)), a.constant(1));
+  }
+};
+
+struct HardSwish {
+  static constexpr std::string_view op = "hard_swish";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    const auto v = a.input(x);
+    if (x <= -3) return a.mul(v, a.constant(0));
+    if (x >= 3) return v;
+    return a.div(a.mul(v, a.add(v, a.constant(3))), a.constant(6));
+  }
+};
+
+struct HardTanh {
+  static constexpr std::string_view op = "hard_tanh";
+  using Parameters = HardTanhParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    const auto low = static_cast<double>(p.min), high = static_cast<double>(p.max);
+    return a.input(x < low ? low : x > high ? high : x);
+  }
+};
+
+struct Softplus {
+  static constexpr std::string_view op = "softplus";
+  using Parameters = SoftplusParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    const auto beta = static_cast<double>(p.beta);
+    if (x * beta > static_cast<double>(p.threshold)) return a.input(x);
+    if (p.beta == 1) return a.call(Function::softplus, a.input(x));
+    // log(1 + e^z) = z + a speck.
+    if (x * beta > 1400) return a.add(a.input(x), speck(a));
+    return a.div(a.call(Function::softplus, a.mul(a.constant(beta), a.input(x))), a.constant(beta));
+  }
+};
+
+struct Softsign {
+  static constexpr std::string_view op = "softsign";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    const auto v = a.input(x);
+    return a.div(v, a.add(a.constant(1), a.abs(v)));
+  }
+};
+
+template <class A>
+typename A::V shrink_value(A& a, double lambd, double bias, double x) {
+  if (x < -lambd) return a.add(a.input(x), a.constant(bias));
+  if (x > lambd) return a.sub(a.input(x), a.constant(bias));
+  return a.constant(0);
+}
+
+struct Softshrink {
+  static constexpr std::string_view op = "softshrink";
+  using Parameters = SoftshrinkParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    const auto l = static_cast<double>(p.lambd);
+    return shrink_value(a, l, l, x);
+  }
+};
+
+struct Shrink {
+  static constexpr std::string_view op = "shrink";
+  using Parameters = ShrinkParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    return shrink_value(a, static_cast<double>(p.lambd), static_cast<double>(p.bias), x);
+  }
+};
+
+// By erfc and the logistic function, which keep their relative precision where 1 + erf and 1 + tanh
+// cancel. Beyond +-60 (erf) and +-25 (tanh form) the factor is 1 or 0 but for less than 2^-1600.
+struct Gelu {
+  static constexpr std::string_view op = "gelu";
+  using Parameters = GeluParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    const auto v = a.input(x);
+    const double end = p.approximate == GeluForm::none ? 60 : 25;
+    if (!is_finite(x)) return x > 0 ? v : a.input(kNan);
+    if (x > end) return just_under(a, x);
+    if (x < -end) return a.neg(below_all(a));
+    if (x == 0) return v;
+    if (p.approximate == GeluForm::none) {
+      const auto z = a.neg(a.div(v, a.sqrt(a.constant(2))));
+      return a.mul(a.mul(v, a.constant(0.5)), a.call(Function::erfc, z));
+    }
+    const auto pi = a.mul(a.constant(4), a.call(Function::atan, a.constant(1)));
+    const auto cubic = a.add(v, a.mul(a.ratio(44715, 1000000), a.mul(v, a.mul(v, v))));
+    const auto z = a.mul(a.mul(a.constant(2), a.sqrt(a.div(a.constant(2), pi))), cubic);
+    return a.mul(v, a.call(Function::sigmoid, z));
+  }
+};
+
+struct Silu {
+  static constexpr std::string_view op = "silu";
+  using Parameters = SiluParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters& p, double x) {
+    const auto v = a.input(x);
+    const auto alpha = static_cast<double>(p.alpha);
+    const double z = alpha * x;
+    if (!is_finite(x) || x == 0) return a.mul(v, a.input(z > 0 ? 1.0 : z < 0 ? 0.0 : z + 0.5));
+    if (z > 1400) return just_under(a, x);
+    if (z < -3000) return x < 0 ? a.neg(below_all(a)) : below_all(a);
+    return a.mul(v, a.call(Function::sigmoid, a.mul(a.constant(alpha), v)));
+  }
+};
+
+// tanh(log(1 + e)) = e(e + 2) / (e(e + 2) + 2) with e = e^x.
+struct Mish {
+  static constexpr std::string_view op = "mish";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    const auto v = a.input(x);
+    if (!is_finite(x)) return x > 0 ? v : a.input(kNan);
+    if (x > 700) return just_under(a, x);
+    if (x < -3000) return a.neg(below_all(a));
+    const auto e = a.call(Function::exp, v);
+    const auto t = a.mul(e, a.add(e, a.constant(2)));
+    return a.div(a.mul(v, t), a.add(t, a.constant(2)));
+  }
+};
+
+constexpr std::string_view op_name(Function f) { return name(f); }
+
+template <Function F>
+struct Elementary {
+  static constexpr std::string_view op = op_name(F);
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    return a.call(F, a.input(x));
+  }
+};
+
+struct Abs {
+  static constexpr std::string_view op = "abs";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    return a.input(abs_of(x));
+  }
+  static std::int64_t integer(std::int64_t x, bool is_signed) {
+    return is_signed && x < 0 ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)) : x;
+  }
+};
+
+struct Neg {
+  static constexpr std::string_view op = "neg";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    return a.input(-x);
+  }
+  static std::int64_t integer(std::int64_t x, bool) {
+    return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
+  }
+};
+
+struct Sign {
+  static constexpr std::string_view op = "sign";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    return a.input(x == 0 ? x : with_sign(1, x < 0));
+  }
+  static std::int64_t integer(std::int64_t x, bool is_signed) {
+    return x == 0 ? 0 : is_signed && x < 0 ? -1 : 1;
+  }
+};
+
+struct Floor {
+  static constexpr std::string_view op = "floor";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    return a.input(__builtin_floor(x));
+  }
+  static std::int64_t integer(std::int64_t x, bool) { return x; }
+};
+
+struct Ceil {
+  static constexpr std::string_view op = "ceil";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    return a.input(__builtin_ceil(x));
+  }
+  static std::int64_t integer(std::int64_t x, bool) { return x; }
+};
+
+struct RoundHalfEven {
+  static constexpr std::string_view op = "round";
+  using Parameters = NoParams;
+  template <class A>
+  static typename A::V value(A& a, const Parameters&, double x) {
+    const double low = __builtin_floor(x), rest = x - low;  // exact; NaN for an infinite x
+    const bool up = rest > 0.5 || (rest == 0.5 && __builtin_floor(low / 2) * 2 != low);
+    return a.input(with_sign(abs_of(up ? low + 1 : low), sign_bit(x)));
+  }
+  static std::int64_t integer(std::int64_t x, bool) { return x; }
 };
 
 }  // namespace ETALON_ISA_NAMESPACE

@@ -3,6 +3,7 @@
 #include "kernels/conv/definition.h"
 #include "kernels/conv/depthwise.h"
 #include "kernels/conv/fast.h"
+#include "kernels/conv/transpose_definition.h"
 
 namespace etalon {
 
@@ -15,6 +16,7 @@ std::span<const KernelRow> conv_rows() {
       conv_f32_row<Isa::avx2>("conv.f32.avx2.6x16"),
 #endif
       definition_row<ConvDefinition>("conv.definition"),
+      definition_row<ConvTransposeDefinition>("conv_transpose.definition"),
   };
   return rows;
 }

@@ -17,6 +17,8 @@ std::span<const KernelRow> pool_rows() {
       definition_row<MaxPoolDefinition<true>>("global_max_pool.definition"),
       definition_row<AvgPoolDefinition<false>>("avg_pool.definition"),
       definition_row<AvgPoolDefinition<true>>("global_avg_pool.definition"),
+      definition_row<LpPoolDefinition<false>>("lp_pool.definition"),
+      definition_row<LpPoolDefinition<true>>("global_lp_pool.definition"),
   };
   return rows;
 }

@@ -1,0 +1,21 @@
+#include "kernels/normalization/rows.h"
+
+#include "kernels/normalization/definition.h"
+
+namespace etalon {
+
+std::span<const KernelRow> normalization_rows() {
+  static const KernelRow rows[] = {
+      definition_row<BatchNormDefinition>("batch_norm.definition"),
+      definition_row<RowNormDefinition<LayerNorm>>("layer_norm.definition"),
+      definition_row<RowNormDefinition<InstanceNorm>>("instance_norm.definition"),
+      definition_row<RowNormDefinition<GroupNorm>>("group_norm.definition"),
+      definition_row<RowNormDefinition<MeanVariance>>("mean_variance_normalization.definition"),
+      definition_row<RowNormDefinition<RmsNorm>>("rms_norm.definition"),
+      definition_row<LpNormDefinition>("lp_norm.definition"),
+      definition_row<LrnDefinition>("lrn.definition"),
+  };
+  return rows;
+}
+
+}  // namespace etalon

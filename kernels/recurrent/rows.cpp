@@ -1,0 +1,45 @@
+#include "kernels/recurrent/rows.h"
+
+#include "engine/backend/bits_row.h"
+#include "kernels/recurrent/definition.h"
+
+namespace etalon {
+namespace {
+
+template <CellKind Kind, class P>
+void run(const KernelCall& call) {
+  const P& params = call.params<P>();
+  const std::vector<InferInput> known = known_inputs(call);
+  RecurrentPlan plan{recurrent_geometry(Kind, params, InferInputs(known)),
+                     static_cast<double>(params.clip)};
+  if constexpr (Kind == CellKind::gru) plan.linear_before_reset = params.linear_before_reset;
+  if constexpr (Kind == CellKind::lstm) plan.input_forget = params.input_forget;
+  plan.x = Source(call, 0);
+  plan.w = Source(call, 1);
+  plan.r = Source(call, 2);
+  plan.b = Source(call, 3);
+  plan.lengths = call.has(4) ? &call.input(4) : nullptr;
+  plan.initial_h = Source(call, 5);
+  plan.initial_c = Source(call, 6);
+  plan.p = Source(call, 7);
+  run_recurrent(call, plan);
+}
+
+template <CellKind Kind, class P>
+KernelRow row(std::string_view op, std::string_view name) {
+  return {
+      .op = op, .name = name, .contracts = "all", .refuse = refuse_definition, .run = run<Kind, P>};
+}
+
+}  // namespace
+
+std::span<const KernelRow> recurrent_rows() {
+  static const KernelRow rows[] = {
+      row<CellKind::rnn, RnnParams>("rnn", "rnn.definition"),
+      row<CellKind::gru, GruParams>("gru", "gru.definition"),
+      row<CellKind::lstm, LstmParams>("lstm", "lstm.definition"),
+  };
+  return rows;
+}
+
+}  // namespace etalon

@@ -1,0 +1,103 @@
+// Golden hashes: tests/golden/ops.txt holds, for every case of tests/op_cases under each of a few
+// contracts, the hash of all outputs. They must be what this build computes, at every thread count
+// and under every cap of the instruction set; compilers and build types meet here, because each
+// compares with the same file.
+//
+// A hash moves only with a decision on record (docs/adr). To write the file anew:
+//   etalon_tests -tc="golden: write*" --no-skip
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include "engine/core/cpu.h"
+#include "engine/core/hash.h"
+#include "engine/graph/executor.h"
+#include "kernels/kernels.h"
+#include "tests/op_cases.h"
+
+using namespace etalon;
+
+namespace {
+
+constexpr const char* kFile = ETALON_SOURCE_DIR "/tests/golden/ops.txt";
+constexpr const char* kContracts[] = {"seq", "exact", "order=lanes:8", "fma=off,round=rz"};
+
+std::string hash_of(const OpCase& c, const std::vector<Tensor>& in, const char* contract,
+                    int threads, Isa isa) {
+  const ErrorScope where(c.line + " [" + contract + "]");
+  const auto p = pointers(in);
+  const OpRun r = run_op(*c.op, c.params, p, all_kernels(),
+                         {.contract = Contract::parse(contract), .isa = isa, .threads = threads});
+  HashStream all;
+  for (const Tensor& t : r.outputs) all.update(t);
+  return to_string(all.digest());
+}
+
+std::vector<Isa> caps() {
+  std::vector<Isa> list;
+  for (const Isa isa : {Isa::sse2, Isa::avx2, Isa::avx512})
+    if (isa <= detect_isa()) list.push_back(isa);
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("golden: every case has the hash on record, whatever the threads and the machine") {
+  std::map<std::string, std::string> recorded;
+  std::ifstream in(kFile);
+  for (std::string name, contract, hash; in >> name >> contract >> hash;)
+    recorded[name + " " + contract] = hash;
+  REQUIRE(!recorded.empty());
+
+  struct Row {
+    int cases = 0, hashes = 0, runs = 0, equal = 0;
+  };
+  std::map<std::string_view, Row> table;
+  for (const OpCase& c : op_cases()) {
+    const std::vector<Tensor> inputs = case_inputs(c);
+    Row& row = table[c.op->name];
+    ++row.cases;
+    for (const char* contract : kContracts) {
+      const auto at = recorded.find(c.name + " " + contract);
+      CHECK_MESSAGE(at != recorded.end(), c.name, " [", contract, "] is not in ", kFile);
+      if (at == recorded.end()) continue;
+      ++row.hashes;
+      const auto compare = [&](int threads, Isa isa) {
+        const std::string got = hash_of(c, inputs, contract, threads, isa);
+        ++row.runs;
+        row.equal += got == at->second ? 1 : 0;
+        CHECK_MESSAGE(got == at->second, c.line, " [", contract, "] threads=", threads,
+                      " isa=", name(isa));
+      };
+      for (const int threads : {1, 2, 3, 7}) compare(threads, detect_isa());
+      for (const Isa isa : caps())
+        if (isa != detect_isa()) compare(2, isa);
+      recorded.erase(at);
+    }
+  }
+  for (const auto& [what, hash] : recorded)
+    FAIL_CHECK(what, " is on record and there is no such case");
+
+  std::string caps_text;
+  for (const Isa isa : caps())
+    caps_text += (caps_text.empty() ? "" : ", ") + std::string(name(isa));
+  std::cout << "golden hashes, threads 1 2 3 7, instruction sets up to: " << caps_text << "\n"
+            << fmt::format("{:<30}{:>7}{:>8}{:>7}{:>7}\n", "op", "cases", "hashes", "runs",
+                           "equal");
+  for (const auto& [op, row] : table)
+    std::cout << fmt::format("{:<30}{:>7}{:>8}{:>7}{:>7}\n", op, row.cases, row.hashes, row.runs,
+                             row.equal);
+}
+
+TEST_CASE("golden: write tests/golden/ops.txt" * doctest::skip()) {
+  std::ofstream out(kFile);
+  REQUIRE(out.good());
+  for (const OpCase& c : op_cases()) {
+    const std::vector<Tensor> inputs = case_inputs(c);
+    for (const char* contract : kContracts)
+      out << c.name << " " << contract << " " << hash_of(c, inputs, contract, 1, detect_isa())
+          << "\n";
+  }
+}
