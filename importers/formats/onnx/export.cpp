@@ -146,12 +146,9 @@ DType NodeWriter::dtype(std::size_t i) const {
     if (has(i) && d.value == node_.inputs[i]) return d.dtype;
   return DType::f32;
 }
-std::optional<int> NodeWriter::rank(std::size_t i) const {
+std::optional<Shape> NodeWriter::shape(std::size_t i) const {
   const auto at = has(i) ? types_.find(node_.inputs[i]) : types_.end();
-  if (at != types_.end()) return at->second.shape.rank();
-  for (const Declaration& d : graph_.inputs)
-    if (has(i) && d.value == node_.inputs[i] && d.ranked) return static_cast<int>(d.dims.size());
-  return std::nullopt;
+  return at == types_.end() ? std::nullopt : std::optional(at->second.shape);
 }
 
 pb::NodeProto& NodeWriter::write(std::string_view type, const std::vector<std::string>& inputs,
@@ -225,7 +222,7 @@ void set(pb::NodeProto& node, std::string_view name, const std::vector<std::stri
 }
 
 const WriterRow* find_writer(std::string_view op) {
-  for (const auto family : {plain_writers(), window_writers()})
+  for (const auto family : {plain_writers(), window_writers(), recurrent_writers()})
     for (const WriterRow& row : family)
       if (row.op == op) return &row;
   return nullptr;

@@ -38,7 +38,8 @@ class NodeWriter {
   std::vector<std::string> outputs() const;
   // Of input 0; f32 where it cannot be told.
   DType dtype(std::size_t i = 0) const;
-  std::optional<int> rank(std::size_t i = 0) const;
+  std::optional<Shape> shape(std::size_t i) const;  // nullopt where it cannot be told
+  std::string new_name(std::string_view role) { return fresh(role); }
 
   // A node from these names to those; attributes are set on what comes back.
   pb::NodeProto& write(std::string_view type, const std::vector<std::string>& inputs,
@@ -78,7 +79,8 @@ struct WriterRow {
 };
 // The rows of each family; together they name every op of the table.
 std::span<const WriterRow> plain_writers();   // one ONNX node of the same meaning
-std::span<const WriterRow> window_writers();  // windows, normalisation, recurrent
+std::span<const WriterRow> window_writers();  // windows, normalisation, resize
+std::span<const WriterRow> recurrent_writers();
 const WriterRow* find_writer(std::string_view op);
 
 void save(const Model& model, const std::string& path);

@@ -10,8 +10,9 @@ namespace {
 const std::vector<const TranslatorRow*>& table() {
   static const std::vector<const TranslatorRow*> kTable = [] {
     std::vector<const TranslatorRow*> rows;
-    for (const auto family : {window_family(), elementwise_family(), layout_family(),
-                              reduce_family(), indexing_family(), norm_family(), resize_family()})
+    for (const auto family :
+         {window_family(), elementwise_family(), layout_family(), reduce_family(),
+          indexing_family(), norm_family(), resize_family(), recurrent_family()})
       for (const TranslatorRow& row : family) rows.push_back(&row);
     return rows;
   }();

@@ -57,14 +57,15 @@ void lrn(OnnxNode& n) {
 }
 
 void lp_norm(OnnxNode& n) {
-  n.emit("lp_norm", {{"p", static_cast<float>(n.integer("p", 2))},
-                     {"axes", Ints{n.integer("axis", -1)}}});
+  n.emit("lp_norm",
+         {{"p", static_cast<float>(n.integer("p", 2))}, {"axes", Ints{n.integer("axis", -1)}}});
 }
 
 void mean_variance(OnnxNode& n) {
   if (n.opset() < 9)
-    throw bad_input("MeanVarianceNormalization was experimental before opset 9, and its meaning "
-                    "is the exporter's");
+    throw bad_input(
+        "MeanVarianceNormalization was experimental before opset 9, and its meaning "
+        "is the exporter's");
   Ints axes = n.integers("axes");
   if (axes.empty()) axes = {0, 2, 3};
   n.emit("mean_variance_normalization", {{"axes", axes}});

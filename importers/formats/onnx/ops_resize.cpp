@@ -40,12 +40,14 @@ void old_resize(OnnxNode& n) {
     shrinks = shrinks || s < 1;
   }
   if (grows && shrinks)
-    throw bad_input("{} grows one axis and shrinks another, which opset {} does not define for "
-                    "nearest",
-                    n.type(), n.opset());
+    throw bad_input(
+        "{} grows one axis and shrinks another, which opset {} does not define for "
+        "nearest",
+        n.type(), n.opset());
   if (scales.empty() && !grows)
-    throw bad_input("its scales come from a computation, and opset 10 means another element when "
-                    "shrinking; convert the model to opset 11");
+    throw bad_input(
+        "its scales come from a computation, and opset 10 means another element when "
+        "shrinking; convert the model to opset 11");
   f.emplace_back("nearest_mode", shrinks ? "ceil" : "floor");
   n.note(fmt::format("{} of opset {} takes output i at i / scale, nearest by {}", n.type(),
                      n.opset(), shrinks ? "ceil" : "floor"));
@@ -61,23 +63,21 @@ void resize(OnnxNode& n) {
       if (k == value) return value;
     throw bad_input("{} is '{}', which ONNX does not know", attribute, printable(value));
   };
-  Fields f{
-      {"mode", mode_of(n)},
-      {"coordinate_transformation_mode",
-       choice("coordinate_transformation_mode", "half_pixel",
-              {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-               "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"})},
-      {"nearest_mode", choice("nearest_mode", "round_prefer_floor",
-                              {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})},
-      {"cubic_coeff_a", n.number("cubic_coeff_a", -0.75F)},
-      {"exclude_outside", n.flag("exclude_outside", false)},
-      {"extrapolation_value", n.number("extrapolation_value", 0.0F)}};
+  Fields f{{"mode", mode_of(n)},
+           {"coordinate_transformation_mode",
+            choice("coordinate_transformation_mode", "half_pixel",
+                   {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                    "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"})},
+           {"nearest_mode", choice("nearest_mode", "round_prefer_floor",
+                                   {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})},
+           {"cubic_coeff_a", n.number("cubic_coeff_a", -0.75F)},
+           {"exclude_outside", n.flag("exclude_outside", false)},
+           {"extrapolation_value", n.number("extrapolation_value", 0.0F)}};
   if (n.opset() >= 18) {
     f.emplace_back("antialias", n.flag("antialias", false));
     f.emplace_back("axes", n.integers("axes"));
-    f.emplace_back("keep_aspect_ratio_policy",
-                   choice("keep_aspect_ratio_policy", "stretch",
-                          {"stretch", "not_larger", "not_smaller"}));
+    f.emplace_back("keep_aspect_ratio_policy", choice("keep_aspect_ratio_policy", "stretch",
+                                                      {"stretch", "not_larger", "not_smaller"}));
   }
   // An empty tensor in place of roi or scales says: not given.
   std::vector<ValueId> in{n.required(0)};
