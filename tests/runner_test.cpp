@@ -301,6 +301,17 @@ TEST_CASE("runner: ONNX Runtime gives the integers' bits, at every optimisation 
     CHECK(f.runner->info().framework == "ONNX Runtime");
     CHECK(f.runner->info().threads == (std::string_view(target).ends_with("1") ? 1 : 2));
     check_common(f, "small.onnx");
+    // A normalisation that the optimiser folds into the convolution before it: the value between
+    // them is absent, or nothing was changed.
+    f.runner->load_file(f.scratch.file("folded.onnx"));
+    const RunAnswer untouched = f.runner->run(f.inputs);
+    const RunAnswer folded = f.runner->run(f.inputs, {.layers = {"t"}});
+    const bool optimises = f.runner->info().options.at("opt") == "all";
+    CHECK(folded.perturbed == optimises);
+    CHECK(folded.absent ==
+          (optimises ? std::vector<std::string>{"t"} : std::vector<std::string>{}));
+    CHECK(folded.tensors.contains("t") == !optimises);
+    CHECK(hash_tensor(folded.tensors.at("y")) == hash_tensor(untouched.tensors.at("y")));
     CHECK_THROWS_WITH_AS(f.runner->load_file(f.scratch.file("x.safetensors")),
                          doctest::Contains("reads onnx"), RunnerError);
   }

@@ -132,7 +132,13 @@ class LiveRunner final : public Runner {
     }
     if (reads("onnx")) {
       request["model"] = job_.file("model.onnx");
-      save_model(model, job_.file("model.onnx"));
+      try {
+        save_model(model, job_.file("model.onnx"));
+      } catch (const Error& e) {
+        throw RunnerError(
+            RunnerStatus::refused,
+            fmt::format("{}: the network has no ONNX form for it: {}", info_.target, e.what()));
+      }
       return load_request(request, "exported onnx");
     }
     request["graph"] = job_.file("graph.json");
