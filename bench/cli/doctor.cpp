@@ -1,17 +1,20 @@
 // etalon doctor: what this machine offers, what is missing, and the command that adds it.
 //
-// Only looks: it starts no framework and installs nothing. A missing optional part is no failure;
-// the exit code is 0 unless the machine cannot run the engine at all.
+// Only looks: it asks interpreters which modules they have and installs nothing. A missing optional
+// part is no failure; the exit code is 0 unless the machine cannot run the engine at all.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/cli.h"
 #include "bench/cli/terminal.h"
 #include "bench/report/record.h"
 #include "bench/report/version.h"
+#include "bench/runners/target.h"
 #include "engine/core/threads.h"
+#include "kernels/kernels.h"
 
 namespace etalon::cli {
 namespace {
@@ -62,6 +65,24 @@ std::vector<Finding> examine(const Globals& g) {
        have >= Isa::avx2 ? "" : "without AVX2 the engine runs, slowly, to the same bits"});
   found.push_back({"Processors", true, fmt::format("{}", hardware_threads()), ""});
   found.push_back(find_gpu());
+  // Vendors' kernels by library, each once.
+  std::map<std::string, std::string> vendors;
+  for (const KernelRow* row : all_kernels().all())
+    if (row->promise == Promise::vendor && row->version != nullptr)
+      vendors.emplace(row->name.substr(0, row->name.find('.')), row->version());
+  for (const auto& [library, text] : vendors)
+    found.push_back({"Library " + library, true, text, ""});
+  if (!vendors.contains("onednn"))
+    found.push_back({"Library onednn", false, "not in this build",
+                     "./etalon builds with it; by hand: -DCMAKE_PREFIX_PATH=.etalon/venv"});
+  for (const FrameworkState& state : framework_states()) {
+    std::string versions;
+    for (const auto& [module, text] : state.interpreter.versions)
+      versions += (versions.empty() ? "" : ", ") + module + " " + text;
+    found.push_back({state.runner.framework, state.ready,
+                     state.ready ? versions + " in " + state.interpreter.path : state.reason,
+                     fmt::format("etalon frameworks add {}", state.runner.name)});
+  }
   return found;
 }
 
