@@ -89,13 +89,49 @@ void norm_from_axis(NodeWriter& w, std::string_view type) {
   set(n, "epsilon", w.number("eps"));
 }
 
+// One number for each group as one for each channel, which opset 21 takes.
+std::string by_channel(NodeWriter& w, std::size_t i, std::int64_t groups, std::int64_t channels) {
+  const std::string column = w.step("Reshape", {w.input(i), w.constant("column", Ints{groups, 1})});
+  const std::string wide =
+      w.step("Expand", {column, w.constant("wide", Ints{groups, channels / groups})});
+  return w.step("Reshape", {wide, w.constant("channels", Ints{channels})});
+}
+
 void group_norm(NodeWriter& w) {
-  // Scale and bias are one for each channel since opset 21.
-  if (w.flag("scale_per_group"))
-    throw usage_error("group_norm with a scale for each group has no form in opset 21");
-  pb::NodeProto& n = w.write("GroupNormalization");
-  set(n, "num_groups", w.integer("groups"));
+  std::vector<std::string> in = w.inputs();
+  const std::int64_t groups = w.integer("groups");
+  if (w.flag("scale_per_group")) {
+    const auto x = w.shape(0);
+    if (!x || groups < 1 || x->rank() < 2)
+      throw usage_error("group_norm with a scale for each group needs the input's channels known");
+    for (const std::size_t i : {1U, 2U})
+      if (w.has(i)) in[i] = by_channel(w, i, groups, x->dim(1));
+  }
+  pb::NodeProto& n = w.write("GroupNormalization", in, w.outputs());
+  set(n, "num_groups", groups);
   set(n, "epsilon", w.number("eps"));
+}
+
+// RMSNormalization came with opset 23; here it is its steps.
+void rms_norm(NodeWriter& w) {
+  std::int64_t axis = w.integer("axis");
+  if (axis >= 0) {
+    const auto x = w.shape(0);
+    if (!x) throw usage_error("rms_norm from axis {} on needs the input's rank known", axis);
+    axis -= x->rank();
+  }
+  Ints axes;
+  for (; axis < 0; ++axis) axes.push_back(axis);
+  const std::string square = w.step("Mul", {w.input(0), w.input(0)});
+  const std::string mean = w.step("ReduceMean", {square, w.constant("axes", axes)});
+  const std::string root =
+      w.step("Sqrt", {w.step("Add", {mean, w.number_constant("eps", w.number("eps"))})});
+  const bool scaled = w.has(1);
+  if (!scaled) {
+    w.write("Div", {w.input(0), root}, w.outputs());
+    return;
+  }
+  w.write("Mul", {w.step("Div", {w.input(0), root}), w.input(1)}, w.outputs());
 }
 
 void lrn(NodeWriter& w) {
@@ -167,10 +203,7 @@ constexpr WriterRow kRows[] = {
     {"instance_norm",
      [](NodeWriter& w) { set(w.write("InstanceNormalization"), "epsilon", w.number("eps")); }},
     {"layer_norm", [](NodeWriter& w) { norm_from_axis(w, "LayerNormalization"); }},
-    {"rms_norm",
-     [](NodeWriter&) {
-       throw usage_error("rms_norm has no form in opset 21; it came with opset 23");
-     }},
+    {"rms_norm", rms_norm},
     {"group_norm", group_norm},
     {"lrn", lrn},
     {"lp_norm", lp_norm},
