@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "bench/compare/param_fields.h"
 #include "engine/numerics/element.h"
@@ -105,7 +104,6 @@ struct KnownFloats {
 };
 const std::vector<KnownFloats>& known_floats() {
   static const std::vector<KnownFloats> table = {
-      {"epsilon", {1e-3F, 1e-5F, 2e-5F, 1e-4F, 1e-6F, 1e-7F, 1e-8F, 1e-10F, 1e-12F, 0.0F}},
       {"eps", {1e-3F, 1e-5F, 2e-5F, 1e-4F, 1e-6F, 1e-7F, 1e-8F, 1e-10F, 1e-12F, 0.0F}},
       {"alpha", {1.0F, 0.01F, 0.1F, 0.2F, 0.3F, 0.25F, 1e-4F, 1e-5F, 0.5F, 2e-5F}},
       {"beta", {0.5F, 0.75F, 1.0F, 0.2F, 0.0F}},
@@ -144,7 +142,10 @@ void add_fields(const Layer& layer, List& list) {
         if (known.field == f.name)
           for (const float v : known.values)
             if (v != *x)
-              add_param(layer, f.name, v, fmt::format("{} is {:g}, not {:g}", f.name, v, *x), list);
+              add_param(
+                  layer, f.name, v,
+                  fmt::format("{} is {:g}, not {:g}", f.name == "eps" ? "epsilon" : f.name, v, *x),
+                  list);
       if (f.name == "alpha")  // LRN: alpha over the size, or each term's
         if (const ParamField* size = find_field(fields, "size"))
           if (const auto* n = std::get_if<std::int64_t>(&size->value)) {
@@ -229,47 +230,20 @@ void add_padding(const Layer& layer, List& list) {
 
 // ---- weights and layouts ------------------------------------------------------------------------
 
-// Moves blocks of rows along axis 1 of [dirs, blocks * rows, ...]; to[g] is where block g comes
-// from.
-Tensor permuted_blocks(const Tensor& t, std::int64_t blocks, const std::vector<int>& from) {
-  Tensor copy = t.clone();
-  const auto src = t.data<float>();
-  auto dst = copy.mutable_data<float>();
-  const auto dirs = static_cast<std::size_t>(t.shape()[0]);
-  const auto block = src.size() / dirs / static_cast<std::size_t>(blocks);
-  for (std::size_t d = 0; d < dirs; ++d)
-    for (std::size_t g = 0; g < static_cast<std::size_t>(blocks); ++g)
-      std::copy_n(
-          src.data() +
-              (d * static_cast<std::size_t>(blocks) + static_cast<std::size_t>(from[g])) * block,
-          block, dst.data() + (d * static_cast<std::size_t>(blocks) + g) * block);
-  return copy;
-}
-
+// Every other order of the gates' blocks in w, r and b.
 void add_gate_orders(const Layer& layer, List& list) {
-  const int gates = layer.op->name == "lstm" ? 4 : layer.op->name == "gru" ? 3 : 0;
-  if (gates == 0 || layer.inputs.size() < 3 || !is_f32(layer.inputs[1]) || !is_f32(layer.inputs[2]))
-    return;
-  const Shape& r = layer.inputs[2].shape();
-  if (layer.inputs[1].shape().rank() != 3 || r.rank() != 3 || r[1] != gates * r[2]) return;
-  const std::string_view letters = gates == 4 ? "iofc" : "zrh";
-  std::vector<int> order(static_cast<std::size_t>(gates));
-  std::iota(order.begin(), order.end(), 0);
-  while (std::ranges::next_permutation(order).found) {
-    Layer swapped = layer.share();
-    swapped.inputs[1] = permuted_blocks(layer.inputs[1], gates, order);
-    swapped.inputs[2] = permuted_blocks(layer.inputs[2], gates, order);
-    if (layer.inputs.size() > 3 && is_f32(layer.inputs[3])) {
-      std::vector<int> both = order;
-      for (const int g : order) both.push_back(g + gates);
-      swapped.inputs[3] = permuted_blocks(layer.inputs[3], 2 * gates, both);
-    }
-    std::string text;
-    for (const int g : order) text += letters[static_cast<std::size_t>(g)];
-    list.push_back(
-        {fmt::format("the gates' weights are read in the order {}, not {}", text, letters),
-         Verdict::wrong, std::move(swapped)});
-  }
+  const std::vector<ParamField> fields = fields_of(layer.params);
+  const ParamField* gates = find_field(fields, "gates");
+  if (gates == nullptr || !std::holds_alternative<std::string>(gates->value)) return;
+  const std::string given = std::get<std::string>(gates->value);
+  std::string order = given;
+  std::ranges::sort(order);
+  do {
+    if (order != given)
+      add_param(layer, "gates", order,
+                fmt::format("the gates' weights are read in the order {}, not {}", order, given),
+                list);
+  } while (std::ranges::next_permutation(order).found);
 }
 
 // Convolution instead of cross-correlation.
@@ -305,7 +279,7 @@ void add_folded_batch_norm(const Layer& layer, List& list) {
   for (std::size_t i = 1; i < 5; ++i)
     if (!is_f32(layer.inputs[i])) return;
   const std::vector<ParamField> fields = fields_of(layer.params);
-  const ParamField* eps = find_field(fields, "epsilon");
+  const ParamField* eps = find_field(fields, "eps");
   if (eps == nullptr || !std::holds_alternative<float>(eps->value)) return;
   const float e = std::get<float>(eps->value);
   for (const bool reciprocal : {false, true}) {
@@ -323,7 +297,7 @@ void add_folded_batch_norm(const Layer& layer, List& list) {
       mean[c] = 0;
       var[c] = 1;
     }
-    folded.params = with_field(layer.params, "epsilon", 0.0F);
+    folded.params = with_field(layer.params, "eps", 0.0F);
     list.push_back({"batch normalisation is folded into one scale and shift, rounded beforehand",
                     Verdict::lower_precision, std::move(folded)});
   }
