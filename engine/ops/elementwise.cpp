@@ -76,12 +76,6 @@ Types infer_bitwise(const Params&, const InferInputs& in) {
   return {{in.dtype(0), broadcast_all(in)}};
 }
 
-Types infer_bit_shift(const Params& p, const InferInputs& in) {
-  if (info(in.dtype(0)).kind != DTypeClass::unsigned_integer)
-    throw bad_input("shifts are defined on unsigned integers, got {}", name(in.dtype(0)));
-  return infer_bitwise(p, in);
-}
-
 Types infer_float_test(const Params&, const InferInputs& in) {
   if (!is_floating(in.dtype(0)))
     throw bad_input("defined on floating types, got {}", name(in.dtype(0)));
@@ -167,7 +161,7 @@ std::span<const OpRow> elementwise_ops() {
        .summary = "Bits not set.",
        .nature = kDiscrete,
        .infer = infer_bitwise},
-      with<BitShiftParams>(binary("bit_shift", "a shifted by b bits.", infer_bit_shift, kDiscrete)),
+      with<BitShiftParams>(binary("bit_shift", "a shifted by b bits.", infer_bitwise, kDiscrete)),
       {.name = "is_nan",
        .summary = "Whether it is not a number.",
        .nature = kDiscrete,

@@ -24,13 +24,13 @@
 // less_or_equal, greater_or_equal. NaN is unordered: all give false; +0 equals -0.
 // is_nan, is_inf (each sign by parameter).
 // Logic on bool: and, or, xor, not. Bitwise on integers: bitwise_and, bitwise_or, bitwise_xor,
-// bitwise_not, bit_shift (of unsigned integers; a count of the width or more gives 0).
-// where: condition ? a : b; copies bits.
-// cast: to any type. To the same type: bits copied. Floating to floating: one rounding in the
-// contract's mode (f32 results in its `store` where that is narrower, f64 results never narrowed),
-// NaN canonical; integers to floating likewise,
-// exact before that rounding. Floating to integer: cut toward zero, held at the ends of the type
-// (saturated), NaN is 0. Integer to integer: modulo 2^bits. To bool: is not zero (NaN is true).
+// bitwise_not, bit_shift (right shifts move the sign in; a count of the width or more, or a
+// negative one, leaves nothing but that). where: condition ? a : b; copies bits. cast: to any type.
+// To the same type: bits copied. Floating to floating: one rounding in the contract's mode (f32
+// results in its `store` where that is narrower, f64 results never narrowed), NaN canonical;
+// integers to floating likewise, exact before that rounding. Floating to integer: cut toward zero,
+// held at the ends of the type (saturated), NaN is 0. Integer to integer: modulo 2^bits. To bool:
+// is not zero (NaN is true).
 //
 // Errors: types that differ, types without a meaning, shapes that do not broadcast.
 // Sources: ONNX operators at opset 23; IEEE 754-2019, 9.2.1; NumPy manual.

@@ -128,8 +128,11 @@ void run_bit_shift(const KernelCall& call) {
   visit_integer(call.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
     apply_binary<T, T, T>(call, [left](T a, T b) -> T {
-      if (wide(b) >= 8 * sizeof(T)) return 0;
-      return static_cast<T>(left ? wide(a) << b : wide(a) >> b);
+      // A count of the width or more (a negative one is a huge one) shifts everything out; what a
+      // right shift moves in is the sign.
+      const bool out = wide(b) >= 8 * sizeof(T);
+      if (left) return out ? T{0} : static_cast<T>(wide(a) << b);
+      return static_cast<T>(a >> (out ? 8 * sizeof(T) - 1 : wide(b)) >> (out ? 1 : 0));
     });
   });
 }
