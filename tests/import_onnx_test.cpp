@@ -85,7 +85,8 @@ TEST_CASE("onnx: every form of every op, against onnx's evaluator") {
       lacking += "\n  " + what;
     }
   }
-  MESSAGE(run << " of " << paths.size() << " models ran; without an op or kernel of their own: " << lacking);
+  MESSAGE(run << " of " << paths.size()
+              << " models ran; without an op or kernel of their own: " << lacking);
   CHECK(run >= 90);
   CHECK(paths.size() > 150);
 }

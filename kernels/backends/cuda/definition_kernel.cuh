@@ -1,5 +1,5 @@
-// Runs a definition (engine/backend/definition.h) on a GPU: one thread a slice, `seq`, the very text that
-// the CPU runs. No launch geometry enters a result: a thread computes whole outputs.
+// Runs a definition (engine/backend/definition.h) on a GPU: one thread a slice, `seq`, the very
+// text that the CPU runs. No launch geometry enters a result: a thread computes whole outputs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -47,8 +47,8 @@ __global__ void definition_kernel(typename D::Plan plan, float* y) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   F32Out out{y};
   SeqF32 arithmetic;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < slices;
-       i += step)
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < slices; i += step)
     D::slice(arithmetic, plan, i, out);
 }
 
@@ -61,8 +61,8 @@ inline Refusal refuse_definition(const Problem& problem) {
   return refuse_without_device();
 }
 
-// Copies the inputs to the device, runs the definition, copies the output back: explicit, and the price of
-// a first form. The plan's Sources are pointed at the copies.
+// Copies the inputs to the device, runs the definition, copies the output back: explicit, and the
+// price of a first form. The plan's Sources are pointed at the copies.
 template <class D>
 void run_definition(const KernelCall& call) {
   std::vector<Buffer> buffers;
@@ -78,7 +78,8 @@ void run_definition(const KernelCall& call) {
     check(cudaMemcpy(b.get(), input->bytes().data(), input->size_bytes(), cudaMemcpyHostToDevice),
           "cudaMemcpy to the device");
     views.push_back(Tensor::view(input->dtype(), input->shape(),
-                                 {static_cast<const std::byte*>(b.get()), input->size_bytes()}, nullptr));
+                                 {static_cast<const std::byte*>(b.get()), input->size_bytes()},
+                                 nullptr));
     inputs.push_back(&views.back());
   }
   KernelCall on_device = call;
@@ -90,7 +91,8 @@ void run_definition(const KernelCall& call) {
   constexpr unsigned kThreads = 128;
   const auto blocks = static_cast<unsigned>(
       std::min<std::int64_t>((slices + kThreads - 1) / kThreads, std::int64_t{1} << 20));
-  if (slices > 0) definition_kernel<D><<<blocks, kThreads>>>(plan, static_cast<float*>(result.get()));
+  if (slices > 0)
+    definition_kernel<D><<<blocks, kThreads>>>(plan, static_cast<float*>(result.get()));
   check(cudaGetLastError(), "the kernel's launch");
   check(cudaMemcpy(y.mutable_bytes().data(), result.get(), y.size_bytes(), cudaMemcpyDeviceToHost),
         "cudaMemcpy from the device");

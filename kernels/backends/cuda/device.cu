@@ -1,6 +1,6 @@
-#include "kernels/backends/cuda/device.h"
-
 #include <cuda_runtime.h>
+
+#include "kernels/backends/cuda/device.h"
 
 namespace etalon::cuda {
 

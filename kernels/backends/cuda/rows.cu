@@ -1,6 +1,5 @@
-#include "kernels/backends/cuda/rows.h"
-
 #include "kernels/backends/cuda/definition_kernel.cuh"
+#include "kernels/backends/cuda/rows.h"
 #include "kernels/conv/definition.h"
 #include "kernels/gemm/definition.h"
 
