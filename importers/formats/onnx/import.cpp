@@ -123,6 +123,8 @@ Model open(const std::string& path, std::span<const std::string>) {
   for (const Declaration& d : graph.inputs) learn(into, d);
   for (const auto& info : from.value_info())
     if (info.type().has_tensor_type()) learn(into, declaration(graph, info));
+  for (const auto& node : from.node()) into.read.insert(node.input().begin(), node.input().end());
+  for (const auto& info : from.output()) into.read.insert(info.name());
   for (pb::NodeProto& node : *from.mutable_node()) read_node(into, node);
   for (const auto& info : from.output()) graph.outputs.push_back(declaration(graph, info));
   if (graph.outputs.empty()) throw bad_input("the graph gives no output");

@@ -137,6 +137,9 @@ ValueId OnnxNode::output(std::size_t i) const {
   const ValueId known = into_.graph().find_value(value);
   return known != kAbsent ? known : into_.graph().add_value(value);
 }
+bool OnnxNode::is_read(std::size_t i) const {
+  return i < output_count() && into_.read.contains(node_.output(static_cast<int>(i)));
+}
 std::vector<ValueId> OnnxNode::outputs() const {
   std::vector<ValueId> ids;
   for (std::size_t i = 0; i < output_count(); ++i) ids.push_back(output(i));

@@ -36,6 +36,7 @@ struct Importing {
   std::map<ValueId, TensorType> types;
   std::map<ValueId, int> ranks;
   std::map<ValueId, DType> dtypes;
+  std::set<std::string, std::less<>> read;  // names that a node or the graph's outputs read
   Graph& graph() const { return *model->graph; }
 };
 
@@ -69,6 +70,8 @@ class OnnxNode {
   ValueId required(std::size_t i) const;  // a bad-input Error when it is absent
   std::vector<ValueId> inputs() const;
   bool wants(std::size_t i) const { return output(i) != kAbsent; }
+  // Wanted, and read by somebody: old exporters name outputs that nobody reads.
+  bool is_read(std::size_t i) const;
   ValueId output(std::size_t i) const;
   std::vector<ValueId> outputs() const;
   // The value of an input that does not change from run to run; nullptr when it may.

@@ -141,8 +141,8 @@ void dropout(OnnxNode& n) {
         training->data<Bool>()[0].value != 0)
       throw bad_input("Dropout in training mode; export the model for inference");
   }
-  if (n.wants(1))
-    throw bad_input("the mask of a Dropout is asked for; in inference nothing is masked");
+  if (n.is_read(1))
+    throw bad_input("the mask of a Dropout is read by another node; in inference there is none");
   n.note("Dropout is the identity in inference");
   n.emit("identity", {}, {n.required(0)}, {n.output(0)});
 }

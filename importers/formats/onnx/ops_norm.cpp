@@ -10,7 +10,7 @@ namespace {
 
 void one_output(OnnxNode& n) {
   for (std::size_t i = 1; i < n.output_count(); ++i)
-    if (n.wants(i))
+    if (n.is_read(i))
       throw bad_input("output {} of {} belongs to training; export the model for inference", i,
                       n.type());
 }
