@@ -2,6 +2,7 @@
 
 #include "kernels/conv/definition.h"
 #include "kernels/conv/depthwise.h"
+#include "kernels/conv/exact.h"
 #include "kernels/conv/fast.h"
 #include "kernels/conv/transpose_definition.h"
 
@@ -14,6 +15,8 @@ std::span<const KernelRow> conv_rows() {
       conv_f32_row<Isa::avx512>("conv.f32.avx512.14x32"),
       depthwise_f32_row<Isa::avx2>("conv.f32.avx2.depthwise"),
       conv_f32_row<Isa::avx2>("conv.f32.avx2.6x16"),
+      conv_exact_row<Isa::avx512>("conv.exact.avx512.14x16"),
+      conv_exact_row<Isa::avx2>("conv.exact.avx2.6x8"),
 #endif
       definition_row<ConvDefinition>("conv.definition"),
       definition_row<ConvTransposeDefinition>("conv_transpose.definition"),

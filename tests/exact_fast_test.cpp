@@ -1,0 +1,103 @@
+// Claim: the exact rows of gemm and conv return the definition's correctly rounded values and a
+// truth within 2^-10 ULP, and some outputs really need the definition: data whose sums lie on or
+// next to midpoints of f32, where the f64 first pass decides nothing.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/numerics/fp.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/gemm.h"
+#include "kernels/gemm/exact.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+enum class Data { noise, midpoint, relu, special };
+
+Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    x = random.uniform(i++) - 0.5F;
+    const float pick = random.uniform(i + 1000000);
+    // Powers of two far apart: sums such as 2^24 + 1 + 2^-60.
+    if (data == Data::midpoint)
+      x = std::ldexp(pick < 0.5F ? 1.0F : -1.0F, static_cast<int>(pick * 1000) % 3 * 12 - 12);
+    if (data == Data::relu && x < 0) x = 0;
+    if (data == Data::special && pick < 0.02F) x = std::numeric_limits<float>::infinity();
+    if (data == Data::special && pick > 0.99F) x = std::numeric_limits<float>::quiet_NaN();
+    if (data == Data::special && pick > 0.5F && pick < 0.6F) x = -0.0F;
+    if (data == Data::special && pick > 0.6F && pick < 0.7F) x = 0x1p-140F;
+  }
+  return t;
+}
+
+int compare(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in) {
+  RunOptions options{.contract = Contract::exact_preset()};
+  options.kernels = std::string(op.name) + ".definition";
+  const OpRun want = run_op(op, p, in, all_kernels(), options, true);
+  int compared = 0;
+  for (const KernelRow* row : all_kernels().rows_of(op.name)) {
+    if (row->contracts != "exact" || row->isa > detect_isa()) continue;
+    for (const int threads : {1, 3}) {
+      options.kernels = row->name;
+      options.threads = threads;
+      const OpRun got = run_op(op, p, in, all_kernels(), options, true);
+      const Tensor &a = got.outputs[0], &b = want.outputs[0];
+      CAPTURE(row->name);
+      CHECK(std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0);
+      for (std::size_t i = 0; i < a.data<float>().size(); ++i) {
+        const double x = got.truth[0].data<double>()[i], y = want.truth[0].data<double>()[i];
+        if (!std::isfinite(y) || !std::isfinite(b.data<float>()[i])) continue;
+        REQUIRE(std::abs(x - y) <=
+                ulp_of(static_cast<double>(b.data<float>()[i]), DType::f32) * 0x1p-9);
+      }
+      ++compared;
+    }
+  }
+  return compared;
+}
+
+}  // namespace
+
+TEST_CASE("exact: gemm and conv equal the definition, and the fallback is needed") {
+  if (detect_isa() < Isa::avx2) return;
+  int compared = 0;
+  for (const Data data : {Data::noise, Data::midpoint, Data::relu, Data::special}) {
+    const std::int64_t before = exact_counts().undecided;
+    const Tensor a = make({17, 60}, 1, data), b = make({60, 21}, 2, data), c = make({21}, 3, data);
+    compared += compare(gemm_op(), Params(GemmParams{}), {&a, &b, &c});
+    const Tensor x = make({2, 6, 9, 7}, 4, data), w = make({10, 3, 3, 2}, 5, data),
+                 bias = make({10}, 6, data);
+    ConvParams p;
+    p.groups = 2;
+    p.strides = {2, 1};
+    p.pads_begin = {1, 2};
+    p.pads_end = {2, 0};
+    compared += compare(conv_op(), Params(p), {&x, &w, &bias});
+    compared += compare(conv_op(), Params(p), {&x, &w});
+    if (data == Data::midpoint || data == Data::special) CHECK(exact_counts().undecided > before);
+  }
+  CHECK(compared >= 4 * 3 * 2);
+}
+
+TEST_CASE("exact: the rounding test decides by both ends of the interval") {
+  float y = 0;
+  double truth = 0;
+  CHECK(!exact_decide(1 + 0x1p-24, 0x1p-60, y, nullptr));  // a midpoint inside
+  CHECK(exact_decide(1 + 0x1p-24 + 0x1p-45, 0x1p-60, y, nullptr));
+  CHECK(y == 1 + 0x1p-23F);
+  CHECK(!exact_decide(0, 0x1p-200, y, nullptr));  // the sign of zero is not known
+  CHECK(exact_decide(0, 0, y, nullptr));
+  CHECK(!exact_decide(kNan, 0, y, nullptr));
+  CHECK(exact_decide(0x1p-140, 0x1p-170, y, &truth));
+  CHECK(!exact_decide(0x1.8p-140, 0x1p-158, y, &truth));  // rounds, but is no truth yet
+}
