@@ -245,7 +245,7 @@ TEST_CASE("normalisation: special values and refusals") {
   for (const auto& [line, says] :
        {std::pair{"a | batch_norm | | f32[1,3,2] f32[3] f32[2] f32[3] f32[3]", "bias must be [3]"},
         {"a | layer_norm | axis=4 | f32[1,3]", "4"},
-        {"a | layer_norm | | f32[2,3] f32[4]", "scale [4] does not broadcast"},
+        {"a | layer_norm | | f32[2,3] f32[4]", "[4] and [2,3] do not broadcast"},
         {"a | group_norm | groups=2 | f32[1,3,2]", "2 groups do not divide"},
         {"a | lp_norm | p=0 | f32[2]", "p must be positive"},
         {"a | lp_norm | axes=[0,-1] | f32[2]", "named twice"},

@@ -66,6 +66,15 @@ typename A::V just_under(A& a, double x) {
   return a.mul(a.input(x), a.sub(a.constant(1), speck(a)));
 }
 
+// e^x - 1 for a real x that is v, and x as a double: near enough to tell how far down it lies. The
+// ball of Function::expm1 is open at -1; a product with it would not be, so that a directed
+// rounding of alpha*(e^x - 1) could not be decided.
+template <class A>
+typename A::V expm1_of(A& a, double x, const typename A::V& v) {
+  if (x < -1400) return is_finite(x) ? a.sub(speck(a), a.constant(1)) : a.constant(-1);
+  return a.call(Function::expm1, v);
+}
+
 struct Relu {
   static constexpr std::string_view op = "relu";
   using Parameters = NoParams;
@@ -127,7 +136,7 @@ struct Elu {
   template <class A>
   static typename A::V value(A& a, const Parameters& p, double x) {
     if (x > 0) return a.input(x);
-    return a.mul(a.constant(static_cast<double>(p.alpha)), a.call(Function::expm1, a.input(x)));
+    return a.mul(a.constant(static_cast<double>(p.alpha)), expm1_of(a, x, a.input(x)));
   }
 };
 
@@ -148,7 +157,7 @@ struct Celu {
   static typename A::V value(A& a, const Parameters& p, double x) {
     if (x > 0) return a.input(x);
     const auto alpha = a.constant(static_cast<double>(p.alpha));
-    return a.mul(alpha, a.call(Function::expm1, a.div(a.input(x), alpha)));
+    return a.mul(alpha, expm1_of(a, x / static_cast<double>(p.alpha), a.div(a.input(x), alpha)));
   }
 };
 
@@ -236,14 +245,14 @@ struct Shrink {
 };
 
 // By erfc and the logistic function, which keep their relative precision where 1 + erf and 1 + tanh
-// cancel. Beyond +-60 (erf) and +-25 (tanh form) the factor is 1 or 0 but for less than 2^-1600.
+// cancel. Beyond +-40 (erf) and +-25 (tanh form) the factor is 1 or 0 but for less than 2^-1150.
 struct Gelu {
   static constexpr std::string_view op = "gelu";
   using Parameters = GeluParams;
   template <class A>
   static typename A::V value(A& a, const Parameters& p, double x) {
     const auto v = a.input(x);
-    const double end = p.approximate == GeluForm::none ? 60 : 25;
+    const double end = p.approximate == GeluForm::none ? 40 : 25;
     if (!is_finite(x)) return x > 0 ? v : a.input(kNan);
     if (x > end) return just_under(a, x);
     if (x < -end) return a.neg(below_all(a));

@@ -29,6 +29,9 @@ typename A::V cell_function(A& a, const CellActivation& f, double x) {
     case CellFunction::relu:
       return Relu::value(a, {}, x);
     case CellFunction::scaled_tanh:
+      // As in expm1_of: tanh's ball is open at its limits, a product's is not.
+      if (const double z = static_cast<double>(f.beta) * x; is_finite(z) && abs_of(z) > 700)
+        return a.mul(alpha, just_under(a, with_sign(1, z < 0)));
       return a.mul(alpha, a.call(Function::tanh, a.mul(beta, v)));
     case CellFunction::sigmoid:
       return a.call(Function::sigmoid, v);
