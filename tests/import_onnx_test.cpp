@@ -87,7 +87,7 @@ TEST_CASE("onnx: every form of every op, against onnx's evaluator") {
   }
   MESSAGE(run << " of " << paths.size()
               << " models ran; without an op or kernel of their own: " << lacking);
-  CHECK(run >= 90);
+  CHECK(run == static_cast<int>(paths.size()));
   CHECK(paths.size() > 150);
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("onnx: what is written reads back to the same bits") {
         FAIL_CHECK(what);
     }
   }
-  CHECK(files >= 90);
+  CHECK(files > 200);
 }
 
 TEST_CASE("onnx: every op of the table has a form to be written in") {
