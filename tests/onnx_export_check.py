@@ -1,0 +1,70 @@
+"""Every form of every op, written by `etalon convert`, against onnx's checker and ONNX Runtime.
+
+Run: python tests/onnx_export_check.py [ETALON]   (ETALON: the binary, by default build/bin/etalon)
+Each model of tests/fixtures/onnx_nodes is converted to opset 21; onnx.checker must pass it with
+full shape inference, and ONNX Runtime, where it runs the file, must give the recorded outputs.
+Prints what was skipped and exits 0 when Python lacks onnx or onnxruntime, 1 when a check failed.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime as ort
+except ImportError as missing:
+    print(f"skipped: {missing}; install onnx and onnxruntime for this Python")
+    sys.exit(0)
+
+# ONNX Runtime and onnx's own evaluator differ on the file as it was given, too.
+PEERS_DIFFER = {"resize_13_cubic_corners"}
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    etalon = sys.argv[1] if len(sys.argv) > 1 else root / "build/bin/etalon"
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    failed, unrun, equal = [], [], 0
+    files = sorted((root / "tests/fixtures/onnx_nodes").glob("*.onnx"))
+    with tempfile.TemporaryDirectory() as folder:
+        for file in files:
+            out = pathlib.Path(folder) / file.name
+            done = subprocess.run([etalon, "convert", file, "-o", out], capture_output=True, text=True)
+            if done.returncode:
+                failed.append(f"{file.stem}: {done.stderr.strip()}")
+                continue
+            try:
+                onnx.checker.check_model(onnx.load(out), full_check=True)
+            except onnx.checker.ValidationError as fault:
+                failed.append(f"{file.stem}: {fault}")
+                continue
+            except onnx.shape_inference.InferenceError as fault:
+                failed.append(f"{file.stem}: {fault}")
+                continue
+            recorded = np.load(file.with_suffix(".npz"))
+            try:
+                session = ort.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
+                got = session.run(None, {k: recorded[k] for k in recorded if k.startswith("in")})
+            except Exception as refusal:  # the peer's own limits, listed below
+                unrun.append(f"{file.stem}: {str(refusal).splitlines()[0][:100]}")
+                continue
+            same = all(
+                g.shape == w.shape and g.dtype == w.dtype
+                and np.allclose(g.astype(float), w.astype(float), 1e-5, 1e-5, equal_nan=True)
+                for g, w in zip(got, (recorded[f"out{i}"] for i in range(len(got)))))
+            if same:
+                equal += 1
+            elif file.stem not in PEERS_DIFFER:
+                failed.append(f"{file.stem}: ONNX Runtime computes something else from it")
+    print(f"{len(files)} converted; {equal} give the recorded outputs in ONNX Runtime, "
+          f"{len(unrun)} it does not run, {len(failed)} failed")
+    for line in unrun + failed:
+        print("  " + line)
+    return 1 if failed or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
