@@ -50,6 +50,8 @@ def run_case(program, case, folder):
     if any(a.dtype.kind not in "fiub" for a in arrays.values()):
         return "refused", "an element type that npz does not hold"
     command = [program, "run", str(model), "-o", str(folder / "out.npz"), "--threads", "1"]
+    if any(a.dtype == np.float64 for a in arrays.values()):
+        command += ["--contract", "acc=f64,store=f64"]
     if arrays:
         np.savez(folder / "in.npz", **arrays)
         command += ["--input", str(folder / "in.npz")]
