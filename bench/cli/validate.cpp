@@ -65,10 +65,11 @@ void print_layers(const json& t) {
 }
 
 void print_target(const json& t, bool per_layer) {
-  fmt::print("\n{}\n",
-             coloured(fmt::format("{} ({} {})", t.value("target", ""),
-                                  t.value("framework", "framework"), t.value("version", "")),
-                      Colour::bold));
+  const std::string version =
+      t.contains("framework")
+          ? fmt::format(" ({} {})", t.value("framework", ""), t.value("version", ""))
+          : "";
+  fmt::print("\n{}\n", coloured(t.value("target", "") + version, Colour::bold));
   const std::string status = t.value("status", "");
   if (status != "ok") {
     fmt::print("  {}: {}\n", coloured(status, Colour::yellow), t.value("reason", ""));

@@ -329,8 +329,10 @@ std::vector<Hypothesis> hypotheses_for(const Layer& layer) {
   List list;
   add_input_formats(layer, list);
   add_flush(layer, list);
-  add_fields(layer, list);
+  // Before the fields: of two replays that explain equally well the first is named, and a padding
+  // says more than an auto_pad that amounts to it.
   add_padding(layer, list);
+  add_fields(layer, list);
   add_gate_orders(layer, list);
   add_kernel_flip(layer, list);
   add_bias(layer, list);

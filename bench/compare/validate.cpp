@@ -186,15 +186,18 @@ class TargetValidation {
     if (!refused.empty()) t["refused"] = refused;
 
     RunRequest request;
-    request.every_layer = runner.info().can("layers");
+    // By name: a framework may hold values of its own making beside the graph's.
+    if (runner.info().can("layers"))
+      for (const std::string& value : network.values)
+        if (graph_.find_value(value) != kAbsent) request.layers.push_back(value);
     for (const auto& [value, tensor] : reference_.values)
       request.expect.emplace(value, tensor.type());
     RunAnswer answer;
     try {
       answer = runner.run(inputs_, request);
     } catch (const RunnerError& e) {
-      if (e.status() != RunnerStatus::refused || !request.every_layer) throw;
-      request.every_layer = false;
+      if (e.status() != RunnerStatus::refused || request.layers.empty()) throw;
+      request.layers.clear();
       answer = runner.run(inputs_, request);
       answer.layers_from = fmt::format("none: {}", e.what());
     }
@@ -288,10 +291,7 @@ class TargetValidation {
         for (std::size_t o = 0; o < got.size(); ++o) {
           if (!got[o]) continue;
           Judgement j = carried.judge(node.outputs[o], got[o]);
-          if (!known.empty() && j.verdict != Verdict::identical) {
-            j.verdict = Verdict::wrong;
-            j.cause = known;
-          }
+          if (!known.empty()) blame_parameter(j, known);
           add(t, list, worst, node, o, j, got[o], nullptr);
         }
         continue;
@@ -309,10 +309,22 @@ class TargetValidation {
         found.assign(got.size(), j);
       }
       for (std::size_t k = 0; k < got.size() && k < found.size(); ++k)
-        if (got[k]) add(t, list, worst, node, k, found[k], got[k], &layer);
+        if (got[k]) {
+          // Bits that happen to be equal on this input do not make another network the file's.
+          if (!known.empty() && found[k].verdict != Verdict::wrong)
+            blame_parameter(found[k], known);
+          add(t, list, worst, node, k, found[k], got[k], &layer);
+        }
     }
     t["verdict"] = name(worst);
     t["layers"] = list;
+  }
+
+  static void blame_parameter(Judgement& j, const std::string& known) {
+    const bool unseen = j.verdict == Verdict::identical;
+    j.verdict = Verdict::wrong;
+    j.cause = known + (unseen ? " (it changes no bit of the output on this input)" : "");
+    j.sentence = fmt::format("Wrong: {}.", j.cause);
   }
 
   void add(json& t, json& list, Verdict& worst, const Node& node, std::size_t o, const Judgement& j,
