@@ -11,4 +11,13 @@ LaneKernel lane_kernel(Isa isa) {
   return nullptr;
 }
 
+const ExpLanes* exp_lanes(Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return &avx512::exp_lanes;
+  if (isa >= Isa::avx2) return &avx2::exp_lanes;
+#endif
+  (void)isa;
+  return nullptr;
+}
+
 }  // namespace etalon

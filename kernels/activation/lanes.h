@@ -14,6 +14,8 @@
 namespace etalon {
 
 enum class LaneFunction : std::uint8_t {
+  relu,        // x > 0 ? x : +0
+  leaky_relu,  // x >= 0 ? x : alpha x, with alpha an f32
   exp,
   expm1,
   log,
@@ -46,10 +48,24 @@ struct LaneFallback {
 using LaneKernel = std::int64_t (*)(LaneFunction f, const LaneParams& params, const float* x,
                                     float* y, std::int64_t count, const LaneFallback& fallback);
 
+// Steps of sums of exponentials (softmax), in f64 with relative errors.
+struct ExpLanes {
+  // e[i] = exp(x[i] - m), relative error below 2^-45; at least e^-200, and e^-200 below that.
+  void (*exp)(const float* x, float m, double* e, std::int64_t count);
+  // y[i] = e[i] / s to nearest; false if some quotient's rounding is not decided, given that its
+  // relative error is below `error`.
+  bool (*divide)(const double* e, double s, double error, float* y, std::int64_t count);
+  // The same for y[i] = (x[i] - m) - log_sum, where x[i] <= m, 0 <= log_sum.
+  bool (*subtract)(const float* x, float m, double log_sum, double error, float* y,
+                   std::int64_t count);
+};
+const ExpLanes* exp_lanes(Isa isa);
+
 // For an instruction set that has vectors for it (avx2 and up on x86-64), else nullptr.
 LaneKernel lane_kernel(Isa isa);
 
 namespace avx2 {
+extern const ExpLanes exp_lanes;
 std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
                        std::int64_t count, const LaneFallback& fallback);
 // As run_lanes without the rounding test, for the test that shows it is needed.
@@ -57,6 +73,7 @@ std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const 
                                 std::int64_t count, const LaneFallback& fallback);
 }  // namespace avx2
 namespace avx512 {
+extern const ExpLanes exp_lanes;
 std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
                        std::int64_t count, const LaneFallback& fallback);
 std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const float* x, float* y,

@@ -224,11 +224,31 @@ struct LaneMath {
     return refused;
   }
 
+  // One f32 operation at most: nothing to test. F is the vector of floats of the same set.
+  template <class F, bool kLeaky>
+  static void run_relu(float slope, const float* x, float* y, std::int64_t count) {
+    const auto s = F::set1(slope);
+    for (std::int64_t i = 0; i < count; i += F::lanes) {
+      if (count - i >= F::lanes) {
+        F::store(y + i, D::template relu<kLeaky>(F::load(x + i), s));
+      } else {
+        const auto m = F::first(static_cast<int>(count - i));
+        F::store(y + i, D::template relu<kLeaky>(F::load(x + i, m), s), m);
+      }
+    }
+  }
+
   template <bool kTestRounding>
   static std::int64_t run(LaneFunction f, const LaneParams& p, const float* x, float* y,
                           std::int64_t n, const LaneFallback& s) {
     using F = LaneFunction;
     switch (f) {
+      case F::relu:
+        run_relu<typename D::Floats, false>(0, x, y, n);
+        return 0;
+      case F::leaky_relu:
+        run_relu<typename D::Floats, true>(static_cast<float>(p.alpha), x, y, n);
+        return 0;
       case F::exp:
         return run<F::exp, kTestRounding>(p, x, y, n, s);
       case F::expm1:
@@ -263,6 +283,54 @@ struct LaneMath {
         return run<F::selu, kTestRounding>(p, x, y, n, s);
     }
     return 0;
+  }
+
+  // Calls f(i, n) for whole vectors, then for the tail.
+  template <class F>
+  ETALON_INLINE static void each(std::int64_t count, F f) {
+    std::int64_t i = 0;
+    for (; i + D::lanes <= count; i += D::lanes) f(i, D::lanes);
+    if (i < count) f(i, static_cast<int>(count - i));
+  }
+  ETALON_INLINE static R widened(const float* x, int n) {
+    return n == D::lanes ? D::widen(x) : D::widen(x, D::first(n));
+  }
+  // x - m errs by u |x - m| and the exponential by as much, |x - m| <= 200: 200 u; and 5 u.
+  static void exp_shifted(const float* x, float m, double* e, std::int64_t count) {
+    const R shift = c(static_cast<double>(m));
+    each(count, [&](std::int64_t i, int n) ETALON_INLINE_LAMBDA {
+      const R y = exp(D::max(c(-200), D::sub(widened(x + i, n), shift)));
+      if (n == D::lanes)
+        D::store(e + i, y);
+      else
+        D::store(e + i, y, D::first(n));
+    });
+  }
+  ETALON_INLINE static bool store_if_decided(R v, double error, float* y, int n) {
+    const R d = D::mul(v, c(error));
+    const auto low = D::narrow(D::sub(v, d)), high = D::narrow(D::add(v, d));
+    if (n == D::lanes)
+      D::narrow_store(y, high);
+    else
+      D::narrow_store(y, high, n);
+    return (D::narrow_differ(low, high) & ((1U << n) - 1U)) == 0;
+  }
+  static bool divide(const double* e, double s, double error, float* y, std::int64_t count) {
+    bool decided = true;
+    each(count, [&](std::int64_t i, int n) ETALON_INLINE_LAMBDA {
+      const R v = n == D::lanes ? D::load(e + i) : D::load(e + i, D::first(n));
+      decided &= store_if_decided(D::div(v, c(s)), error, y + i, n);
+    });
+    return decided;
+  }
+  static bool subtract(const float* x, float m, double log_sum, double error, float* y,
+                       std::int64_t count) {
+    bool decided = true;
+    each(count, [&](std::int64_t i, int n) ETALON_INLINE_LAMBDA {
+      const R d = D::sub(widened(x + i, n), c(static_cast<double>(m)));
+      decided &= store_if_decided(D::sub(d, c(log_sum)), error, y + i, n);
+    });
+    return decided;
   }
 };
 
