@@ -1,6 +1,7 @@
 #include "kernels/kernels.h"
 
 #include "kernels/activation/rows.h"
+#include "kernels/activation/vector_rows.h"
 #ifdef ETALON_CUDA
 #include "kernels/backends/cuda/rows.h"
 #endif
@@ -18,6 +19,7 @@
 #include "kernels/reduce/rows.h"
 #include "kernels/resize/rows.h"
 #include "kernels/softmax/rows.h"
+#include "kernels/softmax/vector_rows.h"
 #ifdef ETALON_ONEDNN
 #include "kernels/conv/onednn.h"
 #include "kernels/gemm/onednn.h"
@@ -38,10 +40,12 @@ const Registry& all_kernels() {
     r.add(ordering_rows());
     r.add(resize_rows());
     r.add(quantize_rows());
+    r.add(activation_vector_rows());
     r.add(activation_rows());
     r.add(pool_rows());
     r.add(normalization_rows());
     r.add(recurrent_rows());
+    r.add(softmax_vector_rows());
     r.add(softmax_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());

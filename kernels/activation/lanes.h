@@ -14,7 +14,6 @@
 namespace etalon {
 
 enum class LaneFunction : std::uint8_t {
-  relu,        // x > 0 ? x : +0
   leaky_relu,  // x >= 0 ? x : alpha x, with alpha an f32
   exp,
   expm1,

@@ -9,14 +9,9 @@ struct Lanes : F64 {
   using Test = __m256d;
   using Int = __m256i;
   using Floats = F32;
-  // max gives its second operand for two zeros and for NaN: relu(-0) = +0, NaN is put back.
-  template <bool kLeaky>
-  ETALON_INLINE static __m256 relu(__m256 x, __m256 slope) {
-    const __m256 y = kLeaky ? _mm256_blendv_ps(x, _mm256_mul_ps(x, slope),
-                                               _mm256_cmp_ps(x, F32::zero(), _CMP_LT_OQ))
-                            : _mm256_max_ps(x, F32::zero());
-    return _mm256_blendv_ps(F32::canonical(y), _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)),
-                            _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  ETALON_INLINE static __m256 leaky_relu(__m256 x, __m256 slope) {
+    return F32::canonical(
+        _mm256_blendv_ps(x, _mm256_mul_ps(x, slope), _mm256_cmp_ps(x, F32::zero(), _CMP_LT_OQ)));
   }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }  // b if one is NaN

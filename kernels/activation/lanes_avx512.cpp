@@ -9,14 +9,9 @@ struct Lanes : F64 {
   using Test = __mmask8;
   using Int = __m512i;
   using Floats = F32;
-  // max gives its second operand for two zeros and for NaN: relu(-0) = +0, NaN is put back.
-  template <bool kLeaky>
-  ETALON_INLINE static __m512 relu(__m512 x, __m512 slope) {
-    const __m512 y =
-        kLeaky ? _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, F32::zero(), _CMP_LT_OQ), x, slope)
-               : _mm512_max_ps(x, F32::zero());
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), F32::canonical(y),
-                                _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
+  ETALON_INLINE static __m512 leaky_relu(__m512 x, __m512 slope) {
+    return F32::canonical(
+        _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, F32::zero(), _CMP_LT_OQ), x, slope));
   }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_pd(a, b); }  // b if one is NaN

@@ -225,15 +225,15 @@ struct LaneMath {
   }
 
   // One f32 operation at most: nothing to test. F is the vector of floats of the same set.
-  template <class F, bool kLeaky>
-  static void run_relu(float slope, const float* x, float* y, std::int64_t count) {
+  template <class F>
+  static void run_leaky_relu(float slope, const float* x, float* y, std::int64_t count) {
     const auto s = F::set1(slope);
     for (std::int64_t i = 0; i < count; i += F::lanes) {
       if (count - i >= F::lanes) {
-        F::store(y + i, D::template relu<kLeaky>(F::load(x + i), s));
+        F::store(y + i, D::leaky_relu(F::load(x + i), s));
       } else {
         const auto m = F::first(static_cast<int>(count - i));
-        F::store(y + i, D::template relu<kLeaky>(F::load(x + i, m), s), m);
+        F::store(y + i, D::leaky_relu(F::load(x + i, m), s), m);
       }
     }
   }
@@ -243,11 +243,8 @@ struct LaneMath {
                           std::int64_t n, const LaneFallback& s) {
     using F = LaneFunction;
     switch (f) {
-      case F::relu:
-        run_relu<typename D::Floats, false>(0, x, y, n);
-        return 0;
       case F::leaky_relu:
-        run_relu<typename D::Floats, true>(static_cast<float>(p.alpha), x, y, n);
+        run_leaky_relu<typename D::Floats>(static_cast<float>(p.alpha), x, y, n);
         return 0;
       case F::exp:
         return run<F::exp, kTestRounding>(p, x, y, n, s);

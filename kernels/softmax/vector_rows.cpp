@@ -1,0 +1,151 @@
+#include "kernels/softmax/vector_rows.h"
+
+#include "engine/core/threads.h"
+#include "engine/numerics/elementary/f64_core.h"
+#include "kernels/activation/lanes.h"
+#include "kernels/softmax/definition.h"
+
+namespace etalon {
+namespace {
+
+float scalar_exp(const void* /*context*/, float x) {
+  return correctly_rounded_f32(Function::exp, x);
+}
+
+Refusal refuse(const Problem& problem) {
+  if (problem.input(0).dtype != DType::f32)
+    return "input 0 is " + std::string(name(problem.input(0).dtype)) + ", this kernel takes f32";
+  const Contract& c = *problem.contract;
+  if (c.exact() ? c != Contract::exact_preset() : !c.native_f32())
+    return "promises exact, and acc=f32,fma=on,round=rn,subnormals=keep, only";
+  const Shape& shape = problem.input(0).shape;
+  if (softmax_geometry(problem.params->as<SoftmaxParams>(), shape).stride != 1)
+    return "takes the last axis only, where rows are contiguous";
+  return std::nullopt;
+}
+
+// The largest element; NaN if there is one.
+float largest_of(const float* x, std::int64_t n) {
+  float m = x[0];
+  bool nan = false;
+  for (std::int64_t k = 0; k < n; ++k) {
+    nan |= x[k] != x[k];
+    m = x[k] > m ? x[k] : m;
+  }
+  return nan ? float_of(kNanF32) : m;
+}
+
+template <bool kLog>
+void softmax_row(const Contract& contract, LaneKernel lanes, const float* x, float* y,
+                 float* scratch, std::int64_t n) {
+  const float m = largest_of(x, n);
+  if (!is_finite(static_cast<double>(m))) {
+    for (std::int64_t k = 0; k < n; ++k) y[k] = float_of(kNanF32);
+    return;
+  }
+  float* e = kLog ? scratch : y;
+  for (std::int64_t k = 0; k < n; ++k) y[k] = x[k] - m;
+  lanes(LaneFunction::exp, {}, y, e, n, {scalar_exp, nullptr});
+  using A = ContractArithmetic<NativeF32Ops>;
+  const A a(contract);
+  A::Sum sum(a, n);
+  for (std::int64_t k = 0; k < n; ++k) sum.add(e[k]);
+  const float s = sum.result();
+  if constexpr (kLog) {
+    const float log_sum = correctly_rounded_f32(Function::log, s);
+    for (std::int64_t k = 0; k < n; ++k) y[k] = y[k] - log_sum;
+  } else {
+    for (std::int64_t k = 0; k < n; ++k) y[k] = y[k] / s;
+  }
+}
+
+// Sums of non-negative terms in eight chains: each term meets at most count/8 + 4 roundings.
+double sum_of(const double* e, std::int64_t count) {
+  double part[8] = {};
+  std::int64_t k = 0;
+  for (; k + 8 <= count; k += 8)
+    for (int i = 0; i < 8; ++i) part[i] += e[k + i];
+  for (; k < count; ++k) part[k % 8] += e[k];
+  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+// e_k and s err by 2^-45 each and s by (n/8 + 4) 2^-53 more; the quotient by 2^-53: below 2^-43.9 +
+// n 2^-56. A term below e^-200 is taken as e^-200, which moves neither s, that is at least 1, nor a
+// rounded output. The logarithm is log1p of the terms beside the largest, which is 1: its error is
+// theirs and 2^-49, and x_k - m - log s does not cancel, both parts being at most 0; where all of
+// them lie below e^-200, so does the output's distance from x_k - m.
+template <bool kLog>
+bool exact_row(const ExpLanes& lanes, const float* x, float* y, double* e, std::int64_t n) {
+  const float m = largest_of(x, n);
+  if (!is_finite(static_cast<double>(m))) {
+    for (std::int64_t k = 0; k < n; ++k) y[k] = float_of(kNanF32);
+    return true;
+  }
+  const double error = 0x1p-43 + static_cast<double>(n) * 0x1p-54;
+  lanes.exp(x, m, e, n);
+  if constexpr (kLog) {
+    for (std::int64_t k = 0; k < n; ++k)
+      if (x[k] == m) {
+        e[k] = 0;
+        break;
+      }
+    const double rest = sum_of(e, n);
+    return lanes.subtract(x, m, rest == 0 ? 0 : f64_core::log1p(rest), error, y, n);
+  } else {
+    return lanes.divide(e, sum_of(e, n), error, y, n);
+  }
+}
+
+template <bool kLog, Isa kIsa>
+void run_exact(const KernelCall& call, const SoftmaxGeometry& g, const float* x, float* y) {
+  const ExpLanes& lanes = *exp_lanes(kIsa);
+  parallel_for(g.rows, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> e(static_cast<std::size_t>(g.length));
+    const auto plan = SoftmaxDefinition<kLog>::plan(call);
+    for (std::int64_t r = begin; r < end; ++r)
+      if (!exact_row<kLog>(lanes, x + r * g.length, y + r * g.length, e.data(), g.length))
+        correctly_rounded_slice<SoftmaxDefinition<kLog>>(call, plan, r, nullptr);
+  });
+}
+
+template <bool kLog, Isa kIsa>
+void run(const KernelCall& call) {
+  if (!call.truth.empty()) return run_definition<SoftmaxDefinition<kLog>>(call);
+  const SoftmaxGeometry g = softmax_geometry(call.params<SoftmaxParams>(), call.input(0).shape());
+  if (g.length == 0) return;
+  const float* x = call.input(0).template data<float>().data();
+  float* y = call.output(0).template mutable_data<float>().data();
+  if (call.contract().exact()) return run_exact<kLog, kIsa>(call, g, x, y);
+  parallel_for(g.rows, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> scratch(kLog ? static_cast<std::size_t>(g.length) : 0);
+    for (std::int64_t r = begin; r < end; ++r)
+      softmax_row<kLog>(call.contract(), lane_kernel(kIsa), x + r * g.length, y + r * g.length,
+                        scratch.data(), g.length);
+  });
+}
+
+template <bool kLog, Isa kIsa>
+KernelRow row(std::string_view name) {
+  return {.op = kLog ? "log_softmax" : "softmax",
+          .name = name,
+          .isa = kIsa,
+          .contracts = "exact; every order with acc=f32,fma=on,round=rn,subnormals=keep",
+          .refuse = refuse,
+          .run = run<kLog, kIsa>};
+}
+
+}  // namespace
+
+const std::vector<KernelRow>& softmax_vector_rows() {
+  static const std::vector<KernelRow> rows = {
+#if defined(__x86_64__)
+      row<false, Isa::avx512>("softmax.f32.avx512"),
+      row<false, Isa::avx2>("softmax.f32.avx2"),
+      row<true, Isa::avx512>("log_softmax.f32.avx512"),
+      row<true, Isa::avx2>("log_softmax.f32.avx2"),
+#endif
+  };
+  return rows;
+}
+
+}  // namespace etalon
