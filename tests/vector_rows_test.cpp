@@ -99,19 +99,20 @@ TEST_CASE("activation rows: the bits of the definition") {
 
 TEST_CASE("softmax rows: the bits of the definition, in every order and exactly") {
   int compared = 0;
-  for (const KernelRow& row : softmax_vector_rows()) {
-    if (detect_isa() < row.isa) continue;
-    const OpRow& op = get_op(row.op);
-    const std::string definition = std::string(row.op) + ".definition";
-    for (const std::int64_t length : {1, 2, 3, 7, 8, 9, 31, 257}) {
+  for (const char* name : {"softmax", "log_softmax"}) {
+    const OpRow& op = get_op(name);
+    for (const std::int64_t length : {1, 2, 3, 8, 9, 67}) {
       const Tensor x = softmax_input(length);
       for (const char* contract : {"seq", "order=lanes:8", "order=pairwise:4", "exact"}) {
-        const Tensor a = run(op, op.defaults(), x, contract, row.name, 2);
-        const Tensor b = run(op, op.defaults(), x, contract, definition, 1);
-        CHECK_MESSAGE(same_bits(a, b), row.name, " ", contract, " ", length);
-        ++compared;
+        const Tensor b = run(op, op.defaults(), x, contract, std::string(name) + ".definition", 1);
+        for (const KernelRow& row : softmax_vector_rows()) {
+          if (row.op != name || detect_isa() < row.isa) continue;
+          const Tensor a = run(op, op.defaults(), x, contract, row.name, 2);
+          CHECK_MESSAGE(same_bits(a, b), row.name, " ", contract, " ", length);
+          ++compared;
+        }
       }
     }
   }
-  CHECK((compared >= 64 || detect_isa() < Isa::avx2));
+  CHECK((compared >= 48 || detect_isa() < Isa::avx2));
 }
