@@ -232,7 +232,8 @@ TEST_CASE("real: pow equals MPFR, IEEE's special cases and exact ties included")
     const double root = 0x1000001 + 2.0 * static_cast<double>(random.word(i) % 4096);
     pairs.emplace_back(root * root, 0.5);
   }
-  for (const auto& [x, y] : pairs) {
+  for (const auto& pair : pairs) {
+    const auto& [x, y] = pair;
     Mpfr u(53), v(53);
     mpfr_set_d(u.v, x, MPFR_RNDN);
     mpfr_set_d(v.v, y, MPFR_RNDN);
@@ -240,7 +241,8 @@ TEST_CASE("real: pow equals MPFR, IEEE's special cases and exact ties included")
       const double expected = mpfr_rounded(
           DType::f32, mode, [&](mpfr_t r, mpfr_rnd_t m) { return mpfr_pow(r, u.v, v.v, m); });
       const double got = correctly_rounded(
-          [x = x, y = y](auto& a) { return a.pow(a.input(x), a.input(y)); }, DType::f32, mode);
+          [&pair](auto& a) { return a.pow(a.input(pair.first), a.input(pair.second)); }, DType::f32,
+          mode);
       if (bits_of(got) != bits_of(expected)) {
         CAPTURE(x);
         CAPTURE(y);
