@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/compare/case.h"
+#include "bench/compare/param_fields.h"
 #include "engine/core/hash.h"
 #include "engine/ops/pool.h"
 #include "importers/importers.h"
@@ -75,6 +76,83 @@ struct LiveFault {
   const char* verdict;
   const char* cause;
 };
+
+// x -> batch_norm -> y: the epsilon, 1e-5, matters where a variance is small.
+Model norm_network(const std::string& folder) {
+  Model m;
+  Graph& g = *m.graph;
+  g.name = "norm";
+  const ValueId x = g.add_value("x"), s = g.add_value("bn.scale"), b = g.add_value("bn.bias"),
+                mean = g.add_value("bn.mean"), var = g.add_value("bn.var"), y = g.add_value("t");
+  g.inputs.push_back({x, DType::f32, true, {4, 3, 13, 13}, {"", "", "", ""}});
+  g.initializers.emplace(s, noise({3}, 1));
+  g.initializers.emplace(b, noise({3}, 2));
+  g.initializers.emplace(mean, noise({3}, 3));
+  g.initializers.emplace(var, noise({3}, 4, 1, true));
+  g.nodes.push_back({"bn1",
+                     &get_op("batch_norm"),
+                     get_op("batch_norm").defaults(),
+                     {x, s, b, mean, var},
+                     {y},
+                     {}});
+  g.outputs.push_back({y, DType::f32, true, {4, 3, 13, 13}, {"", "", "", ""}});
+  g.finish();
+  save_model(m, folder + "/norm.onnx");
+  return open_model(folder + "/norm.onnx");
+}
+
+// x [T,B,I] -> lstm -> y.
+Model lstm_network(const std::string& folder) {
+  Model m;
+  Graph& g = *m.graph;
+  g.name = "cell";
+  const ValueId x = g.add_value("x"), w = g.add_value("lstm.w"), r = g.add_value("lstm.r"),
+                b = g.add_value("lstm.b"), y = g.add_value("t");
+  g.inputs.push_back({x, DType::f32, true, {5, 2, 6}, {"", "", ""}});
+  g.initializers.emplace(w, noise({1, 28, 6}, 1));
+  g.initializers.emplace(r, noise({1, 28, 7}, 2));
+  g.initializers.emplace(b, noise({1, 56}, 3));
+  const Params p = with_field(get_op("lstm").defaults(), "hidden_size", std::int64_t{7});
+  g.nodes.push_back({"lstm1", &get_op("lstm"), p, {x, w, r, b}, {y}, {}});
+  g.outputs.push_back({y, DType::f32, true, {5, 1, 2, 7}, {"", "", "", ""}});
+  g.finish();
+  save_model(m, folder + "/cell.onnx");
+  return open_model(folder + "/cell.onnx");
+}
+
+// One op alone: the fault is named; where the framework is clean nothing is called wrong.
+void check_alone(const std::string& target, Model (*network)(const std::string&), Tensor x,
+                 const LiveFault& f) {
+  const FrameworkState state = framework_state(find_runner(parse_target(target).runner));
+  if (!state.ready) {
+    MESSAGE("skipped: ", state.reason);
+    return;
+  }
+  const Scratch scratch;
+  const Model model = network(scratch.path);
+  TensorMap inputs;
+  inputs.emplace("x", std::move(x));
+  ValidateOptions options;
+  options.targets = {target};
+  options.timing_runs = 0;
+  options.case_folder = scratch.path + "/cases";
+  const json clean = validate(model, inputs, options);
+  REQUIRE_MESSAGE(clean["targets"][0]["status"] == "ok", clean["targets"][0].value("reason", ""));
+  CHECK_MESSAGE(clean["targets"][0]["verdict"] != "wrong", clean["targets"][0]["layers"].dump());
+  MESSAGE(target << " " << f.fault.kind
+                 << ", clean: " << clean["targets"][0]["layers"][0]["verdict"].get<std::string>()
+                 << ", " << clean["targets"][0]["layers"][0]["cause"].get<std::string>());
+  options.loaded = [&](Runner& r) { r.plant(f.fault); };
+  const json faulty = validate(model, inputs, options);
+  const json& t = faulty["targets"][0];
+  REQUIRE_MESSAGE(t["status"] == "ok", t.value("reason", ""));
+  CHECK(faulty["holds"] == false);
+  CHECK(t.value("first_divergence", "") == f.layer);
+  const json& l = t["layers"][0];
+  CHECK_MESSAGE(l["verdict"] == f.verdict, l.dump());
+  CHECK_MESSAGE(l["cause"].get<std::string>().find(f.cause) != std::string::npos,
+                l["cause"].get<std::string>());
+}
 
 void check_target(const std::string& target, const std::vector<LiveFault>& faults) {
   const FrameworkState state = framework_state(find_runner(parse_target(target).runner));
@@ -156,6 +234,19 @@ TEST_CASE("validate: faults planted in PyTorch are named at their layer") {
                 {{.kind = "tf32", .node = "fc1"}, "y", "lower precision", "TF32"},
                 {{.kind = "bf16", .node = "conv1"}, "t", "lower precision", "bf16"},
                 {{.kind = "bf16_accumulate", .node = "conv1"}, "t", "lower precision", "bf16"}});
+}
+
+TEST_CASE("validate: epsilon 1e-3 for 1e-5, swapped gates, in both frameworks") {
+  const LiveFault epsilon{{.kind = "epsilon", .node = "bn1", .value = 1e-3},
+                          "t",
+                          "wrong",
+                          "epsilon is 0.001, not 1e-05"};
+  // The adapters swap two gates' rows of the weights, ONNX's o and f, in the running network.
+  const LiveFault gates{{.kind = "gate_order", .node = "lstm1"}, "t", "wrong", "in the order ifoc"};
+  for (const char* target : {"onnxruntime:opt=off", "pytorch"}) {
+    check_alone(target, norm_network, noise({4, 3, 13, 13}, 9), epsilon);
+    check_alone(target, lstm_network, noise({5, 2, 6}, 10), gates);
+  }
 }
 
 TEST_SUITE_END();

@@ -17,10 +17,12 @@
 //     lambda), and
 //   - r does not lie within P, or the replay removes the residual: with e = sum (r/P)^2 and
 //     e_H = sum (r_H/P)^2 over N outputs, e_H <= rho e, rho = min(1/4, 10^(-18/N)).
-// The second condition needs no size at all. If the roundings of a different order made r, r is
-// independent of what the fault changes; for e_H <= rho e their correlation must reach
-// sqrt(1 - rho), which independent noise does with a probability below rho^((N-1)/2): 1e-9 for each
-// hypothesis by the choice of rho. Of several the one with the smallest e_H is named.
+// or, however large r_H, when the replay removes all but min(10^-4, rho) of e: the rest may be a
+// second, far smaller difference.
+// The conditions on energies need no size at all. If the roundings of a different order made r, r
+// is independent of what the fault changes; for e_H <= rho e their correlation must reach
+// sqrt(1 - rho), which independent noise does with a probability below rho^((N-1)/2): about 1e-9
+// for each hypothesis by the choice of rho. Of several the one with the smallest e_H is named.
 #pragma once
 
 #include <optional>
