@@ -67,7 +67,7 @@ void compare_all(const std::vector<int>& thread_counts, const std::vector<Isa>& 
         const std::string got = hash_of(c, inputs, contract, threads, isa);
         ++row.runs;
         row.equal += got == at->second ? 1 : 0;
-        CHECK_MESSAGE(got == at->second, c.line, " [", contract, "] threads=", threads,
+        CHECK_MESSAGE(got == at->second, c.line, " [", std::string(contract), "] threads=", threads,
                       " isa=", name(isa));
       };
       for (const int threads : thread_counts) compare(threads, detect_isa());

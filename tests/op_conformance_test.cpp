@@ -93,8 +93,8 @@ void compare_rows(std::span<const char* const> contracts) {
           continue;  // the row refuses this contract, or this machine
         }
         faster += is_definition ? 0 : 1;
-        CHECK_MESSAGE(same(reference.outputs, got.outputs), row->name, ": ", c.line, " [", contract,
-                      "]");
+        CHECK_MESSAGE(same(reference.outputs, got.outputs), row->name, ": ", c.line, " [",
+                      std::string(contract), "]");
       }
     }
   }
@@ -134,7 +134,7 @@ TEST_CASE("conformance: a row of a batch equals the row alone") {
             ++axis;
           REQUIRE_MESSAGE(axis < all.shape().rank(), c.line, ": output ", o, " has no batch axis");
           CHECK_MESSAGE(hash_tensor(slice_row(all, axis, b)) == hash_tensor(alone.outputs[o]),
-                        c.line, " [", contract, "] output ", o, " row ", b);
+                        c.line, " [", std::string(contract), "] output ", o, " row ", b);
           ++compared[c.op->name];
         }
       }

@@ -111,8 +111,8 @@ TEST_CASE("activation: every formula against 3000 bits, in each rounding mode") 
         const double got = static_cast<double>(y.data<float>()[i]);
         // A zero's sign is the page's affair, not the oracle's.
         const bool same = real.is_zero() ? got == 0 : bits_of(got) == bits_of(expected);
-        CHECK_MESSAGE(same, formula.op, " ", formula.params, " [", contract, "] x=", values[i],
-                      ": ", got, " for ", expected);
+        CHECK_MESSAGE(same, fmt::format("{} {} [{}] x={}: {:a} for {:a}", formula.op,
+                                        formula.params, contract, values[i], got, expected));
       }
     }
 }
@@ -129,8 +129,8 @@ TEST_CASE("activation: the functions of one name are the correctly rounded ones"
       const double expected = mpfr_function(parse_function(op), static_cast<double>(values[i]),
                                             DType::f32, Round::nearest_even);
       const double got = static_cast<double>(y.data<float>()[i]);
-      CHECK_MESSAGE(bits_of(got) == bits_of(expected), op, " x=", values[i], ": ", got, " for ",
-                    expected);
+      CHECK_MESSAGE(bits_of(got) == bits_of(expected),
+                    fmt::format("{} x={}: {:a} for {:a}", op, values[i], got, expected));
     }
   }
 }
@@ -203,8 +203,9 @@ TEST_CASE("activation: infinities, zeros, NaN, huge arguments, ties") {
   const auto check = [&](const Row& row, const char* contract) {
     const float got =
         run(row.op, row.params, Tensor::of<float>({1}, {row.x}), contract).data<float>()[0];
-    CHECK_MESSAGE(bits_of(got) == bits_of(row.y), row.op, " ", row.params, " [", contract, "] of ",
-                  row.x, ": ", got, " for ", row.y);
+    CHECK_MESSAGE(bits_of(got) == bits_of(row.y),
+                  fmt::format("{} {} [{}] of {}: {:a} for {:a}", row.op, row.params, contract,
+                              row.x, got, row.y));
   };
   for (const Row& row : rows)
     for (const char* contract : {"seq", "exact"}) check(row, contract);
