@@ -82,8 +82,12 @@ const Formula kFormulas[] = {
     {"softshrink", "", [](const Number& x) { return shrunk(x, 0.5, 0.5); }},
     {"shrink", "lambd=0.25 bias=0.125", [](const Number& x) { return shrunk(x, 0.25, 0.125); }},
     {"gelu", "", [](const Number& x) { return x * (Number(1) + erf(x / sqrt(Number(2)))) / 2; }},
+    // Beyond 25 the factor is nearer to 1 (or 0) than 3000 bits can say, and any number this near
+    // rounds alike: e^-1500 stands for it.
     {"gelu", "approximate=tanh",
      [](const Number& x) {
+       if (Number(25) < x) return x * (Number(1) - exp(Number(-1500)));
+       if (x < Number(-25)) return x * exp(Number(-1500));
        const Number inner = x + Number(44715) / 1000000 * x * x * x;
        return x * (Number(1) + tanh(sqrt(Number(2) / Number::pi()) * inner)) / 2;
      }},
