@@ -87,7 +87,7 @@ void heading(std::string_view text) {
 void print_verdicts(const json& validated) {
   Table table({{"framework"},
                {"verdict"},
-               {"worst layer", Table::Align::right},
+               {"of the bound", Table::Align::right},
                {"labels changed", Table::Align::right},
                {"in one sentence"}});
   for (const json& t : validated.at("targets")) {
@@ -99,17 +99,17 @@ void print_verdicts(const json& validated) {
       continue;
     }
     const std::string verdict = t.value("verdict", "");
-    double worst = 0;
+    double used = 0;
     std::string sentence;
     for (const json& layer : t.value("layers", json::array())) {
-      if (layer.contains("max_ulp") && layer["max_ulp"].is_number())
-        worst = std::max(worst, layer["max_ulp"].get<double>());
+      if (layer.contains("bound_used") && layer["bound_used"].is_number())
+        used = std::max(used, layer["bound_used"].get<double>());
       if (sentence.empty() && layer.value("verdict", "") == verdict)
         sentence = layer.value("sentence", "");
     }
     const bool good = verdict == "identical" || verdict == "explained";
     table.row({who, coloured(verdict, good ? Colour::green : Colour::red),
-               fmt::format("{:.3g} ULP", worst),
+               fmt::format("{:.0f} %", 100 * used),
                t.contains("labels") ? fmt::format("{} of {}", t["labels"].value("changed", 0),
                                                   t["labels"].value("samples", 0))
                                     : "",
@@ -134,18 +134,22 @@ int demo(const Args& args, const Globals& g) {
   fmt::print("{}\n", data.source);
 
   heading("2. Reference bits out");
-  const Answer seq = run_all(model, data, "seq", g), exact = run_all(model, data, "exact", g);
+  // exact is worth its time on the images that the frameworks are judged on.
+  const Dataset part = load_dataset("mnist", args.samples);
+  const Answer seq = run_all(model, data, "seq", g), exact = run_all(model, part, "exact", g);
   Table answers({{"contract"},
+                 {"images", Table::Align::right},
                  {"accuracy", Table::Align::right},
                  {"time", Table::Align::right},
-                 {"hash of all logits"},
+                 {"hash of the logits"},
                  {""}});
-  const auto n = static_cast<double>(data.labels.size());
   const auto add = [&](std::string_view contract, const Answer& a, std::string_view meaning) {
-    answers.row({std::string(contract),
+    const auto n = static_cast<double>(a.logits.shape()[0]);
+    answers.row({std::string(contract), fmt::to_string(a.logits.shape()[0]),
                  fmt::format("{:.2f} %", 100 * static_cast<double>(a.right) / n),
                  human_seconds(a.seconds), a.hash, std::string(meaning)});
     record["demo"]["answers"].push_back({{"contract", contract},
+                                         {"images", a.logits.shape()[0]},
                                          {"accuracy", static_cast<double>(a.right) / n},
                                          {"seconds", a.seconds},
                                          {"hash", a.hash}});
@@ -161,7 +165,6 @@ int demo(const Args& args, const Globals& g) {
   options.isa = g.isa;
   std::filesystem::create_directories(args.out);
   options.case_folder = (std::filesystem::path(args.out) / "cases").string();
-  const Dataset part = load_dataset("mnist", args.samples);
   options.labels = part.labels;
   options.input_source = part.source;
   InputMap inputs;
