@@ -38,12 +38,9 @@ bool among(std::span<const std::string_view> list, std::string_view op) {
 
 }  // namespace
 
-CarriedValues::CarriedValues(const Graph& graph, const Registry& registry, Contract contract,
-                             int threads, Isa isa, const FunctionAccuracy* functions)
-    : graph_(graph),
-      contract_(std::move(contract)),
-      eval_(registry, threads, isa),
-      functions_(functions) {}
+CarriedValues::CarriedValues(const Registry& registry, Contract contract, int threads, Isa isa,
+                             const FunctionAccuracy* functions)
+    : contract_(std::move(contract)), eval_(registry, threads, isa), functions_(functions) {}
 
 bool CarriedValues::majorant(const Node& node, const Layer& layer,
                              const std::vector<const Tensor*>& errors, Tensor& result) const {

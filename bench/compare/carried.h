@@ -20,8 +20,8 @@ namespace etalon {
 
 class CarriedValues {
  public:
-  CarriedValues(const Graph& graph, const Registry& registry, Contract contract, int threads,
-                Isa isa, const FunctionAccuracy* functions);
+  CarriedValues(const Registry& registry, Contract contract, int threads, Isa isa,
+                const FunctionAccuracy* functions);
 
   // Computes the node from the framework's values where there are any, else from carried ones.
   void step(const Node& node, const std::function<const Tensor*(ValueId)>& theirs);
@@ -35,7 +35,6 @@ class CarriedValues {
   bool majorant(const Node& node, const Layer& layer, const std::vector<const Tensor*>& errors,
                 Tensor& result) const;
 
-  const Graph& graph_;
   Contract contract_;
   LayerEvaluator eval_;
   const FunctionAccuracy* functions_;

@@ -253,7 +253,7 @@ class TargetValidation {
               const LibraryAccuracy& accuracy) {
     json list = json::array();
     Verdict worst = Verdict::identical;
-    CarriedValues carried(graph_, all_kernels(), options_.contract, options_.threads, options_.isa,
+    CarriedValues carried(all_kernels(), options_.contract, options_.threads, options_.isa,
                           accuracy.functions.data());
     // Which values come from the run that is judged: final outputs of a perturbed run do not belong
     // to its layers.
