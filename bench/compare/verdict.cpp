@@ -500,8 +500,15 @@ class Judge {
       try {
         const std::vector<TensorType> types = eval_.output_types(h.layer);
         if (o >= types.size() || !(types[o] == got_[o].type())) continue;
-        const auto likely =
-            eval_.bounds(h.layer, options_.contract, likely_model(), hypothesis_sample_);
+        // A changed axis makes other slices: then the sample says nothing, unless it is all of
+        // them.
+        std::vector<std::int64_t> slices = hypothesis_sample_;
+        const std::int64_t ours = eval_.slices(layer_, options_.contract);
+        if (const std::int64_t n_h = eval_.slices(h.layer, options_.contract); n_h != ours) {
+          if (static_cast<std::int64_t>(slices.size()) != ours) continue;
+          slices = sample_slices(n_h, n_h);
+        }
+        const auto likely = eval_.bounds(h.layer, options_.contract, likely_model(), slices);
         if (likely.size() != hypothesis_likely_.size()) continue;
         std::vector<Point> points = points_of(static_cast<int>(o), got_[o], likely, likely);
         if (h.flush_outputs)
