@@ -11,6 +11,7 @@ Runs on Python 3.6 and later: old frameworks need old interpreters.
 """
 import json
 import os
+import shutil
 import struct
 import sys
 import threading
@@ -207,6 +208,15 @@ class Adapter:
         raise Refused("the request '%s' is not known to this adapter" % kind)
 
 
+_folder = None  # the job's temporary folder, from hello
+
+
+def _remove_folder():
+    """The starter removes its folder itself, unless it ended by force."""
+    if _folder is not None and os.path.basename(_folder).startswith("etalon-runner-"):
+        shutil.rmtree(_folder, ignore_errors=True)
+
+
 def _watch_parent():
     """Ends the adapter when its starter is gone, even in the middle of a long computation."""
     parent = os.getppid()
@@ -215,6 +225,7 @@ def _watch_parent():
         while True:
             time.sleep(1.0)
             if os.getppid() != parent:
+                _remove_folder()
                 os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -227,6 +238,7 @@ def _send(message):
 
 
 def serve(adapter):
+    global _folder
     _watch_parent()
     for line in sys.stdin:
         if not line.strip():
@@ -234,6 +246,8 @@ def serve(adapter):
         request = {}
         try:
             request = json.loads(line)
+            if request.get("request") == "hello":
+                _folder = request.get("folder")
             answer = {"id": request.get("id"), "ok": True}
             answer.update(adapter.answer(request))
         except Refused as refusal:
@@ -253,4 +267,5 @@ def serve(adapter):
                       "reason": "%s: %s" % (type(error).__name__, text[0] if text else "no text")}
         _send(answer)
         if request.get("request") == "shutdown":
-            break
+            return
+    _remove_folder()
