@@ -14,7 +14,7 @@ endif()
 
 function(etalon_use_onednn target)
   if(ETALON_ONEDNN)
-    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:DNNL::dnnl>)
+    target_link_libraries(${target} PRIVATE DNNL::dnnl)
     target_compile_definitions(${target} PRIVATE ETALON_ONEDNN)
   endif()
 endfunction()

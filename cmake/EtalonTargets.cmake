@@ -61,6 +61,11 @@ function(etalon_install)
           DESTINATION ${config})
   if(TARGET etalon_cli)
     set_target_properties(etalon_cli PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+    if(ETALON_ONEDNN)
+      # CMake leaves paths below the source tree out, and .etalon/venv lies there.
+      get_filename_component(dnnl_lib ${dnnl_DIR}/../.. ABSOLUTE)
+      set_target_properties(etalon_cli PROPERTIES INSTALL_RPATH ${dnnl_lib})
+    endif()
     install(TARGETS etalon_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     # Where bench/resources.h looks: the same paths as in the source tree.
     install(DIRECTORY bench/runners bench/shapes bench/demo bench/report
