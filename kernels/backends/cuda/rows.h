@@ -6,7 +6,7 @@
 
 namespace etalon::cuda {
 
-// The definitions that run on a GPU today. Seen on hardware: never (docs/adr/0002).
+// The definitions that run on a GPU today. Seen on hardware: never.
 std::span<const KernelRow> definition_rows();
 
 }  // namespace etalon::cuda
