@@ -84,6 +84,7 @@ KernelRow row(std::string_view name) {
           },
           .run =
               [](const KernelCall& call) {
+                const onednn::WithThreads scope(call.threads);
                 const auto fresh = call.prepared == nullptr ? make(*call.problem, algo) : nullptr;
                 const auto& op = call.prepared == nullptr
                                      ? *fresh
@@ -94,7 +95,8 @@ KernelRow row(std::string_view name) {
                 op.run(data, call.output(0).mutable_data<float>().data(), call.threads);
                 dispatched(algo).set(op.implementation());
               },
-          .prepare = [](const Problem& problem, int) -> Prepared {
+          .prepare = [](const Problem& problem, int threads) -> Prepared {
+            const onednn::WithThreads scope(threads);
             return onednn::guarded("a convolution", [&] { return make(problem, algo); });
           },
           .version = [] { return dispatched(algo).version(); }};

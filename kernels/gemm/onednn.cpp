@@ -87,6 +87,7 @@ onednn::Dispatched& dispatched() {
 
 template <Describe describe>
 void run(const KernelCall& call) {
+  const onednn::WithThreads scope(call.threads);
   const auto fresh = call.prepared == nullptr ? make<describe>(*call.problem) : nullptr;
   const auto& op =
       call.prepared == nullptr ? *fresh : *static_cast<const onednn::Operation*>(call.prepared);
@@ -118,7 +119,8 @@ KernelRow row(std::string_view op, std::string_view name) {
           .contracts = "none",
           .refuse = refuse<describe>,
           .run = run<describe>,
-          .prepare = [](const Problem& problem, int) -> Prepared {
+          .prepare = [](const Problem& problem, int threads) -> Prepared {
+            const onednn::WithThreads scope(threads);
             return onednn::guarded("a matrix product", [&] { return make<describe>(problem); });
           },
           .version = [] { return dispatched<describe>().version(); }};

@@ -52,6 +52,11 @@ Refusal refuse_cap(const Problem& problem) {
   return std::nullopt;
 }
 
+WithThreads::WithThreads(int threads) : before_(omp_get_max_threads()) {
+  omp_set_num_threads(threads);
+}
+WithThreads::~WithThreads() { omp_set_num_threads(before_); }
+
 void Operation::keep_constant(int arg, const float* data) {
   for (const Operand& o : inputs_) {
     if (o.arg != arg) continue;
@@ -66,8 +71,7 @@ void Operation::keep_constant(int arg, const float* data) {
 
 void Operation::run(std::span<const float* const> data, float* y, int threads) const {
   const DefaultFpEnvironment fp;
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(threads);
+  const WithThreads scope(threads);
   guarded("to run " + implementation_, [&] {
     dnnl::stream stream(engine());
     std::unordered_map<int, dnnl::memory> args;
@@ -94,7 +98,6 @@ void Operation::run(std::span<const float* const> data, float* y, int threads) c
     if (!same) dnnl::reorder(own, result).execute(stream, own, result);
     stream.wait();
   });
-  omp_set_num_threads(before);
 }
 
 }  // namespace etalon::onednn

@@ -46,6 +46,20 @@ dnnl::primitive_attr strict_f32();
 // oneDNN decides its instruction set by itself.
 Refusal refuse_cap(const Problem& problem);
 
+// oneDNN asks OpenMP how many threads there are, once when a primitive is made and again when it
+// runs: both must see the caller's number, or a run on one thread is timed against a library on
+// all.
+class WithThreads {
+ public:
+  explicit WithThreads(int threads);
+  ~WithThreads();
+  WithThreads(const WithThreads&) = delete;
+  WithThreads& operator=(const WithThreads&) = delete;
+
+ private:
+  int before_;
+};
+
 // One primitive with its operands by DNNL_ARG_*, each reordered from and to row-major where the
 // library wants another layout.
 class Operation {
