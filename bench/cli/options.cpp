@@ -1,6 +1,7 @@
 #include "bench/cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 namespace etalon::cli {
 
@@ -34,7 +35,18 @@ Options& Options::value(const std::string& flags, double& value, const std::stri
 
 Options& Options::list(const std::string& flags, std::vector<std::string>& values,
                        const std::string& type, const std::string& help) {
-  app_.add_option(flags, values, help)->delimiter(',')->type_name(type)->expected(1);
+  // One word with commas: a list that takes several words would swallow the positional ones.
+  app_.add_option_function<std::string>(
+          flags,
+          [&values](const std::string& text) {
+            for (std::size_t at = 0; at <= text.size();) {
+              const std::size_t comma = std::min(text.find(',', at), text.size());
+              if (comma > at) values.push_back(text.substr(at, comma - at));
+              at = comma + 1;
+            }
+          },
+          help)
+      ->type_name(type);
   return *this;
 }
 
