@@ -123,11 +123,6 @@ class RealOut {
   A& a_;
 };
 
-// How often each precision was needed; a test asks that it is not always zero.
-struct LadderCounts {
-  std::atomic<std::int64_t> slices{0}, second{0}, third{0}, last{0};
-};
-
 template <class D, class A>
 bool real_slice(const KernelCall& call, const typename D::Plan& plan, std::int64_t i) {
   A a;
@@ -140,15 +135,10 @@ bool real_slice(const KernelCall& call, const typename D::Plan& plan, std::int64
 // Limits of 2304 bits: the sum of f32 products is exact in about 600, that of f64 goes through the
 // superaccumulator, so what is still undecided is a function within 2^-2000 of a midpoint: a fault.
 template <class D>
-void correctly_rounded_slice(const KernelCall& call, const typename D::Plan& plan, std::int64_t i,
-                             LadderCounts* counts) {
-  if (counts != nullptr) ++counts->slices;
+void correctly_rounded_slice(const KernelCall& call, const typename D::Plan& plan, std::int64_t i) {
   if (real_slice<D, RealF64>(call, plan, i)) return;
-  if (counts != nullptr) ++counts->second;
   if (real_slice<D, RealBig<4>>(call, plan, i)) return;
-  if (counts != nullptr) ++counts->third;
   if (real_slice<D, RealBig<10>>(call, plan, i)) return;
-  if (counts != nullptr) ++counts->last;
   if (real_slice<D, RealBig<36>>(call, plan, i)) return;
   throw internal_error("{}: the rounding of slice {} is undecided at 2304 bits", D::op, i);
 }
@@ -165,8 +155,7 @@ void run_definition(const KernelCall& call, std::span<const std::int64_t> listed
     if (!c.exact() && !D::rounded_once)
       throw internal_error("{}: a truth is asked for under {}", D::op, short_name(c));
     parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        correctly_rounded_slice<D>(call, plan, at(i), nullptr);
+      for (std::int64_t i = begin; i < end; ++i) correctly_rounded_slice<D>(call, plan, at(i));
     });
     return;
   }

@@ -104,7 +104,7 @@ void run_exact(const KernelCall& call, const SoftmaxGeometry& g, const float* x,
     const auto plan = SoftmaxDefinition<kLog>::plan(call);
     for (std::int64_t r = begin; r < end; ++r)
       if (!exact_row<kLog>(lanes, x + r * g.length, y + r * g.length, e.data(), g.length))
-        correctly_rounded_slice<SoftmaxDefinition<kLog>>(call, plan, r, nullptr);
+        correctly_rounded_slice<SoftmaxDefinition<kLog>>(call, plan, r);
   });
 }
 
