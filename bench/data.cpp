@@ -5,6 +5,7 @@
 #include "bench/resources.h"
 #include "engine/core/error.h"
 #include "engine/core/philox.h"
+#include "engine/models/models.h"
 #include "importers/importers.h"
 
 namespace etalon {
@@ -121,7 +122,10 @@ InputMap read_inputs(const Graph& graph, const std::vector<std::string>& words) 
   return inputs;
 }
 
-InputMap random_inputs(const Graph& graph, std::int64_t batch, std::uint64_t seed) {
+InputMap random_inputs(const Model& model, std::int64_t batch, std::uint64_t seed) {
+  const ModelRow* built = find_model(built_model_name(model.path));
+  if (built != nullptr && built->inputs != nullptr) return built->inputs(batch, seed);
+  const Graph& graph = *model.graph;
   InputMap inputs;
   std::uint64_t stream = 0;
   for (const Declaration& d : graph.inputs) {

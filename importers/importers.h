@@ -42,7 +42,7 @@ std::span<const FormatRow> formats();
 const FormatRow& format_of(const std::string& path);
 
 // A file of tensors only comes back as a graph of initializers without nodes. `with` names further
-// files of the same model (weights beside a graph).
+// files of the same model (weights beside a graph). "model:NAME" is a network of engine/models.
 Model open_model(const std::string& path, std::span<const std::string> with = {});
 // The tensors of a file; of a network, its weights.
 TensorList load_tensors(const std::string& path);

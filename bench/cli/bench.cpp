@@ -3,6 +3,7 @@
 //   etalon bench                        every shape file
 //   etalon bench conv lenet             the lines of an op or a suite; a name: lenet.conv1
 //   etalon bench net.onnx --vs onnxruntime,pytorch
+//   etalon bench model:resnet50 --vs onnxruntime
 #include "bench/cli/bench.h"
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@
 #include "bench/report/record.h"
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
+#include "engine/models/models.h"
 #include "importers/importers.h"
 #include "kernels/kernels.h"
 
@@ -88,7 +90,7 @@ void bench_files(const std::vector<std::string>& files, const Args& args, const 
     const Model model = open_model(file);
     InputMap inputs;
     if (args.data.empty())
-      inputs = random_inputs(*model.graph, args.batch, 0);
+      inputs = random_inputs(model, args.batch, 0);
     else if (model.graph->inputs.size() == 1)
       inputs.emplace(model.graph->value_name(model.graph->inputs[0].value),
                      std::move(load_dataset(args.data, args.samples).images));
@@ -229,10 +231,11 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& opt
 
 Action bench_command(Options& o) {
   auto args = std::make_shared<Args>();
-  o.words("WHAT", args->words,
-          "Ops (conv, gemm), suites (lenet, resnet50, ...), single shapes (lenet.conv1), or model "
-          "files; without a word, all shapes",
-          false)
+  o.words(
+       "WHAT", args->words,
+       "Ops (conv, gemm), suites (lenet, resnet50, ...), single shapes (lenet.conv1), model files, "
+       "or model:NAME for a built-in network; without a word, all shapes",
+       false)
       .list("--vs", args->vs, "NAME,...",
             "For shapes: vendors' kernels (onednn). For model files: frameworks (onnxruntime, "
             "pytorch)")
@@ -247,7 +250,8 @@ Action bench_command(Options& o) {
   return [args](const Globals& g) {
     std::vector<std::string> files, words;
     for (const std::string& word : args->words)
-      (std::filesystem::is_regular_file(word) ? files : words).push_back(word);
+      (!built_model_name(word).empty() || std::filesystem::is_regular_file(word) ? files : words)
+          .push_back(word);
     if (args->repetitions < 1 || args->repetitions > 1000 || args->min_time_ms <= 0 ||
         args->batch < 1)
       throw usage_error("--repetitions, --min-time and --batch must be positive");

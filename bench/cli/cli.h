@@ -26,6 +26,10 @@ struct Globals {
   std::string command_line;  // for the record: "etalon run lenet.onnx --contract seq"
 };
 
+// The help of a word that takes a model: every command takes the same.
+inline constexpr const char* kModelWord =
+    "A model file, or model:NAME for a built-in network ('etalon --help' lists them)";
+
 using Action = std::function<int(const Globals&)>;
 
 struct Command {

@@ -38,7 +38,7 @@ int convert(const Args& args, const Globals& g) {
 
 Action convert_command(Options& o) {
   auto args = std::make_shared<Args>();
-  o.word("FILE", args->path, "A model, or a file of tensors")
+  o.word("FILE", args->path, fmt::format("{}, or a file of tensors", kModelWord))
       .value("-o,--output", args->out, "OUT",
              "What to write; its ending names the format: .onnx, .safetensors, .npz, .npy, .json",
              true)

@@ -52,13 +52,12 @@ nlohmann::json declarations(const Graph& graph, const std::vector<Declaration>& 
 }
 
 int inspect(const Args& args, const Globals& g) {
-  const FormatRow& format = format_of(args.path);
   const Model model = open_model(args.path, args.with);
   const Graph& graph = *model.graph;
   nlohmann::json record = base_record(g.command_line, g.isa);
   nlohmann::json& out = record["inspect"];
   out = {{"path", args.path},
-         {"format", format.name},
+         {"format", model.format},
          {"producer", model.producer},
          {"version", model.version},
          {"notes", model.notes},
@@ -66,7 +65,7 @@ int inspect(const Args& args, const Globals& g) {
          {"inputs", declarations(graph, graph.inputs)},
          {"outputs", declarations(graph, graph.outputs)}};
 
-  fmt::print("{}: {}{}{}\n", args.path, format.name,
+  fmt::print("{}: {}{}{}\n", args.path, model.format,
              model.version.empty() ? "" : ", " + model.version,
              model.producer.empty() ? "" : ", written by " + model.producer);
   for (const std::string& note : model.notes) fmt::print("  {}\n", note);
@@ -135,7 +134,7 @@ int inspect(const Args& args, const Globals& g) {
 
 Action inspect_command(Options& o) {
   auto args = std::make_shared<Args>();
-  o.word("FILE", args->path, "A model, or a file of tensors")
+  o.word("FILE", args->path, fmt::format("{}, or a file of tensors", kModelWord))
       .repeated("--with", args->with, "FILE", "A further file of the same model")
       .flag("--nodes", args->nodes, "List all nodes of a large graph")
       .flag("--tensors", args->tensors, "List all tensors of a large file");

@@ -12,6 +12,7 @@
 #include "bench/report/version.h"
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
+#include "engine/models/models.h"
 
 namespace etalon::cli {
 namespace {
@@ -32,6 +33,11 @@ void print_overview() {
   for (const Command& c : commands())
     table.row({"  " + std::string(c.name), std::string(c.summary)});
   table.print();
+  print("\nWherever a model file is taken, model:NAME is one of the networks of the studies:\n");
+  Table networks({{""}, {""}});
+  for (const ModelRow& m : models())
+    networks.row({"  model:" + std::string(m.name), std::string(m.summary)});
+  networks.print();
   print("\n'etalon COMMAND --help' explains one command. Start with 'etalon demo'.\n");
 }
 

@@ -25,7 +25,8 @@ struct Args {
   bool nodes = false;
 };
 
-InputMap gather_inputs(const Args& args, const Graph& graph) {
+InputMap gather_inputs(const Args& args, const Model& model) {
+  const Graph& graph = *model.graph;
   const int ways = !args.inputs.empty() + !args.data.empty() + (args.random >= 0);
   if (ways > 1) throw usage_error("give one of --input, --data and --random");
   if (!args.data.empty()) {
@@ -38,7 +39,7 @@ InputMap gather_inputs(const Args& args, const Graph& graph) {
     return inputs;
   }
   if (args.random >= 0)
-    return random_inputs(graph, args.batch, static_cast<std::uint64_t>(args.random));
+    return random_inputs(model, args.batch, static_cast<std::uint64_t>(args.random));
   if (args.inputs.empty() && !graph.inputs.empty()) {
     std::string wanted;
     for (const Declaration& d : graph.inputs)
@@ -61,7 +62,7 @@ int run(const Args& args, const Globals& g) {
   options.threads = g.threads;
   options.kernels = args.kernels;
   options.hash_nodes = args.nodes || !g.json_path.empty();
-  const InputMap inputs = gather_inputs(args, *model.graph);
+  const InputMap inputs = gather_inputs(args, model);
 
   Trace trace;
   {
@@ -122,7 +123,7 @@ int run(const Args& args, const Globals& g) {
 
 Action run_command(Options& o) {
   auto args = std::make_shared<Args>();
-  o.word("MODEL", args->path, "A model file")
+  o.word("MODEL", args->path, kModelWord)
       .repeated("-i,--input", args->inputs, "[NAME=]FILE", "Input arrays: npy, npz or safetensors")
       .value("--data", args->data, "NAME", "A data set that ships with the program: mnist")
       .value("--samples", args->samples, "Use this many samples of --data (default: all)")

@@ -154,7 +154,7 @@ int validate_model(const Args& args, const Globals& g) {
     options.input_source = fmt::format("{}", fmt::join(args.inputs, ", "));
   } else {
     const std::int64_t seed = args.random < 0 ? 1 : args.random;
-    inputs = random_inputs(*model.graph, args.batch, static_cast<std::uint64_t>(seed));
+    inputs = random_inputs(model, args.batch, static_cast<std::uint64_t>(seed));
     options.input_source = fmt::format("noise, seed {}", seed);
     fmt::print("No input was given: noise of seed {} is used (--input FILE or --data mnist).\n",
                seed);
@@ -210,7 +210,7 @@ int validate_model(const Args& args, const Globals& g) {
 
 Action validate_command(Options& options) {
   auto a = std::make_shared<Args>();
-  options.word("MODEL", a->model, "the network: ONNX, or a neutral graph")
+  options.word("MODEL", a->model, kModelWord)
       .value("--against", a->against, "TARGETS",
              "frameworks, with commas: onnxruntime,pytorch; NAME@INTERPRETER, NAME:threads=2", true)
       .flag("--per-layer", a->per_layer, "print a row for every layer")

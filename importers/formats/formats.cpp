@@ -2,6 +2,7 @@
 #include <array>
 
 #include "engine/core/error.h"
+#include "engine/models/models.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/neutral.h"
 #include "importers/formats/onnx.h"
@@ -69,6 +70,7 @@ const FormatRow& format_of(const std::string& path) {
 }
 
 Model open_model(const std::string& path, std::span<const std::string> with) {
+  if (const std::string_view name = built_model_name(path); !name.empty()) return build_model(name);
   const FormatRow& row = format_of(path);
   if (row.open != nullptr) return row.open(path, with);
   Model model;
@@ -80,6 +82,7 @@ Model open_model(const std::string& path, std::span<const std::string> with) {
 }
 
 TensorList load_tensors(const std::string& path) {
+  if (!built_model_name(path).empty()) return weights_of(open_model(path));
   const FormatRow& row = format_of(path);
   return row.load != nullptr ? row.load(path) : weights_of(row.open(path, {}));
 }
