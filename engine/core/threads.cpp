@@ -1,12 +1,12 @@
 #include "engine/core/threads.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <thread>
 
 #include "engine/core/error.h"
+#include "engine/core/thread_pool.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -38,7 +38,9 @@ DefaultFpEnvironment::~DefaultFpEnvironment() {
 #error "say how this machine's floating-point environment is set to IEEE defaults"
 #endif
 
-int hardware_threads() { return std::max(1, omp_get_num_procs()); }
+int hardware_threads() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 void parallel_for(std::int64_t count, int threads, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
@@ -57,12 +59,11 @@ void parallel_for(std::int64_t count, int threads, std::int64_t grain,
   }
   std::exception_ptr failure;
   std::atomic<bool> failed{false};
-#pragma omp parallel num_threads(threads)
-  {
+  std::atomic<std::int64_t> next{0};
+  ThreadPool::instance().run(static_cast<int>(std::min<std::int64_t>(threads, ranges)), [&] {
     const DefaultFpEnvironment fp;
-#pragma omp for schedule(dynamic, 1)
-    for (std::int64_t r = 0; r < ranges; ++r) {
-      if (failed.load(std::memory_order_relaxed)) continue;
+    for (std::int64_t r; !failed.load(std::memory_order_relaxed) &&
+                         (r = next.fetch_add(1, std::memory_order_relaxed)) < ranges;) {
       try {
         check_interrupt();
         body(r * per, std::min(count, (r + 1) * per));
@@ -70,7 +71,7 @@ void parallel_for(std::int64_t count, int threads, std::int64_t grain,
         if (!failed.exchange(true)) failure = std::current_exception();
       }
     }
-  }
+  });
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -1,0 +1,34 @@
+// The threads that parallel_for shares.
+//
+// The caller computes too, and never waits for a helper that has not begun: whatever the scheduler
+// does with the helpers, the work gets done at the speed of one thread at least. (A barrier of fork
+// and join does wait: on a machine with other work it costs a time slice for every loop, which for
+// a small network was a thousand times the work itself.) Helpers watch for the next loop for a
+// short while, since an operation takes less time than waking a thread, and then sleep.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace etalon {
+
+class ThreadPool {
+ public:
+  static ThreadPool& instance();
+
+  // Calls work() on this thread and on up to threads - 1 others at once; each call takes what
+  // pieces it can get until none is left. Returns when every call that began has ended. Inside a
+  // call, and while another thread's run is under way, work() runs on this thread alone.
+  void run(int threads, const std::function<void()>& work);
+
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+ private:
+  ThreadPool();
+  ~ThreadPool();
+  struct State;
+  State* state_;
+};
+
+}  // namespace etalon
