@@ -174,6 +174,32 @@ TEST_CASE("npz: a zip that lies") {
   refuses_bytes("x.npz", huge, "which cannot be");
 }
 
+TEST_CASE("idx: every type, its lies, and back") {
+  const test::TemporaryFolder folder;
+  for (const std::string kind : {"u1", "i1", "i2", "i4", "f4", "f8"}) {
+    CAPTURE(kind);
+    const TensorList got = load_tensors(fixture("idx/" + kind + ".idx"));
+    const TensorList numpy = load_tensors(fixture("numpy/" + kind + "_le_C.npy"));
+    REQUIRE(got.size() == 1);
+    CHECK(got[0].tensor.shape() == Shape{2, 3, 4});
+    CHECK(got[0].tensor.dtype() == numpy[0].tensor.dtype());
+    if (kind[0] != 'f')  // NumPy's fixtures of floats end in special values
+      CHECK(hash_tensor(got[0].tensor) == hash_tensor(numpy[0].tensor));
+    comes_back(got, folder / "back.idx");
+    comes_back(numpy, folder / "special.idx");
+  }
+  CHECK(load_tensors(fixture("idx/f4.idx"))[0].tensor.data<float>()[23] == 23.0F);
+  const std::string good = test::read_bytes(fixture("idx/i2.idx"));
+  for (std::size_t n = 0; n < good.size(); ++n) {
+    test::write_bytes(folder / "cut.idx", good.substr(0, n));
+    CHECK_THROWS_AS(load_tensors(folder / "cut.idx"), Error);
+  }
+  refuses_bytes("x.idx", good + "x", "needs 48 bytes, 49 follow");
+  std::string huge = good;
+  huge.replace(4, 8, 8, '\xff');
+  refuses_bytes("x.idx", huge, "64 bits");
+}
+
 TEST_CASE("safetensors and npz: what was written comes back, bit by bit") {
   const test::TemporaryFolder folder;
   TensorList all = one_of_each();

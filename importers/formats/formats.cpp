@@ -14,8 +14,8 @@ namespace {
 
 const auto& table() {
   static const std::array kTable{
-      npy_format(),     npz_format(),      safetensors_format(),
-      neutral_format(), onnx_format_row(), onnx_tensor_format(),
+      npy_format(), npz_format(),      safetensors_format(), neutral_format(),
+      idx_format(), onnx_format_row(), onnx_tensor_format(),
   };
   return kTable;
 }

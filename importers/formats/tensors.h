@@ -1,4 +1,4 @@
-// Formats that hold tensors only: safetensors, npy, npz.
+// Formats that hold tensors only: safetensors, npy, npz, idx.
 #pragma once
 
 #include "importers/importers.h"
@@ -8,5 +8,6 @@ namespace etalon {
 const FormatRow& safetensors_format();
 const FormatRow& npy_format();
 const FormatRow& npz_format();
+const FormatRow& idx_format();
 
 }  // namespace etalon
