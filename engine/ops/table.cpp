@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine/ops/activation.h"
+#include "engine/ops/col2im.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/conv_transpose.h"
 #include "engine/ops/elementwise.h"
@@ -27,6 +28,7 @@ const std::vector<const OpRow*>& table() {
   static const std::vector<const OpRow*> kTable = [] {
     std::vector<const OpRow*> rows{
         // one op to a line
+        &col2im_op(),          //
         &conv_op(),            //
         &conv_transpose_op(),  //
         &gemm_op(),            //

@@ -1,5 +1,6 @@
 #include "kernels/conv/rows.h"
 
+#include "kernels/conv/col2im_definition.h"
 #include "kernels/conv/definition.h"
 #include "kernels/conv/depthwise.h"
 #include "kernels/conv/exact.h"
@@ -20,6 +21,7 @@ std::span<const KernelRow> conv_rows() {
 #endif
       definition_row<ConvDefinition>("conv.definition"),
       definition_row<ConvTransposeDefinition>("conv_transpose.definition"),
+      definition_row<Col2ImDefinition>("col2im.definition"),
   };
   return rows;
 }

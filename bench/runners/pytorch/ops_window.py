@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from protocol import Refused
-from registry import op
+from registry import ints, op
 
 
 def window(p, spatial):
@@ -83,6 +83,20 @@ def conv_transpose(p, node, constants):
         for i, (b_, e) in enumerate(zip(begin, end)):
             y = y.narrow(2 + i, b_ - same[i], y.shape[2 + i] - (b_ - same[i]) - (e - same[i]))
         return y
+    return forward
+
+
+@op("col2im")
+def col2im(p, node, constants):
+    def forward(x, image_shape=None, block_shape=None):
+        image = ints(image_shape, p.get("image_shape") or [])
+        block = ints(block_shape, p.get("block_shape") or [])
+        if len(image) != 2:
+            raise Refused("PyTorch's fold makes images of 2 axes, not %d" % len(image))
+        strides, dilations, begin, end = window(p, 2)
+        if begin != end:
+            raise Refused("PyTorch's fold pads both sides alike")
+        return F.fold(x, image, block, dilations, begin, strides)
     return forward
 
 

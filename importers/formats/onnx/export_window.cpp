@@ -8,22 +8,29 @@
 namespace etalon::onnx_format {
 namespace {
 
+void pads(NodeWriter& w, pb::NodeProto& n) {
+  Ints begin = w.integers("pads_begin"), end = w.integers("pads_end");
+  begin.resize(std::max(begin.size(), end.size()), 0);
+  end.resize(begin.size(), 0);
+  begin.insert(begin.end(), end.begin(), end.end());
+  if (!begin.empty()) set(n, "pads", begin);
+}
+
+void steps(NodeWriter& w, pb::NodeProto& n) {
+  for (const std::string_view field : {"strides", "dilations"})
+    if (!w.integers(field).empty()) set(n, field, w.integers(field));
+}
+
 void window(NodeWriter& w, pb::NodeProto& n, bool ceil_mode) {
   const std::string& auto_pad = w.text("auto_pad");
-  if (auto_pad == "explicit") {
-    Ints begin = w.integers("pads_begin"), end = w.integers("pads_end");
-    begin.resize(std::max(begin.size(), end.size()), 0);
-    end.resize(begin.size(), 0);
-    begin.insert(begin.end(), end.begin(), end.end());
-    if (!begin.empty()) set(n, "pads", begin);
-  } else {
+  if (auto_pad == "explicit")
+    pads(w, n);
+  else
     set(n, "auto_pad",
         auto_pad == "valid"        ? "VALID"
         : auto_pad == "same_upper" ? "SAME_UPPER"
                                    : "SAME_LOWER");
-  }
-  if (!w.integers("strides").empty()) set(n, "strides", w.integers("strides"));
-  if (!w.integers("dilations").empty()) set(n, "dilations", w.integers("dilations"));
+  steps(w, n);
   if (ceil_mode) set(n, "ceil_mode", std::int64_t{w.flag("ceil_mode")});
 }
 
@@ -74,6 +81,15 @@ void conv_transpose(NodeWriter& w) {
   set(n, "group", w.integer("groups"));
   for (const std::string_view field : {"output_padding", "output_shape"})
     if (!w.integers(field).empty()) set(n, field, w.integers(field));
+}
+
+void col2im(NodeWriter& w) {
+  std::vector<std::string> in{w.input(0)};
+  for (const auto& [i, field] : {std::pair{1U, "image_shape"}, {2U, "block_shape"}})
+    in.push_back(w.has(i) ? w.input(i) : w.constant(field, w.integers(field)));
+  pb::NodeProto& n = w.write("Col2Im", in, w.outputs());
+  pads(w, n);
+  steps(w, n);
 }
 
 void batch_norm(NodeWriter& w) {
@@ -199,6 +215,7 @@ void resize(NodeWriter& w) {
 constexpr WriterRow kRows[] = {
     {"conv", conv},
     {"conv_transpose", conv_transpose},
+    {"col2im", col2im},
     {"batch_norm", batch_norm},
     {"instance_norm",
      [](NodeWriter& w) { set(w.write("InstanceNormalization"), "epsilon", w.number("eps")); }},

@@ -57,6 +57,12 @@ void conv_transpose(OnnxNode& n) {
   n.emit("conv_transpose", f);
 }
 
+void col2im(OnnxNode& n) {
+  Fields f = window_fields(n);
+  f.emplace_back("dilations", n.integers("dilations"));
+  n.emit("col2im", f);
+}
+
 void gemm(OnnxNode& n) {
   Fields f{{"alpha", n.number("alpha", 1.0F)},
            {"beta", n.number("beta", 1.0F)},
@@ -115,6 +121,7 @@ void lp_pool(OnnxNode& n) {
 constexpr TranslatorRow kRows[] = {
     {"Conv", conv},
     {"ConvTranspose", conv_transpose},
+    {"Col2Im", col2im},
     {"Gemm", gemm},
     {"MatMul", [](OnnxNode& n) { n.emit("matmul"); }},
     {"MaxPool", max_pool},
