@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -161,6 +162,8 @@ int run_command_line(int argc, char** argv) {
     throw usage_error("{}; 'etalon {} --help' explains the options", e.what(), command->name);
   }
   install_interrupt_handler();
+  // A limit on file sizes then is an error of write(), with a sentence, as a full disk is.
+  std::signal(SIGXFSZ, SIG_IGN);
   const int code = action(resolve(texts, argc, argv));
   check_interrupt();
   return code;
