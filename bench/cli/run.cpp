@@ -22,7 +22,7 @@ struct Args {
   std::string path, out, contract = "seq", data, kernels;
   std::vector<std::string> inputs, with;
   std::int64_t random = -1, batch = 1, samples = 0;
-  bool nodes = false;
+  bool nodes = false, times = false;
 };
 
 InputMap gather_inputs(const Args& args, const Model& model) {
@@ -61,7 +61,7 @@ int run(const Args& args, const Globals& g) {
   options.isa = g.isa;
   options.threads = g.threads;
   options.kernels = args.kernels;
-  options.hash_nodes = args.nodes || !g.json_path.empty();
+  options.hash_nodes = args.nodes || (!g.json_path.empty() && !args.times);
   const InputMap inputs = gather_inputs(args, model);
 
   Trace trace;
@@ -75,11 +75,16 @@ int run(const Args& args, const Globals& g) {
   }
 
   fmt::print("{}\n", to_string(options.contract));
-  if (args.nodes) {
-    Table table({{"node"}, {"op"}, {"kernel"}, {"time", Table::Align::right}, {"hash"}});
+  if (args.nodes || args.times) {
+    Table table({{"node"},
+                 {"op"},
+                 {"kernel"},
+                 {"time", Table::Align::right},
+                 {args.nodes ? "hash" : "runs in the kernel of"}});
     for (const NodeRecord& n : trace.nodes)
-      table.row({n.name, std::string(n.op), std::string(n.kernel), human_seconds(n.seconds),
-                 n.hashes.empty() ? "" : to_string(n.hashes[0])});
+      table.row({n.name, std::string(n.op), std::string(n.kernel),
+                 n.fused_into.empty() ? human_seconds(n.seconds) : "",
+                 n.hashes.empty() ? n.fused_into : to_string(n.hashes[0])});
     table.print();
     fmt::print("\n");
   }
@@ -107,6 +112,7 @@ int run(const Args& args, const Globals& g) {
                           {"contract", to_string(options.contract)},
                           {"seconds", n.seconds}};
     if (!n.hashes.empty()) row["hash"] = to_string(n.hashes[0]);
+    if (!n.fused_into.empty()) row["fused_into"] = n.fused_into;
     record["nodes"].push_back(std::move(row));
   }
   if (!args.out.empty()) {
@@ -133,7 +139,9 @@ Action run_command(Options& o) {
       .value("--kernels", args->kernels, "NAME", "Use only kernels of this name or prefix")
       .value("-o,--output", args->out, "FILE", "Write the outputs: npy, npz or safetensors")
       .repeated("--with", args->with, "FILE", "A further file of the same model")
-      .flag("--nodes", args->nodes, "Show every node's kernel, time and hash");
+      .flag("--nodes", args->nodes, "Show every node's kernel, time and hash, each run by itself")
+      .flag("--times", args->times,
+            "Show every node's kernel and time as the network runs without hashes: fused");
   return [args](const Globals& g) { return run(*args, g); };
 }
 

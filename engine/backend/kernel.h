@@ -51,6 +51,10 @@ struct KernelCall {
   std::span<Tensor> truth;
   int threads = 1;
   const void* prepared = nullptr;
+  // Set when ops that follow go on with parts of output 0 while those are in cache (docs/adr/0006).
+  // A row that `announces` calls it with ranges that cover each element of output 0 exactly once,
+  // from any thread, each after the range was stored for good; it may change those elements.
+  const std::function<void(std::int64_t begin, std::int64_t count)>* finished = nullptr;
 
   template <class P>
   const P& params() const {
@@ -91,6 +95,12 @@ struct KernelRow {
   // read the values of constant inputs (Problem::inputs[i].value) and must work when they are not
   // constant.
   Prepared (*prepare)(const Problem&, int threads) = nullptr;
+  bool announces = false;  // `run` calls KernelCall::finished
+  // Rows of pointwise ops: as run, for elements [begin, begin + count) of output 0 alone; called
+  // from several threads at once. Element i of output 0 reads element i of input `carried`, which
+  // may be the same memory. refuse_piece says when a row cannot, of a problem it takes as a whole.
+  void (*run_piece)(const KernelCall&, std::int64_t begin, std::int64_t count) = nullptr;
+  Refusal (*refuse_piece)(const Problem&, std::size_t carried) = nullptr;
   // Vendor rows: library and version, and after a run the algorithm that was dispatched.
   std::string (*version)() = nullptr;
   // Rows of definitions: a call falls into slices that are computed apart (an output, a row).

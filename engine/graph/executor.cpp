@@ -81,9 +81,13 @@ void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
       plan.row->prepare == nullptr ? nullptr : plan.row->prepare(problem, options.threads);
 }
 
+// As KernelCall::finished.
+using Finished = std::function<void(std::int64_t, std::int64_t)>;
+
 void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
               std::span<const Tensor* const> inputs, std::span<Tensor> outputs,
-              std::span<Tensor> truth, const RunOptions& options) {
+              std::span<Tensor> truth, const RunOptions& options,
+              const Finished* finished = nullptr) {
   const Problem problem = make_problem(op, params, plan, options);
   const DefaultFpEnvironment fp;
   plan.row->run({.problem = &problem,
@@ -91,8 +95,21 @@ void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
                  .outputs = outputs,
                  .truth = truth,
                  .threads = options.threads,
-                 .prepared = plan.prepared.get()});
+                 .prepared = plan.prepared.get(),
+                 .finished = finished});
 }
+
+// A node whose kernel runs on pieces of the output of the node before it, in place.
+struct Follower {
+  std::size_t node;
+  std::vector<const Tensor*> inputs;
+  Problem problem;
+  KernelCall call;
+};
+
+// Elements that all followers visit before the next ones: 16 KiB of f32, so that they stay in the
+// first cache beside the operands that followers read.
+constexpr std::int64_t kPiece = 4096;
 
 }  // namespace
 
@@ -101,8 +118,10 @@ struct Executor::State {
   const Registry& registry;
   RunOptions options;
   std::vector<NodePlan> plans;
-  std::vector<int>
-      last_use;  // by value: index of the last node that reads it; nodes.size() for outputs
+  std::vector<int> uses;  // by value: how many inputs of nodes read it, plus one for an output
+  // By value: the one node that reads it, once, where that node's op has kernels that run by
+  // pieces; -1 otherwise.
+  std::vector<int> follower;
   std::vector<bool> constant;  // initializers
   std::vector<bool> counted;   // made by a node: its memory counts as live
   TensorPool pool;
@@ -111,7 +130,8 @@ struct Executor::State {
       : graph(std::move(g)), registry(r), options(std::move(o)) {
     const std::size_t values = graph->value_names.size();
     plans.resize(graph->nodes.size());
-    last_use.assign(values, -1);
+    uses.assign(values, 0);
+    follower.assign(values, -1);
     constant.assign(values, false);
     counted.assign(values, false);
     for (const Node& node : graph->nodes)
@@ -119,11 +139,108 @@ struct Executor::State {
         if (v != kAbsent) counted[static_cast<std::size_t>(v)] = true;
     for (const auto& [v, tensor] : graph->initializers)
       constant[static_cast<std::size_t>(v)] = true;
-    for (std::size_t i = 0; i < graph->nodes.size(); ++i)
-      for (const ValueId v : graph->nodes[i].inputs)
-        if (v != kAbsent) last_use[static_cast<std::size_t>(v)] = static_cast<int>(i);
-    for (const Declaration& d : graph->outputs)
-      last_use[static_cast<std::size_t>(d.value)] = static_cast<int>(graph->nodes.size());
+    for (const Node& node : graph->nodes)
+      for (const ValueId v : node.inputs)
+        if (v != kAbsent) ++uses[static_cast<std::size_t>(v)];
+    for (const Declaration& d : graph->outputs) ++uses[static_cast<std::size_t>(d.value)];
+    find_followers();
+  }
+
+  // Which nodes might run on pieces of their input; whether one does, its kernel says.
+  void find_followers() {
+    if (!options.fuse || options.hash_nodes || options.keep_values) return;
+    const auto read_inside = [](const Node& node) { return !node.subgraphs.empty(); };
+    if (std::ranges::any_of(graph->nodes, read_inside)) return;
+    std::map<const OpRow*, bool> by_pieces;
+    for (std::size_t i = 0; i < graph->nodes.size(); ++i) {
+      const Node& node = graph->nodes[i];
+      const auto [at, fresh] = by_pieces.emplace(node.op, false);
+      if (fresh)
+        at->second = std::ranges::any_of(registry.rows_of(node.op->name), [](const KernelRow* row) {
+          return row->run_piece != nullptr;
+        });
+      if (!at->second || node.outputs.size() != 1 || node.outputs[0] == kAbsent) continue;
+      for (const ValueId v : node.inputs)
+        if (v != kAbsent && counted[static_cast<std::size_t>(v)] &&
+            uses[static_cast<std::size_t>(v)] == 1)
+          follower[static_cast<std::size_t>(v)] = static_cast<int>(i);
+    }
+    for (const Declaration& d : graph->outputs) follower[static_cast<std::size_t>(d.value)] = -1;
+  }
+
+  // The chain of nodes that will run on the output `y` of a node, value by value from `v` on.
+  std::vector<Follower> followers_of(ValueId v, const Tensor& y,
+                                     const std::vector<Tensor>& values) {
+    std::vector<Follower> chain;
+    while (follower[static_cast<std::size_t>(v)] >= 0) {
+      Follower next;
+      next.node = static_cast<std::size_t>(follower[static_cast<std::size_t>(v)]);
+      const Node& node = graph->nodes[next.node];
+      std::vector<bool> fixed;
+      std::size_t carried = 0;
+      bool ready = true;
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const ValueId in = node.inputs[i];
+        if (in == v) carried = i;
+        next.inputs.push_back(in == v         ? &y
+                              : in == kAbsent ? nullptr
+                                              : &values[static_cast<std::size_t>(in)]);
+        fixed.push_back(in != kAbsent && constant[static_cast<std::size_t>(in)]);
+        ready = ready && (in == v || in == kAbsent || *next.inputs.back());
+      }
+      if (!ready) break;
+      const ErrorScope where("node " + node.name);
+      NodePlan& plan = plans[next.node];
+      make_plan(plan, *node.op, node.params, next.inputs, fixed, registry, options);
+      next.problem = make_problem(*node.op, node.params, plan, options);
+      if (plan.outputs.size() != 1 || plan.outputs[0] != y.type() ||
+          plan.row->run_piece == nullptr ||
+          (plan.row->refuse_piece != nullptr && plan.row->refuse_piece(next.problem, carried)))
+        break;
+      chain.push_back(std::move(next));
+      v = node.outputs[0];
+    }
+    return chain;
+  }
+
+  // Runs node i and the chain behind it, all on out[0]. False when node i's kernel cannot.
+  bool run_fused(std::size_t i, const std::vector<const Tensor*>& in, std::vector<Tensor>& out,
+                 std::vector<Follower>& chain) {
+    const Node& node = graph->nodes[i];
+    const NodePlan& plan = plans[i];
+    for (Follower& f : chain)
+      f.call = {.problem = &f.problem,
+                .inputs = f.inputs,
+                .outputs = out,
+                .threads = options.threads,
+                .prepared = plans[f.node].prepared.get()};
+    const auto run_chain = [&](std::int64_t begin, std::int64_t count) {
+      for (const std::int64_t end = begin + count; begin < end; begin += kPiece)
+        for (const Follower& f : chain)
+          plans[f.node].row->run_piece(f.call, begin, std::min(kPiece, end - begin));
+    };
+    if (plan.row->announces) {
+      const Finished finished = run_chain;
+      run_plan(plan, *node.op, node.params, in, out, {}, options, &finished);
+      return true;
+    }
+    // A pointwise node goes through its output in pieces itself.
+    const Problem problem = make_problem(*node.op, node.params, plan, options);
+    if (plan.row->refuse_piece != nullptr && plan.row->refuse_piece(problem, 0)) return false;
+    const KernelCall call{.problem = &problem,
+                          .inputs = in,
+                          .outputs = out,
+                          .threads = options.threads,
+                          .prepared = plan.prepared.get()};
+    parallel_for(out[0].numel(), options.threads, 4 * kPiece,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (; begin < end; begin += kPiece) {
+                     const std::int64_t count = std::min(kPiece, end - begin);
+                     plan.row->run_piece(call, begin, count);
+                     run_chain(begin, count);
+                   }
+                 });
+    return true;
   }
 
   void bind_inputs(const NamedTensors& given, std::vector<Tensor>& values) const {
@@ -163,9 +280,14 @@ Trace Executor::run(const NamedTensors& inputs) {
   Trace trace;
   std::vector<Tensor> values(graph.value_names.size());
   s.bind_inputs(inputs, values);
+  trace.nodes.resize(graph.nodes.size());
+  std::vector<bool> ran(graph.nodes.size(), false);
+  std::vector<int> uses = s.uses;
+  std::size_t done = 0;
   std::int64_t live_bytes = 0;
   const double start = now_seconds();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (ran[i]) continue;
     check_interrupt();
     const Node& node = graph.nodes[i];
     const ErrorScope where("node " + node.name);
@@ -190,25 +312,45 @@ Trace Executor::run(const NamedTensors& inputs) {
             to_string(type), live_bytes, s.options.memory_limit_bytes);
       out.push_back(s.pool.take(type.dtype, type.shape));
     }
-    run_plan(plan, *node.op, node.params, in, out, {}, s.options);
-    NodeRecord record{.name = node.name, .op = node.op->name, .kernel = plan.row->name};
-    record.seconds = now_seconds() - began;
-    for (std::size_t o = 0; o < node.outputs.size(); ++o) {
-      if (s.options.hash_nodes) record.hashes.push_back(hash_tensor(out[o]));
-      if (node.outputs[o] == kAbsent) continue;
-      if (s.options.keep_values)
-        trace.values.emplace(graph.value_name(node.outputs[o]), out[o].share());
-      values[static_cast<std::size_t>(node.outputs[o])] = std::move(out[o]);
+    std::vector<Follower> chain;
+    if (out.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
+        (plan.row->announces || plan.row->run_piece != nullptr))
+      chain = s.followers_of(node.outputs[0], out[0], values);
+    if (chain.empty() || !s.run_fused(i, in, out, chain)) {
+      chain.clear();
+      run_plan(plan, *node.op, node.params, in, out, {}, s.options);
     }
-    trace.nodes.push_back(std::move(record));
-    for (const ValueId v : node.inputs)
-      if (v != kAbsent && s.last_use[static_cast<std::size_t>(v)] == static_cast<int>(i)) {
+    const double seconds = now_seconds() - began;
+
+    const auto finish_node = [&](std::size_t n) {
+      const Node& finished = graph.nodes[n];
+      trace.nodes[n] = {
+          .name = finished.name, .op = finished.op->name, .kernel = s.plans[n].row->name};
+      ran[n] = true;
+      ++done;
+      for (const ValueId v : finished.inputs) {
+        if (v == kAbsent || --uses[static_cast<std::size_t>(v)] > 0) continue;
         Tensor& dead = values[static_cast<std::size_t>(v)];
         if (dead && s.counted[static_cast<std::size_t>(v)])
           live_bytes -= static_cast<std::int64_t>(dead.size_bytes());
         dead = Tensor();
       }
-    if (s.options.progress) s.options.progress(i + 1, graph.nodes.size());
+    };
+    finish_node(i);
+    trace.nodes[i].seconds = seconds;
+    for (const Follower& f : chain) {
+      finish_node(f.node);
+      trace.nodes[f.node].fused_into = node.name;
+    }
+    const Node& last = chain.empty() ? node : graph.nodes[chain.back().node];
+    for (std::size_t o = 0; o < last.outputs.size(); ++o) {
+      if (s.options.hash_nodes) trace.nodes[i].hashes.push_back(hash_tensor(out[o]));
+      if (last.outputs[o] == kAbsent) continue;
+      if (s.options.keep_values)
+        trace.values.emplace(graph.value_name(last.outputs[o]), out[o].share());
+      values[static_cast<std::size_t>(last.outputs[o])] = std::move(out[o]);
+    }
+    if (s.options.progress) s.options.progress(done, graph.nodes.size());
   }
   trace.seconds = now_seconds() - start;
   for (const Declaration& d : graph.outputs)

@@ -25,7 +25,9 @@ struct NodeRecord {
   std::string_view op;
   std::string_view kernel;
   std::vector<Hash128> hashes;  // of each output, when RunOptions::hash_nodes
-  double seconds = 0;
+  double seconds = 0;  // of a fused node: 0, its time is in that of the node it was fused into
+  // The node whose kernel ran this one's on its output while that was in cache; empty otherwise.
+  std::string fused_into;
 };
 
 struct RunOptions {
@@ -40,11 +42,14 @@ struct RunOptions {
   std::int64_t memory_limit_bytes = std::int64_t{8} << 30;
   bool hash_nodes = false;
   bool keep_values = false;  // Trace::values holds every value by name
+  // Pointwise ops run on the output of the node before them while it is in cache, with the same
+  // kernels and the same bits; not where a value between them is wanted (the two options above).
+  bool fuse = true;
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 
 struct Trace {
-  std::vector<NodeRecord> nodes;
+  std::vector<NodeRecord> nodes;                        // in the graph's sequence
   std::vector<std::pair<std::string, Tensor>> outputs;  // in the graph's sequence
   NamedTensors values;
   double seconds = 0;

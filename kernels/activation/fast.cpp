@@ -1,27 +1,60 @@
 #include "kernels/activation/fast.h"
 
 #include "engine/core/threads.h"
+#include "kernels/activation/definition.h"
+#include "kernels/elementwise/f32_rows.h"
 #include "kernels/gemm/refuse.h"
 
 namespace etalon {
+namespace {
 
-KernelRow relu_f32_row() {
+// max(+0, x), with NaN winning and a tie keeping the first: -0 and negative values become +0, every
+// NaN the canonical one.
+template <F32Row Row>
+void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
+  constexpr float kZero = 0.0F;
+  Row(F32Op::max, call.output(0).mutable_data<float>().data() + begin, &kZero,
+      call.input(0).data<float>().data() + begin, count, false, true);
+}
+
+template <F32Row Row>
+void run(const KernelCall& call) {
+  if (!call.truth.empty()) return run_definition<ActivationDefinition<Relu>>(call);
+  parallel_for(
+      call.input(0).numel(), call.threads, 16384,
+      [&](std::int64_t begin, std::int64_t end) { run_piece<Row>(call, begin, end - begin); });
+}
+
+Refusal refuse(const Problem& problem) {
+  const Contract& c = *problem.contract;
+  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
+      stored_format(DType::f32, c) != DType::f32)
+    return "promises store=f32,round=rn,subnormals=keep only";
+  return refuse_unless_f32(problem);
+}
+
+template <F32Row Row>
+KernelRow row(std::string_view name, Isa isa) {
   return {.op = "relu",
-          .name = "relu.f32",
-          .contracts = "seq",
-          .refuse = refuse_unless_seq_f32,
-          .run = [](const KernelCall& call) {
-            const float* x = call.input(0).data<float>().data();
-            float* y = call.output(0).mutable_data<float>().data();
-            parallel_for(call.input(0).numel(), call.threads, 16384,
-                         [&](std::int64_t begin, std::int64_t end) {
-                           // -0 and negative values become +0, every NaN the canonical one.
-                           for (std::int64_t i = begin; i < end; ++i) {
-                             const float v = x[i] > 0.0F ? x[i] : 0.0F;
-                             y[i] = x[i] == x[i] ? v : __builtin_nanf("");
-                           }
-                         });
-          }};
+          .name = name,
+          .isa = isa,
+          .contracts = "all of store=f32,round=rn,subnormals=keep",
+          .refuse = refuse,
+          .run = run<Row>,
+          .run_piece = run_piece<Row>};
+}
+
+}  // namespace
+
+std::span<const KernelRow> relu_f32_rows() {
+  static const KernelRow rows[] = {
+#if defined(__x86_64__)
+      row<f32_row_avx512>("relu.f32.avx512", Isa::avx512),
+      row<f32_row_avx2>("relu.f32.avx2", Isa::avx2),
+#endif
+      row<f32_row_base>("relu.f32.sse2", Isa::sse2),
+  };
+  return rows;
 }
 
 }  // namespace etalon

@@ -1,13 +1,14 @@
 #include "kernels/activation/rows.h"
 
+#include <vector>
+
 #include "kernels/activation/definition.h"
 #include "kernels/activation/fast.h"
 
 namespace etalon {
 
 std::span<const KernelRow> activation_rows() {
-  static const KernelRow rows[] = {
-      relu_f32_row(),
+  static const KernelRow definitions[] = {
       definition_row<ActivationDefinition<Relu>>("relu.definition"),
       definition_row<ActivationDefinition<LeakyRelu>>("leaky_relu.definition"),
       definition_row<PreluDefinition>("prelu.definition"),
@@ -54,6 +55,12 @@ std::span<const KernelRow> activation_rows() {
       definition_row<ActivationDefinition<Ceil>>("ceil.definition"),
       definition_row<ActivationDefinition<RoundHalfEven>>("round.definition"),
   };
+  static const std::vector<KernelRow> rows = [] {
+    const std::span<const KernelRow> fast = relu_f32_rows();
+    std::vector<KernelRow> all(fast.begin(), fast.end());
+    all.insert(all.end(), std::begin(definitions), std::end(definitions));
+    return all;
+  }();
   return rows;
 }
 

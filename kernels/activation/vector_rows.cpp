@@ -68,13 +68,25 @@ void run(const KernelCall& call) {
 }
 
 template <class F, LaneFunction L, Isa kIsa>
+void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
+  const auto& params = call.params<typename F::Parameters>();
+  LaneFunction function = L;
+  if constexpr (L == LaneFunction::gelu)
+    if (params.approximate != GeluForm::none) function = LaneFunction::gelu_tanh;
+  lane_kernel(kIsa)(
+      function, lane_params(params), call.input(0).template data<float>().data() + begin,
+      call.output(0).template mutable_data<float>().data() + begin, count, {scalar<F>, &params});
+}
+
+template <class F, LaneFunction L, Isa kIsa>
 KernelRow row(std::string_view name) {
   return {.op = F::op,
           .name = name,
           .isa = kIsa,
           .contracts = "all of store=f32,round=rn,subnormals=keep",
           .refuse = refuse<F>,
-          .run = run<F, L, kIsa>};
+          .run = run<F, L, kIsa>,
+          .run_piece = run_piece<F, L, kIsa>};
 }
 
 }  // namespace

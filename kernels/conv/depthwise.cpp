@@ -103,6 +103,8 @@ void run(const KernelCall& call) {
           avx512::depthwise(c);
         else
           avx2::depthwise(c);
+        if (call.finished != nullptr)
+          (*call.finished)((i * multiplier + m) * plan.pixels, plan.pixels);
       }
     }
   });
@@ -129,7 +131,8 @@ KernelRow depthwise_f32_row(std::string_view name) {
           .contracts = "seq",
           .refuse = refuse,
           .run = run<isa>,
-          .prepare = prepare<isa>};
+          .prepare = prepare<isa>,
+          .announces = true};
 }
 template KernelRow depthwise_f32_row<Isa::avx512>(std::string_view name);
 template KernelRow depthwise_f32_row<Isa::avx2>(std::string_view name);

@@ -80,6 +80,19 @@ struct Chunk {
   const float* bias;
   float* y;  // first image
   int threads;
+  const KernelCall& call;
+  std::int64_t y_first;  // where y stands in the output
+
+  // `rows` outputs of channel o on (of all groups) of an image, each at pixels [first, first +
+  // count).
+  void finished(std::int64_t image, std::int64_t o, std::int64_t rows, std::int64_t first,
+                std::int64_t count) const {
+    if (call.finished == nullptr || count == 0) return;
+    const std::int64_t pixels = p.plan.pixels;
+    const std::int64_t at = y_first + (image * p.plan.g.out_channels + o) * pixels + first;
+    if (count == pixels) return (*call.finished)(at, rows * pixels);
+    for (std::int64_t r = 0; r < rows; ++r) (*call.finished)(at + r * pixels, count);
+  }
 };
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
@@ -183,6 +196,7 @@ void by_pixels(const Chunk& c) {
     float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k_blocks.longest());
     std::vector<char> border(static_cast<std::size_t>(block));
     std::vector<std::vector<std::int64_t>> repairs;
+    std::vector<std::int64_t> later;  // strips that are finished when they are repaired
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % parts, b = item / parts % blocks;
       const std::int64_t group = item / parts / blocks % g.groups;
@@ -191,6 +205,9 @@ void by_pixels(const Chunk& c) {
       const float* x = c.x + image * plan.image_stride + group * g.group_in() * plan.channel_stride;
       const float* weights = c.p.weights.data<float>() + group * out * k;
       repairs.clear();
+      later.clear();
+      const std::int64_t pixel = first * lanes;
+      const std::int64_t pixel_count = std::min(count * lanes, plan.pixels - pixel);
       for (std::int64_t kb = 0; kb < k_blocks.count; ++kb) {
         const std::int64_t k0 = k_blocks.first(kb), terms = k_blocks.first(kb + 1) - k0;
         const bool last_block = kb + 1 == k_blocks.count;
@@ -209,6 +226,7 @@ void by_pixels(const Chunk& c) {
                             .resume = kb > 0,
                             .row_bias = c.bias == nullptr || !last_block ? nullptr : c.bias + o};
           const int most = widest_tile(set, height);
+          bool repaired = false;
           for (std::int64_t v = 0; v < count;) {
             const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
             bool touches = false;
@@ -222,6 +240,7 @@ void by_pixels(const Chunk& c) {
             t.report_zero = touches;
             const bool zero = set.plain[index(w)][index(height)](t) != 0;
             if (touches && (zero || !c.p.finite_weights)) {
+              repaired = true;
               repairs.resize(static_cast<std::size_t>(count));
               for (int i = 0; i < w; ++i)
                 if (border[static_cast<std::size_t>(v + i)] != 0)
@@ -229,11 +248,18 @@ void by_pixels(const Chunk& c) {
             }
             v += w;
           }
+          if (!last_block) continue;
+          if (repaired)
+            later.push_back(s);
+          else
+            c.finished(image, o, height, pixel, pixel_count);
         }
       }
       for (std::size_t v = 0; v < repairs.size(); ++v)
         if (!repairs[v].empty())
           repair_pixels(c, image, group, first + static_cast<std::int64_t>(v), repairs[v]);
+      for (const std::int64_t s : later)
+        c.finished(image, group * out + strips.first(s), strips.height(s), pixel, pixel_count);
     }
   });
 }
@@ -363,6 +389,14 @@ void by_channels(const Chunk& c) {
                 r += run;
               }
             }
+            if (!last_block) continue;
+            const std::int64_t stop = pixels.first(first + (part + 1) * count / parts);
+            for (std::int64_t q = pixels.first(first + part * count / parts); q < stop;) {
+              const std::int64_t image = q / plan.pixels, at = q % plan.pixels;
+              const std::int64_t run = std::min(stop - q, plan.pixels - at);
+              c.finished(image, group * out + o, (w - 1) * lanes + last_lanes, at, run);
+              q += run;
+            }
           }
         });
       }
@@ -430,7 +464,9 @@ void run(const KernelCall& call) {
                       images,
                       call.has(2) ? call.input(2).data<float>().data() : nullptr,
                       y + image * g.out_channels * plan.pixels,
-                      threads};
+                      threads,
+                      call,
+                      image * g.out_channels * plan.pixels};
     prepared->channels_in_lanes ? by_channels(chunk) : by_pixels(chunk);
   }
 }
@@ -454,7 +490,8 @@ KernelRow conv_f32_row(std::string_view name) {
           .contracts = "seq",
           .refuse = refuse,
           .run = run<isa>,
-          .prepare = prepare<isa>};
+          .prepare = prepare<isa>,
+          .announces = true};
 }
 template KernelRow conv_f32_row<Isa::avx512>(std::string_view name);
 template KernelRow conv_f32_row<Isa::avx2>(std::string_view name);

@@ -45,6 +45,19 @@ void run_binary(const KernelCall& call) {
 }
 
 template <F32Row Row>
+void run_binary_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
+  Row(f32_op(call.problem->op->name), call.output(0).mutable_data<float>().data() + begin,
+      call.input(0).data<float>().data() + begin, call.input(1).data<float>().data() + begin, count,
+      true, true);
+}
+
+Refusal refuse_binary_piece(const Problem& problem, std::size_t) {
+  if (problem.inputs.size() != 2 || problem.input(0).shape != problem.input(1).shape)
+    return "by pieces it takes two operands of one shape";
+  return std::nullopt;
+}
+
+template <F32Row Row>
 void run_clip(const KernelCall& call) {
   if (!call.truth.empty()) return run_elementwise_definition(call);
   const auto& p = call.params<ClipParams>();
@@ -77,6 +90,7 @@ struct Set {
   Isa isa;
   void (*binary)(const KernelCall&);
   void (*clip)(const KernelCall&);
+  void (*binary_piece)(const KernelCall&, std::int64_t, std::int64_t);
   std::string_view names[7];  // add, sub, mul, div, max, min, clip
 };
 
@@ -90,29 +104,36 @@ std::span<const KernelRow> elementwise_f32_rows() {
         {Isa::avx512,
          run_binary<f32_row_avx512>,
          run_clip<f32_row_avx512>,
+         run_binary_piece<f32_row_avx512>,
          {"add.f32.avx512", "sub.f32.avx512", "mul.f32.avx512", "div.f32.avx512", "max.f32.avx512",
           "min.f32.avx512", "clip.f32.avx512"}},
         {Isa::avx2,
          run_binary<f32_row_avx2>,
          run_clip<f32_row_avx2>,
+         run_binary_piece<f32_row_avx2>,
          {"add.f32.avx2", "sub.f32.avx2", "mul.f32.avx2", "div.f32.avx2", "max.f32.avx2",
           "min.f32.avx2", "clip.f32.avx2"}},
 #endif
         {Isa::sse2,
          run_binary<f32_row_base>,
          run_clip<f32_row_base>,
+         run_binary_piece<f32_row_base>,
          {"add.f32.sse2", "sub.f32.sse2", "mul.f32.sse2", "div.f32.sse2", "max.f32.sse2",
           "min.f32.sse2", "clip.f32.sse2"}},
     };
     std::vector<KernelRow> all;
     for (const Set& set : sets)
-      for (std::size_t i = 0; i < std::size(kOps); ++i)
+      for (std::size_t i = 0; i < std::size(kOps); ++i) {
+        const bool binary = kOps[i] != "clip";
         all.push_back({.op = kOps[i],
                        .name = set.names[i],
                        .isa = set.isa,
                        .contracts = "any with round=rn, subnormals=keep, store=f32",
                        .refuse = refuse,
-                       .run = kOps[i] == "clip" ? set.clip : set.binary});
+                       .run = binary ? set.binary : set.clip,
+                       .run_piece = binary ? set.binary_piece : nullptr,
+                       .refuse_piece = binary ? refuse_binary_piece : nullptr});
+      }
     return all;
   }();
   return rows;

@@ -1,11 +1,16 @@
 #include "kernels/normalization/rows.h"
 
+#include "kernels/normalization/batch_norm.h"
 #include "kernels/normalization/definition.h"
 
 namespace etalon {
 
 std::span<const KernelRow> normalization_rows() {
   static const KernelRow rows[] = {
+#if defined(__x86_64__)
+      batch_norm_f32_row<Isa::avx512>("batch_norm.f32.avx512"),
+      batch_norm_f32_row<Isa::avx2>("batch_norm.f32.avx2"),
+#endif
       definition_row<BatchNormDefinition>("batch_norm.definition"),
       definition_row<RowNormDefinition<LayerNorm>>("layer_norm.definition"),
       definition_row<RowNormDefinition<InstanceNorm>>("instance_norm.definition"),

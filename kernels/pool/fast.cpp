@@ -87,6 +87,7 @@ void run(const KernelCall& call) {
                      kAverage ? avx512::average_pool(c) : avx512::max_pool(c);
                    else
                      kAverage ? avx2::average_pool(c) : avx2::max_pool(c);
+                   if (call.finished != nullptr) (*call.finished)(i* plan.pixels, plan.pixels);
                  }
                });
 }
@@ -107,7 +108,8 @@ KernelRow max_pool_f32_row(std::string_view name) {
           .contracts = "seq",
           .refuse = refuse_max,
           .run = run<isa, false>,
-          .prepare = prepare<isa, false>};
+          .prepare = prepare<isa, false>,
+          .announces = true};
 }
 template <Isa isa>
 KernelRow average_pool_f32_row(std::string_view name) {
@@ -117,7 +119,8 @@ KernelRow average_pool_f32_row(std::string_view name) {
           .contracts = "seq",
           .refuse = refuse_unless_seq_f32,
           .run = run<isa, true>,
-          .prepare = prepare<isa, true>};
+          .prepare = prepare<isa, true>,
+          .announces = true};
 }
 template KernelRow max_pool_f32_row<Isa::avx512>(std::string_view name);
 template KernelRow max_pool_f32_row<Isa::avx2>(std::string_view name);

@@ -1,12 +1,15 @@
 #include "kernels/pool/rows.h"
 
+#include <vector>
+
 #include "kernels/pool/definition.h"
 #include "kernels/pool/fast.h"
+#include "kernels/pool/global.h"
 
 namespace etalon {
 
 std::span<const KernelRow> pool_rows() {
-  static const KernelRow rows[] = {
+  static const KernelRow own[] = {
 #if defined(__x86_64__)
       max_pool_f32_row<Isa::avx512>("max_pool.f32.avx512"),
       max_pool_f32_row<Isa::avx2>("max_pool.f32.avx2"),
@@ -20,6 +23,12 @@ std::span<const KernelRow> pool_rows() {
       definition_row<LpPoolDefinition<false>>("lp_pool.definition"),
       definition_row<LpPoolDefinition<true>>("global_lp_pool.definition"),
   };
+  static const std::vector<KernelRow> rows = [] {
+    const std::span<const KernelRow> global = global_pool_f32_rows();
+    std::vector<KernelRow> all(global.begin(), global.end());
+    all.insert(all.end(), std::begin(own), std::end(own));
+    return all;
+  }();
   return rows;
 }
 

@@ -1,0 +1,124 @@
+#include "kernels/normalization/batch_norm.h"
+
+#include <cmath>
+#include <vector>
+
+#include "engine/core/threads.h"
+#include "engine/ops/normalization.h"
+#include "kernels/gemm/refuse.h"
+
+namespace etalon {
+namespace {
+
+// As the definition reads x: channel c of element i is i / inner % channels.
+struct PreparedBatchNorm {
+  std::int64_t channels = 0, inner = 1;
+  std::vector<float> factor;  // by channel; empty where the statistics were not constant
+};
+
+PreparedBatchNorm make_geometry(const BatchNormParams& p, const Shape& x, std::int64_t channels) {
+  PreparedBatchNorm g;
+  g.channels = channels;
+  if (p.spatial && !(x.rank() == 1 && p.axis == 1))
+    g.inner = x.product(normalize_axis(p.axis, x.rank()) + 1, x.rank());
+  return g;
+}
+
+std::vector<float> make_factor(const Tensor& scale, const Tensor& var, float eps) {
+  const auto s = scale.data<float>(), v = var.data<float>();
+  std::vector<float> factor(s.size());
+  for (std::size_t c = 0; c < s.size(); ++c) factor[c] = s[c] / std::sqrt(v[c] + eps);
+  return factor;
+}
+
+Prepared prepare(const Problem& problem, int) {
+  const auto& params = problem.params->as<BatchNormParams>();
+  auto p = std::make_shared<PreparedBatchNorm>(
+      make_geometry(params, problem.input(0).shape, problem.input(1).shape.numel()));
+  const Tensor *scale = problem.inputs[1].value, *var = problem.inputs[4].value;
+  if (scale != nullptr && var != nullptr) p->factor = make_factor(*scale, *var, params.eps);
+  return p;
+}
+
+template <Isa isa>
+void piece(const KernelCall& call, const PreparedBatchNorm& p, const float* factor,
+           std::int64_t begin, std::int64_t count) {
+  const float* mean = call.input(3).data<float>().data();
+  const float* bias = call.input(2).data<float>().data();
+  BatchNormCall b{.x = call.input(0).data<float>().data() + begin,
+                  .y = call.output(0).mutable_data<float>().data() + begin,
+                  .fused = call.contract().fma};
+  // Runs of one channel; without inner extents, runs over all channels.
+  b.varies = p.inner == 1;
+  for (const std::int64_t end = begin + count; begin < end;) {
+    const std::int64_t c = begin / p.inner % p.channels;
+    const std::int64_t run = b.varies ? p.channels - c : p.inner - begin % p.inner;
+    b.n = std::min(run, end - begin);
+    b.mean = mean + c;
+    b.factor = factor + c;
+    b.bias = bias + c;
+    if constexpr (isa >= Isa::avx512)
+      avx512::batch_norm(b);
+    else
+      avx2::batch_norm(b);
+    b.x += b.n;
+    b.y += b.n;
+    begin += b.n;
+  }
+}
+
+template <Isa isa>
+void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
+  const auto& p = *static_cast<const PreparedBatchNorm*>(call.prepared);
+  piece<isa>(call, p, p.factor.data(), begin, count);
+}
+
+template <Isa isa>
+void run(const KernelCall& call) {
+  const auto& params = call.params<BatchNormParams>();
+  const auto* p = static_cast<const PreparedBatchNorm*>(call.prepared);
+  PreparedBatchNorm fresh;
+  if (p == nullptr || p->factor.empty()) {
+    fresh = make_geometry(params, call.input(0).shape(), call.input(1).numel());
+    fresh.factor = make_factor(call.input(1), call.input(4), params.eps);
+    p = &fresh;
+  }
+  parallel_for(call.input(0).numel(), call.threads, 16384,
+               [&](std::int64_t begin, std::int64_t end) {
+                 piece<isa>(call, *p, p->factor.data(), begin, end - begin);
+               });
+}
+
+Refusal refuse(const Problem& problem) {
+  Contract c = *problem.contract;
+  c.fma = true;
+  if (c.exact() || !c.native_f32())
+    return "promises store=f32,acc=f32,round=rn,subnormals=keep only";
+  return refuse_unless_f32(problem);
+}
+
+Refusal refuse_piece(const Problem& problem, std::size_t carried) {
+  if (carried != 0) return "by pieces it takes x";
+  for (const std::size_t i : {std::size_t{1}, std::size_t{4}})
+    if (problem.inputs[i].value == nullptr) return "by pieces it takes constant statistics";
+  return std::nullopt;
+}
+
+}  // namespace
+
+template <Isa isa>
+KernelRow batch_norm_f32_row(std::string_view name) {
+  return {.op = "batch_norm",
+          .name = name,
+          .isa = isa,
+          .contracts = "seq, any order and fma of f32",
+          .refuse = refuse,
+          .run = run<isa>,
+          .prepare = prepare,
+          .run_piece = run_piece<isa>,
+          .refuse_piece = refuse_piece};
+}
+template KernelRow batch_norm_f32_row<Isa::avx512>(std::string_view name);
+template KernelRow batch_norm_f32_row<Isa::avx2>(std::string_view name);
+
+}  // namespace etalon

@@ -1,0 +1,352 @@
+// Claim: an op that runs on pieces of the output before it, while that is in cache, gives the bits
+// of the op run after it. In three parts: a row that announces its output announces each element
+// once and for good; a row that runs by pieces gives the same bits by any pieces, in place; and
+// whole graphs give the same bits fused and not, at any thread count and instruction set.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/models/models.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/normalization.h"
+#include "kernels/kernels.h"
+#include "tests/op_cases.h"
+
+using namespace etalon;
+
+namespace {
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() &&
+         std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
+}
+
+// An op case as a problem of its own: what the executor would hand to a kernel.
+struct Case {
+  std::vector<Tensor> tensors;
+  std::vector<const Tensor*> in;
+  std::vector<InferInput> known;
+  std::vector<TensorType> types;
+  Contract contract = Contract::seq();
+  Problem problem;
+
+  explicit Case(const OpCase& c) : tensors(case_inputs(c)), in(pointers(tensors)) {
+    for (const Tensor* t : in)
+      known.push_back(t == nullptr ? InferInput{} : InferInput{t->type(), t, true});
+    types = infer(*c.op, c.params, InferInputs(known));
+    problem = {.op = c.op,
+               .params = &c.params,
+               .inputs = known,
+               .outputs = types,
+               .contract = &contract,
+               .isa = detect_isa()};
+  }
+  std::vector<Tensor> outputs() const {
+    std::vector<Tensor> out;
+    for (const TensorType& t : types) out.push_back(Tensor::uninitialized(t.dtype, t.shape));
+    return out;
+  }
+};
+
+bool takes(const KernelRow& row, const Problem& problem) {
+  return row.device == Device::cpu && row.isa <= problem.isa &&
+         (row.refuse == nullptr || !row.refuse(problem));
+}
+
+float special(float noise, float pick) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  if (pick < 0.004F) return kInf;
+  if (pick < 0.008F) return -kInf;
+  if (pick < 0.012F) return -std::numeric_limits<float>::quiet_NaN();
+  if (pick < 0.1F) return -0.0F;
+  if (pick < 0.2F) return 0.0F;
+  if (pick < 0.3F) return noise * 0x1p-140F;
+  return noise;
+}
+
+// `share` of the elements are candidates for special values.
+Tensor noise(const Shape& shape, std::uint64_t seed, float share) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    x = random.uniform(i);
+    if (random.uniform(i + (1U << 30)) * 0.5F + 0.5F < share)
+      x = special(x, random.uniform(i + (1U << 29)) * 0.5F + 0.5F);
+    ++i;
+  }
+  return t;
+}
+
+struct Layer {
+  Shape x, w;
+  ConvParams params;
+};
+
+ConvParams conv_params(std::int64_t stride, std::int64_t pad, std::int64_t groups) {
+  ConvParams p;
+  p.strides = {stride, stride};
+  p.pads_begin = p.pads_end = {pad, pad};
+  p.groups = groups;
+  return p;
+}
+
+// Pixels in lanes and channels in lanes, sums of several blocks of k, borders, groups, depthwise,
+// and extents past a tile.
+std::vector<Layer> layers() {
+  return {
+      {{1, 3, 40, 37}, {17, 3, 3, 3}, conv_params(1, 1, 1)},
+      {{2, 8, 33, 35}, {29, 8, 1, 1}, conv_params(1, 0, 1)},
+      {{3, 40, 7, 7}, {67, 40, 1, 1}, conv_params(1, 0, 1)},
+      {{2, 80, 7, 5}, {45, 80, 3, 3}, conv_params(1, 1, 1)},
+      {{1, 80, 30, 30}, {15, 80, 3, 3}, conv_params(2, 1, 1)},
+      {{2, 6, 19, 23}, {10, 3, 5, 5}, conv_params(1, 2, 2)},
+      {{2, 13, 21, 18}, {26, 1, 3, 3}, conv_params(2, 1, 13)},
+      {{1, 4, 1, 1}, {3, 4, 1, 1}, conv_params(1, 0, 1)},
+  };
+}
+
+// x -> conv (with bias) -> batch_norm -> add(residual) -> relu -> y; the residual is made by a node
+// that stands behind the convolution in the graph, and its own chain ends in the addition.
+std::shared_ptr<Graph> residual_graph(const Layer& layer, float share) {
+  auto g = std::make_shared<Graph>();
+  const auto value = [&](const std::string& name) { return g->add_value(name); };
+  const auto weight = [&](const std::string& name, const Shape& shape, std::uint64_t seed,
+                          float part) {
+    const ValueId v = g->add_value(name);
+    g->initializers.emplace(v, noise(shape, seed, part));
+    return v;
+  };
+  const Shape channels{layer.w[0]};
+  const auto statistics = [&](const std::string& name, std::uint64_t seed) {
+    std::vector<ValueId> in;
+    for (const char* part : {".scale", ".bias", ".mean", ".var"})
+      in.push_back(weight(name + part, channels, seed++, share * 0.3F));
+    for (float& v : g->initializers.at(in[3]).mutable_data<float>()) v = std::abs(v);
+    return in;
+  };
+  const ValueId x = value("x");
+  g->inputs.push_back({x, DType::f32, true, Ints(layer.x.dims().begin(), layer.x.dims().end()),
+                       std::vector<std::string>(static_cast<std::size_t>(layer.x.rank()))});
+  const auto chain = [&](const std::string& name, std::uint64_t seed) {
+    const ValueId w = weight(name + ".w", layer.w, seed, share * 0.02F);
+    const ValueId b = weight(name + ".b", channels, seed + 1, share * 0.3F);
+    const ValueId c = value(name + ".conv"), n = value(name + ".bn");
+    std::vector<ValueId> in = statistics(name + ".stat", seed + 2);
+    in.insert(in.begin(), c);
+    g->nodes.push_back({name + ".conv", &get_op("conv"), Params(layer.params), {x, w, b}, {c}, {}});
+    g->nodes.push_back(
+        {name + ".bn", &get_op("batch_norm"), Params(BatchNormParams{}), in, {n}, {}});
+    return n;
+  };
+  const ValueId left = chain("left", 100), right = chain("right", 200);
+  const ValueId sum = value("sum"), y = value("y"), z = value("z");
+  g->nodes.push_back({"add", &get_op("add"), Params(), {left, right}, {sum}, {}});
+  g->nodes.push_back({"relu", &get_op("relu"), Params(), {sum}, {y}, {}});
+  g->nodes.push_back({"tanh", &get_op("tanh"), get_op("tanh").defaults(), {y}, {z}, {}});
+  g->outputs.push_back({z});
+  g->finish();
+  return g;
+}
+
+struct Ran {
+  Tensor y;
+  Trace trace;
+};
+
+Ran run(const std::shared_ptr<Graph>& g, const NamedTensors& in, RunOptions options) {
+  Trace trace = Executor(g, all_kernels(), std::move(options)).run(in);
+  Tensor y = trace.outputs.at(0).second.share();
+  return {std::move(y), std::move(trace)};
+}
+
+int fused_nodes(const Trace& trace) {
+  int n = 0;
+  for (const NodeRecord& r : trace.nodes) n += r.fused_into.empty() ? 0 : 1;
+  return n;
+}
+
+const NodeRecord& record_of(const Trace& trace, std::string_view node) {
+  for (const NodeRecord& r : trace.nodes)
+    if (r.name == node) return r;
+  FAIL("no node ", std::string(node));
+  return trace.nodes.front();
+}
+
+}  // namespace
+
+TEST_CASE("fusion: what a kernel announces is there, once and for good") {
+  int checked = 0;
+  for (const OpCase& c : op_cases()) {
+    for (const KernelRow* row : all_kernels().rows_of(c.op->name)) {
+      if (!row->announces) continue;
+      const Case k(c);
+      if (!takes(*row, k.problem)) continue;
+      for (const int threads : {1, 3}) {
+        std::vector<Tensor> out = k.outputs();
+        const std::int64_t n = out[0].numel();
+        std::vector<int> times(static_cast<std::size_t>(n), 0);
+        Tensor then = Tensor::zeros(DType::f32, out[0].shape());
+        const auto now = out[0].data<float>();
+        const auto copy = then.mutable_data<float>();
+        std::mutex mutex;
+        const std::function<void(std::int64_t, std::int64_t)> finished = [&](std::int64_t begin,
+                                                                             std::int64_t count) {
+          const std::lock_guard lock(mutex);
+          REQUIRE(begin >= 0);
+          REQUIRE(count > 0);
+          REQUIRE(begin + count <= n);
+          for (auto i = static_cast<std::size_t>(begin);
+               i < static_cast<std::size_t>(begin + count); ++i) {
+            ++times[i];
+            copy[i] = now[i];
+          }
+        };
+        const Prepared prepared =
+            row->prepare == nullptr ? nullptr : row->prepare(k.problem, threads);
+        row->run({.problem = &k.problem,
+                  .inputs = k.in,
+                  .outputs = out,
+                  .threads = threads,
+                  .prepared = prepared.get(),
+                  .finished = &finished});
+        CHECK_MESSAGE(times == std::vector<int>(static_cast<std::size_t>(n), 1), c.line, " ",
+                      std::string(row->name));
+        CHECK_MESSAGE(same_bits(then, out[0]), c.line, " ", std::string(row->name));
+        ++checked;
+      }
+    }
+  }
+  if (detect_isa() >= Isa::avx2) CHECK(checked > 40);
+}
+
+TEST_CASE("fusion: pieces have the bits of the whole, in place and in any cut") {
+  int checked = 0;
+  for (const OpCase& c : op_cases()) {
+    for (const KernelRow* row : all_kernels().rows_of(c.op->name)) {
+      if (row->run_piece == nullptr) continue;
+      const Case k(c);
+      if (!takes(*row, k.problem)) continue;
+      std::vector<Tensor> whole = k.outputs();
+      const Prepared prepared = row->prepare == nullptr ? nullptr : row->prepare(k.problem, 1);
+      row->run(
+          {.problem = &k.problem, .inputs = k.in, .outputs = whole, .prepared = prepared.get()});
+      for (std::size_t carried = 0; carried < k.in.size(); ++carried) {
+        if (k.in[carried] == nullptr || k.in[carried]->type() != k.types[0] ||
+            (row->refuse_piece != nullptr && row->refuse_piece(k.problem, carried)))
+          continue;
+        for (const std::int64_t cut : {1, 5, 64, 100000}) {
+          std::vector<Tensor> y;
+          y.push_back(k.in[carried]->clone());
+          std::vector<const Tensor*> in = k.in;
+          in[carried] = &y[0];
+          const KernelCall call{
+              .problem = &k.problem, .inputs = in, .outputs = y, .prepared = prepared.get()};
+          for (std::int64_t at = 0; at < y[0].numel(); at += cut)
+            row->run_piece(call, at, std::min(cut, y[0].numel() - at));
+          CHECK_MESSAGE(same_bits(y[0], whole[0]), c.line, " ", std::string(row->name),
+                        " carried=", carried, " cut=", cut);
+          ++checked;
+        }
+      }
+    }
+  }
+  CHECK(checked > 100);
+}
+
+TEST_CASE("fusion: a residual block gives the bits of its ops run one by one") {
+  int nans = 0, zeros = 0, numbers = 0, fused = 0;
+  for (const Layer& layer : layers())
+    for (const float share : {0.0F, 0.5F}) {
+      const auto g = residual_graph(layer, share);
+      NamedTensors in;
+      in.emplace("x", noise(layer.x, 7, share * 0.1F));
+      const Ran want = run(g, in, {.contract = Contract::seq(), .fuse = false});
+      CHECK(fused_nodes(want.trace) == 0);
+      for (const float v : want.y.data<float>())
+        ++(std::isnan(v) ? nans : v == 0 ? zeros : numbers);
+      for (const Isa isa : {Isa::sse2, Isa::avx2, Isa::avx512}) {
+        if (isa > detect_isa()) continue;
+        for (const int threads : {1, 2, 3, 7}) {
+          const Ran got = run(g, in, {.contract = Contract::seq(), .isa = isa, .threads = threads});
+          CHECK_MESSAGE(same_bits(got.y, want.y), to_string(layer.x), to_string(layer.w),
+                        " share=", share, " isa=", std::string(name(isa)), " threads=", threads);
+          fused += fused_nodes(got.trace);
+          if (isa == Isa::sse2) continue;
+          // The addition belongs to the chain that is last.
+          CHECK(record_of(got.trace, "left.bn").fused_into == "left.conv");
+          CHECK(record_of(got.trace, "relu").fused_into == "right.conv");
+          CHECK(record_of(got.trace, "tanh").fused_into == "right.conv");
+          CHECK(record_of(got.trace, "add").kernel.starts_with("add.f32."));
+          CHECK(record_of(got.trace, "left.conv").fused_into.empty());
+        }
+      }
+    }
+  // The data can tell: all kinds of values come out, and chains did run.
+  CHECK(nans > 100);
+  CHECK(zeros > 1000);
+  CHECK(numbers > 1000);
+  CHECK(fused > 0);
+}
+
+TEST_CASE("fusion: a value that somebody else wants is made") {
+  const Layer layer = layers()[0];
+  NamedTensors in;
+  in.emplace("x", noise(layer.x, 7, 0));
+  const auto plain = residual_graph(layer, 0);
+  const RunOptions options{.contract = Contract::seq()};
+
+  RunOptions hashes = options;
+  hashes.hash_nodes = true;
+  const Ran hashed = run(plain, in, hashes);
+  CHECK(fused_nodes(hashed.trace) == 0);
+  for (const NodeRecord& r : hashed.trace.nodes) CHECK(r.hashes.size() == 1);
+  RunOptions kept = options;
+  kept.keep_values = true;
+  const Ran values = run(plain, in, kept);
+  CHECK(fused_nodes(values.trace) == 0);
+  CHECK(values.trace.values.contains("left.conv"));
+
+  // An output in the middle, and a value that is read twice.
+  const auto shown = residual_graph(layer, 0);
+  shown->outputs.push_back({shown->find_value("left.conv")});
+  const ValueId twice = shown->add_value("twice"), relu = shown->find_value("y");
+  shown->nodes.push_back({"twice", &get_op("add"), Params(), {relu, relu}, {twice}, {}});
+  shown->outputs.push_back({twice});
+  shown->finish();
+  const Trace got = Executor(shown, all_kernels(), options).run(in);
+  RunOptions apart = options;
+  apart.fuse = false;
+  const Trace want = Executor(shown, all_kernels(), apart).run(in);
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(same_bits(got.outputs[i].second, want.outputs[i].second));
+  CHECK(record_of(got, "left.bn").fused_into.empty());
+  CHECK(record_of(got, "tanh").fused_into.empty());
+  CHECK(record_of(got, "twice").fused_into.empty());
+  // Run again: what was planned for the first run serves the second.
+  Executor again(shown, all_kernels(), options);
+  for (int i = 0; i < 2; ++i)
+    CHECK(same_bits(again.run(in).outputs[0].second, want.outputs[0].second));
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("fusion: the networks of the studies, fused and not") {
+    for (const char* model : {"lenet", "alexnet", "resnet50", "mobilenet"}) {
+      const auto g = build_model(model).graph;
+      const Declaration& d = g->inputs[0];
+      Ints dims = d.dims;
+      dims[0] = 2;
+      NamedTensors in;
+      in.emplace("x", noise(Shape(std::span<const std::int64_t>(dims)), 3, 0));
+      const Ran want = run(g, in, {.contract = Contract::seq(), .threads = 2, .fuse = false});
+      const Ran got = run(g, in, {.contract = Contract::seq(), .threads = 2});
+      CHECK_MESSAGE(same_bits(got.y, want.y), model);
+      if (detect_isa() >= Isa::avx2) CHECK(fused_nodes(got.trace) > 0);
+    }
+  }
+}
