@@ -2,6 +2,7 @@
 
 #include "engine/backend/bits_row.h"
 #include "kernels/recurrent/definition.h"
+#include "kernels/recurrent/lstm.h"
 
 namespace etalon {
 namespace {
@@ -37,6 +38,10 @@ std::span<const KernelRow> recurrent_rows() {
   static const KernelRow rows[] = {
       row<CellKind::rnn, RnnParams>("rnn", "rnn.definition"),
       row<CellKind::gru, GruParams>("gru", "gru.definition"),
+#if defined(__x86_64__)
+      lstm_f32_row<Isa::avx512>("lstm.f32.avx512"),
+      lstm_f32_row<Isa::avx2>("lstm.f32.avx2"),
+#endif
       row<CellKind::lstm, LstmParams>("lstm", "lstm.definition"),
   };
   return rows;

@@ -1,0 +1,90 @@
+// Claim: the fast rows of lstm have the definition's bits: directions, layouts, gate orders,
+// lengths (0 among them), optional inputs, extents past a vector, NaN, infinities, -0 and
+// subnormals, at any thread count.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/ops/recurrent.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+// Special values stand in few places: a NaN in the state stays there for good.
+Tensor make(const Shape& shape, std::uint64_t seed, bool special) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    x = random.uniform(i) * 0.5F;
+    const std::uint32_t pick = random.word(i + (1U << 20)) % 4096;
+    ++i;
+    if (!special) continue;
+    if (pick == 0) x = -std::numeric_limits<float>::quiet_NaN();
+    if (pick == 1) x = std::numeric_limits<float>::infinity();
+    if (pick == 2) x = -std::numeric_limits<float>::infinity();
+    if (pick > 3000) x = -0.0F;
+    if (pick > 3500) x = x * 0x1p-140F;
+  }
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("lstm: fast rows have the definition's bits") {
+  int compared = 0, nans = 0, numbers = 0;
+  for (const bool special : {false, true})
+    for (const Direction direction :
+         {Direction::forward, Direction::reverse, Direction::bidirectional})
+      for (const bool batch_first : {false, true}) {
+        const std::int64_t t = 6, b = 17, in = 19, h = 37;
+        const std::int64_t d = direction == Direction::bidirectional ? 2 : 1;
+        LstmParams p;
+        p.direction = direction;
+        p.batch_first = batch_first;
+        if (special) p.gates = "ifco";
+        const auto state = [&](std::uint64_t seed) {
+          return make(batch_first ? Shape{b, d, h} : Shape{d, b, h}, seed, special);
+        };
+        const Tensor x = make(batch_first ? Shape{b, t, in} : Shape{t, b, in}, 1, special);
+        const Tensor w = make({d, 4 * h, in}, 2, special), r = make({d, 4 * h, h}, 3, false),
+                     bias = make({d, 8 * h}, 4, false), h0 = state(5), c0 = state(6);
+        Tensor lengths = Tensor::uninitialized(DType::i32, {b});
+        std::int32_t n = 0;
+        for (std::int32_t& length : lengths.mutable_data<std::int32_t>()) length = n++ % 7;
+        const std::vector<std::vector<const Tensor*>> calls{
+            {&x, &w, &r},
+            {&x, &w, &r, &bias, nullptr, &h0},
+            {&x, &w, &r, nullptr, &lengths, nullptr, &c0},
+            {&x, &w, &r, &bias, &lengths, &h0, &c0}};
+        for (const auto& inputs : calls) {
+          const OpRow& op = get_op("lstm");
+          const OpRun want =
+              run_op(op, Params(p), inputs, all_kernels(), {.kernels = "lstm.definition"});
+          for (const float v : want.outputs[0].data<float>()) ++(std::isnan(v) ? nans : numbers);
+          for (const KernelRow* row : all_kernels().rows_of("lstm")) {
+            if (row->name == "lstm.definition" || row->isa > detect_isa()) continue;
+            for (const int threads : {1, 2, 3, 7}) {
+              const OpRun got = run_op(op, Params(p), inputs, all_kernels(),
+                                       {.threads = threads, .kernels = std::string(row->name)});
+              for (std::size_t o = 0; o < 3; ++o)
+                CHECK_MESSAGE(
+                    std::memcmp(got.outputs[o].bytes().data(), want.outputs[o].bytes().data(),
+                                want.outputs[o].size_bytes()) == 0,
+                    std::string(row->name), " output ", o, " threads=", threads,
+                    " direction=", static_cast<int>(direction));
+              ++compared;
+            }
+          }
+        }
+      }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 2 * 3 * 2 * 4 * 4);
+  CHECK(nans > 100);
+  CHECK(numbers > 10000);
+}
