@@ -13,6 +13,7 @@
 #include "kernels/movement/rows.h"
 #include "kernels/normalization/rows.h"
 #include "kernels/ordering/rows.h"
+#include "kernels/own_layout.h"
 #include "kernels/pool/rows.h"
 #include "kernels/quantize/rows.h"
 #include "kernels/recurrent/rows.h"
@@ -21,6 +22,7 @@
 #include "kernels/softmax/rows.h"
 #include "kernels/softmax/vector_rows.h"
 #ifdef ETALON_ONEDNN
+#include "kernels/backends/onednn/onednn.h"
 #include "kernels/conv/onednn.h"
 #include "kernels/gemm/onednn.h"
 #endif
@@ -58,6 +60,14 @@ const Registry& all_kernels() {
     return r;
   }();
   return registry;
+}
+
+std::unique_ptr<OwnLayoutRun> run_in_own_layout([[maybe_unused]] const KernelRow& row,
+                                                [[maybe_unused]] const KernelCall& call) {
+#ifdef ETALON_ONEDNN
+  if (row.name.starts_with("onednn.")) return onednn::own_layout_run(call);
+#endif
+  return nullptr;
 }
 
 }  // namespace etalon

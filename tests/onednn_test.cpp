@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "bench/micro/shape_bench.h"
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/ops/conv.h"
@@ -92,4 +93,28 @@ TEST_CASE("oneDNN rows agree with the definition within the error of a sum") {
   CHECK(largest_difference(product.outputs[0],
                            run(matmul_op(), Params(), {&p, &q}, "matmul").outputs[0]) <
         8 * 8 * 0x1p-26);
+}
+
+TEST_CASE("bench: oneDNN is timed with and without its conversions of x and y, same result") {
+  if (!built_in()) return;
+  BenchOptions options;
+  options.vs = {"onednn.conv.direct", "onednn.gemm"};
+  options.timing = {.repetitions = 2, .min_time_s = 1e-4};
+  options.errors = false;
+  const BenchRow conv = bench_shape(
+      parse_shape(
+          conv_op(),
+          "test.blocked f32[2,64,14,14] f32[64,64,3,3] f32[64] pads_begin=1x1 pads_end=1x1"),
+      all_kernels(), options);
+  REQUIRE(conv.vs.size() == 2);
+  CHECK(conv.vs[0].kernel == "onednn.conv.direct");
+  CHECK(!conv.vs[0].blocked);
+  CHECK(conv.vs[1].kernel == "onednn.conv.direct.blocked");
+  CHECK(conv.vs[1].blocked);
+  CHECK(conv.vs[0].hash == conv.vs[1].hash);  // what the library computed came back row-major
+  CHECK(conv.vs[0].version == conv.vs[1].version);
+  const BenchRow gemm =
+      bench_shape(parse_shape(gemm_op(), "test.plain f32[8,24] f32[40,24] trans_b=true"),
+                  all_kernels(), options);
+  CHECK(gemm.vs.size() == 1);  // nothing is converted
 }

@@ -8,6 +8,7 @@
 #include "engine/core/threads.h"
 #include "engine/graph/executor.h"
 #include "engine/numerics/fp.h"
+#include "kernels/own_layout.h"
 
 namespace etalon {
 namespace {
@@ -24,7 +25,7 @@ class ReadyKernel {
  public:
   ReadyKernel(const NamedShape& shape, const std::vector<Tensor>& inputs, const KernelRow& row,
               const BenchOptions& options)
-      : row_(row), contract_(options.contract), threads_(options.threads) {
+      : name_(row.name), row_(row), contract_(options.contract), threads_(options.threads) {
     const bool constant = weights_constant(shape);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       pointers_.push_back(&inputs[i]);
@@ -44,18 +45,40 @@ class ReadyKernel {
   ReadyKernel(const ReadyKernel&) = delete;
   ReadyKernel& operator=(const ReadyKernel&) = delete;
 
-  void run() {
-    row_.run({.problem = &problem_,
-              .inputs = pointers_,
-              .outputs = outputs_,
-              .truth = {},
-              .threads = threads_,
-              .prepared = prepared_.get()});
+  // From here on the conversions between our layout and the library's are left out of run(). False
+  // where there are none.
+  bool convert_beforehand() {
+    own_layout_ = run_in_own_layout(row_, call());
+    if (own_layout_ == nullptr) return false;
+    name_ += ".blocked";
+    return true;
   }
-  const Tensor& output() const { return outputs_[0]; }
+  void run() {
+    if (own_layout_ != nullptr)
+      own_layout_->work();
+    else
+      row_.run(call());
+  }
+  // After the last run.
+  const Tensor& output() {
+    if (own_layout_ != nullptr) own_layout_->finish();
+    return outputs_[0];
+  }
+  const std::string& name() const { return name_; }
+  bool converts_beforehand() const { return own_layout_ != nullptr; }
   const KernelRow& row() const { return row_; }
 
  private:
+  KernelCall call() {
+    return {.problem = &problem_,
+            .inputs = pointers_,
+            .outputs = outputs_,
+            .truth = {},
+            .threads = threads_,
+            .prepared = prepared_.get()};
+  }
+
+  std::string name_;
   const KernelRow& row_;
   Contract contract_;
   int threads_;
@@ -65,6 +88,7 @@ class ReadyKernel {
   Problem problem_;
   Prepared prepared_;
   std::vector<Tensor> outputs_;
+  std::unique_ptr<OwnLayoutRun> own_layout_;
 };
 
 // The exact values of sample 0 as f64, or the reason why there are none. A row by row definition
@@ -162,8 +186,11 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
     for (const KernelRow* candidate : registry.rows_of(shape.op->name)) {
       if (!candidate->name.starts_with(prefix)) continue;
       const Selection one = registry.select(problem, candidate->name);
-      if (one.row == candidate)
+      if (one.row == candidate) {
         ready.push_back(std::make_unique<ReadyKernel>(shape, inputs, *candidate, options));
+        auto converted = std::make_unique<ReadyKernel>(shape, inputs, *candidate, options);
+        if (converted->convert_beforehand()) ready.push_back(std::move(converted));
+      }
       for (const KernelRefusal& refusal : one.refused)
         row.refused.push_back(fmt::format("{}: {}", refusal.row->name, refusal.reason));
     }
@@ -173,7 +200,7 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
   std::vector<TimedCandidate> candidates;
   for (const auto& kernel : ready) {
     kernel->run();  // first touch of the output, the vendor's own lazy work
-    candidates.push_back({std::string(kernel->row().name), [k = kernel.get()] { k->run(); }});
+    candidates.push_back({kernel->name(), [k = kernel.get()] { k->run(); }});
   }
   const std::vector<Timing> timings = time_interleaved(candidates, options.timing);
   std::vector<Tensor> truth;
@@ -181,12 +208,14 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
     truth = truth_of_first_sample(shape, inputs, registry, options, row.no_error_because);
   for (std::size_t i = 0; i < ready.size(); ++i) {
     BenchEntry entry;
-    entry.kernel = ready[i]->row().name;
+    entry.kernel = ready[i]->name();
+    entry.blocked = ready[i]->converts_beforehand();
     if (ready[i]->row().version != nullptr) entry.version = ready[i]->row().version();
     entry.timing = timings[i];
     entry.gflops = 2e-9 * multiply_adds(shape) / timings[i].median_s;
-    entry.hash = to_string(hash_tensor(ready[i]->output()));
-    entry.error = error_of(ready[i]->output(), truth);
+    const Tensor& output = ready[i]->output();
+    entry.hash = to_string(hash_tensor(output));
+    entry.error = error_of(output, truth);
     if (i == 0)
       row.ours = std::move(entry);
     else

@@ -4,6 +4,10 @@
 // Both sides get the same problem and the same liberties: weights of a layer are constant, so each
 // may pack them once, outside the clock; a product of two fresh operands packs inside it. Outputs
 // and primitives are made before the clock starts.
+//
+// Tensors are row-major. A library's row that converts x or y to a layout of its own appears twice:
+// "onednn.conv.direct" converts inside the clock, as it would between our ops;
+// "onednn.conv.direct.blocked" before and after it, as it would in a network of its own.
 #pragma once
 
 #include <optional>
@@ -34,6 +38,7 @@ struct UlpError {
 
 struct BenchEntry {
   std::string kernel, version;
+  bool blocked = false;  // conversions to and from the library's layout are outside the clock
   Timing timing;
   double gflops = 0;  // 0 where the op does no sums of products
   std::string hash;

@@ -56,7 +56,7 @@ std::shared_ptr<onednn::Operation> make(const Problem& problem, algorithm algo) 
   if (problem.has(2))
     inputs.push_back({DNNL_ARG_BIAS, onednn::plain(pd.bias_desc().get_dims()), pd.bias_desc()});
   auto op = std::make_shared<onednn::Operation>(
-      convolution_forward(pd), std::move(inputs),
+      convolution_forward(pd), inputs,
       onednn::Operation::Operand{DNNL_ARG_DST, onednn::plain(pd.dst_desc().get_dims()),
                                  pd.dst_desc()},
       pd.impl_info_str());
@@ -89,10 +89,7 @@ KernelRow row(std::string_view name) {
                 const auto& op = call.prepared == nullptr
                                      ? *fresh
                                      : *static_cast<const onednn::Operation*>(call.prepared);
-                const float* data[3]{};
-                for (std::size_t i = 0; i < 3; ++i)
-                  if (call.has(i)) data[i] = call.input(i).data<float>().data();
-                op.run(data, call.output(0).mutable_data<float>().data(), call.threads);
+                op.run(call);
                 dispatched(algo).set(op.implementation());
               },
           .prepare = [](const Problem& problem, int threads) -> Prepared {

@@ -71,7 +71,7 @@ std::shared_ptr<onednn::Operation> make(const Problem& problem) {
     inputs.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post) | DNNL_ARG_SRC_1, d.user[2], d.user[2]});
   }
   auto op = std::make_shared<onednn::Operation>(
-      dnnl::matmul(d.pd), std::move(inputs),
+      dnnl::matmul(d.pd), inputs,
       onednn::Operation::Operand{DNNL_ARG_DST, d.pd.dst_desc(), d.pd.dst_desc()},
       d.pd.impl_info_str());
   if (const Tensor* b = problem.inputs[1].value)
@@ -91,10 +91,7 @@ void run(const KernelCall& call) {
   const auto fresh = call.prepared == nullptr ? make<describe>(*call.problem) : nullptr;
   const auto& op =
       call.prepared == nullptr ? *fresh : *static_cast<const onednn::Operation*>(call.prepared);
-  const float* data[3]{};
-  for (std::size_t i = 0; i < 3; ++i)
-    if (call.has(i)) data[i] = call.input(i).data<float>().data();
-  op.run(data, call.output(0).mutable_data<float>().data(), call.threads);
+  op.run(call);
   dispatched<describe>().set(op.implementation());
 }
 

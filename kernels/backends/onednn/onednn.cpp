@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include "engine/core/threads.h"
 
 namespace etalon::onednn {
@@ -57,47 +59,116 @@ WithThreads::WithThreads(int threads) : before_(omp_get_max_threads()) {
 }
 WithThreads::~WithThreads() { omp_set_num_threads(before_); }
 
+Operation::Port Operation::port(const Operand& operand, bool input) const {
+  Port p{.arg = operand.arg,
+         .user = dnnl::memory(operand.user, engine(), DNNL_MEMORY_NONE),
+         .library = {},
+         .convert = {}};
+  if (operand.user == operand.library) {
+    p.library = p.user;
+  } else {
+    p.library = dnnl::memory(operand.library, engine());
+    p.convert = input ? dnnl::reorder(p.user, p.library) : dnnl::reorder(p.library, p.user);
+  }
+  return p;
+}
+
+Operation::Operation(dnnl::primitive primitive, const std::vector<Operand>& inputs,
+                     const Operand& output, std::string implementation)
+    : primitive_(std::move(primitive)),
+      output_(port(output, false)),
+      implementation_(std::move(implementation)) {
+  for (const Operand& o : inputs) inputs_.push_back(port(o, true));
+  for (const Port& p : inputs_) args_.emplace(p.arg, p.library);
+  args_.emplace(output_.arg, output_.library);
+}
+
 void Operation::keep_constant(int arg, const float* data) {
-  for (const Operand& o : inputs_) {
-    if (o.arg != arg) continue;
-    dnnl::memory from(o.user, engine(), const_cast<float*>(data));
-    dnnl::memory to(o.library, engine());
+  for (Port& p : inputs_) {
+    if (p.arg != arg || !p.convert) continue;
     dnnl::stream stream(engine());
-    dnnl::reorder(from, to).execute(stream, from, to);
+    p.user.set_data_handle(const_cast<float*>(data));
+    p.convert->execute(stream, p.user, p.library);
     stream.wait();
-    constants_.emplace(arg, std::move(to));
+    p.constant = true;
   }
 }
 
-void Operation::run(std::span<const float* const> data, float* y, int threads) const {
-  const DefaultFpEnvironment fp;
+bool Operation::converts() const {
+  return output_.convert.has_value() || std::ranges::any_of(inputs_, [](const Port& p) {
+           return p.convert.has_value() && !p.constant;
+         });
+}
+
+void Operation::bring(const KernelCall& call) const {
+  const WithThreads scope(call.threads);
+  dnnl::stream stream(engine());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const Port& p = inputs_[i];
+    if (p.constant) continue;
+    p.user.set_data_handle(const_cast<float*>(call.input(i).data<float>().data()));
+    if (!p.convert) continue;
+    dnnl::memory from = p.user, to = p.library;
+    p.convert->execute(stream, from, to);
+  }
+  output_.user.set_data_handle(call.output(0).mutable_data<float>().data());
+  stream.wait();
+}
+
+void Operation::work(int threads) const {
   const WithThreads scope(threads);
+  dnnl::stream stream(engine());
+  primitive_.execute(stream, args_);
+  stream.wait();
+}
+
+void Operation::take(int threads) const {
+  if (!output_.convert) return;
+  const WithThreads scope(threads);
+  dnnl::stream stream(engine());
+  dnnl::memory from = output_.library, to = output_.user;
+  output_.convert->execute(stream, from, to);
+  stream.wait();
+}
+
+void Operation::run(const KernelCall& call) const {
+  const DefaultFpEnvironment fp;
+  const std::lock_guard lock(mutex_);
   guarded("to run " + implementation_, [&] {
-    dnnl::stream stream(engine());
-    std::unordered_map<int, dnnl::memory> args;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const Operand& o = inputs_[i];
-      if (const auto kept = constants_.find(o.arg); kept != constants_.end()) {
-        args.emplace(o.arg, kept->second);
-        continue;
-      }
-      dnnl::memory from(o.user, engine(), const_cast<float*>(data[i]));
-      if (o.user == o.library) {
-        args.emplace(o.arg, from);
-        continue;
-      }
-      dnnl::memory to(o.library, engine());
-      dnnl::reorder(from, to).execute(stream, from, to);
-      args.emplace(o.arg, to);
-    }
-    dnnl::memory result(output_.user, engine(), y);
-    const bool same = output_.user == output_.library;
-    dnnl::memory own = same ? result : dnnl::memory(output_.library, engine());
-    args.emplace(output_.arg, own);
-    primitive_.execute(stream, args);
-    if (!same) dnnl::reorder(own, result).execute(stream, own, result);
-    stream.wait();
+    bring(call);
+    work(call.threads);
+    take(call.threads);
   });
+}
+
+namespace {
+
+class OwnLayout final : public OwnLayoutRun {
+ public:
+  OwnLayout(const Operation& operation, const KernelCall& call)
+      : operation_(operation), threads_(call.threads) {
+    guarded("a reorder", [&] { operation_.bring(call); });
+  }
+  void work() override {
+    const DefaultFpEnvironment fp;
+    guarded("to run " + operation_.implementation(), [&] { operation_.work(threads_); });
+  }
+  void finish() override {
+    guarded("a reorder", [&] { operation_.take(threads_); });
+  }
+
+ private:
+  const Operation& operation_;
+  int threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<OwnLayoutRun> own_layout_run(const KernelCall& call) {
+  if (call.prepared == nullptr) return nullptr;
+  const auto& operation = *static_cast<const Operation*>(call.prepared);
+  if (!operation.converts()) return nullptr;
+  return std::make_unique<OwnLayout>(operation, call);
 }
 
 }  // namespace etalon::onednn

@@ -2,18 +2,21 @@
 // their weights in the library's own layout.
 //
 // The library is given every liberty it asks for (layout `any` for all operands, constant weights
-// reordered once, the primitive kept) but one: the arithmetic stays f32 (fpmath mode strict).
-// Tensors come and go row-major, so a run includes the reorders of x and y that the chosen layout
-// needs. oneDNN reports failures by exceptions; they become internal Errors that quote it.
+// reordered once, the primitive, its reorders and their memory kept) but one: the arithmetic stays
+// f32 (fpmath mode strict). Tensors come and go row-major, so a run includes the reorders of x and
+// y that the chosen layout needs; kernels/own_layout.h cuts them off for those who time the work
+// alone. oneDNN reports failures by exceptions; they become internal Errors that quote it.
 #pragma once
 
 #include <dnnl.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "engine/backend/kernel.h"
+#include "kernels/own_layout.h"
 
 namespace etalon::onednn {
 
@@ -61,7 +64,7 @@ class WithThreads {
 };
 
 // One primitive with its operands by DNNL_ARG_*, each reordered from and to row-major where the
-// library wants another layout.
+// library wants another layout. Every row's `prepared` is one of these.
 class Operation {
  public:
   struct Operand {
@@ -69,26 +72,42 @@ class Operation {
     dnnl::memory::desc user;     // as our tensor lies
     dnnl::memory::desc library;  // as the primitive wants it
   };
-  Operation(dnnl::primitive primitive, std::vector<Operand> inputs, Operand output,
-            std::string implementation)
-      : primitive_(std::move(primitive)),
-        inputs_(std::move(inputs)),
-        output_(std::move(output)),
-        implementation_(std::move(implementation)) {}
+  // `inputs` in the order of the op's. Made under WithThreads: it makes the reorders too.
+  Operation(dnnl::primitive primitive, const std::vector<Operand>& inputs, const Operand& output,
+            std::string implementation);
 
   // Reorders a constant operand once; `data` is not kept.
   void keep_constant(int arg, const float* data);
-  // data[i] belongs to inputs[i]; constants may be nullptr.
-  void run(std::span<const float* const> data, float* y, int threads) const;
+  // Whether a run reorders anything.
+  bool converts() const;
   const std::string& implementation() const { return implementation_; }
 
+  // One run. Runs of one Operation wait for each other: they share the memory of its reorders.
+  void run(const KernelCall& call) const;
+  // Its three parts, for one user at a time.
+  void bring(const KernelCall& call) const;  // points at the tensors, reorders the inputs
+  void work(int threads) const;
+  void take(int threads) const;  // reorders the output
+
  private:
+  struct Port {
+    int arg;
+    dnnl::memory user, library;  // the same memory where no reorder is needed
+    std::optional<dnnl::reorder> convert;
+    bool constant = false;
+  };
+  Port port(const Operand& operand, bool input) const;
+
   dnnl::primitive primitive_;
-  std::vector<Operand> inputs_;
-  Operand output_;
+  std::vector<Port> inputs_;
+  Port output_;
   std::string implementation_;
-  std::unordered_map<int, dnnl::memory> constants_;
+  std::unordered_map<int, dnnl::memory> args_;
+  mutable std::mutex mutex_;
 };
+
+// Of any row of this library (kernels/own_layout.h).
+std::unique_ptr<OwnLayoutRun> own_layout_run(const KernelCall& call);
 
 // Runs f, turning the library's exceptions into internal Errors.
 template <class F>
