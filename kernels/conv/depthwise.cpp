@@ -3,12 +3,35 @@
 #include <algorithm>
 
 #include "engine/core/threads.h"
-#include "kernels/conv/plan.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
 
 namespace etalon {
 namespace {
+
+// Where a tap of one axis finds the input of output o: in the plane of remainder `phase`, at
+// o + shift.
+struct TapAt {
+  std::int64_t phase, shift;
+};
+TapAt tap_at(const WindowAxis& a, std::int64_t r) {
+  const std::int64_t at = a.at(0, r);
+  const std::int64_t phase = (at % a.stride + a.stride) % a.stride;
+  return {phase, (at - phase) / a.stride};
+}
+
+// Coordinates of the input with this remainder.
+std::int64_t count_of(const WindowAxis& a, std::int64_t phase) {
+  return std::max<std::int64_t>(0, (a.in - phase + a.stride - 1) / a.stride);
+}
+
+std::vector<std::int64_t> phases_of(const WindowAxis& a) {
+  std::vector<std::int64_t> phases;
+  for (std::int64_t r = 0; r < a.kernel; ++r) phases.push_back(tap_at(a, r).phase);
+  std::ranges::sort(phases);
+  phases.erase(std::unique(phases.begin(), phases.end()), phases.end());
+  return phases;
+}
 
 bool inside(const WindowAxis& a, std::int64_t o, std::int64_t r) {
   const std::int64_t i = a.at(o, r);
@@ -17,48 +40,120 @@ bool inside(const WindowAxis& a, std::int64_t o, std::int64_t r) {
 
 }  // namespace
 
-WindowRows::WindowRows(const ConvGeometry& g, int lanes) : plan(g) {
+WindowRows::WindowRows(const ConvGeometry& geometry, int vector_lanes)
+    : g(geometry), k(g.window.taps()), pixels(g.window.out_points()), lanes_(vector_lanes) {
   const auto& [d, h, w] = g.window.axes;
-  first.push_back(0);
+  rows_ = h.out;
+  columns_ = w.out;
+  std::int64_t depth = 0;
+  for (const std::int64_t pd : phases_of(d))
+    for (const std::int64_t ph : phases_of(h))
+      for (const std::int64_t pw : phases_of(w)) {
+        planes_.push_back({{pd, ph, pw}, {count_of(d, pd), count_of(h, ph), count_of(w, pw)}});
+        depth = std::max(depth, planes_.back().count[0]);
+        rows_ = std::max(rows_, planes_.back().count[1]);
+        columns_ = std::max(columns_, planes_.back().count[2]);
+      }
+  plane_size_ = depth * rows_ * columns_;
+  const bool flat = d.in == 1 && d.out == 1;
+  in_place_ = d.stride == 1 && h.stride == 1 && w.stride == 1 && columns_ == w.in &&
+              (flat || rows_ == h.in);
+  direct_ = columns_ == w.out && (d.out == 1 || rows_ == h.out);
+  if (pixels == 0) return;
+
+  // Planes are in the order of phases, w innermost, so that an offset is a sum over the axes.
+  const auto place = [](const std::vector<std::int64_t>& phases, std::int64_t phase) {
+    return std::ranges::find(phases, phase) - phases.begin();
+  };
+  const auto pd = phases_of(d), ph = phases_of(h), pw = phases_of(w);
+  for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+    for (std::int64_t ry = 0; ry < h.kernel; ++ry) {
+      const TapAt z = tap_at(d, rz), y = tap_at(h, ry);
+      const std::int64_t plane =
+          (place(pd, z.phase) * std::ssize(ph) + place(ph, y.phase)) * std::ssize(pw);
+      row_offset_.push_back(plane * plane_size_ + (z.shift * rows_ + y.shift) * columns_);
+    }
+  for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
+    const TapAt x = tap_at(w, rx);
+    column_offset_.push_back(place(pw, x.phase) * plane_size_ + x.shift);
+  }
   for (std::int64_t oz = 0; oz < d.out; ++oz)
-    for (std::int64_t oy = 0; oy < h.out; ++oy) {
-      row_base.push_back(oz * d.stride * plan.plane_stride + oy * h.stride * plan.row_stride);
-      for (std::int64_t t = 0; t < plan.k; ++t)
-        if (inside(d, oz, t / (w.kernel * h.kernel)) && inside(h, oy, t / w.kernel % h.kernel))
-          taps.push_back(static_cast<std::int32_t>(t));
-      first.push_back(static_cast<std::int64_t>(taps.size()));
+    for (std::int64_t oy = 0; oy < h.out; ++oy) row_at_.push_back((oz * rows_ + oy) * columns_);
+
+  run_ = row_at_.back() + w.out;
+  const auto all = static_cast<std::uint16_t>((1U << lanes_) - 1U);
+  std::vector<std::uint16_t> masks(static_cast<std::size_t>(k));
+  for (std::int64_t first = 0; first < run_; first += lanes_) {
+    std::ranges::fill(masks, std::uint16_t{0});
+    for (int lane = 0; lane < lanes_; ++lane) {
+      const std::int64_t q = first + lane;
+      const std::int64_t ox = q % columns_, oy = q / columns_ % rows_, oz = q / columns_ / rows_;
+      if (ox >= w.out || oy >= h.out || oz >= d.out) continue;  // no output
+      auto mask = masks.begin();
+      for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+        for (std::int64_t ry = 0; ry < h.kernel; ++ry) {
+          const bool row = inside(d, oz, rz) && inside(h, oy, ry);
+          for (std::int64_t rx = 0; rx < w.kernel; ++rx, ++mask)
+            if (row && inside(w, ox, rx)) *mask = static_cast<std::uint16_t>(*mask | 1U << lane);
+        }
     }
-  const std::uint32_t all = (1U << lanes) - 1U;
-  for (std::int64_t ox = 0; ox < w.out; ox += lanes) {
-    bool whole = true;
-    for (std::int64_t t = 0; t < plan.k; ++t) {
-      std::uint32_t bits = 0;
-      for (int lane = 0; lane < lanes && ox + lane < w.out; ++lane)
-        if (inside(w, ox + lane, t % w.kernel)) bits |= 1U << lane;
-      lanes_inside.push_back(static_cast<std::uint16_t>(bits));
-      whole = whole && bits == all;
-    }
-    inner.push_back(whole);
+    const auto first_row = masks.begin() + w.kernel;
+    bool rows_alike = true;
+    for (auto m = first_row; m != masks.end(); ++m)
+      rows_alike = rows_alike && *m == *(m - w.kernel);
+    const bool whole = std::ranges::all_of(masks, [&](std::uint16_t m) { return m == all; });
+    masks_.push_back({whole        ? VectorMasks::none
+                      : rows_alike ? VectorMasks::by_column
+                                   : VectorMasks::by_tap,
+                      static_cast<std::int32_t>(inside_.size())});
+    if (!whole) inside_.insert(inside_.end(), masks.begin(), rows_alike ? first_row : masks.end());
   }
 }
 
 DepthwiseCall WindowRows::call() const {
-  return {.out_rows = static_cast<std::int64_t>(row_base.size()),
-          .out_width = plan.g.window.axes[2].out,
-          .row_base = row_base.data(),
-          .first = first.data(),
-          .taps = taps.data(),
-          .offset = plan.offset.data(),
-          .lanes_inside = lanes_inside.data(),
-          .inner = inner.data(),
-          .tap_count = plan.k};
+  const auto& [d, h, w] = g.window.axes;
+  return {.run = run_,
+          .pixels = pixels,
+          .columns = columns_,
+          .out_rows = d.out * h.out,
+          .out_width = w.out,
+          .sums = direct_ ? nullptr : thread_scratch<float>(ScratchSlot::tile, run_ + lanes_),
+          .row_at = row_at_.data(),
+          .tap_rows = d.kernel * h.kernel,
+          .tap_columns = w.kernel,
+          .row_offset = row_offset_.data(),
+          .column_offset = column_offset_.data(),
+          .masks = masks_.data(),
+          .inside = inside_.data()};
 }
 
 const float* WindowRows::channel(const float* x) const {
-  // Padding is masked, so a copy is made for strided columns only; it holds the padding too.
-  if (!plan.copied) return x;
-  float* copy = thread_scratch<float>(ScratchSlot::padded, plan.channel_stride);
-  plan.copy_channel(x, copy);
+  if (in_place_) return x;
+  const auto& [d, h, w] = g.window.axes;
+  const auto planes = static_cast<std::int64_t>(planes_.size());
+  float* copy = thread_scratch<float>(ScratchSlot::padded, planes * plane_size_);
+  const bool pairs = w.stride == 2 && planes > 1 && planes_[1].phase[2] == 1;
+  for (std::int64_t i = 0; i < planes; i += pairs ? 2 : 1) {
+    const Plane& p = planes_[static_cast<std::size_t>(i)];
+    const std::int64_t from_row = h.stride * w.in;
+    for (std::int64_t z = 0; z < p.count[0]; ++z) {
+      const float* from = x + ((z * d.stride + p.phase[0]) * h.in + p.phase[1]) * w.in + p.phase[2];
+      float* to = copy + i * plane_size_ + z * rows_ * columns_;
+      if (pairs) {
+        const PairRows rows{.from = from,
+                            .from_row = from_row,
+                            .rows = p.count[1],
+                            .count = w.in,
+                            .even = to,
+                            .odd = to + plane_size_,
+                            .to_row = columns_};
+        lanes_ == 16 ? avx512::split_pairs(rows) : avx2::split_pairs(rows);
+        continue;
+      }
+      for (std::int64_t y = 0; y < p.count[1]; ++y, from += from_row, to += columns_)
+        for (std::int64_t c = 0; c < p.count[2]; ++c) to[c] = from[c * w.stride];
+    }
+  }
   return copy;
 }
 
@@ -80,8 +175,7 @@ void run(const KernelCall& call) {
       call.prepared == nullptr ? prepare<isa>(*call.problem, call.threads) : nullptr;
   const auto& p =
       *static_cast<const WindowRows*>(call.prepared == nullptr ? fresh.get() : call.prepared);
-  const ConvPlan& plan = p.plan;
-  const ConvGeometry& g = plan.g;
+  const ConvGeometry& g = p.g;
   const float* x = call.input(0).data<float>().data();
   const float* w = call.input(1).data<float>().data();
   const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
@@ -89,22 +183,21 @@ void run(const KernelCall& call) {
   const std::int64_t in_points = g.window.in_points(), multiplier = g.group_out();
   // Input channels are shared out; each serves the `multiplier` output channels of its group.
   const std::int64_t grain =
-      std::max<std::int64_t>(1, 100000 / std::max<std::int64_t>(1, plan.pixels * plan.k));
+      std::max<std::int64_t>(1, 100000 / std::max<std::int64_t>(1, p.pixels * p.k));
   parallel_for(g.batch * g.groups, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
+    DepthwiseCall c = p.call();
     for (std::int64_t i = begin; i < end; ++i) {
-      DepthwiseCall c = p.call();
       c.x = p.channel(x + i * in_points);
       for (std::int64_t m = 0; m < multiplier; ++m) {
         const std::int64_t o = i % g.groups * multiplier + m;
-        c.w = w + o * plan.k;
+        c.w = w + o * p.k;
         c.bias = bias == nullptr ? nullptr : bias + o;
-        c.y = y + (i * multiplier + m) * plan.pixels;
+        c.y = y + (i * multiplier + m) * p.pixels;
         if constexpr (isa >= Isa::avx512)
           avx512::depthwise(c);
         else
           avx2::depthwise(c);
-        if (call.finished != nullptr)
-          (*call.finished)((i * multiplier + m) * plan.pixels, plan.pixels);
+        if (call.finished != nullptr) (*call.finished)((i * multiplier + m) * p.pixels, p.pixels);
       }
     }
   });

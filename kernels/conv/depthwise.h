@@ -1,62 +1,99 @@
 // conv, f32, contract seq, one input channel a group: a sum has few terms and packing would cost
-// more than adding them, so vectors of output pixels read the image in place.
+// more than adding them, so vectors of outputs read the image in place. Pools walk their windows
+// the same way (kernels/pool/fast.cpp).
+//
+// All outputs of a channel are one run of positions q = row * columns + column, whatever the width
+// of the image: a row of 7 does not leave 9 of 16 lanes idle. For that an output and its neighbours
+// must lie at the same distance as the inputs under each of their taps. They do in place when the
+// stride is 1 and input and output are equally wide; else the channel is copied first, as one plane
+// for each remainder of a coordinate by the stride, all with rows of `columns`. Then the input
+// under tap t of position q is x[q + offset[t]].
+//
+// Same bits: a lane is one output and takes its taps in order. Taps in the padding are masked out,
+// by masks for each vector: they are no terms, and what lies there is not read.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "engine/backend/kernel.h"
-#include "kernels/conv/plan.h"
+#include "engine/ops/conv.h"
 
 namespace etalon {
 
-// One output channel of one image. Rows of outputs are cut into vectors of `lanes`. Pools walk
-// their windows the same way (kernels/pool/fast.cpp): w is then nullptr.
+// Which lanes of one vector count: all of them under every tap; one mask for each column of taps,
+// where no row of taps leaves the input; or one for each tap. `first`: where its masks begin.
+struct VectorMasks {
+  enum Kind : std::int32_t { none, by_column, by_tap };
+  Kind kind = none;
+  std::int32_t first = 0;
+};
+
+// One output channel of one image.
 struct DepthwiseCall {
-  const float* x = nullptr;  // the input channel, laid out as the plan says (conv/plan.h)
-  const float* w = nullptr;  // [taps]
+  const float* x = nullptr;  // the input channel, as WindowRows::channel gives it
+  const float* w = nullptr;  // [taps]; nullptr for pools
   const float* bias = nullptr;
   float* y = nullptr;
-  std::int64_t out_rows = 0, out_width = 0;
-  // Of output row r: where its first window starts, and which taps have their row inside:
-  // taps[first[r]] ... taps[first[r + 1] - 1], ascending.
-  const std::int64_t* row_base = nullptr;
-  const std::int64_t* first = nullptr;
-  const std::int32_t* taps = nullptr;
-  const std::int64_t* offset = nullptr;  // [taps]
-  // Of vector v: the lanes whose column is inside under each tap, [v][taps]; inner[v] when all
-  // lanes of all taps are.
-  const std::uint16_t* lanes_inside = nullptr;
-  const char* inner = nullptr;
-  std::int64_t tap_count = 0;
+  std::int64_t run = 0, pixels = 0;  // positions, of which so many are outputs
+  std::int64_t columns = 0, out_rows = 0, out_width = 0;
+  float* sums = nullptr;  // [run], whole vectors: where positions and outputs are not the same
+  const std::int64_t* row_at = nullptr;         // then: position of each row of outputs
+  std::int64_t tap_rows = 0, tap_columns = 0;   // rows of all planes
+  const std::int64_t* row_offset = nullptr;     // [tap_rows]
+  const std::int64_t* column_offset = nullptr;  // [tap_columns]
+  const VectorMasks* masks = nullptr;           // of each vector
+  const std::uint16_t* inside = nullptr;
   const float* divisor = nullptr;  // average pooling: of each output
 };
-using DepthwiseFn = void (*)(const DepthwiseCall&);
+
+// Rows of which every second element goes to `even`, the others to `odd`.
+struct PairRows {
+  const float* from = nullptr;
+  std::int64_t from_row = 0, rows = 0, count = 0;  // elements of a row
+  float* even = nullptr;
+  float* odd = nullptr;
+  std::int64_t to_row = 0;
+};
 
 namespace avx512 {
 void depthwise(const DepthwiseCall& call);
 void max_pool(const DepthwiseCall& call);
 void average_pool(const DepthwiseCall& call);
+void split_pairs(const PairRows& rows);
 }  // namespace avx512
 namespace avx2 {
 void depthwise(const DepthwiseCall& call);
 void max_pool(const DepthwiseCall& call);
 void average_pool(const DepthwiseCall& call);
+void split_pairs(const PairRows& rows);
 }  // namespace avx2
 
-// What a DepthwiseCall needs beyond pointers, for one geometry and vector length.
+// What a DepthwiseCall needs beyond pointers, for one geometry and vector length (16: AVX-512).
 struct WindowRows {
-  ConvPlan plan;
-  std::vector<std::int64_t> row_base, first;
-  std::vector<std::int32_t> taps;
-  std::vector<std::uint16_t> lanes_inside;
-  std::vector<char> inner;
+  ConvGeometry g;
+  std::int64_t k = 0;       // taps
+  std::int64_t pixels = 0;  // outputs of one channel
 
-  WindowRows(const ConvGeometry& g, int lanes);
-  // All but x, w, bias, y and divisor.
+  WindowRows(const ConvGeometry& geometry, int vector_lanes);
+  // All but x, w, bias, y and divisor. Its memory for sums is this thread's.
   DepthwiseCall call() const;
-  // Where one channel is read: `x` itself, or this thread's copy of it with strided columns apart.
+  // Where one channel is read: `x` itself, or this thread's copy of it.
   const float* channel(const float* x) const;
+
+ private:
+  // One remainder of each coordinate, and how many of its coordinates the input has.
+  struct Plane {
+    std::int64_t phase[3], count[3];
+  };
+  int lanes_;
+  bool in_place_ = false;  // the input is read where it lies
+  bool direct_ = false;    // positions are outputs
+  std::int64_t rows_ = 0, columns_ = 0, run_ = 0, plane_size_ = 0;
+  std::vector<Plane> planes_;
+  std::vector<std::int64_t> row_offset_, column_offset_, row_at_;
+  std::vector<VectorMasks> masks_;
+  std::vector<std::uint16_t> inside_;
 };
 
 template <Isa isa>

@@ -11,5 +11,6 @@ void max_pool(const DepthwiseCall& call) { simd::window_channel<F32, simd::Maxim
 void average_pool(const DepthwiseCall& call) {
   simd::window_channel<F32, simd::Average<F32>>(call);
 }
+void split_pairs(const PairRows& rows) { simd::split_pairs_of<F32>(rows); }
 
 }  // namespace etalon::avx2

@@ -70,7 +70,7 @@ void run(const KernelCall& call) {
       call.prepared == nullptr ? prepare<isa, kAverage>(*call.problem, call.threads) : nullptr;
   const auto& p =
       *static_cast<const PreparedPool*>(call.prepared == nullptr ? fresh.get() : call.prepared);
-  const ConvPlan& plan = p.rows.plan;
+  const WindowRows& plan = p.rows;
   const float* x = call.input(0).data<float>().data();
   float* y = call.output(0).mutable_data<float>().data();
   const std::int64_t in_points = plan.g.window.in_points();

@@ -45,6 +45,9 @@ struct F32 {
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), _mm256_castsi256_ps(m));
   }
+  ETALON_INLINE static Reg fma_from(Mask m, Reg a, const float* b, Reg c) {
+    return fma(m, a, load(b, m), c);
+  }
   ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
     return _mm256_blendv_ps(otherwise, then, _mm256_castsi256_ps(m));
   }
@@ -60,6 +63,15 @@ struct F32 {
   }
   ETALON_INLINE static Mask is_zero(Reg v) {
     return _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_EQ_OQ));
+  }
+  // Elements 0, 2, 4, ... and 1, 3, 5, ... of a and b as one sequence.
+  ETALON_INLINE static Reg even(Reg a, Reg b) {
+    return _mm256_castpd_ps(
+        _mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)), 0xd8));
+  }
+  ETALON_INLINE static Reg odd(Reg a, Reg b) {
+    return _mm256_castpd_ps(
+        _mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8));
   }
   // m[i] holds row i of an 8x8 square; afterwards column i.
   ETALON_INLINE static void transpose(Reg (&m)[8]) {

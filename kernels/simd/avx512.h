@@ -44,6 +44,14 @@ struct F32 {
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm512_mask3_fmadd_ps(a, b, c, m);
   }
+  // The same with b in memory, where lanes outside the mask are not read. A compiler loads under
+  // the mask first, which is one more instruction for the units that do the fma.
+  ETALON_INLINE static Reg fma_from(Mask m, Reg a, const float* b, Reg c) {
+    asm("vfmadd231ps %[b], %[a], %[c]%{%[m]%}"
+        : [c] "+v"(c)
+        : [a] "v"(a), [b] "m"(*reinterpret_cast<const float(*)[16]>(b)), [m] "Yk"(m));
+    return c;
+  }
   ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
     return _mm512_mask_blend_ps(m, otherwise, then);
   }
@@ -58,6 +66,15 @@ struct F32 {
   }
   ETALON_INLINE static Mask is_zero(Reg v) {
     return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ);
+  }
+  // Elements 0, 2, 4, ... and 1, 3, 5, ... of a and b as one sequence.
+  ETALON_INLINE static Reg even(Reg a, Reg b) {
+    return _mm512_permutex2var_ps(
+        a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
+  }
+  ETALON_INLINE static Reg odd(Reg a, Reg b) {
+    return _mm512_permutex2var_ps(
+        a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
   }
   // m[i] holds row i of a 16x16 square; afterwards column i.
   ETALON_INLINE static void transpose(Reg (&m)[16]) {
