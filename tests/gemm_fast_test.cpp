@@ -72,6 +72,9 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
       {29, 17, 100, {.beta = 0.5F}, Shape{1, 17}},
       {64, 64, 27, {.trans_b = true}, kNone},
       {13, 16, 0, {}, Shape{16}},
+      {41, 10, 37, {.trans_b = true}, Shape{10}},  // few columns: a is read where it lies
+      {15, 29, 50, {}, kNone},
+      {19, 7, 1024, {}, Shape{7}},  // but not with rows 4 KiB apart
       {61, 129, 200, {}, kNone},
   };
   int compared = 0;

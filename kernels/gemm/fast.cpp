@@ -14,6 +14,9 @@ namespace {
 constexpr double kSerialFlops = 4e5;
 // Bytes of the vector side that stay in the second cache while all strips of m pass by.
 constexpr std::int64_t kBlockBytes = 768 << 10;
+// Up to so many strips of n, packing the rows of a costs more than it saves: they are read where
+// they lie. Rows a multiple of kSetBytes apart would all share one set of the first cache.
+constexpr std::int64_t kApartStrips = 2, kSetBytes = 4096;
 // Rows from which packing the vector side pays, when it could be read in place.
 constexpr std::int64_t kPackRows = 28;
 
@@ -69,9 +72,10 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
     pack_vector(set, task.b, n, k, threads, packed);
     b = packed;
   }
-  // A single row that is contiguous is its own strip.
   const float* a = task.a.data;
-  if (m != 1 || task.a.k_stride != 1) {
+  const bool apart = task.a.k_stride == 1 && (m == 1 || n_strips <= kApartStrips) &&
+                     (m <= 4 || task.a.row_stride * std::int64_t{sizeof(float)} % kSetBytes != 0);
+  if (!apart) {
     float* packed = thread_scratch<float>(ScratchSlot::broadcast, m * k);
     pack_broadcast(set, task.a, strips, k, threads, packed);
     a = packed;
@@ -91,8 +95,14 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
         const int height = strips.height(s);
         const std::int64_t row = strips.first(s);
         const int widest = widest_tile(set, height);
-        TileCall<float> t{
-            .k = k, .a = a + row * k, .a_step = height, .b_strip = b_strip, .c_row = n};
+        TileCall<float> t{.k = k,
+                          .a = a + row * (apart ? task.a.row_stride : k),
+                          .a_step = height,
+                          .a_row = task.a.row_stride,
+                          .b_strip = b_strip,
+                          .c_row = n};
+        // A single row is its own strip.
+        const auto* tiles = apart && height > 1 ? set.rows_apart.data() : set.plain.data();
         for (std::int64_t v = first; v < last;) {
           const bool at_tail = tail != nullptr && v == n_strips - 1;
           const std::int64_t stop =
@@ -103,7 +113,7 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
           t.c = task.y + row * n + v * lanes;
           t.last_lanes = static_cast<int>(std::min<std::int64_t>(lanes, n - (v + w - 1) * lanes));
           t.lane_bias = lane_bias ? task.c + v * lanes : nullptr;
-          set.plain[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](t);
+          tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](t);
           if (scaled) {
             const std::int64_t columns = (w - 1) * lanes + t.last_lanes;
             for (int r = 0; r < height; ++r)

@@ -21,8 +21,9 @@ namespace etalon {
 template <class T>
 struct TileCall {
   std::int64_t k = 0;
-  const T* a = nullptr;  // a[k * a_step + row]
+  const T* a = nullptr;  // a[k * a_step + row]; rows apart: a[k + row * a_row]
   std::int64_t a_step = 0;
+  std::int64_t a_row = 0;
   const T* b = nullptr;  // strip w at b + w * b_strip: b[k * b_step + lane]
   std::int64_t b_strip = 0;
   std::int64_t b_step = 0;  // lanes where packed; a row of the matrix itself where it is not
@@ -86,6 +87,8 @@ struct TileSet {
   std::array<int, kMaxTileVectors + 1> max_rows{};  // by number of vectors
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kMaxTileVectors + 1> plain{};  // [w][r]
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> masked{};                   // w <= 2
+  // The broadcast side not packed: each of its rows is contiguous in k. w <= 2.
+  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> rows_apart{};
   PackFn<T> pack_contiguous = nullptr;
   PackFn<T> pack_strided = nullptr;
   TapFn<T> pack_taps = nullptr;
