@@ -301,6 +301,11 @@ TEST_CASE("runner: ONNX Runtime gives the integers' bits, at every optimisation 
     CHECK(f.runner->info().framework == "ONNX Runtime");
     CHECK(f.runner->info().threads == (std::string_view(target).ends_with("1") ? 1 : 2));
     check_common(f, "small.onnx");
+    const auto before = hash_tensor(f.runner->run(f.inputs).tensors.begin()->second);
+    CHECK(f.runner->time_open(f.scratch.file("folded.onnx"), 3).size() == 3);
+    CHECK_THROWS_WITH_AS(f.runner->time_open(f.scratch.file("none.onnx"), 1),
+                         doctest::Contains("none.onnx"), RunnerError);
+    CHECK(hash_tensor(f.runner->run(f.inputs).tensors.begin()->second) == before);
     // A normalisation that the optimiser folds into the convolution before it: the value between
     // them is absent, or nothing was changed.
     f.runner->load_file(f.scratch.file("folded.onnx"));
@@ -330,6 +335,8 @@ TEST_CASE("runner: PyTorch gives the integers' bits, and refuses a node by name"
   const RunAnswer before = f.runner->run(f.inputs, {.layers = {"t", "u"}});
   CHECK(f.same(before, "u"));
   CHECK_FALSE(before.tensors.contains("y"));
+  CHECK_THROWS_WITH_AS(f.runner->time_open("net.pt", 1),
+                       doctest::Contains("cannot time how a file is opened"), RunnerError);
   CHECK_THROWS_WITH_AS(f.runner->time(f.inputs, 0, 1), doctest::Contains("node odd1 (no_such_op)"),
                        RunnerError);
   f.runner->load_file(f.scratch.file("small.json"));

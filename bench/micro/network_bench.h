@@ -1,4 +1,4 @@
-// Times a whole network: the engine beside live frameworks, runs in turn.
+// Times a whole network, or how its file is opened: the engine beside live frameworks, in turn.
 #pragma once
 
 #include <string>
@@ -35,5 +35,10 @@ struct NetworkBenchRow {
 
 NetworkBenchRow bench_network(const Model& model, const InputMap& inputs,
                               const NetworkBenchOptions& options);
+
+// From the file's path to every tensor in memory and hashed (a file that is only mapped has not
+// been read), against the opening of the same file by each target: to a network that could run. The
+// file is in the system's cache for all. `ours.hash` is the hash of all tensors.
+NetworkBenchRow bench_import(const std::string& path, const NetworkBenchOptions& options);
 
 }  // namespace etalon

@@ -178,17 +178,14 @@ class LiveRunner final : public Runner {
   }
 
   std::vector<double> time(const TensorMap& inputs, int warmup, int runs) override {
-    json request{
-        {"request", "time"}, {"inputs", inputs_file(inputs)}, {"warmup", warmup}, {"runs", runs}};
-    const json answer = ask(request, options_.request_timeout_s);
-    return guarded("time", [&] {
-      auto seconds = answer.at("seconds").get<std::vector<double>>();
-      if (seconds.size() != static_cast<std::size_t>(runs))
-        throw garbage(fmt::format("answered {} times for {} runs", seconds.size(), runs));
-      for (const double s : seconds)
-        if (!(s >= 0)) throw garbage(fmt::format("answered a time of {} s", s));
-      return seconds;
-    });
+    return seconds_of(
+        {{"request", "time"}, {"inputs", inputs_file(inputs)}, {"warmup", warmup}, {"runs", runs}},
+        runs);
+  }
+
+  std::vector<double> time_open(const std::string& path, int runs) override {
+    return seconds_of({{"request", "open"}, {"model", fs::absolute(path).string()}, {"runs", runs}},
+                      runs);
   }
 
   TensorMap parameters() override {
@@ -225,6 +222,18 @@ class LiveRunner final : public Runner {
   }
 
  private:
+  std::vector<double> seconds_of(json request, int runs) {
+    const json answer = ask(request, options_.request_timeout_s);
+    return guarded(request["request"].get<std::string>(), [&] {
+      auto seconds = answer.at("seconds").get<std::vector<double>>();
+      if (seconds.size() != static_cast<std::size_t>(runs))
+        throw garbage(fmt::format("answered {} times for {} runs", seconds.size(), runs));
+      for (const double s : seconds)
+        if (!(s >= 0)) throw garbage(fmt::format("answered a time of {} s", s));
+      return seconds;
+    });
+  }
+
   LoadedNetwork load_request(json& request, const std::string& given) {
     const json answer = ask(request, options_.request_timeout_s);
     return guarded("load", [&] {

@@ -106,6 +106,9 @@ class Runner {
   virtual RunAnswer run(const TensorMap& inputs, const RunRequest& request = {}) = 0;
   // Seconds of each run. Callers interleave: a few runs of ours, a few of theirs.
   virtual std::vector<double> time(const TensorMap& inputs, int warmup, int runs) = 0;
+  // Seconds of each opening of a file that the framework reads itself, up to where it could run.
+  // What is loaded stays as it is.
+  virtual std::vector<double> time_open(const std::string& path, int runs) = 0;
   // The parameters as the live framework holds them, under the graph's names.
   virtual TensorMap parameters() = 0;
   // Highest resident size in bytes since the last reset; nothing where the system does not tell.

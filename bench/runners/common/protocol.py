@@ -155,6 +155,10 @@ class Adapter:
         """-> a function without arguments that runs the loaded network once."""
         raise Refused("this adapter cannot time a network")
 
+    def prepare_opening(self, request):
+        """-> a function without arguments that opens request['model'] and returns what it made."""
+        raise Refused("this adapter cannot time how a file is opened")
+
     def parameters(self, request):
         """-> (answer, tensors): the parameters as the live framework holds them."""
         raise Refused("this adapter cannot read parameters back")
@@ -197,6 +201,15 @@ class Adapter:
                 begin = time.perf_counter()
                 step()
                 seconds.append(time.perf_counter() - begin)
+            return {"seconds": seconds}
+        if kind == "open":
+            open_file = self.prepare_opening(request)
+            seconds = []
+            for _ in range(int(request["runs"])):
+                begin = time.perf_counter()
+                opened = open_file()
+                seconds.append(time.perf_counter() - begin)
+                del opened  # outside the clock
             return {"seconds": seconds}
         if kind == "memory":
             answer = {"peak_bytes": peak_memory_bytes()}

@@ -43,7 +43,7 @@ def same_bits(a, b):
 
 
 class OnnxRuntime(Adapter):
-    capabilities = ["run", "layers", "time", "parameters", "fault", "memory", "save"]
+    capabilities = ["run", "layers", "time", "open", "parameters", "fault", "memory", "save"]
 
     def __init__(self):
         self.threads, self.opt = 1, "all"
@@ -135,6 +135,14 @@ class OnnxRuntime(Adapter):
         def step():
             session.run_with_iobinding(binding)
         return step
+
+    def prepare_opening(self, request):
+        path = request["model"]
+
+        def open_file():
+            return ort.InferenceSession(path, self.options(self.opt),
+                                        providers=["CPUExecutionProvider"])
+        return open_file
 
     def parameters(self, request):
         if self.proto is None:
