@@ -1,6 +1,9 @@
 # oneDNN 3, for the vendor rows that ours are timed against. Found on the system or below
 # ETALON_ONEDNN_ROOT, by default the virtual environment that ./etalon keeps in the checkout.
 set(ETALON_ONEDNN_ROOT ${CMAKE_SOURCE_DIR}/.etalon/venv CACHE PATH "Where oneDNN 3 is installed")
+if(ETALON_ENGINE_ONLY)
+  set(ETALON_ONEDNN OFF)
+endif()
 if(ETALON_ONEDNN)
   find_package(dnnl 3 CONFIG QUIET HINTS ${ETALON_ONEDNN_ROOT})
   if(dnnl_FOUND)
