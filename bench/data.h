@@ -1,4 +1,5 @@
-// Input tensors for a network: from files, from the data that ships with the program, or noise.
+// Input tensors for a network: from files, from the data that ships with the program, or noise
+// (engine/models/inputs.h).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "engine/core/tensor.h"
 #include "engine/graph/graph.h"
+#include "engine/models/inputs.h"
 
 namespace etalon {
 
@@ -23,17 +25,9 @@ struct Dataset {
 // `count` first samples, 0: all. A usage Error lists the data sets.
 Dataset load_dataset(std::string_view name, std::int64_t count = 0);
 
-using InputMap = std::map<std::string, Tensor, std::less<>>;
-
 // --input words: FILE or NAME=FILE, npy, npz or safetensors. Names match the graph's inputs; one
 // unnamed array serves a single input, and so does one array of another name when the graph has one
 // input. A bad-input Error names the file, what was expected and what was there.
 InputMap read_inputs(const Graph& graph, const std::vector<std::string>& words);
-
-// Noise for every input, for timing and for a first look: floats uniform in [-1, 1), integers 0 or
-// 1, from Philox with this seed, so that they are the same everywhere. Free extents: the first
-// (axis 0) becomes `batch`, others make a usage Error that says to give --input.
-// A built-in network that says how its inputs are drawn (word indices, lengths) draws them.
-InputMap random_inputs(const Model& model, std::int64_t batch, std::uint64_t seed);
 
 }  // namespace etalon
