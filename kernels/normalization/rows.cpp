@@ -2,6 +2,7 @@
 
 #include "kernels/normalization/batch_norm.h"
 #include "kernels/normalization/definition.h"
+#include "kernels/normalization/lrn.h"
 
 namespace etalon {
 
@@ -18,6 +19,9 @@ std::span<const KernelRow> normalization_rows() {
       definition_row<RowNormDefinition<MeanVariance>>("mean_variance_normalization.definition"),
       definition_row<RowNormDefinition<RmsNorm>>("rms_norm.definition"),
       definition_row<LpNormDefinition>("lp_norm.definition"),
+#if defined(__x86_64__)
+      lrn_f32_row(),
+#endif
       definition_row<LrnDefinition>("lrn.definition"),
   };
   return rows;

@@ -1,0 +1,67 @@
+#include "kernels/normalization/lrn.h"
+
+#include <algorithm>
+
+#include "engine/core/threads.h"
+#include "engine/ops/normalization.h"
+#include "kernels/gemm/refuse.h"
+#include "kernels/normalization/definition.h"
+
+namespace etalon {
+namespace {
+
+// Pixels that are taken through all channels at once: the rows of a window stay in the first cache.
+constexpr std::int64_t kPixels = 512;
+
+float power(float base) {
+  static const Contract seq = Contract::seq();
+  ContractArithmetic<NativeF32Ops> a(seq);
+  return static_cast<float>(a.pow(a.input(static_cast<double>(base)), a.constant(0.75)));
+}
+
+void run(const KernelCall& call) {
+  const auto& p = call.params<LrnParams>();
+  const LrnDefinition::Plan plan = LrnDefinition::plan(call);
+  if (plan.count == 0) return;
+  const std::int64_t channels = plan.channels, inner = plan.inner;
+  const std::int64_t blocks = (inner + kPixels - 1) / kPixels;
+  const float* x = call.input(0).data<float>().data();
+  float* y = call.output(0).mutable_data<float>().data();
+  parallel_for(
+      call.input(0).shape()[0] * blocks, call.threads, 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t item = begin; item < end; ++item) {
+          const std::int64_t pixel = item % blocks * kPixels;
+          for (std::int64_t c = 0; c < channels; ++c) {
+            const std::int64_t at = (item / blocks * channels + c) * inner + pixel;
+            avx2::lrn({.x = x + at,
+                       .y = y + at,
+                       .n = std::min(kPixels, inner - pixel),
+                       .first = std::max(-plan.below, -c),
+                       .last = std::min(plan.above, channels - 1 - c),
+                       .step = inner,
+                       .factor = p.alpha_divided ? p.alpha / static_cast<float>(p.size) : p.alpha,
+                       .bias = p.bias,
+                       .power = power});
+          }
+        }
+      });
+}
+
+Refusal refuse(const Problem& problem) {
+  if (problem.params->as<LrnParams>().beta != 0.75F) return "takes beta=0.75";
+  return refuse_unless_seq_f32(problem);
+}
+
+}  // namespace
+
+KernelRow lrn_f32_row() {
+  return {.op = "lrn",
+          .name = "lrn.f32.avx2",
+          .isa = Isa::avx2,
+          .contracts = "seq",
+          .refuse = refuse,
+          .run = run};
+}
+
+}  // namespace etalon

@@ -1,0 +1,34 @@
+// lrn on f32, contract seq, beta = 0.75 (the value of every published network that uses it).
+//
+// Same bits: the sum over channels is the definition's fma chain, in its own lane. The power
+// b^(3/4), correctly rounded by contract, is sqrt(b) * sqrt(sqrt(b)) in f64: three roundings and
+// half of one carried through the inner root, so a relative error below 3.5 * 2^-53 < 2^-51. Where
+// both ends of an interval of 2^-50 round to one f32, that is the result; elsewhere, and for b that
+// is not positive, the definition computes it. Limit: the two f64 square roots of an element.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backend/kernel.h"
+
+namespace etalon {
+
+// n neighbouring elements of one channel; those of the channel at distance d lie at x + d * step.
+struct LrnCall {
+  const float* x = nullptr;
+  float* y = nullptr;
+  std::int64_t n = 0;
+  std::int64_t first = 0, last = 0;  // distances of the channels in the sum
+  std::int64_t step = 0;
+  float factor = 0, bias = 0;
+  float (*power)(float base) = nullptr;  // the definition's
+};
+
+namespace avx2 {
+// Returns how many elements `power` computed.
+std::int64_t lrn(const LrnCall& call);
+}  // namespace avx2
+
+KernelRow lrn_f32_row();
+
+}  // namespace etalon
