@@ -125,6 +125,12 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
           }
           v += w;
         }
+        if (task.finished == nullptr) continue;
+        const std::int64_t column = first * lanes, columns = std::min(n, last * lanes) - column;
+        if (columns == n)
+          (*task.finished)(row* n, height* n);
+        else
+          for (int r = 0; r < height; ++r) (*task.finished)((row + r) * n + column, columns);
       }
     }
   });
@@ -161,7 +167,8 @@ void run(const KernelCall& call) {
                 .b = {call.input(1).data<float>().data(), g.b_col, g.b_row},
                 .alpha = params.alpha,
                 .beta = params.beta,
-                .y = call.output(0).mutable_data<float>().data()};
+                .y = call.output(0).mutable_data<float>().data(),
+                .finished = call.finished};
   if (const auto* prepared = static_cast<const PreparedGemm*>(call.prepared))
     task.packed_b = prepared->b.data<float>();
   if (call.has(2)) {
@@ -183,7 +190,8 @@ KernelRow gemm_f32_row(std::string_view name) {
           .contracts = "seq",
           .refuse = refuse_unless_seq_f32,
           .run = run<isa>,
-          .prepare = prepare<isa>};
+          .prepare = prepare<isa>,
+          .announces = true};
 }
 template KernelRow gemm_f32_row<Isa::avx512>(std::string_view name);
 template KernelRow gemm_f32_row<Isa::avx2>(std::string_view name);
