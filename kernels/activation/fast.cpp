@@ -1,5 +1,6 @@
 #include "kernels/activation/fast.h"
 
+#include "engine/backend/bits_row.h"
 #include "engine/core/threads.h"
 #include "kernels/activation/definition.h"
 #include "kernels/elementwise/f32_rows.h"
@@ -13,7 +14,7 @@ namespace {
 template <F32Row Row>
 void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
   constexpr float kZero = 0.0F;
-  Row(F32Op::max, call.output(0).mutable_data<float>().data() + begin, &kZero,
+  Row(F32Op::max, reinterpret_cast<float*>(output_bytes(call, 0)) + begin, &kZero,
       call.input(0).data<float>().data() + begin, count, false, true);
 }
 

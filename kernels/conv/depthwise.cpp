@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/backend/announce.h"
 #include "engine/core/threads.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
@@ -186,6 +187,7 @@ void run(const KernelCall& call) {
       std::max<std::int64_t>(1, 100000 / std::max<std::int64_t>(1, p.pixels * p.k));
   parallel_for(g.batch * g.groups, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
     DepthwiseCall c = p.call();
+    Announcer announcer(call);
     for (std::int64_t i = begin; i < end; ++i) {
       c.x = p.channel(x + i * in_points);
       for (std::int64_t m = 0; m < multiplier; ++m) {
@@ -197,9 +199,10 @@ void run(const KernelCall& call) {
           avx512::depthwise(c);
         else
           avx2::depthwise(c);
-        if (call.finished != nullptr) (*call.finished)((i * multiplier + m) * p.pixels, p.pixels);
+        announcer.add((i * multiplier + m) * p.pixels, p.pixels);
       }
     }
+    announcer.flush();
   });
 }
 

@@ -44,12 +44,20 @@ void run_binary(const KernelCall& call) {
     combine(call, Row, op, nullptr, call.input(i));
 }
 
-template <F32Row Row>
+using Piece = void (*)(const KernelCall&, std::int64_t, std::int64_t);
+
+template <F32Row Row, F32Op Op>
 void run_binary_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
-  Row(f32_op(call.problem->op->name), call.output(0).mutable_data<float>().data() + begin,
+  Row(Op, reinterpret_cast<float*>(output_bytes(call, 0)) + begin,
       call.input(0).data<float>().data() + begin, call.input(1).data<float>().data() + begin, count,
       true, true);
 }
+// By F32Op.
+template <F32Row Row>
+constexpr Piece kBinaryPieces[] = {
+    run_binary_piece<Row, F32Op::add>, run_binary_piece<Row, F32Op::sub>,
+    run_binary_piece<Row, F32Op::mul>, run_binary_piece<Row, F32Op::div>,
+    run_binary_piece<Row, F32Op::max>, run_binary_piece<Row, F32Op::min>};
 
 Refusal refuse_binary_piece(const Problem& problem, std::size_t) {
   if (problem.inputs.size() != 2 || problem.input(0).shape != problem.input(1).shape)
@@ -90,7 +98,7 @@ struct Set {
   Isa isa;
   void (*binary)(const KernelCall&);
   void (*clip)(const KernelCall&);
-  void (*binary_piece)(const KernelCall&, std::int64_t, std::int64_t);
+  const Piece* pieces;        // by F32Op
   std::string_view names[7];  // add, sub, mul, div, max, min, clip
 };
 
@@ -104,20 +112,20 @@ std::span<const KernelRow> elementwise_f32_rows() {
         {Isa::avx512,
          run_binary<f32_row_avx512>,
          run_clip<f32_row_avx512>,
-         run_binary_piece<f32_row_avx512>,
+         kBinaryPieces<f32_row_avx512>,
          {"add.f32.avx512", "sub.f32.avx512", "mul.f32.avx512", "div.f32.avx512", "max.f32.avx512",
           "min.f32.avx512", "clip.f32.avx512"}},
         {Isa::avx2,
          run_binary<f32_row_avx2>,
          run_clip<f32_row_avx2>,
-         run_binary_piece<f32_row_avx2>,
+         kBinaryPieces<f32_row_avx2>,
          {"add.f32.avx2", "sub.f32.avx2", "mul.f32.avx2", "div.f32.avx2", "max.f32.avx2",
           "min.f32.avx2", "clip.f32.avx2"}},
 #endif
         {Isa::sse2,
          run_binary<f32_row_base>,
          run_clip<f32_row_base>,
-         run_binary_piece<f32_row_base>,
+         kBinaryPieces<f32_row_base>,
          {"add.f32.sse2", "sub.f32.sse2", "mul.f32.sse2", "div.f32.sse2", "max.f32.sse2",
           "min.f32.sse2", "clip.f32.sse2"}},
     };
@@ -131,7 +139,7 @@ std::span<const KernelRow> elementwise_f32_rows() {
                        .contracts = "any with round=rn, subnormals=keep, store=f32",
                        .refuse = refuse,
                        .run = binary ? set.binary : set.clip,
-                       .run_piece = binary ? set.binary_piece : nullptr,
+                       .run_piece = binary ? set.pieces[i] : nullptr,
                        .refuse_piece = binary ? refuse_binary_piece : nullptr});
       }
     return all;

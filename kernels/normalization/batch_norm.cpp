@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/backend/bits_row.h"
 #include "engine/core/threads.h"
 #include "engine/ops/normalization.h"
 #include "kernels/gemm/refuse.h"
@@ -46,14 +47,13 @@ void piece(const KernelCall& call, const PreparedBatchNorm& p, const float* fact
   const float* mean = call.input(3).data<float>().data();
   const float* bias = call.input(2).data<float>().data();
   BatchNormCall b{.x = call.input(0).data<float>().data() + begin,
-                  .y = call.output(0).mutable_data<float>().data() + begin,
+                  .y = reinterpret_cast<float*>(output_bytes(call, 0)) + begin,
                   .fused = call.contract().fma};
   // Runs of one channel; without inner extents, runs over all channels.
   b.varies = p.inner == 1;
-  for (const std::int64_t end = begin + count; begin < end;) {
-    const std::int64_t c = begin / p.inner % p.channels;
-    const std::int64_t run = b.varies ? p.channels - c : p.inner - begin % p.inner;
-    b.n = std::min(run, end - begin);
+  std::int64_t c = begin / p.inner, at = begin - c * p.inner;  // channel of all samples, element
+  for (c %= p.channels; count > 0; at = 0) {
+    b.n = std::min(count, b.varies ? p.channels - c : p.inner - at);
     b.mean = mean + c;
     b.factor = factor + c;
     b.bias = bias + c;
@@ -63,7 +63,8 @@ void piece(const KernelCall& call, const PreparedBatchNorm& p, const float* fact
       avx2::batch_norm(b);
     b.x += b.n;
     b.y += b.n;
-    begin += b.n;
+    count -= b.n;
+    c = b.varies || c + 1 == p.channels ? 0 : c + 1;
   }
 }
 

@@ -3,6 +3,7 @@
 // have the definition's order and maxima its ties and NaNs.
 #include "kernels/pool/fast.h"
 
+#include "engine/backend/announce.h"
 #include "engine/core/threads.h"
 #include "engine/ops/pool.h"
 #include "kernels/conv/depthwise.h"
@@ -79,6 +80,7 @@ void run(const KernelCall& call) {
   parallel_for(plan.g.batch * plan.g.in_channels, call.threads, grain,
                [&](std::int64_t begin, std::int64_t end) {
                  DepthwiseCall c = p.rows.call();
+                 Announcer announcer(call);
                  c.divisor = kAverage ? p.divisors.data() : nullptr;
                  for (std::int64_t i = begin; i < end; ++i) {
                    c.x = p.rows.channel(x + i * in_points);
@@ -87,8 +89,9 @@ void run(const KernelCall& call) {
                      kAverage ? avx512::average_pool(c) : avx512::max_pool(c);
                    else
                      kAverage ? avx2::average_pool(c) : avx2::max_pool(c);
-                   if (call.finished != nullptr) (*call.finished)(i* plan.pixels, plan.pixels);
+                   announcer.add(i * plan.pixels, plan.pixels);
                  }
+                 announcer.flush();
                });
 }
 
