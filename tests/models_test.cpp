@@ -22,6 +22,18 @@ Tensor logits(const Model& model, const InputMap& in, int threads) {
 
 }  // namespace
 
+TEST_CASE("models: under seq no layer of the networks falls to a definition") {
+  if (detect_isa() < Isa::avx2) return;
+  for (const char* name : {"lenet", "lstm", "mobilenet", "resnet50"}) {
+    const Model model = build_model(name);
+    Executor executor(model.graph, all_kernels(), {.contract = Contract::seq(), .threads = 2});
+    for (const NodeRecord& node : executor.run(random_inputs(model, 1, 1)).nodes)
+      // The lengths of the sentences as floats: one element a sentence.
+      CHECK_MESSAGE((!node.kernel.ends_with(".definition") || node.op == "cast"), name, " ",
+                    node.name, " ", std::string(node.kernel));
+  }
+}
+
 TEST_CASE("models: a name that is none is refused with the names") {
   CHECK(find_model("resnet50") != nullptr);
   CHECK(find_model("resnet51") == nullptr);
