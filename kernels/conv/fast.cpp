@@ -169,6 +169,43 @@ void pack_pixels(const Chunk& c, const float* base, std::int64_t first, std::int
   }
 }
 
+// Vectors of pixels that the tile gathers itself, [first, first + w); false where their pixels lie
+// in more runs than it takes, and they were packed here.
+bool gather_pixels(const Chunk& c, const float* base, std::int64_t first, int w, std::int64_t k0,
+                   std::int64_t terms, float* packed, char* border, TileGather& gather) {
+  const TileSet<float>& set = c.set;
+  const ConvPlan& plan = c.p.plan;
+  TapPiece pieces[kGatherVectors][kMaxPieces];
+  int runs[kGatherVectors];
+  bool few = true;
+  for (int i = 0; i < w; ++i) {
+    const std::int64_t pixel = (first + i) * set.lanes;
+    bool touches = false;
+    runs[i] = plan.pieces(base, pixel,
+                          static_cast<int>(std::min<std::int64_t>(set.lanes, plan.pixels - pixel)),
+                          pieces[i], touches);
+    border[i] = touches;
+    few = few && runs[i] <= kGatherRuns;
+  }
+  const std::int64_t* offset = plan.offset.data() + k0;
+  if (!few) {
+    for (int i = 0; i < w; ++i)
+      set.pack_taps(pieces[i], runs[i], offset, terms, set.lanes, packed + i * terms * set.lanes,
+                    set.lanes);
+    return false;
+  }
+  for (int i = 0; i < w; ++i)
+    for (int r = 0; r < kGatherRuns; ++r) {
+      const TapPiece& piece = pieces[i][std::min(r, runs[i] - 1)];
+      gather.source[i][r] = piece.source - piece.lane;
+      gather.lanes[i][r] =
+          r < runs[i] ? static_cast<std::uint16_t>(((1U << piece.size) - 1U) << piece.lane) : 0;
+    }
+  gather.offset = offset;
+  gather.to = packed;
+  return true;
+}
+
 void by_pixels(const Chunk& c) {
   const TileSet<float>& set = c.set;
   const ConvPlan& plan = c.p.plan;
@@ -211,9 +248,11 @@ void by_pixels(const Chunk& c) {
       for (std::int64_t kb = 0; kb < k_blocks.count; ++kb) {
         const std::int64_t k0 = k_blocks.first(kb), terms = k_blocks.first(kb + 1) - k0;
         const bool last_block = kb + 1 == k_blocks.count;
-        pack_pixels(c, x, first, count, k0, terms, packed, border.data());
-        for (std::int64_t s = part * strips.count / parts; s < (part + 1) * strips.count / parts;
-             ++s) {
+        // The first strip of channels packs as it goes, if its tiles are made for it.
+        const std::int64_t first_strip = part * strips.count / parts;
+        const bool gathers = widest_tile(set, strips.height(first_strip)) <= kGatherVectors;
+        if (!gathers) pack_pixels(c, x, first, count, k0, terms, packed, border.data());
+        for (std::int64_t s = first_strip; s < (part + 1) * strips.count / parts; ++s) {
           const int height = strips.height(s);
           const std::int64_t row = strips.first(s), o = group * out + row;
           float* y = c.y + (image * g.out_channels + o) * plan.pixels;
@@ -229,6 +268,12 @@ void by_pixels(const Chunk& c) {
           bool repaired = false;
           for (std::int64_t v = 0; v < count;) {
             const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
+            TileGather gather;
+            t.gather = nullptr;
+            if (gathers && s == first_strip &&
+                gather_pixels(c, x, first + v, w, k0, terms, packed + v * terms * lanes,
+                              border.data() + v, gather))
+              t.gather = &gather;
             bool touches = false;
             if (last_block && plan.padded)
               for (int i = 0; i < w; ++i)
@@ -238,7 +283,9 @@ void by_pixels(const Chunk& c) {
             t.last_lanes = static_cast<int>(
                 std::min<std::int64_t>(lanes, plan.pixels - (first + v + w - 1) * lanes));
             t.report_zero = touches;
-            const bool zero = set.plain[index(w)][index(height)](t) != 0;
+            const TileFn<float> tile = t.gather != nullptr ? set.gathering[index(w)][index(height)]
+                                                           : set.plain[index(w)][index(height)];
+            const bool zero = tile(t) != 0;
             if (touches && (zero || !c.p.finite_weights)) {
               repaired = true;
               repairs.resize(static_cast<std::size_t>(count));

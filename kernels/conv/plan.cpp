@@ -57,6 +57,7 @@ ConvPlan::ConvPlan(const ConvGeometry& geometry)
           offset.push_back(c * channel_stride + rz * d.dilation * plane_stride +
                            ry * h.dilation * row_stride + phase * phase_stride + column / w.stride);
         }
+  offset.resize(static_cast<std::size_t>(k + kAheadSteps), offset.empty() ? 0 : offset.back());
 }
 
 void ConvPlan::copy_channel(const float* from, float* to) const {

@@ -30,7 +30,7 @@ struct ConvPlan {
   std::int64_t plane_stride = 0, row_stride = 0;
   std::int64_t phase_stride = 0;
   std::vector<std::int64_t> phases;  // remainders of columns that some tap reads
-  std::vector<std::int64_t> offset;  // [k]
+  std::vector<std::int64_t> offset;  // [k], then some that are only asked for ahead
 
   explicit ConvPlan(const ConvGeometry& geometry);
 

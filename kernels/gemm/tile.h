@@ -18,6 +18,19 @@
 
 namespace etalon {
 
+// Vectors of a convolution's inputs that a tile gathers on its way: up to kGatherRuns runs of
+// neighbours each, lane i of run r at source[w][r][offset[k] + i]. They are left packed at `to`, so
+// that the tiles to come find them there: loads and stores hide behind the fma of the first tile.
+inline constexpr int kGatherVectors = 2, kGatherRuns = 2;
+// Steps of k from the asking for a vector to its use: 16 x 14 cycles cover the second cache.
+inline constexpr std::int64_t kAheadSteps = 16;
+struct TileGather {
+  const float* source[kGatherVectors][kGatherRuns];
+  std::uint16_t lanes[kGatherVectors][kGatherRuns];
+  const std::int64_t* offset = nullptr;  // kAheadSteps more than k of them
+  float* to = nullptr;                   // strip w at to + w * b_strip
+};
+
 template <class T>
 struct TileCall {
   std::int64_t k = 0;
@@ -36,6 +49,7 @@ struct TileCall {
   // Masked tiles only: bit `lane` of mask[w * mask_strip + k] says whether the term counts.
   const std::uint16_t* mask = nullptr;
   std::int64_t mask_strip = 0;
+  const TileGather* gather = nullptr;  // gathering tiles only, in the place of b
   bool report_zero = false;
 };
 
@@ -89,6 +103,7 @@ struct TileSet {
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> masked{};                   // w <= 2
   // The broadcast side not packed: each of its rows is contiguous in k. w <= 2.
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> rows_apart{};
+  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kGatherVectors + 1> gathering{};
   PackFn<T> pack_contiguous = nullptr;
   PackFn<T> pack_strided = nullptr;
   TapFn<T> pack_taps = nullptr;

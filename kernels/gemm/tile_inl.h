@@ -9,10 +9,7 @@
 
 namespace etalon::simd {
 
-// Steps of k from the asking for a vector to its use: 16 x 14 cycles cover the second cache.
-constexpr std::int64_t kAheadSteps = 16;
-
-enum class TileForm { plain, masked, rows_apart };
+enum class TileForm { plain, masked, rows_apart, gathering };
 
 template <class V, int R, int W, TileForm form>
 std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
@@ -47,12 +44,35 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
   const std::int64_t b_strip = t.b_strip;
   const std::int64_t b_step = t.b_step;
   const std::int64_t a_step = t.a_step;
+  // Of gathering tiles; four masks, two vectors of inputs and 28 accumulators are all there is.
+  [[maybe_unused]] const float* source[W][kGatherRuns];
+  [[maybe_unused]] typename V::Mask run[W][kGatherRuns];
+  [[maybe_unused]] const std::int64_t* offset = nullptr;
+  [[maybe_unused]] T* packed = nullptr;
+  if constexpr (form == TileForm::gathering) {
+    offset = t.gather->offset;
+    packed = t.gather->to;
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+      unroll<kGatherRuns>([&](auto i) ETALON_INLINE_LAMBDA {
+        source[w][i] = t.gather->source[w][i];
+        run[w][i] = V::from_bits(t.gather->lanes[w][i]);
+      });
+    });
+  }
   for (std::int64_t k = 0; k < t.k; ++k) {
     Reg bv[W];
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-      _mm_prefetch(reinterpret_cast<const char*>(b + w * b_strip + kAheadSteps * b_step),
-                   _MM_HINT_T0);
-      bv[w] = V::load(b + w * b_strip);
+      if constexpr (form == TileForm::gathering) {
+        _mm_prefetch(reinterpret_cast<const char*>(source[w][0] + offset[kAheadSteps]),
+                     _MM_HINT_T0);
+        bv[w] = V::load_into(V::load(source[w][0] + *offset, run[w][0]), source[w][1] + *offset,
+                             run[w][1]);
+        V::store(packed + w * b_strip, bv[w]);
+      } else {
+        _mm_prefetch(reinterpret_cast<const char*>(b + w * b_strip + kAheadSteps * b_step),
+                     _MM_HINT_T0);
+        bv[w] = V::load(b + w * b_strip);
+      }
     });
     if constexpr (form == TileForm::masked) {
       typename V::Mask m[W];
@@ -77,6 +97,10 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
     }
     a += a_step;
     b += b_step;
+    if constexpr (form == TileForm::gathering) {
+      ++offset;
+      packed += b_step;
+    }
   }
   std::uint32_t zero_rows = 0;
   if (t.report_zero) {
@@ -320,6 +344,7 @@ TileSet<typename V::Scalar> make_tile_set(Isa isa) {
       if constexpr (w <= 2 && sizeof(typename V::Scalar) == sizeof(float)) {
         set.masked[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::masked>;
         set.rows_apart[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::rows_apart>;
+        set.gathering[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::gathering>;
       }
     });
   });
