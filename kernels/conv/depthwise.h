@@ -18,6 +18,7 @@
 
 #include "engine/backend/kernel.h"
 #include "engine/ops/conv.h"
+#include "kernels/conv/plan.h"
 
 namespace etalon {
 
@@ -45,15 +46,6 @@ struct DepthwiseCall {
   const VectorMasks* masks = nullptr;           // of each vector
   const std::uint16_t* inside = nullptr;
   const float* divisor = nullptr;  // average pooling: of each output
-};
-
-// Rows of which every second element goes to `even`, the others to `odd`.
-struct PairRows {
-  const float* from = nullptr;
-  std::int64_t from_row = 0, rows = 0, count = 0;  // elements of a row
-  float* even = nullptr;
-  float* odd = nullptr;
-  std::int64_t to_row = 0;
 };
 
 namespace avx512 {

@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "kernels/conv/depthwise.h"
 #include "kernels/conv/plan.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/refuse.h"
@@ -501,7 +502,8 @@ void run(const KernelCall& call) {
       float* copy = thread_scratch<float>(ScratchSlot::padded, images * plan.image_stride);
       parallel_for(images * g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i)
-          plan.copy_channel(source + i * g.window.in_points(), copy + i * plan.channel_stride);
+          plan.copy_channel(source + i * g.window.in_points(), copy + i * plan.channel_stride,
+                            isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs);
       });
       source = copy;
     }

@@ -60,7 +60,7 @@ ConvPlan::ConvPlan(const ConvGeometry& geometry)
   offset.resize(static_cast<std::size_t>(k + kAheadSteps), offset.empty() ? 0 : offset.back());
 }
 
-void ConvPlan::copy_channel(const float* from, float* to) const {
+void ConvPlan::copy_channel(const float* from, float* to, void (*split)(const PairRows&)) const {
   const auto& [d, h, w] = g.window.axes;
   const std::int64_t rows = extent(h), planes = extent(d);
   for (std::int64_t z = 0; z < planes; ++z) {
@@ -75,6 +75,20 @@ void ConvPlan::copy_channel(const float* from, float* to) const {
         continue;
       }
       const float* source = from + (iz * h.in + iy) * w.in;
+      // Of stride 2 and both remainders read: element 2i of the input is column i + e of one
+      // phase, 2i + 1 column i + o of the other.
+      std::int64_t split_count = 0;  // elements that are there
+      if (split != nullptr && w.stride == 2 && phases.size() == 2) {
+        const std::int64_t e = (w.pad_begin + 1) / 2 - w.pad_begin % 2, o = (w.pad_begin + 1) / 2;
+        const bool swapped = w.pad_begin % 2 != 0;  // then the odd ones are phase 0
+        split_count = std::min({w.in, 2 * (phase_stride - e), 2 * (phase_stride - o) + 1});
+        if (split_count > 0)
+          split({.from = source,
+                 .rows = 1,
+                 .count = split_count,
+                 .even = row + (swapped ? phase_stride : 0) + e,
+                 .odd = row + (swapped ? 0 : phase_stride) + o});
+      }
       for (const std::int64_t phase : phases) {
         // Column j of this phase is padded column j * stride + phase.
         const std::int64_t shift = phase - w.pad_begin;
@@ -87,7 +101,11 @@ void ConvPlan::copy_channel(const float* from, float* to) const {
           std::memcpy(row + begin, source + begin + shift,
                       static_cast<std::size_t>(end - begin) * sizeof(float));
         } else {
-          for (std::int64_t j = begin; j < end; ++j) row[j] = source[j * w.stride + shift];
+          // Columns whose element is below split_count are there.
+          std::int64_t j = begin;
+          if (split_count > 0 && split_count > shift)
+            j = std::clamp((split_count - 1 - shift) / 2 + 1, begin, end);
+          for (; j < end; ++j) row[j] = source[j * w.stride + shift];
         }
         std::fill_n(row + end, phase_stride - end, 0.0F);
         row += phase_stride;

@@ -19,6 +19,15 @@
 
 namespace etalon {
 
+// Rows of which every second element goes to `even`, the others to `odd`.
+struct PairRows {
+  const float* from = nullptr;
+  std::int64_t from_row = 0, rows = 0, count = 0;  // elements of a row
+  float* even = nullptr;
+  float* odd = nullptr;
+  std::int64_t to_row = 0;
+};
+
 struct ConvPlan {
   ConvGeometry g;
   std::int64_t k = 0;       // terms of a full sum
@@ -34,8 +43,9 @@ struct ConvPlan {
 
   explicit ConvPlan(const ConvGeometry& geometry);
 
-  // Copies channel c of an image into `to` (channel_stride elements).
-  void copy_channel(const float* from, float* to) const;
+  // Copies channel c of an image into `to` (channel_stride elements). `split`, where given, serves
+  // rows of stride 2.
+  void copy_channel(const float* from, float* to, void (*split)(const PairRows&) = nullptr) const;
 
   // Output pixels [first, first + count) of a run of images as pieces; `base` is the first channel
   // of the group in the first image. Returns their number; border tells whether a window of
