@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -14,6 +15,7 @@
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
 #include "engine/models/models.h"
+#include "kernels/kernels.h"
 
 namespace etalon::cli {
 namespace {
@@ -98,9 +100,13 @@ Globals resolve(const GlobalTexts& texts, int argc, char** argv) {
                     name(g.isa));
     g.isa = wanted;
   }
-  if (texts.device == "cuda")
+  if (texts.device == "cuda") {
+    const auto on_cuda = [](const KernelRow* row) { return row->device == Device::cuda; };
+    if (std::ranges::none_of(all_kernels().all(), on_cuda))
+      throw missing(
+          "--device cuda: this program was built without CUDA; build with cmake --preset cuda");
     g.device = Device::cuda;
-  else if (texts.device != "cpu")
+  } else if (texts.device != "cpu")
     throw usage_error("--device {}: the devices are cpu and cuda", texts.device);
   g.json_path = texts.json;
   if (g.json_path == "-") keep_stdout_for_record();
