@@ -42,7 +42,7 @@ double he_bound(std::int64_t fan_in) { return std::sqrt(6.0 / static_cast<double
 NetworkBuilder::NetworkBuilder(std::string name) { graph_.name = std::move(name); }
 
 ValueId NetworkBuilder::value(const std::string& name, TensorType type) {
-  types_.push_back(std::move(type));
+  types_.push_back(type);
   return graph_.add_value(name);
 }
 
