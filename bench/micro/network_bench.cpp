@@ -1,6 +1,8 @@
 #include "bench/micro/network_bench.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <memory>
 
@@ -55,11 +57,14 @@ NetworkBenchRow interleave(NetworkBenchRow row, const NetworkBenchOptions& optio
                            std::vector<Peer> peers, const std::function<double()>& ours,
                            const std::function<std::vector<double>(Runner&, int)>& theirs) {
   std::vector<double> seconds;
+  const int runs = static_cast<int>(std::clamp(std::ceil(options.burst_s / ours()), 2.0, 50.0));
   for (int round = 0; round < options.rounds; ++round) {
-    for (int i = 0; i < options.runs_a_round; ++i) seconds.push_back(ours());
+    settle(options.threads);
+    for (int i = 0; i < runs; ++i) seconds.push_back(ours());
     for (Peer& peer : peers)
       guarded(peer, [&] {
-        for (const double s : theirs(*peer.runner, options.runs_a_round)) peer.seconds.push_back(s);
+        settle(options.threads);
+        for (const double s : theirs(*peer.runner, runs)) peer.seconds.push_back(s);
       });
   }
   row.ours.timing = summarize(std::move(seconds));

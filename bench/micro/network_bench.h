@@ -18,8 +18,8 @@ struct NetworkBenchOptions {
   std::vector<RunnerTarget> vs;
   int threads = 1;
   Isa isa = detect_isa();
-  int rounds = 15;  // each: one burst of ours, one of each target
-  int runs_a_round = 2;
+  int rounds = 15;        // each: one burst of ours, one of each target
+  double burst_s = 0.01;  // of a burst, 2 to 50 runs: what the other side left in caches fades
 };
 
 struct NetworkTime {

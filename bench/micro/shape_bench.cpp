@@ -202,7 +202,9 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
     kernel->run();  // first touch of the output, the vendor's own lazy work
     candidates.push_back({kernel->name(), [k = kernel.get()] { k->run(); }});
   }
-  const std::vector<Timing> timings = time_interleaved(candidates, options.timing);
+  TimingOptions timing = options.timing;
+  timing.threads = options.threads;
+  const std::vector<Timing> timings = time_interleaved(candidates, timing);
   std::vector<Tensor> truth;
   if (options.errors)
     truth = truth_of_first_sample(shape, inputs, registry, options, row.no_error_because);

@@ -3,9 +3,11 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <map>
+#include <thread>
 
 #include "engine/core/error.h"
 
@@ -34,6 +36,10 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 }  // namespace
 
+void settle(int threads) {
+  if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
 Timing summarize(std::vector<double> seconds) {
   if (seconds.empty()) throw internal_error("no run was timed");
   std::sort(seconds.begin(), seconds.end());
@@ -58,6 +64,7 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
   for (const TimedCandidate& candidate : candidates)
     benchmark::RegisterBenchmark(candidate.name.c_str(),
                                  [&](benchmark::State& state) {
+                                   settle(options.threads);
                                    try {
                                      for (auto _ : state) candidate.run();
                                    } catch (...) {

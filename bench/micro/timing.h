@@ -18,7 +18,13 @@ struct TimedCandidate {
 struct TimingOptions {
   int repetitions = 9;
   double min_time_s = 0.03;  // of one repetition: as many runs as fill it
+  int threads = 1;           // of a run; beyond one, `settle` stands before each repetition
 };
+
+// Waits until the worker threads of whoever ran last have gone to sleep: libraries let them watch
+// for more work (libgomp for some milliseconds, others for less), on the processors of the next to
+// run. Nothing to wait for on one thread.
+void settle(int threads);
 
 struct Timing {
   double median_s = 0;
