@@ -16,7 +16,7 @@ for word in "$@"; do
   case $word in
     --build) build=yes ;;
     --quick) quick=yes ;;
-    *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d'; exit 2 ;;
+    *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
 
@@ -28,36 +28,45 @@ fi
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/etalon-proven.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
-bad=0 compared=0
 line() { printf '%-46s %15s %15s %15s %7s\n' "$@"; }
 
-# row 'WHAT' BINARY 'HOW TO MAKE IT' [EMULATOR...]
+# row 'WHAT' BINARY 'HOW TO MAKE IT' [EMULATOR...]: a process of its own, as many at a time as there
+# are processors. Leaves its lines in a file, and a word in 'bad' or 'compared'.
+rows=0
 row() {
-  local what=$1 binary=$2 how=$3 log=$scratch/log began=$SECONDS code=0
-  shift 3
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  rows=$((rows + 1))
+  run_row $rows "$@" > "$scratch/row$rows" 2>&1 &
+}
+run_row() {
+  local log=$scratch/log$1 what=$2 binary=$3 how=$4 began=$SECONDS code=0 figures=()
+  shift 4
   if [ $# -gt 0 ] && ! command -v "$1" > /dev/null; then
     printf '%-46s skipped: no %s (Debian package qemu-user)\n' "$what" "$1"
     return
-  fi
-  if [ ! -x "$binary" ] && [ $build = yes ]; then
-    eval "$how" > "$scratch/build" 2>&1 || { printf '%-46s skipped: %s failed: %s\n' "$what" "$how" "$(grep -m1 -E 'error|Error' "$scratch/build")"; bad=1; return; }
   fi
   if [ ! -x "$binary" ]; then
     printf '%-46s skipped: not built (--build: %s)\n' "$what" "$how"
     return
   fi
   "$@" "$binary" --no-version -tc="$cases" > "$log" 2>&1 || code=$?
-  local figures=()
   for kind in ops networks batches; do
     figures+=("$(awk -v k=$kind '$1 == "proven:" && $2 == k { e += $3; n += $5 } END { if (n) printf "%d/%d", e, n; else print "-" }' "$log")")
   done
-  compared=$((compared + $(awk '$1 == "proven:" { n += $5 } END { print n + 0 }' "$log")))
   line "$what" "${figures[@]}" "$((SECONDS - began)) s"
+  ! grep -q '^proven: ops' "$log" || echo "$what" >> "$scratch/compared"
   if [ $code != 0 ] || ! grep -q '^proven: ops' "$log"; then
-    bad=1
+    echo "$what" >> "$scratch/bad"
     sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -E -A4 'ERROR|FATAL|Illegal' | head -12
-    [ $code = 0 ] || echo "  exit code $code"
+    echo "  exit code $code"
   fi
+}
+# makes one build after the other: a compiler takes all processors
+make_build() { # make_build BINARY 'HOW'
+  [ $build = no ] || [ -x "$1" ] || eval "$2" > "$scratch/build" 2>&1 || {
+    echo "not made: $2: $(grep -m1 -E 'error|Error' "$scratch/build")"
+    echo "$1" >> "$scratch/bad"
+  }
 }
 
 version() { "$1" -dumpfullversion 2> /dev/null || echo '?'; }
@@ -76,10 +85,15 @@ fi
 
 if [ $quick = yes ]; then echo 'threads 1 to 3; the instruction set of the machine, ops also on SSE2; batches 1 3 64'; else echo 'threads 1 2 3 7; instruction sets sse2 and up to the machine'"'"'s own; batches 1 3 64'; fi
 line 'build' 'ops' 'networks' 'batches' 'time'
-row "GCC $(version g++), optimised" build/release/bin/etalon_tests './etalon test golden'
-row "clang 19, optimised" build/clang/bin/etalon_tests "$(made clang)"
-row "GCC $(version g++), not optimised" build/plain/bin/etalon_tests "$(made plain)"
-row 'debug: address and undefined-behaviour checks' build/debug/bin/etalon_tests "$(made debug)"
+for preset in clang plain debug aarch64; do
+  make_build build/$preset/bin/etalon_tests "$(made $preset)"
+done
 row 'GCC, on a processor with SSE2 alone (qemu)' build/release/bin/etalon_tests './etalon test golden' "${sse2[@]}"
 row '64-bit ARM (qemu)' build/aarch64/bin/etalon_tests "$(made aarch64)" qemu-aarch64
-[ $bad = 0 ] && [ "$compared" -gt 0 ]
+row 'debug: address and undefined-behaviour checks' build/debug/bin/etalon_tests "$(made debug)"
+row "GCC $(version g++), not optimised" build/plain/bin/etalon_tests "$(made plain)"
+row "clang 19, optimised" build/clang/bin/etalon_tests "$(made clang)"
+row "GCC $(version g++), optimised" build/release/bin/etalon_tests './etalon test golden'
+wait
+for i in $(seq $rows -1 1); do cat "$scratch/row$i"; done
+[ ! -e "$scratch/bad" ] && [ -e "$scratch/compared" ]

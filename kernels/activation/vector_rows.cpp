@@ -28,12 +28,12 @@ Refusal refuse_params(const P&) {
   return std::nullopt;
 }
 template <>
-Refusal refuse_params(const SoftplusParams& p) {
+[[maybe_unused]] Refusal refuse_params(const SoftplusParams& p) {
   if (p.beta != 1 || p.threshold < 0x1p127F) return "takes beta=1 and no threshold";
   return std::nullopt;
 }
 template <>
-Refusal refuse_params(const SiluParams& p) {
+[[maybe_unused]] Refusal refuse_params(const SiluParams& p) {
   if (p.alpha != 1) return "takes alpha=1";
   return std::nullopt;
 }
