@@ -24,6 +24,9 @@ constexpr double kSerialFlops = 4e5;
 constexpr std::int64_t kBlockBytes = 768 << 10;
 // Terms of the sum in one block of k: 14 rows of weights are then 36 KiB.
 constexpr std::int64_t kBlockTerms = 640;
+constexpr std::int64_t kLine = 64 / sizeof(float);  // a cache line
+// Weights of more bytes come from the third cache.
+constexpr std::int64_t kSecondCache = 4 << 20;
 // Padded copies of images that are held at a time.
 constexpr std::int64_t kCopyBytes = 16 << 20;
 
@@ -37,7 +40,9 @@ struct PreparedConv {
 };
 
 // Vector instructions for one k, the two ways; a packed vector costs about two, a transposed store
-// of a 16 x 16 square about six for each of its vectors.
+// of a 16 x 16 square about six for each of its vectors. Beyond that channels in lanes measured a
+// tenth slower on images of 12x12 to 28x28, unless the weights come from far: they are then read
+// for more pixels at a time.
 bool prefer_channels(const ConvPlan& plan, int lanes, int rows, std::int64_t images) {
   const double k = static_cast<double>(std::max<std::int64_t>(1, plan.k));
   const auto o = static_cast<double>(plan.g.group_out());
@@ -49,7 +54,8 @@ bool prefer_channels(const ConvPlan& plan, int lanes, int rows, std::int64_t ima
       channel_vectors * pixels * 0.5 +
       std::ceil(pixels * static_cast<double>(images) / rows) / static_cast<double>(images) * 2 +
       channel_vectors * pixels * 6 / k;
-  return by_channels < by_pixels;
+  const bool far = plan.g.group_out() * plan.k * std::int64_t{sizeof(float)} > kSecondCache;
+  return by_channels * (far ? 1.0 : 1.1) < by_pixels;
 }
 
 void pack_weights(PreparedConv& p, const TileSet<float>& set, const float* w, int threads) {
@@ -251,9 +257,10 @@ void by_pixels(const Chunk& c) {
         const bool last_block = kb + 1 == k_blocks.count;
         // The first strip of channels packs as it goes, if its tiles are made for it.
         const std::int64_t first_strip = part * strips.count / parts;
+        const std::int64_t last_strip = (part + 1) * strips.count / parts;
         const bool gathers = widest_tile(set, strips.height(first_strip)) <= kGatherVectors;
         if (!gathers) pack_pixels(c, x, first, count, k0, terms, packed, border.data());
-        for (std::int64_t s = first_strip; s < (part + 1) * strips.count / parts; ++s) {
+        for (std::int64_t s = first_strip; s < last_strip; ++s) {
           const int height = strips.height(s);
           const std::int64_t row = strips.first(s), o = group * out + row;
           float* y = c.y + (image * g.out_channels + o) * plan.pixels;
@@ -284,6 +291,13 @@ void by_pixels(const Chunk& c) {
             t.last_lanes = static_cast<int>(
                 std::min<std::int64_t>(lanes, plan.pixels - (first + v + w - 1) * lanes));
             t.report_zero = touches;
+            // Weights of the strip to come, a share by each tile of this one.
+            t.next_step = 0;
+            if (s + 1 < last_strip) {
+              const std::int64_t share = v / most * terms * kLine;
+              t.next = weights + strips.first(s + 1) * k + k0 * strips.height(s + 1) + share;
+              if (share < terms * strips.height(s + 1)) t.next_step = kLine;
+            }
             const TileFn<float> tile = t.gather != nullptr ? set.gathering[index(w)][index(height)]
                                                            : set.plain[index(w)][index(height)];
             const bool zero = tile(t) != 0;
@@ -417,6 +431,12 @@ void by_channels(const Chunk& c) {
                   .lane_bias =
                       c.bias == nullptr || !last_block ? nullptr : c.bias + group * out + o,
                   .report_zero = last_block && border[static_cast<std::size_t>(s)] != 0};
+              // The panel to come, a vector by each of the first tiles of this one.
+              if (const std::int64_t turn = s - part * count / parts;
+                  turn < kWide && strip + kWide + turn < o_strips) {
+                t.next = t.b + (kWide + turn) * t.b_strip;
+                t.next_step = kLine;
+              }
               std::uint32_t again = set.plain[index(w)][index(height)](t);
               if (!last_block) continue;
               if (t.report_zero && !c.p.finite_weights) again = (1U << height) - 1U;

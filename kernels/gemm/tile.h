@@ -49,6 +49,9 @@ struct TileCall {
   // Masked tiles only: bit `lane` of mask[w * mask_strip + k] says whether the term counts.
   const std::uint16_t* mask = nullptr;
   std::int64_t mask_strip = 0;
+  // Plain tiles ask for a cache line a step of k, on behalf of a tile to come that will want it.
+  const T* next = nullptr;
+  std::int64_t next_step = 0;          // elements of a line, or 0 where nothing is wanted
   const TileGather* gather = nullptr;  // gathering tiles only, in the place of b
   bool report_zero = false;
 };

@@ -59,8 +59,14 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
       });
     });
   }
+  const T* next = t.next_step == 0 ? t.a : t.next;
+  const std::int64_t next_step = t.next_step;
   for (std::int64_t k = 0; k < t.k; ++k) {
     Reg bv[W];
+    if constexpr (form == TileForm::plain) {
+      _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+      next += next_step;
+    }
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
       if constexpr (form == TileForm::gathering) {
         _mm_prefetch(reinterpret_cast<const char*>(source[w][0] + offset[kAheadSteps]),
