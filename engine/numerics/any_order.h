@@ -117,6 +117,7 @@ class AnyOrder {
     const double room = abs_of(d.mid) - d.err;
     if (!(room > 0)) return nothing(q);
     if (open(a)) {  // the divisor may be distributed over the terms, as a rounded reciprocal
+      if (overflows(a)) return nothing(q);
       const double relative = d.err / room;
       return {q, (a.err + a.size * relative) / room * kUp, a.size / abs_of(d.mid) * kUp, a.n,
               a.r + 2};
@@ -124,6 +125,7 @@ class AnyOrder {
     if (a.err == 0 && d.err == 0 && in_format(q) && two_prod(q, d.mid).error == 0 &&
         q * d.mid == a.mid && is_power_of_two(d.mid))
       return leaf(q, 0);
+    if (abs_of(q) > largest_) return nothing(q);
     return leaf(q, (a.err + abs_of(q) * d.err) / room + (2 * u_ + u_ * u_) * abs_of(q) +
                        eta_ * (2 + abs_of(a.mid)));
   }
@@ -219,6 +221,10 @@ class AnyOrder {
     V result() const {
       V v{mid_, err_, size_, n_ < 1 ? 1 : n_, r_ > products_ ? r_ : products_};
       if (!is_finite(mid_)) {
+        // A NaN among the terms, or infinities of both signs: no order makes anything else of it.
+        // (Doubles do not overflow over terms of a narrower format.)
+        if (is_nan(mid_) && err_ < kInfinity && a_.model_.acc != DType::f64)
+          return {canonical(mid_), 0, 0, 1, 0};
         // Every order meets the same infinities, unless the finite terms can overflow on the way.
         if (!(size_ * 2 < a_.largest_) || !(err_ == 0)) return nothing(mid_);
         return {canonical(mid_), 0, 0, 1, 0};
@@ -266,10 +272,13 @@ class AnyOrder {
     const double tiny = static_cast<double>(model_.flush ? m + v.n : v.r * v.n) * eta_;
     return leaf(v.mid, (v.err + tiny) * (1 + g) + g * v.size);
   }
+  // A partial sum may leave the format even where the sum, scaled afterwards, does not.
+  bool overflows(const V& sum) const { return sum.size + sum.err > largest_; }
   // A sum times one number: rounded once at the end, or once in each term.
   V scale(const V& sum, const V& c) const {
     const double m = sum.mid * c.mid;
     if (!is_finite(m)) return special(m, close(sum), c);
+    if (overflows(sum)) return nothing(m);
     const double f = abs_of(c.mid) + c.err;
     const bool exact = c.err == 0 && is_power_of_two(c.mid);
     return {m, sum.err * f + sum.size * c.err, sum.size * f, sum.n, sum.r + (exact ? 0 : 1)};
@@ -277,6 +286,7 @@ class AnyOrder {
   V mul_closed(const V& a, const V& b) const {
     const double p = a.mid * b.mid;
     if (!is_finite(p)) return special(p, a, b);
+    if (abs_of(p) > largest_) return nothing(p);
     if (a.err == 0 && b.err == 0) {
       if (p == 0 && (a.mid == 0 || b.mid == 0)) return leaf(p, 0);
       if (in_format(p) && two_prod(a.mid, b.mid).error == 0 && abs_of(p) > 0x1p-900)

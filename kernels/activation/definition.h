@@ -178,9 +178,22 @@ struct HardSwish {
   template <class A>
   static typename A::V value(A& a, const Parameters&, double x) {
     const auto v = a.input(x);
+    if constexpr (std::is_same_v<A, AnyOrder>)
+      if (is_finite(x)) return any_order(a, x);
     if (x <= -3) return a.mul(v, a.constant(0));
     if (x >= 3) return v;
     return a.div(a.mul(v, a.add(v, a.constant(3))), a.constant(6));
+  }
+  // ONNX writes x * clip(x/6 + 1/2, 0, 1), PyTorch x * clip(x + 3, 0, 6) / 6; neither has a branch
+  // for x >= 3, and the first cancels near -3. x * clip(x/6 + 1/2) * 6 / 6 has the roundings of
+  // both, and may overflow where the second does.
+  static AnyOrder::V any_order(AnyOrder& a, double x) {
+    const auto v = a.input(x), six = a.constant(6);
+    if (x > 0x1p125) return {x, kInfinity};
+    const auto ramp = a.fma(a.ratio(1, 6), v, a.constant(0.5));
+    auto y = a.div(a.mul(v, a.mul(a.min(a.max(ramp, a.constant(0)), a.constant(1)), six)), six);
+    if (x >= 3) y = {x, y.err + abs_of(y.mid - x)};
+    return y;
   }
 };
 
@@ -200,6 +213,16 @@ struct Softplus {
   template <class A>
   static typename A::V value(A& a, const Parameters& p, double x) {
     const auto beta = static_cast<double>(p.beta);
+    if constexpr (std::is_same_v<A, AnyOrder>)
+      if ((x * beta > static_cast<double>(p.threshold) || (x * beta > 88 && p.beta != 1)) &&
+          x * beta < 0x1p127) {
+        // A program without the threshold rounds beta * x, the function and the quotient; what it
+        // leaves out, log(1 + e^(-beta x)) / beta, is counted as an error.
+        const auto y = a.div(a.add(a.mul(a.constant(beta), a.input(x)),
+                                   a.call(Function::softplus, a.constant(-x * beta))),
+                             a.constant(beta));
+        return {x, y.err + abs_of(y.mid - x)};
+      }
     if (x * beta > static_cast<double>(p.threshold)) return a.input(x);
     if (p.beta == 1) return a.call(Function::softplus, a.input(x));
     // log(1 + e^z) = z + a speck.

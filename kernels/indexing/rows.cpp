@@ -227,7 +227,12 @@ struct RangeDefinition {
   static std::int64_t slices(const Plan& p) { return p.count; }
   template <class A, class Out>
   static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
-    out(0, i, a.fma(a.constant(static_cast<double>(i)), a.input(p.delta[0]), a.input(p.start[0])));
+    const auto n = static_cast<double>(i);
+    auto v = a.fma(a.constant(n), a.input(p.delta[0]), a.input(p.start[0]));
+    // i * delta may also be added up: a sum of 1 + i terms, one of them perhaps a product.
+    if constexpr (std::is_same_v<A, AnyOrder>)
+      v = {v.mid, 0, abs_of(p.start[0]) + n * abs_of(p.delta[0]), 1 + i, 1};
+    out(0, i, v);
   }
 };
 

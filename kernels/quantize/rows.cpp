@@ -67,8 +67,14 @@ struct DequantizeDefinition {
   template <class A, class Out>
   static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const std::int64_t s = p.g.scale_index(i);
-    // Integers of 32 bits: their difference is exact.
-    out(0, i, a.mul(a.input(p.x[i] - (p.zero ? p.zero[s] : 0.0)), a.input(p.scale[s])));
+    // Integers of 32 bits: their difference is exact here. A program that converts them first, or
+    // converts the difference, rounds those beyond 2^24.
+    const double x = p.x[i], zero = p.zero ? p.zero[s] : 0.0;
+    auto difference = a.input(x - zero);
+    if constexpr (std::is_same_v<A, AnyOrder>)
+      for (const double n : {x, zero, x - zero})
+        if (abs_of(n) > 0x1p24) difference.err += abs_of(n) * 0x1p-24;
+    out(0, i, a.mul(difference, a.input(p.scale[s])));
   }
 };
 

@@ -1,7 +1,13 @@
 // Recurrent cells: one row of the batch in one direction is scanned step by step; every elementary
 // step is rounded once (engine/ops/recurrent.h lists the steps). Values between steps are doubles
 // that hold a value of the step's format, which is exact.
+//
+// The same text gives the bound for any order (engine/numerics/any_order.h): its values are pairs
+// (real number, error) that go from step to step, so that the error of h(t-1) enters every gate of
+// step t as sum |r| E, and what comes out is the bound of the whole recurrence in real arithmetic.
 #pragma once
+
+#include <cmath>
 
 #include "engine/backend/definition.h"
 #include "engine/ops/recurrent.h"
@@ -53,7 +59,8 @@ typename A::V cell_function(A& a, const CellActivation& f, double x) {
 // null, receives its real value.
 template <class Ops>
 struct ContractSteps {
-  static constexpr bool exact = false;
+  using Value = double;
+  static constexpr bool one_sum = false, has_truth = false;
   const Contract& contract;
   DType stored;
   template <class F>
@@ -69,7 +76,8 @@ struct ContractSteps {
 };
 
 struct ExactSteps {
-  static constexpr bool exact = true;
+  using Value = double;
+  static constexpr bool one_sum = true, has_truth = true;
   const Contract& contract;
   DType stored;
   template <class F>
@@ -81,6 +89,74 @@ struct ExactSteps {
   }
   double store(double x) const { return x; }
 };
+
+// Largest slope of a cell's function over the ball x +- e; infinite where it jumps there. Those of
+// sigmoid and tanh are largest at the point nearest 0; the libm that gives them is good to 2^-40.
+inline double steepest(const CellActivation& f, double x, double e) {
+  const double alpha = abs_of(static_cast<double>(f.alpha)),
+               beta = abs_of(static_cast<double>(f.beta));
+  switch (f.function) {
+    case CellFunction::affine:
+    case CellFunction::hard_sigmoid:
+      return alpha;
+    case CellFunction::elu:
+    case CellFunction::leaky_relu:
+      return alpha > 1 ? alpha : 1;
+    case CellFunction::scaled_tanh:
+      return alpha * beta;
+    case CellFunction::sigmoid: {
+      const double near = abs_of(x) > e ? std::exp(e - abs_of(x)) : 1;
+      return near / ((1 + near) * (1 + near)) * (1 + 0x1p-40);
+    }
+    case CellFunction::tanh: {
+      const double t = abs_of(x) > e ? std::tanh(abs_of(x) - e) : 0;
+      return (1 - t * t) * (1 + 0x1p-40) + 0x1p-50;
+    }
+    case CellFunction::thresholded_relu:  // from alpha down to 0 at alpha
+      return abs_of(x - static_cast<double>(f.alpha)) > e || f.alpha == 0 ? 1 : kInfinity;
+    default:
+      return 1;
+  }
+}
+
+// A function at a number that carries an error E: the error that the evaluation makes at the
+// midpoint, and the slope times E. The evaluation is not made at the midpoint but up to E beside
+// it; its own error, a few u of terms whose slopes are at most a few times f's, changes by less
+// than 2^-18 of slope times E on the way there.
+struct AnyOrderSteps {
+  using Value = AnyOrder::V;
+  static constexpr bool one_sum = true, has_truth = false;
+  const AnyOrder& a;
+  DType acc, stored;
+
+  template <class F>
+  Value step(F&& f, double* = nullptr) const {
+    AnyOrder own = a;
+    const Value v = f(own);
+    return closed(v.mid, own.error(v));
+  }
+  Value function(const CellActivation& f, const Value& x) const {
+    const Value v = step([&](auto& n) { return cell_function(n, f, x.mid); });
+    if (x.err == 0) return v;
+    return closed(v.mid, v.err + steepest(f, x.mid, x.err) * x.err * (1 + 0x1p-18));
+  }
+  // State is kept in the output's format by some programs, in the accumulator's by others.
+  Value store(const Value& v) const {
+    if (!is_floating(stored) || format_of(stored).precision >= format_of(acc).precision) return v;
+    return closed(v.mid, v.err + ulp_of(abs_of(v.mid) + v.err, stored) / 2);
+  }
+  static Value closed(double mid, double err) { return {mid, err, 0, 1, 0}; }
+};
+
+inline double midpoint(double x) { return x; }
+inline double midpoint(const AnyOrder::V& v) { return v.mid; }
+inline void move_to(double& x, double y) { x = y; }
+inline void move_to(AnyOrder::V& v, double y) { v.mid = y; }  // the error is that of the argument
+template <class A>
+typename A::V lifted(A& a, double x) {
+  return a.input(x);
+}
+inline AnyOrder::V lifted(const AnyOrder&, const AnyOrder::V& v) { return v; }
 
 struct RecurrentPlan {
   RecurrentGeometry g;
@@ -111,6 +187,7 @@ struct RecurrentPlan {
 template <class Steps>
 class CellRow {
  public:
+  using Value = typename Steps::Value;
   CellRow(const RecurrentPlan& plan, Steps steps, std::int64_t direction, std::int64_t row)
       : p_(plan),
         steps_(steps),
@@ -121,8 +198,10 @@ class CellRow {
         c_truth(size()) {
     for (std::size_t j = 0; j < size(); ++j) {
       const std::int64_t at = p_.g.state_at(d_, row) + static_cast<std::int64_t>(j);
-      h_truth[j] = h[j] = p_.initial_h ? p_.initial_h[at] : 0.0;
-      c_truth[j] = c[j] = p_.initial_c ? p_.initial_c[at] : 0.0;
+      h_truth[j] = p_.initial_h ? p_.initial_h[at] : 0.0;
+      c_truth[j] = p_.initial_c ? p_.initial_c[at] : 0.0;
+      move_to(h[j], h_truth[j]);
+      move_to(c[j], c_truth[j]);
     }
   }
 
@@ -145,13 +224,17 @@ class CellRow {
   const CellActivation& activation(std::size_t i) const {
     return p_.g.activations[static_cast<std::size_t>(d_)][i];
   }
-  double activate(std::size_t i, double s) const {
-    if (p_.clip > 0) s = s < -p_.clip ? -p_.clip : s > p_.clip ? p_.clip : s;
-    return steps_.function(activation(i), s);
+  Value clipped(Value s) const {
+    const double x = midpoint(s);
+    if (p_.clip > 0) move_to(s, x < -p_.clip ? -p_.clip : x > p_.clip ? p_.clip : x);
+    return s;
+  }
+  Value activate(std::size_t i, const Value& s) const {
+    return steps_.function(activation(i), clipped(s));
   }
   // The argument of gate q, element j: what of x and of the state takes part is said by the flags.
-  double argument(std::int64_t q, std::int64_t j, std::int64_t x_at, const double* state,
-                  const double* peephole = nullptr, const double* scaled = nullptr) const {
+  Value argument(std::int64_t q, std::int64_t j, std::int64_t x_at, const Value* state,
+                 const Value* peephole = nullptr, const Value* scaled = nullptr) const {
     const RecurrentGeometry& g = p_.g;
     const std::int64_t row = p_.weight_row(d_, q, j);
     const bool with_x = x_at >= 0;
@@ -163,20 +246,20 @@ class CellRow {
           sum.add_product(a.input(p_.w[row * g.inputs + k]), a.input(p_.x[x_at + k]));
       if (state != nullptr)
         for (std::int64_t k = 0; k < g.hidden; ++k)
-          sum.add_product(a.input(p_.r[row * g.hidden + k]), a.input(state[k]));
-      if constexpr (Steps::exact) {
+          sum.add_product(a.input(p_.r[row * g.hidden + k]), lifted(a, state[k]));
+      if constexpr (Steps::one_sum) {
         // One sum of everything.
         if (peephole != nullptr)
-          sum.add_product(a.input(p_.p[peephole_at(q, j)]), a.input(peephole[j]));
-        if (scaled != nullptr) sum.add_product(a.input(scaled[0]), a.input(scaled[1]));
+          sum.add_product(a.input(p_.p[peephole_at(q, j)]), lifted(a, peephole[j]));
+        if (scaled != nullptr) sum.add_product(lifted(a, scaled[0]), lifted(a, scaled[1]));
         if (p_.b && with_x) sum.add(a.input(p_.b[p_.bias_at(d_, q, j, false)]));
         if (p_.b && scaled == nullptr) sum.add(a.input(p_.b[p_.bias_at(d_, q, j, true)]));
         return sum.result();
       } else {
         auto s = sum.result();
         if (peephole != nullptr)
-          s = a.fma(a.input(p_.p[peephole_at(q, j)]), a.input(peephole[j]), s);
-        if (scaled != nullptr) s = a.fma(a.input(scaled[0]), a.input(scaled[1]), s);
+          s = a.fma(a.input(p_.p[peephole_at(q, j)]), lifted(a, peephole[j]), s);
+        if (scaled != nullptr) s = a.fma(lifted(a, scaled[0]), lifted(a, scaled[1]), s);
         if (p_.b && with_x) s = a.add(s, a.input(p_.b[p_.bias_at(d_, q, j, false)]));
         if (p_.b && scaled == nullptr) s = a.add(s, a.input(p_.b[p_.bias_at(d_, q, j, true)]));
         return s;
@@ -187,53 +270,55 @@ class CellRow {
     return (d_ * 3 + p_.g.peephole_of[static_cast<std::size_t>(q)]) * p_.g.hidden + j;
   }
   // a*b + c*d: one rounding under exact, fma(a, b, round(c*d)) otherwise.
-  double blend(double a1, double b1, double c1, double d1, double* truth) const {
+  Value blend(const Value& a1, const Value& b1, const Value& c1, const Value& d1,
+              double* truth) const {
     return steps_.store(steps_.step(
-        [&](auto& a) { return a.fma(a.input(a1), a.input(b1), a.mul(a.input(c1), a.input(d1))); },
+        [&](auto& a) {
+          return a.fma(lifted(a, a1), lifted(a, b1), a.mul(lifted(a, c1), lifted(a, d1)));
+        },
         truth));
   }
 
   void rnn(std::int64_t x_at) {
-    std::vector<double> next(size());
+    std::vector<Value> next(size());
     for (std::int64_t j = 0; j < p_.g.hidden; ++j) {
-      const double s = argument(0, j, x_at, h.data());
+      const Value s = argument(0, j, x_at, h.data());
       next[static_cast<std::size_t>(j)] = steps_.store(last_activation(s, j));
     }
     h = std::move(next);
   }
   // The cell's last step is the activation: its truth is that of h.
-  double last_activation(double s, std::int64_t j) {
-    if (p_.clip > 0) s = s < -p_.clip ? -p_.clip : s > p_.clip ? p_.clip : s;
-    if constexpr (Steps::exact)
-      return steps_.step([&](auto& a) { return cell_function(a, activation(0), s); },
+  Value last_activation(const Value& s, std::int64_t j) {
+    if constexpr (Steps::has_truth)
+      return steps_.step([&](auto& a) { return cell_function(a, activation(0), clipped(s)); },
                          &h_truth[static_cast<std::size_t>(j)]);
     else
-      return steps_.function(activation(0), s);
+      return activate(0, s);
   }
 
   void gru(std::int64_t x_at) {
     const std::size_t n = size();
-    std::vector<double> z(n), r(n), reset(n), next(n);
+    std::vector<Value> z(n), r(n), reset(n), next(n);
     for (std::size_t j = 0; j < n; ++j) {
       const auto i = static_cast<std::int64_t>(j);
       z[j] = activate(0, argument(0, i, x_at, h.data()));
       r[j] = activate(0, argument(1, i, x_at, h.data()));
-      reset[j] = steps_.step([&](auto& a) { return a.mul(a.input(r[j]), a.input(h[j])); });
+      reset[j] = steps_.step([&](auto& a) { return a.mul(lifted(a, r[j]), lifted(a, h[j])); });
     }
     for (std::size_t j = 0; j < n; ++j) {
       const auto i = static_cast<std::int64_t>(j);
-      double s = 0;
+      Value s{};
       if (p_.linear_before_reset) {
-        const double scaled[] = {r[j], argument(2, i, -1, h.data())};
+        const Value scaled[] = {r[j], argument(2, i, -1, h.data())};
         s = argument(2, i, x_at, nullptr, nullptr, scaled);
       } else {
         s = argument(2, i, x_at, reset.data());
       }
-      const double candidate = activate(1, s);
+      const Value candidate = activate(1, s);
       next[j] = steps_.store(steps_.step(
           [&](auto& a) {
-            const auto one_less = a.sub(a.constant(1), a.input(z[j]));
-            return a.fma(one_less, a.input(candidate), a.mul(a.input(z[j]), a.input(h[j])));
+            const auto one_less = a.sub(a.constant(1), lifted(a, z[j]));
+            return a.fma(one_less, lifted(a, candidate), a.mul(lifted(a, z[j]), lifted(a, h[j])));
           },
           &h_truth[j]));
     }
@@ -242,23 +327,23 @@ class CellRow {
 
   void lstm(std::int64_t x_at) {
     const std::size_t n = size();
-    std::vector<double> next(n), cell(n);
-    const double* before = p_.p ? c.data() : nullptr;
+    std::vector<Value> next(n), cell(n);
+    const Value* before = p_.p ? c.data() : nullptr;
     for (std::size_t j = 0; j < n; ++j) {
       const auto e = static_cast<std::int64_t>(j);
-      const double i = activate(0, argument(0, e, x_at, h.data(), before));
-      const double f = p_.input_forget
-                           ? steps_.step([&](auto& a) { return a.sub(a.constant(1), a.input(i)); })
-                           : activate(0, argument(2, e, x_at, h.data(), before));
-      const double u = activate(1, argument(3, e, x_at, h.data()));
+      const Value i = activate(0, argument(0, e, x_at, h.data(), before));
+      const Value f = p_.input_forget
+                          ? steps_.step([&](auto& a) { return a.sub(a.constant(1), lifted(a, i)); })
+                          : activate(0, argument(2, e, x_at, h.data(), before));
+      const Value u = activate(1, argument(3, e, x_at, h.data()));
       cell[j] = blend(f, c[j], i, u, &c_truth[j]);
     }
     for (std::size_t j = 0; j < n; ++j) {
       const auto e = static_cast<std::int64_t>(j);
-      const double o = activate(0, argument(1, e, x_at, h.data(), p_.p ? cell.data() : nullptr));
-      const double squashed = activate(2, cell[j]);
-      next[j] = steps_.store(
-          steps_.step([&](auto& a) { return a.mul(a.input(o), a.input(squashed)); }, &h_truth[j]));
+      const Value o = activate(0, argument(1, e, x_at, h.data(), p_.p ? cell.data() : nullptr));
+      const Value squashed = activate(2, cell[j]);
+      next[j] = steps_.store(steps_.step(
+          [&](auto& a) { return a.mul(lifted(a, o), lifted(a, squashed)); }, &h_truth[j]));
     }
     h = std::move(next);
     c = std::move(cell);
@@ -269,15 +354,31 @@ class CellRow {
   std::int64_t d_;
 
  public:
-  std::vector<double> h, c;              // the state
+  std::vector<Value> h, c;               // the state
   std::vector<double> h_truth, c_truth;  // the real values of the steps that gave it
 };
+
+// Steps through one row; put(output, position, values, their truths) for each row of an output.
+template <class Steps, class Put>
+void scan_row(const RecurrentPlan& p, Steps steps, std::int64_t d, std::int64_t b, Put&& put) {
+  const RecurrentGeometry& g = p.g;
+  CellRow<Steps> row(p, steps, d, b);
+  const std::vector<typename Steps::Value> zeros(static_cast<std::size_t>(g.hidden));
+  const std::vector<double> zero_truths(static_cast<std::size_t>(g.hidden), 0.0);
+  const std::int64_t length = p.length_of(b);
+  for (std::int64_t s = 0; s < length; ++s) {
+    const std::int64_t t = g.reversed(d) ? length - 1 - s : s;
+    row.advance(g.x_at(t, b));
+    put(0, g.y_at(t, d, b), row.h, row.h_truth);
+  }
+  for (std::int64_t t = length; t < g.steps; ++t) put(0, g.y_at(t, d, b), zeros, zero_truths);
+  put(1, g.state_at(d, b), row.h, row.h_truth);
+  if (g.kind == CellKind::lstm) put(2, g.state_at(d, b), row.c, row.c_truth);
+}
 
 template <class Steps>
 void scan_row(const KernelCall& call, const RecurrentPlan& p, Steps steps, std::int64_t d,
               std::int64_t b) {
-  const RecurrentGeometry& g = p.g;
-  CellRow<Steps> row(p, steps, d, b);
   const auto put = [&](std::size_t output, std::int64_t at, const std::vector<double>& values,
                        const std::vector<double>& truths) {
     const Tensor& t = call.outputs[output];
@@ -285,41 +386,63 @@ void scan_row(const KernelCall& call, const RecurrentPlan& p, Steps steps, std::
         call.truth.empty() || !call.truth[output]
             ? nullptr
             : reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[output].bytes().data()));
-    for (std::int64_t j = 0; j < g.hidden; ++j) {
+    for (std::int64_t j = 0; j < p.g.hidden; ++j) {
       const auto e = static_cast<std::size_t>(j);
       store_from_double(t.dtype(), const_cast<std::byte*>(t.bytes().data()), at + j, values[e]);
       if (truth != nullptr) truth[at + j] = canonical(truths[e]);
     }
   };
-  const std::vector<double> zeros(static_cast<std::size_t>(g.hidden), 0.0);
-  const std::int64_t length = p.length_of(b);
-  for (std::int64_t s = 0; s < length; ++s) {
-    const std::int64_t t = g.reversed(d) ? length - 1 - s : s;
-    row.advance(g.x_at(t, b));
-    put(0, g.y_at(t, d, b), row.h, row.h_truth);
-  }
-  for (std::int64_t t = length; t < g.steps; ++t) put(0, g.y_at(t, d, b), zeros, zeros);
-  put(1, g.state_at(d, b), row.h, row.h_truth);
-  if (g.kind == CellKind::lstm) put(2, g.state_at(d, b), row.c, row.c_truth);
+  scan_row(p, steps, d, b, put);
 }
 
-inline void run_recurrent(const KernelCall& call, const RecurrentPlan& p) {
+// A slice is one row of the batch in one direction.
+inline std::int64_t recurrent_slices(const RecurrentPlan& p) { return p.g.directions * p.g.batch; }
+
+inline void run_recurrent(const KernelCall& call, const RecurrentPlan& p,
+                          std::span<const std::int64_t> listed = {}) {
   const Contract& c = call.contract();
   const DType stored = stored_format(call.output(0).dtype(), c);
   const bool native = c.acc == DType::f32 && c.fma && c.round == Round::nearest_even &&
                       c.subnormals == Subnormals::keep;
-  parallel_for(p.g.directions * p.g.batch, call.threads, 1,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t d = i / p.g.batch, b = i % p.g.batch;
-                   if (c.exact())
-                     scan_row(call, p, ExactSteps{c, stored}, d, b);
-                   else if (native)
-                     scan_row(call, p, ContractSteps<NativeF32Ops>{c, stored}, d, b);
-                   else
-                     scan_row(call, p, ContractSteps<SoftOps>{c, stored}, d, b);
-                 }
-               });
+  const bool all = listed.data() == nullptr;
+  const auto count = all ? recurrent_slices(p) : static_cast<std::int64_t>(listed.size());
+  parallel_for(count, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end; ++k) {
+      const std::int64_t i = all ? k : listed[static_cast<std::size_t>(k)];
+      const std::int64_t d = i / p.g.batch, b = i % p.g.batch;
+      if (c.exact())
+        scan_row(call, p, ExactSteps{c, stored}, d, b);
+      else if (native)
+        scan_row(call, p, ContractSteps<NativeF32Ops>{c, stored}, d, b);
+      else
+        scan_row(call, p, ContractSteps<SoftOps>{c, stored}, d, b);
+    }
+  });
+}
+
+inline void bound_recurrent(const KernelCall& call, const RecurrentPlan& p,
+                            const AnyOrderModel& model, std::span<const std::int64_t> slices,
+                            std::vector<OutputBound>& result) {
+  const DType stored = stored_format(call.problem->outputs[0].dtype, call.contract());
+  const AnyOrder a(model);
+  std::mutex joining;
+  parallel_for(
+      static_cast<std::int64_t>(slices.size()), call.threads, 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        std::vector<OutputBound> found;
+        const auto put = [&](int output, std::int64_t at, const std::vector<AnyOrder::V>& values,
+                             const std::vector<double>&) {
+          for (std::size_t j = 0; j < values.size(); ++j)
+            found.push_back({output, at + static_cast<std::int64_t>(j), values[j].mid,
+                             values[j].err, p.g.inputs + p.g.hidden});
+        };
+        for (std::int64_t k = begin; k < end; ++k) {
+          const std::int64_t i = slices[static_cast<std::size_t>(k)];
+          scan_row(p, AnyOrderSteps{a, model.acc, stored}, i / p.g.batch, i % p.g.batch, put);
+        }
+        const std::scoped_lock lock(joining);
+        result.insert(result.end(), found.begin(), found.end());
+      });
 }
 
 }  // namespace ETALON_ISA_NAMESPACE

@@ -8,7 +8,7 @@ namespace etalon {
 namespace {
 
 template <CellKind Kind, class P>
-void run(const KernelCall& call) {
+RecurrentPlan plan_of(const KernelCall& call) {
   const P& params = call.params<P>();
   const std::vector<InferInput> known = known_inputs(call);
   RecurrentPlan plan{recurrent_geometry(Kind, params, InferInputs(known)),
@@ -23,13 +23,26 @@ void run(const KernelCall& call) {
   plan.initial_h = Source(call, 5);
   plan.initial_c = Source(call, 6);
   plan.p = Source(call, 7);
-  run_recurrent(call, plan);
+  return plan;
 }
 
 template <CellKind Kind, class P>
 KernelRow row(std::string_view op, std::string_view name) {
-  return {
-      .op = op, .name = name, .contracts = "all", .refuse = refuse_definition, .run = run<Kind, P>};
+  return {.op = op,
+          .name = name,
+          .contracts = "all",
+          .refuse = refuse_definition,
+          .run = [](const KernelCall& call) { run_recurrent(call, plan_of<Kind, P>(call)); },
+          .slices = [](const KernelCall& call) { return recurrent_slices(plan_of<Kind, P>(call)); },
+          .run_slices =
+              [](const KernelCall& call, std::span<const std::int64_t> slices) {
+                run_recurrent(call, plan_of<Kind, P>(call), slices);
+              },
+          .bound =
+              [](const KernelCall& call, const AnyOrderModel& model,
+                 std::span<const std::int64_t> slices, std::vector<OutputBound>& found) {
+                bound_recurrent(call, plan_of<Kind, P>(call), model, slices, found);
+              }};
 }
 
 }  // namespace

@@ -16,7 +16,50 @@ struct ResizePlace {
   std::int64_t floor = 0;
   double r = 0;
   bool outside = false;  // extrapolated
+  double spread = 0;     // how far a coordinate computed in f32 may lie from it
 };
+
+// The bound for any evaluation (any_order.h) has to allow for coordinates taken in f32, as most
+// frameworks do, by whichever of the usual formulas: with the scale or its rounded reciprocal, the
+// scale itself a rounded quotient of the sizes. With u = 2^-24 each formula of resize.h has at most
+// eight roundings between the integers and c, each relative to a term of size |c| and the constants
+// that are added and taken away again (1/2; half the extent; the region's begin), so that
+//   |c' - c| <= gamma(8) * (|c| + those).
+// A scale that is a power of two, and c = 0 where nothing is added, are exact in every formula.
+inline double coordinate_spread(const ResizeParams& params, const ResizeAxis& axis, double c) {
+  using enum ResizeCoordinates;
+  const auto mode = params.coordinate_transformation_mode;
+  const auto extent = static_cast<double>(axis.in);
+  const auto two_power = [](double x) { return x > 0 && (bits_of(x) & 0x000fffffffffffffU) == 0; };
+  double constants = 0;
+  switch (mode) {
+    case half_pixel:
+    case pytorch_half_pixel:
+    case tf_half_pixel_for_nn:
+      if (two_power(axis.scale)) return 0;
+      constants = 1;
+      break;
+    case asymmetric:
+      if (two_power(axis.scale)) return 0;
+      break;
+    case align_corners:
+      break;
+    case half_pixel_symmetric:
+      constants = 1 + 2 * extent;
+      break;
+    case tf_crop_and_resize:
+      constants = 2 * (abs_of(axis.roi_begin) + abs_of(axis.roi_end)) * extent;
+  }
+  return 8.001 * 0x1p-24 * (abs_of(c) + constants);
+}
+
+// A number that is known to within e where the number system keeps errors.
+template <class A>
+typename A::V known_within(A& a, double x, double e) {
+  typename A::V v = a.input(x);
+  if constexpr (std::is_same_v<A, AnyOrder>) v.err += e;
+  return v;
+}
 
 inline ResizePlace resize_place(const ResizeParams& params, const ResizeAxis& axis,
                                 std::int64_t i) {
@@ -29,7 +72,7 @@ inline ResizePlace resize_place(const ResizeParams& params, const ResizeAxis& ax
   const bool outside =
       params.coordinate_transformation_mode == ResizeCoordinates::tf_crop_and_resize &&
       !(c >= 0 && c <= static_cast<double>(axis.in - 1));
-  return {f, held - static_cast<double>(f), outside};
+  return {f, held - static_cast<double>(f), outside, coordinate_spread(params, axis, held)};
 }
 
 struct ResizeDefinition {
@@ -98,7 +141,10 @@ struct ResizeDefinition {
       f(clamp(place.floor), a.constant(1.0));
       return;
     }
-    const V one = a.constant(1.0), r = a.input(place.r);
+    // Plain taps carry the coordinate's spread in sample(); here it would count each tap for
+    // itself.
+    const bool plain = !stretched && !p.params->exclude_outside;
+    const V one = a.constant(1.0), r = known_within(a, place.r, plain ? 0 : place.spread);
     const V coeff = a.constant(static_cast<double>(p.params->cubic_coeff_a));
     const double reach = cubic ? 2.0 : 1.0;
     std::int64_t first = cubic ? -1 : 0;
@@ -135,7 +181,7 @@ struct ResizeDefinition {
       return !p.params->exclude_outside || (i >= 0 && i < axis_of.in);
     };
     const std::int64_t last = 1 - first;
-    if (!stretched && !p.params->exclude_outside) {
+    if (plain) {
       for (std::int64_t j = first; j <= last; ++j) f(clamp(place.floor + j), weight(j));
       return;
     }
@@ -158,10 +204,15 @@ struct ResizeDefinition {
     const auto i = static_cast<std::size_t>(axis);
     const ResizePlace& place = p.places[i][static_cast<std::size_t>(index[i])];
     const std::int64_t stride = p.strides[i];
+    const auto spread = [&](typename A::V v) {
+      if constexpr (std::is_same_v<A, AnyOrder>)
+        if (place.spread > 0) v.err += slope(a, p, index, level, at) * place.spread;
+      return v;
+    };
     if (place.r == 0 && !(p.params->antialias && p.axes[i].scale < 1)) {
       const std::int64_t in = p.axes[i].in;
       const std::int64_t f = place.floor < 0 ? 0 : place.floor >= in ? in - 1 : place.floor;
-      return sample(a, p, index, level + 1, at + f * stride);
+      return spread(sample(a, p, index, level + 1, at + f * stride));
     }
     // The number of taps is bounded by the stretched kernel's.
     std::vector<std::pair<std::int64_t, typename A::V>> found;
@@ -170,7 +221,43 @@ struct ResizeDefinition {
     typename A::Sum sum(a, static_cast<std::int64_t>(found.size()));
     for (const auto& [f, w] : found)
       sum.add_product(w, sample(a, p, index, level + 1, at + f * stride));
-    return sum.result();
+    return spread(sum.result());
+  }
+
+  // The largest slope of the interpolant, along the axis of this level, within the coordinate's
+  // spread: linear by its differences, over the next piece too where the spread reaches it; Keys'
+  // kernel by its own slope, at most 3|a + 2| + 2|a + 3|, times every element near.
+  static double slope(AnyOrder& a, const Plan& p, const std::array<std::int64_t, kMaxRank>& index,
+                      std::size_t level, std::int64_t at) {
+    const auto i = static_cast<std::size_t>(p.moving[level]);
+    const ResizePlace& place = p.places[i][static_cast<std::size_t>(index[i])];
+    const std::int64_t in = p.axes[i].in;
+    if ((p.params->antialias && p.axes[i].scale < 1) || p.params->exclude_outside) return 0;
+    const auto element = [&](std::int64_t j) {
+      j += place.floor;
+      j = j < 0 ? 0 : j >= in ? in - 1 : j;
+      const AnyOrder::V v = sample(a, p, index, level + 1, at + j * p.strides[i]);
+      return AnyOrder::V{v.mid, a.error(v)};
+    };
+    const bool below = place.r <= place.spread, above = place.r >= 1 - place.spread;
+    double steepest = 0;
+    if (p.params->mode == ResizeMode::linear) {
+      AnyOrder::V left = element(below ? -1 : 0);
+      for (std::int64_t j = below ? 0 : 1; j <= (above ? 2 : 1); ++j) {
+        const AnyOrder::V right = element(j);
+        const double rise = abs_of(right.mid - left.mid) + right.err + left.err;
+        if (!(rise <= steepest)) steepest = is_nan(rise) ? kInfinity : rise;
+        left = right;
+      }
+      return steepest * (1 + 0x1p-18);  // the weights' own roundings, a spread farther on
+    }
+    const double c = static_cast<double>(p.params->cubic_coeff_a);
+    for (std::int64_t j = below ? -2 : -1; j <= (above ? 3 : 2); ++j) {
+      const AnyOrder::V v = element(j);
+      const double size = abs_of(v.mid) + v.err;
+      steepest += is_nan(size) ? kInfinity : size;
+    }
+    return steepest * (3 * abs_of(c + 2) + 2 * abs_of(c + 3)) * (1 + 0x1p-16);
   }
 
   template <class A, class Out>
