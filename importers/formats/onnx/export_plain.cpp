@@ -1,5 +1,6 @@
 // Ops that ONNX has under another name, with the same meaning.
 #include <cmath>
+#include <limits>
 
 #include "engine/core/error.h"
 #include "importers/formats/onnx/export.h"
@@ -22,14 +23,32 @@ void with_axis(NodeWriter& w, std::string_view type) {
 }
 void with_alpha(NodeWriter& w, std::string_view type) { copy<float>(w, w.write(type), "alpha"); }
 
+// x, or the end of an integer type that it lies beyond: what ONNX's Cast would make of it is
+// undefined. Of i32 and i64 the greatest f32 below the upper end is taken.
+float within(DType dtype, float x) {
+  visit_dtype(dtype, [&](auto t) {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>) {
+      const auto low = static_cast<float>(std::numeric_limits<T>::lowest());
+      auto high = static_cast<float>(std::numeric_limits<T>::max());
+      if (std::numeric_limits<T>::digits > 24) high = std::nextafter(high, 0.0F);
+      x = x < low ? low : x > high ? high : x;
+    }
+  });
+  return x;
+}
+
 void clip(NodeWriter& w) {
   std::vector<std::string> in{w.input(0), w.input(1), w.input(2)};
   const bool floating = is_floating(w.dtype());
   // ONNX's own bounds, where none is given, are the largest finite numbers: say infinity.
   constexpr std::string_view kBounds[] = {"min", "max"};
   for (std::size_t i = 0; i < 2; ++i)
-    if (in[i + 1].empty() && (floating || std::isfinite(w.number(kBounds[i]))))
-      in[i + 1] = w.number_constant(kBounds[i], w.number(kBounds[i]));
+    if (in[i + 1].empty() && (floating || std::isfinite(w.number(kBounds[i])))) {
+      float bound = w.number(kBounds[i]);
+      if (!floating) bound = within(w.dtype(), std::trunc(bound));
+      in[i + 1] = w.number_constant(kBounds[i], bound);
+    }
   w.write("Clip", in, w.outputs());
 }
 
@@ -323,7 +342,10 @@ constexpr WriterRow kRows[] = {
     {"top_k", top_k},
     {"cum_sum",
      [](NodeWriter& w) {
-       pb::NodeProto& n = w.write("CumSum");
+       const std::string axis =
+           w.has(1) ? w.input(1)
+                    : w.constant("axis", Tensor::of<std::int64_t>({}, {w.integer("axis")}));
+       pb::NodeProto& n = w.write("CumSum", {w.input(0), axis}, w.outputs());
        copy<bool>(w, n, "exclusive");
        copy<bool>(w, n, "reverse");
      }},
