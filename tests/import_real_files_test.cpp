@@ -1,14 +1,17 @@
-// Real model files with recorded inputs and outputs: import, run, compare. They are not part of the
+// Real model files with recorded inputs and outputs: import, run, judge. They are not part of the
 // checkout: the environment variable ETALON_FIXTURES names the folder that holds them (folders
-// onnx, pytorch, generated, safetensors). The peers that recorded the outputs sum in orders of
-// their own, so the bar is a relative one; bits are the subject of other tests.
+// onnx, pytorch, generated, safetensors). Every ONNX file below it is a row of the table: judged
+// against what was recorded beside it, or named with the reason why not.
+//   ETALON_FIXTURES=FOLDER build/release/bin/etalon_tests -tc='real files*'
 #include <doctest/doctest.h>
 
-#include <cmath>
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
-#include "engine/graph/executor.h"
+#include "bench/compare/network.h"
 #include "importers/importers.h"
 #include "kernels/kernels.h"
 #include "tests/importer_files.h"
@@ -18,37 +21,30 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct RealFile {
-  std::string model,
-      input;  // "" input: 0/n, 1/n, ... as ONNX's backend test feeds its light models
+// Where inputs and outputs were recorded: beside MODEL as MODEL.io.npz (in_*, out_*), in a folder
+// MODEL-without-.onnx.io (input_*.npy, output_*.npy), as MODEL_output_0.pb of ONNX's backend tests
+// (whose input is 0/n, 1/n, ...), or as input.npy and output.npy of the folder.
+struct Recorded {
+  std::string input;
   std::vector<std::string> outputs;
 };
 
-std::vector<RealFile> real_files() {
-  std::vector<RealFile> files;
-  for (const char* net : {"bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50",
-                          "shufflenet", "squeezenet", "vgg19", "zfnet512"}) {
-    const std::string stem = std::string("onnx/light/light_") + net;
-    files.push_back({stem + ".onnx", "", {stem + "_output_0.pb"}});
+std::optional<Recorded> recorded(const fs::path& model) {
+  const fs::path stem = model.parent_path() / model.stem();
+  const std::string npz = model.string() + ".io.npz";
+  if (fs::exists(npz)) return Recorded{npz, {npz}};
+  if (const fs::path folder = stem.string() + ".io"; fs::exists(folder)) {
+    Recorded r;
+    for (const auto& entry : fs::directory_iterator(folder))
+      (entry.path().filename().string().starts_with("input") ? r.input : r.outputs.emplace_back()) =
+          entry.path().string();
+    return r;
   }
-  for (const char* net :
-       {"RFB-320", "RFB-320_without_postprocessing", "slim-320", "slim-320_simplified"}) {
-    const std::string stem = std::string("onnx/ultraface/version-") + net;
-    files.push_back({stem + ".onnx",
-                     stem + ".io/input_input.npy",
-                     {stem + ".io/output_scores.npy", stem + ".io/output_boxes.npy"}});
-  }
-  for (const char* net : {"lenet", "rnn"})
-    for (const char* opset : {"9", "11", "13", "16"}) {
-      const std::string folder = std::string("pytorch/gen_torch113_") + net + "/";
-      files.push_back({folder + "export_opset" + opset + ".onnx",
-                       folder + "input.npy",
-                       {folder + "output.npy"}});
-    }
-  for (const char* model :
-       {"generated/torch-2.15/lenet.ts.onnx", "generated/onnxruntime-1.31/lenet.int8-qdq.onnx"})
-    files.push_back({model, std::string(model) + ".io.npz", {std::string(model) + ".io.npz"}});
-  return files;
+  if (const std::string pb = stem.string() + "_output_0.pb"; fs::exists(pb))
+    return Recorded{"", {pb}};
+  const fs::path in = model.parent_path() / "input.npy", out = model.parent_path() / "output.npy";
+  if (fs::exists(in) && fs::exists(out)) return Recorded{in.string(), {out.string()}};
+  return std::nullopt;
 }
 
 Tensor fractions(const Shape& shape) {
@@ -66,54 +62,82 @@ Tensor find(TensorList list, std::string_view prefix) {
   throw bad_input("no array '{}' among the recorded ones", prefix);
 }
 
-double relative_difference(const Tensor& got, const Tensor& want) {
-  REQUIRE(got.numel() == want.numel());
-  const auto g = got.data<float>(), w = want.data<float>();
-  double scale = 0, most = 0;
-  for (const float v : w) scale = std::max(scale, std::abs(static_cast<double>(v)));
-  for (std::size_t i = 0; i < w.size(); ++i)
-    most = std::max(most, std::abs(static_cast<double>(g[i]) - static_cast<double>(w[i])));
-  return most / scale;
+// Which of a network's outputs a recorded array is: by its name, else the only one of its shape.
+std::string output_of(const Graph& graph, const fs::path& file, const NamedTensor& recorded) {
+  for (const Declaration& d : graph.outputs) {
+    const std::string& name = graph.value_name(d.value);
+    if (recorded.name == name || recorded.name == "out_" + name ||
+        file.stem().string() == "output_" + name)
+      return name;
+  }
+  if (graph.outputs.size() != 1) throw bad_input("{}: belongs to no output", file.string());
+  return graph.value_name(graph.outputs[0].value);
 }
 
 }  // namespace
 
 TEST_SUITE("long") {
-  TEST_CASE("real files: ONNX models of five exporters against their recorded outputs") {
+  TEST_CASE("real files: every ONNX model against its recorded outputs") {
     const char* folder = std::getenv("ETALON_FIXTURES");
-    if (folder == nullptr) {
+    if (folder == nullptr || !fs::exists(folder)) {
       MESSAGE("skipped: ETALON_FIXTURES names no folder of real files");
       return;
     }
-    int ran = 0;
-    for (const RealFile& file : real_files()) {
-      CAPTURE(file.model);
-      const fs::path base(folder);
+    std::vector<fs::path> models;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      if (entry.path().extension() == ".onnx") models.push_back(entry.path());
+    std::ranges::sort(models);
+    const char* only = std::getenv("ETALON_MODEL");
+    std::string table =
+        "\n| file | nodes | output | verdict | by | largest error, ULP | share of the bound | "
+        "seconds |\n|---|---|---|---|---|---|---|---|\n";
+    int held = 0;
+    for (const fs::path& path : models) {
+      const std::string name = fs::relative(path, folder).string();
+      if (only != nullptr && name.find(only) == std::string::npos) continue;
+      CAPTURE(name);
+      const auto begin = std::chrono::steady_clock::now();
       try {
-        const Model model = open_model((base / file.model).string());
+        const std::optional<Recorded> files = recorded(path);
+        const Model model = open_model(path.string());
+        if (!files) {
+          table += fmt::format("| {} | {} | | not judged: no outputs are recorded | | | | |\n",
+                               name, model.graph->nodes.size());
+          continue;
+        }
         REQUIRE(model.graph->inputs.size() == 1);
         const Declaration& declared = model.graph->inputs[0];
-        std::map<std::string, Tensor, std::less<>> inputs;
+        std::map<std::string, Tensor, std::less<>> inputs, got;
         inputs.emplace(model.graph->value_name(declared.value),
-                       file.input.empty() ? fractions(Shape(declared.dims))
-                                          : find(load_tensors((base / file.input).string()), "in"));
-        Executor executor(model.graph, all_kernels(), {.contract = Contract::seq(), .threads = 2});
-        const Trace trace = executor.run(inputs);
-        for (std::size_t i = 0; i < file.outputs.size(); ++i) {
-          const Tensor want = find(load_tensors((base / file.outputs[i]).string()), "out");
-          // A value near a tie may fall to the next step of the quantised output, 1/82 of the
-          // largest.
-          const double bar = file.model.find("int8") == std::string::npos ? 1e-4 : 1.3e-2;
-          const double d = relative_difference(trace.outputs[i].second, want);
-          MESSAGE(file.model << ": largest difference " << d << " of the largest output");
-          CHECK(d < bar);
+                       files->input.empty() ? fractions(Shape(declared.dims))
+                                            : find(load_tensors(files->input), "in"));
+        for (const std::string& file : files->outputs)
+          for (NamedTensor& t : load_tensors(file))
+            if (!t.name.starts_with("in_"))
+              got.emplace(output_of(*model.graph, file, t), std::move(t.tensor));
+        const auto judged = judge_network(
+            *model.graph, inputs, got,
+            {.registry = &all_kernels(), .threads = 2, .library = &library_accuracy("unknown")});
+        CHECK(!judged.empty());
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        for (const NetworkJudgement& n : judged) {
+          const Judgement& j = n.judgement;
+          CHECK_MESSAGE(j.verdict <= Verdict::explained, n.name, ": ", etalon::name(j.verdict),
+                        ", ", j.cause);
+          held += j.verdict <= Verdict::explained ? 1 : 0;
+          table += fmt::format("| {} | {} | {} | {} | {} | {:.3g} | {:.2g} | {:.1f} |\n", name,
+                               model.graph->nodes.size(), n.name, etalon::name(j.verdict), n.way,
+                               j.stats.max_ulp, n.way == "draws" ? j.likely_used : j.bound_used,
+                               seconds);
         }
-        ++ran;
       } catch (const Error& e) {
         FAIL_CHECK(std::string(e.what()));
+        table += fmt::format("| {} | | | outside: {} | | | | |\n", name, e.what());
       }
     }
-    MESSAGE(ran << " of " << real_files().size() << " models ran");
+    MESSAGE(table);
+    CHECK((held > 0 || only != nullptr));
   }
 
   TEST_CASE("real files: safetensors of two writers come back through every format of ours") {

@@ -1,4 +1,6 @@
 // etalon judge OP: the verdict on a dumped tensor, without a runner or a model.
+// etalon judge MODEL: the verdict on the recorded outputs of a whole network, by what can be
+// carried through it.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -10,7 +12,9 @@
 #include "bench/compare/case.h"
 #include "bench/compare/judgement_json.h"
 #include "bench/compare/library_accuracy.h"
+#include "bench/compare/network.h"
 #include "bench/compare/verdict.h"
+#include "bench/data.h"
 #include "bench/op_text.h"
 #include "bench/report/record.h"
 #include "engine/core/file.h"
@@ -74,7 +78,67 @@ Params read_params(const OpRow& op, const std::vector<std::string>& words) {
 
 std::string number(double x) { return x == 0 ? "0" : fmt::format("{:.3g}", x); }
 
+Colour colour_of(Verdict v) {
+  return v <= Verdict::explained ? Colour::green
+         : v == Verdict::wrong   ? Colour::red
+                                 : Colour::yellow;
+}
+
+int judge_model(const Args& args, const Globals& g) {
+  if (!args.params.empty() || !args.save.empty())
+    throw usage_error("--params and --save-case belong to the judgement of an op");
+  const Model model = open_model(args.op);
+  const Graph& graph = *model.graph;
+  std::map<std::string, Tensor, std::less<>> got;
+  for (const std::string& word : args.outputs) {
+    const auto eq = word.find('=');
+    const bool named = eq != std::string::npos && !std::filesystem::exists(word);
+    const std::string file = named ? word.substr(eq + 1) : word;
+    for (auto& t : load_tensors(file)) {
+      std::string name = named ? word.substr(0, eq) : t.name;
+      if (!named && name.empty() && graph.outputs.size() == 1)
+        name = graph.value_name(graph.outputs[0].value);
+      const bool known = std::ranges::any_of(
+          graph.outputs, [&](const Declaration& d) { return graph.value_name(d.value) == name; });
+      if (!known)
+        throw bad_input("{}: '{}' is no output of the network; give NAME=FILE", file, name);
+      got.insert_or_assign(name, std::move(t.tensor));
+    }
+  }
+  if (got.empty()) throw usage_error("give the recorded outputs with --output FILE");
+  NetworkOptions options;
+  options.registry = &all_kernels();
+  options.threads = g.threads;
+  options.isa = g.isa;
+  if (!args.contract.empty()) options.contract = Contract::parse(args.contract);
+  options.library = &library_accuracy(args.framework.empty() ? "unknown" : args.framework);
+  const auto judged = judge_network(graph, read_inputs(graph, args.inputs), got, options);
+  const Verdict fail_on = parse_verdict(args.fail_on);
+  bool holds = true;
+  nlohmann::json list = nlohmann::json::array();
+  for (const NetworkJudgement& n : judged) {
+    const Judgement& j = n.judgement;
+    holds = holds && j.verdict < fail_on;
+    fmt::print("{}: {} (carried{}{})\n{}\n", n.name,
+               coloured(name(j.verdict), colour_of(j.verdict)), n.way.empty() ? "" : ", by ", n.way,
+               j.sentence);
+    if (!j.cause.empty()) fmt::print("cause     {}\n", j.cause);
+    fmt::print("error     max {} ULP from contract {}, {:.1f} % of the bits equal\n",
+               number(j.stats.max_ulp), j.contract, 100 * j.bits_equal);
+    if (n.way != "bound") fmt::print("bound     {}\n", n.bound);
+    list.push_back(judgement_json(j, n.name, got.at(n.name)));
+    list.back()["by"] = n.way;
+  }
+  if (!g.json_path.empty()) {
+    nlohmann::json record = base_record(g.command_line, g.isa);
+    record["judge"] = {{"model", model.path}, {"outputs", list}, {"holds", holds}};
+    write_record(g.json_path, record);
+  }
+  return holds ? 0 : 1;
+}
+
 int judge(const Args& args, const Globals& g) {
+  if (!args.op.empty() && std::filesystem::exists(args.op)) return judge_model(args, g);
   Case c;
   if (!args.folder.empty()) {
     if (!args.op.empty() || !args.inputs.empty() || !args.outputs.empty())
@@ -99,7 +163,7 @@ int judge(const Args& args, const Globals& g) {
   options.contract = Contract::parse(c.contract);
   const LibraryAccuracy& library =
       library_accuracy(args.framework.empty() ? "unknown" : args.framework);
-  options.functions = library.functions.data();
+  options.library = &library;
   const std::vector<Judgement> found = judge_layer(c.layer, c.outputs, options);
 
   const Verdict fail_on = parse_verdict(args.fail_on);
@@ -113,10 +177,7 @@ int judge(const Args& args, const Globals& g) {
     holds = holds && j.verdict < fail_on;
     c.verdict = name(j.verdict);
     c.cause = j.cause;
-    const Colour colour = j.verdict <= Verdict::explained ? Colour::green
-                          : j.verdict == Verdict::wrong   ? Colour::red
-                                                          : Colour::yellow;
-    fmt::print("{}: {}\n{}\n", value, coloured(name(j.verdict), colour), j.sentence);
+    fmt::print("{}: {}\n{}\n", value, coloured(name(j.verdict), colour_of(j.verdict)), j.sentence);
     if (!j.cause.empty()) fmt::print("cause     {}\n", j.cause);
     fmt::print("elements  {} of {}, K = {}\n", j.stats.elements, j.elements, j.terms);
     if (is_floating(c.outputs[o].dtype())) {
@@ -131,7 +192,7 @@ int judge(const Args& args, const Globals& g) {
     list.push_back(judgement_json(j, value, c.outputs[o]));
   }
   for (const Function f : functions_of(c.layer.op->name))
-    fmt::print("{:<9} {}\n", name(f), accuracy_sentence(library, f));
+    fmt::print("{:<9} {}\n", name(f), accuracy_sentence(library, c.layer.op->name, f));
   if (!args.save.empty()) {
     save_case(args.save, c);
     fmt::print("case      etalon judge --case {}\n", args.save);
@@ -152,7 +213,7 @@ int judge(const Args& args, const Globals& g) {
 
 Action judge_command(Options& options) {
   auto a = std::make_shared<Args>();
-  options.word("OP", a->op, "the op: conv, gemm, softmax, ...", false)
+  options.word("OP", a->op, "the op: conv, gemm, softmax, ...; or a model file", false)
       .repeated("--inputs", a->inputs, "FILE",
                 "its inputs: npy, npz or safetensors; NAME=FILE for one array", 16)
       .repeated("--output,--outputs", a->outputs, "FILE", "what was computed", 16)

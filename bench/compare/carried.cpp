@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "bench/compare/param_fields.h"
 #include "engine/numerics/element.h"
+#include "engine/ops/quantize.h"
 
 namespace etalon {
 namespace {
@@ -32,18 +34,61 @@ constexpr std::string_view kWindows[] = {"max_pool", "avg_pool", "global_max_poo
                                          "global_avg_pool"};
 constexpr std::string_view kProducts[] = {"conv", "gemm", "matmul"};
 
+// Depend on the input's shape alone.
+constexpr std::string_view kShapes[] = {"shape", "size"};
+
 bool among(std::span<const std::string_view> list, std::string_view op) {
   return std::ranges::find(list, op) != list.end();
 }
 
+bool is_f32(const Tensor& t) { return t && t.dtype() == DType::f32; }
+
+// The op on these tensors in place of its inputs, with its factors' absolute values: sizes of sums.
+std::optional<Tensor> sizes_of_sums(const LayerEvaluator& eval, const Layer& layer, const Tensor& x,
+                                    const Tensor& w, const Tensor& b) {
+  Layer major{layer.op, layer.params, {}};
+  const auto fields = fields_of(layer.params);
+  for (const std::string_view factor : {"alpha", "beta"})
+    if (const ParamField* f = find_field(fields, factor))
+      major.params = with_field(major.params, factor, std::fabs(std::get<float>(f->value)));
+  major.inputs.push_back(x.share());
+  major.inputs.push_back(w.share());
+  if (b) major.inputs.push_back(b.share());
+  std::vector<Tensor> out = eval.bits(major, Contract::seq());
+  if (out.empty() || !is_f32(out[0])) return std::nullopt;
+  return std::move(out[0]);
+}
+
 }  // namespace
 
+std::optional<Tensor> product_sizes(const LayerEvaluator& eval, const Layer& layer,
+                                    std::int64_t& terms) {
+  if (!among(kProducts, layer.op->name)) return std::nullopt;
+  for (const Tensor& t : layer.inputs)
+    if (t && !is_f32(t)) return std::nullopt;
+  const Shape &x = layer.inputs[0].shape(), &w = layer.inputs[1].shape();
+  const bool bias = layer.inputs.size() > 2 && layer.inputs[2];
+  std::optional<Tensor> sizes =
+      sizes_of_sums(eval, layer, absolute(layer.inputs[0]), absolute(layer.inputs[1]),
+                    bias ? absolute(layer.inputs[2]) : Tensor());
+  if (!sizes) return std::nullopt;
+  if (layer.op->name == "conv")
+    terms = w.numel() / std::max<std::int64_t>(1, w[0]);
+  else if (layer.op->name == "gemm")
+    terms = x.numel() / std::max<std::int64_t>(1, sizes->shape()[0]);
+  else
+    terms = x.dim(-1);
+  terms += 3;  // a bias, a factor distributed over the terms, the product's own rounding
+  return sizes;
+}
+
 CarriedValues::CarriedValues(const Registry& registry, Contract contract, int threads, Isa isa,
-                             const FunctionAccuracy* functions)
-    : contract_(std::move(contract)), eval_(registry, threads, isa), functions_(functions) {}
+                             const LibraryAccuracy* library)
+    : contract_(std::move(contract)), eval_(registry, threads, isa), library_(library) {}
 
 bool CarriedValues::majorant(const Node& node, const Layer& layer,
-                             const std::vector<const Tensor*>& errors, Tensor& result) const {
+                             const std::vector<const Tensor*>& errors, const Tensor& mid,
+                             Tensor& result) const {
   const std::string_view op = node.op->name;
   const auto only_first = [&] {
     for (std::size_t i = 1; i < errors.size(); ++i)
@@ -55,26 +100,57 @@ bool CarriedValues::majorant(const Node& node, const Layer& layer,
     result = errors[0]->share();
     return true;
   }
-  if (op == "softmax") {
-    if (!only_first()) return false;
+  if (op == "softmax" || op == "log_softmax") {
+    // exp(x + e) lies within a factor exp(+-E), so does their sum: exp(2E) for the quotient.
+    if (!only_first() || !is_f32(mid)) return false;
     double largest = 0;
     for (const float e : errors[0]->data<float>())
       largest = std::max(largest, static_cast<double>(e));
-    result = errors[0]->clone();
-    for (float& e : result.mutable_data<float>()) e = up(std::expm1(2 * largest));
+    result = mid.clone();
+    for (float& e : result.mutable_data<float>())
+      e = op == "log_softmax"
+              ? up(2 * largest)
+              : up((static_cast<double>(e) * (1 + 0x1p-10) + 0x1p-100) * std::expm1(2 * largest));
+    return true;
+  }
+  if (op == "pad") {  // what is added is certain
+    if (!only_first()) return false;
+    Layer padded{layer.op, with_field(layer.params, "value", 0.0F), {}};
+    padded.inputs.push_back(errors[0]->share());
+    for (std::size_t i = 1; i < layer.inputs.size(); ++i)
+      padded.inputs.push_back(i == 2 || !layer.inputs[i] ? Tensor() : layer.inputs[i].share());
+    std::vector<Tensor> out = eval_.bits(padded, Contract::seq());
+    if (!is_f32(out[0])) return false;
+    result = std::move(out[0]);
     return true;
   }
   Layer major{layer.op, layer.params, {}};
   if (among(kProducts, op)) {
-    if (!only_first() || layer.inputs[1].dtype() != DType::f32) return false;
-    if (op == "gemm") {
-      const auto fields = fields_of(layer.params);
-      const ParamField* alpha = find_field(fields, "alpha");
-      if (alpha == nullptr) return false;
-      major.params = with_field(layer.params, "alpha", std::fabs(std::get<float>(alpha->value)));
+    // sum Ex (|w| + Ew) + |x| Ew, and the bias's own error.
+    for (const Tensor& t : layer.inputs)
+      if (t && !is_f32(t)) return false;
+    const auto error = [&](std::size_t i) {
+      return i < errors.size() && errors[i] != nullptr    ? errors[i]->share()
+             : i < layer.inputs.size() && layer.inputs[i] ? zeros_like(layer.inputs[i])
+                                                          : Tensor();
+    };
+    Tensor w = absolute(layer.inputs[1]);
+    const Tensor ew = error(1);
+    auto size = w.mutable_data<float>();
+    for (std::size_t i = 0; i < size.size(); ++i)
+      size[i] = up(static_cast<double>(size[i]) + static_cast<double>(ew.data<float>()[i]));
+    std::optional<Tensor> sum = sizes_of_sums(eval_, layer, error(0), w, error(2));
+    if (!sum) return false;
+    if (errors[1] != nullptr) {
+      const std::optional<Tensor> more =
+          sizes_of_sums(eval_, layer, absolute(layer.inputs[0]), ew, Tensor());
+      if (!more) return false;
+      auto s = sum->mutable_data<float>();
+      for (std::size_t i = 0; i < s.size(); ++i)
+        s[i] = up(static_cast<double>(s[i]) + static_cast<double>(more->data<float>()[i]));
     }
-    major.inputs.push_back(errors[0]->share());
-    major.inputs.push_back(absolute(layer.inputs[1]));
+    result = std::move(*sum);
+    return true;
   } else if (op == "batch_norm") {
     if (!only_first() || layer.inputs.size() < 5) return false;
     for (std::size_t i = 1; i < 5; ++i)
@@ -108,6 +184,40 @@ bool CarriedValues::majorant(const Node& node, const Layer& layer,
   return true;
 }
 
+CarriedValues::Value CarriedValues::quantized(const Layer& layer, const Tensor* error,
+                                              Tensor mid) const {
+  Value value;
+  const std::vector<InferInput> known = [&] {
+    std::vector<InferInput> in;
+    for (const Tensor& t : layer.inputs)
+      in.push_back(t ? InferInput{t.type(), &t, true} : InferInput{});
+    return in;
+  }();
+  const QuantizeGeometry g =
+      quantize_geometry(layer.params.as<QuantizeParams>(), InferInputs(known));
+  value.error = Tensor::zeros(DType::f32, mid.shape());
+  auto steps = value.error.mutable_data<float>();
+  constexpr double kU = 0x1p-24;
+  for (std::int64_t i = 0; i < mid.numel(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const double e = error == nullptr ? 0 : static_cast<double>(error->data<float>()[at]);
+    const double scale = abs_of(load_as_double(layer.inputs[1], g.scale_index(i)));
+    if (layer.op->name == "dequantize_linear") {
+      const double m = abs_of(load_as_double(mid, i));
+      // e steps, and the roundings of both sides of (q - zero) * scale.
+      steps[at] = up(e * scale * (1 + 4 * kU) + 2 * kU * (m + e * scale));
+      continue;
+    }
+    // The quotient may be a product with a rounded reciprocal: two roundings and its own.
+    const double x = load_as_double(layer.inputs[0], i);
+    const double q = x / scale, room = e / scale * (1 + 4 * kU) + 3 * kU * abs_of(q);
+    steps[at] = up(std::nearbyint(q + room) - std::nearbyint(q - room));
+  }
+  value.mid = std::move(mid);
+  value.known = true;
+  return value;
+}
+
 void CarriedValues::step(const Node& node, const std::function<const Tensor*(ValueId)>& theirs) {
   for (const ValueId v : node.outputs)
     if (v != kAbsent) values_[v] = Value{};
@@ -126,35 +236,62 @@ void CarriedValues::step(const Node& node, const std::function<const Tensor*(Val
     const auto at = values_.find(v);
     if (at == values_.end() || !at->second.known) return;
     layer.inputs.push_back(at->second.mid.share());
-    errors.back() = &at->second.error;
+    if (at->second.error) errors.back() = &at->second.error;
   }
-  if (node.outputs.empty() || node.outputs[0] == kAbsent) return;
   try {
-    Value next;
     std::vector<Tensor> out = eval_.bits(layer, contract_);
-    if (out[0].dtype() != DType::f32) return;
-    next.mid = std::move(out[0]);
-    Tensor spread = Tensor::zeros(DType::f32, next.mid.shape());
-    const bool uncertain =
-        std::ranges::any_of(errors, [](const Tensor* e) { return e != nullptr; });
-    if (uncertain && !majorant(node, layer, errors, spread)) return;
-    next.error = Tensor::zeros(DType::f32, next.mid.shape());
-    auto error = next.error.mutable_data<float>();
-    const auto extra = spread.data<float>();
-    for (std::size_t i = 0; i < error.size(); ++i) error[i] = extra[i];
-    if (eval_.has_definition(layer) && node.op->nature != OpNature::movement) {
-      const auto all = sample_slices(eval_.slices(layer, contract_), std::int64_t{1} << 40);
-      for (const OutputBound& b :
-           eval_.bounds(layer, contract_, {.acc = contract_.acc, .functions = functions_}, all)) {
-        if (b.output != 0) continue;
-        const auto i = static_cast<std::size_t>(b.index);
-        const double mid = static_cast<double>(next.mid.data<float>()[i]);
-        error[i] =
-            up((b.bound + static_cast<double>(extra[i])) * (1 + 0x1p-8) + abs_of(mid - b.real));
-      }
+    const std::string_view op = node.op->name;
+    const auto keep = [&](std::size_t o, Value value) {
+      if (o < node.outputs.size() && node.outputs[o] != kAbsent)
+        values_[node.outputs[o]] = std::move(value);
+    };
+    if (op == "quantize_linear" || op == "dequantize_linear") {
+      if (errors.size() > 1 && errors[1] != nullptr) return;
+      keep(0, quantized(layer, errors[0], std::move(out[0])));
+      return;
     }
-    next.known = true;
-    values_[node.outputs[0]] = std::move(next);
+    const bool uncertain = !among(kShapes, op) && std::ranges::any_of(errors, [](const Tensor* e) {
+      return e != nullptr;
+    });
+    Tensor spread;
+    if (uncertain && !majorant(node, layer, errors, out[0], spread)) return;
+    const bool rounds = eval_.has_definition(layer) && node.op->nature != OpNature::movement;
+    std::vector<OutputBound> bounds;
+    std::int64_t terms = 0;
+    const std::optional<Tensor> sizes = product_sizes(eval_, layer, terms);
+    if (rounds && !sizes)
+      bounds =
+          eval_.bounds(layer, contract_,
+                       {.acc = contract_.acc,
+                        .functions = library_ == nullptr ? nullptr : library_->of(node.op->name)},
+                       sample_slices(eval_.slices(layer, contract_), std::int64_t{1} << 40));
+    for (std::size_t o = 0; o < out.size(); ++o) {
+      if (uncertain && o > 0) return;  // the majorant is that of the first output
+      Value next;
+      next.known = true;
+      next.mid = std::move(out[o]);
+      const bool floats = next.mid.dtype() == DType::f32;
+      if (!floats && rounds) return;
+      if (uncertain || (rounds && floats)) {
+        next.error = spread ? spread.clone() : Tensor::zeros(DType::f32, next.mid.shape());
+        auto error = next.error.mutable_data<float>();
+        const auto gamma = static_cast<double>(terms) * 0x1p-24 * (1 + 0x1p-8);
+        if (sizes && o == 0)
+          for (std::size_t i = 0; i < error.size(); ++i)
+            error[i] = up((static_cast<double>(error[i]) +
+                           2 * gamma * static_cast<double>(sizes->data<float>()[i]) +
+                           static_cast<double>(terms) * 0x1p-148) *
+                          (1 + 0x1p-8));
+        for (const OutputBound& b : bounds) {
+          if (b.output != static_cast<int>(o)) continue;
+          const auto i = static_cast<std::size_t>(b.index);
+          const double mid = static_cast<double>(next.mid.data<float>()[i]);
+          error[i] =
+              up((b.bound + static_cast<double>(error[i])) * (1 + 0x1p-8) + abs_of(mid - b.real));
+        }
+      }
+      keep(o, std::move(next));
+    }
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::interrupted) throw;
     // The value stays unknown: what depends on it is undecided.
@@ -180,17 +317,16 @@ Judgement CarriedValues::judge(ValueId value, const Tensor& got) const {
                  std::max<double>(1, static_cast<double>(got.numel()));
   bool outside = j.stats.non_finite() > 0;
   double bound2 = 0, size2 = 0;
-  const auto mid = v.mid.data<float>(), bound = v.error.data<float>(), y = got.data<float>();
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    const double m = static_cast<double>(mid[i]), b = static_cast<double>(bound[i]);
+  for (std::int64_t i = 0; i < got.numel(); ++i) {
+    const double m = load_as_double(v.mid, i), b = v.error ? load_as_double(v.error, i) : 0;
     if (!(b < kInfinity)) {
       ++j.no_statement;
       continue;
     }
-    const double r = abs_of(static_cast<double>(y[i]) - m);
+    const double r = abs_of(load_as_double(got, i) - m);
     outside |= r > b;
     if (r > 0) j.bound_used = std::max(j.bound_used, b > 0 ? r / b : kInfinity);
-    j.bound_ulp = std::max(j.bound_ulp, b / ulp_of(m, DType::f32));
+    if (is_floating(got.dtype())) j.bound_ulp = std::max(j.bound_ulp, b / ulp_of(m, got.dtype()));
     bound2 += b * b;
     size2 += m * m;
   }
@@ -207,7 +343,10 @@ Judgement CarriedValues::judge(ValueId value, const Tensor& got) const {
     j.sentence = fmt::format("Right: every bit is the one that contract {} defines.", j.contract);
   } else if (j.no_statement > 0 || bound2 > size2) {
     j.verdict = Verdict::undecided;
-    j.cause = "the bound carried through the layers before it is too wide for a statement";
+    j.cause = fmt::format(
+        "the bound carried through the layers before it is too wide for a statement ({:.2g} times "
+        "the values)",
+        bound2 < kInfinity && size2 > 0 ? std::sqrt(bound2 / size2) : kInfinity);
     j.sentence = fmt::format("No statement can be made: {}.", j.cause);
   } else {
     j.verdict = Verdict::explained;

@@ -8,20 +8,32 @@
 // may add (both of second order). L is the same op on absolute values: sum |w| E for products,
 // max E over a window, E for 1-Lipschitz functions. An op without such a majorant ends the chain:
 // E is infinite and the verdict undecided.
+//
+// Products take B from the same op on absolute values, gamma(K + 3) (|x| * |w| + |b|), because that
+// is as fast as the op itself; B counts twice there, once for the framework's rounding and once for
+// m'. Quantised values are integers whose E is a number of steps: a value is uncertain only where
+// the ball around x / scale holds the border between two integers, and then by the integers in it.
+// E of everything else behind it is what those few steps can cause, not a share of the range.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "bench/compare/verdict.h"
 #include "engine/graph/graph.h"
 
 namespace etalon {
 
+// |x| * |w| + |b| of a product in f32, and how many roundings a term may meet; nothing for other
+// ops.
+std::optional<Tensor> product_sizes(const LayerEvaluator& eval, const Layer& layer,
+                                    std::int64_t& terms);
+
 class CarriedValues {
  public:
   CarriedValues(const Registry& registry, Contract contract, int threads, Isa isa,
-                const FunctionAccuracy* functions);
+                const LibraryAccuracy* library);
 
   // Computes the node from the framework's values where there are any, else from carried ones.
   void step(const Node& node, const std::function<const Tensor*(ValueId)>& theirs);
@@ -29,15 +41,16 @@ class CarriedValues {
 
  private:
   struct Value {
-    Tensor mid, error;  // error: f32, rounded up
+    Tensor mid, error;  // error: f32, rounded up; absent where the value is certain
     bool known = false;
   };
+  Value quantized(const Layer& layer, const Tensor* error, Tensor mid) const;
   bool majorant(const Node& node, const Layer& layer, const std::vector<const Tensor*>& errors,
-                Tensor& result) const;
+                const Tensor& mid, Tensor& result) const;
 
   Contract contract_;
   LayerEvaluator eval_;
-  const FunctionAccuracy* functions_;
+  const LibraryAccuracy* library_;
   std::map<ValueId, Value> values_;
 };
 

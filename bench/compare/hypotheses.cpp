@@ -122,10 +122,10 @@ const std::vector<KnownTexts>& known_texts() {
       {"auto_pad", {"same_upper", "same_lower", "valid", "explicit"}},
       {"approximate", {"none", "tanh"}},
       {"direction", {"forward", "reverse", "bidirectional"}},
-      {"coordinates",
+      {"coordinate_transformation_mode",
        {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
         "half_pixel_symmetric"}},
-      {"nearest", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
+      {"nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
       {"mode", {"constant", "reflect", "edge", "wrap", "DCR", "CRD"}},
   };
   return table;
@@ -303,12 +303,36 @@ void add_folded_batch_norm(const Layer& layer, List& list) {
   }
 }
 
+// Where several elements of a window are NaN, the last is named instead of the first: indices as if
+// a later NaN were greater. Each element becomes its rank in its plane, NaN above all.
+void add_last_nan(const Layer& layer, List& list) {
+  if (layer.op->name != "max_pool" || layer.inputs.empty() || !is_f32(layer.inputs[0])) return;
+  const Tensor& x = layer.inputs[0];
+  const auto in = x.data<float>();
+  if (std::ranges::none_of(in, [](float v) { return v != v; }) || in.size() > (1U << 23)) return;
+  std::vector<float> finite(in.begin(), in.end());
+  std::erase_if(finite, [](float v) { return v != v; });
+  std::ranges::sort(finite);
+  Layer ranked = layer.share();
+  ranked.inputs[0] = x.clone();
+  const auto most = static_cast<float>(finite.size());
+  float nans = 0;
+  for (float& v : ranked.inputs[0].mutable_data<float>())
+    v = v != v ? most + ++nans
+               : static_cast<float>(std::ranges::lower_bound(finite, v) - finite.begin());
+  list.push_back(
+      {"of several NaN in a window the last is named, not the first (PyTorch, "
+       "aten/src/ATen/native/cpu/MaxPoolKernel.cpp: val > max || isnan(val))",
+       Verdict::wrong, std::move(ranked)});
+}
+
 // max(NaN, x) = x instead of NaN.
 void add_nan_convention(const Layer& layer, List& list) {
   const std::string_view op = layer.op->name;
   const bool greatest = op == "relu" || op == "max_pool" || op == "max" ||
-                        op == "global_max_pool" || op == "clip" || op == "reduce_max";
-  const bool least = op == "min" || op == "reduce_min";
+                        op == "global_max_pool" || op == "clip" || op == "reduce_max" ||
+                        op == "arg_max" || op == "hardmax" || op == "top_k";
+  const bool least = op == "min" || op == "reduce_min" || op == "arg_min";
   if (!greatest && !least) return;
   Layer quiet = layer.share();
   bool changed = false;
@@ -338,6 +362,7 @@ std::vector<Hypothesis> hypotheses_for(const Layer& layer) {
   add_bias(layer, list);
   add_folded_batch_norm(layer, list);
   add_nan_convention(layer, list);
+  add_last_nan(layer, list);
   return list;
 }
 

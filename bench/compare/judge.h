@@ -70,8 +70,6 @@ class Judge {
 
   // verdict.cpp
   void judge_by_bits();
-  void judge_without_bound(Judgement& j, std::size_t o);
-  static double energy(const Tensor& got, const Tensor& exact);
   void judge_output(std::size_t o);
   void fill_stats(Judgement& j, std::size_t o, const std::vector<Point>& points) const;
   void judge_integers(Judgement& j, std::size_t o);
@@ -97,7 +95,7 @@ class Judge {
   bool replay_contracts(std::size_t o, const std::vector<Point>& points, std::string& cause);
   double share_of_bits(std::size_t o, const Contract& c,
                        const std::vector<std::int64_t>& slices) const;
-  bool stored_narrower(std::size_t o, std::string& cause) const;
+  bool stored_narrower(std::size_t o, const std::vector<Point>& points, std::string& cause) const;
 
   const Layer& layer_;
   const std::vector<Tensor>& got_;

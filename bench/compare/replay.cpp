@@ -40,6 +40,11 @@ bool Judge::explain(std::size_t o, std::string& cause, Verdict& verdict) {
             p.real = 0;
             p.likely = p.bound = 0;
           }
+      // A replay without a bound explains nothing.
+      const auto open_ended = [](const Point& p) { return !(p.likely < kInfinity); };
+      if (std::ranges::count_if(points, open_ended) >
+          std::ranges::count_if(plain_points, open_ended))
+        continue;
       const Fit fit = fit_of(points, plain_points, options_.lambda);
       if (!(fit.energy < best)) continue;
       const bool fits = fit.within && fit.energy <= (plain.within ? rho : 0.5) * plain.energy;
@@ -97,17 +102,24 @@ double Judge::share_of_bits(std::size_t o, const Contract& c,
 
 // All outputs (or the outputs before a bias was added) are numbers of a narrower format: f32
 // arithmetic leaves a share of 2^-13 (f16) or 2^-16 (bf16) of such numbers by chance.
-bool Judge::stored_narrower(std::size_t o, std::string& cause) const {
+bool Judge::stored_narrower(std::size_t o, const std::vector<Point>& points,
+                            std::string& cause) const {
   if (got_[o].dtype() != DType::f32 || got_[o].numel() < 8) return false;
   const auto y = got_[o].data<float>();
   for (const DType d : {DType::bf16, DType::f16}) {
-    std::size_t fits = 0, counted = 0;
-    for (const float x : y) {
-      if (x == 0 || !is_finite(static_cast<double>(x))) continue;
-      ++counted;
-      if (round_to(static_cast<double>(x), d) == static_cast<double>(x)) ++fits;
+    std::size_t fits = 0, counted = 0, all = 0;
+    for (const Point& p : points) {
+      if (p.got == 0 || !p.finite()) continue;
+      const bool fit = round_to(p.got, d) == p.got;
+      // Where the right value is such a number anyway (sign, one_hot, counts) it tells nothing.
+      const double right = load_as_double(truth_.rounded[o], p.index);
+      if (round_to(right, d) != right) {
+        ++counted;
+        fits += fit ? 1 : 0;
+      }
+      all += fit ? 0 : 1;
     }
-    if (counted >= 8 && fits == counted) {
+    if (counted >= 8 && fits == counted && all == 0) {
       cause = fmt::format("every output is a number of {}: sums are accumulated or stored in it",
                           etalon::name(d));
       return true;

@@ -120,7 +120,8 @@ void TargetValidation::judge(json& t, Runner& runner, const LoadedNetwork& netwo
   json functions = json::object();
   for (const Node& node : graph_.nodes)
     for (const auto& f : functions_of(node.op->name))
-      functions[std::string(name(f))] = accuracy_sentence(accuracy, f);
+      functions[fmt::format("{} in {}", name(f), node.op->name)] =
+          accuracy_sentence(accuracy, node.op->name, f);
   if (!functions.empty()) t["function_accuracy"] = functions;
   layers(t, answer, parameters, accuracy);
   outputs(t, answer);
@@ -133,7 +134,7 @@ JudgeOptions TargetValidation::judge_options(const LibraryAccuracy& accuracy) co
   o.threads = options_.threads;
   o.isa = options_.isa;
   o.contract = options_.contract;
-  o.functions = accuracy.functions.data();
+  o.library = &accuracy;
   return o;
 }
 
@@ -151,7 +152,7 @@ void TargetValidation::layers(json& t, const RunAnswer& answer, const ParameterC
   json list = json::array();
   Verdict worst = Verdict::identical;
   CarriedValues carried(all_kernels(), options_.contract, options_.threads, options_.isa,
-                        accuracy.functions.data());
+                        &accuracy);
   // Which values come from the run that is judged: final outputs of a perturbed run do not belong
   // to its layers.
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {

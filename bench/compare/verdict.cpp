@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "bench/compare/conventions.h"
 #include "bench/compare/judge.h"
 #include "engine/numerics/element.h"
 
@@ -34,7 +35,9 @@ Verdict parse_verdict(std::string_view text) {
 
 std::vector<Judgement> judge_layer(const Layer& layer, const std::vector<Tensor>& got,
                                    const JudgeOptions& options) {
-  return Judge(layer, got, options).run();
+  std::vector<Judgement> judged = Judge(layer, got, options).run();
+  if (options.conventions) name_conventions(layer, got, options, judged);
+  return judged;
 }
 
 std::vector<Judgement> Judge::run() {
@@ -71,7 +74,7 @@ std::vector<Judgement> Judge::run() {
   return std::move(results_);
 }
 
-// Ops that copy or compare: equal or not.
+// Ops that copy, compare or convert: equal or not.
 void Judge::judge_by_bits() {
   const std::vector<Tensor> ours = eval_.bits(layer_, options_.contract);
   for (const std::size_t o : open_) {
@@ -83,9 +86,11 @@ void Judge::judge_by_bits() {
       identical(j, j.contract);
       continue;
     }
-    if (layer_.op->nature != OpNature::movement && layer_.op->nature != OpNature::discrete &&
-        is_floating(got_[o].dtype())) {
-      judge_without_bound(j, o);
+    // A conversion rounds once, so that only a NaN may have other bits.
+    if (layer_.op->nature != OpNature::movement && is_floating(got_[o].dtype()) &&
+        j.stats.max_ulp == 0 && j.stats.non_finite() == 0) {
+      conclude(j, Verdict::explained,
+               "the same numbers; only the bits of NaN or a zero's sign differ");
       continue;
     }
     j.verdict = Verdict::wrong;
@@ -104,57 +109,6 @@ void Judge::judge_by_bits() {
         fmt::format("Wrong: {} of {} elements are not the ones that belong there{}.",
                     j.elements - equal, j.elements, j.cause.empty() ? "" : ", because " + j.cause);
   }
-}
-
-// Floating outputs of an op whose definition runs in steps (recurrent cells): there is no bound,
-// so nothing can be explained, but a replay that removes all but 10^-4 of the residual's energy
-// (10^(-18/N) for few outputs) names the fault.
-void Judge::judge_without_bound(Judgement& j, std::size_t o) {
-  const LayerEvaluator::Truth truth = eval_.truth(layer_);
-  j.stats = error_stats(got_[o], truth.rounded[o], truth.exact[o]);
-  const std::string& known = options_.known_cause;
-  const double plain = energy(got_[o], truth.exact[o]);
-  const double rho =
-      std::min(1e-4, std::pow(10.0, -18.0 / std::max<double>(1, static_cast<double>(j.elements))));
-  double best = rho * plain;
-  for (const Hypothesis& h : hypotheses_for(layer_)) {
-    if (h.flush_outputs || j.elements < 4) continue;
-    try {
-      const LayerEvaluator::Truth replay = eval_.truth(h.layer);
-      if (o >= replay.exact.size() || !(replay.rounded[o].type() == got_[o].type())) continue;
-      const double e = energy(got_[o], replay.exact[o]);
-      if (!(e < best)) continue;
-      best = e;
-      j.cause = h.cause;
-      j.verdict = h.verdict;
-    } catch (const Error&) {
-      // The changed layer does not exist.
-    }
-  }
-  if (!j.cause.empty()) {
-    conclude(j, known.empty() ? j.verdict : Verdict::wrong,
-             known.empty() ? std::string(j.cause) : j.cause + "; " + known);
-  } else if (!known.empty()) {
-    conclude(j, Verdict::wrong, known);
-  } else if (j.stats.non_finite() > 0) {
-    conclude(j, Verdict::wrong, "infinities or NaN where numbers belong, or the other way round");
-  } else {
-    conclude(j, Verdict::undecided,
-             fmt::format("{} is computed in rounded steps, for which there is no bound; the "
-                         "largest error is {} ULP, and no known fault explains it",
-                         layer_.op->name, ulps(j.stats.max_ulp)));
-  }
-}
-
-double Judge::energy(const Tensor& got, const Tensor& exact) {
-  double e = 0;
-  for (std::int64_t i = 0; i < got.numel(); ++i) {
-    const double r = load_as_double(got, i) - load_as_double(exact, i);
-    e += is_finite(r)
-             ? r * r
-             : (is_nan(load_as_double(got, i)) && is_nan(load_as_double(exact, i)) ? 0 : 1e300);
-  }
-  return e;
 }
 
 void Judge::judge_output(std::size_t o) {
@@ -250,7 +204,7 @@ void Judge::judge_floats(Judgement& j, std::size_t o, const std::vector<Point>& 
     return;
   }
   if (outside) {
-    if (stored_narrower(o, cause)) {
+    if (stored_narrower(o, points, cause)) {
       conclude(j, Verdict::lower_precision, cause);
     } else {
       conclude(j, Verdict::wrong,

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "bench/compare/layer.h"
+#include "bench/compare/library_accuracy.h"
 #include "bench/compare/ulp.h"
 
 namespace etalon {
@@ -62,12 +63,12 @@ struct JudgeOptions {
   Isa isa = detect_isa();
   Contract contract = Contract::seq();
   double lambda = 6;
-  // Accuracy of the elementary functions of the library in use (library_accuracy.h), by Function;
-  // nullptr: correctly rounded.
-  const FunctionAccuracy* functions = nullptr;
+  // Accuracy of the elementary functions of the library in use; nullptr: correctly rounded.
+  const LibraryAccuracy* library = nullptr;
   // Multiplications and additions that each evaluation of a layer may cost; beyond it outputs are
   // sampled.
   std::int64_t term_budget = 40'000'000;
+  bool conventions = true;  // try the table of conventions.h
   // What is already known to differ: "parameter conv1.weight: element 17 has bit 0 flipped".
   std::string known_cause;
 };

@@ -506,7 +506,7 @@
         t.versions ? h("p", { class: "small" }, Object.entries(t.versions).map(([k, v]) => `${k} ${v}`).join(", ")) : null,
         t.options && Object.keys(t.options).length ? h("p", { class: "small" }, `Options: ${Object.entries(t.options).map(([k, v]) => `${k}=${v}`).join(", ")}`) : null,
         t.threads ? h("p", { class: "small" }, `${capital(count(t.threads, "thread", "threads"))}, Python ${t.python || "?"}`) : null,
-        t.function_accuracy ? h("p", { class: "small" }, `Elementary functions of its library are held to ${figure(t.function_accuracy.ulps)} ULP (${t.function_accuracy.source}).`) : null,
+        t.function_accuracy ? h("p", { class: "small" }, `Elementary functions of its library are held to: ${Object.entries(t.function_accuracy).map(([f, text]) => `${f} ${text}`).join("; ")}.`) : null,
         t.build ? h("pre", {}, t.build) : null,
         t.reason ? h("p", { class: "small" }, t.reason) : null)));
   }
