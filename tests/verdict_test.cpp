@@ -6,6 +6,8 @@
 
 #include "bench/compare/hypotheses.h"
 #include "bench/compare/param_fields.h"
+#include "engine/ops/normalization.h"
+#include "engine/ops/pool.h"
 #include "tests/verdict_data.h"
 
 using namespace etalon;
@@ -28,12 +30,57 @@ struct Planted {
   const char* cause;  // the judgement's cause contains it
   std::function<Layer(std::int64_t, std::int64_t, std::uint64_t)> layer;
   std::function<std::vector<Tensor>(const Layer&, const Contract&)> faulty;
+  bool trees = true;  // every sum has K terms, so that a tree over K fits it
 };
 
 Layer plain(std::int64_t c, std::int64_t k, std::uint64_t seed) { return conv_layer(c, k, seed); }
 // Inputs around 2^-127 against weights around 1: the inputs are subnormal, not the sums of many.
 Layer tiny(std::int64_t c, std::int64_t k, std::uint64_t seed) {
   return conv_layer(c, k, seed, 0x1p-125);
+}
+
+// A row of K numbers is normalised; epsilon counts beside a variance of about 0.05.
+Layer normalised(std::int64_t c, std::int64_t k, std::uint64_t seed) {
+  Layer layer;
+  layer.op = &get_op("layer_norm");
+  layer.params = Params(LayerNormParams{});
+  const std::int64_t width = c * k * k;
+  layer.inputs.push_back(noise({8, width}, seed * 3 + 1));
+  layer.inputs.push_back(noise({width}, seed * 3 + 2));
+  layer.inputs.push_back(noise({width}, seed * 3 + 3));
+  return layer;
+}
+// Windows of K elements, of which a margin lies in the padding.
+Layer averaged(std::int64_t c, std::int64_t k, std::uint64_t seed) {
+  AvgPoolParams p;
+  const std::int64_t taps = c * k * k, height = taps == 25 ? 5 : taps == 800 ? 25 : 64;
+  p.kernel = {height, taps / height};
+  p.pads_begin = p.pads_end = {1, 1};
+  Layer layer;
+  layer.op = &get_op("avg_pool");
+  layer.params = Params(p);
+  layer.inputs.push_back(noise({2, 2, height + 1, taps / height + 1}, seed));
+  return layer;
+}
+// Gates of K = inputs + 8 terms, scaled so that they do not saturate.
+Layer recurrent(const char* op, std::int64_t gates, std::int64_t terms, std::uint64_t seed) {
+  Layer layer;
+  layer.op = &get_op(op);
+  layer.params = layer.op->defaults();
+  constexpr std::int64_t kHidden = 8;
+  const double scale = 6 / std::sqrt(static_cast<double>(terms));
+  layer.inputs.push_back(noise({3, 2, terms - kHidden}, seed * 5 + 1));
+  layer.inputs.push_back(noise({1, gates * kHidden, terms - kHidden}, seed * 5 + 2, scale));
+  layer.inputs.push_back(noise({1, gates * kHidden, kHidden}, seed * 5 + 3));
+  layer.inputs.push_back(noise({1, 2 * gates * kHidden}, seed * 5 + 4));
+  return layer;
+}
+
+std::vector<Tensor> with_param(const Layer& l, std::string_view field, FieldValue value,
+                               const Contract& c) {
+  Layer f = l.share();
+  f.params = with_field(l.params, field, std::move(value));
+  return suspect(f, c);
 }
 
 Contract with(const Contract& order, const char* fields) {
@@ -94,15 +141,49 @@ const std::vector<Planted>& planted() {
          f.inputs[2] = Tensor();
          return suspect(f, c);
        }},
+      {"epsilon 1e-3 for 1e-5 (layer_norm)", Verdict::wrong, "epsilon is 0.001, not 1e-05",
+       normalised,
+       [](const Layer& l, const Contract& c) { return with_param(l, "eps", 1e-3F, c); }},
+      {"padding counted (avg_pool)", Verdict::wrong, "count_include_pad is taken as true", averaged,
+       [](const Layer& l, const Contract& c) {
+         return with_param(l, "count_include_pad", true, c);
+       },
+       false},
+      {"gate order ifco for iofc (lstm)", Verdict::wrong, "in the order ifco, not iofc",
+       [](std::int64_t c, std::int64_t k, std::uint64_t seed) {
+         return recurrent("lstm", 4, c * k * k, seed);
+       },
+       [](const Layer& l, const Contract& c) {
+         return with_param(l, "gates", std::string("ifco"), c);
+       }},
+      {"gate order rzh for zrh (gru)", Verdict::wrong, "in the order rzh, not zrh",
+       [](std::int64_t c, std::int64_t k, std::uint64_t seed) {
+         return recurrent("gru", 3, c * k * k, seed);
+       },
+       [](const Layer& l, const Contract& c) {
+         return with_param(l, "gates", std::string("rzh"), c);
+       },
+       false},
+      {"TF32-truncated inputs (lstm)", Verdict::lower_precision, "TF32",
+       [](std::int64_t c, std::int64_t k, std::uint64_t seed) {
+         return recurrent("lstm", 4, c * k * k, seed);
+       },
+       [](const Layer& l, const Contract& c) {
+         Layer f = l.share();
+         for (std::size_t i = 0; i < 3; ++i) f.inputs[i] = converted(l.inputs[i], tf32);
+         return suspect(f, c);
+       }},
   };
   return list;
 }
 
 // Orders that the suspect may use; never the reference's.
-std::vector<Contract> foreign_orders(std::int64_t k, std::uint64_t seed, std::size_t count = 4) {
-  std::vector<Contract> list = {
-      tree_contract(k, seed, "seq"), tree_contract(k, seed + 100, "fma=off"),
-      Contract::parse("order=lanes:7"), Contract::parse("order=pairwise:3,fma=off")};
+std::vector<Contract> foreign_orders(std::int64_t k, std::uint64_t seed, std::size_t count = 4,
+                                     bool trees = true) {
+  std::vector<Contract> list;
+  if (trees) list = {tree_contract(k, seed, "seq"), tree_contract(k, seed + 100, "fma=off")};
+  list.push_back(Contract::parse("order=lanes:7"));
+  list.push_back(Contract::parse("order=pairwise:3,fma=off"));
   list.resize(std::min(count, list.size()));
   return list;
 }
@@ -119,7 +200,7 @@ void plant_all(std::uint64_t seeds, std::size_t orders) {
       int named = 0, trials = 0;
       for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         const Layer layer = fault.layer(size.channels, size.kernel, seed);
-        for (const Contract& order : foreign_orders(size.k(), seed, orders)) {
+        for (const Contract& order : foreign_orders(size.k(), seed, orders, fault.trees)) {
           const Judgement j = judge_layer(layer, fault.faulty(layer, order), judge_options())[0];
           ++trials;
           const bool right =
@@ -175,6 +256,23 @@ TEST_CASE("verdict: clean results in foreign orders are explained, never wrong")
   CHECK(used < 1);
   MESSAGE("clean results use at most " << used << " of the rigorous and " << likely
                                        << " of the probabilistic bound");
+}
+
+TEST_CASE("verdict: clean recurrent cells in foreign orders are explained") {
+  for (const char* op : {"rnn", "gru", "lstm"})
+    for (const std::int64_t terms : {25, 800}) {
+      const Layer layer = recurrent(op, op[0] == 'r' ? 1 : op[0] == 'g' ? 3 : 4, terms, 4);
+      for (const Contract& order :
+           {tree_contract(terms, 9, "fma=off"), Contract::parse("order=lanes:7")}) {
+        const std::vector<Tensor> y = suspect(layer, order);
+        for (const Judgement& j : judge_layer(layer, y, judge_options())) {
+          CHECK_MESSAGE(j.verdict == Verdict::explained,
+                        op << " K=" << terms << ": " << name(j.verdict) << " " << j.cause);
+          CHECK(j.bound_used < 1);
+          CHECK(j.bound_used > 1e-5);  // a bound that says something
+        }
+      }
+    }
 }
 
 TEST_CASE("verdict: identical names the order") {
