@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "bench/cli/terminal.h"
+#include "bench/data.h"
 #include "bench/report/record.h"
 #include "engine/core/file.h"
+#include "importers/importers.h"
+#include "tests/importer_files.h"
 
 using namespace etalon;
 using namespace etalon::cli;
@@ -121,4 +124,48 @@ TEST_CASE("terminal: widths, tables, units") {
   CHECK(human_bytes(999'600) == "1.0 MB");
   CHECK(human_seconds(1.5e-6) == "1.5 µs");
   CHECK(human_seconds(2) == "2 s");
+}
+
+TEST_CASE("cli: judge a dumped tensor, and the recorded outputs of a network") {
+  const test::TemporaryFolder own;
+  TensorList x, w, y;
+  x.push_back({"x", Tensor::of<float>({1, 3}, {0.1F, 0.2F, 0.3F})});
+  w.push_back({"w", Tensor::of<float>({3, 1}, {1, 10, 100})});
+  save_tensors(x, own / "x.npy");
+  save_tensors(w, own / "w.npy");
+  const auto judge = [&](float value, std::vector<std::string> more = {}) {
+    y.clear();
+    y.push_back({"y", Tensor::of<float>({1, 1}, {value})});
+    save_tensors(y, own / "y.npy");
+    std::vector<std::string> words = {
+        "judge",    "gemm",       "--inputs", "a=" + (own / "x.npy"), "b=" + (own / "w.npy"),
+        "--output", own / "y.npy"};
+    words.insert(words.end(), more.begin(), more.end());
+    return ran(words);
+  };
+  const Ran right = judge(0.1F + 2.0F + 30.0F);
+  CHECK(right.code == 0);
+  CHECK(right.out.find("y:") != std::string::npos);
+  const Ran wrong = judge(33);
+  CHECK(wrong.code == 1);
+  CHECK(wrong.out.find("wrong") != std::string::npos);
+  CHECK(judge(33, {"--save-case", own / "case"}).code == 1);
+  CHECK(ran({"judge", "--case", own / "case"}).code == 1);
+  CHECK(judge(32.1F, {"--fail-on", "nonsense"}).code == 2);
+
+  const std::string lenet = std::string(ETALON_SOURCE_DIR) + "/bench/demo/lenet.onnx";
+  CHECK(ran({"run", lenet, "--data", "mnist", "--samples", "2", "--contract", "order=pairwise:1",
+             "--output", own / "logits.npz"})
+            .code == 0);
+  TensorList images;
+  images.push_back({"images", std::move(load_dataset("mnist", 2).images)});
+  save_tensors(images, own / "images.npy");
+  const Ran network =
+      ran({"judge", lenet, "--inputs", own / "images.npy", "--output", own / "logits.npz"});
+  CHECK_MESSAGE(network.code == 0, network.err);
+  CHECK(network.out.find("explained (carried, by ") != std::string::npos);
+  CHECK(ran({"judge", lenet, "--inputs", own / "images.npy", "--output", own / "logits.npz",
+             "--fail-on", "explained"})
+            .code == 1);
+  CHECK(ran({"judge", lenet, "--inputs", own / "images.npy"}).code == 2);
 }

@@ -265,6 +265,31 @@ TEST_CASE("validate: a target that is not here costs its own row") {
   CHECK(junit_xml(v, Verdict::wrong).find("<skipped") != std::string::npos);
 }
 
+TEST_CASE("validate: one framework against itself with other options") {
+  if (!framework_state(find_runner("pytorch")).ready) {
+    MESSAGE("skipped: no PyTorch");
+    return;
+  }
+  const Scratch scratch;
+  const Model model = small_network(scratch.path);
+  TensorMap inputs;
+  inputs.emplace("x", noise({4, 3, 13, 13}, 9));
+  ValidateOptions options;
+  options.targets = {"pytorch:threads=1", "pytorch:threads=2,onednn=off"};
+  options.timing_runs = 0;
+  const json v = validate(model, inputs, options);
+  REQUIRE(v.contains("pairs"));
+  REQUIRE(v["pairs"].size() == 1);
+  CHECK(v["pairs"][0]["a"] == options.targets[0]);
+  CHECK(v["pairs"][0]["b"] == options.targets[1]);
+  CHECK(v["pairs"][0]["bits_equal"].get<double>() <= 1);
+  CHECK(v["targets"][0]["threads"] == 1);
+  CHECK(v["targets"][1]["threads"] == 2);
+  CHECK(v["holds"] == true);
+  // The same record is its own baseline.
+  CHECK(worse_than_baseline(v, v).empty());
+}
+
 TEST_CASE("validate: a baseline accepts what it knew and nothing worse") {
   const auto record = [](const char* verdict) {
     return json{
@@ -275,6 +300,17 @@ TEST_CASE("validate: a baseline accepts what it knew and nothing worse") {
   const auto worse = worse_than_baseline(record("wrong"), record("explained"));
   REQUIRE(worse.size() == 1);
   CHECK(worse[0] == "a: layer t was explained, now it is wrong");
+  // What is new is held against fail_on; what is gone is worse than anything.
+  const json none = {{"targets", json::array()}};
+  CHECK(worse_than_baseline(record("undecided"), none).empty());
+  REQUIRE(worse_than_baseline(record("wrong"), none).size() == 1);
+  CHECK(worse_than_baseline(record("undecided"), none, Verdict::undecided).size() == 1);
+  const json broke = {
+      {"targets", {{{"target", "a"}, {"status", "failed"}, {"reason", "signal 11"}}}}};
+  REQUIRE(worse_than_baseline(broke, record("wrong")).size() == 1);
+  CHECK(worse_than_baseline(broke, record("wrong"))[0] ==
+        "a: 1 layers were judged, now none is: signal 11");
+  CHECK(junit_xml(broke, Verdict::wrong).find("errors=\"1\"") != std::string::npos);
   const std::string xml = junit_xml(record("wrong"), Verdict::wrong);
   CHECK(xml.find("failures=\"1\"") != std::string::npos);
   CHECK(junit_xml(record("undecided"), Verdict::wrong).find("failures=\"0\"") != std::string::npos);

@@ -180,7 +180,7 @@ int judge(const Args& args, const Globals& g) {
     fmt::print("{}: {}\n{}\n", value, coloured(name(j.verdict), colour_of(j.verdict)), j.sentence);
     if (!j.cause.empty()) fmt::print("cause     {}\n", j.cause);
     fmt::print("elements  {} of {}, K = {}\n", j.stats.elements, j.elements, j.terms);
-    if (is_floating(c.outputs[o].dtype())) {
+    if (is_floating(c.outputs[o].dtype()) && j.stats.elements > 0) {
       const double n = std::max<double>(1, static_cast<double>(j.stats.elements));
       fmt::print("error     max {} ULP, mean {}, 99.9 % below {}; {:.1f} % correctly rounded\n",
                  number(j.stats.max_ulp), number(j.stats.mean_ulp), number(j.stats.p999_ulp),

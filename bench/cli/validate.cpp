@@ -188,7 +188,7 @@ int validate_model(const Args& args, const Globals& g) {
                  ulp_text(p, "max_ulp"));
   }
   if (!args.baseline.empty()) {
-    const auto worse = worse_than_baseline(v, baseline["validate"]);
+    const auto worse = worse_than_baseline(v, baseline["validate"], options.fail_on);
     for (const std::string& w : worse) fmt::print("{}\n", coloured(w, Colour::red));
     record["validate"]["baseline"] = {{"file", args.baseline}, {"worse", worse}};
     holds = worse.empty();  // what was accepted before is accepted still
@@ -221,8 +221,9 @@ Action validate_command(Options& options) {
       .value("--batch", a->batch, "samples of noise")
       .value("--contract", a->contract, "C", "the reference's contract")
       .value("--fail-on", a->fail_on, "VERDICT", "this verdict or a worse one gives exit code 1")
-      .value("--baseline", a->baseline, "RECORD",
-             "an earlier record: only verdicts that got worse give exit code 1")
+      .value(
+          "--baseline", a->baseline, "RECORD",
+          "an earlier record: only what got worse gives exit code 1, and new layers by --fail-on")
       .value("--junit", a->junit, "FILE", "the verdicts as JUnit XML")
       .value("--report", a->report, "PAGE", "the verdicts as an HTML page")
       .value("--cases", a->cases, "DIR", "where cases of failed layers are kept")

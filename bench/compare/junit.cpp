@@ -33,7 +33,7 @@ std::string junit_xml(const json& validated, Verdict fail_on) {
   for (const json& t : validated.value("targets", json::array())) {
     const std::string target = t.value("target", "");
     std::string cases;
-    int tests = 0, failures = 0, skipped = 0;
+    int tests = 0, failures = 0, errors = 0, skipped = 0;
     const json layers = t.value("layers", json::array());
     for (const json& l : layers) {
       ++tests;
@@ -50,16 +50,18 @@ std::string junit_xml(const json& validated, Verdict fail_on) {
     }
     if (layers.empty()) {
       ++tests;
-      ++skipped;
+      const bool broke = t.value("status", "") == "failed";
+      ++(broke ? errors : skipped);
       cases += fmt::format(
-          "    <testcase classname=\"{}\" name=\"{}\">\n      <skipped message=\"{}\"/>\n    "
+          "    <testcase classname=\"{}\" name=\"{}\">\n      <{} message=\"{}\"/>\n    "
           "</testcase>\n",
-          escape(target), escape(t.value("status", "")), escape(t.value("reason", "")));
+          escape(target), escape(t.value("status", "")), broke ? "error" : "skipped",
+          escape(t.value("reason", "")));
     }
     xml += fmt::format(
-        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}  "
-        "</testsuite>\n",
-        escape(target), tests, failures, skipped, cases);
+        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
+        "skipped=\"{}\">\n{}  </testsuite>\n",
+        escape(target), tests, failures, errors, skipped, cases);
   }
   return xml + "</testsuites>\n";
 }

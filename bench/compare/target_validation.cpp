@@ -120,7 +120,8 @@ void TargetValidation::judge(json& t, Runner& runner, const LoadedNetwork& netwo
   json functions = json::object();
   for (const Node& node : graph_.nodes)
     for (const auto& f : functions_of(node.op->name))
-      functions[fmt::format("{} in {}", name(f), node.op->name)] =
+      functions[name(f) == node.op->name ? std::string(name(f))
+                                         : fmt::format("{} in {}", name(f), node.op->name)] =
           accuracy_sentence(accuracy, node.op->name, f);
   if (!functions.empty()) t["function_accuracy"] = functions;
   layers(t, answer, parameters, accuracy);

@@ -45,11 +45,15 @@ struct ValidateOptions {
 nlohmann::json validate(const Model& model, const TensorMap& inputs,
                         const ValidateOptions& options);
 
-// Verdicts that got worse than in another record's "validate", as sentences.
+// What got worse than in another record's "validate", as sentences: a layer's verdict, a layer that
+// was judged and is no longer (a target that broke loses all of its own), and a layer that is new
+// and has the verdict fail_on or a worse one. A target that the baseline does not know is all new.
 std::vector<std::string> worse_than_baseline(const nlohmann::json& validated,
-                                             const nlohmann::json& baseline);
+                                             const nlohmann::json& baseline,
+                                             Verdict fail_on = Verdict::wrong);
 
-// One test case for each target and layer.
+// One test case for each target and layer; a target that broke is one error, one that is not here
+// one skipped case.
 std::string junit_xml(const nlohmann::json& validated, Verdict fail_on);
 
 }  // namespace etalon
