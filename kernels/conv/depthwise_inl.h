@@ -14,7 +14,7 @@ struct WeightedSum {
   ETALON_INLINE static Reg start() { return V::zero(); }
   ETALON_INLINE static Reg add(Reg acc, Reg w, Reg x) { return V::fma(w, x, acc); }
   ETALON_INLINE static Reg add(Reg acc, Reg w, const float* x, Mask m) {
-    return V::fma_from(m, w, x, acc);
+    return V::fma(m, w, V::load(x, m), acc);
   }
   ETALON_INLINE static Reg result(Reg acc, const DepthwiseCall& c, std::int64_t, Mask) {
     return c.bias == nullptr ? acc : V::add(acc, V::set1(*c.bias));

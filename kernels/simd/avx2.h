@@ -45,9 +45,6 @@ struct F32 {
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), _mm256_castsi256_ps(m));
   }
-  ETALON_INLINE static Reg fma_from(Mask m, Reg a, const float* b, Reg c) {
-    return fma(m, a, load(b, m), c);
-  }
   ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
     return _mm256_blendv_ps(otherwise, then, _mm256_castsi256_ps(m));
   }

@@ -44,14 +44,6 @@ struct F32 {
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm512_mask3_fmadd_ps(a, b, c, m);
   }
-  // The same with b in memory, where lanes outside the mask are not read. A compiler loads under
-  // the mask first, which is one more instruction for the units that do the fma.
-  ETALON_INLINE static Reg fma_from(Mask m, Reg a, const float* b, Reg c) {
-    asm("vfmadd231ps %[b], %[a], %[c]%{%[m]%}"
-        : [c] "+v"(c)
-        : [a] "v"(a), [b] "m"(*reinterpret_cast<const float(*)[16]>(b)), [m] "Yk"(m));
-    return c;
-  }
   ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
     return _mm512_mask_blend_ps(m, otherwise, then);
   }
