@@ -10,8 +10,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "bench/compare/network.h"
+#include "engine/numerics/element.h"
 #include "importers/importers.h"
 #include "kernels/kernels.h"
 #include "tests/importer_files.h"
@@ -62,6 +64,14 @@ Tensor find(TensorList list, std::string_view prefix) {
   throw bad_input("no array '{}' among the recorded ones", prefix);
 }
 
+// Different values among the recorded ones: how much an equality says. Light models have weights
+// that are all alike, and so are their outputs.
+std::size_t different(const Tensor& t) {
+  std::set<double> values;
+  for (std::int64_t i = 0; i < t.numel(); ++i) values.insert(load_as_double(t, i));
+  return values.size();
+}
+
 // Which of a network's outputs a recorded array is: by its name, else the only one of its shape.
 std::string output_of(const Graph& graph, const fs::path& file, const NamedTensor& recorded) {
   for (const Declaration& d : graph.outputs) {
@@ -89,8 +99,8 @@ TEST_SUITE("long") {
     std::ranges::sort(models);
     const char* only = std::getenv("ETALON_MODEL");
     std::string table =
-        "\n| file | nodes | output | verdict | by | largest error, ULP | share of the bound | "
-        "seconds |\n|---|---|---|---|---|---|---|---|\n";
+        "\n| file | nodes | output | values | verdict | by | largest error, ULP | share of the "
+        "bound | seconds |\n|---|---|---|---|---|---|---|---|---|\n";
     int held = 0;
     for (const fs::path& path : models) {
       const std::string name = fs::relative(path, folder).string();
@@ -101,7 +111,7 @@ TEST_SUITE("long") {
         const std::optional<Recorded> files = recorded(path);
         const Model model = open_model(path.string());
         if (!files) {
-          table += fmt::format("| {} | {} | | not judged: no outputs are recorded | | | | |\n",
+          table += fmt::format("| {} | {} | | | not judged: no outputs are recorded | | | | |\n",
                                name, model.graph->nodes.size());
           continue;
         }
@@ -126,14 +136,15 @@ TEST_SUITE("long") {
           CHECK_MESSAGE(j.verdict <= Verdict::explained, n.name, ": ", etalon::name(j.verdict),
                         ", ", j.cause);
           held += j.verdict <= Verdict::explained ? 1 : 0;
-          table += fmt::format("| {} | {} | {} | {} | {} | {:.3g} | {:.2g} | {:.1f} |\n", name,
-                               model.graph->nodes.size(), n.name, etalon::name(j.verdict), n.way,
-                               j.stats.max_ulp, n.way == "draws" ? j.likely_used : j.bound_used,
-                               seconds);
+          table +=
+              fmt::format("| {} | {} | {} | {} of {} | {} | {} | {:.3g} | {:.2g} | {:.1f} |\n",
+                          name, model.graph->nodes.size(), n.name, different(got.at(n.name)),
+                          got.at(n.name).numel(), etalon::name(j.verdict), n.way, j.stats.max_ulp,
+                          n.way == "draws" ? j.likely_used : j.bound_used, seconds);
         }
       } catch (const Error& e) {
         FAIL_CHECK(std::string(e.what()));
-        table += fmt::format("| {} | | | outside: {} | | | | |\n", name, e.what());
+        table += fmt::format("| {} | | | | outside: {} | | | | |\n", name, e.what());
       }
     }
     MESSAGE(table);
@@ -148,16 +159,23 @@ TEST_SUITE("long") {
     }
     const test::TemporaryFolder own;
     int files = 0;
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(folder) / "safetensors")) {
+    std::string table = "\n| file | tensors | outside, because |\n|---|---|---|\n";
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
       if (entry.path().extension() != ".safetensors") continue;
       const TensorList tensors = load_tensors(entry.path().string());
       CHECK_FALSE(tensors.empty());
+      // The format has no graph: its tensors are weights, which run in no network of their own.
+      const Model model = open_model(entry.path().string());
+      CHECK(model.graph->nodes.empty());
+      table += fmt::format("| {} | {} | the format holds tensors and no network |\n",
+                           fs::relative(entry.path(), folder).string(), tensors.size());
       for (const char* ending : {"x.npz", "x.safetensors"}) {
         save_tensors(tensors, own / ending);
         CHECK(load_tensors(own / ending).size() == tensors.size());
       }
       ++files;
     }
+    MESSAGE(table);
     CHECK(files >= 1);
   }
 }
