@@ -89,7 +89,7 @@ for preset in clang plain debug aarch64; do
   make_build build/$preset/bin/etalon_tests "$(made $preset)"
 done
 row 'GCC, on a processor with SSE2 alone (qemu)' build/release/bin/etalon_tests './etalon test golden' "${sse2[@]}"
-row '64-bit ARM (qemu)' build/aarch64/bin/etalon_tests "$(made aarch64)" qemu-aarch64
+row '64-bit ARM (qemu)' build/aarch64/bin/etalon_tests "$(made aarch64)" qemu-aarch64 -L /usr/aarch64-linux-gnu
 row 'debug: address and undefined-behaviour checks' build/debug/bin/etalon_tests "$(made debug)"
 row "GCC $(version g++), not optimised" build/plain/bin/etalon_tests "$(made plain)"
 row "clang 19, optimised" build/clang/bin/etalon_tests "$(made clang)"

@@ -12,7 +12,7 @@ float scalar_exp(const void* /*context*/, float x) {
   return correctly_rounded_f32(Function::exp, x);
 }
 
-Refusal refuse(const Problem& problem) {
+[[maybe_unused]] Refusal refuse(const Problem& problem) {
   if (problem.input(0).dtype != DType::f32)
     return "input 0 is " + std::string(name(problem.input(0).dtype)) + ", this kernel takes f32";
   const Contract& c = *problem.contract;
