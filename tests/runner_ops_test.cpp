@@ -145,7 +145,7 @@ struct Tally {
   int held = 0, refused = 0, different = 0;
 };
 
-void judge_all(const char* name, bool one_an_op) {
+void judge_all(const std::string& name, bool one_an_op) {
   const FrameworkState state = framework_state(find_runner(name));
   if (!state.ready) {
     MESSAGE("skipped: ", state.reason);
@@ -183,10 +183,10 @@ void judge_all(const char* name, bool one_an_op) {
       for (std::size_t i = 0; i < types.size(); ++i)
         got.push_back(std::move(answer.tensors.at("out" + std::to_string(i))));
     } catch (const RunnerError& e) {
-      REQUIRE_MESSAGE(runner->alive(), e.what());
+      REQUIRE_MESSAGE(runner->alive(), std::string(e.what()));
       ++tally.refused;
       ++reasons[e.what()];
-      if (only != nullptr) MESSAGE(e.what());
+      if (only != nullptr) MESSAGE(std::string(e.what()));
       continue;
     }
     ops.insert(c.op->name);

@@ -218,8 +218,18 @@ constexpr WriterRow kRows[] = {
     {"col2im", col2im},
     {"batch_norm", batch_norm},
     {"instance_norm",
-     [](NodeWriter& w) { set(w.write("InstanceNormalization"), "epsilon", w.number("eps")); }},
-    {"layer_norm", [](NodeWriter& w) { norm_from_axis(w, "LayerNormalization"); }},
+     [](NodeWriter& w) {
+       if (!w.has(1) || !w.has(2))
+         throw usage_error(
+             "instance_norm without scale and bias has no form in ONNX, which demands both");
+       set(w.write("InstanceNormalization"), "epsilon", w.number("eps"));
+     }},
+    {"layer_norm",
+     [](NodeWriter& w) {
+       if (!w.has(1))
+         throw usage_error("layer_norm without a scale has no form in ONNX, which demands one");
+       norm_from_axis(w, "LayerNormalization");
+     }},
     {"rms_norm", rms_norm},
     {"group_norm", group_norm},
     {"lrn", lrn},
