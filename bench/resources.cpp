@@ -1,5 +1,7 @@
 #include "bench/resources.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "bench/report/version.h"

@@ -195,8 +195,7 @@ TEST_CASE("fusion: what a kernel announces is there, once and for good") {
         const auto now = out[0].data<float>();
         const auto copy = then.mutable_data<float>();
         std::mutex mutex;
-        const std::function<void(std::int64_t, std::int64_t)> finished = [&](std::int64_t begin,
-                                                                             std::int64_t count) {
+        const auto collect = [&](std::int64_t begin, std::int64_t count) {
           const std::lock_guard lock(mutex);
           REQUIRE(begin >= 0);
           REQUIRE(count > 0);
@@ -207,6 +206,7 @@ TEST_CASE("fusion: what a kernel announces is there, once and for good") {
             copy[i] = now[i];
           }
         };
+        const FunctionRef<void(std::int64_t, std::int64_t)> finished = collect;
         const Prepared prepared =
             row->prepare == nullptr ? nullptr : row->prepare(k.problem, threads);
         row->run({.problem = &k.problem,

@@ -7,6 +7,7 @@
 // A hash moves only with a decision on record (docs/adr). To write the file anew:
 //   etalon_tests -tc="golden: write*" --no-skip
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <map>

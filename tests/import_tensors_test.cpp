@@ -2,6 +2,7 @@
 // file that lies is refused in one sentence.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

@@ -1,6 +1,7 @@
 // resize: the values of ONNX's reference implementation (float64), rounded once to f32, for every
 // coordinate mode and kernel; bits copied by nearest; refusals.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstring>
 

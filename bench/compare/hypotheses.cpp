@@ -1,5 +1,7 @@
 #include "bench/compare/hypotheses.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,6 @@
 #include "bench/runners/install.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,5 +1,7 @@
 #include "bench/runners/runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

@@ -1,5 +1,7 @@
 #include "bench/runners/target.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

@@ -25,7 +25,7 @@ class Announcer {
 
  private:
   static constexpr std::int64_t kJoined = 2048;  // 8 KiB of f32: still in the first cache
-  const std::function<void(std::int64_t, std::int64_t)>* finished_;
+  const FunctionRef<void(std::int64_t, std::int64_t)>* finished_;
   std::int64_t begin_ = 0, end_ = 0;
 };
 

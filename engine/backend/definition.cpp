@@ -1,5 +1,7 @@
 #include "engine/backend/definition.h"
 
+#include "engine/core/error.h"
+
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
@@ -41,6 +43,16 @@ DType stored_format(DType output, const Contract& contract) {
   if (!is_floating(output)) return output;
   return info(contract.store).precision_bits < info(output).precision_bits ? contract.store
                                                                            : output;
+}
+
+void throw_undecided(const KernelCall& call, std::int64_t slice) {
+  throw internal_error("{}: the rounding of slice {} is undecided at 2304 bits",
+                       call.problem->op->name, slice);
+}
+
+void throw_no_truth(const KernelCall& call) {
+  throw internal_error("{}: a truth is asked for under {}", call.problem->op->name,
+                       short_name(call.contract()));
 }
 
 Refusal refuse_definition(const Problem& problem) {

@@ -17,7 +17,6 @@
 //   - the largest error that any order of summation can cause (AnyOrder).
 #pragma once
 
-#include <atomic>
 #include <mutex>
 
 #include "engine/backend/kernel.h"
@@ -41,6 +40,8 @@ void store_integer(const KernelCall& call, std::size_t output, std::int64_t inde
                    std::int64_t value);
 // The format an output is rounded to: its own, or the contract's `store` where that is narrower.
 DType stored_format(DType output, const Contract& contract);
+[[noreturn]] void throw_undecided(const KernelCall& call, std::int64_t slice);
+[[noreturn]] void throw_no_truth(const KernelCall& call);
 // What every definition refuses: f64 tensors under a narrower accumulator would lose bits unasked.
 Refusal refuse_definition(const Problem& problem);
 
@@ -140,7 +141,25 @@ void correctly_rounded_slice(const KernelCall& call, const typename D::Plan& pla
   if (real_slice<D, RealBig<4>>(call, plan, i)) return;
   if (real_slice<D, RealBig<10>>(call, plan, i)) return;
   if (real_slice<D, RealBig<36>>(call, plan, i)) return;
-  throw internal_error("{}: the rounding of slice {} is undecided at 2304 bits", D::op, i);
+  throw_undecided(call, i);
+}
+
+// In the contract's own arithmetic; at(i) is the i-th slice to compute. Not compiled for the ops
+// that round once under every contract.
+template <class D, class At>
+void run_contract(const KernelCall& call, const typename D::Plan& plan, std::int64_t slices,
+                  const At& at) {
+  const Contract& c = call.contract();
+  const auto with = [&]<class Ops>() {
+    parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      ContractArithmetic<Ops> a(c);
+      ContractOut<Ops> out(call);
+      for (std::int64_t i = begin; i < end; ++i) D::slice(a, plan, at(i), out);
+    });
+  };
+  const bool native = c.acc == DType::f32 && c.fma && c.round == Round::nearest_even &&
+                      c.subnormals == Subnormals::keep;
+  native ? with.template operator()<NativeF32Ops>() : with.template operator()<SoftOps>();
 }
 
 // Computes the listed slices, or all where the list is a null span.
@@ -152,23 +171,13 @@ void run_definition(const KernelCall& call, std::span<const std::int64_t> listed
   const std::int64_t slices = all ? D::slices(plan) : static_cast<std::int64_t>(listed.size());
   const auto at = [&](std::int64_t i) { return all ? i : listed[static_cast<std::size_t>(i)]; };
   if (c.exact() || D::rounded_once || !call.truth.empty()) {
-    if (!c.exact() && !D::rounded_once)
-      throw internal_error("{}: a truth is asked for under {}", D::op, short_name(c));
+    if (!c.exact() && !D::rounded_once) throw_no_truth(call);
     parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) correctly_rounded_slice<D>(call, plan, at(i));
     });
     return;
   }
-  const auto with = [&]<class Ops>() {
-    parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      ContractArithmetic<Ops> a(c);
-      ContractOut<Ops> out(call);
-      for (std::int64_t i = begin; i < end; ++i) D::slice(a, plan, at(i), out);
-    });
-  };
-  const bool native = c.acc == DType::f32 && c.fma && c.round == Round::nearest_even &&
-                      c.subnormals == Subnormals::keep;
-  native ? with.template operator()<NativeF32Ops>() : with.template operator()<SoftOps>();
+  if constexpr (!D::rounded_once) run_contract<D>(call, plan, slices, at);
 }
 
 // Collects values and bounds. A result stored in a format narrower than the accumulator is rounded

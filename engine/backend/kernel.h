@@ -6,8 +6,6 @@
 // library, version and algorithm are recorded, and they run only when asked for by name.
 #pragma once
 
-#include <any>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "engine/core/cpu.h"
+#include "engine/core/function_ref.h"
 #include "engine/core/tensor.h"
 #include "engine/numerics/contract.h"
 #include "engine/ops/op.h"
@@ -54,7 +53,7 @@ struct KernelCall {
   // Set when ops that follow go on with parts of output 0 while those are in cache (docs/adr/0006).
   // A row that `announces` calls it with ranges that cover each element of output 0 exactly once,
   // from any thread, each after the range was stored for good; it may change those elements.
-  const std::function<void(std::int64_t begin, std::int64_t count)>* finished = nullptr;
+  const FunctionRef<void(std::int64_t begin, std::int64_t count)>* finished = nullptr;
 
   template <class P>
   const P& params() const {

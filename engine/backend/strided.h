@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
+#include "engine/core/function_ref.h"
 #include "engine/core/shape.h"
 #include "engine/core/threads.h"
 #include "engine/numerics/isa_namespace.h"
@@ -53,7 +53,7 @@ class StridedLoop {
 
   // f(offsets, n): n consecutive elements of a row, from these offsets on. Type-erased: one copy of
   // the walk for each number of operands, and a call for each row.
-  void run(int threads, const std::function<void(const Offsets&, std::int64_t)>& f) const {
+  void run(int threads, FunctionRef<void(const Offsets&, std::int64_t)> f) const {
     if (total_ == 0) return;
     const std::int64_t n = row(), rows = total_ / n;
     // Below this many elements a second thread costs more than it brings.

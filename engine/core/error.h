@@ -5,11 +5,12 @@
 // so that the code that finds a fault need not know which file it is reading.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace etalon {
 

@@ -1,5 +1,7 @@
 #include "engine/core/shape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/core/error.h"

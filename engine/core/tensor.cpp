@@ -21,6 +21,11 @@ std::string to_string(const TensorType& type) {
 
 std::size_t Tensor::size_bytes() const { return byte_count(type_); }
 
+void Tensor::check_count(const Shape& shape, std::size_t values) {
+  if (static_cast<std::int64_t>(values) != shape.numel())
+    throw internal_error("{} values given for shape {}", values, to_string(shape));
+}
+
 Tensor Tensor::uninitialized(DType dtype, const Shape& shape) {
   Tensor t;
   t.type_ = {dtype, shape};

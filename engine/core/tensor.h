@@ -76,6 +76,7 @@ class Tensor {
 
  private:
   void check_dtype(DType wanted) const;
+  static void check_count(const Shape& shape, std::size_t values);
 
   TensorType type_;
   std::shared_ptr<const void> owner_;
@@ -85,8 +86,7 @@ class Tensor {
 
 template <class T>
 Tensor Tensor::of(const Shape& shape, std::span<const T> values) {
-  if (static_cast<std::int64_t>(values.size()) != shape.numel())
-    throw internal_error("{} values given for shape {}", values.size(), to_string(shape));
+  check_count(shape, values.size());
   Tensor t = uninitialized(dtype_of<T>, shape);
   auto out = t.mutable_data<T>();
   for (std::size_t i = 0; i < values.size(); ++i) out[i] = values[i];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <exception>
 #include <thread>
 
 #include "engine/core/error.h"
@@ -43,7 +44,7 @@ int hardware_threads() {
 }
 
 void parallel_for(std::int64_t count, int threads, std::int64_t grain,
-                  const std::function<void(std::int64_t, std::int64_t)>& body) {
+                  FunctionRef<void(std::int64_t, std::int64_t)> body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t grains = (count + grain - 1) / grain;

@@ -7,8 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
-#include <functional>
+
+#include "engine/core/function_ref.h"
 
 namespace etalon {
 
@@ -30,7 +30,7 @@ int hardware_threads();
 // multiples of `grain` but for the last. The first exception thrown is rethrown here. When Ctrl-C
 // was pressed, throws an interrupted Error between ranges.
 void parallel_for(std::int64_t count, int threads, std::int64_t grain,
-                  const std::function<void(std::int64_t, std::int64_t)>& body);
+                  FunctionRef<void(std::int64_t, std::int64_t)> body);
 
 // Ctrl-C: the handler sets a flag; long loops call check_interrupt(), which throws.
 void install_interrupt_handler();

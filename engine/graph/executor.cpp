@@ -82,7 +82,7 @@ void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
 }
 
 // As KernelCall::finished.
-using Finished = std::function<void(std::int64_t, std::int64_t)>;
+using Finished = FunctionRef<void(std::int64_t, std::int64_t)>;
 
 void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
               std::span<const Tensor* const> inputs, std::span<Tensor> outputs,

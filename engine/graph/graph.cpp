@@ -1,5 +1,7 @@
 #include "engine/graph/graph.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 

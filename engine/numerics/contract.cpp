@@ -1,5 +1,7 @@
 #include "engine/numerics/contract.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 

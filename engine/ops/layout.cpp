@@ -1,5 +1,7 @@
 #include "engine/ops/layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 

@@ -5,7 +5,6 @@
 // line, the neutral graph format and the docs read the table.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>

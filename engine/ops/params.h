@@ -41,29 +41,13 @@ class ParamVisitor {
   // An enumeration E whose values are 0, 1, ... in the order of `names`.
   template <class E>
   void operator()(std::string_view name, E& value, std::initializer_list<std::string_view> names) {
-    std::string text(names.begin()[static_cast<std::size_t>(value)]);
-    field(name, text);
-    std::size_t i = 0;
-    std::string known;
-    for (const std::string_view n : names) {
-      if (n == text) {
-        value = static_cast<E>(i);
-        return;
-      }
-      known.append(i++ ? ", " : "").append(n);
-    }
-    throw bad_input("parameter {}: '{}' is not one of {}", name, text, known);
+    value = static_cast<E>(choice(name, static_cast<std::size_t>(value), names));
   }
-  void operator()(std::string_view name, DType& value) {
-    std::string text(etalon::name(value));
-    field(name, text);
-    for (int i = 0; i < kDTypeCount; ++i)
-      if (etalon::name(static_cast<DType>(i)) == text) {
-        value = static_cast<DType>(i);
-        return;
-      }
-    throw bad_input("parameter {}: '{}' is no element type", name, text);
-  }
+  void operator()(std::string_view name, DType& value);
+
+ private:
+  std::size_t choice(std::string_view name, std::size_t value,
+                     std::initializer_list<std::string_view> names);
 };
 
 // An op without parameters.
@@ -82,9 +66,7 @@ class Params {
   // The struct itself; asking for another op's struct is an internal Error.
   template <class P>
   const P& as() const {
-    if (held_->type() != typeid(P))
-      throw internal_error("parameters of type {} were read as {}", held_->type().name(),
-                           typeid(P).name());
+    if (held_->type() != typeid(P)) throw_other_type(held_->type(), typeid(P));
     return static_cast<const Model<P>&>(*held_).params;
   }
   // Writes through a visitor that only reads; `edited` returns a copy that the visitor changed.
@@ -110,6 +92,8 @@ class Params {
     void visit(ParamVisitor& v) override { params.visit(v); }
     P params;
   };
+  [[noreturn]] static void throw_other_type(const std::type_info& held,
+                                            const std::type_info& asked);
   explicit Params(std::shared_ptr<const Concept> held) : held_(std::move(held)) {}
   std::shared_ptr<const Concept> held_;
 };

@@ -1,4 +1,6 @@
 // Every op, one row each. Explicit: an object that registers itself is dropped by the linker.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 

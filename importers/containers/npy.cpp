@@ -1,5 +1,7 @@
 #include "importers/containers/npy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <vector>

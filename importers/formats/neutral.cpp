@@ -1,5 +1,7 @@
 #include "importers/formats/neutral.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <filesystem>
 #include <limits>

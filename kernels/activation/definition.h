@@ -1,4 +1,8 @@
 // Activations: each output is one rounding of a real function of one input.
+//
+// An activation is a struct F with `op` and `template <class A> static A::V value(A&, const P&,
+// double x)` for the P it names Parameters; x is never NaN there. An F that takes integers has
+// `static std::int64_t integer(std::int64_t x, bool is_signed)`.
 #pragma once
 
 #include "engine/backend/definition.h"
@@ -7,47 +11,6 @@
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
-
-// F is a struct with `op` and `template <class A> static A::V value(A&, const P&, double x)` for
-// the P it names Parameters; x is never NaN there. An F that takes integers has
-// `static std::int64_t integer(std::int64_t x, bool is_signed)`.
-template <class F>
-struct ActivationDefinition {
-  static constexpr std::string_view op = F::op;
-  static constexpr bool rounded_once = true;
-  static constexpr bool takes_integers = requires { F::integer(std::int64_t{0}, true); };
-  using P = typename F::Parameters;
-
-  struct Plan {
-    Source x;
-    P params;
-    std::int64_t count;
-    const Tensor* integers = nullptr;
-  };
-  static Plan plan(const KernelCall& call) {
-    const Tensor& x = call.input(0);
-    return {Source(call, 0), call.params<P>(), x.numel(), is_floating(x.dtype()) ? nullptr : &x};
-  }
-  static std::int64_t slices(const Plan& p) { return p.count; }
-  template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
-    if constexpr (takes_integers) {
-      if (p.integers != nullptr) {
-        visit_dtype(p.integers->dtype(), [&](auto t) {
-          using T = decltype(t);
-          if constexpr (std::is_integral_v<T>)
-            out.integer(0, i,
-                        F::integer(static_cast<std::int64_t>(
-                                       reinterpret_cast<const T*>(p.integers->bytes().data())[i]),
-                                   std::is_signed_v<T>));
-        });
-        return;
-      }
-    }
-    const double x = p.x[i];
-    out(0, i, is_nan(x) ? a.input(x) : F::value(a, p.params, x));
-  }
-};
 
 // A real number of (0, 2^-200]: stands for anything positive that is too small to matter but for
 // its side of a rounding boundary, where 2304 bits would not hold it beside a number of size 1.
@@ -400,6 +363,85 @@ struct RoundHalfEven {
     return a.input(with_sign(abs_of(up ? low + 1 : low), sign_bit(x)));
   }
   static std::int64_t integer(std::int64_t x, bool) { return x; }
+};
+
+// A list of activations, of which one is met by its place when the program runs.
+template <class... F>
+struct Activations {
+  static std::size_t find(std::string_view op) {
+    std::size_t i = 0;
+    (void)((F::op == op || (++i, false)) || ...);
+    if (i == sizeof...(F)) throw internal_error("{} is no activation", op);
+    return i;
+  }
+  // f.template operator()<F>() for the F of that place.
+  template <class Visitor>
+  static void visit(std::size_t place, Visitor&& f) {
+    std::size_t i = 0;
+    (void)((i++ == place && (f.template operator()<F>(), true)) || ...);
+  }
+};
+
+using AllActivations = Activations<
+    Relu, LeakyRelu, ThresholdedRelu, Elu, Selu, Celu, HardSigmoid, HardSwish, HardTanh, Softplus,
+    Softsign, Softshrink, Shrink, Gelu, Silu, Mish, Elementary<Function::sigmoid>,
+    Elementary<Function::log_sigmoid>, Elementary<Function::exp>, Elementary<Function::log>,
+    Elementary<Function::sqrt>, Elementary<Function::reciprocal>, Elementary<Function::rsqrt>,
+    Elementary<Function::sin>, Elementary<Function::cos>, Elementary<Function::tan>,
+    Elementary<Function::asin>, Elementary<Function::acos>, Elementary<Function::atan>,
+    Elementary<Function::sinh>, Elementary<Function::cosh>, Elementary<Function::tanh>,
+    Elementary<Function::asinh>, Elementary<Function::acosh>, Elementary<Function::atanh>,
+    Elementary<Function::erf>, Abs, Neg, Sign, Floor, Ceil, RoundHalfEven>;
+
+// One definition for all, as for elementwise arithmetic: a copy for each op over each number system
+// would cost minutes of compilation and gain nothing here.
+struct ActivationDefinition {
+  static constexpr std::string_view op = "activation";
+  static constexpr bool rounded_once = true;
+
+  struct Plan {
+    std::size_t place;  // in AllActivations
+    Source x;
+    const Params* params;
+    std::int64_t count;
+    const Tensor* integers = nullptr;
+  };
+  static Plan plan(const KernelCall& call) {
+    const Tensor& x = call.input(0);
+    return {AllActivations::find(call.problem->op->name), Source(call, 0), call.problem->params,
+            x.numel(), is_floating(x.dtype()) ? nullptr : &x};
+  }
+  static std::int64_t slices(const Plan& p) { return p.count; }
+  template <class A, class Out>
+  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+    if (p.integers != nullptr) {
+      integer_slice(p, i, out);
+      return;
+    }
+    const double x = p.x[i];
+    if (is_nan(x)) {
+      out(0, i, a.input(x));
+      return;
+    }
+    AllActivations::visit(p.place, [&]<class F>() {
+      out(0, i, F::value(a, p.params->template as<typename F::Parameters>(), x));
+    });
+  }
+
+ private:
+  template <class Out>
+  static void integer_slice(const Plan& p, std::int64_t i, Out& out) {
+    visit_dtype(p.integers->dtype(), [&](auto t) {
+      using T = decltype(t);
+      if constexpr (std::is_integral_v<T>) {
+        const T x = reinterpret_cast<const T*>(p.integers->bytes().data())[i];
+        AllActivations::visit(p.place, [&]<class F>() {
+          if constexpr (requires { F::integer(std::int64_t{0}, true); })
+            out.integer(0, i, F::integer(static_cast<std::int64_t>(x), std::is_signed_v<T>));
+        });
+      }
+    });
+  }
 };
 
 }  // namespace ETALON_ISA_NAMESPACE

@@ -1,8 +1,9 @@
 #include "kernels/activation/fast.h"
 
 #include "engine/backend/bits_row.h"
+#include "engine/backend/definition.h"
 #include "engine/core/threads.h"
-#include "kernels/activation/definition.h"
+#include "kernels/activation/rows.h"
 #include "kernels/elementwise/f32_rows.h"
 #include "kernels/gemm/refuse.h"
 
@@ -20,7 +21,7 @@ void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
 
 template <F32Row Row>
 void run(const KernelCall& call) {
-  if (!call.truth.empty()) return run_definition<ActivationDefinition<Relu>>(call);
+  if (!call.truth.empty()) return run_activation_definition(call);
   parallel_for(
       call.input(0).numel(), call.threads, 16384,
       [&](std::int64_t begin, std::int64_t end) { run_piece<Row>(call, begin, end - begin); });

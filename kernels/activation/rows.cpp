@@ -6,54 +6,65 @@
 #include "kernels/activation/fast.h"
 
 namespace etalon {
+namespace {
+
+KernelRow activation_row(std::string_view op, std::string_view name) {
+  KernelRow row = definition_row<ActivationDefinition>(name);
+  row.op = op;
+  return row;
+}
+
+}  // namespace
+
+void run_activation_definition(const KernelCall& call) {
+  run_definition<ActivationDefinition>(call);
+}
 
 std::span<const KernelRow> activation_rows() {
   static const KernelRow definitions[] = {
-      definition_row<ActivationDefinition<Relu>>("relu.definition"),
-      definition_row<ActivationDefinition<LeakyRelu>>("leaky_relu.definition"),
+      activation_row("relu", "relu.definition"),
+      activation_row("leaky_relu", "leaky_relu.definition"),
       definition_row<PreluDefinition>("prelu.definition"),
-      definition_row<ActivationDefinition<ThresholdedRelu>>("thresholded_relu.definition"),
-      definition_row<ActivationDefinition<Elu>>("elu.definition"),
-      definition_row<ActivationDefinition<Selu>>("selu.definition"),
-      definition_row<ActivationDefinition<Celu>>("celu.definition"),
-      definition_row<ActivationDefinition<HardSigmoid>>("hard_sigmoid.definition"),
-      definition_row<ActivationDefinition<HardSwish>>("hard_swish.definition"),
-      definition_row<ActivationDefinition<HardTanh>>("hard_tanh.definition"),
-      definition_row<ActivationDefinition<Softplus>>("softplus.definition"),
-      definition_row<ActivationDefinition<Softsign>>("softsign.definition"),
-      definition_row<ActivationDefinition<Softshrink>>("softshrink.definition"),
-      definition_row<ActivationDefinition<Shrink>>("shrink.definition"),
-      definition_row<ActivationDefinition<Gelu>>("gelu.definition"),
-      definition_row<ActivationDefinition<Silu>>("silu.definition"),
-      definition_row<ActivationDefinition<Mish>>("mish.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::sigmoid>>>("sigmoid.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::log_sigmoid>>>(
-          "log_sigmoid.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::exp>>>("exp.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::log>>>("log.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::sqrt>>>("sqrt.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::reciprocal>>>(
-          "reciprocal.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::rsqrt>>>("rsqrt.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::sin>>>("sin.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::cos>>>("cos.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::tan>>>("tan.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::asin>>>("asin.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::acos>>>("acos.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::atan>>>("atan.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::sinh>>>("sinh.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::cosh>>>("cosh.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::tanh>>>("tanh.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::asinh>>>("asinh.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::acosh>>>("acosh.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::atanh>>>("atanh.definition"),
-      definition_row<ActivationDefinition<Elementary<Function::erf>>>("erf.definition"),
-      definition_row<ActivationDefinition<Abs>>("abs.definition"),
-      definition_row<ActivationDefinition<Neg>>("neg.definition"),
-      definition_row<ActivationDefinition<Sign>>("sign.definition"),
-      definition_row<ActivationDefinition<Floor>>("floor.definition"),
-      definition_row<ActivationDefinition<Ceil>>("ceil.definition"),
-      definition_row<ActivationDefinition<RoundHalfEven>>("round.definition"),
+      activation_row("thresholded_relu", "thresholded_relu.definition"),
+      activation_row("elu", "elu.definition"),
+      activation_row("selu", "selu.definition"),
+      activation_row("celu", "celu.definition"),
+      activation_row("hard_sigmoid", "hard_sigmoid.definition"),
+      activation_row("hard_swish", "hard_swish.definition"),
+      activation_row("hard_tanh", "hard_tanh.definition"),
+      activation_row("softplus", "softplus.definition"),
+      activation_row("softsign", "softsign.definition"),
+      activation_row("softshrink", "softshrink.definition"),
+      activation_row("shrink", "shrink.definition"),
+      activation_row("gelu", "gelu.definition"),
+      activation_row("silu", "silu.definition"),
+      activation_row("mish", "mish.definition"),
+      activation_row("sigmoid", "sigmoid.definition"),
+      activation_row("log_sigmoid", "log_sigmoid.definition"),
+      activation_row("exp", "exp.definition"),
+      activation_row("log", "log.definition"),
+      activation_row("sqrt", "sqrt.definition"),
+      activation_row("reciprocal", "reciprocal.definition"),
+      activation_row("rsqrt", "rsqrt.definition"),
+      activation_row("sin", "sin.definition"),
+      activation_row("cos", "cos.definition"),
+      activation_row("tan", "tan.definition"),
+      activation_row("asin", "asin.definition"),
+      activation_row("acos", "acos.definition"),
+      activation_row("atan", "atan.definition"),
+      activation_row("sinh", "sinh.definition"),
+      activation_row("cosh", "cosh.definition"),
+      activation_row("tanh", "tanh.definition"),
+      activation_row("asinh", "asinh.definition"),
+      activation_row("acosh", "acosh.definition"),
+      activation_row("atanh", "atanh.definition"),
+      activation_row("erf", "erf.definition"),
+      activation_row("abs", "abs.definition"),
+      activation_row("neg", "neg.definition"),
+      activation_row("sign", "sign.definition"),
+      activation_row("floor", "floor.definition"),
+      activation_row("ceil", "ceil.definition"),
+      activation_row("round", "round.definition"),
   };
   static const std::vector<KernelRow> rows = [] {
     const std::span<const KernelRow> fast = relu_f32_rows();

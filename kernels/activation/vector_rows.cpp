@@ -3,6 +3,7 @@
 #include "engine/core/threads.h"
 #include "kernels/activation/definition.h"
 #include "kernels/activation/lanes.h"
+#include "kernels/activation/rows.h"
 
 namespace etalon {
 namespace {
@@ -51,7 +52,7 @@ Refusal refuse(const Problem& problem) {
 
 template <class F, LaneFunction L, Isa kIsa>
 void run(const KernelCall& call) {
-  if (!call.truth.empty()) return run_definition<ActivationDefinition<F>>(call);
+  if (!call.truth.empty()) return run_activation_definition(call);
   const auto& params = call.params<typename F::Parameters>();
   LaneFunction function = L;
   if constexpr (L == LaneFunction::gelu)

@@ -55,36 +55,37 @@ T integer_power(T base, bool negative, std::uint64_t exponent) {
   return static_cast<T>(result);
 }
 
-enum class Integer { add, sub, mul, div, max, min, bit_and, bit_or, bit_xor };
+// What does not ask for a sign is computed on the unsigned type of the width: half the code.
+enum class Modular { add, sub, mul, bit_and, bit_or, bit_xor };
 
-template <Integer Op>
-void run_integer(const KernelCall& call) {
-  visit_integer(call.input(0).dtype(), [&](auto zero) {
+template <Modular Op>
+void run_modular(const KernelCall& call) {
+  visit_width(size_bytes(call.input(0).dtype()), [&](auto zero) {
     using T = decltype(zero);
-    const auto f = [](T a, T b) -> T {
+    apply_binary<T, T, T>(call, [](T a, T b) -> T {
       switch (Op) {
-        case Integer::add:
+        case Modular::add:
           return static_cast<T>(wide(a) + wide(b));
-        case Integer::sub:
+        case Modular::sub:
           return static_cast<T>(wide(a) - wide(b));
-        case Integer::mul:
+        case Modular::mul:
           return static_cast<T>(wide(a) * wide(b));
-        case Integer::div:
-          return quotient(a, b);
-        case Integer::max:
-          return a < b ? b : a;
-        case Integer::min:
-          return b < a ? b : a;
-        case Integer::bit_and:
+        case Modular::bit_and:
           return static_cast<T>(a & b);
-        case Integer::bit_or:
+        case Modular::bit_or:
           return static_cast<T>(a | b);
-        case Integer::bit_xor:
+        case Modular::bit_xor:
           break;
       }
       return static_cast<T>(a ^ b);
-    };
-    apply_binary<T, T, T>(call, f);
+    });
+  });
+}
+
+void run_integer_div(const KernelCall& call) {
+  visit_integer(call.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    apply_binary<T, T, T>(call, [](T a, T b) { return quotient(a, b); });
   });
 }
 
@@ -138,7 +139,7 @@ void run_bit_shift(const KernelCall& call) {
 }
 
 void run_bitwise_not(const KernelCall& call) {
-  visit_integer(call.input(0).dtype(), [&](auto zero) {
+  visit_width(size_bytes(call.input(0).dtype()), [&](auto zero) {
     using T = decltype(zero);
     apply_unary<T, T>(call, [](T a) { return static_cast<T>(~a); });
   });
@@ -286,16 +287,7 @@ void select(const KernelCall& call) {
 }
 
 void run_where(const KernelCall& call) {
-  switch (size_bytes(call.output(0).dtype())) {
-    case 1:
-      return select<std::uint8_t>(call);
-    case 2:
-      return select<std::uint16_t>(call);
-    case 4:
-      return select<std::uint32_t>(call);
-    default:
-      return select<std::uint64_t>(call);
-  }
+  visit_width(size_bytes(call.output(0).dtype()), [&](auto zero) { select<decltype(zero)>(call); });
 }
 
 // ---- conversion ---------------------------------------------------------------------------------
@@ -406,10 +398,10 @@ Refusal integers_only(const Problem& problem) {
 
 std::span<const KernelRow> elementwise_bits_rows() {
   static const KernelRow rows[] = {
-      bits_row<run_integer<Integer::add>>("add", "add.bits", integers_only),
-      bits_row<run_integer<Integer::sub>>("sub", "sub.bits", integers_only),
-      bits_row<run_integer<Integer::mul>>("mul", "mul.bits", integers_only),
-      bits_row<run_integer<Integer::div>>("div", "div.bits", integers_only),
+      bits_row<run_modular<Modular::add>>("add", "add.bits", integers_only),
+      bits_row<run_modular<Modular::sub>>("sub", "sub.bits", integers_only),
+      bits_row<run_modular<Modular::mul>>("mul", "mul.bits", integers_only),
+      bits_row<run_integer_div>("div", "div.bits", integers_only),
       bits_row<run_integer_pow>("pow", "pow.bits", integers_only),
       bits_row<run_integer_mod>("mod", "mod.bits", integers_only),
       bits_row<run_integer_extremum<true>>("max", "max.bits", integers_only),
@@ -425,9 +417,9 @@ std::span<const KernelRow> elementwise_bits_rows() {
       bits_row<run_logic<Logic::disjunction>>("or", "or.bits"),
       bits_row<run_logic<Logic::exclusive>>("xor", "xor.bits"),
       bits_row<run_not>("not", "not.bits"),
-      bits_row<run_integer<Integer::bit_and>>("bitwise_and", "bitwise_and.bits"),
-      bits_row<run_integer<Integer::bit_or>>("bitwise_or", "bitwise_or.bits"),
-      bits_row<run_integer<Integer::bit_xor>>("bitwise_xor", "bitwise_xor.bits"),
+      bits_row<run_modular<Modular::bit_and>>("bitwise_and", "bitwise_and.bits"),
+      bits_row<run_modular<Modular::bit_or>>("bitwise_or", "bitwise_or.bits"),
+      bits_row<run_modular<Modular::bit_xor>>("bitwise_xor", "bitwise_xor.bits"),
       bits_row<run_bitwise_not>("bitwise_not", "bitwise_not.bits"),
       bits_row<run_bit_shift>("bit_shift", "bit_shift.bits"),
       bits_row<run_is_nan>("is_nan", "is_nan.bits"),

@@ -8,11 +8,17 @@
 
 namespace etalon {
 
-// y[i] = F::apply(a[i], b[i]); R may differ from T (comparisons give Bool).
+// The elements as a type of their width, which need not be the tensor's own.
+template <class T>
+const T* elements(const Tensor& x) {
+  return reinterpret_cast<const T*>(x.bytes().data());
+}
+
+// y[i] = f(a[i], b[i]); R may differ from T (comparisons give Bool).
 template <class R, class T, class U, class F>
 void apply_binary(const KernelCall& call, const F& f) {
-  const auto* a = call.input(0).data<T>().data();
-  const auto* b = call.input(1).data<U>().data();
+  const auto* a = elements<T>(call.input(0));
+  const auto* b = elements<U>(call.input(1));
   auto* y = reinterpret_cast<R*>(output_bytes(call, 0));
   const auto loop =
       broadcast_loop<2>(call.output(0).shape(), {call.input(0).shape(), call.input(1).shape()});
@@ -27,7 +33,7 @@ void apply_binary(const KernelCall& call, const F& f) {
 
 template <class R, class T, class F>
 void apply_unary(const KernelCall& call, const F& f) {
-  const auto* x = call.input(0).data<T>().data();
+  const auto* x = elements<T>(call.input(0));
   auto* y = reinterpret_cast<R*>(output_bytes(call, 0));
   parallel_for(call.input(0).numel(), call.threads, 16384,
                [&](std::int64_t begin, std::int64_t end) {
@@ -44,6 +50,21 @@ void visit_integer(DType dtype, F&& f) {
     else
       throw internal_error("an integer kernel was called on {}", name(dtype));
   });
+}
+
+// f(T{}) for the unsigned type of so many bytes.
+template <class F>
+void visit_width(int bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(std::uint8_t{});
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    default:
+      return f(std::uint64_t{});
+  }
 }
 
 }  // namespace etalon

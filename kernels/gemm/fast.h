@@ -20,7 +20,7 @@ struct GemmTask {
   std::int64_t c_row = 0, c_col = 0;
   float* y = nullptr;  // [m, n]
   // As KernelCall::finished.
-  const std::function<void(std::int64_t begin, std::int64_t count)>* finished = nullptr;
+  const FunctionRef<void(std::int64_t begin, std::int64_t count)>* finished = nullptr;
 };
 
 void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads);

@@ -1,5 +1,6 @@
 #include "kernels/resize/rows.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/resize/definition.h"

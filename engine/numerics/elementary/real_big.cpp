@@ -7,7 +7,7 @@
 #include "engine/numerics/elementary/f64_core.h"
 #include "engine/numerics/elementary/special.h"
 #include "engine/numerics/function.h"
-#include "engine/numerics/real.h"
+#include "engine/numerics/real_big_inl.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {

@@ -2,6 +2,8 @@
 // <path>.data beside it (protobuf ends at 2 GiB).
 #include "importers/formats/onnx/export.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "engine/numerics/real.h"
+#include "engine/numerics/real_big_inl.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {

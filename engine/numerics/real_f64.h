@@ -1,0 +1,113 @@
+// Real numbers as balls with a midpoint in f64: for nearly all inputs enough to round to f32 and
+// below. The first step of the ladder of real.h, which says what a ball is and how it is used.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/numerics/fp.h"
+#include "engine/numerics/function.h"
+
+namespace etalon {
+inline namespace ETALON_ISA_NAMESPACE {
+
+struct Rounded {
+  double value;
+  bool decided;
+};
+
+// Rounding errors: u = 2^-53 relative for each operation, 2^-1075 absolute where it may underflow.
+// Radii are sums and products of non-negative doubles, each off by u at most; every formula ends
+// with one factor kUp = 1 + 2^-45, which outweighs up to a hundred such errors.
+class RealF64 {
+ public:
+  struct V {
+    double mid = 0, rad = 0;
+  };
+  static constexpr double kUp = 1 + 0x1p-45, kU = 0x1p-53, kTiny = 0x1p-1070;
+
+  bool undecided = false;
+  Round rounding = Round::nearest_even;  // of the result; an exact zero sum is -0 rounding down
+
+  V input(double x);
+  V constant(double x);
+  V ratio(std::int64_t p, std::int64_t q);
+  V integer(std::int64_t n);
+
+  V add(const V& a, const V& b);
+  V sub(const V& a, const V& b);
+  V mul(const V& a, const V& b);
+  V div(const V& a, const V& b);
+  V neg(const V& a);
+  V abs(const V& a);
+  V sqrt(const V& a);
+  // The product's error is exact where it can be, so that this rounds once: (s + (t + e)).
+  V fma(const V& a, const V& b, const V& c);
+  V max(const V& a, const V& b);
+  V min(const V& a, const V& b);
+  bool less(const V& a, const V& b);
+  bool equal(const V& a, const V& b);
+
+  V call(Function f, const V& x);  // elementary/functions.cpp
+  V pow(const V& x, const V& y);
+
+  // Compensated: the parts that f64 additions lose are summed too, with their own error count.
+  // While nothing is lost (small integers, zeros), the sum is exact and its radius 0.
+  class Sum {
+   public:
+    Sum(RealF64& a, std::int64_t /*count*/) : a_(a) {}
+    void add(const V& term);
+    void add_product(const V& x, const V& y);
+    void skip(std::int64_t /*positions*/) {}  // a position without a term; real sums have no order
+    V result();
+
+   private:
+    void step(double x) {
+      not_plus_zero_ |= bits_of(x);
+      const double s = sum_ + x;
+      const double t = s - sum_;
+      const double e = (sum_ - (s - t)) + (x - t);
+      finite_terms_ = finite_terms_ && is_finite(x);
+      sum_ = s;
+      if (e != 0 && e == e) lose(e);
+    }
+    void lose(double e) {
+      lost_ += e;
+      lost_size_ += abs_of(e);
+      ++losses_;
+    }
+    RealF64& a_;
+    double sum_ = 0, lost_ = 0, lost_size_ = 0, rad_ = 0;
+    std::int64_t losses_ = 0, radii_ = 0;
+    std::uint64_t not_plus_zero_ = 0;
+    bool finite_terms_ = true;
+  };
+
+  Rounded round(const V& v, DType to, Round mode = Round::nearest_even,
+                Subnormals subnormals = Subnormals::keep);
+  double midpoint(const V& v) const { return v.mid; }
+  double radius(const V& v) const { return v.rad; }  // an upper bound
+  // An f64 value within 2^-10 ULP (of the f32 result) of the real one, if the ball is that small.
+  bool truth(const V& v, double& value) const;
+
+  V undecide();
+  // For functions: a value with a bound on its absolute error.
+  static V with_error(double mid, double rad) { return {mid, rad * kUp + kTiny}; }
+
+ private:
+  struct Three {
+    V sum, low;
+  };
+  V add(const Three& t) { return add(t.sum, t.low); }
+  Three mul_plus(const V& a, const V& b, const V& c);
+  // |p - ab|, exact where that is cheap or certain, else a bound.
+  static double product_error(double a, double b, double p);
+  // ab - p, or NaN when it is not known. Factors of at most 26 bits (f32 and below) have none.
+  static double product_error_signed(double a, double b, double p);
+  static bool exact_quotient(double a, double b, double q);
+  V overflow(double x, const V& a, const V& b);
+  static V pick(const V& a, const V& b, bool second);
+  void note_overlap(const V& a, const V& b);
+};
+
+}  // namespace ETALON_ISA_NAMESPACE
+}  // namespace etalon
