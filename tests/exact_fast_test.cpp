@@ -1,6 +1,7 @@
-// Claim: the exact rows of gemm and conv return the definition's correctly rounded values and a
-// truth within 2^-10 ULP, and some outputs really need the definition: data whose sums lie on or
-// next to midpoints of f32, where the f64 first pass decides nothing.
+// Claim: the exact rows of gemm, matmul and conv return the definition's correctly rounded values
+// and a truth within 2^-10 ULP, and some outputs really need the definition: data whose sums lie on
+// or next to midpoints of f32, where the f64 first pass decides nothing. Without the rounding test,
+// and without the definition for what it leaves, wrong bits come out.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,6 +13,8 @@
 #include "engine/numerics/fp.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
+#include "engine/ops/matmul.h"
+#include "kernels/conv/exact.h"
 #include "kernels/gemm/exact.h"
 #include "kernels/kernels.h"
 
@@ -19,7 +22,7 @@ using namespace etalon;
 
 namespace {
 
-enum class Data { noise, midpoint, relu, special };
+enum class Data { noise, midpoint, relu, integers, special };
 
 Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
   Tensor t = Tensor::uninitialized(DType::f32, shape);
@@ -32,6 +35,7 @@ Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
     if (data == Data::midpoint)
       x = std::ldexp(pick < 0.5F ? 1.0F : -1.0F, static_cast<int>(pick * 1000) % 3 * 12 - 12);
     if (data == Data::relu && x < 0) x = 0;
+    if (data == Data::integers) x = std::round(x * 8);
     if (data == Data::special && pick < 0.02F) x = std::numeric_limits<float>::infinity();
     if (data == Data::special && pick > 0.99F) x = std::numeric_limits<float>::quiet_NaN();
     if (data == Data::special && pick > 0.5F && pick < 0.6F) x = -0.0F;
@@ -68,25 +72,94 @@ int compare(const OpRow& op, const Params& p, const std::vector<const Tensor*>& 
 
 }  // namespace
 
-TEST_CASE("exact: gemm and conv equal the definition, and the fallback is needed") {
+namespace {
+
+struct ConvCase {
+  Tensor x, w, bias;
+  Params params;
+};
+ConvCase conv_case(Data data) {
+  ConvParams p;
+  p.groups = 2;
+  p.strides = {2, 1};
+  p.pads_begin = {1, 2};
+  p.pads_end = {2, 0};
+  return {make({2, 6, 9, 7}, 4, data), make({10, 3, 3, 2}, 5, data), make({10}, 6, data),
+          Params(p)};
+}
+
+using ExactRun = void (*)(const KernelCall&, Isa, const ExactSteps&);
+
+// How many outputs differ from the definition's when a row runs with these steps only.
+int wrong_outputs(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in,
+                  ExactRun run, Isa isa, const ExactSteps& steps) {
+  const Contract exact = Contract::exact_preset();
+  RunOptions options{.contract = exact};
+  options.kernels = std::string(op.name) + ".definition";
+  const OpRun want = run_op(op, p, in, all_kernels(), options);
+  std::vector<InferInput> inputs;
+  for (const Tensor* t : in) inputs.push_back({t->type(), t, true});
+  const TensorType types[] = {want.outputs[0].type()};
+  const Problem problem{
+      .op = &op, .params = &p, .inputs = inputs, .outputs = types, .contract = &exact, .isa = isa};
+  std::vector<Tensor> out;
+  out.push_back(Tensor::uninitialized(types[0].dtype, types[0].shape));
+  run({.problem = &problem, .inputs = in, .outputs = out, .threads = 1}, isa, steps);
+  int wrong = 0;
+  const auto a = out[0].data<float>(), b = want.outputs[0].data<float>();
+  for (std::size_t i = 0; i < a.size(); ++i) wrong += bits_of(a[i]) != bits_of(b[i]) ? 1 : 0;
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("exact: gemm, matmul and conv equal the definition, and the fallback is needed") {
   if (detect_isa() < Isa::avx2) return;
   int compared = 0;
-  for (const Data data : {Data::noise, Data::midpoint, Data::relu, Data::special}) {
+  for (const Data data : {Data::noise, Data::midpoint, Data::relu, Data::integers, Data::special}) {
+    CAPTURE(static_cast<int>(data));
     const std::int64_t before = exact_counts().undecided;
     const Tensor a = make({17, 60}, 1, data), b = make({60, 21}, 2, data), c = make({21}, 3, data);
     compared += compare(gemm_op(), Params(GemmParams{}), {&a, &b, &c});
-    const Tensor x = make({2, 6, 9, 7}, 4, data), w = make({10, 3, 3, 2}, 5, data),
-                 bias = make({10}, 6, data);
-    ConvParams p;
-    p.groups = 2;
-    p.strides = {2, 1};
-    p.pads_begin = {1, 2};
-    p.pads_end = {2, 0};
-    compared += compare(conv_op(), Params(p), {&x, &w, &bias});
-    compared += compare(conv_op(), Params(p), {&x, &w});
+    // Sums of small integers are exact in f64 and known to be, zeros among them.
+    if (data == Data::integers) CHECK(exact_counts().undecided == before);
+    for (const auto& [alpha, beta] : {std::pair{-0.3F, 1.7F}, {0x1p-140F, 0x1p-20F}, {0.0F, -1.0F}})
+      compared +=
+          compare(gemm_op(), Params(GemmParams{.alpha = alpha, .beta = beta}), {&a, &b, &c});
+    compared += compare(gemm_op(), Params(GemmParams{.alpha = -1.0F}), {&a, &b});
+    const Tensor many = make({5, 1, 9, 31}, 7, data), few = make({3, 31, 10}, 8, data),
+                 one = make({31, 10}, 9, data);
+    compared += compare(matmul_op(), Params(), {&many, &few});
+    compared += compare(matmul_op(), Params(), {&many, &one});
+    const ConvCase k = conv_case(data);
+    compared += compare(conv_op(), k.params, {&k.x, &k.w, &k.bias});
+    compared += compare(conv_op(), k.params, {&k.x, &k.w});
     if (data == Data::midpoint || data == Data::special) CHECK(exact_counts().undecided > before);
   }
-  CHECK(compared >= 4 * 3 * 2);
+  CHECK(compared >= 5 * 9 * 2);
+}
+
+TEST_CASE("exact: without the rounding test, or the definition, gemm and conv are wrong") {
+  const Tensor a = make({17, 60}, 1, Data::midpoint), b = make({60, 21}, 2, Data::midpoint);
+  const ConvCase k = conv_case(Data::midpoint);
+  const Params plain{GemmParams{}};
+  int isas = 0;
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > detect_isa()) continue;
+    ++isas;
+    const auto wrong = [&](const ExactSteps& steps) {
+      return std::pair{
+          wrong_outputs(gemm_op(), plain, {&a, &b}, run_gemm_exact, isa, steps),
+          wrong_outputs(conv_op(), k.params, {&k.x, &k.w, &k.bias}, run_conv_exact, isa, steps)};
+    };
+    CHECK(wrong({}) == std::pair{0, 0});
+    const auto untested = wrong({.rounding_test = false}), undefined = wrong({.definition = false});
+    CHECK(untested.first > 0);
+    CHECK(untested.second > 0);
+    CHECK(undefined.first > 0);
+    CHECK(undefined.second > 0);
+  }
+  CHECK(isas == (detect_isa() >= Isa::avx512 ? 2 : detect_isa() >= Isa::avx2 ? 1 : 0));
 }
 
 TEST_CASE("exact: the rounding test decides by both ends of the interval") {

@@ -112,3 +112,62 @@ TEST_CASE("avg_pool: the order shows") {
   same_bits(run("a | global_avg_pool | | f32[1,1,3]=16777216,1,1")[0], {0x1.555556p22F});
   same_bits(run("a | global_avg_pool | | f32[1,1,3]=1,1,16777216")[0], {5592406});
 }
+
+// A ball around a value of the format, or a midpoint, never decides a rounding: the root is
+// compared.
+TEST_CASE("lp_pool: roots that are exact, or midpoints, are decided in every mode") {
+  const auto value = [](const char* line, const char* round) {
+    return floats(run(line, (std::string("exact,round=") + round).c_str())[0])[0];
+  };
+  for (const char* round : {"rn", "rz", "ru", "rd"}) {
+    CAPTURE(std::string(round));
+    CHECK(value("a | lp_pool | kernel=[3] p=3 | f32[1,1,3]=3,-4,5", round) == 6);
+    CHECK(value("a | lp_pool | kernel=[2] p=7 | f32[1,1,2]=0,-0.1", round) == 0.1F);
+    CHECK(value("a | lp_pool | kernel=[2] p=2.3 | f32[1,1,2]=0.3,0", round) == 0.3F);
+    CHECK(value("a | lp_pool | kernel=[3] p=1.5 | f32[1,1,3]=4,4,0.0625", round) > 4);
+    CHECK(value("a | lp_pool | kernel=[8] p=1.5 | f32[1,1,8]=4,4,4,4,4,4,4,4", round) == 16);
+  }
+  // (2^24 + 1)^3 = 2^72 + 3 2^48 + 3 2^24 + 1: the root is the midpoint of 2^24 and 2^24 + 2.
+  const char* tie =
+      "a | global_lp_pool | p=3 | f32[1,1,8]=16777216,65536,65536,65536,256,256,256,1";
+  CHECK(value(tie, "rn") == 16777216);
+  CHECK(value(tie, "ru") == 16777218);
+  CHECK(value(tie, "rd") == 16777216);
+  // 2^-120 more under the root: 4e-51 above the midpoint.
+  const char* above =
+      "a | global_lp_pool | p=3 | "
+      "f32[1,1,9]=16777216,65536,65536,65536,256,256,256,1,9.094947017729282e-13";
+  CHECK(value(above, "rn") == 16777218);
+  CHECK(value(above, "rd") == 16777216);
+}
+
+TEST_CASE("pool: the rows without vectors keep ties, NaN, order and divisors") {
+  const std::vector<std::string> lines = {
+      "a | max_pool | kernel=[3,2] strides=[2,1] pads_begin=[1,1] pads_end=[2,0] | f32[2,3,9,7]",
+      "a | max_pool | kernel=[2] strides=[2] | f32[1,1,10]=1,nan,-0,0,0,-0,7,7,-inf,-inf",
+      "a | max_pool | kernel=[2] pads_begin=[2] | f32[1,1,2]=-3,-4",
+      "a | max_pool | kernel=[2,2,3] dilations=[2,1,2] ceil_mode=true strides=[1,2,2] | "
+      "f32[1,2,5,6,8]",
+      "a | avg_pool | kernel=[3,3] strides=[2,2] pads_begin=[1,1] pads_end=[1,1] | f32[2,3,9,7]",
+      "a | avg_pool | kernel=[3] strides=[2] pads_begin=[1] count_include_pad=true "
+      "ceil_mode=true | f32[1,2,6]",
+      "a | avg_pool | kernel=[1] pads_begin=[1] | f32[1,1,1]=2",
+      "a | avg_pool | kernel=[3] divisor_override=7 | f32[1,1,5]=inf,-inf,-0,nan,1"};
+  for (const std::string& line : lines) {
+    const OpCase c = parse_op_case(line);
+    const std::vector<Tensor> in = case_inputs(c);
+    const auto p = pointers(in);
+    const std::string op(c.op->name);
+    const auto of = [&](const std::string& kernel, int threads) {
+      return std::move(run_op(*c.op, c.params, p, all_kernels(),
+                              {.isa = Isa::sse2, .threads = threads, .kernels = kernel})
+                           .outputs[0]);
+    };
+    const Tensor want = of(op + ".definition", 1);
+    for (const int threads : {1, 3}) {
+      const Tensor got = of(op + ".f32.sse2", threads);
+      CHECK_MESSAGE(std::memcmp(got.bytes().data(), want.bytes().data(), want.size_bytes()) == 0,
+                    line);
+    }
+  }
+}

@@ -26,18 +26,30 @@ void list_ops(const Globals& g, nlohmann::json& record) {
   Table table({{"op"}, {"kernels", Table::Align::right}, {"best here for seq"}, {"computes"}});
   std::map<std::string_view, std::vector<const KernelRow*>> by_op;
   for (const KernelRow* row : all_kernels().all()) by_op[row->op].push_back(row);
+  std::string slow;  // ops that a newer instruction set would run faster
   for (const OpRow* op : all_ops()) {
     std::string_view best = "none";
-    for (const KernelRow* row : by_op[op->name])
-      if (row->promise == Promise::defined && row->device == g.device && row->isa <= g.isa) {
+    bool faster = false;
+    for (const KernelRow* row : by_op[op->name]) {
+      if (row->promise != Promise::defined || row->device != g.device) continue;
+      if (row->isa <= g.isa) {
         best = row->name;
         break;
       }
+      faster = true;
+    }
+    if (faster && best.ends_with(".definition"))
+      slow.append(slow.empty() ? "" : ", ").append(op->name);
     table.row({std::string(op->name), fmt::to_string(by_op[op->name].size()), std::string(best),
                std::string(op->summary)});
     record["kernels"].push_back({{"op", op->name}, {"rows", by_op[op->name].size()}});
   }
   table.print();
+  if (!slow.empty())
+    fmt::print(
+        "\nUnder {} these ops have no row of their own and run their definitions, one output after "
+        "another, each fused multiply-add that the machine lacks computed exactly: {}.\n",
+        name(g.isa), slow);
   fmt::print("\n'etalon kernels OP' lists the rows of one op in the order they are asked.\n");
 }
 

@@ -2,50 +2,86 @@
 // NaN, which fails the test and goes to the definition.
 #include "kernels/conv/exact.h"
 
+#include <algorithm>
+#include <memory>
 #include <mutex>
 #include <vector>
 
-#include "kernels/conv/definition.h"
 #include "kernels/conv/plan.h"
-#include "kernels/gemm/exact.h"
+#include "kernels/conv/rows.h"
 #include "kernels/gemm/refuse.h"
 
 namespace etalon {
 namespace {
 
 constexpr std::int64_t kBlockBytes = 512 << 10;
+constexpr int kWide = 2;         // vectors of a tile
+constexpr int kMaxOutputs = 16;  // of a row of a tile
+
+// w as strips of output channels, group by group, and what the test asks of each channel.
+struct PackedWeights {
+  AlignedBuffer strips;
+  std::vector<double> norms, grains;
+};
+
+void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, PackedWeights& to) {
+  const TileSet<double>& set = *tile_set_f64(isa);
+  const std::int64_t k = g.k(), out = g.group_out();
+  const RowStrips strips(out, set.rows);
+  double* packed = to.strips.at_least<double>(g.out_channels * k);
+  for (std::int64_t group = 0; group < g.groups; ++group)
+    pack_broadcast(set, {w + group * out * k, k, 1}, strips, k, threads, packed + group * out * k);
+  to.norms.resize(static_cast<std::size_t>(g.out_channels));
+  to.grains.resize(to.norms.size());
+  parallel_for(g.out_channels, threads, 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t o = begin; o < end; ++o) {
+      double s = 0;
+      for (std::int64_t i = 0; i < k; ++i) {
+        const double x = static_cast<double>(w[o * k + i]);
+        s += x * x;
+      }
+      to.norms[static_cast<std::size_t>(o)] = std::sqrt(s);
+      to.grains[static_cast<std::size_t>(o)] =
+          exact_grain(k, [&](std::int64_t i) { return static_cast<double>(w[o * k + i]); });
+    }
+  });
+}
 
 template <Isa isa>
-void run(const KernelCall& call) {
+Prepared prepare(const Problem& problem, int threads) {
+  const Tensor* w = problem.inputs[1].value;
+  if (w == nullptr) return nullptr;
+  auto prepared = std::make_shared<PackedWeights>();
+  pack_weights(isa,
+               conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+                             problem.input(1).shape),
+               w->data<float>().data(), threads, *prepared);
+  return prepared;
+}
+
+}  // namespace
+
+void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
   const TileSet<double>& set = *tile_set_f64(isa);
+  const ExactLanes& lane_functions = *exact_lanes(isa);
   const ConvPlan plan(
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()));
   const ConvGeometry& g = plan.g;
   const std::int64_t k = plan.k, out = g.group_out();
   const int lanes = set.lanes;
   const float* x = call.input(0).data<float>().data();
-  const float* w = call.input(1).data<float>().data();
   const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
   float* y = call.output(0).mutable_data<float>().data();
   double* truth =
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
   const RowStrips strips(out, set.rows);
-  AlignedBuffer weights;
-  double* packed_w = weights.at_least<double>(g.out_channels * k);
-  std::vector<double> w_norm(static_cast<std::size_t>(g.out_channels));
-  for (std::int64_t group = 0; group < g.groups; ++group)
-    pack_broadcast(set, {w + group * out * k, k, 1}, strips, k, call.threads,
-                   packed_w + group * out * k);
-  for (std::int64_t o = 0; o < g.out_channels; ++o) {
-    double s = 0;
-    for (std::int64_t i = 0; i < k; ++i) {
-      const double v = static_cast<double>(w[o * k + i]);
-      s += v * v;
-    }
-    w_norm[static_cast<std::size_t>(o)] = std::sqrt(s);
-  }
+  PackedWeights fresh;
+  if (call.prepared == nullptr)
+    pack_weights(isa, g, call.input(1).data<float>().data(), call.threads, fresh);
+  const PackedWeights& w =
+      call.prepared == nullptr ? fresh : *static_cast<const PackedWeights*>(call.prepared);
+  const double* packed_w = w.strips.data<double>();
   const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
-  constexpr int kWide = 2;
   const std::int64_t strip_bytes =
       std::max<std::int64_t>(1, k * lanes * std::int64_t{sizeof(double)});
   const std::int64_t block =
@@ -68,11 +104,14 @@ void run(const KernelCall& call) {
     parallel_for(g.groups * blocks, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
       double* packed = thread_scratch<double>(ScratchSlot::vector, block * lanes * k);
       double* square = thread_scratch<double>(ScratchSlot::tile, kMaxTileRows * kWide * lanes);
+      double added[kMaxOutputs] = {};
       std::vector<double> x_norm(static_cast<std::size_t>(block * lanes));
+      std::vector<double> x_grain(x_norm.size());  // -1 until it is asked for
       std::vector<std::int64_t> left;
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t group = item / blocks, first = item % blocks * block;
         const std::int64_t count = std::min(block, n_strips - first);
+        std::fill(x_grain.begin(), x_grain.end(), -1.0);
         for (std::int64_t s = 0; s < count; ++s) {
           const std::int64_t pixel = (first + s) * lanes;
           TapPiece pieces[kMaxPieces];
@@ -83,12 +122,16 @@ void run(const KernelCall& call) {
                           pieces, touches);
           double* to = packed + s * lanes * k;
           set.pack_taps(pieces, n, plan.offset.data(), k, lanes, to, lanes);
-          for (int lane = 0; lane < lanes; ++lane) {
-            double sum = 0;
-            for (std::int64_t i = 0; i < k; ++i) sum += to[i * lanes + lane] * to[i * lanes + lane];
-            x_norm[static_cast<std::size_t>(s * lanes + lane)] = std::sqrt(sum);
-          }
+          lane_functions.norms(to, k, x_norm.data() + s * lanes);
         }
+        const auto grain_of = [&](std::int64_t strip, std::int64_t lane) {
+          strip += lane / lanes;
+          lane %= lanes;
+          double& grain = x_grain[static_cast<std::size_t>(strip * lanes + lane)];
+          const double* from = packed + strip * lanes * k + lane;
+          if (grain < 0) grain = exact_grain(k, [&](std::int64_t i) { return from[i * lanes]; });
+          return grain;
+        };
         for (std::int64_t s = 0; s < strips.count; ++s) {
           const int height = strips.height(s);
           const std::int64_t row = strips.first(s);
@@ -105,18 +148,23 @@ void run(const KernelCall& call) {
                  .c_row = kWide * lanes,
                  .last_lanes = lanes});
             const std::int64_t pixel = (first + v) * lanes;
-            const std::int64_t n = std::min<std::int64_t>(wide * lanes, plan.pixels - pixel);
             for (int r = 0; r < height; ++r) {
               const std::int64_t o = group * out + row + r;
               const std::int64_t at = (image * g.out_channels + o) * plan.pixels + pixel;
-              for (std::int64_t i = 0; i < n; ++i) {
-                double t = square[r * kWide * lanes + i];
-                if (bias != nullptr) t += static_cast<double>(bias[o]);
-                const double e = factor * w_norm[static_cast<std::size_t>(o)] *
-                                 x_norm[static_cast<std::size_t>(v * lanes + i)];
-                if (!exact_decide(t, e, y[at + i], truth == nullptr ? nullptr : truth + at + i))
-                  left.push_back(at + i);
-              }
+              if (bias != nullptr)
+                std::fill(std::begin(added), std::end(added), static_cast<double>(bias[o]));
+              exact_row(lane_functions, square + r * kWide * lanes,
+                        {.bound = factor * w.norms[static_cast<std::size_t>(o)],
+                         .norms = x_norm.data() + v * lanes,
+                         .added = bias == nullptr ? nullptr : added},
+                        {.y = y + at,
+                         .truth = truth == nullptr ? nullptr : truth + at,
+                         .at = at,
+                         .count = static_cast<int>(
+                             std::min<std::int64_t>(wide * lanes, plan.pixels - pixel))},
+                        steps, left, [&](int i) {
+                          return w.grains[static_cast<std::size_t>(o)] * grain_of(v, i) <= 0x1p52;
+                        });
             }
           }
         }
@@ -127,11 +175,8 @@ void run(const KernelCall& call) {
   }
   exact_counts().outputs += call.output(0).numel();
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
-  static const KernelRow definition = definition_row<ConvDefinition>("conv.definition");
-  if (!undecided.empty()) definition.run_slices(call, undecided);
+  if (!undecided.empty() && steps.definition) run_conv_definition(call, undecided);
 }
-
-}  // namespace
 
 template <Isa isa>
 KernelRow conv_exact_row(std::string_view name) {
@@ -140,7 +185,8 @@ KernelRow conv_exact_row(std::string_view name) {
           .isa = isa,
           .contracts = "exact",
           .refuse = refuse_unless_exact_f32,
-          .run = run<isa>};
+          .run = [](const KernelCall& call) { run_conv_exact(call, isa, {}); },
+          .prepare = prepare<isa>};
 }
 template KernelRow conv_exact_row<Isa::avx512>(std::string_view name);
 template KernelRow conv_exact_row<Isa::avx2>(std::string_view name);

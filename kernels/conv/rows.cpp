@@ -9,6 +9,10 @@
 
 namespace etalon {
 
+void run_conv_definition(const KernelCall& call, std::span<const std::int64_t> outputs) {
+  run_definition<ConvDefinition>(call, outputs);
+}
+
 std::span<const KernelRow> conv_rows() {
   static const KernelRow rows[] = {
 #if defined(__x86_64__)

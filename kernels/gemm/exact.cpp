@@ -1,11 +1,12 @@
 #include "kernels/gemm/exact.h"
 
+#include <algorithm>
+#include <memory>
 #include <mutex>
-#include <vector>
 
 #include "engine/ops/gemm.h"
-#include "kernels/gemm/definition.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/gemm/rows.h"
 
 namespace etalon {
 
@@ -14,92 +15,184 @@ ExactCounts& exact_counts() {
   return counts;
 }
 
+const ExactLanes* exact_lanes([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return &avx512::exact_lanes();
+  if (isa == Isa::avx2) return &avx2::exact_lanes();
+#endif
+  return nullptr;
+}
+
 namespace {
 
-std::vector<double> norms(const MatrixView& v, std::int64_t rows, std::int64_t k, int threads) {
+constexpr int kWide = 2;         // vectors of a tile
+constexpr int kMaxOutputs = 16;  // of a row of a tile
+
+// Norms of the rows of a: a row at a time, in as many partial sums as a vector of doubles may have.
+std::vector<double> row_norms(const MatrixView& v, std::int64_t rows, std::int64_t k, int threads) {
   std::vector<double> n(static_cast<std::size_t>(rows));
   parallel_for(rows, threads, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      double s = 0;
-      for (std::int64_t i = 0; i < k; ++i) {
-        const double x = static_cast<double>(v.data[r * v.row_stride + i * v.k_stride]);
-        s += x * x;
+      const float* row = v.data + r * v.row_stride;
+      double s[4] = {};
+      std::int64_t i = 0;
+      for (; i + 4 <= k; i += 4)
+        for (int p = 0; p < 4; ++p) {
+          const double x = static_cast<double>(row[(i + p) * v.k_stride]);
+          s[p] += x * x;
+        }
+      for (; i < k; ++i) {
+        const double x = static_cast<double>(row[i * v.k_stride]);
+        s[0] += x * x;
       }
-      n[static_cast<std::size_t>(r)] = std::sqrt(s);
+      n[static_cast<std::size_t>(r)] = std::sqrt((s[0] + s[1]) + (s[2] + s[3]));
     }
   });
   return n;
 }
 
-template <Isa isa>
-void run(const KernelCall& call) {
-  const TileSet<double>& set = *tile_set_f64(isa);
-  const auto& params = call.params<GemmParams>();
-  const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
-  const MatrixView a{call.input(0).data<float>().data(), g.a_row, g.a_col};
-  const MatrixView b{call.input(1).data<float>().data(), g.b_col, g.b_row};
-  const float* c = call.has(2) ? call.input(2).data<float>().data() : nullptr;
-  std::int64_t c_row = 0, c_col = 0;
-  if (c != nullptr) {
-    const auto strides = broadcast_strides(call.input(2).shape(), Shape{g.m, g.n});
-    c_row = strides[0];
-    c_col = strides[1];
+// exact_grain of the rows of a matrix, each when it is first asked for.
+class Grains {
+ public:
+  Grains(const MatrixView& view, std::int64_t rows, std::int64_t k)
+      : view_(view), k_(k), grain_(static_cast<std::size_t>(rows), -1.0) {}
+  double of(std::int64_t row) {
+    double& g = grain_[static_cast<std::size_t>(row)];
+    if (g < 0) {
+      const float* x = view_.data + row * view_.row_stride;
+      g = exact_grain(k_,
+                      [&](std::int64_t i) { return static_cast<double>(x[i * view_.k_stride]); });
+    }
+    return g;
   }
-  float* y = call.output(0).mutable_data<float>().data();
-  double* truth =
-      call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
-  const int lanes = set.lanes;
-  const RowStrips strips(g.m, set.rows);
-  const std::int64_t columns = vector_strips(g.n, lanes);
-  double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, g.m * g.k);
-  double* packed_b = thread_scratch<double>(ScratchSlot::vector, columns * lanes * g.k);
-  pack_broadcast(set, a, strips, g.k, call.threads, packed_a);
-  pack_vector(set, b, g.n, g.k, call.threads, packed_b);
-  const std::vector<double> a_norm = norms(a, g.m, g.k, call.threads),
-                            b_norm = norms(b, g.n, g.k, call.threads);
-  const double factor = exact_factor(g.k);
-  std::vector<std::int64_t> undecided;
+
+ private:
+  MatrixView view_;
+  std::int64_t k_;
+  std::vector<double> grain_;
+};
+
+}  // namespace
+
+void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, int threads,
+                ExactOperand& to) {
+  const TileSet<double>& set = *tile_set_f64(isa);
+  const ExactLanes& lanes = *exact_lanes(isa);
+  const std::int64_t strips = vector_strips(n, set.lanes);
+  double* packed = to.strips.at_least<double>(strips * set.lanes * k);
+  pack_vector(set, b, n, k, threads, packed);
+  to.norms.resize(static_cast<std::size_t>(strips * set.lanes));
+  parallel_for(strips, threads, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s)
+      lanes.norms(packed + s * set.lanes * k, k, to.norms.data() + s * set.lanes);
+  });
+}
+
+void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
+  const std::int64_t m = task.m, n = task.n, k = task.k;
+  if (m == 0 || n == 0) return;
+  const TileSet<double>& set = *tile_set_f64(isa);
+  const ExactLanes& lanes = *exact_lanes(isa);
+  thread_local ExactOperand fresh;  // as thread_scratch: fresh pages cost more than the packing
+  if (task.packed_b == nullptr) pack_exact(isa, task.b, n, k, threads, fresh);
+  const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
+  const RowStrips strips(m, set.rows);
+  double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, m * k);
+  pack_broadcast(set, task.a, strips, k, threads, packed_a);
+  const std::vector<double> a_norm = row_norms(task.a, m, k, threads);
+  const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
+  const double factor = exact_factor(k) * std::abs(alpha);
+  const std::int64_t columns = vector_strips(n, set.lanes);
   std::mutex joining;
-  constexpr int kWide = 2;
   parallel_for(
-      (columns + kWide - 1) / kWide, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        double* square = thread_scratch<double>(ScratchSlot::tile, kMaxTileRows * kWide * lanes);
-        std::vector<std::int64_t> left;
+      (columns + kWide - 1) / kWide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+        double* square =
+            thread_scratch<double>(ScratchSlot::tile, kMaxTileRows * kWide * set.lanes);
+        double added[kMaxOutputs] = {};
+        std::vector<std::int64_t> mine;
+        Grains rows(task.a, m, k), cols(task.b, n, k);
         for (std::int64_t v = begin * kWide; v < std::min(columns, end * kWide); v += kWide) {
           const int w = static_cast<int>(std::min<std::int64_t>(kWide, columns - v));
-          const std::int64_t n = std::min<std::int64_t>(w * lanes, g.n - v * lanes);
+          const std::int64_t first = v * set.lanes;
+          const int count = static_cast<int>(std::min<std::int64_t>(w * set.lanes, n - first));
           for (std::int64_t s = 0; s < strips.count; ++s) {
             const int height = strips.height(s);
-            const std::int64_t row = strips.first(s);
+            const std::int64_t top = strips.first(s);
             set.plain[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](
-                {.k = g.k,
-                 .a = packed_a + row * g.k,
+                {.k = k,
+                 .a = packed_a + top * k,
                  .a_step = height,
-                 .b = packed_b + v * lanes * g.k,
-                 .b_strip = g.k * lanes,
-                 .b_step = lanes,
+                 .b = b.strips.data<double>() + first * k,
+                 .b_strip = k * set.lanes,
+                 .b_step = set.lanes,
                  .c = square,
-                 .c_row = kWide * lanes,
-                 .last_lanes = lanes});
-            for (int r = 0; r < height; ++r)
-              for (std::int64_t i = 0; i < n; ++i) {
-                const std::int64_t m = row + r, column = v * lanes + i, at = m * g.n + column;
-                double t = square[r * kWide * lanes + i];
-                const double e = factor * a_norm[static_cast<std::size_t>(m)] *
-                                 b_norm[static_cast<std::size_t>(column)];
-                if (c != nullptr) t += static_cast<double>(c[m * c_row + column * c_col]);
-                if (!exact_decide(t, e, y[at], truth == nullptr ? nullptr : truth + at))
-                  left.push_back(at);
-              }
+                 .c_row = kWide * set.lanes,
+                 .last_lanes = set.lanes});
+            for (int r = 0; r < height; ++r) {
+              const std::int64_t row = top + r, at = row * n + first;
+              if (task.c != nullptr)
+                for (int i = 0; i < count; ++i)
+                  added[i] = beta * static_cast<double>(
+                                        task.c[row * task.c_row + (first + i) * task.c_col]);
+              exact_row(lanes, square + r * kWide * set.lanes,
+                        {.bound = factor * a_norm[static_cast<std::size_t>(row)],
+                         .norms = b.norms.data() + first,
+                         .scale = alpha,
+                         .slack = alpha == 1 ? 0.0 : 0x1p-52,
+                         .added = task.c == nullptr ? nullptr : added},
+                        {.y = task.y + at,
+                         .truth = task.truth == nullptr ? nullptr : task.truth + at,
+                         .at = at,
+                         .count = count},
+                        task.steps, mine,
+                        [&](int i) { return rows.of(row) * cols.of(first + i) <= 0x1p52; });
+            }
           }
         }
         const std::scoped_lock lock(joining);
-        undecided.insert(undecided.end(), left.begin(), left.end());
+        left.insert(left.end(), mine.begin(), mine.end());
       });
+}
+
+void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
+  const auto& params = call.params<GemmParams>();
+  const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
+  ExactTask task{.m = g.m,
+                 .n = g.n,
+                 .k = g.k,
+                 .a = {call.input(0).data<float>().data(), g.a_row, g.a_col},
+                 .b = {call.input(1).data<float>().data(), g.b_col, g.b_row},
+                 .packed_b = static_cast<const ExactOperand*>(call.prepared),
+                 .alpha = params.alpha,
+                 .beta = params.beta,
+                 .y = call.output(0).mutable_data<float>().data(),
+                 .steps = steps};
+  if (call.has(2)) {
+    const auto strides = broadcast_strides(call.input(2).shape(), Shape{g.m, g.n});
+    task.c = call.input(2).data<float>().data();
+    task.c_row = strides[0];
+    task.c_col = strides[1];
+  }
+  if (!call.truth.empty() && call.truth[0])
+    task.truth = call.truth[0].mutable_data<double>().data();
+  std::vector<std::int64_t> left;
+  gemm_exact(isa, task, call.threads, left);
   exact_counts().outputs += g.m * g.n;
-  exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
-  static const KernelRow definition = definition_row<GemmDefinition>("gemm.definition");
-  if (!undecided.empty()) definition.run_slices(call, undecided);
+  exact_counts().undecided += static_cast<std::int64_t>(left.size());
+  if (!left.empty() && steps.definition) run_gemm_definition(call, left);
+}
+
+namespace {
+
+template <Isa isa>
+Prepared prepare(const Problem& problem, int threads) {
+  const Tensor* b = problem.inputs[1].value;
+  if (b == nullptr) return nullptr;
+  const auto& params = problem.params->as<GemmParams>();
+  const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
+  auto prepared = std::make_shared<ExactOperand>();
+  pack_exact(isa, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads, *prepared);
+  return prepared;
 }
 
 }  // namespace
@@ -110,13 +203,9 @@ KernelRow gemm_exact_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "exact",
-          .refuse = [](const Problem& problem) -> Refusal {
-            const auto& p = problem.params->as<GemmParams>();
-            if (p.alpha != 1.0F || (p.beta != 1.0F && problem.has(2)))
-              return "takes alpha = beta = 1";
-            return refuse_unless_exact_f32(problem);
-          },
-          .run = run<isa>};
+          .refuse = refuse_unless_exact_f32,
+          .run = [](const KernelCall& call) { run_gemm_exact(call, isa, {}); },
+          .prepare = prepare<isa>};
 }
 template KernelRow gemm_exact_row<Isa::avx512>(std::string_view name);
 template KernelRow gemm_exact_row<Isa::avx2>(std::string_view name);

@@ -1,18 +1,25 @@
-// Contract exact for gemm and conv on f32: a first pass in f64 whose error is bounded, a test
-// whether both ends of the interval round to the same f32, and the definition for the rest.
+// Contract exact for products and convolutions on f32: a first pass in f64 whose error is bounded,
+// a test whether both ends of the interval round to the same f32, and the definition for the rest.
 //
 // Products of two f32 are exact in f64, so a chain of K fused multiply-adds is off by at most
 // K u / (1 - K u) * sum |a b| <= K u / (1 - K u) * |a| |b| (2-norms, Cauchy-Schwarz), u = 2^-53.
-// Nothing under- or overflows: products are multiples of 2^-298 below 2^256. NaN and infinities
+// Nothing under- or overflows: products are multiples of 2^-298 below 2^256. A factor alpha
+// multiplies the bound and rounds once more (slack, 2^-52 of the product). NaN and infinities
 // fail the test, and so does an interval that holds zero but is not zero; they are left to the
 // definition, whose result needs no order: it is the correctly rounded one.
+//
+// Outputs that are zero are common in quantised and in rectified data, and there the chain itself
+// is exact: all its terms are multiples of g = (lowest bit of a)(lowest bit of b), and where |a|
+// |b| <= 2^52 g no partial sum has more than 53 bits. What is undecided is tested for that.
 #pragma once
 
 #include <atomic>
 #include <cmath>
+#include <vector>
 
 #include "engine/backend/kernel.h"
 #include "engine/numerics/fp.h"
+#include "kernels/gemm/exact_lanes.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/scratch.h"
 
@@ -23,6 +30,13 @@ struct ExactCounts {
   std::atomic<std::int64_t> outputs{0}, undecided{0};
 };
 ExactCounts& exact_counts();
+
+// What makes a first pass correctly rounded. No kernel row leaves a part out: a test does, each in
+// turn, and asks that wrong bits come out.
+struct ExactSteps {
+  bool rounding_test = true;
+  bool definition = true;
+};
 
 // K u / (1 - K u), with room for the rounding of the norms themselves.
 inline double exact_factor(std::int64_t k) {
@@ -41,6 +55,88 @@ inline bool exact_decide(double t, double e, float& y, double* truth) {
   y = low;
   return true;
 }
+
+// Of the values get(0) .. get(k - 1), all of them f32: their norm in units of their lowest bit.
+// Where the product of two operands' grains is at most 2^52, their chain of fused multiply-adds is
+// exact.
+template <class Get>
+double exact_grain(std::int64_t k, const Get& get) {
+  double squares = 0;
+  int lowest = 2000;
+  for (std::int64_t i = 0; i < k; ++i) {
+    const double x = get(i);
+    if (x == 0) continue;
+    squares += x * x;
+    const std::uint64_t b = bits_of(x);
+    // A double that is an f32 is never subnormal.
+    const int low = static_cast<int>(b >> 52 & 0x7ff) - 1075 +
+                    __builtin_ctzll((b & 0x000fffffffffffffU) | std::uint64_t{1} << 52);
+    lowest = low < lowest ? low : lowest;
+  }
+  return squares == 0 ? 0.0 : std::ldexp(std::sqrt(squares), -lowest);
+}
+
+// The outputs of one row of a tile. Undecided ones are appended to `left`, as index `at` and on.
+struct ExactOutputs {
+  float* y = nullptr;       // of the first
+  double* truth = nullptr;  // likewise; nullptr where none is wanted
+  std::int64_t at = 0;
+  int count = 0;
+};
+// chain_is_exact(i): whether the first-pass sum of output i met no rounding.
+template <class ChainIsExact>
+void exact_row(const ExactLanes& lanes, const double* s, const ExactRow& row,
+               const ExactOutputs& out, const ExactSteps& steps, std::vector<std::int64_t>& left,
+               const ChainIsExact& chain_is_exact) {
+  std::uint32_t undecided = 0;
+  const auto value = [&](int i) {
+    const double t = row.scale * s[i];
+    return row.added == nullptr ? t : t + row.added[i];
+  };
+  if (out.truth == nullptr) {
+    undecided = lanes.round(s, out.count, row, out.y);
+    if (!steps.rounding_test) return;
+  } else {
+    for (int i = 0; i < out.count; ++i) {
+      const double e = row.bound * row.norms[i] + row.slack * std::abs(row.scale * s[i]);
+      if (!exact_decide(value(i), e, out.y[i], out.truth + i)) undecided |= 1U << i;
+    }
+  }
+  for (; undecided != 0; undecided &= undecided - 1) {
+    const int i = __builtin_ctz(undecided);
+    double* truth = out.truth == nullptr ? nullptr : out.truth + i;
+    if (chain_is_exact(i) &&
+        exact_decide(value(i), row.slack * std::abs(row.scale * s[i]), out.y[i], truth))
+      continue;
+    left.push_back(out.at + i);
+  }
+}
+
+// y = round(alpha * a b + beta * c) on raw matrices.
+struct ExactOperand {
+  AlignedBuffer strips;
+  std::vector<double> norms;  // of every lane of the strips
+};
+struct ExactTask {
+  std::int64_t m = 0, n = 0, k = 0;
+  MatrixView a;                            // rows are m
+  MatrixView b;                            // rows are n: b[n * row_stride + k * k_stride]
+  const ExactOperand* packed_b = nullptr;  // when b is constant
+  float alpha = 1.0F, beta = 1.0F;
+  const float* c = nullptr;  // c[m * c_row + n * c_col], strides 0 where broadcast
+  std::int64_t c_row = 0, c_col = 0;
+  float* y = nullptr;       // [m, n]
+  double* truth = nullptr;  // [m, n], or nullptr
+  ExactSteps steps;
+};
+// Appends the outputs, row-major, that are left to the definition.
+void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left);
+// b as gemm_exact wants it.
+void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, int threads,
+                ExactOperand& to);
+
+// As the row does it, but for the steps left out.
+void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps);
 
 template <Isa isa>
 KernelRow gemm_exact_row(std::string_view name);

@@ -6,6 +6,10 @@
 
 namespace etalon {
 
+void run_gemm_definition(const KernelCall& call, std::span<const std::int64_t> outputs) {
+  run_definition<GemmDefinition>(call, outputs);
+}
+
 std::span<const KernelRow> gemm_rows() {
   static const KernelRow rows[] = {
 #if defined(__x86_64__)

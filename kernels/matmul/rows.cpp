@@ -2,6 +2,7 @@
 
 #include "engine/backend/bits_row.h"
 #include "kernels/matmul/definition.h"
+#include "kernels/matmul/exact.h"
 #include "kernels/matmul/fast.h"
 
 namespace etalon {
@@ -43,12 +44,18 @@ void run_integers(const KernelCall& call) {
 
 }  // namespace
 
+void run_matmul_definition(const KernelCall& call, std::span<const std::int64_t> outputs) {
+  run_definition<MatMulDefinition>(call, outputs);
+}
+
 std::span<const KernelRow> matmul_rows() {
   static const KernelRow rows[] = {
       bits_row<run_integers>("matmul", "matmul.bits", refuse_floats),
 #if defined(__x86_64__)
       matmul_f32_row<Isa::avx512>("matmul.f32.avx512.14x32"),
       matmul_f32_row<Isa::avx2>("matmul.f32.avx2.6x16"),
+      matmul_exact_row<Isa::avx512>("matmul.exact.avx512.14x16"),
+      matmul_exact_row<Isa::avx2>("matmul.exact.avx2.6x8"),
 #endif
       [] {
         KernelRow row = definition_row<MatMulDefinition>("matmul.definition");

@@ -9,6 +9,7 @@
 #include "engine/backend/definition.h"
 #include "engine/backend/is_real.h"
 #include "engine/backend/strided.h"
+#include "engine/numerics/lp_norm.h"
 #include "engine/ops/normalization.h"
 
 namespace etalon {
@@ -258,7 +259,7 @@ struct LpNormDefinition {
       else if (p.p == 1)
         sum.add(a.abs(x));
       else
-        sum.add(a.pow(a.abs(x), a.constant(p.p)));
+        sum.add(lp_power(a, a.abs(x), p.p));
     }
     V norm = sum.result();
     const V eps = a.constant(p.eps);
@@ -267,7 +268,7 @@ struct LpNormDefinition {
     if (p.p == 2)
       norm = a.sqrt(norm);
     else if (p.p != 1)
-      norm = a.pow(norm, a.div(a.constant(1), a.constant(p.p)));
+      norm = lp_root(a, norm, p.p);
     if (p.eps_in == NormEps::norm_max) norm = a.max(norm, eps);
     bool zero = all_zero && p.eps == 0;
     if constexpr (!is_real<A>) zero = a.equal(norm, a.constant(0));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/backend/definition.h"
+#include "engine/numerics/lp_norm.h"
 #include "engine/ops/pool.h"
 
 namespace etalon {
@@ -163,23 +164,28 @@ struct LpPoolDefinition {
   template <class A, class Out>
   static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     typename A::Sum sum(a, p.g.window.taps());
+    int terms = 0;
+    double term = 0;
     walk_taps(
         p.g, pool_point(p.g, i),
         [&](std::int64_t at) {
           const typename A::V x = a.input(p.x[at]);
+          if (p.x[at] != 0 && terms++ == 0) term = p.x[at];
           if (p.p == 2)
             sum.add_product(x, x);
           else if (p.p == 1)
             sum.add(a.abs(x));
           else
-            sum.add(a.pow(a.abs(x), a.constant(p.p)));
+            sum.add(lp_power(a, a.abs(x), p.p));
         },
         [&](bool) { sum.skip(1); });
     typename A::V y = sum.result();
-    if (p.p == 2)
+    if (is_real<A> && terms == 1)
+      y = a.abs(a.input(term));  // of any p, whether or not its powers can be held
+    else if (p.p == 2)
       y = a.sqrt(y);
     else if (p.p != 1)
-      y = a.pow(y, a.div(a.constant(1), a.constant(p.p)));
+      y = lp_root(a, y, p.p);
     out(0, i, y);
   }
 };

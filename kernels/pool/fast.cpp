@@ -25,27 +25,6 @@ ConvGeometry as_depthwise(const PoolGeometry& g) {
           .window = g.window};
 }
 
-// The count that each output's sum is divided by: pool.h.
-std::vector<float> make_divisors(const PoolGeometry& g, const AvgPoolParams& p) {
-  std::vector<float> divisors;
-  const auto& [d, h, w] = g.window.axes;
-  const auto counted = [&](const WindowAxis& a, std::int64_t o) {
-    std::int64_t n = 0;
-    for (std::int64_t r = 0; r < a.kernel; ++r) {
-      const std::int64_t i = a.at(o, r);
-      n += p.count_include_pad ? i < a.in + a.pad_end : i >= 0 && i < a.in;
-    }
-    return n;
-  };
-  for (std::int64_t z = 0; z < d.out; ++z)
-    for (std::int64_t y = 0; y < h.out; ++y)
-      for (std::int64_t x = 0; x < w.out; ++x)
-        divisors.push_back(static_cast<float>(p.divisor_override != 0
-                                                  ? p.divisor_override
-                                                  : counted(d, z) * counted(h, y) * counted(w, x)));
-  return divisors;
-}
-
 template <Isa isa>
 constexpr int kLanes = isa >= Isa::avx512 ? 16 : 8;
 
@@ -56,7 +35,7 @@ Prepared prepare(const Problem& problem, int) {
     const auto& params = problem.params->as<AvgPoolParams>();
     const PoolGeometry g = pool_geometry(params, x);
     return std::make_shared<PreparedPool>(WindowRows(as_depthwise(g), kLanes<isa>),
-                                          make_divisors(g, params));
+                                          average_divisors(g, params));
   } else {
     return std::make_shared<PreparedPool>(
         WindowRows(as_depthwise(pool_geometry(problem.params->as<MaxPoolParams>(), x)),
@@ -95,12 +74,6 @@ void run(const KernelCall& call) {
                });
 }
 
-Refusal refuse_max(const Problem& problem) {
-  if (problem.params->as<MaxPoolParams>().indices != PoolIndices::none)
-    return "does not keep the places of the maxima";
-  return refuse_unless_seq_f32(problem);
-}
-
 }  // namespace
 
 template <Isa isa>
@@ -109,7 +82,7 @@ KernelRow max_pool_f32_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "seq",
-          .refuse = refuse_max,
+          .refuse = refuse_max_pool,
           .run = run<isa, false>,
           .prepare = prepare<isa, false>,
           .announces = true};

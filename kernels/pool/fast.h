@@ -1,6 +1,9 @@
 #pragma once
 
+#include <vector>
+
 #include "engine/backend/kernel.h"
+#include "engine/ops/pool.h"
 
 namespace etalon {
 
@@ -9,5 +12,12 @@ template <Isa isa>
 KernelRow max_pool_f32_row(std::string_view name);
 template <Isa isa>
 KernelRow average_pool_f32_row(std::string_view name);
+// The same without vectors, for any machine (scalar.cpp).
+KernelRow max_pool_scalar_row();
+KernelRow average_pool_scalar_row();
+
+Refusal refuse_max_pool(const Problem& problem);
+// The count that each output's sum is divided by: engine/ops/pool.h.
+std::vector<float> average_divisors(const PoolGeometry& g, const AvgPoolParams& p);
 
 }  // namespace etalon

@@ -16,6 +16,8 @@ std::span<const KernelRow> pool_rows() {
       average_pool_f32_row<Isa::avx512>("avg_pool.f32.avx512"),
       average_pool_f32_row<Isa::avx2>("avg_pool.f32.avx2"),
 #endif
+      max_pool_scalar_row(),
+      average_pool_scalar_row(),
       definition_row<MaxPoolDefinition<false>>("max_pool.definition"),
       definition_row<MaxPoolDefinition<true>>("global_max_pool.definition"),
       definition_row<AvgPoolDefinition<false>>("avg_pool.definition"),

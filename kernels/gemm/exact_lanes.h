@@ -1,0 +1,35 @@
+// The parts of the exact rows that run once for every output: norms and the rounding test.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/core/cpu.h"
+
+namespace etalon {
+
+// A row of first-pass sums s: output i is scale * s[i] + added[i], rounded once. Its f64 value is
+// off by at most bound * norms[i] + slack * |scale * s[i]|, and by the rounding of the addition.
+struct ExactRow {
+  double bound = 0;
+  const double* norms = nullptr;
+  double scale = 1, slack = 0;
+  const double* added = nullptr;  // nullptr: nothing is added
+};
+
+struct ExactLanes {
+  // The norm of each lane of a strip [k][lanes] of packed operands.
+  void (*norms)(const double* strip, std::int64_t k, double* to) = nullptr;
+  // y[i] = the f64 value rounded, i < count <= 32; returns a bit for each output whose interval
+  // does not round to one f32. All arrays but y are read in whole vectors.
+  std::uint32_t (*round)(const double* s, int count, const ExactRow& row, float* y) = nullptr;
+};
+
+const ExactLanes* exact_lanes(Isa isa);  // nullptr where the set is not compiled in
+
+}  // namespace etalon
+namespace etalon::avx512 {
+const ExactLanes& exact_lanes();
+}  // namespace etalon::avx512
+namespace etalon::avx2 {
+const ExactLanes& exact_lanes();
+}  // namespace etalon::avx2

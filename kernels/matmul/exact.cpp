@@ -1,0 +1,80 @@
+#include "kernels/matmul/exact.h"
+
+#include <memory>
+#include <mutex>
+
+#include "engine/backend/strided.h"
+#include "engine/ops/matmul.h"
+#include "kernels/gemm/exact.h"
+#include "kernels/gemm/refuse.h"
+#include "kernels/matmul/rows.h"
+
+namespace etalon {
+namespace {
+
+// A constant b that is one matrix is packed once.
+template <Isa isa>
+Prepared prepare(const Problem& problem, int threads) {
+  const Tensor* b = problem.inputs[1].value;
+  const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
+  if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0) return nullptr;
+  auto prepared = std::make_shared<ExactOperand>();
+  pack_exact(isa, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads, *prepared);
+  return prepared;
+}
+
+template <Isa isa>
+void run(const KernelCall& call) {
+  const MatMulGeometry g = matmul_geometry(call.input(0).shape(), call.input(1).shape());
+  const float* a = call.input(0).data<float>().data();
+  const float* b = call.input(1).data<float>().data();
+  float* y = call.output(0).mutable_data<float>().data();
+  double* truth =
+      call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
+  std::vector<std::int64_t> undecided;
+  std::mutex joining;
+  const auto product = [&](std::int64_t batch, int threads) {
+    const std::int64_t first = batch * g.m * g.n;
+    std::vector<std::int64_t> left;
+    gemm_exact(isa,
+               {.m = g.m,
+                .n = g.n,
+                .k = g.k,
+                .a = {a + strided_offset(batch, g.batch, g.a_batch), g.a_row, g.a_col},
+                .b = {b + strided_offset(batch, g.batch, g.b_batch), g.b_col, g.b_row},
+                .packed_b = static_cast<const ExactOperand*>(call.prepared),
+                .y = y + first,
+                .truth = truth == nullptr ? nullptr : truth + first},
+               threads, left);
+    const std::scoped_lock lock(joining);
+    for (const std::int64_t i : left) undecided.push_back(first + i);
+  };
+  const std::int64_t batches = g.batch.numel();
+  if (batches < 2L * call.threads) {
+    for (std::int64_t i = 0; i < batches; ++i) product(i, call.threads);
+  } else {
+    parallel_for(batches, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) product(i, 1);
+    });
+  }
+  exact_counts().outputs += call.output(0).numel();
+  exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
+  if (!undecided.empty()) run_matmul_definition(call, undecided);
+}
+
+}  // namespace
+
+template <Isa isa>
+KernelRow matmul_exact_row(std::string_view name) {
+  return {.op = "matmul",
+          .name = name,
+          .isa = isa,
+          .contracts = "exact",
+          .refuse = refuse_unless_exact_f32,
+          .run = run<isa>,
+          .prepare = prepare<isa>};
+}
+template KernelRow matmul_exact_row<Isa::avx512>(std::string_view name);
+template KernelRow matmul_exact_row<Isa::avx2>(std::string_view name);
+
+}  // namespace etalon
