@@ -156,7 +156,7 @@ TEST_CASE("any-order bound: subnormal results, kept and flushed") {
   for (const char* text : {"fma=off", "seq", "order=lanes:4,fma=off", "fma=off,subnormals=flush"}) {
     const Contract contract = Contract::parse(text);
     const Looseness l = compare(op, Params(GemmParams{}), {&a, &b}, contract);
-    CHECK_MESSAGE(l.worst <= 1, text);
+    CHECK_MESSAGE(l.worst <= 1, std::string(text));
     CHECK(l.compared == 16);
     const OpRun run = run_op(op, Params(GemmParams{}), std::vector<const Tensor*>{&a, &b},
                              all_kernels(), {.contract = contract});

@@ -54,7 +54,7 @@ void check(std::string_view name, const std::vector<int>& thread_counts,
            const std::vector<Isa>& isas, Proven& proven) {
   const auto golden = recorded();
   const auto at = golden.find(std::string(name));
-  REQUIRE_MESSAGE(at != golden.end(), name, " is not in ", kFile);
+  REQUIRE_MESSAGE(at != golden.end(), name, " is not in ", std::string(kFile));
   const Model model = build_model(name);
   CHECK(proven.count(weights_hash(model) == at->second.weights));
   const InputMap in = random_inputs(model, kBatch, 1);

@@ -53,7 +53,8 @@ void compare_all(const std::vector<int>& thread_counts, const std::vector<Isa>& 
     ++row.cases;
     for (const char* contract : kContracts) {
       const auto at = recorded.find(c.name + " " + contract);
-      CHECK_MESSAGE(at != recorded.end(), c.name, " [", contract, "] is not in ", kFile);
+      CHECK_MESSAGE(at != recorded.end(), c.name, " [", std::string(contract), "] is not in ",
+                    std::string(kFile));
       if (at == recorded.end()) continue;
       ++row.hashes;
       const auto compare = [&](int threads, Isa isa) {

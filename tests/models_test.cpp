@@ -29,8 +29,8 @@ TEST_CASE("models: under seq no layer of the networks falls to a definition") {
     Executor executor(model.graph, all_kernels(), {.contract = Contract::seq(), .threads = 2});
     for (const NodeRecord& node : executor.run(random_inputs(model, 1, 1)).nodes)
       // The lengths of the sentences as floats: one element a sentence.
-      CHECK_MESSAGE((!node.kernel.ends_with(".definition") || node.op == "cast"), name, " ",
-                    node.name, " ", std::string(node.kernel));
+      CHECK_MESSAGE((!node.kernel.ends_with(".definition") || node.op == "cast"), std::string(name),
+                    " ", node.name, " ", std::string(node.kernel));
   }
 }
 

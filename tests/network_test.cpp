@@ -47,9 +47,10 @@ TEST_CASE("network: final outputs in another order are explained, with narrower 
   for (const char* order : {"order=pairwise:1", "order=lanes:8,fma=off"}) {
     const NetworkJudgement n =
         judge_one(model, inputs, outputs_of(model, inputs, Contract::parse(order)));
-    CHECK_MESSAGE(n.judgement.verdict == Verdict::explained, order << ": " << n.judgement.cause);
+    CHECK_MESSAGE(n.judgement.verdict == Verdict::explained, std::string(order)
+                                                                 << ": " << n.judgement.cause);
     CHECK(n.judgement.carried);
-    MESSAGE(order << " by " << n.way << ": " << n.judgement.cause << "; " << n.bound);
+    MESSAGE(std::string(order) << " by " << n.way << ": " << n.judgement.cause << "; " << n.bound);
   }
   // bf16 weights: far beyond what rounding leaves.
   const Model narrow = open_model(file);

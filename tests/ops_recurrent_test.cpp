@@ -75,8 +75,8 @@ constexpr std::size_t kT = 4, kI = 3, kH = 5;
 void check_bits(const Tensor& y, const std::vector<float>& expected, const char* what) {
   REQUIRE(y.numel() == static_cast<std::int64_t>(expected.size()));
   for (std::size_t i = 0; i < expected.size(); ++i)
-    CHECK_MESSAGE(bits_of(y.data<float>()[i]) == bits_of(expected[i]), what, " element ", i, ": ",
-                  y.data<float>()[i], " for ", expected[i]);
+    CHECK_MESSAGE(bits_of(y.data<float>()[i]) == bits_of(expected[i]), std::string(what),
+                  " element ", i, ": ", y.data<float>()[i], " for ", expected[i]);
 }
 
 }  // namespace

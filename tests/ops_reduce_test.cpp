@@ -79,7 +79,7 @@ TEST_CASE("reduce: each order gives its own bits, threads none") {
   const Hash128 seq = hash_tensor(run(line));
   for (const char* other : {"order=lanes:8", "order=lanes:64", "order=pairwise:16",
                             "order=blocks:100", "acc=f64", "round=rz", "exact"})
-    CHECK_MESSAGE(hash_tensor(run(line, other)) != seq, other);
+    CHECK_MESSAGE(hash_tensor(run(line, other)) != seq, std::string(other));
   for (const int threads : {2, 3, 7}) {
     CHECK(hash_tensor(run(line, "seq", threads)) == seq);
     CHECK(hash_tensor(run(line, "order=lanes:64", threads)) ==
@@ -210,7 +210,7 @@ TEST_CASE("matmul: shapes of numpy, the order of the contract, gemm's bits") {
        {"seq", "order=lanes:8", "order=blocks:64", "fma=off", "exact", "acc=bf16", "round=ru"})
     CHECK_MESSAGE(hash_tensor(run("same | matmul" + operands, contract)) ==
                       hash_tensor(run("same | gemm" + operands, contract)),
-                  contract);
+                  std::string(contract));
   CHECK(hash_tensor(run("same | matmul" + operands)) !=
         hash_tensor(run("same | matmul" + operands, "order=lanes:8")));
   // Batches broadcast: each matrix alone gives the same bits.

@@ -282,7 +282,7 @@ TEST_CASE("verdict: identical names the order") {
                            "order=pairwise:1", "order=blocks:400+400", "walk=c8rs,fma=off"}) {
     const Contract c = Contract::parse(text);
     const Judgement j = judge_layer(layer, suspect(layer, c), judge_options())[0];
-    CHECK_MESSAGE(j.verdict == Verdict::identical, text << ": " << j.cause);
+    CHECK_MESSAGE(j.verdict == Verdict::identical, std::string(text) << ": " << j.cause);
     CHECK_MESSAGE(suspect(layer, Contract::parse(j.contract))[0].bytes().size() > 0, j.contract);
     CHECK(hash_tensor(suspect(layer, Contract::parse(j.contract))[0]) ==
           hash_tensor(suspect(layer, c)[0]));
