@@ -101,7 +101,7 @@ class LiveRunner final : public Runner {
       json request{{"request", "shutdown"}};
       ask(request, 5);
       process_->wait_for_end(Seconds(2));
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       // It is ended by force below.
     }
   }

@@ -307,7 +307,7 @@ struct Functions {
   }
 
   V at(Function f, const B& x) {
-    double d, y;
+    double d = 0, y = 0;
     const bool plain = x.as_double(d);
     if (plain && special_value(f, d, y)) return number(y);
     const V v{x, {}};
