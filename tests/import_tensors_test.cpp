@@ -169,6 +169,9 @@ TEST_CASE("npz: a zip that lies") {
   std::string climbs = good;
   climbs.replace(climbs.rfind("a.npy"), 5, "../ab");
   refuses_bytes("x.npz", climbs, "leads elsewhere");
+  std::string breaks = good;
+  breaks.replace(breaks.rfind("a.npy"), 5, "\na.np");
+  refuses_bytes("x.npz", breaks, "control characters");
   std::string huge = good;
   const std::size_t entry = huge.rfind("a.npy") - 46;
   huge.replace(entry + 24, 4, "\xfe\xff\xff\x7f");

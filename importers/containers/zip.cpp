@@ -64,6 +64,9 @@ void check_name(const std::string& name) {
     at = end + 1;
   }
   if (bad) throw bad_input("zip member '{}' has a name that leads elsewhere", printable(name));
+  // Names stand in messages, which are one line.
+  if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    throw bad_input("zip member '{}' has a name with control characters", printable(name));
 }
 
 // The zip64 extra field holds, in this order, only the values that are full in the record itself.
