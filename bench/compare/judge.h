@@ -72,6 +72,8 @@ class Judge {
   void judge_by_bits();
   void judge_output(std::size_t o);
   void fill_stats(Judgement& j, std::size_t o, const std::vector<Point>& points) const;
+  // What is known, or the hypothesis whose replay has the very bits of output o; empty: none.
+  std::string cause_by_equal_replay(std::size_t o);
   void judge_integers(Judgement& j, std::size_t o);
   void judge_floats(Judgement& j, std::size_t o, const std::vector<Point>& points);
   void identical(Judgement& j, const std::string& contract) const;

@@ -94,17 +94,7 @@ void Judge::judge_by_bits() {
       continue;
     }
     j.verdict = Verdict::wrong;
-    j.cause = options_.known_cause;
-    for (const Hypothesis& h : hypotheses_for(layer_)) {
-      if (!j.cause.empty()) break;
-      try {
-        const auto replay = eval_.bits(h.layer, options_.contract);
-        if (o < replay.size() && replay[o].type() == got_[o].type() &&
-            bits_equal(got_[o], replay[o]) == j.elements)
-          j.cause = h.cause;
-      } catch (const Error&) {
-      }
-    }
+    j.cause = cause_by_equal_replay(o);
     j.sentence =
         fmt::format("Wrong: {} of {} elements are not the ones that belong there{}.",
                     j.elements - equal, j.elements, j.cause.empty() ? "" : ", because " + j.cause);
@@ -154,23 +144,28 @@ void Judge::fill_stats(Judgement& j, std::size_t o, const std::vector<Point>& po
   j.stats = error_stats(got_[o], pairs);
 }
 
+std::string Judge::cause_by_equal_replay(std::size_t o) {
+  if (!options_.known_cause.empty()) return options_.known_cause;
+  for (const Hypothesis& h : hypotheses_for(layer_)) {
+    try {
+      const auto replay = eval_.bits(h.layer, options_.contract);
+      if (o < replay.size() && replay[o].type() == got_[o].type() &&
+          bits_equal(got_[o], replay[o]) == got_[o].numel())
+        return h.cause;
+    } catch (const Error&) {
+      // A hypothesis that cannot be computed on this layer explains nothing.
+    }
+  }
+  return {};
+}
+
 void Judge::judge_integers(Judgement& j, std::size_t o) {
   if (j.stats.different == 0) {
     identical(j, "exact");
     return;
   }
   j.verdict = Verdict::wrong;
-  j.cause = options_.known_cause;
-  for (const Hypothesis& h : hypotheses_for(layer_)) {
-    if (!j.cause.empty()) break;
-    try {
-      const auto replay = eval_.bits(h.layer, options_.contract);
-      if (o < replay.size() && replay[o].type() == got_[o].type() &&
-          bits_equal(replay[o], got_[o]) == got_[o].numel())
-        j.cause = h.cause;
-    } catch (const Error&) {
-    }
-  }
+  j.cause = cause_by_equal_replay(o);
   j.sentence = fmt::format("Wrong: {} of {} integers differ{}.", j.stats.different,
                            j.stats.elements, j.cause.empty() ? "" : ", because " + j.cause);
 }

@@ -5,6 +5,7 @@
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/strided.h"
+#include "engine/core/visit_width.h"
 
 namespace etalon {
 
@@ -50,21 +51,6 @@ void visit_integer(DType dtype, F&& f) {
     else
       throw internal_error("an integer kernel was called on {}", name(dtype));
   });
-}
-
-// f(T{}) for the unsigned type of so many bytes.
-template <class F>
-void visit_width(int bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f(std::uint8_t{});
-    case 2:
-      return f(std::uint16_t{});
-    case 4:
-      return f(std::uint32_t{});
-    default:
-      return f(std::uint64_t{});
-  }
 }
 
 }  // namespace etalon

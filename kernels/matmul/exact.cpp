@@ -7,6 +7,7 @@
 #include "engine/ops/matmul.h"
 #include "kernels/gemm/exact.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/matmul/batches.h"
 #include "kernels/matmul/rows.h"
 
 namespace etalon {
@@ -49,14 +50,7 @@ void run(const KernelCall& call) {
     const std::scoped_lock lock(joining);
     for (const std::int64_t i : left) undecided.push_back(first + i);
   };
-  const std::int64_t batches = g.batch.numel();
-  if (batches < 2L * call.threads) {
-    for (std::int64_t i = 0; i < batches; ++i) product(i, call.threads);
-  } else {
-    parallel_for(batches, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) product(i, 1);
-    });
-  }
+  each_product(g.batch.numel(), call.threads, product);
   exact_counts().outputs += call.output(0).numel();
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
   if (!undecided.empty()) run_matmul_definition(call, undecided);

@@ -4,6 +4,7 @@
 #include "engine/ops/matmul.h"
 #include "kernels/gemm/fast.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/matmul/batches.h"
 
 namespace etalon {
 namespace {
@@ -43,14 +44,7 @@ void run(const KernelCall& call) {
               .y = y + batch * g.m * g.n},
              threads);
   };
-  const std::int64_t batches = g.batch.numel();
-  if (batches < 2L * call.threads) {
-    for (std::int64_t i = 0; i < batches; ++i) product(i, call.threads);
-    return;
-  }
-  parallel_for(batches, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) product(i, 1);
-  });
+  each_product(g.batch.numel(), call.threads, product);
 }
 
 }  // namespace

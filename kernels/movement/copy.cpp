@@ -2,23 +2,10 @@
 
 #include <cstring>
 
+#include "engine/core/visit_width.h"
+
 namespace etalon {
 namespace {
-
-// f(U{}) with an unsigned integer of the element's size.
-template <class F>
-void visit_size(int element_bytes, F&& f) {
-  switch (element_bytes) {
-    case 1:
-      return f(std::uint8_t{});
-    case 2:
-      return f(std::uint16_t{});
-    case 4:
-      return f(std::uint32_t{});
-    default:
-      return f(std::uint64_t{});
-  }
-}
 
 // The axis along which the source is contiguous while the destination's row is not; -1 for none.
 int transposed_axis(const StridedLoop<2>& loop) {
@@ -65,7 +52,7 @@ void copy_transposed(const StridedLoop<2>& loop, int across, U* to, const U* fro
 void copy_strided(const StridedLoop<2>& loop, int element_bytes, std::byte* to,
                   const std::byte* from, int threads) {
   if (loop.total() == 0) return;
-  visit_size(element_bytes, [&](auto zero) {
+  visit_width(element_bytes, [&](auto zero) {
     using U = decltype(zero);
     auto* t = reinterpret_cast<U*>(to);
     const auto* f = reinterpret_cast<const U*>(from);
@@ -94,7 +81,7 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, int thr
 }
 
 void fill_elements(std::byte* to, std::int64_t count, const std::byte* value, int element_bytes) {
-  visit_size(element_bytes, [&](auto zero) {
+  visit_width(element_bytes, [&](auto zero) {
     using U = decltype(zero);
     U v{};
     std::memcpy(&v, value, sizeof(U));
