@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,8 +31,12 @@ void list_ops(const Globals& g, nlohmann::json& record) {
   for (const OpRow* op : all_ops()) {
     std::string_view best = "none";
     bool faster = false;
+    // Where an op has a definition its rows of bits are for integers, which no contract touches.
+    const bool computes = std::ranges::any_of(
+        by_op[op->name], [](const KernelRow* row) { return row->name.ends_with(".definition"); });
     for (const KernelRow* row : by_op[op->name]) {
       if (row->promise != Promise::defined || row->device != g.device) continue;
+      if (computes && row->name.ends_with(".bits")) continue;
       if (row->isa <= g.isa) {
         best = row->name;
         break;
