@@ -123,6 +123,9 @@ def look(browser, url, record, width, dark, checks, keep):
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     over, wide = page.evaluate(OVERFLOW)
     checks.that(over <= 0 and not wide, where + "wider than the screen by %s: %s" % (over, wide))
+    narrow = page.evaluate("Math.min(...[...document.querySelectorAll('td, tbody th')]"
+                           ".filter((c) => c.textContent.length > 12).map((c) => c.getBoundingClientRect().width))")
+    checks.that(narrow >= 60, where + "a cell of text is %.0f pixels wide" % narrow)
     ratio, worst, texts = page.evaluate(CONTRAST)
     checks.that(texts > 300 and ratio >= 4.5, where + "contrast %.2f at '%s' (%d texts)" % (ratio, worst, texts))
 
