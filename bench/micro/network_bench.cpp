@@ -59,11 +59,11 @@ NetworkBenchRow interleave(NetworkBenchRow row, const NetworkBenchOptions& optio
   std::vector<double> seconds;
   const int runs = static_cast<int>(std::clamp(std::ceil(options.burst_s / ours()), 2.0, 50.0));
   for (int round = 0; round < options.rounds; ++round) {
-    settle(options.threads);
+    settle(options.threads, Watchers::framework);
     for (int i = 0; i < runs; ++i) seconds.push_back(ours());
     for (Peer& peer : peers)
       guarded(peer, [&] {
-        settle(options.threads);
+        settle(options.threads, Watchers::framework);
         for (const double s : theirs(*peer.runner, runs)) peer.seconds.push_back(s);
       });
   }

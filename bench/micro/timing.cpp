@@ -36,8 +36,9 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 }  // namespace
 
-void settle(int threads) {
-  if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+void settle(int threads, Watchers of) {
+  if (threads > 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(of == Watchers::library ? 20 : 150));
 }
 
 Timing summarize(std::vector<double> seconds) {
@@ -64,7 +65,7 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
   for (const TimedCandidate& candidate : candidates)
     benchmark::RegisterBenchmark(candidate.name.c_str(),
                                  [&](benchmark::State& state) {
-                                   settle(options.threads);
+                                   settle(options.threads, Watchers::library);
                                    try {
                                      for (auto _ : state) candidate.run();
                                    } catch (...) {

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "engine/core/threads.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -14,8 +16,12 @@ namespace etalon {
 namespace {
 
 // How long a helper watches for the next loop before it sleeps, and a caller for a helper's last
-// piece: a few times what waking a thread takes.
-constexpr std::chrono::microseconds kWatch{100};
+// piece. Waking a sleeper takes tens of microseconds at best; on a virtual machine, where a
+// processor that sleeps is handed back to the host, it took a millisecond and more: ResNet-50 on
+// two threads went from 70 ms to 46 when helpers stopped sleeping between two layers. A network's
+// layers come closer together than this; programs that share the machine lose a helper's time for
+// no longer. Helpers beyond the number of processors would watch in the way of those that work.
+constexpr std::chrono::microseconds kWatch{3000}, kWatchCrowded{100};
 
 void pause() {
 #if defined(__x86_64__)
@@ -27,8 +33,8 @@ void pause() {
 
 // Watches until done() holds; false when the time is up first.
 template <class F>
-bool watch(const F& done) {
-  const auto end = std::chrono::steady_clock::now() + kWatch;
+bool watch(std::chrono::microseconds time, const F& done) {
+  const auto end = std::chrono::steady_clock::now() + time;
   do {
     for (int i = 0; i < 64; ++i) {
       if (done()) return true;
@@ -59,10 +65,11 @@ struct ThreadPool::State {
 
   void help(int index) {
     inside_loop = true;
+    const auto time = index + 2 > hardware_threads() ? kWatchCrowded : kWatch;
     std::uint32_t seen = 0;
     while (true) {
       const auto changed = [&] { return loops.load(std::memory_order_acquire) != seen; };
-      if (!watch(changed)) loops.wait(seen, std::memory_order_acquire);
+      if (!watch(time, changed)) loops.wait(seen, std::memory_order_acquire);
       seen = loops.load(std::memory_order_acquire);
       if (ending.load(std::memory_order_relaxed)) return;
       std::uint32_t g = gate.load(std::memory_order_acquire);
@@ -107,7 +114,7 @@ void ThreadPool::run(int threads, const std::function<void()>& work) {
   inside_loop = false;
   s.gate.fetch_and(~State::kOpen, std::memory_order_acq_rel);
   const auto left = [&] { return s.gate.load(std::memory_order_acquire) == 0; };
-  while (!watch(left))
+  while (!watch(threads > hardware_threads() ? kWatchCrowded : kWatch, left))
     if (const std::uint32_t g = s.gate.load(std::memory_order_acquire); g != 0)
       s.gate.wait(g, std::memory_order_acquire);
 }

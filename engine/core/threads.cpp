@@ -40,7 +40,8 @@ DefaultFpEnvironment::~DefaultFpEnvironment() {
 #endif
 
 int hardware_threads() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  static const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return threads;
 }
 
 void parallel_for(std::int64_t count, int threads, std::int64_t grain,
@@ -49,9 +50,7 @@ void parallel_for(std::int64_t count, int threads, std::int64_t grain,
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t grains = (count + grain - 1) / grain;
   // A few ranges a thread, so that one slow range does not keep the others waiting.
-  const std::int64_t wanted = threads <= 1 ? 1 : std::min<std::int64_t>(grains, threads * 4L);
-  const std::int64_t per = (grains + wanted - 1) / wanted * grain;
-  const std::int64_t ranges = (count + per - 1) / per;
+  const std::int64_t ranges = threads <= 1 ? 1 : std::min<std::int64_t>(grains, threads * 4L);
   if (threads <= 1 || ranges == 1) {
     const DefaultFpEnvironment fp;
     check_interrupt();
@@ -67,7 +66,7 @@ void parallel_for(std::int64_t count, int threads, std::int64_t grain,
                          (r = next.fetch_add(1, std::memory_order_relaxed)) < ranges;) {
       try {
         check_interrupt();
-        body(r * per, std::min(count, (r + 1) * per));
+        body(r * grains / ranges * grain, std::min(count, (r + 1) * grains / ranges * grain));
       } catch (...) {
         if (!failed.exchange(true)) failure = std::current_exception();
       }

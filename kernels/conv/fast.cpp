@@ -213,14 +213,37 @@ bool gather_pixels(const Chunk& c, const float* base, std::int64_t first, int w,
   return true;
 }
 
-// In how many parts the strips of channels are cut so that every thread gets about as much: seven
-// blocks of pixels on two threads leave one idle for an eighth of the time. Each part packs its
-// pixels again, in passing, so few parts are wanted.
-std::int64_t even_parts(std::int64_t blocks, std::int64_t strips, std::int64_t threads) {
-  const auto rounds = [&](std::int64_t parts) { return (blocks * parts + threads - 1) / threads; };
-  std::int64_t best = 1;
-  for (std::int64_t parts = 2; parts <= std::min(strips, threads); ++parts)
-    if (20 * rounds(parts) * best < 19 * rounds(best) * parts) best = parts;
+// How the work of by_pixels is cut: blocks of pixels, and parts of the channels' strips. Threads
+// that take neighbouring blocks both write the cache line where the blocks meet, in every channel:
+// a line that changes hands costs more than a vector's whole sum where k is small, so images of few
+// pixels are cut by channels instead. Each part packs its pixels again, in passing.
+struct PixelGrid {
+  std::int64_t block = 1, blocks = 1, parts = 1;
+};
+
+PixelGrid make_pixel_grid(std::int64_t outer, std::int64_t n_strips, std::int64_t most,
+                          std::int64_t widest, std::int64_t k, const RowStrips& strips,
+                          std::int64_t threads) {
+  constexpr double kSharedLine = 200, kItem = 5000;  // cycles
+  const auto cut = [](std::int64_t n, std::int64_t pieces) { return (n + pieces - 1) / pieces; };
+  PixelGrid best;
+  double best_cycles = -1;
+  for (std::int64_t blocks = cut(n_strips, most); blocks <= cut(n_strips, widest); ++blocks) {
+    PixelGrid g;
+    g.block = std::min(cut(cut(n_strips, blocks), widest) * widest, n_strips);
+    g.blocks = cut(n_strips, g.block);
+    for (g.parts = 1; g.parts <= std::min(strips.count, 2 * threads); ++g.parts) {
+      const auto rounds = static_cast<double>(cut(outer * g.blocks * g.parts, threads));
+      const double rows = static_cast<double>(cut(strips.count, g.parts) * strips.rows) /
+                          static_cast<double>(strips.count);
+      const double cycles = rounds * (static_cast<double>(g.block * k) * (rows * 0.5 + 2) + kItem +
+                                      (g.blocks > 1 && threads > 1 ? rows * kSharedLine : 0));
+      if (best_cycles >= 0 && cycles >= best_cycles) continue;
+      best_cycles = cycles;
+      best = g;
+    }
+    if (threads <= 1 || outer * g.blocks > 16 * threads) break;
+  }
   return best;
 }
 
@@ -237,14 +260,10 @@ void by_pixels(const Chunk& c) {
 
   const std::int64_t strip_bytes =
       std::max<std::int64_t>(1, k_blocks.longest()) * lanes * std::int64_t{sizeof(float)};
-  std::int64_t block = std::max<std::int64_t>(widest, kBlockBytes / strip_bytes);
-  const std::int64_t wanted = c.threads <= 1 ? 1 : c.threads * 4L;
   const std::int64_t outer = c.images * g.groups;
-  if (outer * ((n_strips + block - 1) / block) < wanted)
-    block = std::max<std::int64_t>(widest, (n_strips * outer + wanted - 1) / wanted);
-  block = std::min((block + widest - 1) / widest * widest, n_strips);
-  const std::int64_t blocks = (n_strips + block - 1) / block;
-  const std::int64_t parts = even_parts(outer * blocks, strips.count, c.threads);
+  const auto [block, blocks, parts] =
+      make_pixel_grid(outer, n_strips, std::max<std::int64_t>(widest, kBlockBytes / strip_bytes),
+                      widest, k, strips, c.threads);
 
   parallel_for(outer * blocks * parts, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
     float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k_blocks.longest());
