@@ -1,6 +1,8 @@
 #include "engine/numerics/lp_norm.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
@@ -19,6 +21,27 @@ bool small_ratio(double p, int& n, int& s) {
 }
 
 }  // namespace
+
+void LpScale::take(double x) {
+  if (x == 0) return;
+  if (!is_finite(x)) {
+    plain_ = false;
+    return;
+  }
+  int exponent = 0;
+  auto m = static_cast<std::uint64_t>(std::frexp(abs_of(x), &exponent) * 0x1p53);
+  const int zeros = __builtin_ctzll(m);
+  m >>= zeros;
+  exponent += zeros - 53;
+  lowest_ = odd_ == 0 ? exponent : std::min(lowest_, exponent);
+  highest_ = odd_ == 0 ? exponent : std::max(highest_, exponent);
+  odd_ = std::gcd(odd_, m);
+}
+
+double LpScale::divisor() const {
+  if (!plain_ || odd_ == 0 || highest_ - lowest_ > 900 || lowest_ > 900) return 1;
+  return std::ldexp(static_cast<double>(odd_), lowest_);
+}
 
 template <int L>
 typename RealBig<L>::V real_root(RealBig<L>& a, const typename RealBig<L>::V& x, double p) {

@@ -7,6 +7,13 @@
 // x^(2^s). Equal, it is the root; otherwise the root lies strictly on one side, and the ball may
 // end at c. What is left undecided are norms whose terms span more than 2304 bits. In a contract's
 // arithmetic both are pow, rounded to acc.
+//
+// With s > 0 the terms of a rational norm are irrational, but only by a common factor: square roots
+// of different squarefree numbers (and 2^s-th roots of numbers free of such powers) are linearly
+// independent over the rationals (Besicovitch, J. London Math. Soc. 1940), so all |x_i|^(1/2^s) are
+// rational multiples of one of them. LpScale divides the x_i by their greatest common divisor; what
+// is left are 2^s-th powers, whose terms pow knows to be exact: of (2, 2, ..., 2), 27 of them and
+// p = 3/2, the norm is 2 * 27^(2/3) = 18.
 #pragma once
 
 #include "engine/backend/is_real.h"
@@ -20,6 +27,21 @@ template <int L>
 typename RealBig<L>::V real_root(RealBig<L>& a, const typename RealBig<L>::V& x, double p);
 
 inline constexpr double kMaxPowerByProducts = 32;
+
+// The greatest common divisor of numbers, all of them integers times a power of two. 1 where they
+// are none (zeros alone, an infinity, NaN), or where a quotient would leave f64.
+class LpScale {
+ public:
+  void take(double x);
+  double divisor() const;
+  // Whether terms of this p need it.
+  static bool matters(double p) { return p != __builtin_floor(p); }
+
+ private:
+  std::uint64_t odd_ = 0;
+  int lowest_ = 0, highest_ = 0;  // exponents of the odd parts
+  bool plain_ = true;
+};
 
 // x >= 0, or NaN.
 template <class A>

@@ -32,6 +32,11 @@ double round_open(double x, int direction, DType to, Round mode, Subnormals subn
   return round_scaled(negative, m, q, true, to, mode, subnormals);
 }
 
+// Exact zeros stay exact, and have their sign, beside any number that cannot be zero itself: half
+// of what follows a ReLU are zeros.
+bool is_zero(const RealF64::V& v) { return v.mid == 0 && v.rad == 0; }
+bool sign_is_known(const RealF64::V& v) { return v.rad == 0 || abs_of(v.mid) > v.rad; }
+
 }  // namespace
 
 RealF64::V RealF64::input(double x) { return {canonical(x), 0}; }
@@ -59,6 +64,7 @@ RealF64::V RealF64::sub(const V& a, const V& b) { return add(a, neg(b)); }
 RealF64::V RealF64::mul(const V& a, const V& b) {
   const double p = a.mid * b.mid;
   if (!is_finite(p)) return overflow(p, a, b);
+  if ((is_zero(a) && sign_is_known(b)) || (is_zero(b) && sign_is_known(a))) return {p, 0};
   const double spread = abs_of(a.mid) * b.rad + abs_of(b.mid) * a.rad + a.rad * b.rad;
   const double error = product_error(a.mid, b.mid, p);
   if (spread == 0 && error == 0 && a.rad == 0 && b.rad == 0) return {p, 0};
@@ -75,6 +81,7 @@ RealF64::V RealF64::div(const V& a, const V& b) {
     return overflow(q, a, b);
   }
   if (!is_finite(b.mid)) return a.rad == 0 || abs_of(a.mid) > a.rad ? V{q, 0} : undecide();
+  if (is_zero(a)) return {q, 0};  // b's sign is known from here on
   if (a.rad == 0 && b.rad == 0 && exact_quotient(a.mid, b.mid, q)) return {q, 0};
   const double room = abs_of(b.mid) - b.rad;
   return {q, ((a.rad + abs_of(q) * b.rad) / (room * (1 - 0x1p-50)) + abs_of(q) * kU) * kUp + kTiny};

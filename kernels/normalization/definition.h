@@ -250,10 +250,16 @@ struct LpNormDefinition {
     };
     typename A::Sum sum(a, n);
     bool all_zero = true;
+    double divisor = 1;
+    if (is_real<A> && LpScale::matters(p.p) && p.eps == 0) {
+      LpScale scale;
+      for (std::int64_t k = 0; k < n; ++k) scale.take(p.x[at(k)]);
+      divisor = scale.divisor();
+    }
     for (std::int64_t k = 0; k < n; ++k) {
       const double element = p.x[at(k)];
       all_zero = all_zero && element == 0;
-      const V x = a.input(element);
+      const V x = a.input(element / divisor);  // exact
       if (p.p == 2)
         sum.add_product(x, x);
       else if (p.p == 1)
@@ -274,7 +280,8 @@ struct LpNormDefinition {
     if constexpr (!is_real<A>) zero = a.equal(norm, a.constant(0));
     for (std::int64_t k = 0; k < n; ++k) {
       const double x = p.x[at(k)];
-      out(0, at(k), zero ? a.constant(with_sign(0, sign_bit(x))) : a.div(a.input(x), norm));
+      out(0, at(k),
+          zero ? a.constant(with_sign(0, sign_bit(x))) : a.div(a.input(x / divisor), norm));
     }
   }
 };
@@ -316,18 +323,34 @@ struct LrnDefinition {
     const V beta = a.constant(static_cast<double>(p.params.beta));
     const V size = a.constant(static_cast<double>(p.params.alpha_divided ? p.params.size : 1));
     if constexpr (is_real<A>) {
-      // N = size * base, exact. The powers that can meet a midpoint go by roots of exact numbers:
-      // x / (N/size)^(3/4) = x size / (size N^3)^(1/4).
+      // N = size * base, exact. A power of small k / 2^s can meet a midpoint and goes by roots of
+      // exact numbers: with c the ceiling of beta and m = c 2^s - k,
+      //   x / (N/size)^beta = x size^c / (size^m N^k)^(1/2^s).
+      // A square root of exact values knows when it is exact; of 2^s-th roots either all steps are,
+      // or the result is irrational and no midpoint.
       const V n = a.fma(alpha, s, a.mul(bias, size));
-      const V numerator = a.mul(x, size);
-      if (p.params.beta == 1)
-        out(0, i, a.div(numerator, n));
-      else if (p.params.beta == 0.5F)
-        out(0, i, a.div(numerator, a.sqrt(a.mul(size, n))));
-      else if (p.params.beta == 0.75F)
-        out(0, i, a.div(numerator, a.sqrt(a.sqrt(a.mul(size, a.mul(n, a.mul(n, n)))))));
-      else
+      const auto power = [&](const V& of, int exponent) {
+        V y = a.constant(1);
+        for (int k = 0; k < exponent; ++k) y = a.mul(y, of);
+        return y;
+      };
+      constexpr int kMostSquareRoots = 4;
+      constexpr double kMostFactors = 16;
+      double k = static_cast<double>(p.params.beta);
+      int roots = 0;
+      while (roots < kMostSquareRoots && k != __builtin_floor(k)) {
+        k *= 2;
+        ++roots;
+      }
+      if (k > 0 && k <= kMostFactors && k == __builtin_floor(k)) {
+        const int factors = static_cast<int>(k), unit = 1 << roots;
+        const int whole = (factors + unit - 1) / unit;
+        V divisor = a.mul(power(size, whole * unit - factors), power(n, factors));
+        for (int i_root = 0; i_root < roots; ++i_root) divisor = a.sqrt(divisor);
+        out(0, i, a.div(a.mul(x, power(size, whole)), divisor));
+      } else {
         out(0, i, a.div(x, a.pow(a.div(n, size), beta)));
+      }
     } else {
       const V base = a.fma(p.params.alpha_divided ? a.div(alpha, size) : alpha, s, bias);
       out(0, i, a.div(x, a.pow(base, beta)));

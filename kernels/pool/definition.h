@@ -165,11 +165,17 @@ struct LpPoolDefinition {
   static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     typename A::Sum sum(a, p.g.window.taps());
     int terms = 0;
-    double term = 0;
+    double term = 0, divisor = 1;
+    if (is_real<A> && LpScale::matters(p.p)) {
+      LpScale scale;
+      walk_taps(
+          p.g, pool_point(p.g, i), [&](std::int64_t at) { scale.take(p.x[at]); }, [](bool) {});
+      divisor = scale.divisor();
+    }
     walk_taps(
         p.g, pool_point(p.g, i),
         [&](std::int64_t at) {
-          const typename A::V x = a.input(p.x[at]);
+          const typename A::V x = a.input(p.x[at] / divisor);  // exact
           if (p.x[at] != 0 && terms++ == 0) term = p.x[at];
           if (p.p == 2)
             sum.add_product(x, x);
@@ -186,6 +192,7 @@ struct LpPoolDefinition {
       y = a.sqrt(y);
     else if (p.p != 1)
       y = lp_root(a, y, p.p);
+    if (divisor != 1 && terms != 1) y = a.mul(y, a.constant(divisor));
     out(0, i, y);
   }
 };

@@ -81,7 +81,7 @@ KernelRow max_pool_f32_row(std::string_view name) {
   return {.op = "max_pool",
           .name = name,
           .isa = isa,
-          .contracts = "seq",
+          .contracts = "seq, exact",
           .refuse = refuse_max_pool,
           .run = run<isa, false>,
           .prepare = prepare<isa, false>,

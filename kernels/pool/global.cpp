@@ -37,6 +37,12 @@ void run(const KernelCall& call) {
                });
 }
 
+// A maximum is not rounded: exact is seq.
+Refusal refuse_global_max(const Problem& problem) {
+  if (*problem.contract == Contract::exact_preset()) return refuse_unless_f32(problem);
+  return refuse_unless_seq_f32(problem);
+}
+
 }  // namespace
 
 std::span<const KernelRow> global_pool_f32_rows() {
@@ -48,8 +54,8 @@ std::span<const KernelRow> global_pool_f32_rows() {
        .run = run<Step::sum>},
       {.op = "global_max_pool",
        .name = "global_max_pool.f32",
-       .contracts = "seq",
-       .refuse = refuse_unless_seq_f32,
+       .contracts = "seq, exact",
+       .refuse = refuse_global_max,
        .run = run<Step::max>},
   };
   return rows;

@@ -113,13 +113,15 @@ std::vector<float> average_divisors(const PoolGeometry& g, const AvgPoolParams& 
 Refusal refuse_max_pool(const Problem& problem) {
   if (problem.params->as<MaxPoolParams>().indices != PoolIndices::none)
     return "does not keep the places of the maxima";
+  // A maximum is not rounded: exact is seq.
+  if (*problem.contract == Contract::exact_preset()) return refuse_unless_f32(problem);
   return refuse_unless_seq_f32(problem);
 }
 
 KernelRow max_pool_scalar_row() {
   return {.op = "max_pool",
           .name = "max_pool.f32.sse2",
-          .contracts = "seq",
+          .contracts = "seq, exact",
           .refuse = refuse_max_pool,
           .run = run<false>};
 }

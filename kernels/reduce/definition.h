@@ -3,7 +3,9 @@
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/definition.h"
+#include "engine/backend/is_real.h"
 #include "engine/backend/strided.h"
+#include "engine/numerics/exp_in_sum.h"
 #include "engine/ops/reduce.h"
 
 namespace etalon {
@@ -59,6 +61,18 @@ struct ReduceDefinition {
     const typename A::V m = extremum(a, p, first, true);
     const bool finite = a.less(a.constant(-kInfinity), m) && a.less(m, a.constant(kInfinity));
     if (!finite) return m;
+    if constexpr (is_real<A>) {
+      // The largest term is 1: log1p of the others. That of one element alone is 0, exactly.
+      typename A::Sum rest(a, p.count());
+      bool largest_seen = false;
+      each(a, p, first, [&](const typename A::V& v) {
+        if (!largest_seen && a.equal(v, m))
+          largest_seen = true;
+        else if (a.less(a.constant(-kInfinity), v))
+          rest.add(exp_in_sum(a, a.sub(v, m)));
+      });
+      return a.add(m, a.call(Function::log1p, rest.result()));
+    }
     typename A::Sum sum(a, p.count());
     each(a, p, first, [&](const typename A::V& v) { sum.add(a.call(Function::exp, a.sub(v, m))); });
     return a.add(m, a.call(Function::log, sum.result()));

@@ -6,6 +6,7 @@
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/definition.h"
+#include "engine/backend/is_real.h"
 #include "engine/ops/resize.h"
 
 namespace etalon {
@@ -17,6 +18,7 @@ struct ResizePlace {
   double r = 0;
   bool outside = false;  // extrapolated
   double spread = 0;     // how far a coordinate computed in f32 may lie from it
+  double at = 0;         // the coordinate, floor + r: r itself is rounded where floor is -1
 };
 
 // The bound for any evaluation (any_order.h) has to allow for coordinates taken in f32, as most
@@ -63,7 +65,7 @@ typename A::V known_within(A& a, double x, double e) {
 
 inline ResizePlace resize_place(const ResizeParams& params, const ResizeAxis& axis,
                                 std::int64_t i) {
-  if (!axis.changes) return {i, 0, false};
+  if (!axis.changes) return {.floor = i, .at = static_cast<double>(i)};
   const double c = resize_coordinate(params, axis, i);
   // A coordinate beyond 2^52 has no fraction; the ends hold it anyway.
   const double held = c < -0x1p52 ? -0x1p52 : c > 0x1p52 ? 0x1p52 : is_nan(c) ? 0 : c;
@@ -72,7 +74,7 @@ inline ResizePlace resize_place(const ResizeParams& params, const ResizeAxis& ax
   const bool outside =
       params.coordinate_transformation_mode == ResizeCoordinates::tf_crop_and_resize &&
       !(c >= 0 && c <= static_cast<double>(axis.in - 1));
-  return {f, held - static_cast<double>(f), outside, coordinate_spread(params, axis, held)};
+  return {f, held - static_cast<double>(f), outside, coordinate_spread(params, axis, held), held};
 }
 
 struct ResizeDefinition {
@@ -144,7 +146,9 @@ struct ResizeDefinition {
     // Plain taps carry the coordinate's spread in sample(); here it would count each tap for
     // itself.
     const bool plain = !stretched && !p.params->exclude_outside;
-    const V one = a.constant(1.0), r = known_within(a, place.r, plain ? 0 : place.spread);
+    const V one = a.constant(1.0);
+    V r = known_within(a, place.r, plain ? 0 : place.spread);
+    if constexpr (is_real<A>) r = a.sub(a.input(place.at), a.integer(place.floor));
     const V coeff = a.constant(static_cast<double>(p.params->cubic_coeff_a));
     const double reach = cubic ? 2.0 : 1.0;
     std::int64_t first = cubic ? -1 : 0;
@@ -158,6 +162,13 @@ struct ResizeDefinition {
         const double distance = static_cast<double>(j) - place.r;  // exact enough to tell the sides
         V t = a.abs(a.sub(a.constant(static_cast<double>(j)), r));
         t = a.mul(t, a.constant(axis_of.scale));
+        if constexpr (is_real<A>) {
+          // On which piece of the kernel a tap lies is asked of the real numbers too: in f64 the
+          // distance may round to a knot.
+          if (!a.less(t, a.constant(reach))) return a.constant(0.0);
+          if (!cubic) return a.sub(one, t);
+          return a.less(one, t) ? keys_far(a, t, coeff) : keys_near(a, t, coeff);
+        }
         const double size = abs_of(distance) * axis_of.scale;
         if (!cubic) return size >= 1 ? a.constant(0.0) : a.sub(one, t);
         return size <= 1  ? keys_near(a, t, coeff)
@@ -180,11 +191,21 @@ struct ResizeDefinition {
       const std::int64_t i = place.floor + j;
       return !p.params->exclude_outside || (i >= 0 && i < axis_of.in);
     };
-    const std::int64_t last = 1 - first;
+    std::int64_t last = 1 - first;
     if (plain) {
       for (std::int64_t j = first; j <= last; ++j) f(clamp(place.floor + j), weight(j));
       return;
     }
+    if constexpr (is_real<A>)
+      if (stretched) {
+        // reach / scale may have been rounded up to a whole number: a tap more, if it has a weight.
+        const auto reached = [&](std::int64_t j) {
+          const V t = a.abs(a.sub(a.integer(j), r));
+          return a.less(a.mul(t, a.constant(axis_of.scale)), a.constant(reach));
+        };
+        if (reached(first - 1)) --first;
+        if (reached(last + 1)) ++last;
+      }
     typename A::Sum sum(a, last - first + 1);
     for (std::int64_t j = first; j <= last; ++j)
       if (takes_part(j))

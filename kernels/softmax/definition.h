@@ -3,6 +3,7 @@
 
 #include "engine/backend/definition.h"
 #include "engine/backend/is_real.h"
+#include "engine/numerics/exp_in_sum.h"
 #include "engine/ops/softmax.h"
 
 namespace etalon {
@@ -25,16 +26,6 @@ struct SoftmaxPlan {
 
 inline SoftmaxPlan softmax_plan(const KernelCall& call) {
   return {softmax_geometry(call.params<SoftmaxParams>(), call.input(0).shape()), Source(call, 0)};
-}
-
-// Over the reals e^-1400 stands for everything below it in a sum with terms of size 1: it lies
-// below 2^-2019, and which side of a rounding boundary the sum lies on does not depend on how far.
-template <class A>
-typename A::V exp_in_sum(A& a, const typename A::V& d) {
-  if constexpr (is_real<A>)
-    return a.call(Function::exp, a.max(d, a.constant(-1400)));
-  else
-    return a.call(Function::exp, d);
 }
 
 template <bool Log>
