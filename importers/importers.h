@@ -22,14 +22,28 @@ struct NamedTensor {
 };
 using TensorList = std::vector<NamedTensor>;  // in the order of the file
 
+// What a format may look at to recognise a model: no more than the first kPrefixBytes of a file,
+// its name, and what lies beside it; a model that is a folder (SavedModel, .mlpackage) has no
+// prefix.
+struct FileView {
+  std::string path;
+  std::span<const std::byte> prefix;
+  bool is_folder = false;
+
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(prefix.data()), prefix.size()};
+  }
+};
+
 // A format that holds networks has open and save, one that holds tensors only has load and store;
 // nullptr where a direction does not exist.
 struct FormatRow {
   std::string_view name;     // "onnx"
   std::string_view endings;  // ".onnx .pb"; the first is the usual one
   std::string_view summary;  // one sentence
-  // Looks at no more than the first kPrefixBytes of the file, and at its name.
-  bool (*match)(std::span<const std::byte> prefix, std::string_view path) = nullptr;
+  bool (*match)(const FileView& file) = nullptr;
+  // `with`: further files of the model; what is not given is looked for beside `path`, under the
+  // same stem (companion.h).
   Model (*open)(const std::string& path, std::span<const std::string> with) = nullptr;
   void (*save)(const Model& model, const std::string& path) = nullptr;
   TensorList (*load)(const std::string& path) = nullptr;
@@ -38,7 +52,8 @@ struct FormatRow {
 inline constexpr std::size_t kPrefixBytes = 4096;
 
 std::span<const FormatRow> formats();
-// The row that recognises the file; a bad-input Error that lists the formats when none does.
+// The row that recognises the file or folder; a bad-input Error that lists the formats when none
+// does.
 const FormatRow& format_of(const std::string& path);
 
 // A file of tensors only comes back as a graph of initializers without nodes. `with` names further

@@ -39,59 +39,26 @@ double he_bound(std::int64_t fan_in) { return std::sqrt(6.0 / static_cast<double
 
 }  // namespace
 
-NetworkBuilder::NetworkBuilder(std::string name) { graph_.name = std::move(name); }
-
-ValueId NetworkBuilder::value(const std::string& name, TensorType type) {
-  types_.push_back(type);
-  return graph_.add_value(name);
-}
-
-const Shape& NetworkBuilder::shape(ValueId v) const {
-  return types_[static_cast<std::size_t>(v)].shape;
-}
-
 ValueId NetworkBuilder::input(const std::string& name, DType dtype, const Ints& dims_of_a_sample) {
-  Ints dims{1};
+  Ints dims{-1};
   dims.insert(dims.end(), dims_of_a_sample.begin(), dims_of_a_sample.end());
-  const ValueId v = value(name, {dtype, Shape(std::span<const std::int64_t>(dims))});
-  dims[0] = -1;
-  std::vector<std::string> names(dims.size());
-  names[0] = "batch";
-  graph_.inputs.push_back({v, dtype, true, std::move(dims), std::move(names)});
-  return v;
+  return graph_.input(name, dtype, dims);
 }
 
 ValueId NetworkBuilder::weight(const std::string& name, const Shape& shape, double bound,
                                double centre) {
-  return constant(
+  return graph_.constant(
       name, uniform(shape, weights_++, static_cast<float>(bound), static_cast<float>(centre)));
-}
-
-ValueId NetworkBuilder::constant(const std::string& name, Tensor tensor) {
-  const ValueId v = value(name, tensor.type());
-  graph_.initializers.emplace(v, std::move(tensor));
-  return v;
 }
 
 ValueId NetworkBuilder::op(const std::string& op, const std::string& name,
                            const std::vector<ValueId>& inputs, Params params) {
-  const ErrorScope where(graph_.name + ", layer " + name);
-  const OpRow& row = get_op(op);
-  std::vector<InferInput> in;
-  for (const ValueId v : inputs) {
-    const auto at = graph_.initializers.find(v);
-    in.push_back({types_[static_cast<std::size_t>(v)],
-                  at == graph_.initializers.end() ? nullptr : &at->second, true});
-  }
-  const std::vector<TensorType> out = infer(row, params, InferInputs(in));
-  const ValueId y = value(name, out[0]);
-  graph_.nodes.push_back({name, &row, std::move(params), inputs, {y}, {}});
-  return y;
+  return graph_.node(op, name, inputs, std::move(params));
 }
 
-ValueId NetworkBuilder::op(const std::string& name_of_op, const std::string& name,
+ValueId NetworkBuilder::op(const std::string& op, const std::string& name,
                            const std::vector<ValueId>& inputs) {
-  return op(name_of_op, name, inputs, get_op(name_of_op).defaults());
+  return graph_.op(op, name, inputs);
 }
 
 ValueId NetworkBuilder::conv(const std::string& name, ValueId x, const ConvLayer& layer) {
@@ -144,15 +111,8 @@ ValueId NetworkBuilder::fully_connected(const std::string& name, ValueId x, std:
 }
 
 Graph NetworkBuilder::finish(ValueId output) {
-  const TensorType& type = types_[static_cast<std::size_t>(output)];
-  const auto dims = type.shape.dims();
-  Declaration d{output, type.dtype, true, Ints(dims.begin(), dims.end()), {}};
-  d.dims[0] = -1;
-  d.dim_names.resize(d.dims.size());
-  d.dim_names[0] = "batch";
-  graph_.outputs.push_back(std::move(d));
-  graph_.finish();
-  return std::move(graph_);
+  graph_.output(output);
+  return graph_.finish();
 }
 
 }  // namespace etalon

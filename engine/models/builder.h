@@ -1,12 +1,10 @@
-// Builds a graph layer by layer: makes weights, names nodes and values after their layer, and
-// infers each type at once, so that a layer knows its fan-in and a shape that does not fit is
-// refused where it is written.
+// Builds a network layer by layer: a GraphBuilder that makes weights of the right spread.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "engine/graph/graph.h"
+#include "engine/graph/builder.h"
 
 namespace etalon {
 
@@ -18,13 +16,12 @@ struct ConvLayer {
 
 class NetworkBuilder {
  public:
-  explicit NetworkBuilder(std::string name);
+  explicit NetworkBuilder(std::string name) : graph_(std::move(name)) {}
 
   // Axis 0 is the batch and free.
   ValueId input(const std::string& name, DType dtype, const Ints& dims_of_a_sample);
   // A tensor uniform in [-bound, bound) around `centre`.
   ValueId weight(const std::string& name, const Shape& shape, double bound, double centre = 0);
-  ValueId constant(const std::string& name, Tensor value);
 
   // One node; its value is named as the node.
   ValueId op(const std::string& op, const std::string& name, const std::vector<ValueId>& inputs,
@@ -40,15 +37,12 @@ class NetworkBuilder {
   ValueId flatten(const std::string& name, ValueId x);
   ValueId fully_connected(const std::string& name, ValueId x, std::int64_t out);
 
-  const Shape& shape(ValueId value) const;  // for a batch of one
+  const Shape& shape(ValueId value) const { return graph_.shape(value); }  // for a batch of one
   // Declares the output, checks the graph and gives it away.
   Graph finish(ValueId output);
 
  private:
-  ValueId value(const std::string& name, TensorType type);
-
-  Graph graph_;
-  std::vector<TensorType> types_;  // by ValueId
+  GraphBuilder graph_;
   std::uint64_t weights_ = 0;
 };
 

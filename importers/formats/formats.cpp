@@ -1,5 +1,6 @@
 // Every format, one row each, in the order in which they are asked.
 #include <array>
+#include <filesystem>
 
 #include "engine/core/error.h"
 #include "engine/models/models.h"
@@ -58,12 +59,18 @@ TensorList weights_of(const Model& model) {
 std::span<const FormatRow> formats() { return table(); }
 
 const FormatRow& format_of(const std::string& path) {
-  const Blob file = map_file(path);
-  const auto prefix = file.bytes.first(std::min(file.bytes.size(), kPrefixBytes));
-  if (prefix.empty()) throw bad_input("{}: the file is empty; fetch it again", path);
+  FileView view;
+  view.path = path;
+  view.is_folder = std::filesystem::is_directory(path);
+  Blob file;
+  if (!view.is_folder) {
+    file = map_file(path);
+    view.prefix = file.bytes.first(std::min(file.bytes.size(), kPrefixBytes));
+    if (view.prefix.empty()) throw bad_input("{}: the file is empty; fetch it again", path);
+  }
   std::string known;
   for (const FormatRow& row : formats()) {
-    if (row.match(prefix, path)) return row;
+    if (row.match(view)) return row;
     known.append(known.empty() ? "" : ", ").append(row.name);
   }
   throw bad_input("{}: no known format; the formats are {}", path, known);

@@ -28,7 +28,7 @@ void swap_bytes(std::span<std::byte> bytes, std::size_t element) {
     std::ranges::reverse(bytes.subspan(at, element));
 }
 
-bool match(std::span<const std::byte> prefix, std::string_view) {
+bool is_idx(std::span<const std::byte> prefix) {
   if (prefix.size() < 4 || prefix[0] != std::byte{0} || prefix[1] != std::byte{0}) return false;
   const int code = std::to_integer<int>(prefix[2]), rank = std::to_integer<int>(prefix[3]);
   return rank >= 1 && rank <= kMaxRank && prefix.size() >= 4 + 4 * static_cast<std::size_t>(rank) &&
@@ -38,7 +38,7 @@ bool match(std::span<const std::byte> prefix, std::string_view) {
 TensorList load(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
-  if (!match(file.bytes.first(std::min(file.bytes.size(), kPrefixBytes)), path))
+  if (!is_idx(file.bytes))
     throw bad_input("not an IDX file; one begins with 00 00, a type and a rank");
   const int code = std::to_integer<int>(file.bytes[2]);
   std::vector<std::int64_t> dims;
@@ -94,7 +94,7 @@ const FormatRow& idx_format() {
   static const FormatRow row{.name = "idx",
                              .endings = ".idx .idx1-ubyte .idx2-ubyte .idx3-ubyte",
                              .summary = "One array as MNIST is published.",
-                             .match = match,
+                             .match = [](const FileView& file) { return is_idx(file.prefix); },
                              .load = load,
                              .store = store};
   return row;

@@ -208,8 +208,8 @@ void save(const Model& model, const std::string& path) {
   save_neutral(model, path, weights.string());
 }
 
-bool match(std::span<const std::byte> prefix, std::string_view) {
-  const std::string_view text = Blob{prefix, nullptr}.text();
+bool match(const FileView& file) {
+  const std::string_view text = file.text();
   return text.starts_with('{') && text.find("\"etalon_graph\"") != std::string_view::npos;
 }
 

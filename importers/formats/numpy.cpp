@@ -54,12 +54,13 @@ void store_npz(const TensorList& tensors, const std::string& path) {
   out.commit();
 }
 
-bool match_npy(std::span<const std::byte> prefix, std::string_view path) {
-  return is_npy(prefix) || has_ending(path, ".npy");
+bool match_npy(const FileView& file) {
+  return !file.is_folder && (is_npy(file.prefix) || has_ending(file.path, ".npy"));
 }
 // A zip alone says nothing (.keras, .pt and .mlpackage are zips too): the first member's name does.
-bool match_npz(std::span<const std::byte> prefix, std::string_view path) {
-  if (has_ending(path, ".npz")) return true;
+bool match_npz(const FileView& file) {
+  const auto prefix = file.prefix;
+  if (has_ending(file.path, ".npz")) return !file.is_folder;
   if (!is_zip(prefix) || prefix.size() < 30) return false;
   const std::size_t length = load_le<std::uint16_t>(prefix, 26);
   return length <= prefix.size() - 30 &&

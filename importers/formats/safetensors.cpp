@@ -130,10 +130,11 @@ void store(const TensorList& tensors, const std::string& path) {
   out.commit();
 }
 
-bool match(std::span<const std::byte> prefix, std::string_view path) {
-  if (prefix.size() < 9) return has_ending(path, ".safetensors");
+bool match(const FileView& file) {
+  const auto prefix = file.prefix;
+  if (prefix.size() < 9) return !file.is_folder && has_ending(file.path, ".safetensors");
   return prefix[8] == std::byte{'{'} &&
-         (has_ending(path, ".safetensors") ||
+         (has_ending(file.path, ".safetensors") ||
           load_le<std::uint64_t>(prefix, 0) <= std::uint64_t{100} << 20);
 }
 

@@ -149,8 +149,9 @@ TensorList load_tensor(const std::string& path) {
   return tensors;
 }
 
-bool match(std::span<const std::byte> prefix, std::string_view path) {
-  if (has_ending(path, ".onnx")) return true;
+bool match(const FileView& file) {
+  const auto prefix = file.prefix;
+  if (has_ending(file.path, ".onnx")) return !file.is_folder;
   // ir_version first, then a field of ModelProto.
   return prefix.size() > 4 && prefix[0] == std::byte{8} && prefix[1] > std::byte{0} &&
          prefix[1] < std::byte{32} &&
@@ -160,10 +161,10 @@ bool match(std::span<const std::byte> prefix, std::string_view path) {
 
 // dims (one each, or packed) come first, then data_type; a GraphDef begins with a node (field 1 of
 // type 2 too), so the fields are followed.
-bool match_tensor(std::span<const std::byte> prefix, std::string_view path) {
-  if (!has_ending(path, ".pb")) return false;
+bool match_tensor(const FileView& file) {
+  if (!has_ending(file.path, ".pb") || file.is_folder) return false;
   try {
-    WireReader reader(prefix, 0);
+    WireReader reader(file.prefix, 0);
     for (WireField f; reader.next(f);) {
       if (f.number == 2) return f.type == 0;
       if (f.number != 1 || (f.type == 2 && f.payload.size() > 80)) return false;

@@ -12,20 +12,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "engine/graph/graph.h"
+#include "engine/ops/fields.h"
 #include "importers/formats/onnx/tensor.h"
 
 namespace etalon::onnx_format {
-
-using FieldValue = std::variant<std::int64_t, float, bool, std::string, Ints, std::vector<float>,
-                                std::vector<std::string>>;
-using Fields = std::vector<std::pair<std::string_view, FieldValue>>;
-
-// The op's parameters with these fields set; a field the op does not have is an internal Error.
-Params make_params(const OpRow& op, const Fields& fields);
 
 struct Importing {
   Model* model = nullptr;
