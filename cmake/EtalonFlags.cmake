@@ -58,7 +58,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves (GCC bug 105593).
   list(APPEND ETALON_FLAGS_avx512 -Wno-uninitialized)
 endif()
-set(ETALON_FLAGS_amx ${ETALON_FLAGS_avx512} -mamx-tile -mamx-int8 -mamx-bf16)
+# Every processor with AMX has the byte permutations and the integer dot products (cpu.cpp asks).
+set(ETALON_FLAGS_amx ${ETALON_FLAGS_avx512} -mavx512vbmi -mavx512vnni -mamx-tile -mamx-int8)
 function(etalon_isa_flags)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     return()

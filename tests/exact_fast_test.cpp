@@ -24,6 +24,27 @@ namespace {
 
 enum class Data { noise, midpoint, relu, integers, special };
 
+// Rows along `axis` whose sum is a midpoint of f32, 2^24 + 1, and 2^-140 above or below it. The two
+// 2^-40 that cancel make even twice the precision of f64 too coarse to tell.
+Tensor deep(const Shape& shape, std::int64_t along, std::int64_t step) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  std::int64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    const std::int64_t k = i / step % along;
+    const float sign = i % step % 2 == 0 && i / step / along % 2 == 0 ? 1.0F : -1.0F;
+    const float terms[] = {0x1p24F, 1, 0x1p-40F, -0x1p-40F, sign * 0x1p-140F};
+    x = k < 5 ? terms[k] : 0.0F;
+    ++i;
+  }
+  return t;
+}
+Tensor powers(const Shape& shape, std::int64_t run) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  std::int64_t i = 0;
+  for (float& x : t.mutable_data<float>()) x = std::ldexp(1.0F, static_cast<int>(i++ / run % 3));
+  return t;
+}
+
 Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
   Tensor t = Tensor::uninitialized(DType::f32, shape);
   const Philox random{seed, 0};
@@ -118,11 +139,11 @@ TEST_CASE("exact: gemm, matmul and conv equal the definition, and the fallback i
   int compared = 0;
   for (const Data data : {Data::noise, Data::midpoint, Data::relu, Data::integers, Data::special}) {
     CAPTURE(static_cast<int>(data));
-    const std::int64_t before = exact_counts().undecided;
+    const std::int64_t before = exact_counts().undecided, defined = exact_counts().defined;
     const Tensor a = make({17, 60}, 1, data), b = make({60, 21}, 2, data), c = make({21}, 3, data);
     compared += compare(gemm_op(), Params(GemmParams{}), {&a, &b, &c});
     // Sums of small integers are exact in f64 and known to be, zeros among them.
-    if (data == Data::integers) CHECK(exact_counts().undecided == before);
+    if (data == Data::integers) CHECK(exact_counts().defined == defined);
     for (const auto& [alpha, beta] : {std::pair{-0.3F, 1.7F}, {0x1p-140F, 0x1p-20F}, {0.0F, -1.0F}})
       compared +=
           compare(gemm_op(), Params(GemmParams{.alpha = alpha, .beta = beta}), {&a, &b, &c});
@@ -144,22 +165,36 @@ TEST_CASE("exact: without the rounding test, or the definition, gemm and conv ar
   const ConvCase k = conv_case(Data::midpoint);
   const Params plain{GemmParams{}};
   int isas = 0;
-  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+  // Per row of a, and per pixel of x, one such sum; factors of 1, 2 and 4.
+  const Tensor da = deep({17, 60}, 60, 1), db = powers({60, 21}, 60 * 21);
+  const Tensor dx = deep({1, 60, 3, 5}, 60, 15), dw = powers({4, 60, 1, 1}, 60);
+  const Params pointwise{ConvParams{}};
+  for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::amx}) {
     if (isa > detect_isa()) continue;
     ++isas;
+    const auto deep_wrong = [&](const ExactSteps& steps) {
+      return std::pair{wrong_outputs(gemm_op(), plain, {&da, &db}, run_gemm_exact, isa, steps),
+                       wrong_outputs(conv_op(), pointwise, {&dx, &dw}, run_conv_exact, isa, steps)};
+    };
+    const std::int64_t defined = exact_counts().defined;
+    CHECK(deep_wrong({}) == std::pair{0, 0});
+    CHECK(exact_counts().defined == defined + 17 * 21 + 4 * 15);
+    CHECK(deep_wrong({.definition = false}).first > 0);
+    CHECK(deep_wrong({.definition = false}).second > 0);
     const auto wrong = [&](const ExactSteps& steps) {
       return std::pair{
           wrong_outputs(gemm_op(), plain, {&a, &b}, run_gemm_exact, isa, steps),
           wrong_outputs(conv_op(), k.params, {&k.x, &k.w, &k.bias}, run_conv_exact, isa, steps)};
     };
     CHECK(wrong({}) == std::pair{0, 0});
-    const auto untested = wrong({.rounding_test = false}), undefined = wrong({.definition = false});
+    const auto untested = wrong({.rounding_test = false}),
+               unsettled = wrong({.settle = false, .definition = false});
     CHECK(untested.first > 0);
     CHECK(untested.second > 0);
-    CHECK(undefined.first > 0);
-    CHECK(undefined.second > 0);
+    CHECK(unsettled.first > 0);
+    CHECK(unsettled.second > 0);
   }
-  CHECK(isas == (detect_isa() >= Isa::avx512 ? 2 : detect_isa() >= Isa::avx2 ? 1 : 0));
+  CHECK(isas == static_cast<int>(detect_isa()) - static_cast<int>(Isa::sse2));
 }
 
 TEST_CASE("exact: the rounding test decides by both ends of the interval") {

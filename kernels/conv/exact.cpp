@@ -18,10 +18,10 @@ constexpr std::int64_t kBlockBytes = 512 << 10;
 constexpr int kWide = 2;         // vectors of a tile
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 
-// w as strips of output channels, group by group, and what the test asks of each channel.
+// w as strips of output channels, group by group, and the norm of each channel.
 struct PackedWeights {
   AlignedBuffer strips;
-  std::vector<double> norms, grains;
+  std::vector<double> norms;
 };
 
 void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, PackedWeights& to) {
@@ -32,7 +32,6 @@ void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, P
   for (std::int64_t group = 0; group < g.groups; ++group)
     pack_broadcast(set, {w + group * out * k, k, 1}, strips, k, threads, packed + group * out * k);
   to.norms.resize(static_cast<std::size_t>(g.out_channels));
-  to.grains.resize(to.norms.size());
   parallel_for(g.out_channels, threads, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t o = begin; o < end; ++o) {
       double s = 0;
@@ -41,10 +40,79 @@ void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, P
         s += x * x;
       }
       to.norms[static_cast<std::size_t>(o)] = std::sqrt(s);
-      to.grains[static_cast<std::size_t>(o)] =
-          exact_grain(k, [&](std::int64_t i) { return static_cast<double>(w[o * k + i]); });
     }
   });
+}
+
+// The inputs under one output, in the order of w; zeros in the padding.
+void window(const ConvGeometry& g, const float* x, std::int64_t group, std::int64_t pixel,
+            float* to) {
+  const auto& [d, h, w] = g.window.axes;
+  const std::int64_t ox = pixel % w.out, oy = pixel / w.out % h.out, oz = pixel / (w.out * h.out);
+  const std::int64_t first = w.at(ox, 0);
+  const bool inside = w.dilation == 1 && first >= 0 && first + w.kernel <= w.in;
+  for (std::int64_t c = 0; c < g.group_in(); ++c) {
+    const float* channel = x + (group * g.group_in() + c) * g.window.in_points();
+    for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+      for (std::int64_t ry = 0; ry < h.kernel; ++ry, to += w.kernel) {
+        const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry);
+        if (z < 0 || z >= d.in || y < 0 || y >= h.in) {
+          std::fill_n(to, w.kernel, 0.0F);
+          continue;
+        }
+        const float* row = channel + (z * h.in + y) * w.in;
+        for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
+          const std::int64_t at = inside ? first + rx : w.at(ox, rx);
+          to[rx] = at >= 0 && at < w.in ? row[at] : 0.0F;
+        }
+      }
+  }
+}
+
+// Settles what the first pass left, all channels of a pixel in turn; keeps the rest.
+void settle(Isa isa, const KernelCall& call, const ConvGeometry& g,
+            std::vector<std::int64_t>& left) {
+  const std::int64_t points = g.window.out_points(), k = g.k(), image = g.out_channels * points;
+  const float* x = call.input(0).data<float>().data();
+  const float* w = call.input(1).data<float>().data();
+  const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
+  float* y = call.output(0).mutable_data<float>().data();
+  double* truth =
+      call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
+  // Image, group, pixel: what has one window.
+  const auto key = [&](std::int64_t i) {
+    return (i / image * g.groups + i / points % g.out_channels / g.group_out()) * points +
+           i % points;
+  };
+  std::ranges::sort(left, {}, key);
+  std::vector<std::int64_t> rest;
+  std::mutex joining;
+  parallel_for(static_cast<std::int64_t>(left.size()), call.threads, 64,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::vector<float> taps(static_cast<std::size_t>(k));
+                 std::vector<std::int64_t> mine;
+                 std::int64_t in_taps = -1;
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t at = left[static_cast<std::size_t>(i)];
+                   const std::int64_t o = at / points % g.out_channels;
+                   if (key(at) != in_taps) {
+                     in_taps = key(at);
+                     window(g, x + at / image * g.in_channels * g.window.in_points(),
+                            o / g.group_out(), at % points, taps.data());
+                   }
+                   if (!exact_settle(*exact_lanes(isa),
+                                     {.a = taps.data(),
+                                      .b = w + o * k,
+                                      .k = k,
+                                      .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o]),
+                                      .adds = bias != nullptr},
+                                     y[at], truth == nullptr ? nullptr : truth + at))
+                     mine.push_back(at);
+                 }
+                 const std::scoped_lock lock(joining);
+                 rest.insert(rest.end(), mine.begin(), mine.end());
+               });
+  left = std::move(rest);
 }
 
 template <Isa isa>
@@ -106,12 +174,10 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
       double* square = thread_scratch<double>(ScratchSlot::tile, kMaxTileRows * kWide * lanes);
       double added[kMaxOutputs] = {};
       std::vector<double> x_norm(static_cast<std::size_t>(block * lanes));
-      std::vector<double> x_grain(x_norm.size());  // -1 until it is asked for
       std::vector<std::int64_t> left;
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t group = item / blocks, first = item % blocks * block;
         const std::int64_t count = std::min(block, n_strips - first);
-        std::fill(x_grain.begin(), x_grain.end(), -1.0);
         for (std::int64_t s = 0; s < count; ++s) {
           const std::int64_t pixel = (first + s) * lanes;
           TapPiece pieces[kMaxPieces];
@@ -124,14 +190,6 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
           set.pack_taps(pieces, n, plan.offset.data(), k, lanes, to, lanes);
           lane_functions.norms(to, k, x_norm.data() + s * lanes);
         }
-        const auto grain_of = [&](std::int64_t strip, std::int64_t lane) {
-          strip += lane / lanes;
-          lane %= lanes;
-          double& grain = x_grain[static_cast<std::size_t>(strip * lanes + lane)];
-          const double* from = packed + strip * lanes * k + lane;
-          if (grain < 0) grain = exact_grain(k, [&](std::int64_t i) { return from[i * lanes]; });
-          return grain;
-        };
         for (std::int64_t s = 0; s < strips.count; ++s) {
           const int height = strips.height(s);
           const std::int64_t row = strips.first(s);
@@ -162,9 +220,7 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
                          .at = at,
                          .count = static_cast<int>(
                              std::min<std::int64_t>(wide * lanes, plan.pixels - pixel))},
-                        steps, left, [&](int i) {
-                          return w.grains[static_cast<std::size_t>(o)] * grain_of(v, i) <= 0x1p52;
-                        });
+                        steps, left);
             }
           }
         }
@@ -175,6 +231,8 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
   }
   exact_counts().outputs += call.output(0).numel();
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
+  if (steps.settle) settle(isa, call, g, undecided);
+  exact_counts().defined += static_cast<std::int64_t>(undecided.size());
   if (!undecided.empty() && steps.definition) run_conv_definition(call, undecided);
 }
 

@@ -51,51 +51,145 @@ std::vector<double> row_norms(const MatrixView& v, std::int64_t rows, std::int64
   return n;
 }
 
-// exact_grain of the rows of a matrix, each when it is first asked for.
-class Grains {
- public:
-  Grains(const MatrixView& view, std::int64_t rows, std::int64_t k)
-      : view_(view), k_(k), grain_(static_cast<std::size_t>(rows), -1.0) {}
-  double of(std::int64_t row) {
-    double& g = grain_[static_cast<std::size_t>(row)];
-    if (g < 0) {
-      const float* x = view_.data + row * view_.row_stride;
-      g = exact_grain(k_,
-                      [&](std::int64_t i) { return static_cast<double>(x[i * view_.k_stride]); });
+// The first pass in digits.
+void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& task,
+                 const DigitOperand& b, int threads, std::vector<std::int64_t>& left) {
+  constexpr std::int64_t kBlockBytes = 768 << 10;  // of b, half of a second cache
+  const std::int64_t m = task.m, n = task.n;
+  thread_local DigitOperand a;
+  pack_digits(set, task.a, m, task.k, false, threads, a);
+  const DigitOperand& packed_a = a;  // the caller's, for all threads
+  const std::int64_t steps = b.steps(), tops = vector_strips(m, kDigitRows),
+                     columns = vector_strips(n, kDigitRows);
+  const std::int64_t block =
+      std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(1, steps * kStepBytes), 1,
+                               (columns + threads - 1) / threads);
+  const std::int64_t blocks = (columns + block - 1) / block;
+  const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
+  std::mutex joining;
+  parallel_for(blocks * tops, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    alignas(64) double sums[kDigitRows * kDigitRows], bounds[kDigitRows * kDigitRows];
+    double added[kMaxOutputs] = {};
+    std::vector<std::int64_t> mine;
+    DigitChoice choice;
+    int configured = 0;
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t top = item % tops, first = item / tops * block;
+      const int height = static_cast<int>(std::min<std::int64_t>(kDigitRows, m - top * kDigitRows));
+      if (height != configured) set.begin(configured = height);
+      for (std::int64_t s = first; s < std::min(columns, first + block); ++s) {
+        const int count = static_cast<int>(std::min<std::int64_t>(kDigitRows, n - s * kDigitRows));
+        const int dropped = choice.dropped();
+        const std::size_t before = mine.size();
+        set.product({.a = packed_a.strip(top),
+                     .b = b.strip(s),
+                     .steps = steps,
+                     .a_norms = &packed_a.norms_of(top),
+                     .b_norms = &b.norms_of(s),
+                     .rows = height,
+                     .dropped = dropped,
+                     .sums = sums,
+                     .bounds = bounds});
+        for (int r = 0; r < height; ++r) {
+          const std::int64_t row = top * kDigitRows + r, at = row * n + s * kDigitRows;
+          if (task.c != nullptr)
+            for (int i = 0; i < count; ++i)
+              added[i] = beta * static_cast<double>(
+                                    task.c[row * task.c_row + (s * kDigitRows + i) * task.c_col]);
+          exact_row(lanes, sums + r * kDigitRows,
+                    {.bound = std::abs(alpha),
+                     .norms = bounds + r * kDigitRows,
+                     .scale = alpha,
+                     .slack = alpha == 1 ? 0.0 : 0x1p-52,
+                     .added = task.c == nullptr ? nullptr : added},
+                    {.y = task.y + at,
+                     .truth = task.truth == nullptr ? nullptr : task.truth + at,
+                     .at = at,
+                     .count = count},
+                    task.steps, mine);
+        }
+        choice.saw(dropped, std::int64_t{height} * count,
+                   static_cast<std::int64_t>(mine.size() - before));
+      }
     }
-    return g;
-  }
-
- private:
-  MatrixView view_;
-  std::int64_t k_;
-  std::vector<double> grain_;
-};
-
-}  // namespace
-
-void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, int threads,
-                ExactOperand& to) {
-  const TileSet<double>& set = *tile_set_f64(isa);
-  const ExactLanes& lanes = *exact_lanes(isa);
-  const std::int64_t strips = vector_strips(n, set.lanes);
-  double* packed = to.strips.at_least<double>(strips * set.lanes * k);
-  pack_vector(set, b, n, k, threads, packed);
-  to.norms.resize(static_cast<std::size_t>(strips * set.lanes));
-  parallel_for(strips, threads, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t s = begin; s < end; ++s)
-      lanes.norms(packed + s * set.lanes * k, k, to.norms.data() + s * set.lanes);
+    set.end();
+    const std::scoped_lock lock(joining);
+    left.insert(left.end(), mine.begin(), mine.end());
   });
 }
 
-void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
+// Rows contiguous in k, for dot products one at a time: where they lie, or a copy of 16 at once.
+class RowsAlong {
+ public:
+  RowsAlong(const DigitSet* set, const MatrixView& from, std::int64_t rows, std::int64_t k)
+      : set_(set), from_(from), rows_(rows), k_(k), stride_((k + 15) / 16 * 16) {}
+  const float* of(std::int64_t row) {
+    if (from_.k_stride == 1) return from_.data + row * from_.row_stride;
+    const std::int64_t strip = row / kDigitRows;
+    float* copy = copy_.at_least<float>(kDigitRows * stride_);
+    if (strip != at_) {
+      at_ = strip;
+      const std::int64_t first = strip * kDigitRows;
+      if (set_ != nullptr) {
+        turn_rows(*set_, from_, first, rows_, k_, 1, copy);
+      } else {
+        const std::int64_t count = std::min<std::int64_t>(kDigitRows, rows_ - first);
+        for (std::int64_t i = 0; i < k_; ++i)
+          for (std::int64_t r = 0; r < count; ++r)
+            copy[r * stride_ + i] = from_.data[(first + r) * from_.row_stride + i * from_.k_stride];
+      }
+    }
+    return copy + row % kDigitRows * stride_;
+  }
+
+ private:
+  const DigitSet* set_;
+  MatrixView from_;
+  std::int64_t rows_, k_, stride_, at_ = -1;
+  AlignedBuffer copy_;
+};
+
+// Settles what the first pass left, strips of 16 columns by strips of 16 rows; keeps the rest.
+void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
+  const std::int64_t n = task.n;
+  const auto key = [n](std::int64_t i) {
+    return std::pair{i % n / kDigitRows, i / n / kDigitRows};
+  };
+  std::ranges::sort(left, {}, key);
+  std::vector<std::int64_t> rest;
+  std::mutex joining;
+  parallel_for(static_cast<std::int64_t>(left.size()), threads, 64,
+               [&](std::int64_t begin, std::int64_t end) {
+                 RowsAlong rows(digit_set(isa), task.a, task.m, task.k),
+                     columns(digit_set(isa), task.b, n, task.k);
+                 std::vector<std::int64_t> mine;
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t at = left[static_cast<std::size_t>(i)];
+                   ExactOutput output{.a = rows.of(at / n),
+                                      .b = columns.of(at % n),
+                                      .k = task.k,
+                                      .scale = static_cast<double>(task.alpha)};
+                   if (task.c != nullptr) {
+                     output.adds = true;
+                     output.added =
+                         static_cast<double>(task.beta) *
+                         static_cast<double>(task.c[at / n * task.c_row + at % n * task.c_col]);
+                   }
+                   if (!exact_settle(*exact_lanes(isa), output, task.y[at],
+                                     task.truth == nullptr ? nullptr : task.truth + at))
+                     mine.push_back(at);
+                 }
+                 const std::scoped_lock lock(joining);
+                 rest.insert(rest.end(), mine.begin(), mine.end());
+               });
+  left = std::move(rest);
+}
+
+void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
+              std::vector<std::int64_t>& left) {
   const std::int64_t m = task.m, n = task.n, k = task.k;
-  if (m == 0 || n == 0) return;
   const TileSet<double>& set = *tile_set_f64(isa);
   const ExactLanes& lanes = *exact_lanes(isa);
-  thread_local ExactOperand fresh;  // as thread_scratch: fresh pages cost more than the packing
-  if (task.packed_b == nullptr) pack_exact(isa, task.b, n, k, threads, fresh);
-  const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
   const RowStrips strips(m, set.rows);
   double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, m * k);
   pack_broadcast(set, task.a, strips, k, threads, packed_a);
@@ -110,7 +204,6 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
             thread_scratch<double>(ScratchSlot::tile, kMaxTileRows * kWide * set.lanes);
         double added[kMaxOutputs] = {};
         std::vector<std::int64_t> mine;
-        Grains rows(task.a, m, k), cols(task.b, n, k);
         for (std::int64_t v = begin * kWide; v < std::min(columns, end * kWide); v += kWide) {
           const int w = static_cast<int>(std::min<std::int64_t>(kWide, columns - v));
           const std::int64_t first = v * set.lanes;
@@ -144,14 +237,46 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
                          .truth = task.truth == nullptr ? nullptr : task.truth + at,
                          .at = at,
                          .count = count},
-                        task.steps, mine,
-                        [&](int i) { return rows.of(row) * cols.of(first + i) <= 0x1p52; });
+                        task.steps, mine);
             }
           }
         }
         const std::scoped_lock lock(joining);
         left.insert(left.end(), mine.begin(), mine.end());
       });
+}
+
+}  // namespace
+
+void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, int threads,
+                ExactOperand& to) {
+  if (const DigitSet* digits = digit_set(isa)) {
+    pack_digits(*digits, b, n, k, true, threads, to.digits);
+    return;
+  }
+  const TileSet<double>& set = *tile_set_f64(isa);
+  const ExactLanes& lanes = *exact_lanes(isa);
+  const std::int64_t strips = vector_strips(n, set.lanes);
+  double* packed = to.strips.at_least<double>(strips * set.lanes * k);
+  pack_vector(set, b, n, k, threads, packed);
+  to.norms.resize(static_cast<std::size_t>(strips * set.lanes));
+  parallel_for(strips, threads, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s)
+      lanes.norms(packed + s * set.lanes * k, k, to.norms.data() + s * set.lanes);
+  });
+}
+
+void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
+  if (task.m == 0 || task.n == 0) return;
+  thread_local ExactOperand fresh;  // as thread_scratch: fresh pages cost more than the packing
+  if (task.packed_b == nullptr) pack_exact(isa, task.b, task.n, task.k, threads, fresh);
+  const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
+  if (const DigitSet* digits = digit_set(isa))
+    digits_pass(*digits, *exact_lanes(isa), task, b.digits, threads, left);
+  else
+    f64_pass(isa, task, b, threads, left);
+  exact_counts().undecided += static_cast<std::int64_t>(left.size());
+  if (task.steps.settle) settle(isa, task, threads, left);
 }
 
 void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
@@ -178,7 +303,7 @@ void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
   std::vector<std::int64_t> left;
   gemm_exact(isa, task, call.threads, left);
   exact_counts().outputs += g.m * g.n;
-  exact_counts().undecided += static_cast<std::int64_t>(left.size());
+  exact_counts().defined += static_cast<std::int64_t>(left.size());
   if (!left.empty() && steps.definition) run_gemm_definition(call, left);
 }
 
@@ -207,6 +332,7 @@ KernelRow gemm_exact_row(std::string_view name) {
           .run = [](const KernelCall& call) { run_gemm_exact(call, isa, {}); },
           .prepare = prepare<isa>};
 }
+template KernelRow gemm_exact_row<Isa::amx>(std::string_view name);
 template KernelRow gemm_exact_row<Isa::avx512>(std::string_view name);
 template KernelRow gemm_exact_row<Isa::avx2>(std::string_view name);
 

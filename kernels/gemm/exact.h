@@ -8,9 +8,9 @@
 // fail the test, and so does an interval that holds zero but is not zero; they are left to the
 // definition, whose result needs no order: it is the correctly rounded one.
 //
-// Outputs that are zero are common in quantised and in rectified data, and there the chain itself
-// is exact: all its terms are multiples of g = (lowest bit of a)(lowest bit of b), and where |a|
-// |b| <= 2^52 g no partial sum has more than 53 bits. What is undecided is tested for that.
+// Where the processor has int8 tiles, the first pass is one of digits instead (digit_tile.h). What
+// either leaves undecided is summed again in twice the precision (exact_settle.h), and only what
+// that leaves goes to the definition.
 #pragma once
 
 #include <atomic>
@@ -19,15 +19,18 @@
 
 #include "engine/backend/kernel.h"
 #include "engine/numerics/fp.h"
+#include "kernels/gemm/digits.h"
 #include "kernels/gemm/exact_lanes.h"
+#include "kernels/gemm/exact_settle.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/scratch.h"
 
 namespace etalon {
 
-// How many outputs the first pass left undecided since the start; a test asks that it is not zero.
+// Since the start: outputs, those that the first pass left undecided, and those that only the
+// definition decided; tests ask that neither is zero.
 struct ExactCounts {
-  std::atomic<std::int64_t> outputs{0}, undecided{0};
+  std::atomic<std::int64_t> outputs{0}, undecided{0}, defined{0};
 };
 ExactCounts& exact_counts();
 
@@ -35,6 +38,7 @@ ExactCounts& exact_counts();
 // turn, and asks that wrong bits come out.
 struct ExactSteps {
   bool rounding_test = true;
+  bool settle = true;
   bool definition = true;
 };
 
@@ -56,26 +60,6 @@ inline bool exact_decide(double t, double e, float& y, double* truth) {
   return true;
 }
 
-// Of the values get(0) .. get(k - 1), all of them f32: their norm in units of their lowest bit.
-// Where the product of two operands' grains is at most 2^52, their chain of fused multiply-adds is
-// exact.
-template <class Get>
-double exact_grain(std::int64_t k, const Get& get) {
-  double squares = 0;
-  int lowest = 2000;
-  for (std::int64_t i = 0; i < k; ++i) {
-    const double x = get(i);
-    if (x == 0) continue;
-    squares += x * x;
-    const std::uint64_t b = bits_of(x);
-    // A double that is an f32 is never subnormal.
-    const int low = static_cast<int>(b >> 52 & 0x7ff) - 1075 +
-                    __builtin_ctzll((b & 0x000fffffffffffffU) | std::uint64_t{1} << 52);
-    lowest = low < lowest ? low : lowest;
-  }
-  return squares == 0 ? 0.0 : std::ldexp(std::sqrt(squares), -lowest);
-}
-
 // The outputs of one row of a tile. Undecided ones are appended to `left`, as index `at` and on.
 struct ExactOutputs {
   float* y = nullptr;       // of the first
@@ -83,39 +67,30 @@ struct ExactOutputs {
   std::int64_t at = 0;
   int count = 0;
 };
-// chain_is_exact(i): whether the first-pass sum of output i met no rounding.
-template <class ChainIsExact>
-void exact_row(const ExactLanes& lanes, const double* s, const ExactRow& row,
-               const ExactOutputs& out, const ExactSteps& steps, std::vector<std::int64_t>& left,
-               const ChainIsExact& chain_is_exact) {
+inline void exact_row(const ExactLanes& lanes, const double* s, const ExactRow& row,
+                      const ExactOutputs& out, const ExactSteps& steps,
+                      std::vector<std::int64_t>& left) {
   std::uint32_t undecided = 0;
-  const auto value = [&](int i) {
-    const double t = row.scale * s[i];
-    return row.added == nullptr ? t : t + row.added[i];
-  };
   if (out.truth == nullptr) {
     undecided = lanes.round(s, out.count, row, out.y);
-    if (!steps.rounding_test) return;
   } else {
     for (int i = 0; i < out.count; ++i) {
-      const double e = row.bound * row.norms[i] + row.slack * std::abs(row.scale * s[i]);
-      if (!exact_decide(value(i), e, out.y[i], out.truth + i)) undecided |= 1U << i;
+      const double product = row.scale * s[i];
+      const double t = row.added == nullptr ? product : product + row.added[i];
+      const double e = row.bound * row.norms[i] + row.slack * std::abs(product);
+      if (!exact_decide(t, e, out.y[i], out.truth + i)) undecided |= 1U << i;
     }
   }
-  for (; undecided != 0; undecided &= undecided - 1) {
-    const int i = __builtin_ctz(undecided);
-    double* truth = out.truth == nullptr ? nullptr : out.truth + i;
-    if (chain_is_exact(i) &&
-        exact_decide(value(i), row.slack * std::abs(row.scale * s[i]), out.y[i], truth))
-      continue;
-    left.push_back(out.at + i);
-  }
+  if (!steps.rounding_test) return;
+  for (; undecided != 0; undecided &= undecided - 1)
+    left.push_back(out.at + __builtin_ctz(undecided));
 }
 
 // y = round(alpha * a b + beta * c) on raw matrices.
 struct ExactOperand {
   AlignedBuffer strips;
   std::vector<double> norms;  // of every lane of the strips
+  DigitOperand digits;        // instead of both, where there are int8 tiles
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;
@@ -129,7 +104,7 @@ struct ExactTask {
   double* truth = nullptr;  // [m, n], or nullptr
   ExactSteps steps;
 };
-// Appends the outputs, row-major, that are left to the definition.
+// Appends the outputs, row-major, that are left to the definition; counts the undecided.
 void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left);
 // b as gemm_exact wants it.
 void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, int threads,

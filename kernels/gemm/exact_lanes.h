@@ -16,12 +16,19 @@ struct ExactRow {
   const double* added = nullptr;  // nullptr: nothing is added
 };
 
+// high + low is off by at most error from a real sum; NaN where an operand is NaN or infinite.
+struct ExactSum {
+  double high = 0, low = 0, error = 0;
+};
+
 struct ExactLanes {
   // The norm of each lane of a strip [k][lanes] of packed operands.
   void (*norms)(const double* strip, std::int64_t k, double* to) = nullptr;
   // y[i] = the f64 value rounded, i < count <= 32; returns a bit for each output whose interval
   // does not round to one f32. All arrays but y are read in whole vectors.
   std::uint32_t (*round)(const double* s, int count, const ExactRow& row, float* y) = nullptr;
+  // The sum of a[i] b[i] in twice the precision of f64.
+  ExactSum (*dot)(const float* a, const float* b, std::int64_t k) = nullptr;
 };
 
 const ExactLanes* exact_lanes(Isa isa);  // nullptr where the set is not compiled in

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/gemm/exact_lanes.h"
+#include "kernels/simd/unroll.h"
 
 namespace etalon::simd {
 
@@ -40,9 +41,54 @@ std::uint32_t exact_round(const double* s, int count, const ExactRow& row, float
   return undecided;
 }
 
+// Dot2 of Ogita, Rump, Oishi (2005), products exact. Each lane is a chain of sums s whose errors
+// (TwoSum: exact) are added up in c. Nothing but the additions to c rounds, each by at most 2^-53
+// of a partial sum of errors; with m the sum of their magnitudes the result is off by at most
+// (additions) 2^-53 m (1 + additions 2^-52). Where no sum was rounded m is 0 and the result exact.
+template <class V>
+ExactSum exact_dot(const float* a, const float* b, std::int64_t k) {
+  using Reg = typename V::Reg;
+  constexpr int chains = 4;
+  Reg s[chains], c[chains], m[chains];
+  for (int j = 0; j < chains; ++j) s[j] = c[j] = m[j] = V::zero();
+  const auto step = [&](int j, Reg x, Reg y) ETALON_INLINE_LAMBDA {
+    const Reg p = V::mul(x, y), sum = V::add(s[j], p), t = V::sub(sum, s[j]);
+    const Reg e = V::add(V::sub(s[j], V::sub(sum, t)), V::sub(p, t));
+    s[j] = sum;
+    c[j] = V::add(c[j], e);
+    m[j] = V::add(m[j], V::abs(e));
+  };
+  std::int64_t i = 0;
+  for (; i + chains * V::lanes <= k; i += chains * V::lanes)
+    unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA {
+      step(j, V::widen(a + i + j * V::lanes), V::widen(b + i + j * V::lanes));
+    });
+  for (; i < k; i += V::lanes) {
+    const int n = k - i < V::lanes ? static_cast<int>(k - i) : V::lanes;
+    step(0, V::widen(a + i, V::first(n)), V::widen(b + i, V::first(n)));
+  }
+  double sums[V::lanes], errors[V::lanes], magnitudes[V::lanes];
+  ExactSum r;
+  double total = 0;
+  for (int j = 0; j < chains; ++j) {
+    V::store(sums, s[j]);
+    V::store(errors, c[j]);
+    V::store(magnitudes, m[j]);
+    for (int lane = 0; lane < V::lanes; ++lane) {
+      const double sum = r.high + sums[lane], t = sum - r.high;
+      const double e = (r.high - (sum - t)) + (sums[lane] - t);
+      r.high = sum;
+      r.low += errors[lane] + e;
+      total += magnitudes[lane] + (e < 0 ? -e : e);
+    }
+  }
+  r.error = static_cast<double>(k + 100) * 0x1p-53 * total * (1 + 0x1p-8);
+  return r;
+}
+
 template <class V>
 ExactLanes make_exact_lanes() {
-  return {.norms = exact_norms<V>, .round = exact_round<V>};
+  return {.norms = exact_norms<V>, .round = exact_round<V>, .dot = exact_dot<V>};
 }
 
 }  // namespace etalon::simd

@@ -52,7 +52,7 @@ void run(const KernelCall& call) {
   };
   each_product(g.batch.numel(), call.threads, product);
   exact_counts().outputs += call.output(0).numel();
-  exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
+  exact_counts().defined += static_cast<std::int64_t>(undecided.size());
   if (!undecided.empty()) run_matmul_definition(call, undecided);
 }
 
@@ -68,6 +68,7 @@ KernelRow matmul_exact_row(std::string_view name) {
           .run = run<isa>,
           .prepare = prepare<isa>};
 }
+template KernelRow matmul_exact_row<Isa::amx>(std::string_view name);
 template KernelRow matmul_exact_row<Isa::avx512>(std::string_view name);
 template KernelRow matmul_exact_row<Isa::avx2>(std::string_view name);
 

@@ -1,0 +1,65 @@
+#include "kernels/gemm/digits.h"
+
+#include <algorithm>
+
+namespace etalon {
+
+const DigitSet* digit_set([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::amx) return &amx::digits();
+#endif
+  return nullptr;
+}
+
+void pack_digits(const DigitSet& set, const MatrixView& from, std::int64_t rows, std::int64_t k,
+                 bool right, int threads, DigitOperand& to) {
+  // Where neighbours in memory are rows, they are turned first, several strips at a time, so that
+  // memory is read in runs of cache lines.
+  constexpr std::int64_t kTogether = 4;
+  to.k = k;
+  const std::int64_t strips = vector_strips(rows, kDigitRows), steps = to.steps();
+  auto* planes =
+      to.planes.at_least<std::uint8_t>(std::max<std::int64_t>(1, strips * steps) * kStepBytes);
+  auto* norms = to.norms.at_least<DigitNorms>(strips);
+  const bool turned = from.k_stride != 1;
+  const std::int64_t group = turned ? kTogether : 1, stride = (k + 15) / 16 * 16;
+  parallel_for((strips + group - 1) / group, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    float* copy =
+        turned ? thread_scratch<float>(ScratchSlot::turned, group * kDigitRows * stride) : nullptr;
+    for (std::int64_t g = begin; g < end; ++g) {
+      const std::int64_t first = g * group, count = std::min(group, strips - first);
+      if (turned) turn_rows(set, from, first * kDigitRows, rows, k, static_cast<int>(count), copy);
+      for (std::int64_t s = first; s < first + count; ++s) {
+        const float* row[kDigitRows];
+        for (int r = 0; r < kDigitRows; ++r) {
+          const std::int64_t at = s * kDigitRows + r;
+          row[r] = at >= rows ? nullptr
+                   : turned   ? copy + ((s - first) * kDigitRows + r) * stride
+                              : from.data + at * from.row_stride;
+        }
+        set.pack(row, k, right, planes + s * steps * kStepBytes, norms[s]);
+      }
+    }
+  });
+}
+
+void turn_rows(const DigitSet& set, const MatrixView& from, std::int64_t first, std::int64_t rows,
+               std::int64_t k, int strips, float* to) {
+  constexpr std::int64_t kRun = 64;
+  const std::int64_t stride = (k + 15) / 16 * 16;
+  if (from.row_stride != 1) {
+    for (std::int64_t r = 0; r < std::min<std::int64_t>(strips * kDigitRows, rows - first); ++r)
+      for (std::int64_t i = 0; i < k; ++i)
+        to[r * stride + i] = from.data[(first + r) * from.row_stride + i * from.k_stride];
+    return;
+  }
+  for (std::int64_t i = 0; i < k; i += kRun)
+    for (int s = 0; s < strips; ++s) {
+      const std::int64_t row = first + std::int64_t{s} * kDigitRows;
+      set.transpose(from.data + row + i * from.k_stride, from.k_stride,
+                    static_cast<int>(std::min<std::int64_t>(kDigitRows, rows - row)),
+                    std::min(kRun, k - i), to + std::int64_t{s} * kDigitRows * stride + i, stride);
+    }
+}
+
+}  // namespace etalon

@@ -1,0 +1,55 @@
+// The operands of kernels/gemm/digit_tile.h, and which of its tiles to run.
+#pragma once
+
+#include "engine/core/cpu.h"
+#include "kernels/gemm/digit_tile.h"
+#include "kernels/gemm/packed.h"
+#include "kernels/gemm/scratch.h"
+
+namespace etalon {
+
+struct DigitOperand {
+  AlignedBuffer planes, norms;  // bytes; DigitNorms of each strip
+  std::int64_t k = 0;
+  std::int64_t steps() const { return (k + kDigitStep - 1) / kDigitStep; }
+  const std::uint8_t* strip(std::int64_t s) const {
+    return planes.data<std::uint8_t>() + s * steps() * kStepBytes;
+  }
+  const DigitNorms& norms_of(std::int64_t s) const { return norms.data<DigitNorms>()[s]; }
+};
+
+// nullptr where the instruction set has no int8 tiles.
+const DigitSet* digit_set(Isa isa);
+
+// All strips of an operand.
+void pack_digits(const DigitSet& set, const MatrixView& from, std::int64_t rows, std::int64_t k,
+                 bool right, int threads, DigitOperand& to);
+
+// Rows [first, first + 16 strips) of `from` contiguous in k: row r at to + r * (k rounded up to
+// 16).
+void turn_rows(const DigitSet& set, const MatrixView& from, std::int64_t first, std::int64_t rows,
+               std::int64_t k, int strips, float* to);
+
+// How many products a tile takes: 15 while what they leave undecided costs less than the other
+// four. A choice of speed alone: the bits are the correctly rounded ones either way.
+class DigitChoice {
+ public:
+  int dropped() const { return few_ || waited_ >= kRetry ? 4 : 3; }
+  void saw(int dropped, std::int64_t outputs, std::int64_t undecided) {
+    if (dropped == 3) {
+      ++waited_;
+      return;
+    }
+    few_ = undecided * kWorth <= outputs;
+    waited_ = 0;
+  }
+
+ private:
+  static constexpr int kRetry = 64;  // tiles
+  static constexpr std::int64_t kWorth =
+      128;  // an output settled alone costs 1/128 of a tile's four
+  bool few_ = true;
+  int waited_ = 0;
+};
+
+}  // namespace etalon

@@ -1,0 +1,365 @@
+// kernels/gemm/digit_tile.h on AMX int8 tiles; digits are cut with AVX-512 VBMI, their squares
+// summed with VNNI.
+//
+// A product takes 16 cycles to issue and about 52 to finish, so products into one accumulator lie
+// three or more apart, and each step of the order changes one operand: 20 tile loads (8 cycles
+// each, from L1) hide behind 19 products.
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/gemm/digit_tile.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::amx {
+namespace {
+
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+
+void begin(int rows) {
+  TileConfig config;
+  for (int t = 0; t < 8; ++t) {
+    config.bytes[t] = kDigitStep;
+    config.rows[t] = static_cast<std::uint8_t>(t == 7 ? kDigitRows : rows);
+  }
+  asm volatile("ldtilecfg %0" : : "m"(config));
+}
+
+void end() { _tile_release(); }
+
+// --- digits
+// ---------------------------------------------------------------------------------------
+
+// Bytes d and d + 8 of every quadword, for the pair of vectors that vpermi2b reads.
+struct alignas(64) ByteIndex {
+  std::uint8_t four[64], fifth[64];
+};
+constexpr ByteIndex make_index() {
+  ByteIndex index{};
+  for (int d = 0; d < 4; ++d)
+    for (int q = 0; q < 16; ++q) index.four[d * 16 + q] = static_cast<std::uint8_t>(q * 8 + d);
+  for (int p = 0; p < 4; ++p)
+    for (int q = 0; q < 16; ++q) index.fifth[p * 16 + q] = static_cast<std::uint8_t>(q * 8 + 4);
+  return index;
+}
+constexpr ByteIndex kIndex = make_index();
+
+struct RowSums {
+  __m512i square[4], plain[4];  // int32: sums of (d + 128) d and of d
+  __m512d norm, rest;
+};
+
+// 64 values of a row: five vectors of digits.
+ETALON_INLINE void digits_of(const float* from, std::int64_t left, __m512d scale, RowSums& sums,
+                             __m512i* out) {
+  const __m512i bias = _mm512_set1_epi64(0x8080808080);
+  __m512i biased[8];
+  simd::unroll<4>([&](auto v) ETALON_INLINE_LAMBDA {
+    const std::int64_t there = left - v * 16;
+    const __m512 x = there >= 16  ? _mm512_loadu_ps(from + v * 16)
+                     : there <= 0 ? _mm512_setzero_ps()
+                                  : _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << there) - 1),
+                                                          from + v * 16);
+    const __m512d halves[2] = {_mm512_mul_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(x)), scale),
+                               _mm512_mul_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)), scale)};
+    simd::unroll<2>([&](auto h) ETALON_INLINE_LAMBDA {
+      const __m512d z = halves[h], r = _mm512_reduce_pd(z, 0);
+      sums.norm = _mm512_fmadd_pd(z, z, sums.norm);
+      sums.rest = _mm512_fmadd_pd(r, r, sums.rest);
+      biased[v * 2 + h] = _mm512_add_epi64(_mm512_cvtpd_epi64(z), bias);
+    });
+  });
+  const __m512i four = _mm512_load_si512(kIndex.four), fifth = _mm512_load_si512(kIndex.fifth);
+  __m512i p[4], last[4];
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    p[i] = _mm512_permutex2var_epi8(biased[2 * i], four, biased[2 * i + 1]);
+    last[i] = _mm512_permutex2var_epi8(biased[2 * i], fifth, biased[2 * i + 1]);
+  });
+  const __m512i low01 = _mm512_shuffle_i32x4(p[0], p[1], 0x44),
+                low23 = _mm512_shuffle_i32x4(p[2], p[3], 0x44),
+                high01 = _mm512_shuffle_i32x4(p[0], p[1], 0xee),
+                high23 = _mm512_shuffle_i32x4(p[2], p[3], 0xee);
+  __m512i u[5];
+  u[0] = _mm512_shuffle_i32x4(low01, low23, 0x88);
+  u[1] = _mm512_shuffle_i32x4(low01, low23, 0xdd);
+  u[2] = _mm512_shuffle_i32x4(high01, high23, 0x88);
+  u[3] = _mm512_shuffle_i32x4(high01, high23, 0xdd);
+  u[4] = _mm512_mask_blend_epi64(0xf0, _mm512_mask_blend_epi64(0x0c, last[0], last[1]),
+                                 _mm512_mask_blend_epi64(0xc0, last[2], last[3]));
+  const __m512i half = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(1);
+  out[4] = _mm512_xor_si512(u[4], half);
+  simd::unroll<4>([&](auto d) ETALON_INLINE_LAMBDA {
+    out[d] = _mm512_xor_si512(u[d], half);
+    sums.square[d] = _mm512_dpbusd_epi32(sums.square[d], u[d], out[d]);
+    sums.plain[d] = _mm512_dpbusd_epi32(sums.plain[d], ones, out[d]);
+  });
+}
+
+// 16x16 dwords.
+ETALON_INLINE void transpose_dwords(__m512i* r) {
+  __m512i t[16];
+  simd::unroll<8>([&](auto n) ETALON_INLINE_LAMBDA {
+    constexpr int i = n * 2;
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  });
+  simd::unroll<4>([&](auto n) ETALON_INLINE_LAMBDA {
+    constexpr int i = n * 4;
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  });
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  });
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  });
+}
+
+// The largest magnitude's bits; those of NaN and infinity are the largest of all.
+std::int32_t largest(const float* x, std::int64_t k) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+  __m512i m0 = _mm512_setzero_si512(), m1 = m0;
+  std::int64_t i = 0;
+  for (; i + 32 <= k; i += 32) {
+    m0 = _mm512_max_epi32(m0, _mm512_and_si512(_mm512_loadu_si512(x + i), magnitude));
+    m1 = _mm512_max_epi32(m1, _mm512_and_si512(_mm512_loadu_si512(x + i + 16), magnitude));
+  }
+  for (; i < k; i += 16) {
+    const auto mask = static_cast<__mmask16>(k - i >= 16 ? 0xffffU : (1U << (k - i)) - 1);
+    m1 = _mm512_max_epi32(m1, _mm512_and_si512(_mm512_maskz_loadu_epi32(mask, x + i), magnitude));
+  }
+  return _mm512_reduce_max_epi32(_mm512_max_epi32(m0, m1));
+}
+
+double power(int e) {
+  const std::uint64_t bits = static_cast<std::uint64_t>(e + 1023) << 52;
+  double d;
+  std::memcpy(&d, &bits, sizeof d);
+  return d;
+}
+
+void pack(const float* const* rows, std::int64_t k, bool right, std::uint8_t* planes,
+          DigitNorms& norms) {
+  const std::int64_t steps = (k + kDigitStep - 1) / kDigitStep;
+  for (int r = 0; r < kDigitRows; ++r) {
+    const std::int32_t top = rows[r] == nullptr ? 0 : largest(rows[r], k);
+    double unit = 1;
+    double digit[4] = {}, norm = 0, rest = 0;
+    std::uint8_t* to = planes + r * kDigitStep;
+    if (top == 0 || top >= 0x7f800000) {
+      for (std::int64_t s = 0; s < steps; ++s, to += kStepBytes)
+        for (int d = 0; d < kDigits; ++d)
+          _mm512_store_si512(to + d * kPlaneBytes, _mm512_setzero_si512());
+      if (top != 0) norm = __builtin_nan("");
+    } else {
+      // The largest magnitude is below 2^e * 1.9688, or else is scaled by one power less.
+      int e = (top >> 23) - 127;
+      if (e == -127) e = 31 - __builtin_clz(static_cast<unsigned>(top)) - 149;
+      if (top >> 23 == 0 || (top & 0x7fffff) >= 0x7c0000) ++e;
+      unit = power(e - 38);
+      const __m512d scale = _mm512_set1_pd(power(38 - e));
+      RowSums sums;
+      sums.norm = sums.rest = _mm512_setzero_pd();
+      for (std::int64_t begin = 0; begin < k; begin += kDigitBlock) {
+        for (int d = 0; d < 4; ++d) sums.square[d] = sums.plain[d] = _mm512_setzero_si512();
+        const std::int64_t stop = k - begin < kDigitBlock ? k : begin + kDigitBlock;
+        for (std::int64_t i = begin; i < stop; i += kDigitStep, to += kStepBytes) {
+          __m512i out[kDigits];
+          digits_of(rows[r] + i, k - i, scale, sums, out);
+          for (int d = 0; d < kDigits; ++d) _mm512_store_si512(to + d * kPlaneBytes, out[d]);
+        }
+        for (int d = 0; d < 4; ++d)
+          digit[d] +=
+              static_cast<double>(std::int64_t{_mm512_reduce_add_epi32(sums.square[d])} -
+                                  std::int64_t{128} * _mm512_reduce_add_epi32(sums.plain[d]));
+      }
+      norm = _mm512_reduce_add_pd(sums.norm);
+      rest = _mm512_reduce_add_pd(sums.rest);
+    }
+    // Room for the roundings of the sums of squares, of roots and of what is made of them here and
+    // in `finish`: fewer than k + 100 of 2^-53 each.
+    constexpr double room = 1 + 0x1p-10;
+    double below = 0, weight = 1, low_part[5] = {0};
+    for (int d = 0; d < 4; ++d) {
+      below += weight * __builtin_sqrt(digit[d]);
+      low_part[d + 1] = below;
+      weight *= 256;
+    }
+    norms.unit[r] = unit;
+    norms.rest[r] = __builtin_sqrt(rest) * room;
+    norms.norm[r] = __builtin_sqrt(norm) * room + norms.rest[r];
+    for (const int t : {3, 4}) {
+      double high = 0, low = 0, w = 1;
+      for (int i = 0; i < t; ++i, w *= 256) {
+        high += digit[i];
+        const double l = w * low_part[t - i];
+        low += l * l;
+      }
+      norms.high[t - 3][r] = __builtin_sqrt(high) * room;
+      norms.low[t - 3][r] = __builtin_sqrt(low) * room;
+    }
+  }
+  if (!right) return;
+  for (std::int64_t p = 0; p < steps * kDigits; ++p) {
+    std::uint8_t* plane = planes + p * kPlaneBytes;
+    __m512i row[kDigitRows];
+    simd::unroll<kDigitRows>(
+        [&](auto r) ETALON_INLINE_LAMBDA { row[r] = _mm512_load_si512(plane + r * kDigitStep); });
+    transpose_dwords(row);
+    simd::unroll<kDigitRows>(
+        [&](auto r) ETALON_INLINE_LAMBDA { _mm512_store_si512(plane + r * kDigitStep, row[r]); });
+  }
+}
+
+void transpose(const float* from, std::int64_t from_stride, int lanes, std::int64_t k, float* to,
+               std::int64_t to_stride) {
+  const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
+  for (std::int64_t j = 0; j < k; j += 16) {
+    __m512i r[16];
+    simd::unroll<16>([&](auto i) ETALON_INLINE_LAMBDA {
+      r[i] = j + i < k ? _mm512_maskz_loadu_epi32(mask, from + (j + i) * from_stride)
+                       : _mm512_setzero_si512();
+    });
+    transpose_dwords(r);
+    simd::unroll<16>(
+        [&](auto i) ETALON_INLINE_LAMBDA { _mm512_storeu_si512(to + i * to_stride + j, r[i]); });
+  }
+}
+
+// --- products
+// -------------------------------------------------------------------------------------
+
+#define ETALON_A(i) _tile_loadd(6, a + (i) * kPlaneBytes, kDigitStep)
+#define ETALON_B(j) _tile_loadd(7, b + (j) * kPlaneBytes, kDigitStep)
+#define ETALON_P(level) _tile_dpbssd(level, 6, 7)
+
+// Accumulator of level l is tile l - 3, in both.
+ETALON_INLINE void nineteen(const std::uint8_t* a, const std::uint8_t* b) {
+  // clang-format off
+  ETALON_A(0); ETALON_B(3); ETALON_P(0);
+  ETALON_A(2); ETALON_P(2);  ETALON_A(1); ETALON_P(1);  ETALON_A(3); ETALON_P(3);
+  ETALON_B(2); ETALON_P(2);  ETALON_A(2); ETALON_P(1);  ETALON_B(4); ETALON_P(3);
+  ETALON_A(1); ETALON_P(2);  ETALON_B(2); ETALON_P(0);  ETALON_A(4); ETALON_P(3);
+  ETALON_B(1); ETALON_P(2);  ETALON_A(2); ETALON_P(0);  ETALON_A(3); ETALON_P(1);
+  ETALON_B(4); ETALON_P(4);  ETALON_B(0); ETALON_P(0);  ETALON_A(4); ETALON_P(1);
+  ETALON_B(3); ETALON_P(4);  ETALON_B(4); ETALON_P(5);  ETALON_A(0); ETALON_P(1);
+  // clang-format on
+}
+
+ETALON_INLINE void fifteen(const std::uint8_t* a, const std::uint8_t* b) {
+  // clang-format off
+  ETALON_A(0); ETALON_B(4); ETALON_P(1);
+  ETALON_A(3); ETALON_P(4);  ETALON_B(2); ETALON_P(2);  ETALON_B(1); ETALON_P(1);
+  ETALON_B(3); ETALON_P(3);  ETALON_A(4); ETALON_P(4);  ETALON_A(1); ETALON_P(1);
+  ETALON_B(4); ETALON_P(2);  ETALON_A(4); ETALON_P(5);  ETALON_B(0); ETALON_P(1);
+  ETALON_B(1); ETALON_P(2);  ETALON_B(2); ETALON_P(3);  ETALON_A(2); ETALON_P(1);
+  ETALON_B(3); ETALON_P(2);  ETALON_B(4); ETALON_P(3);
+  // clang-format on
+}
+
+#undef ETALON_A
+#undef ETALON_B
+#undef ETALON_P
+
+// Levels of one block of k, [level - t][row][16].
+void levels_of(const std::uint8_t* a, const std::uint8_t* b, std::int64_t steps, int dropped,
+               std::int32_t* levels) {
+  asm volatile("" : : : "memory");  // tile loads do not say that they read memory
+  constexpr int stride = kDigitRows * 4, plane = kDigitRows * kDigitRows;
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  if (dropped == 3) {
+    _tile_zero(0);
+    for (std::int64_t s = 0; s < steps; ++s, a += kStepBytes, b += kStepBytes) nineteen(a, b);
+    _tile_stored(0, levels, stride);
+  } else {
+    for (std::int64_t s = 0; s < steps; ++s, a += kStepBytes, b += kStepBytes) fifteen(a, b);
+    levels -= plane;
+  }
+  _tile_stored(1, levels + plane, stride);
+  _tile_stored(2, levels + 2 * plane, stride);
+  _tile_stored(3, levels + 3 * plane, stride);
+  _tile_stored(4, levels + 4 * plane, stride);
+  _tile_stored(5, levels + 5 * plane, stride);
+  asm volatile("" : : : "memory");
+}
+
+template <int t>
+void finish(const DigitTile& tile, const std::int32_t* levels, bool resume, bool last) {
+  constexpr int count = 9 - t, plane = kDigitRows * kDigitRows;
+  constexpr double weight[9] = {0x1p0,  0x1p8,  0x1p16, 0x1p24, 0x1p32,
+                                0x1p40, 0x1p48, 0x1p56, 0x1p64};
+  const DigitNorms &a = *tile.a_norms, &b = *tile.b_norms;
+  const auto blocks =
+      static_cast<double>((tile.steps * kDigitStep + kDigitBlock - 1) / kDigitBlock);
+  const double join = (6 + blocks) * 10 * 0x1p-53 * (1 + 0x1p-10);
+  for (int r = 0; r < tile.rows; ++r)
+    for (int h = 0; h < 2; ++h) {
+      const int at = r * kDigitRows + h * 8;
+      const auto level = [&](int l) {
+        return _mm512_cvtepi32_pd(
+            _mm256_load_si256(reinterpret_cast<const __m256i*>(levels + l * plane + at)));
+      };
+      __m512d s = _mm512_mul_pd(level(0), _mm512_set1_pd(weight[t]));
+      for (int l = 1; l < count; ++l)
+        s = _mm512_fmadd_pd(level(l), _mm512_set1_pd(weight[t + l]), s);
+      if (resume) s = _mm512_add_pd(s, _mm512_load_pd(tile.sums + at));
+      if (last) {
+        const __m512d unit =
+            _mm512_mul_pd(_mm512_set1_pd(a.unit[r]), _mm512_load_pd(b.unit + h * 8));
+        const __m512d norm = _mm512_load_pd(b.norm + h * 8);
+        __m512d e =
+            _mm512_mul_pd(_mm512_set1_pd(a.high[t - 3][r]), _mm512_load_pd(b.low[t - 3] + h * 8));
+        e = _mm512_fmadd_pd(
+            _mm512_set1_pd(a.norm[r]),
+            _mm512_fmadd_pd(_mm512_set1_pd(join), norm, _mm512_load_pd(b.rest + h * 8)), e);
+        e = _mm512_fmadd_pd(_mm512_set1_pd(a.rest[r]), norm, e);
+        s = _mm512_mul_pd(s, unit);
+        _mm512_store_pd(tile.bounds + at, _mm512_mul_pd(e, unit));
+      }
+      _mm512_store_pd(tile.sums + at, s);
+    }
+}
+
+void product(const DigitTile& tile) {
+  alignas(64) std::int32_t levels[kMaxLevels * kDigitRows * kDigitRows];
+  constexpr std::int64_t block = kDigitBlock / kDigitStep;
+  std::int64_t first = 0;
+  do {
+    const std::int64_t steps = tile.steps - first < block ? tile.steps - first : block;
+    levels_of(tile.a + first * kStepBytes, tile.b + first * kStepBytes, steps, tile.dropped,
+              levels);
+    const bool last = first + steps >= tile.steps;
+    if (tile.dropped == 3)
+      finish<3>(tile, levels, first > 0, last);
+    else
+      finish<4>(tile, levels, first > 0, last);
+    first += block;
+  } while (first < tile.steps);
+}
+
+}  // namespace
+
+const DigitSet& digits() {
+  static const DigitSet set{
+      .pack = pack, .transpose = transpose, .begin = begin, .end = end, .product = product};
+  return set;
+}
+
+}  // namespace etalon::amx
