@@ -75,17 +75,65 @@ TEST_CASE("contract: canonical strings") {
         "algo=direct");
   CHECK(to_string(Contract::parse("exact")) ==
         "etalon1:store=f32,order=exact,round=rn,subnormals=keep");
-  for (const char* text : {"seq", "exact", "order=lanes:8", "order=blocks:256+256,fma=off",
-                           "walk=c16rs,order=blocks:144",
-                           "acc=bf16,store=f16,round=rz,subnormals=flush", "exact,store=f16"}) {
+  for (const char* text :
+       {"seq", "exact", "order=lanes:8", "order=blocks:256+256,fma=off",
+        "walk=c16rs,order=blocks:144", "acc=bf16,store=f16,round=rz,subnormals=flush",
+        "exact,store=f16", "algo=im2col", "algo=winograd:4/3", "algo=fft:full",
+        "transform=f64,algo=winograd:6/3,points=reciprocal,channels=pairwise",
+        "algo=fft:32,radix=2,store=f16"}) {
     const Contract c = Contract::parse(text);
     CHECK(Contract::parse(to_string(c)) == c);
     CHECK(short_name(c) == short_name(Contract::parse(short_name(c))));
   }
-  for (const char* text : {"", "sequence", "order=lanes:0", "order=lanes", "order=seq:3", "acc=f8",
-                           "walk=c0rs", "fma=yes", "seq,seq", "order=seq,order=seq", "exact,fma=on",
-                           "etalon2:seq", "order=blocks:3+", "order=lanes:99999999999999999999"})
+  for (const char* text : {"",
+                           "sequence",
+                           "order=lanes:0",
+                           "order=lanes",
+                           "order=seq:3",
+                           "acc=f8",
+                           "walk=c0rs",
+                           "fma=yes",
+                           "seq,seq",
+                           "order=seq,order=seq",
+                           "exact,fma=on",
+                           "etalon2:seq",
+                           "order=blocks:3+",
+                           "order=lanes:99999999999999999999",
+                           "algo=winograd",
+                           "algo=winograd:4",
+                           "algo=winograd:0/3",
+                           "algo=winograd:9/9",
+                           "algo=winograd:2/3,points=0:1",
+                           "algo=winograd:2/3,points=0:1:1",
+                           "algo=winograd:2/3,points=0:1:1/0",
+                           "algo=winograd:2/3,transform=bf16",
+                           "algo=winograd:2/3,channels=pairwise:12",
+                           "algo=winograd:2/3,radix=2",
+                           "algo=fft",
+                           "algo=fft:12",
+                           "algo=fft:16,points=0",
+                           "algo=fft:8,radix=3",
+                           "algo=direct:1",
+                           "algo=im2col,radix=2",
+                           "radix=2",
+                           "exact,algo=fft:8"})
     CHECK_THROWS_AS(Contract::parse(text), Error);
+}
+
+TEST_CASE("contract: an algorithm says all of itself") {
+  CHECK(Contract::parse("algo=winograd:4/3").algo ==
+        "winograd:4/3,points=0:1:-1:2:-2,transform=f32,channels=seq");
+  CHECK(
+      Contract::parse("channels=pairwise,algo=winograd:2/5,points=reciprocal,transform=f64").algo ==
+      "winograd:2/5,points=0:1:-1:2:-1/2,transform=f64,channels=pairwise:8");
+  for (const char* text : {"algo=winograd:4/3", "algo=winograd:4/3,points=reciprocal,transform=f64",
+                           "algo=winograd:2/3,points=0:1:2,channels=pairwise:4", "algo=fft:full",
+                           "algo=im2col", "fma=off,algo=fft:8"}) {
+    CHECK(short_name(Contract::parse(text)) == text);
+    CHECK(Contract::parse(short_name(Contract::parse(text))) == Contract::parse(text));
+  }
+  CHECK(Contract::parse("algo=fft:16").algo == "fft:16,radix=2");
+  CHECK(Contract::parse("radix=2,algo=fft:full").algo == "fft:full,radix=2");
 }
 
 TEST_CASE("sum tree: what is not a tree is refused") {

@@ -1,6 +1,9 @@
 #include "engine/backend/registry.h"
 
+#include <algorithm>
+
 #include "engine/core/error.h"
+#include "engine/numerics/algorithm.h"
 
 namespace etalon {
 namespace {
@@ -9,12 +12,30 @@ bool matches(std::string_view name, std::string_view wanted) {
   return name.starts_with(wanted) && (name.size() == wanted.size() || name[wanted.size()] == '.');
 }
 
-Refusal common_refusal(const KernelRow& row, const Problem& problem) {
+// Kind of the contract's algo: what stands before its parameters.
+std::string_view algorithm_of(const Contract& contract) {
+  return std::string_view(contract.algo).substr(0, contract.algo.find_first_of(":,"));
+}
+
+// The algorithm that a row computes stands in its name after the op: "conv.winograd.f32.avx512";
+// where none does, it is direct.
+std::string_view algorithm_of(const KernelRow& row) {
+  std::string_view rest = row.name.substr(std::min(row.op.size() + 1, row.name.size()));
+  rest = rest.substr(0, rest.find('.'));
+  for (const auto kind : {Algorithm::Kind::im2col, Algorithm::Kind::winograd, Algorithm::Kind::fft})
+    if (rest == name(kind)) return rest;
+  return "direct";
+}
+
+Refusal common_refusal(const KernelRow& row, const Problem& problem, bool has_algorithms) {
   if (row.device != problem.device)
     return row.device == Device::cuda ? "runs on a CUDA device" : "runs on the CPU";
   if (row.isa > problem.isa)
     return fmt::format("needs {}; this machine or --isa allows {}", name(row.isa),
                        name(problem.isa));
+  if (has_algorithms && row.promise == Promise::defined &&
+      algorithm_of(row) != algorithm_of(*problem.contract))
+    return fmt::format("computes algo={}", algorithm_of(row));
   return row.refuse == nullptr ? std::nullopt : row.refuse(problem);
 }
 
@@ -35,10 +56,14 @@ std::vector<const KernelRow*> Registry::all() const { return rows_; }
 
 Selection Registry::select(const Problem& problem, std::string_view wanted) const {
   Selection selection;
+  bool has_algorithms = false;
+  for (const KernelRow* row : rows_)
+    has_algorithms =
+        has_algorithms || (row->op == problem.op->name && algorithm_of(*row) != "direct");
   for (const KernelRow* row : rows_) {
     if (row->op != problem.op->name) continue;
     if (wanted.empty() ? row->promise == Promise::vendor : !matches(row->name, wanted)) continue;
-    if (Refusal reason = common_refusal(*row, problem)) {
+    if (Refusal reason = common_refusal(*row, problem, has_algorithms)) {
       selection.refused.push_back({row, std::move(*reason)});
       continue;
     }

@@ -7,6 +7,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/numerics/algorithm.h"
 #include "engine/numerics/sum_tree.h"
 
 namespace etalon {
@@ -136,7 +137,11 @@ bool Contract::native_f32() const {
   return store == DType::f32 && acc == DType::f32 && fma && round == Round::nearest_even &&
          subnormals == Subnormals::keep && !exact();
 }
-bool Contract::is_seq() const { return *this == seq(); }
+bool Contract::is_seq() const {
+  Contract c = *this;
+  c.algo = "direct";
+  return c == seq();
+}
 Contract Contract::seq() { return {}; }
 Contract Contract::exact_preset() {
   Contract c;
@@ -152,6 +157,7 @@ Contract Contract::parse(std::string_view text) {
                       kPrefix);
   }
   Contract c;
+  std::string algo, algo_options;  // points, transform, channels and radix belong to algo
   std::vector<std::string_view> seen;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
@@ -199,16 +205,21 @@ Contract Contract::parse(std::string_view text) {
         throw usage_error("contract field math: '{}' is not known; cr is (correctly rounded)",
                           value);
     } else if (field == "algo") {
-      if (value != "direct")
-        throw usage_error("contract field algo: '{}' is not known; direct is", value);
-      c.algo = value;
+      algo = value;
+    } else if (field == "points" || field == "transform" || field == "channels" ||
+               field == "radix") {
+      algo_options += fmt::format(",{}", item);
     } else {
       throw usage_error(
           "contract '{}': there is no field '{}'; the fields are store, acc, order, walk, fma, "
-          "round, subnormals, math, algo",
+          "round, subnormals, math, algo, and of algo: points, transform, channels, radix",
           text, field);
     }
   }
+  if (algo.empty() && !algo_options.empty())
+    throw usage_error("contract '{}': '{}' belongs to an algorithm, and there is no algo=", text,
+                      algo_options.substr(1));
+  if (!algo.empty()) c.algo = to_string(Algorithm::parse(algo + algo_options));
   if (c.exact()) {
     for (const std::string_view f : {"acc", "walk", "fma", "math", "algo"})
       for (const std::string_view s : seen)
@@ -231,7 +242,10 @@ std::string short_name(const Contract& contract) {
   const auto base = fields(exact ? Contract::exact_preset() : Contract::seq());
   std::string out = exact ? "exact" : "";
   for (std::size_t i = 0; i < own.size(); ++i)
-    if (own[i] != base[i]) out += (out.empty() ? "" : ",") + own[i];
+    if (own[i] != base[i])
+      out +=
+          (out.empty() ? "" : ",") +
+          (own[i].starts_with("algo=") ? "algo=" + brief(Algorithm::parse(contract.algo)) : own[i]);
   return out.empty() ? "seq" : out;
 }
 

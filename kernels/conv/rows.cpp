@@ -1,5 +1,7 @@
 #include "kernels/conv/rows.h"
 
+#include "kernels/conv/algorithms.h"
+#include "kernels/conv/algorithms_fast.h"
 #include "kernels/conv/col2im_definition.h"
 #include "kernels/conv/definition.h"
 #include "kernels/conv/depthwise.h"
@@ -20,10 +22,20 @@ std::span<const KernelRow> conv_rows() {
       conv_f32_row<Isa::avx512>("conv.f32.avx512.14x32"),
       depthwise_f32_row<Isa::avx2>("conv.f32.avx2.depthwise"),
       conv_f32_row<Isa::avx2>("conv.f32.avx2.6x16"),
+      im2col_f32_row<Isa::avx512>("conv.im2col.f32.avx512"),
+      im2col_f32_row<Isa::avx2>("conv.im2col.f32.avx2"),
+      winograd_f32_row<Isa::avx512>("conv.winograd.f32.avx512"),
+      winograd_f32_row<Isa::avx2>("conv.winograd.f32.avx2"),
+      fft_f32_row<Isa::avx512>("conv.fft.f32.avx512"),
+      fft_f32_row<Isa::avx2>("conv.fft.f32.avx2"),
       conv_exact_row<Isa::avx512>("conv.exact.avx512.14x16"),
       conv_exact_row<Isa::avx2>("conv.exact.avx2.6x8"),
 #endif
       definition_row<ConvDefinition>("conv.definition"),
+      // Behind the op's own definition, from which verdicts take their slices and bounds.
+      im2col_definition_row(),
+      winograd_definition_row(),
+      fft_definition_row(),
       definition_row<ConvTransposeDefinition>("conv_transpose.definition"),
       definition_row<Col2ImDefinition>("col2im.definition"),
   };
