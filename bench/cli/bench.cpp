@@ -2,6 +2,8 @@
 //
 //   etalon bench                        every shape file
 //   etalon bench conv lenet             the lines of an op or a suite; a name: lenet.conv1
+//   etalon bench vgg_a -c algo=winograd:4/3 -c seq
+//                                       one contract against others of our own
 //   etalon bench net.onnx --vs onnxruntime,pytorch
 //   etalon bench model:resnet50 --vs onnxruntime
 //   etalon bench net.onnx --import --vs onnxruntime:opt=off
@@ -32,8 +34,8 @@ namespace etalon::cli {
 namespace {
 
 struct Args {
-  std::vector<std::string> words, vs;
-  std::string contract = "seq", kernels, data;
+  std::vector<std::string> words, vs, contracts;
+  std::string kernels, data;
   std::int64_t repetitions = 9, batch = 1, samples = 0;
   double min_time_ms = 30;
   bool no_errors = false, import = false;
@@ -61,8 +63,18 @@ struct Ratios {
 // What a library's figures are a summary of: its rows that take and give row-major tensors, and
 // all of them with conversions left out of the time.
 constexpr std::string_view kBlocked = ".blocked";
+// Our own kernels under another contract.
+constexpr std::string_view kContract = "contract ";
+
+std::string peer_name(const BenchEntry& peer) {
+  return peer.contract.empty() ? peer.kernel : fmt::format("{} ({})", peer.contract, peer.kernel);
+}
 
 std::string view_text(std::string_view view) {
+  if (view.starts_with(kContract)) {
+    view.remove_prefix(kContract.size());
+    return fmt::format("our kernels under {}", view);
+  }
   if (!view.ends_with(kBlocked)) return fmt::format("{}, tensors row-major as ours", view);
   view.remove_suffix(kBlocked.size());
   return fmt::format("{}, tensors in its own layouts", view);
@@ -119,7 +131,10 @@ NetworkBenchRow time_import(const std::string& file, const NetworkBenchOptions& 
 void bench_files(const std::vector<std::string>& files, const Args& args, const Globals& g,
                  std::map<std::string, Ratios>& ratios, nlohmann::json& record) {
   NetworkBenchOptions options;
-  options.contract = Contract::parse(args.contract);
+  if (args.contracts.size() > 1)
+    throw usage_error("model files are timed under one contract, {} are given",
+                      args.contracts.size());
+  if (!args.contracts.empty()) options.contract = Contract::parse(args.contracts[0]);
   options.threads = g.threads;
   options.isa = g.isa;
   options.rounds = static_cast<int>(args.repetitions);
@@ -180,7 +195,8 @@ nlohmann::json bench_row_json(const BenchRow& row, int threads) {
                              {"hash", peer.hash}};
     theirs.update(timing_json(peer.timing));
     add_error(theirs, peer.error);
-    out["vs"][peer.kernel] = std::move(theirs);
+    if (!peer.contract.empty()) theirs["kernel"] = peer.kernel;
+    out["vs"][peer.contract.empty() ? peer.kernel : peer.contract] = std::move(theirs);
   }
   return out;
 }
@@ -220,6 +236,7 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& opt
                {"max ULP", Table::Align::right}});
   std::map<std::string, Ratios> ratios;
   std::vector<std::string> skipped;
+  std::string refused;  // reasons of further contracts, below the table
   {
     Progress progress("timing", static_cast<std::int64_t>(shapes.size()));
     std::int64_t done = 0;
@@ -244,10 +261,14 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& opt
       for (const BenchEntry& peer : row.vs) {
         const double ratio = row.ours.timing.median_s / peer.timing.median_s;
         std::vector<std::string> line = cells;
-        line.insert(line.end(), {peer.kernel, human_seconds(peer.timing.median_s),
+        line.insert(line.end(), {peer_name(peer), human_seconds(peer.timing.median_s),
                                  ratio_text(ratio), ulp_text(peer.error)});
         table.row(std::move(line));
         cells.assign(5, "");
+        if (!peer.contract.empty()) {
+          best[std::string(kContract) + peer.contract] = ratio;
+          continue;
+        }
         const std::string library = peer.kernel.substr(0, peer.kernel.find('.'));
         double& own = best[library + std::string(kBlocked)];
         own = std::max(own, ratio);
@@ -256,18 +277,23 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& opt
         plain = std::max(plain, ratio);
       }
       if (row.vs.empty()) table.row(std::move(cells));
+      if (!options.also.empty())
+        for (const std::string& reason : row.refused)
+          refused += fmt::format("{}: {}\n", shape.full_name(), reason);
       for (const auto& [view, ratio] : best) ratios[view].add(ratio, shape.full_name());
       record["rows"].push_back(bench_row_json(row, options.threads));
     }
   }
   table.print();
   for (const std::string& text : skipped) fmt::print("not timed: {}\n", text);
+  if (!refused.empty()) fmt::print("\n{}", refused);
   for (const auto& [view, r] : ratios) {
     record["summary"][view] = r.json();
     fmt::print(
-        "\n{} shapes against the fastest of {}: geometric mean {:.2f} of its time, worst {:.2f} "
+        "\n{} shapes against {}{}: geometric mean {:.2f} of its time, worst {:.2f} "
         "({})\n",
-        r.count, view_text(view), r.geomean(), r.worst, r.worst_shape);
+        r.count, view.starts_with(kContract) ? "" : "the fastest of ", view_text(view), r.geomean(),
+        r.worst, r.worst_shape);
   }
 }
 
@@ -281,7 +307,9 @@ Action bench_command(Options& o) {
       .list("--vs", args->vs, "NAME,...",
             "For shapes: vendors' kernels (onednn). For model files: frameworks (onnxruntime, "
             "pytorch)")
-      .value("-c,--contract", args->contract, "C", "The contract of our side")
+      .repeated("-c,--contract", args->contracts, "C",
+                "The contract of our side (seq); given again, our kernels under each further one "
+                "are timed beside the first")
       .value("--kernels", args->kernels, "NAME", "Use only our kernel of this name or prefix")
       .value("--repetitions", args->repetitions, "Repetitions of each, interleaved")
       .value("--min-time", args->min_time_ms, "Least milliseconds of one repetition")
@@ -314,7 +342,11 @@ Action bench_command(Options& o) {
     }
     if (files.empty() || !words.empty()) {
       BenchOptions options;
-      options.contract = Contract::parse(args->contract);
+      for (std::size_t i = 0; i < args->contracts.size(); ++i)
+        if (i == 0)
+          options.contract = Contract::parse(args->contracts[i]);
+        else
+          options.also.push_back(Contract::parse(args->contracts[i]));
       options.kernels = args->kernels;
       options.vs = args->vs;
       options.threads = g.threads;

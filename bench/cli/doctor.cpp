@@ -1,7 +1,7 @@
 // etalon doctor: what this machine offers, what is missing, and the command that adds it.
 //
 // Only looks: it asks interpreters which modules they have and installs nothing. A missing optional
-// part is no failure; the exit code is 0 unless the machine cannot run the engine at all.
+// part is no failure; the exit code is 1 only if a kernel gives wrong bits here.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/self_check.h"
 #include "bench/cli/terminal.h"
 #include "bench/report/record.h"
 #include "bench/report/version.h"
@@ -63,6 +64,13 @@ std::vector<Finding> examine(const Globals& g) {
        have == g.isa ? std::string(name(have))
                      : fmt::format("{}, capped to {}", name(have), name(g.isa)),
        have >= Isa::avx2 ? "" : "without AVX2 the engine runs, slowly, to the same bits"});
+  const SelfCheck check = check_kernels(g.isa);
+  found.push_back({"Self-check", check.wrong.empty(),
+                   check.wrong.empty()
+                       ? fmt::format("{} fast rows of gemm and conv have their definitions' bits",
+                                     check.compared)
+                       : fmt::format("wrong bits: {}", fmt::join(check.wrong, "; ")),
+                   "this binary must not be used: build it with another compiler and report it"});
   found.push_back({"Processors", true, fmt::format("{}", hardware_threads()), ""});
   found.push_back(find_gpu());
   // Vendors' kernels by library, each once.
@@ -93,7 +101,9 @@ Action doctor_command(Options&) {
     fmt::print("etalon {} ({}), {} {}\n\n", version(), commit(), compiler(), build_type());
     Table table({{""}, {""}, {""}, {""}});
     nlohmann::json record = base_record(g.command_line, g.isa);
+    bool wrong_bits = false;
     for (const Finding& f : examine(g)) {
+      wrong_bits = wrong_bits || (f.what == "Self-check" && !f.present);
       table.row({f.present ? coloured("✓", Colour::green) : coloured("–", Colour::yellow), f.what,
                  f.detail, f.present ? "" : f.remedy});
       record["doctor"].push_back(
@@ -101,7 +111,7 @@ Action doctor_command(Options&) {
     }
     table.print();
     if (!g.json_path.empty()) write_record(g.json_path, record);
-    return 0;
+    return wrong_bits ? 1 : 0;
   };
 }
 

@@ -12,12 +12,14 @@
 #include "bench/cli/terminal.h"
 #include "bench/op_text.h"
 #include "bench/report/record.h"
+#include "bench/shapes.h"
+#include "kernels/conv/algorithm_cost.h"
 
 namespace etalon::cli {
 namespace {
 
 struct Args {
-  std::string op, contract = "seq";
+  std::string op, contract = "seq", shape;
   std::vector<std::string> inputs, params;
 };
 
@@ -58,14 +60,61 @@ void list_ops(const Globals& g, nlohmann::json& record) {
   fmt::print("\n'etalon kernels OP' lists the rows of one op in the order they are asked.\n");
 }
 
+// A name of bench/shapes ("vgg_a.conv2"), or a line as it stands there without its name.
+NamedShape named_or_parsed(const OpRow& op, const std::string& text) {
+  if (text.find('[') != std::string::npos) return parse_shape(op, "given.shape " + text);
+  for (NamedShape& shape : load_shapes(op.name))
+    if (shape.full_name() == text) return std::move(shape);
+  throw usage_error("--shape: bench/shapes/{}.txt has no line '{}', and it is no list of types",
+                    op.name, text);
+}
+
+// What the contract's algorithm costs for this problem, beside direct.
+void print_cost(const Problem& problem, nlohmann::json& record) {
+  const AlgorithmCost cost = algorithm_cost(problem);
+  Contract direct = *problem.contract;
+  direct.algo = "direct";
+  Problem plain = problem;
+  plain.contract = &direct;
+  const AlgorithmCost base = algorithm_cost(plain);
+  constexpr double kMiB = 1 << 20;
+  fmt::print(
+      "\nwork    {:.4g} multiply-adds in sums over channels ({:.3g} of direct's {:.4g}), {:.3g} of "
+      "it in transforms of x and y, and {:.3g} once for w\n"
+      "memory  {:.1f} MiB of transformed x and y, {:.1f} MiB of w (direct: {:.1f})\n"
+      "error   at most {:.3g} for |x| and |w| up to 1 (direct: {:.3g}): a term meets at most "
+      "{:.0f} "
+      "roundings, sizes grow by {:.3g}\n",
+      cost.products, cost.products / base.products, base.products, cost.transforms / cost.products,
+      cost.weights, cost.spectrum_bytes / kMiB, cost.weight_bytes / kMiB, base.weight_bytes / kMiB,
+      cost.bound, base.bound, cost.roundings, cost.amplification);
+  record["cost"] = {{"products", cost.products},
+                    {"transforms", cost.transforms},
+                    {"weights", cost.weights},
+                    {"spectrum_bytes", cost.spectrum_bytes},
+                    {"weight_bytes", cost.weight_bytes},
+                    {"roundings", cost.roundings},
+                    {"amplification", cost.amplification},
+                    {"bound", cost.bound},
+                    {"direct_products", base.products},
+                    {"direct_bound", base.bound}};
+}
+
 // With input types the rows are asked about that very problem; without, only what holds for all.
 void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
   const OpRow& op = get_op(args.op);
   const Contract contract = Contract::parse(args.contract);
-  const Params params = parse_params(op, args.params);
+  Params params = parse_params(op, args.params);
   std::vector<InferInput> inputs;
   for (const std::string& text : args.inputs)
     inputs.push_back({parse_tensor_type(text), nullptr, true});
+  if (!args.shape.empty()) {
+    if (!args.inputs.empty() || !args.params.empty())
+      throw usage_error("--shape says types and parameters; --inputs and --params say them apart");
+    const NamedShape shape = named_or_parsed(op, args.shape);
+    params = shape.params;
+    for (const TensorType& type : shape.inputs) inputs.push_back({type, nullptr, true});
+  }
   std::vector<TensorType> outputs;
   if (!inputs.empty()) outputs = infer(op, params, InferInputs(inputs));
 
@@ -127,8 +176,9 @@ void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
   if (!asked)
     fmt::print(
         "\nRows are asked from the top; vendor rows only by name. To ask them about one problem:\n"
-        "  etalon kernels {} --inputs 'f32[...]' ... [--params NAME=VALUE] [--contract C]\n",
+        "  etalon kernels {} --shape NAME|'TYPES PARAMS' [--contract C]\n",
         op.name);
+  if (chosen.row != nullptr && op.name == "conv" && !contract.exact()) print_cost(problem, record);
   if (asked && chosen.row == nullptr)
     throw usage_error("no {} kernel promises {} for these inputs", op.name, short_name(contract));
 }
@@ -141,6 +191,9 @@ Action kernels_command(Options& o) {
       .value("-c,--contract", args->contract, "C", "The contract to ask for")
       .repeated("--inputs", args->inputs, "TYPE", "Type of each input, in order: 'f32[1,3,8,8]'",
                 16)
+      .value("--shape", args->shape, "SHAPE",
+             "Instead of --inputs and --params: a name of the shape files (vgg_a.conv2), or "
+             "'f32[1,8,9,9] f32[4,8,3,3] strides=2x2'")
       .repeated("--params", args->params, "NAME=VALUE", "Parameters of the op: strides=[2,2]", 32);
   return [args](const Globals& g) {
     nlohmann::json record = base_record(g.command_line, g.isa);

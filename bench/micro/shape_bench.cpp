@@ -24,8 +24,8 @@ bool weights_constant(const NamedShape& shape) {
 class ReadyKernel {
  public:
   ReadyKernel(const NamedShape& shape, const std::vector<Tensor>& inputs, const KernelRow& row,
-              const BenchOptions& options)
-      : name_(row.name), row_(row), contract_(options.contract), threads_(options.threads) {
+              const BenchOptions& options, const Contract& contract)
+      : name_(row.name), row_(row), contract_(contract), threads_(options.threads) {
     const bool constant = weights_constant(shape);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       pointers_.push_back(&inputs[i]);
@@ -181,14 +181,32 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
 
   std::vector<std::unique_ptr<ReadyKernel>> ready;
   ready.push_back(std::make_unique<ReadyKernel>(
-      shape, inputs, registry.require(problem, options.kernels), options));
+      shape, inputs, registry.require(problem, options.kernels), options, options.contract));
+  std::vector<std::string> contracts{""};
+  for (const Contract& other : options.also) {
+    Problem under = problem;
+    under.contract = &other;
+    const Selection selection = registry.select(under);
+    if (selection.row != nullptr) {
+      ready.push_back(std::make_unique<ReadyKernel>(shape, inputs, *selection.row, options, other));
+      contracts.push_back(short_name(other));
+    } else {
+      try {
+        registry.require(under);
+      } catch (const Error& e) {
+        row.refused.push_back(fmt::format("{}: {}", short_name(other), e.what()));
+      }
+    }
+  }
   for (const std::string& prefix : options.vs) {
     for (const KernelRow* candidate : registry.rows_of(shape.op->name)) {
       if (!candidate->name.starts_with(prefix)) continue;
       const Selection one = registry.select(problem, candidate->name);
       if (one.row == candidate) {
-        ready.push_back(std::make_unique<ReadyKernel>(shape, inputs, *candidate, options));
-        auto converted = std::make_unique<ReadyKernel>(shape, inputs, *candidate, options);
+        ready.push_back(
+            std::make_unique<ReadyKernel>(shape, inputs, *candidate, options, options.contract));
+        auto converted =
+            std::make_unique<ReadyKernel>(shape, inputs, *candidate, options, options.contract);
         if (converted->convert_beforehand()) ready.push_back(std::move(converted));
       }
       for (const KernelRefusal& refusal : one.refused)
@@ -200,7 +218,9 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
   std::vector<TimedCandidate> candidates;
   for (const auto& kernel : ready) {
     kernel->run();  // first touch of the output, the vendor's own lazy work
-    candidates.push_back({kernel->name(), [k = kernel.get()] { k->run(); }});
+    // One kernel may stand here under several contracts; the timer tells candidates apart by name.
+    candidates.push_back({fmt::format("{} {}", kernel->name(), candidates.size()),
+                          [k = kernel.get()] { k->run(); }});
   }
   TimingOptions timing = options.timing;
   timing.threads = options.threads;
@@ -211,6 +231,7 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
   for (std::size_t i = 0; i < ready.size(); ++i) {
     BenchEntry entry;
     entry.kernel = ready[i]->name();
+    if (i < contracts.size()) entry.contract = contracts[i];
     entry.blocked = ready[i]->converts_beforehand();
     if (ready[i]->row().version != nullptr) entry.version = ready[i]->row().version();
     entry.timing = timings[i];

@@ -25,6 +25,7 @@ struct BenchOptions {
   Contract contract = Contract::seq();
   std::string kernels;          // as --kernels: our row's name or prefix
   std::vector<std::string> vs;  // prefixes of rows: "onednn"
+  std::vector<Contract> also;   // our kernels under these contracts, timed in turn with the first
   int threads = 1;
   Isa isa = detect_isa();
   TimingOptions timing;
@@ -38,6 +39,7 @@ struct UlpError {
 
 struct BenchEntry {
   std::string kernel, version;
+  std::string contract;  // of `also`, as short_name() gives it; empty for the first and for vendors
   bool blocked = false;  // conversions to and from the library's layout are outside the clock
   Timing timing;
   double gflops = 0;  // 0 where the op does no sums of products
