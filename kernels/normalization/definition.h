@@ -62,6 +62,8 @@ struct RowNormPlan {
   Shape shape;
   std::array<std::int64_t, kMaxRank> scale_strides{}, bias_strides{};
   std::int64_t by_row = 0;  // > 0: index = row % by_row
+  // The elements of the row that are wanted; empty: all.
+  std::vector<std::int64_t> only;
 };
 
 template <class A, class Out>
@@ -112,7 +114,9 @@ void row_norm_slice(A& a, const RowNormPlan& p, std::int64_t row, Out& out) {
                           std::int64_t index) {
     return a.input(s[p.by_row > 0 ? row % p.by_row : strided_offset(index, p.shape, strides)]);
   };
-  for (std::int64_t k = 0; k < n; ++k) {
+  const std::int64_t wanted = p.only.empty() ? n : static_cast<std::int64_t>(p.only.size());
+  for (std::int64_t w = 0; w < wanted; ++w) {
+    const std::int64_t k = p.only.empty() ? w : p.only[static_cast<std::size_t>(w)];
     const std::int64_t i = at(k);
     V y = distance(k);
     const V scale = p.scale ? affine(p.scale, p.scale_strides, i) : a.constant(1);

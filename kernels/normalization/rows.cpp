@@ -1,13 +1,16 @@
 #include "kernels/normalization/rows.h"
 
+#include <vector>
+
 #include "kernels/normalization/batch_norm.h"
 #include "kernels/normalization/definition.h"
+#include "kernels/normalization/exact.h"
 #include "kernels/normalization/lrn.h"
 
 namespace etalon {
 
 std::span<const KernelRow> normalization_rows() {
-  static const KernelRow rows[] = {
+  static const KernelRow own[] = {
 #if defined(__x86_64__)
       batch_norm_f32_row<Isa::avx512>("batch_norm.f32.avx512"),
       batch_norm_f32_row<Isa::avx2>("batch_norm.f32.avx2"),
@@ -24,6 +27,11 @@ std::span<const KernelRow> normalization_rows() {
 #endif
       definition_row<LrnDefinition>("lrn.definition"),
   };
+  static const std::vector<KernelRow> rows = [] {
+    std::vector<KernelRow> all = normalization_exact_rows();
+    all.insert(all.end(), std::begin(own), std::end(own));
+    return all;
+  }();
   return rows;
 }
 

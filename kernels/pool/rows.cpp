@@ -28,6 +28,8 @@ std::span<const KernelRow> pool_rows() {
   static const std::vector<KernelRow> rows = [] {
     const std::span<const KernelRow> global = global_pool_f32_rows();
     std::vector<KernelRow> all(global.begin(), global.end());
+    all.push_back(average_pool_exact_row());
+    all.push_back(global_average_pool_exact_row());
     all.insert(all.end(), std::begin(own), std::end(own));
     return all;
   }();

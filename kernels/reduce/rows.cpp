@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/reduce/definition.h"
+#include "kernels/reduce/exact.h"
 
 namespace etalon {
 namespace {
@@ -112,6 +113,7 @@ std::span<const KernelRow> reduce_rows() {
   };
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all(reduce_f32_rows().begin(), reduce_f32_rows().end());
+    all.insert(all.end(), reduce_exact_rows().begin(), reduce_exact_rows().end());
     all.insert(all.end(), std::begin(own), std::end(own));
     return all;
   }();

@@ -1,0 +1,98 @@
+// avg_pool and global_avg_pool on f32, contract exact: kernels/reduce/exact.h says how.
+#include "kernels/reduce/exact.h"
+
+#include "engine/core/threads.h"
+#include "kernels/gemm/refuse.h"
+#include "kernels/pool/definition.h"
+#include "kernels/pool/fast.h"
+
+namespace etalon {
+namespace {
+
+template <bool Global>
+void run(const KernelCall& call) {
+  using D = AvgPoolDefinition<Global>;
+  const auto plan = D::plan(call);
+  const auto& [d, h, w] = plan.g.window.axes;
+  const float* x = call.input(0).template data<float>().data();
+  float* y = call.output(0).template mutable_data<float>().data();
+  double* truth = nullptr;
+  if (!call.truth.empty() && call.truth[0])
+    truth = reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[0].bytes().data()));
+  // The taps of one output along an axis, and how many of them count.
+  struct Taps {
+    std::int64_t first = 0, count = 0, counted = 0;
+  };
+  const auto taps_of = [&](const WindowAxis& a) {
+    std::vector<Taps> all;
+    for (std::int64_t o = 0; o < a.out; ++o) {
+      Taps t;
+      for (std::int64_t r = 0; r < a.kernel; ++r) {
+        const std::int64_t at = a.at(o, r);
+        if (at >= 0 && at < a.in && t.count++ == 0) t.first = at;
+        t.counted += plan.count_include_pad ? at < a.in + a.pad_end : at >= 0 && at < a.in;
+      }
+      all.push_back(t);
+    }
+    return all;
+  };
+  const std::vector<Taps> depth = taps_of(d), height = taps_of(h), width = taps_of(w);
+  const std::int64_t outputs = D::slices(plan);
+  exact_counts().outputs.fetch_add(outputs, std::memory_order_relaxed);
+  parallel_for(outputs, call.threads, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const PoolPoint o = pool_point(plan.g, i);
+      const Taps &z = depth[static_cast<std::size_t>(o.z)],
+                 &v = height[static_cast<std::size_t>(o.y)],
+                 &u = width[static_cast<std::size_t>(o.x)];
+      // A run of a few taps is a block of its own; a global pool's rows are one run.
+      ExactSum s;
+      const bool whole = u.count == w.in && w.dilation == 1 && v.count == h.in && h.dilation == 1;
+      for (std::int64_t rz = 0; rz < z.count; ++rz) {
+        const float* plane = x + (o.plane * d.in + z.first + rz * d.dilation) * h.in * w.in;
+        if (whole) {
+          add_terms(s, h.in * w.in, [&](std::int64_t k) { return static_cast<double>(plane[k]); });
+          continue;
+        }
+        for (std::int64_t ry = 0; ry < v.count; ++ry) {
+          const float* from = plane + (v.first + ry * h.dilation) * w.in + u.first;
+          add_terms(s, u.count,
+                    [&](std::int64_t k) { return static_cast<double>(from[k * w.dilation]); });
+        }
+      }
+      const std::int64_t counted =
+          plan.divisor_override != 0 ? plan.divisor_override : z.counted * v.counted * u.counted;
+      if (decide_sum(s, ExactFinish::mean, static_cast<double>(counted), y[i],
+                     truth == nullptr ? nullptr : truth + i))
+        continue;
+      exact_counts().undecided.fetch_add(1, std::memory_order_relaxed);
+      correctly_rounded_slice<D>(call, plan, i);
+    }
+  });
+}
+
+}  // namespace
+
+KernelRow average_pool_exact_row() {
+  return {.op = "avg_pool",
+          .name = "avg_pool.exact",
+          .contracts = "exact",
+          .refuse = refuse_long_exact_sum,
+          .run = run<false>};
+}
+KernelRow global_average_pool_exact_row() {
+  return {.op = "global_avg_pool",
+          .name = "global_avg_pool.exact",
+          .contracts = "exact",
+          .refuse = refuse_long_exact_sum,
+          .run = run<true>};
+}
+
+void run_max_pool_definition(const KernelCall& call) {
+  run_definition<MaxPoolDefinition<false>>(call);
+}
+void run_global_max_pool_definition(const KernelCall& call) {
+  run_definition<MaxPoolDefinition<true>>(call);
+}
+
+}  // namespace etalon
