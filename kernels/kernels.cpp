@@ -9,6 +9,7 @@
 #include "kernels/elementwise/rows.h"
 #include "kernels/gemm/rows.h"
 #include "kernels/indexing/rows.h"
+#include "kernels/loss/rows.h"
 #include "kernels/matmul/rows.h"
 #include "kernels/movement/rows.h"
 #include "kernels/normalization/rows.h"
@@ -49,6 +50,7 @@ const Registry& all_kernels() {
     r.add(recurrent_rows());
     r.add(softmax_vector_rows());
     r.add(softmax_rows());
+    r.add(loss_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());
 #endif

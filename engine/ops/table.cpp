@@ -12,6 +12,7 @@
 #include "engine/ops/gemm.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/layout.h"
+#include "engine/ops/loss.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/normalization.h"
 #include "engine/ops/op.h"
@@ -42,6 +43,7 @@ const std::vector<const OpRow*>& table() {
         elementwise_ops(),    //
         indexing_ops(),       //
         layout_ops(),         //
+        loss_ops(),           //
         normalization_ops(),  //
         ordering_ops(),       //
         pool_ops(),           //

@@ -224,7 +224,7 @@ void set(pb::NodeProto& node, std::string_view name, const std::vector<std::stri
 }
 
 const WriterRow* find_writer(std::string_view op) {
-  for (const auto family : {plain_writers(), window_writers(), recurrent_writers()})
+  for (const auto family : {plain_writers(), window_writers(), recurrent_writers(), loss_writers()})
     for (const WriterRow& row : family)
       if (row.op == op) return &row;
   return nullptr;

@@ -81,6 +81,7 @@ struct WriterRow {
 std::span<const WriterRow> plain_writers();   // one ONNX node of the same meaning
 std::span<const WriterRow> window_writers();  // windows, normalisation, resize
 std::span<const WriterRow> recurrent_writers();
+std::span<const WriterRow> loss_writers();
 const WriterRow* find_writer(std::string_view op);
 
 void save(const Model& model, const std::string& path);

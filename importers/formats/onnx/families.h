@@ -11,6 +11,7 @@ std::span<const TranslatorRow> window_family();       // Conv, pooling
 std::span<const TranslatorRow> elementwise_family();  // arithmetic, logic, functions of one input
 std::span<const TranslatorRow> layout_family();       // what moves elements
 std::span<const TranslatorRow> reduce_family();       // reductions
+std::span<const TranslatorRow> loss_family();         // losses
 std::span<const TranslatorRow> indexing_family();     // gather, scatter, shapes, arg-max, top-k
 std::span<const TranslatorRow> norm_family();         // normalisation, quantisation
 std::span<const TranslatorRow> resize_family();       // Resize, Upsample

@@ -12,7 +12,7 @@ const std::vector<const TranslatorRow*>& table() {
     std::vector<const TranslatorRow*> rows;
     for (const auto family :
          {window_family(), elementwise_family(), layout_family(), reduce_family(),
-          indexing_family(), norm_family(), resize_family(), recurrent_family()})
+          indexing_family(), norm_family(), resize_family(), recurrent_family(), loss_family()})
       for (const TranslatorRow& row : family) rows.push_back(&row);
     return rows;
   }();
