@@ -28,7 +28,7 @@ void fill(Tensor& t, Data data, std::uint64_t seed) {
     const float u = random.uniform(2 * i), v = random.uniform(2 * i + 1);
     ++i;
     x = u - 0.5F;
-    if (data == Data::wild) x = std::ldexp(x, static_cast<int>(v * 250) - 125);
+    if (data == Data::wild) x = std::ldexp(x, static_cast<int>(v * 120));
     if (data == Data::integers) x = std::round(x * 8);
     if (data == Data::relu) x = x < 0 ? 0.0F : std::round(x * 64);
     if (data == Data::equal) x = 3;
