@@ -121,14 +121,14 @@ void run_row_norm(const KernelCall& call, Isa isa, const ExactSteps& steps) {
           const auto term = [&](std::int64_t k) { return static_cast<double>(from[k]); };
           double mean = 0, delta = 0;
           if (plan.centre) {
-            ExactSum sum;
+            BoundedSum sum;
             add_terms(sum, n, term);
             mean = sum.sum / count;
             delta = (sum.error() / count + std::abs(mean) * 0x1p-53) * (1 + 0x1p-20);
           }
           double outer = 1, q = 0;
           if (plan.divide) {
-            ExactSum squares;
+            BoundedSum squares;
             add_terms(squares, n, [&](std::int64_t k) {
               const double d = term(k) - mean;
               return d * d;

@@ -45,8 +45,7 @@ void run(const KernelCall& call) {
       const Taps &z = depth[static_cast<std::size_t>(o.z)],
                  &v = height[static_cast<std::size_t>(o.y)],
                  &u = width[static_cast<std::size_t>(o.x)];
-      // A run of a few taps is a block of its own; a global pool's rows are one run.
-      ExactSum s;
+      BoundedSum s;
       const bool whole = u.count == w.in && w.dilation == 1 && v.count == h.in && h.dilation == 1;
       for (std::int64_t rz = 0; rz < z.count; ++rz) {
         const float* plane = x + (o.plane * d.in + z.first + rz * d.dilation) * h.in * w.in;
@@ -56,8 +55,18 @@ void run(const KernelCall& call) {
         }
         for (std::int64_t ry = 0; ry < v.count; ++ry) {
           const float* from = plane + (v.first + ry * h.dilation) * w.in + u.first;
-          add_terms(s, u.count,
-                    [&](std::int64_t k) { return static_cast<double>(from[k * w.dilation]); });
+          if (u.count >= 16) {
+            add_terms(s, u.count,
+                      [&](std::int64_t k) { return static_cast<double>(from[k * w.dilation]); });
+            continue;
+          }
+          // Short runs: one chain, each term as a block of its own.
+          for (std::int64_t k = 0; k < u.count; ++k) {
+            const auto term = static_cast<double>(from[k * w.dilation]);
+            s.sum += term;
+            s.size += std::abs(term);
+          }
+          s.blocks += u.count;
         }
       }
       const std::int64_t counted =

@@ -37,7 +37,7 @@ void run_reduce_exact(const KernelCall& call, const ExactSteps& steps) {
   parallel_for(outputs, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const float* from = x + strided_offset(i, plan.g.kept, plan.g.kept_strides);
-      ExactSum s;
+      BoundedSum s;
       for (const std::int64_t start : starts) {
         const float* first = from + start;
         const auto term = [&](std::int64_t k) { return static_cast<double>(first[k * stride]); };

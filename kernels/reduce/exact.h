@@ -14,7 +14,7 @@ namespace etalon {
 enum class ExactFinish { sum, mean, root };
 
 // Decides y = sum, sum / count or sqrt(sum); the root of a sum of squares, which is its own size.
-inline bool decide_sum(const ExactSum& s, ExactFinish finish, double count, float& y,
+inline bool decide_sum(const BoundedSum& s, ExactFinish finish, double count, float& y,
                        double* truth) {
   double t = s.sum, e = s.error();
   if (finish == ExactFinish::mean) {

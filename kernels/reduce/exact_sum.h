@@ -17,7 +17,7 @@ namespace etalon {
 
 inline constexpr std::int64_t kMostExactTerms = std::int64_t{1} << 28;
 
-struct ExactSum {
+struct BoundedSum {
   double sum = 0, size = 0;  // of terms, and of their magnitudes
   std::int64_t blocks = 0;
 
@@ -26,7 +26,7 @@ struct ExactSum {
 
 // Adds term(0) .. term(n - 1), doubles.
 template <class Term>
-void add_terms(ExactSum& to, std::int64_t n, const Term& term) {
+void add_terms(BoundedSum& to, std::int64_t n, const Term& term) {
   constexpr std::int64_t kBlock = 256;
   constexpr int kChains = 8;
   for (std::int64_t first = 0; first < n; first += kBlock) {
