@@ -22,6 +22,7 @@ struct Args {
   std::string path, out, contract = "seq", data, kernels;
   std::vector<std::string> inputs, with;
   std::int64_t random = -1, batch = 1, samples = 0;
+  std::int64_t memory_limit = RunOptions().memory_limit_bytes;
   bool nodes = false, times = false;
 };
 
@@ -53,7 +54,7 @@ InputMap gather_inputs(const Args& args, const Model& model) {
 
 int run(const Args& args, const Globals& g) {
   const Model model = open_model(args.path, args.with);
-  if (model.graph->nodes.empty())
+  if (model.graph->nodes.empty() && model.graph->outputs.empty())
     throw bad_input("{}: holds tensors and no network; 'etalon inspect' lists them", args.path);
   RunOptions options;
   options.contract = Contract::parse(args.contract);
@@ -61,6 +62,8 @@ int run(const Args& args, const Globals& g) {
   options.isa = g.isa;
   options.threads = g.threads;
   options.kernels = args.kernels;
+  if (args.memory_limit < 1) throw usage_error("--memory-limit must be at least 1");
+  options.memory_limit_bytes = args.memory_limit;
   options.hash_nodes = args.nodes || (!g.json_path.empty() && !args.times);
   const InputMap inputs = gather_inputs(args, model);
 
@@ -140,6 +143,7 @@ Action run_command(Options& o) {
       .value("-c,--contract", args->contract, "C", "The numeric contract")
       .value("--kernels", args->kernels, "NAME", "Use only kernels of this name or prefix")
       .value("-o,--output", args->out, "FILE", "Write the outputs: npy, npz or safetensors")
+      .value("--memory-limit", args->memory_limit, "Bytes that live tensors may have together")
       .repeated("--with", args->with, "FILE", "A further file of the same model")
       .flag("--nodes", args->nodes, "Show every node's kernel, time and hash, each run by itself")
       .flag("--times", args->times,

@@ -5,6 +5,8 @@
 
 #include "engine/core/tensor_pool.h"
 #include "engine/core/threads.h"
+#include "engine/graph/control_flow.h"
+#include "engine/ops/control.h"
 
 namespace etalon {
 namespace {
@@ -114,10 +116,20 @@ constexpr std::int64_t kPiece = 4096;
 }  // namespace
 
 struct Executor::State {
+  // A graph that a node owns, ready to run: what it takes from around it are inputs like its own.
+  struct Body {
+    std::vector<std::string> captured;
+    std::vector<DType> dtypes;  // of all inputs; the executor is made for these
+    std::unique_ptr<Executor> executor;
+    std::vector<NodeRecord> records;
+  };
+
   std::shared_ptr<const Graph> graph;
   const Registry& registry;
   RunOptions options;
   std::vector<NodePlan> plans;
+  std::vector<std::vector<Body>> bodies;    // by node, for each graph it owns
+  std::vector<std::vector<ValueId>> reads;  // by node: its inputs, and what its bodies take
   std::vector<int> uses;  // by value: how many inputs of nodes read it, plus one for an output
   // By value: the one node that reads it, once, where that node's op has kernels that run by
   // pieces; -1 otherwise.
@@ -130,6 +142,17 @@ struct Executor::State {
       : graph(std::move(g)), registry(r), options(std::move(o)) {
     const std::size_t values = graph->value_names.size();
     plans.resize(graph->nodes.size());
+    bodies.resize(graph->nodes.size());
+    for (std::size_t i = 0; i < graph->nodes.size(); ++i) {
+      const Node& node = graph->nodes[i];
+      reads.push_back(node.inputs);
+      for (const auto& inner : node.subgraphs) {
+        bodies[i].emplace_back();
+        bodies[i].back().captured = captured_names(*inner);
+        for (const std::string& name : bodies[i].back().captured)
+          reads[i].push_back(graph->find_value(name));
+      }
+    }
     uses.assign(values, 0);
     follower.assign(values, -1);
     constant.assign(values, false);
@@ -139,8 +162,8 @@ struct Executor::State {
         if (v != kAbsent) counted[static_cast<std::size_t>(v)] = true;
     for (const auto& [v, tensor] : graph->initializers)
       constant[static_cast<std::size_t>(v)] = true;
-    for (const Node& node : graph->nodes)
-      for (const ValueId v : node.inputs)
+    for (const auto& list : reads)
+      for (const ValueId v : list)
         if (v != kAbsent) ++uses[static_cast<std::size_t>(v)];
     for (const Declaration& d : graph->outputs) ++uses[static_cast<std::size_t>(d.value)];
     find_followers();
@@ -243,6 +266,73 @@ struct Executor::State {
     return true;
   }
 
+  // Graph `which` of node i, on these inputs and on what it takes from `values`.
+  std::vector<Tensor> run_body(std::size_t i, std::size_t which, std::vector<Tensor> inputs,
+                               const std::vector<Tensor>& values, std::int64_t live_bytes) {
+    const Node& node = graph->nodes[i];
+    const Graph& inner = *node.subgraphs[which];
+    Body& body = bodies[i][which];
+    if (inputs.size() != inner.inputs.size())
+      throw bad_input("its body takes {} inputs, {} are given", inner.inputs.size(), inputs.size());
+    for (const std::string& name : body.captured) {
+      const ValueId v = graph->find_value(name);
+      if (v == kAbsent || !values[static_cast<std::size_t>(v)])
+        throw bad_input("its body reads the value '{}', which nothing around it makes", name);
+      inputs.push_back(values[static_cast<std::size_t>(v)].share());
+    }
+    std::vector<DType> dtypes;
+    for (const Tensor& t : inputs) dtypes.push_back(t.dtype());
+    if (body.executor == nullptr || dtypes != body.dtypes) {
+      // The types of the tensors count, not those the file declares for them.
+      auto own = std::make_shared<Graph>();
+      own->name = inner.name;
+      for (const std::string& name : inner.value_names) own->add_value(name);
+      own->inputs = inner.inputs;
+      own->outputs = inner.outputs;
+      own->nodes = inner.nodes;
+      for (const auto& [v, t] : inner.initializers) own->initializers.emplace(v, t.share());
+      for (const std::string& name : body.captured) {
+        const ValueId v = own->find_value(name);
+        own->inputs.emplace_back().value = v == kAbsent ? own->add_value(name) : v;
+      }
+      for (std::size_t k = 0; k < own->inputs.size(); ++k) {
+        own->inputs[k].dtype = dtypes[k];
+        own->inputs[k].ranked = false;
+      }
+      RunOptions inside = options;
+      inside.progress = nullptr;
+      inside.keep_values = false;
+      body.executor = std::make_unique<Executor>(std::move(own), registry, inside);
+      body.dtypes = dtypes;
+    }
+    State& state = *body.executor->state_;
+    state.options.memory_limit_bytes = options.memory_limit_bytes - live_bytes;
+    NamedTensors named;
+    for (std::size_t k = 0; k < inputs.size(); ++k)
+      named.emplace(state.graph->value_name(state.graph->inputs[k].value), std::move(inputs[k]));
+    Trace trace = body.executor->run(named);
+    if (body.records.empty()) {
+      body.records = std::move(trace.nodes);
+      for (NodeRecord& r : body.records) r.name = node.name + "/" + r.name;
+    } else {
+      for (std::size_t k = 0; k < trace.nodes.size() && k < body.records.size(); ++k)
+        body.records[k].seconds += trace.nodes[k].seconds;
+    }
+    std::vector<Tensor> out;
+    for (auto& [name, tensor] : trace.outputs) out.push_back(std::move(tensor));
+    return out;
+  }
+
+  // The records of the nodes inside node i, which are then forgotten.
+  std::vector<NodeRecord> take_records(std::size_t i) {
+    std::vector<NodeRecord> all;
+    for (Body& body : bodies[i]) {
+      std::move(body.records.begin(), body.records.end(), std::back_inserter(all));
+      body.records.clear();
+    }
+    return all;
+  }
+
   void bind_inputs(const NamedTensors& given, std::vector<Tensor>& values) const {
     for (const auto& [v, tensor] : graph->initializers)
       values[static_cast<std::size_t>(v)] = tensor.share();
@@ -299,10 +389,7 @@ Trace Executor::run(const NamedTensors& inputs) {
     }
     NodePlan& plan = s.plans[i];
     const double began = now_seconds();
-    make_plan(plan, *node.op, node.params, in, constant, s.registry, s.options);
-
-    std::vector<Tensor> out;
-    for (const TensorType& type : plan.outputs) {
+    const auto count_bytes = [&](const TensorType& type) {
       const std::int64_t bytes = checked_mul(type.shape.numel(), size_bytes(type.dtype));
       live_bytes = checked_add(live_bytes, bytes);
       if (live_bytes > s.options.memory_limit_bytes)
@@ -310,25 +397,43 @@ Trace Executor::run(const NamedTensors& inputs) {
             "an output {} would bring memory to {} bytes, beyond the limit of {}; raise "
             "--memory-limit if this is wanted",
             to_string(type), live_bytes, s.options.memory_limit_bytes);
-      out.push_back(s.pool.take(type.dtype, type.shape));
+    };
+    std::vector<Tensor> out;
+    if (is_control(*node.op)) {
+      const RunBody body = [&](std::size_t which, std::vector<Tensor> given) {
+        return s.run_body(i, which, std::move(given), values, live_bytes);
+      };
+      out = run_control(node, in, body);
+      if (out.size() < node.outputs.size())
+        throw bad_input("its body gives {} values, the node has {} outputs", out.size(),
+                        node.outputs.size());
+      for (const Tensor& t : out) count_bytes(t.type());
+    } else {
+      make_plan(plan, *node.op, node.params, in, constant, s.registry, s.options);
+      for (const TensorType& type : plan.outputs) {
+        count_bytes(type);
+        out.push_back(s.pool.take(type.dtype, type.shape));
+      }
     }
     std::vector<Follower> chain;
-    if (out.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
-        (plan.row->announces || plan.row->run_piece != nullptr))
+    if (plan.row != nullptr && out.size() == 1 && node.outputs.size() == 1 &&
+        node.outputs[0] != kAbsent && (plan.row->announces || plan.row->run_piece != nullptr))
       chain = s.followers_of(node.outputs[0], out[0], values);
     if (chain.empty() || !s.run_fused(i, in, out, chain)) {
       chain.clear();
-      run_plan(plan, *node.op, node.params, in, out, {}, s.options);
+      if (plan.row != nullptr) run_plan(plan, *node.op, node.params, in, out, {}, s.options);
     }
     const double seconds = now_seconds() - began;
 
     const auto finish_node = [&](std::size_t n) {
       const Node& finished = graph.nodes[n];
-      trace.nodes[n] = {
-          .name = finished.name, .op = finished.op->name, .kernel = s.plans[n].row->name};
+      const KernelRow* row = s.plans[n].row;
+      trace.nodes[n] = {.name = finished.name,
+                        .op = finished.op->name,
+                        .kernel = row == nullptr ? "executor" : row->name};
       ran[n] = true;
       ++done;
-      for (const ValueId v : finished.inputs) {
+      for (const ValueId v : s.reads[n]) {
         if (v == kAbsent || --uses[static_cast<std::size_t>(v)] > 0) continue;
         Tensor& dead = values[static_cast<std::size_t>(v)];
         if (dead && s.counted[static_cast<std::size_t>(v)])
@@ -353,6 +458,13 @@ Trace Executor::run(const NamedTensors& inputs) {
     if (s.options.progress) s.options.progress(done, graph.nodes.size());
   }
   trace.seconds = now_seconds() - start;
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    if (s.bodies[i].empty()) continue;
+    std::vector<NodeRecord> inner = s.take_records(i);
+    trace.nodes.insert(trace.nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                       std::make_move_iterator(inner.begin()),
+                       std::make_move_iterator(inner.end()));
+  }
   for (const Declaration& d : graph.outputs)
     trace.outputs.emplace_back(graph.value_name(d.value),
                                values[static_cast<std::size_t>(d.value)].share());

@@ -6,19 +6,16 @@
 #include <deque>
 
 #include "engine/core/error.h"
+#include "engine/graph/control_flow.h"
 
 namespace etalon {
 namespace {
 
 // Values of the surrounding graph that the subgraphs of a node read count as its inputs.
 void collect_outer_reads(const Graph& inner, const Graph& outer, std::vector<ValueId>& reads) {
-  for (const Node& node : inner.nodes) {
-    for (const ValueId v : node.inputs) {
-      if (v == kAbsent) continue;
-      const ValueId o = outer.find_value(inner.value_name(v));
-      if (o != kAbsent) reads.push_back(o);
-    }
-    for (const auto& g : node.subgraphs) collect_outer_reads(*g, outer, reads);
+  for (const std::string& name : captured_names(inner)) {
+    const ValueId o = outer.find_value(name);
+    if (o != kAbsent) reads.push_back(o);
   }
 }
 

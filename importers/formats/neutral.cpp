@@ -5,10 +5,13 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/ops/control.h"
 #include "importers/containers/bytes.h"
 #include "importers/containers/json.h"
 #include "importers/formats/check.h"
@@ -183,7 +186,14 @@ std::vector<ValueId> values_from_json(Graph& graph, const json& list) {
   return ids;
 }
 
-Node node_from_json(Graph& graph, const json& in) {
+// Weights of graphs inside nodes are named "<graph>:<name>" in the file; the outer graph has none.
+using Weights = std::map<std::string, Tensor, std::less<>>;
+
+std::shared_ptr<const Graph> inner_from_json(const json& in, const std::string& prefix,
+                                             const Weights& weights);
+
+Node node_from_json(Graph& graph, const json& in, const std::string& prefix,
+                    const Weights& weights) {
   Node node;
   node.name = json_string(in, "name");
   const ErrorScope scope(fmt::format("node {}", printable(node.name)));
@@ -195,7 +205,33 @@ Node node_from_json(Graph& graph, const json& in) {
       *node.op, in.contains("params") ? in.at("params") : json(json::value_t::object));
   node.inputs = values_from_json(graph, json_array(in, "inputs"));
   node.outputs = values_from_json(graph, json_array(in, "outputs"));
+  if (!in.contains("graphs")) return node;
+  if (!is_control(*node.op)) throw bad_input("{} owns no graphs", op);
+  for (const json& g : json_array(in, "graphs"))
+    node.subgraphs.push_back(inner_from_json(
+        g, fmt::format("{}{}.{}:", prefix, node.name, node.subgraphs.size()), weights));
   return node;
+}
+
+// parse_json bounds the depth.
+std::shared_ptr<const Graph> inner_from_json(const json& in, const std::string& prefix,
+                                             const Weights& weights) {
+  auto graph = std::make_shared<Graph>();
+  graph->name = json_string(in, "name");
+  for (auto at = weights.lower_bound(prefix); at != weights.end() && at->first.starts_with(prefix);
+       ++at) {
+    const std::string name = at->first.substr(prefix.size());
+    if (name.find(':') == std::string::npos)
+      graph->initializers.emplace(graph->add_value(name), at->second.share());
+  }
+  for (const json& e : json_array(in, "inputs"))
+    graph->inputs.push_back(declaration_from_json(*graph, e));
+  for (const json& e : json_array(in, "nodes"))
+    graph->nodes.push_back(node_from_json(*graph, e, prefix, weights));
+  for (const json& e : json_array(in, "outputs"))
+    graph->outputs.push_back(declaration_from_json(*graph, e));
+  graph->finish();
+  return graph;
 }
 
 std::string text_or_empty(const json& in, const char* key) {
@@ -211,6 +247,48 @@ void save(const Model& model, const std::string& path) {
 bool match(const FileView& file) {
   const std::string_view text = file.text();
   return text.starts_with('{') && text.find("\"etalon_graph\"") != std::string_view::npos;
+}
+
+}  // namespace
+
+namespace {
+
+void collect_weights(const Graph& graph, const std::string& prefix, TensorList& weights) {
+  for (const auto& [id, tensor] : graph.initializers)
+    weights.push_back({prefix + graph.value_name(id), tensor.share()});
+  for (const Node& n : graph.nodes)
+    for (std::size_t i = 0; i < n.subgraphs.size(); ++i)
+      collect_weights(*n.subgraphs[i], fmt::format("{}{}.{}:", prefix, n.name, i), weights);
+}
+
+// Inputs, outputs and nodes, with the graphs that nodes own.
+void put_graph(const Graph& graph, nlohmann::ordered_json& out) {
+  const auto names = [&](const std::vector<ValueId>& ids) {
+    json list = json::array();
+    for (const ValueId v : ids) list.push_back(graph.value_name(v));
+    return list;
+  };
+  for (const auto& [key, list] :
+       {std::pair{"inputs", &graph.inputs}, {"outputs", &graph.outputs}}) {
+    json declared = json::array();
+    for (const Declaration& d : *list) declared.push_back(declaration_to_json(graph, d));
+    out[key] = declared;
+  }
+  json nodes = json::array();
+  for (const Node& n : graph.nodes) {
+    json node{{"name", n.name},
+              {"op", std::string(n.op->name)},
+              {"params", params_to_json(n.params)},
+              {"inputs", names(n.inputs)},
+              {"outputs", names(n.outputs)}};
+    for (const auto& g : n.subgraphs) {
+      nlohmann::ordered_json inner{{"name", g->name}};
+      put_graph(*g, inner);
+      node["graphs"].push_back(json(inner));
+    }
+    nodes.push_back(std::move(node));
+  }
+  out["nodes"] = nodes;
 }
 
 }  // namespace
@@ -232,35 +310,13 @@ Params params_from_json(const OpRow& op, const json& params) {
 void save_neutral(const Model& model, const std::string& json_path,
                   const std::string& weights_path) {
   const Graph& graph = *model.graph;
-  const auto names = [&](const std::vector<ValueId>& ids) {
-    json list = json::array();
-    for (const ValueId v : ids) list.push_back(graph.value_name(v));
-    return list;
-  };
   nlohmann::ordered_json out{{"etalon_graph", 1},        {"name", graph.name},
                              {"format", model.format},   {"producer", model.producer},
                              {"version", model.version}, {"notes", model.notes}};
   TensorList weights;
-  for (const auto& [id, tensor] : graph.initializers)
-    weights.push_back({graph.value_name(id), tensor.share()});
+  collect_weights(graph, "", weights);
   if (!weights.empty()) out["weights"] = std::filesystem::path(weights_path).filename().string();
-  for (const auto& [key, list] :
-       {std::pair{"inputs", &graph.inputs}, {"outputs", &graph.outputs}}) {
-    json declared = json::array();
-    for (const Declaration& d : *list) declared.push_back(declaration_to_json(graph, d));
-    out[key] = declared;
-  }
-  json nodes = json::array();
-  for (const Node& n : graph.nodes) {
-    if (!n.subgraphs.empty())
-      throw usage_error("node {}: subgraphs have no neutral form yet; unroll it", n.name);
-    nodes.push_back({{"name", n.name},
-                     {"op", std::string(n.op->name)},
-                     {"params", params_to_json(n.params)},
-                     {"inputs", names(n.inputs)},
-                     {"outputs", names(n.outputs)}});
-  }
-  out["nodes"] = nodes;
+  put_graph(graph, out);
   std::string text;
   try {
     text = out.dump(1, ' ');
@@ -287,15 +343,26 @@ Model open_neutral(const std::string& path, std::span<const std::string> with) {
       if (note.is_string()) model.notes.push_back(note.get<std::string>());
   Graph& graph = *model.graph;
   graph.name = text_or_empty(in, "name");
+  Weights inner;
   if (in.contains("weights")) {
     const std::string weights =
         with.empty() ? resolve_inside(folder_of(path), json_string(in, "weights")) : with[0];
-    for (NamedTensor& t : load_tensors(weights))
-      graph.initializers.emplace(graph.add_value(t.name), std::move(t.tensor));
+    for (NamedTensor& t : load_tensors(weights)) inner.emplace(t.name, std::move(t.tensor));
   }
+  // A name with a colon may be the outer graph's own: it is a graph's inside only where a node of
+  // that name owns one.
+  std::set<std::string, std::less<>> prefixes;
+  for (const json& e : json_array(in, "nodes"))
+    if (e.contains("graphs"))
+      for (std::size_t i = 0; i < json_array(e, "graphs").size(); ++i)
+        prefixes.insert(fmt::format("{}.{}:", json_string(e, "name"), i));
+  for (const auto& [name, tensor] : inner)
+    if (std::ranges::none_of(prefixes, [&](const std::string& p) { return name.starts_with(p); }))
+      graph.initializers.emplace(graph.add_value(name), tensor.share());
   for (const json& e : json_array(in, "inputs"))
     graph.inputs.push_back(declaration_from_json(graph, e));
-  for (const json& e : json_array(in, "nodes")) graph.nodes.push_back(node_from_json(graph, e));
+  for (const json& e : json_array(in, "nodes"))
+    graph.nodes.push_back(node_from_json(graph, e, "", inner));
   for (const json& e : json_array(in, "outputs"))
     graph.outputs.push_back(declaration_from_json(graph, e));
   finish_graph(graph);

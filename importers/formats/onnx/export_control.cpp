@@ -1,0 +1,35 @@
+// if, loop and scan: their graphs become attributes.
+#include "importers/formats/onnx/export.h"
+
+namespace etalon::onnx_format {
+namespace {
+
+void write_scan(NodeWriter& w) {
+  pb::NodeProto& n = w.write("Scan");
+  w.set_graph(n, "body", *w.node().subgraphs[0]);
+  set(n, "num_scan_inputs", w.integer("scan_inputs"));
+  constexpr std::pair<std::string_view, std::string_view> kLists[] = {
+      {"input_axes", "scan_input_axes"},
+      {"input_directions", "scan_input_directions"},
+      {"output_axes", "scan_output_axes"},
+      {"output_directions", "scan_output_directions"}};
+  for (const auto& [ours, theirs] : kLists)
+    if (!w.integers(ours).empty()) set(n, theirs, w.integers(ours));
+}
+
+constexpr WriterRow kRows[] = {
+    {"if",
+     [](NodeWriter& w) {
+       pb::NodeProto& n = w.write("If");
+       w.set_graph(n, "then_branch", *w.node().subgraphs[0]);
+       w.set_graph(n, "else_branch", *w.node().subgraphs[1]);
+     }},
+    {"loop", [](NodeWriter& w) { w.set_graph(w.write("Loop"), "body", *w.node().subgraphs[0]); }},
+    {"scan", write_scan},
+};
+
+}  // namespace
+
+std::span<const WriterRow> control_writers() { return kRows; }
+
+}  // namespace etalon::onnx_format
