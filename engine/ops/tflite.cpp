@@ -1,0 +1,156 @@
+#include "engine/ops/tflite.h"
+
+namespace etalon {
+namespace {
+
+using Types = std::vector<TensorType>;
+using Names = std::vector<std::string_view>;
+
+bool is_quantized(DType d) { return d == DType::i8 || d == DType::u8 || d == DType::i16; }
+
+void require_quantized(const InferInputs& in, std::size_t i, std::string_view what) {
+  if (!is_quantized(in.dtype(i)))
+    throw bad_input("{} must be i8, u8 or i16, got {}", what, name(in.dtype(i)));
+}
+
+void check_scale(float scale, std::string_view what) {
+  if (!(scale > 0) || scale == std::numeric_limits<float>::infinity())
+    throw bad_input("{} is {}; a scale is positive and finite", what, scale);
+}
+
+void check_weighted(const TfliteConvParams& p, const InferInputs& in, std::int64_t channels) {
+  require_quantized(in, 0, "x");
+  if (in.dtype(1) != DType::i8 && in.dtype(1) != DType::u8)
+    throw bad_input("w must be i8 or u8, got {}", name(in.dtype(1)));
+  check_scale(p.x_scale, "x_scale");
+  check_scale(p.y_scale, "y_scale");
+  for (const float s : p.w_scales)
+    if (!(s >= 0)) throw bad_input("w_scales holds {}", s);
+  const auto count = static_cast<std::int64_t>(p.w_scales.size());
+  if (count != 1 && count != channels)
+    throw bad_input("w_scales has {} numbers, expected 1 or {}", count, channels);
+  if (!in.has(2)) return;
+  if (in.dtype(2) != DType::i32 && in.dtype(2) != DType::i64)
+    throw bad_input("the bias must be i32 or i64, got {}", name(in.dtype(2)));
+  if (in.shape(2).numel() != channels)
+    throw bad_input("the bias must have {} elements, got {}", channels, to_string(in.shape(2)));
+}
+
+Types infer_conv(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteConvParams>();
+  const ConvGeometry g = conv_geometry(p, in.shape(0), in.shape(1));
+  check_weighted(p, in, g.out_channels);
+  return {{in.dtype(0), g.output_shape()}};
+}
+
+Types infer_fully_connected(const Params& params, const InferInputs& in) {
+  const Shape &x = in.shape(0), &w = in.shape(1);
+  if (w.rank() != 2) throw bad_input("w must be [O, K], got {}", to_string(w));
+  if (x.rank() < 1 || x[x.rank() - 1] != w[1])
+    throw bad_input("x {} must end in the {} columns of w", to_string(x), w[1]);
+  check_weighted(params.as<TfliteFullyConnectedParams>(), in, w[0]);
+  return {{in.dtype(0), x.with_dim(x.rank() - 1, w[0])}};
+}
+
+Types infer_binary(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteBinaryParams>();
+  require_quantized(in, 0, "a");
+  if (in.dtype(1) != in.dtype(0))
+    throw bad_input("a is {} and b {}", name(in.dtype(0)), name(in.dtype(1)));
+  check_scale(p.a_scale, "a_scale");
+  check_scale(p.b_scale, "b_scale");
+  check_scale(p.y_scale, "y_scale");
+  return {{in.dtype(0), broadcast(in.shape(0), in.shape(1))}};
+}
+
+Types infer_avg_pool(const Params& params, const InferInputs& in) {
+  require_quantized(in, 0, "x");
+  const auto& p = params.as<TfliteAvgPoolParams>();
+  return {{in.dtype(0), pool_geometry(p, in.shape(0)).output_shape()}};
+}
+
+DType output_type(const TfliteUnaryParams& p, DType otherwise) {
+  const DType d = p.output_dtype.empty() ? otherwise : parse_dtype(p.output_dtype);
+  if (!is_quantized(d)) throw bad_input("y must be i8, u8 or i16, got {}", name(d));
+  return d;
+}
+
+Types infer_requantize(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteUnaryParams>();
+  require_quantized(in, 0, "x");
+  check_scale(p.x_scale, "x_scale");
+  check_scale(p.y_scale, "y_scale");
+  return {{output_type(p, in.dtype(0)), in.shape(0)}};
+}
+
+Types infer_quantize(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteUnaryParams>();
+  if (in.dtype(0) != DType::f32) throw bad_input("x must be f32, got {}", name(in.dtype(0)));
+  check_scale(p.y_scale, "y_scale");
+  return {{output_type(p, DType::i8), in.shape(0)}};
+}
+
+Types infer_eight_bits(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteUnaryParams>();
+  if (in.dtype(0) != DType::i8 && in.dtype(0) != DType::u8)
+    throw bad_input("x must be i8 or u8, got {}", name(in.dtype(0)));
+  check_scale(p.x_scale, "x_scale");
+  check_scale(p.y_scale, "y_scale");
+  return {in.type(0)};
+}
+
+template <class P>
+OpRow row(std::string_view name, std::string_view summary, int inputs,
+          Types (*infer)(const Params&, const InferInputs&)) {
+  return {.name = name,
+          .summary = summary,
+          .nature = OpNature::discrete,
+          .min_inputs = inputs,
+          .max_inputs = inputs,
+          .defaults = [] { return Params(P{}); },
+          .infer = infer};
+}
+
+OpRow weighted(OpRow op) {
+  op.max_inputs = 3;
+  op.input_names = [] { return Names{"x", "w", "bias"}; };
+  return op;
+}
+
+OpRow binary(OpRow op) {
+  op.input_names = [] { return Names{"a", "b"}; };
+  return op;
+}
+
+}  // namespace
+
+std::span<const OpRow> tflite_ops() {
+  static const OpRow rows[] = {
+      weighted(row<TfliteConvParams>("tflite_conv", "TensorFlow Lite's quantised convolution.", 2,
+                                     infer_conv)),
+      weighted(row<TfliteFullyConnectedParams>("tflite_fully_connected",
+                                               "TensorFlow Lite's quantised inner products.", 2,
+                                               infer_fully_connected)),
+      binary(row<TfliteBinaryParams>("tflite_add", "TensorFlow Lite's quantised a + b.", 2,
+                                     infer_binary)),
+      binary(row<TfliteBinaryParams>("tflite_sub", "TensorFlow Lite's quantised a - b.", 2,
+                                     infer_binary)),
+      binary(row<TfliteBinaryParams>("tflite_mul", "TensorFlow Lite's quantised a * b.", 2,
+                                     infer_binary)),
+      row<TfliteAvgPoolParams>("tflite_avg_pool", "TensorFlow Lite's quantised average pool.", 1,
+                               infer_avg_pool),
+      row<TfliteUnaryParams>("tflite_requantize", "From one scale and zero point to another.", 1,
+                             infer_requantize),
+      row<TfliteUnaryParams>("tflite_quantize", "TensorFlow Lite's quantisation of f32.", 1,
+                             infer_quantize),
+      row<TfliteUnaryParams>("tflite_softmax", "TensorFlow Lite's softmax of 8-bit numbers.", 1,
+                             infer_eight_bits),
+      row<TfliteUnaryParams>("tflite_logistic", "TensorFlow Lite's sigmoid of 8-bit numbers.", 1,
+                             infer_eight_bits),
+      row<TfliteUnaryParams>("tflite_tanh", "TensorFlow Lite's tanh of 8-bit numbers.", 1,
+                             infer_eight_bits),
+  };
+  return rows;
+}
+
+}  // namespace etalon

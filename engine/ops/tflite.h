@@ -1,0 +1,127 @@
+// TensorFlow Lite's integer kernels, bit for bit as its reference kernels define them.
+//
+// Real numbers are scale * (q - zero). Sums are exact integers (i32; i64 where x is i16 and the
+// bias i64). A factor M, a double made of the scales, becomes a multiplier m in [2^30, 2^31) and a
+// shift s with M ~ m * 2^(s - 31): m = round_half_away(frexp(M) * 2^31), and m = 2^31 turns into
+// 2^30 with s + 1; s < -31 gives 0, and s > 30 the largest multiplier. `scaled(v)` then is
+//   i32: v * 2^max(s, 0), doubled high product with m: (v*m + (v*m >= 0 ? 2^30 : 1 - 2^30)) / 2^31
+//   cut
+//        toward zero, then divided by 2^max(-s, 0) rounding to nearest, halves away from zero
+//   i64: (v * m' + 2^(14 - s)) >> (15 - s), m' = min((m + 2^15) >> 16, 32767)
+// All results are held to [act_min, act_max], which carries the fused activation: not given, the
+// ends of the type. Layouts are this engine's: x [N,C,spatial], w [O,C/G,kernel].
+//   tflite_conv             sum of (x - x_zero) * (w - w_zero) over the taps inside, + bias; scaled
+//                           by M[o] = x_scale * w_scales[o] / y_scale (doubles); + y_zero.
+//                           Depthwise: groups = C
+//   tflite_fully_connected  the same over x [.., K], w [O, K]
+//   tflite_add tflite_sub   each operand: (q - zero) * 2^20 (i16: 2^15) scaled by its scale /
+//                           (2 max(a_scale, b_scale)); their sum scaled by
+//                           2 max(..) / (2^20 y_scale); + y_zero. Operands broadcast
+//   tflite_mul              (a - a_zero) * (b - b_zero), scaled by a_scale * b_scale / y_scale
+//                           evaluated in f32; + y_zero
+//   tflite_avg_pool         the sum over the taps inside, divided by their count, to nearest,
+//   halves
+//                           away from zero
+//   tflite_requantize       (x - x_zero) scaled by x_scale / y_scale, + y_zero, to output_dtype
+//   tflite_quantize         round_half_away(x / y_scale) + y_zero; x f32, the quotient in f32
+//   tflite_softmax          over the last axis: e = exp(beta * x_scale * (q - max)) in f32, summed
+//   in
+//                           f32 in sequence; y = trunc(e * (1 / (sum * y_scale)) + 0.5) + y_zero
+//   tflite_logistic tflite_tanh   round_half_away(f(x_scale * (q - x_zero)) * (1 / y_scale)) +
+//                           y_zero, in f32, by the correctly rounded function (8 bits: one of 256
+//                           values). i16 is not defined here
+// Types: x i8, u8 or i16; w i8 or u8; bias i32 or i64. Discrete: the contract has no say.
+// Sources: tensorflow/lite/kernels/internal/{common.h, quantization_util.cc, reference/...}.
+#pragma once
+
+#include <limits>
+
+#include "engine/ops/conv.h"
+#include "engine/ops/pool.h"
+
+namespace etalon {
+
+inline constexpr std::int64_t kActLowest = std::numeric_limits<std::int32_t>::min();
+inline constexpr std::int64_t kActHighest = std::numeric_limits<std::int32_t>::max();
+
+// Where y lies: scale, zero point, activation.
+struct TfliteOutput {
+  float y_scale = 1;
+  std::int64_t y_zero = 0;
+  std::int64_t act_min = kActLowest, act_max = kActHighest;
+  template <class V>
+  void visit(V& v) {
+    v("y_scale", y_scale);
+    v("y_zero", y_zero);
+    v("act_min", act_min);
+    v("act_max", act_max);
+  }
+};
+
+struct TfliteConvParams : ConvParams, TfliteOutput {
+  float x_scale = 1;
+  std::vector<float> w_scales{1};  // one, or one for each output channel
+  std::int64_t x_zero = 0, w_zero = 0;
+  template <class V>
+  void visit(V& v) {
+    ConvParams::visit(v);
+    visit_scales(v);
+  }
+  template <class V>
+  void visit_scales(V& v) {
+    v("x_scale", x_scale);
+    v("x_zero", x_zero);
+    v("w_scales", w_scales);
+    v("w_zero", w_zero);
+    TfliteOutput::visit(v);
+  }
+};
+
+struct TfliteFullyConnectedParams : TfliteConvParams {
+  template <class V>
+  void visit(V& v) {
+    visit_scales(v);
+  }
+};
+
+struct TfliteBinaryParams : TfliteOutput {
+  float a_scale = 1, b_scale = 1;
+  std::int64_t a_zero = 0, b_zero = 0;
+  template <class V>
+  void visit(V& v) {
+    v("a_scale", a_scale);
+    v("a_zero", a_zero);
+    v("b_scale", b_scale);
+    v("b_zero", b_zero);
+    TfliteOutput::visit(v);
+  }
+};
+
+struct TfliteAvgPoolParams : PoolParams {
+  std::int64_t act_min = kActLowest, act_max = kActHighest;
+  template <class V>
+  void visit(V& v) {
+    PoolParams::visit(v);
+    v("act_min", act_min);
+    v("act_max", act_max);
+  }
+};
+
+struct TfliteUnaryParams : TfliteOutput {
+  float x_scale = 1;
+  std::int64_t x_zero = 0;
+  float beta = 1;            // of tflite_softmax
+  std::string output_dtype;  // of tflite_quantize (i8 where empty), tflite_requantize (x's)
+  template <class V>
+  void visit(V& v) {
+    v("x_scale", x_scale);
+    v("x_zero", x_zero);
+    v("beta", beta);
+    v("output_dtype", output_dtype);
+    TfliteOutput::visit(v);
+  }
+};
+
+std::span<const OpRow> tflite_ops();
+
+}  // namespace etalon

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+
+#include "engine/backend/kernel.h"
+
+namespace etalon {
+
+std::span<const KernelRow> integer_rows();
+std::span<const KernelRow> tflite_rows();
+std::span<const KernelRow> code_rows();
+
+}  // namespace etalon

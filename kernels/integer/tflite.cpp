@@ -1,0 +1,337 @@
+// TensorFlow Lite's integer arithmetic (engine/ops/tflite.h), one text for every type.
+#include "engine/ops/tflite.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "engine/backend/bits_row.h"
+#include "engine/backend/strided.h"
+#include "engine/numerics/function.h"
+#include "kernels/integer/rows.h"
+#include "kernels/integer/taps.h"
+
+namespace etalon {
+namespace {
+
+constexpr std::int64_t kMin32 = std::numeric_limits<std::int32_t>::min();
+constexpr std::int64_t kMax32 = std::numeric_limits<std::int32_t>::max();
+
+// A real factor as a multiplier and a shift.
+struct Multiplier {
+  std::int32_t m = 0;
+  int shift = 0;
+
+  Multiplier() = default;
+  explicit Multiplier(double real) {
+    if (real == 0) return;
+    const double fraction = std::frexp(real, &shift);
+    auto fixed = static_cast<std::int64_t>(std::round(fraction * 0x1p31));
+    if (fixed == std::int64_t{1} << 31) {
+      fixed /= 2;
+      ++shift;
+    }
+    if (shift < -31) {
+      shift = 0;
+      fixed = 0;
+    }
+    if (shift > 30) {
+      shift = 30;
+      fixed = kMax32;
+    }
+    m = static_cast<std::int32_t>(fixed);
+  }
+
+  // v stays within 32 bits wherever the scales are those of a trained network; beyond, the shift
+  // wraps as the reference's unsigned arithmetic does.
+  std::int32_t scaled(std::int32_t v) const {
+    const auto widened =
+        static_cast<std::int32_t>(static_cast<std::uint32_t>(v) << (shift > 0 ? shift : 0));
+    if (m == kMin32 && widened == kMin32) return static_cast<std::int32_t>(kMax32);
+    const std::int64_t product = std::int64_t{widened} * m;
+    const std::int64_t nudge = product >= 0 ? std::int64_t{1} << 30 : 1 - (std::int64_t{1} << 30);
+    const auto high = static_cast<std::int32_t>((product + nudge) / (std::int64_t{1} << 31));
+    return divided_by_power(high, shift < 0 ? -shift : 0);
+  }
+  // Rounds to nearest, halves away from zero.
+  static std::int32_t divided_by_power(std::int32_t v, int exponent) {
+    const auto mask = static_cast<std::int32_t>((std::int64_t{1} << exponent) - 1);
+    const std::int32_t rest = v & mask;
+    const std::int32_t threshold = (mask >> 1) + (v < 0 ? 1 : 0);
+    return (v >> exponent) + (rest > threshold ? 1 : 0);
+  }
+  std::int32_t scaled(std::int64_t v) const {
+    const std::int64_t reduced = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
+    const int total = 15 - shift;
+    const std::int64_t sum = v * reduced + (std::int64_t{1} << (total - 1));
+    return static_cast<std::int32_t>(sum >> total);
+  }
+};
+
+struct Ends {
+  std::int64_t low, high;
+  Ends(DType dtype, std::int64_t act_min, std::int64_t act_max) {
+    const bool wide = dtype == DType::i16, is_unsigned = dtype == DType::u8;
+    low = std::max<std::int64_t>(act_min, wide ? -32768 : is_unsigned ? 0 : -128);
+    high = std::min<std::int64_t>(act_max, wide ? 32767 : is_unsigned ? 255 : 127);
+  }
+  std::int64_t held(std::int64_t v) const { return v < low ? low : v > high ? high : v; }
+};
+
+void store(std::byte* bytes, DType dtype, std::int64_t i, std::int64_t v) {
+  if (dtype == DType::i16)
+    reinterpret_cast<std::int16_t*>(bytes)[i] = static_cast<std::int16_t>(v);
+  else
+    bytes[i] = static_cast<std::byte>(v);
+}
+
+std::vector<Multiplier> multipliers(const TfliteConvParams& p, std::int64_t channels) {
+  std::vector<Multiplier> list;
+  for (std::int64_t o = 0; o < channels; ++o) {
+    const float w = p.w_scales[p.w_scales.size() == 1 ? 0 : static_cast<std::size_t>(o)];
+    list.emplace_back(static_cast<double>(p.x_scale) * static_cast<double>(w) /
+                      static_cast<double>(p.y_scale));
+  }
+  return list;
+}
+
+// One weighted sum: its taps, its bias, its channel's factor.
+class WeightedSums {
+ public:
+  WeightedSums(const KernelCall& call, const TfliteConvParams& p, std::int64_t channels)
+      : p_(p),
+        x_(call.input(0)),
+        w_(call.input(1)),
+        factors_(multipliers(p, channels)),
+        ends_(call.output(0).dtype(), p.act_min, p.act_max),
+        dtype_(call.output(0).dtype()),
+        y_(output_bytes(call, 0)) {
+    if (!call.has(2)) return;
+    wide_ = call.input(2).dtype() == DType::i64;
+    for (std::int64_t o = 0; o < channels; ++o)
+      bias_.push_back(wide_ ? call.input(2).data<std::int64_t>()[static_cast<std::size_t>(o)]
+                            : call.input(2).data<std::int32_t>()[static_cast<std::size_t>(o)]);
+  }
+  template <class Taps>
+  void operator()(std::int64_t i, std::int64_t o, const Taps& taps) const {
+    const auto x_zero = static_cast<std::int32_t>(p_.x_zero),
+               w_zero = static_cast<std::int32_t>(p_.w_zero);
+    std::int64_t sum = 0;
+    taps([&](std::int64_t xi, std::int64_t wi) {
+      sum += std::int64_t{x_[xi] - x_zero} * (w_[wi] - w_zero);
+    });
+    const auto c = static_cast<std::size_t>(o);
+    if (!bias_.empty()) sum += bias_[c];
+    const std::int32_t scaled =
+        wide_ || (dtype_ == DType::i16 && bias_.empty())
+            ? factors_[c].scaled(sum)
+            : factors_[c].scaled(static_cast<std::int32_t>(static_cast<std::uint64_t>(sum)));
+    store(y_, dtype_, i, ends_.held(std::int64_t{scaled} + p_.y_zero));
+  }
+
+ private:
+  const TfliteConvParams& p_;
+  SmallIntegers x_, w_;
+  std::vector<Multiplier> factors_;
+  Ends ends_;
+  DType dtype_;
+  std::byte* y_;
+  std::vector<std::int64_t> bias_;
+  bool wide_ = false;
+};
+
+void run_conv(const KernelCall& call) {
+  const auto& p = call.params<TfliteConvParams>();
+  const ConvGeometry g = conv_geometry(p, call.input(0).shape(), call.input(1).shape());
+  for_each_output(g, call.threads, WeightedSums(call, p, g.out_channels));
+}
+
+void run_fully_connected(const KernelCall& call) {
+  const auto& p = call.params<TfliteFullyConnectedParams>();
+  const std::int64_t channels = call.input(1).shape()[0], k = call.input(1).shape()[1];
+  const WeightedSums sums(call, p, channels);
+  parallel_for(call.output(0).numel(), call.threads, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t o = i % channels, row = i / channels;
+      sums(i, o, [&](const auto& tap) {
+        for (std::int64_t j = 0; j < k; ++j) tap(row * k + j, o * k + j);
+      });
+    }
+  });
+}
+
+template <class F>
+void for_each_pair(const KernelCall& call, const F& f) {
+  const SmallIntegers a(call.input(0)), b(call.input(1));
+  const auto loop =
+      broadcast_loop<2>(call.output(0).shape(), {call.input(0).shape(), call.input(1).shape()});
+  const auto step = loop.step();
+  std::byte* y = output_bytes(call, 0);
+  const DType dtype = call.output(0).dtype();
+  loop.run(call.threads, [&](const std::array<std::int64_t, 3>& at, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i)
+      store(y, dtype, at[0] + i, f(a[at[1] + i * step[1]], b[at[2] + i * step[2]]));
+  });
+}
+
+template <int Sign>
+void run_add(const KernelCall& call) {
+  const auto& p = call.params<TfliteBinaryParams>();
+  const DType dtype = call.output(0).dtype();
+  const int left = dtype == DType::i16 ? 15 : 20;
+  const double twice = 2 * static_cast<double>(std::max(p.a_scale, p.b_scale));
+  const Multiplier ma(static_cast<double>(p.a_scale) / twice),
+      mb(static_cast<double>(p.b_scale) / twice),
+      my(twice / ((1 << left) * static_cast<double>(p.y_scale)));
+  const Ends ends(dtype, p.act_min, p.act_max);
+  const auto az = static_cast<std::int32_t>(p.a_zero), bz = static_cast<std::int32_t>(p.b_zero);
+  for_each_pair(call, [&](std::int32_t a, std::int32_t b) {
+    const std::int32_t sum =
+        ma.scaled((a - az) * (1 << left)) + Sign * mb.scaled((b - bz) * (1 << left));
+    return ends.held(std::int64_t{my.scaled(sum)} + p.y_zero);
+  });
+}
+
+void run_mul(const KernelCall& call) {
+  const auto& p = call.params<TfliteBinaryParams>();
+  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const Multiplier m(static_cast<double>(p.a_scale * p.b_scale / p.y_scale));
+  const auto az = static_cast<std::int32_t>(p.a_zero), bz = static_cast<std::int32_t>(p.b_zero);
+  for_each_pair(call, [&](std::int32_t a, std::int32_t b) {
+    return ends.held(std::int64_t{m.scaled((a - az) * (b - bz))} + p.y_zero);
+  });
+}
+
+void run_avg_pool(const KernelCall& call) {
+  const auto& p = call.params<TfliteAvgPoolParams>();
+  const PoolGeometry g = pool_geometry(p, call.input(0).shape());
+  const SmallIntegers x(call.input(0));
+  const DType dtype = call.output(0).dtype();
+  const Ends ends(dtype, p.act_min, p.act_max);
+  std::byte* y = output_bytes(call, 0);
+  const auto& [d, h, w] = g.window.axes;
+  parallel_for(g.planes(), call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t plane = begin; plane < end; ++plane)
+      for (std::int64_t point = 0; point < g.window.out_points(); ++point) {
+        const std::int64_t ox = point % w.out, oy = point / w.out % h.out,
+                           oz = point / (w.out * h.out);
+        std::int64_t sum = 0, count = 0;
+        for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+          for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+            for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
+              const std::int64_t iz = d.at(oz, rz), iy = h.at(oy, ry), ix = w.at(ox, rx);
+              if (iz < 0 || iz >= d.in || iy < 0 || iy >= h.in || ix < 0 || ix >= w.in) continue;
+              sum += x[((plane * d.in + iz) * h.in + iy) * w.in + ix];
+              ++count;
+            }
+        const std::int64_t half = sum > 0 ? count / 2 : -(count / 2);
+        store(y, dtype, plane * g.window.out_points() + point,
+              ends.held(count == 0 ? 0 : (sum + half) / count));
+      }
+  });
+}
+
+template <class F>
+void for_each_element(const KernelCall& call, const F& f) {
+  std::byte* y = output_bytes(call, 0);
+  const DType dtype = call.output(0).dtype();
+  parallel_for(call.output(0).numel(), call.threads, 16384,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) store(y, dtype, i, f(i));
+               });
+}
+
+void run_requantize(const KernelCall& call) {
+  const auto& p = call.params<TfliteUnaryParams>();
+  const SmallIntegers x(call.input(0));
+  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const Multiplier m(static_cast<double>(p.x_scale) / static_cast<double>(p.y_scale));
+  const auto zero = static_cast<std::int32_t>(p.x_zero);
+  for_each_element(call, [&](std::int64_t i) {
+    return ends.held(std::int64_t{m.scaled(x[i] - zero)} + p.y_zero);
+  });
+}
+
+// Of a float to the nearest integer, halves away from zero; beyond 32 bits and NaN are held.
+std::int64_t rounded_away(float x) {
+  if (!(x == x)) return 0;
+  return static_cast<std::int64_t>(std::clamp(std::round(static_cast<double>(x)), -0x1p31, 0x1p31));
+}
+
+void run_quantize(const KernelCall& call) {
+  const auto& p = call.params<TfliteUnaryParams>();
+  const auto x = call.input(0).data<float>();
+  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  for_each_element(call, [&](std::int64_t i) {
+    return ends.held(rounded_away(x[static_cast<std::size_t>(i)] / p.y_scale) + p.y_zero);
+  });
+}
+
+void run_softmax(const KernelCall& call) {
+  const auto& p = call.params<TfliteUnaryParams>();
+  const SmallIntegers x(call.input(0));
+  const Shape& shape = call.input(0).shape();
+  const std::int64_t k = shape.rank() == 0 ? 1 : shape[shape.rank() - 1];
+  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const float step = -p.x_scale * p.beta;
+  std::array<float, 256> table;  // by the distance to the largest
+  for (std::size_t i = 0; i < table.size(); ++i)
+    table[i] = correctly_rounded_f32(Function::exp, step * static_cast<float>(i));
+  const std::int64_t rows = k == 0 ? 0 : call.input(0).numel() / k;
+  std::byte* y = output_bytes(call, 0);
+  parallel_for(rows, call.threads, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::int32_t most = x[r * k];
+      for (std::int64_t j = 1; j < k; ++j) most = std::max(most, x[r * k + j]);
+      const auto e = [&](std::int64_t j) {
+        return table[static_cast<std::size_t>(most - x[r * k + j])];
+      };
+      float sum = 0;
+      for (std::int64_t j = 0; j < k; ++j) sum += e(j);
+      const float inverse = 1.0F / (sum * p.y_scale);
+      for (std::int64_t j = 0; j < k; ++j)
+        store(y, call.output(0).dtype(), r * k + j,
+              ends.held(static_cast<std::int64_t>(e(j) * inverse + 0.5F) + p.y_zero));
+    }
+  });
+}
+
+template <Function F>
+void run_table(const KernelCall& call) {
+  const auto& p = call.params<TfliteUnaryParams>();
+  const SmallIntegers x(call.input(0));
+  const bool is_signed = call.input(0).dtype() == DType::i8;
+  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const float inverse = 1.0F / p.y_scale;
+  std::array<std::int64_t, 256> table;
+  for (int i = 0; i < 256; ++i) {
+    const int q = is_signed ? i - 128 : i;
+    const float real = p.x_scale * static_cast<float>(q - p.x_zero);
+    table[static_cast<std::size_t>(i)] =
+        ends.held(rounded_away(correctly_rounded_f32(F, real) * inverse) + p.y_zero);
+  }
+  for_each_element(call, [&](std::int64_t i) {
+    return table[static_cast<std::size_t>(x[i] + (is_signed ? 128 : 0))];
+  });
+}
+
+}  // namespace
+
+std::span<const KernelRow> tflite_rows() {
+  static const KernelRow rows[] = {
+      bits_row<run_conv>("tflite_conv", "tflite_conv.definition"),
+      bits_row<run_fully_connected>("tflite_fully_connected", "tflite_fully_connected.definition"),
+      bits_row<run_add<1>>("tflite_add", "tflite_add.definition"),
+      bits_row<run_add<-1>>("tflite_sub", "tflite_sub.definition"),
+      bits_row<run_mul>("tflite_mul", "tflite_mul.definition"),
+      bits_row<run_avg_pool>("tflite_avg_pool", "tflite_avg_pool.definition"),
+      bits_row<run_requantize>("tflite_requantize", "tflite_requantize.definition"),
+      bits_row<run_quantize>("tflite_quantize", "tflite_quantize.definition"),
+      bits_row<run_softmax>("tflite_softmax", "tflite_softmax.definition"),
+      bits_row<run_table<Function::sigmoid>>("tflite_logistic", "tflite_logistic.definition"),
+      bits_row<run_table<Function::tanh>>("tflite_tanh", "tflite_tanh.definition"),
+  };
+  return rows;
+}
+
+}  // namespace etalon
