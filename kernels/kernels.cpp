@@ -9,6 +9,7 @@
 #include "kernels/elementwise/rows.h"
 #include "kernels/gemm/rows.h"
 #include "kernels/indexing/rows.h"
+#include "kernels/integer/rows.h"
 #include "kernels/loss/rows.h"
 #include "kernels/matmul/rows.h"
 #include "kernels/movement/rows.h"
@@ -43,6 +44,9 @@ const Registry& all_kernels() {
     r.add(ordering_rows());
     r.add(resize_rows());
     r.add(quantize_rows());
+    r.add(integer_rows());
+    r.add(tflite_rows());
+    r.add(code_rows());
     r.add(activation_vector_rows());
     r.add(activation_rows());
     r.add(pool_rows());

@@ -94,6 +94,16 @@ Types infer_cast(const Params& p, const InferInputs& in) {
   return {{p.as<CastParams>().to, in.shape(0)}};
 }
 
+Types infer_cast_like(const Params&, const InferInputs& in) { return {{in.dtype(1), in.shape(0)}}; }
+
+Types infer_bit_cast(const Params& p, const InferInputs& in) {
+  const DType to = p.as<BitCastParams>().to;
+  if (size_bytes(to) != size_bytes(in.dtype(0)))
+    throw bad_input("{} has {} bytes and {} {}; bits can only be read as a type of the same width",
+                    name(in.dtype(0)), size_bytes(in.dtype(0)), name(to), size_bytes(to));
+  return {{to, in.shape(0)}};
+}
+
 Names two_names() { return {"a", "b"}; }
 
 OpRow binary(std::string_view name, std::string_view summary,
@@ -182,6 +192,17 @@ std::span<const OpRow> elementwise_ops() {
        .summary = "The same values in another element type.",
        .defaults = [] { return Params(CastParams{}); },
        .infer = infer_cast},
+      {.name = "cast_like",
+       .summary = "The same values in the element type of another tensor.",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_cast_like,
+       .input_names = [] { return Names{"x", "like"}; }},
+      {.name = "bit_cast",
+       .summary = "The same bits read as another element type.",
+       .nature = OpNature::movement,
+       .defaults = [] { return Params(BitCastParams{}); },
+       .infer = infer_bit_cast},
   };
   return rows;
 }

@@ -30,7 +30,8 @@
 // results in its `store` where that is narrower, f64 results never narrowed), NaN canonical;
 // integers to floating likewise, exact before that rounding. Floating to integer: cut toward zero,
 // held at the ends of the type (saturated), NaN is 0. Integer to integer: modulo 2^bits. To bool:
-// is not zero (NaN is true).
+// is not zero (NaN is true). cast_like: cast to the type of a second tensor, whose elements are not
+// read. bit_cast: the same bits as another type of the same width.
 //
 // Errors: types that differ, types without a meaning, shapes that do not broadcast.
 // Sources: ONNX operators at opset 23; IEEE 754-2019, 9.2.1; NumPy manual.
@@ -79,6 +80,14 @@ struct BitShiftParams {
 };
 
 struct CastParams {
+  DType to = DType::f32;
+  template <class V>
+  void visit(V& v) {
+    v("to", to);
+  }
+};
+
+struct BitCastParams {
   DType to = DType::f32;
   template <class V>
   void visit(V& v) {

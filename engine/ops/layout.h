@@ -21,7 +21,7 @@
 //                     an empty axis, are refused. reflect reaches as far as asked: it is periodic
 //                     with 2*(extent-1). Mixed signs: cut first, then fill
 //   depth_to_space    [N,C,H,W] -> [N,C/b^2,H*b,W*b], DCR (depth, column, row) or CRD
-//   space_to_depth    its inverse (DCR)
+//   space_to_depth    its inverse, with the same two modes
 //   reverse_sequence  along time_axis the first sequence_lens[batch] elements, reversed
 //   trilu             the upper or lower triangle of the last two axes, shifted by k; others +0
 //
@@ -140,9 +140,11 @@ struct DepthToSpaceParams {
 };
 struct SpaceToDepthParams {
   std::int64_t blocksize = 1;
+  DepthMode mode = DepthMode::dcr;
   template <class V>
   void visit(V& v) {
     v("blocksize", blocksize);
+    v("mode", mode, {"DCR", "CRD"});
   }
 };
 

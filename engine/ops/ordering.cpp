@@ -79,6 +79,14 @@ std::span<const OpRow> ordering_ops() {
        .defaults = [] { return Params(CumSumParams{}); },
        .infer = infer_cum_sum,
        .input_names = [] { return Names{"x", "axis"}; }},
+      {.name = "cum_prod",
+       .summary = "Running products along an axis.",
+       .nature = OpNature::composite,
+       .max_inputs = 2,
+       .per_sample = false,
+       .defaults = [] { return Params(CumSumParams{}); },
+       .infer = infer_cum_sum,
+       .input_names = [] { return Names{"x", "axis"}; }},
   };
   return rows;
 }

@@ -11,6 +11,7 @@
 //                     when exclusive (y[0] = +0); reverse starts at the other end. Each output is
 //                     the sum of its own terms in the contract's order, in the sequence in which
 //                     they are met: under seq that is one running chain. Integers modulo 2^bits
+//   cum_prod          likewise with products: from 1, each times the next, one rounding a factor
 //
 // Errors: an axis outside the tensor, an empty axis (arg_max, arg_min), k beyond the extent.
 // Sources: ONNX operators at opset 23; NumPy manual (argmax, cumsum).

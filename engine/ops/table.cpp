@@ -5,12 +5,15 @@
 #include <vector>
 
 #include "engine/ops/activation.h"
+#include "engine/ops/codes.h"
 #include "engine/ops/col2im.h"
+#include "engine/ops/control.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/conv_transpose.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/indexing.h"
+#include "engine/ops/integer.h"
 #include "engine/ops/layout.h"
 #include "engine/ops/loss.h"
 #include "engine/ops/matmul.h"
@@ -23,6 +26,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/resize.h"
 #include "engine/ops/softmax.h"
+#include "engine/ops/tflite.h"
 
 namespace etalon {
 namespace {
@@ -40,8 +44,10 @@ const std::vector<const OpRow*>& table() {
     };
     const std::span<const OpRow> families[] = {
         activation_ops(),     //
+        code_ops(),           //
         elementwise_ops(),    //
         indexing_ops(),       //
+        integer_ops(),        //
         layout_ops(),         //
         loss_ops(),           //
         normalization_ops(),  //
@@ -51,6 +57,7 @@ const std::vector<const OpRow*>& table() {
         recurrent_ops(),      //
         reduce_ops(),         //
         softmax_ops(),        //
+        tflite_ops(),         //
     };
     for (const std::span<const OpRow> family : families)
       for (const OpRow& row : family) rows.push_back(&row);
@@ -66,6 +73,8 @@ std::span<const OpRow* const> all_ops() { return table(); }
 const OpRow* find_op(std::string_view name) {
   for (const OpRow* op : table())
     if (op->name == name) return op;
+  for (const OpRow& op : control_ops())
+    if (op.name == name) return &op;
   return nullptr;
 }
 

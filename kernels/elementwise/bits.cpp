@@ -377,6 +377,11 @@ void run_cast(const KernelCall& call) {
   });
 }
 
+void run_bit_cast(const KernelCall& call) {
+  const Tensor& x = call.input(0);
+  copy_bytes(output_bytes(call, 0), x.bytes().data(), x.size_bytes(), call.threads);
+}
+
 // The contract's rounding, store and subnormals have a say, so it is no .bits row. The truth of a
 // converted element is the element itself.
 void run_cast_with_truth(const KernelCall& call) {
@@ -426,6 +431,11 @@ std::span<const KernelRow> elementwise_bits_rows() {
       bits_row<run_is_inf>("is_inf", "is_inf.bits"),
       bits_row<run_where>("where", "where.bits"),
       {.op = "cast", .name = "cast.definition", .contracts = "all", .run = run_cast_with_truth},
+      {.op = "cast_like",
+       .name = "cast_like.definition",
+       .contracts = "all",
+       .run = run_cast_with_truth},
+      bits_row<run_bit_cast>("bit_cast", "bit_cast.bits"),
   };
   return rows;
 }

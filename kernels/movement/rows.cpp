@@ -75,8 +75,10 @@ void run_depth_to_space(const KernelCall& call) {
 
 void run_space_to_depth(const KernelCall& call) {
   const Shape& x = call.input(0).shape();
-  const std::int64_t b = call.params<SpaceToDepthParams>().blocksize;
-  permuted_copy(call, std::array{x[0], x[1], x[2] / b, b, x[3] / b, b}, Ints{0, 3, 5, 1, 2, 4});
+  const auto& p = call.params<SpaceToDepthParams>();
+  const std::int64_t b = p.blocksize;
+  permuted_copy(call, std::array{x[0], x[1], x[2] / b, b, x[3] / b, b},
+                p.mode == DepthMode::dcr ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
 }
 
 void run_expand(const KernelCall& call) {

@@ -136,9 +136,28 @@ struct CumSumDefinition {
   }
 };
 
+struct CumProdDefinition {
+  static constexpr std::string_view op = "cum_prod";
+  static constexpr bool rounded_once = false;
+  using Plan = CumSumDefinition::Plan;
+  static Plan plan(const KernelCall& call) { return CumSumDefinition::plan(call); }
+  static std::int64_t slices(const Plan& p) { return CumSumDefinition::slices(p); }
+  template <class A, class Out>
+  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+    const AxisView& v = p.g.view;
+    const std::int64_t first = i / (v.inner * v.extent) * (v.inner * v.extent) + i % v.inner;
+    const std::int64_t j = p.g.place(i / v.inner % v.extent);
+    const std::int64_t count = p.g.exclusive ? j : j + 1;
+    typename A::V product = a.constant(1.0);
+    for (std::int64_t k = 0; k < count; ++k)
+      product = a.mul(product, a.input(p.x[first + p.g.place(k) * v.inner]));
+    out(0, i, product);
+  }
+};
+
 // f(axis column, step, output column): the running chain of each column.
 template <class T, class Chain>
-void run_columns(const KernelCall& call, const Chain& chain) {
+void run_columns(const KernelCall& call, const Chain& chain, T start = 0) {
   const CumSumGeometry g = cum_sum_geometry(call);
   const T* x = call.input(0).data<T>().data();
   T* y = reinterpret_cast<T*>(output_bytes(call, 0));
@@ -147,7 +166,7 @@ void run_columns(const KernelCall& call, const Chain& chain) {
                  for (std::int64_t o = begin; o < end; ++o) {
                    const std::int64_t first =
                        o / g.view.inner * g.view.extent * g.view.inner + o % g.view.inner;
-                   T sum = 0;
+                   T sum = start;
                    for (std::int64_t j = 0; j < g.view.extent; ++j) {
                      const std::int64_t at = first + g.place(j) * g.view.inner;
                      const T next = chain(sum, x[at]);
@@ -168,6 +187,19 @@ void run_integers(const KernelCall& call) {
   });
 }
 
+void run_integer_products(const KernelCall& call) {
+  visit_dtype(call.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      run_columns<T>(
+          call,
+          [](T a, T b) {
+            return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+          },
+          T{1});
+  });
+}
+
 // A NaN that was summed stays one, so the canonical one may enter the chain.
 void run_chain(const KernelCall& call) {
   run_columns<float>(call, [](float a, float b) { return canonical(a + b); });
@@ -185,8 +217,9 @@ Refusal refuse_chain(const Problem& problem) {
   return std::nullopt;
 }
 
-KernelRow cum_sum_definition() {
-  KernelRow row = definition_row<CumSumDefinition>("cum_sum.definition");
+template <class D>
+KernelRow cumulative_definition(std::string_view name) {
+  KernelRow row = definition_row<D>(name);
   row.refuse = [](const Problem& problem) -> Refusal {
     if (!is_floating(problem.input(0).dtype)) return "computes on floating types";
     return refuse_definition(problem);
@@ -207,7 +240,9 @@ std::span<const KernelRow> ordering_rows() {
        .contracts = "seq",
        .refuse = refuse_chain,
        .run = run_chain},
-      cum_sum_definition(),
+      cumulative_definition<CumSumDefinition>("cum_sum.definition"),
+      bits_row<run_integer_products>("cum_prod", "cum_prod.bits", integers_only),
+      cumulative_definition<CumProdDefinition>("cum_prod.definition"),
   };
   return rows;
 }

@@ -123,3 +123,4 @@ def cumulative(name, function):
 
 
 cumulative("cum_sum", lambda x, axis: torch.cumsum(x, axis, dtype=x.dtype))
+cumulative("cum_prod", lambda x, axis: torch.cumprod(x, axis, dtype=x.dtype))

@@ -1,5 +1,5 @@
-// A graph as an ONNX model of opset 21, IR 10. Weights of more than 1 GiB together go into
-// <path>.data beside it (protobuf ends at 2 GiB).
+// A graph as an ONNX model of opset 21, or of the first that has what it needs. Weights of more
+// than 1 GiB together go into <path>.data beside it (protobuf ends at 2 GiB).
 #include "importers/formats/onnx/export.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,10 @@
 namespace etalon::onnx_format {
 namespace {
 
-constexpr std::int64_t kWrittenIr = 10;
+// IR 10 came with opset 21, 11 with 23, 12 with 24, 13 with 25, 14 with 28.
+std::int64_t ir_of_opset(std::int64_t opset) {
+  return opset < 23 ? 10 : opset < 24 ? 11 : opset < 25 ? 12 : opset < 28 ? 13 : 14;
+}
 constexpr std::size_t kExternalBytes = std::size_t{1} << 30;
 
 // Collects the parameters by name.
@@ -80,8 +83,8 @@ void put_external(const Tensor& tensor, const std::string& name, const std::stri
 }
 
 // Element types and, where every extent is known, shapes of all values.
-std::map<ValueId, TensorType> known_types(const Graph& graph) {
-  std::map<ValueId, TensorType> types;
+// `types` holds those of values that the graph takes from around it.
+std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, TensorType> types) {
   for (const auto& [v, t] : graph.initializers) types[v] = t.type();
   for (const Declaration& d : graph.inputs)
     if (d.ranked && std::ranges::find(d.dims, -1) == d.dims.end())
@@ -224,10 +227,51 @@ void set(pb::NodeProto& node, std::string_view name, const std::vector<std::stri
 }
 
 const WriterRow* find_writer(std::string_view op) {
-  for (const auto family : {plain_writers(), window_writers(), recurrent_writers(), loss_writers()})
+  for (const auto family : {plain_writers(), window_writers(), recurrent_writers(), loss_writers(),
+                            integer_writers(), control_writers()})
     for (const WriterRow& row : family)
       if (row.op == op) return &row;
   return nullptr;
+}
+
+// Nodes, inputs and outputs; the weights are the caller's affair. The opset that they need.
+std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types,
+                         std::set<std::string, std::less<>>& names, pb::GraphProto& g) {
+  g.set_name(graph.name.empty() ? "graph" : graph.name);
+  names.insert(graph.value_names.begin(), graph.value_names.end());
+  types = known_types(graph, std::move(types));
+  std::int64_t version = kWrittenOpset;
+  for (const Node& node : graph.nodes) {
+    const ErrorScope where(fmt::format("node {}", node.name));
+    const WriterRow* row = find_writer(node.op->name);
+    if (row == nullptr) throw usage_error("the op {} has no form in ONNX", node.op->name);
+    NodeWriter writer(graph, node, types, names, g);
+    row->write(writer);
+    version = std::max(version, writer.opset());
+  }
+  for (const Declaration& d : graph.inputs) declare(graph, d, *g.add_input());
+  for (Declaration d : graph.outputs) {
+    const auto known = types.find(d.value);
+    if (known != types.end()) d.dtype = known->second.dtype;
+    declare(graph, d, *g.add_output());
+  }
+  return version;
+}
+
+void NodeWriter::set_graph(pb::NodeProto& node, std::string_view name, const Graph& inner) {
+  pb::AttributeProto& a = attribute(node, name, 5);
+  std::map<ValueId, TensorType> around;
+  for (const auto& [v, type] : types_) {
+    const ValueId i = inner.find_value(graph_.value_name(v));
+    if (i != kAbsent) around.emplace(i, type);
+  }
+  need_opset(write_graph(inner, std::move(around), names_, *a.mutable_g()));
+  // A weight that stands in the graph around it too is read from there.
+  for (const auto& [v, t] : inner.initializers) {
+    const ValueId outer = graph_.find_value(inner.value_name(v));
+    if (outer == kAbsent || !graph_.initializers.contains(outer))
+      put_tensor(t, inner.value_name(v), *a.mutable_g()->add_initializer());
+  }
 }
 
 void save(const Model& model, const std::string& path) {
@@ -236,28 +280,14 @@ void save(const Model& model, const std::string& path) {
   if (graph.nodes.empty() && graph.outputs.empty())
     throw usage_error("there is no graph to write, only tensors; save as .safetensors or .npz");
   pb::ModelProto out;
-  out.set_ir_version(kWrittenIr);
   out.set_producer_name("etalon");
+  pb::GraphProto& g = *out.mutable_graph();
+  std::set<std::string, std::less<>> names;
+  const std::int64_t version = write_graph(graph, {}, names, g);
   auto& opset = *out.add_opset_import();
   opset.set_domain("");
-  opset.set_version(kWrittenOpset);
-  pb::GraphProto& g = *out.mutable_graph();
-  g.set_name(graph.name.empty() ? "graph" : graph.name);
-  std::set<std::string, std::less<>> names(graph.value_names.begin(), graph.value_names.end());
-  auto types = known_types(graph);
-  for (const Node& node : graph.nodes) {
-    const ErrorScope where(fmt::format("node {}", node.name));
-    const WriterRow* row = find_writer(node.op->name);
-    if (row == nullptr) throw usage_error("the op {} has no form in ONNX", node.op->name);
-    NodeWriter writer(graph, node, types, names, g);
-    row->write(writer);
-  }
-  for (const Declaration& d : graph.inputs) declare(graph, d, *g.add_input());
-  for (Declaration d : graph.outputs) {
-    const auto known = types.find(d.value);
-    if (known != types.end()) d.dtype = known->second.dtype;
-    declare(graph, d, *g.add_output());
-  }
+  opset.set_version(version);
+  out.set_ir_version(ir_of_opset(version));
   std::size_t total = 0;
   for (const auto& [v, t] : graph.initializers) total += t.size_bytes();
   std::optional<FileWriter> data;

@@ -1,6 +1,7 @@
 // Writing ONNX: what one node of ours becomes in opset 21.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <span>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "importers/formats/onnx.h"
 #include "importers/formats/onnx/node.h"
 
 namespace etalon::onnx_format {
@@ -39,12 +41,17 @@ class NodeWriter {
   // Of input 0; f32 where it cannot be told.
   DType dtype(std::size_t i = 0) const;
   std::optional<Shape> shape(std::size_t i) const;  // nullopt where it cannot be told
+  // The opset the file must have at least, for what this node says; 21 where no node asks.
+  void need_opset(std::int64_t opset) { opset_ = std::max(opset_, opset); }
+  std::int64_t opset() const { return opset_; }
   std::string new_name(std::string_view role) { return fresh(role); }
 
   // A node from these names to those; attributes are set on what comes back.
   pb::NodeProto& write(std::string_view type, const std::vector<std::string>& inputs,
                        const std::vector<std::string>& outputs);
   pb::NodeProto& write(std::string_view type) { return write(type, inputs(), outputs()); }
+  // The attribute `name` of `node` is this graph, which the engine's node owns.
+  void set_graph(pb::NodeProto& node, std::string_view name, const Graph& inner);
   // A step to a new value, whose name comes back.
   std::string step(std::string_view type, const std::vector<std::string>& inputs,
                    std::string_view attribute = "", std::int64_t value = 0);
@@ -64,6 +71,7 @@ class NodeWriter {
   pb::GraphProto& out_;
   Fields params_;
   int written_ = 0;
+  std::int64_t opset_ = kWrittenOpset;
 };
 
 void set(pb::NodeProto& node, std::string_view name, std::int64_t value);
@@ -82,6 +90,8 @@ std::span<const WriterRow> plain_writers();   // one ONNX node of the same meani
 std::span<const WriterRow> window_writers();  // windows, normalisation, resize
 std::span<const WriterRow> recurrent_writers();
 std::span<const WriterRow> loss_writers();
+std::span<const WriterRow> integer_writers();  // products of integers; TensorFlow Lite's arithmetic
+std::span<const WriterRow> control_writers();  // if, loop, scan
 const WriterRow* find_writer(std::string_view op);
 
 void save(const Model& model, const std::string& path);

@@ -184,6 +184,19 @@ void cast(NodeWriter& w) {
   set(w.write("Cast"), "to", std::int64_t{onnx_of_dtype(*find_dtype(w.text("to")))});
 }
 
+void cumulative(NodeWriter& w, std::string_view type) {
+  const std::string axis =
+      w.has(1) ? w.input(1) : w.constant("axis", Tensor::of<std::int64_t>({}, {w.integer("axis")}));
+  pb::NodeProto& n = w.write(type, {w.input(0), axis}, w.outputs());
+  copy<bool>(w, n, "exclusive");
+  copy<bool>(w, n, "reverse");
+}
+
+void bit_cast(NodeWriter& w) {
+  set(w.write("BitCast"), "to", std::int64_t{onnx_of_dtype(*find_dtype(w.text("to")))});
+  w.need_opset(26);
+}
+
 void arg(NodeWriter& w, std::string_view type) {
   pb::NodeProto& n = w.write(type);
   copy<std::int64_t>(w, n, "axis");
@@ -286,6 +299,8 @@ constexpr WriterRow kRows[] = {
     {"bit_shift", [](NodeWriter& w) { copy<std::string>(w, w.write("BitShift"), "direction"); }},
     {"where", [](NodeWriter& w) { w.write("Where"); }},
     {"cast", cast},
+    {"cast_like", [](NodeWriter& w) { w.write("CastLike"); }},
+    {"bit_cast", bit_cast},
     {"identity", [](NodeWriter& w) { w.write("Identity"); }},
     {"reshape", reshape},
     {"flatten", [](NodeWriter& w) { with_axis(w, "Flatten"); }},
@@ -307,7 +322,13 @@ constexpr WriterRow kRows[] = {
        copy<std::string>(w, n, "mode");
      }},
     {"space_to_depth",
-     [](NodeWriter& w) { copy<std::int64_t>(w, w.write("SpaceToDepth"), "blocksize"); }},
+     [](NodeWriter& w) {
+       pb::NodeProto& n = w.write("SpaceToDepth");
+       copy<std::int64_t>(w, n, "blocksize");
+       if (w.text("mode") == "DCR") return;
+       copy<std::string>(w, n, "mode");
+       w.need_opset(28);
+     }},
     {"reverse_sequence", reverse_sequence},
     {"trilu", trilu},
     {"gather", [](NodeWriter& w) { with_axis(w, "Gather"); }},
@@ -340,14 +361,11 @@ constexpr WriterRow kRows[] = {
     {"arg_max", [](NodeWriter& w) { arg(w, "ArgMax"); }},
     {"arg_min", [](NodeWriter& w) { arg(w, "ArgMin"); }},
     {"top_k", top_k},
-    {"cum_sum",
+    {"cum_sum", [](NodeWriter& w) { cumulative(w, "CumSum"); }},
+    {"cum_prod",
      [](NodeWriter& w) {
-       const std::string axis =
-           w.has(1) ? w.input(1)
-                    : w.constant("axis", Tensor::of<std::int64_t>({}, {w.integer("axis")}));
-       pb::NodeProto& n = w.write("CumSum", {w.input(0), axis}, w.outputs());
-       copy<bool>(w, n, "exclusive");
-       copy<bool>(w, n, "reverse");
+       cumulative(w, "CumProd");
+       w.need_opset(26);
      }},
 };
 

@@ -16,6 +16,15 @@ std::span<const TranslatorRow> indexing_family();     // gather, scatter, shapes
 std::span<const TranslatorRow> norm_family();         // normalisation, quantisation
 std::span<const TranslatorRow> resize_family();       // Resize, Upsample
 std::span<const TranslatorRow> recurrent_family();    // LSTM, GRU, RNN
+// Ops that ONNX defines by simpler ones, and that are imported as those (body.h).
+std::span<const TranslatorRow> function_family();   // windows, grids, gated and causal ones
+std::span<const TranslatorRow> attention_family();  // Attention, RotaryEmbedding
+std::span<const TranslatorRow> einsum_family();     // Einsum
+std::span<const TranslatorRow> control_family();    // If, Loop, Scan
+std::span<const TranslatorRow> integer_family();    // products of integers and what scales them
+
+// strides, pads and auto_pad as parameters of the engine's windows.
+Fields window_fields(OnnxNode& n);
 
 // Gives `op` input `i` as it stands, when this opset passes it as an input, or else the attribute
 // as the parameter `field`.

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "engine/core/error.h"
+#include "engine/graph/control_flow.h"
 #include "importers/containers/protobuf.h"
 #include "importers/formats/check.h"
 #include "importers/formats/onnx.h"
@@ -73,7 +74,8 @@ std::int64_t opset_of(const pb::ModelProto& model) {
 }
 
 void read_node(Importing& into, pb::NodeProto& node) {
-  const std::string name = name_of(node);
+  const std::string name =
+      into.owner.empty() ? name_of(node) : fmt::format("{}/{}", into.owner, name_of(node));
   const ErrorScope scope(fmt::format("node {}", printable(name)));
   if (!node.domain().empty() && node.domain() != "ai.onnx")
     throw bad_input("{}.{} is of a domain without a public meaning here", printable(node.domain()),
@@ -84,6 +86,49 @@ void read_node(Importing& into, pb::NodeProto& node) {
   OnnxNode reader(into, node, name);
   row->translate(reader);
   reader.refuse_unread();
+}
+
+// Inputs, weights, nodes and outputs of one graph; take(i, t) gives weight i.
+template <class Take>
+void read_graph(Importing& into, pb::GraphProto& from, const Take& take) {
+  Graph& graph = into.graph();
+  if (from.sparse_initializer_size() != 0)
+    throw bad_input("a sparse initializer; only dense ones are supported");
+  for (int i = 0; i < from.initializer_size(); ++i) {
+    pb::TensorProto& t = *from.mutable_initializer(i);
+    const ErrorScope tensor(fmt::format("tensor {}", printable(t.name())));
+    if (t.name().empty()) throw bad_input("initializer {} has no name", i);
+    const ValueId v = graph.add_value(t.name());
+    if (const auto code = code_of_onnx(t.data_type())) into.codes[v] = *code;
+    graph.initializers.emplace(v, take(i, t));
+  }
+  for (const auto& info : from.input()) {
+    const ValueId given = graph.find_value(info.name());
+    if (given == kAbsent || !graph.initializers.contains(given))
+      graph.inputs.push_back(declaration(graph, info));
+  }
+  // Types inside a subgraph are those of the tensors that arrive, whatever the file says.
+  for (const Declaration& d : graph.inputs)
+    if (into.outer == nullptr) learn(into, d);
+  for (const auto& info : from.value_info())
+    if (info.type().tensor_type().elem_type() != 0) learn(into, declaration(graph, info));
+  const auto learn_codes = [&](const auto& infos) {
+    for (const auto& info : infos)
+      if (const auto code = code_of_onnx(info.type().tensor_type().elem_type())) {
+        into.codes[graph.find_value(info.name())] = *code;
+        into.model->notes.push_back(fmt::format("value {}: numbers of {}, a byte each.",
+                                                printable(info.name()), name(*code)));
+      }
+  };
+  learn_codes(from.input());
+  learn_codes(from.value_info());
+  for (const auto& node : from.node()) into.read.insert(node.input().begin(), node.input().end());
+  for (const auto& info : from.output()) into.read.insert(info.name());
+  for (pb::NodeProto& node : *from.mutable_node()) read_node(into, node);
+  for (const auto& info : from.output()) {
+    if (into.outer != nullptr) into.value(info.name());
+    graph.outputs.push_back(declaration(graph, info));
+  }
 }
 
 Model open(const std::string& path, std::span<const std::string>) {
@@ -99,38 +144,46 @@ Model open(const std::string& path, std::span<const std::string>) {
   model.format = "onnx";
   model.producer = onnx.producer_name();
   if (!onnx.producer_version().empty()) model.producer += " " + onnx.producer_version();
-  Importing into{&model, opset_of(onnx), onnx.ir_version()};
+  Importing into;
+  into.model = &model;
+  into.opset = opset_of(onnx);
+  into.ir = onnx.ir_version();
   model.version = fmt::format("opset {}, ir {}", into.opset, into.ir);
   pb::GraphProto& from = *onnx.mutable_graph();
-  Graph& graph = *model.graph;
-  graph.name = from.name();
-  if (from.sparse_initializer_size() != 0)
-    throw bad_input("a sparse initializer; only dense ones are supported");
+  model.graph->name = from.name();
   ExternalFiles external(folder_of(path));
-  for (int i = 0; i < from.initializer_size(); ++i) {
-    pb::TensorProto& t = *from.mutable_initializer(i);
-    const ErrorScope tensor(fmt::format("tensor {}", printable(t.name())));
-    if (t.name().empty()) throw bad_input("initializer {} has no name", i);
-    graph.initializers.emplace(
-        graph.add_value(t.name()),
-        take_tensor(t, message.raw[static_cast<std::size_t>(i)], file.keeper, &external));
-  }
-  for (const auto& info : from.input()) {
-    const ValueId given = graph.find_value(info.name());
-    if (given == kAbsent || !graph.initializers.contains(given))
-      graph.inputs.push_back(declaration(graph, info));
-  }
-  for (const Declaration& d : graph.inputs) learn(into, d);
-  for (const auto& info : from.value_info())
-    if (info.type().has_tensor_type()) learn(into, declaration(graph, info));
-  for (const auto& node : from.node()) into.read.insert(node.input().begin(), node.input().end());
-  for (const auto& info : from.output()) into.read.insert(info.name());
-  for (pb::NodeProto& node : *from.mutable_node()) read_node(into, node);
-  for (const auto& info : from.output()) graph.outputs.push_back(declaration(graph, info));
-  if (graph.outputs.empty()) throw bad_input("the graph gives no output");
-  finish_graph(graph);
+  read_graph(into, from, [&](int i, pb::TensorProto& t) {
+    return take_tensor(t, message.raw[static_cast<std::size_t>(i)], file.keeper, &external);
+  });
+  if (model.graph->outputs.empty()) throw bad_input("the graph gives no output");
+  finish_graph(*model.graph);
   return model;
 }
+
+}  // namespace
+
+// Depth is bounded by protobuf's own limit on messages that nest.
+std::shared_ptr<const Graph> read_subgraph(Importing& outer, pb::GraphProto& from,
+                                           const std::string& owner) {
+  auto graph = std::make_shared<Graph>();
+  graph->name = from.name();
+  Importing into;
+  into.model = outer.model;
+  into.opset = outer.opset;
+  into.ir = outer.ir;
+  into.inner = graph.get();
+  into.outer = &outer;
+  into.owner = owner;
+  read_graph(into, from, [](int, pb::TensorProto& t) {
+    return take_tensor(t, std::nullopt, nullptr, nullptr);
+  });
+  graph->finish();
+  // What it takes from around it is a value there, made there or further out.
+  for (const std::string& name : captured_names(*graph)) outer.value(name);
+  return graph;
+}
+
+namespace {
 
 TensorList load_tensor(const std::string& path) {
   const Blob file = map_file(path);

@@ -11,6 +11,22 @@ enum : std::int32_t { kFloat = 1, kInt, kString, kTensor, kGraph, kFloats, kInts
 
 }  // namespace
 
+ValueId Importing::value(const std::string& name) {
+  const ValueId known = graph().find_value(name);
+  if (known != kAbsent) return known;
+  const ValueId made = graph().add_value(name);
+  if (outer == nullptr) return made;
+  const ValueId around = outer->value(name);
+  const Graph& g = outer->graph();
+  if (const auto t = g.initializers.find(around); t != g.initializers.end())
+    inner->initializers.emplace(made, t->second.share());
+  if (const auto t = outer->types.find(around); t != outer->types.end()) types[made] = t->second;
+  if (const auto t = outer->ranks.find(around); t != outer->ranks.end()) ranks[made] = t->second;
+  if (const auto t = outer->dtypes.find(around); t != outer->dtypes.end()) dtypes[made] = t->second;
+  if (const auto t = outer->codes.find(around); t != outer->codes.end()) codes[made] = t->second;
+  return made;
+}
+
 const pb::AttributeProto* OnnxNode::find(std::string_view attribute, std::int32_t type) const {
   const pb::AttributeProto* found = nullptr;
   for (const auto& a : node_.attribute()) {
@@ -71,6 +87,19 @@ Tensor OnnxNode::tensor(std::string_view attribute) {
     }
   return {};
 }
+std::shared_ptr<const Graph> OnnxNode::subgraph(std::string_view attribute) {
+  if (find(attribute, kGraph) == nullptr) throw bad_input("attribute {} is missing", attribute);
+  for (auto& a : *node_.mutable_attribute())
+    if (a.name() == attribute)
+      return read_subgraph(into_, *a.mutable_g(), fmt::format("{}/{}", name_, attribute));
+  return nullptr;
+}
+void OnnxNode::emit_control(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
+                            std::vector<std::shared_ptr<const Graph>> graphs) {
+  const OpRow& row = get_op(op);
+  into_.graph().nodes.push_back(
+      {name_, &row, make_params(row, fields), std::move(inputs), outputs(), std::move(graphs)});
+}
 void OnnxNode::ignore(std::string_view attribute) const { read_.emplace(attribute); }
 
 void OnnxNode::refuse_unread() const {
@@ -82,9 +111,7 @@ void OnnxNode::refuse_unread() const {
 
 ValueId OnnxNode::input(std::size_t i) const {
   if (i >= input_count() || node_.input(static_cast<int>(i)).empty()) return kAbsent;
-  const std::string& value = node_.input(static_cast<int>(i));
-  const ValueId known = into_.graph().find_value(value);
-  return known != kAbsent ? known : into_.graph().add_value(value);
+  return into_.value(node_.input(static_cast<int>(i)));
 }
 ValueId OnnxNode::required(std::size_t i) const {
   const ValueId v = input(i);
@@ -148,6 +175,23 @@ void OnnxNode::emit(std::string_view op, const Fields& fields, std::vector<Value
   if (static_cast<int>(outputs.size()) > row->max_outputs)
     throw bad_input("{} has {} outputs, and {} gives at most {}", type(), outputs.size(), op,
                     row->max_outputs);
+  for (std::size_t i = 0; i < inputs.size() && !into_.codes.empty(); ++i) {
+    const auto code = into_.codes.find(inputs[i]);
+    if (code == into_.codes.end()) continue;
+    const bool reads =
+        op == "decode" || op == "shape" || op == "size" ||
+        (is_integer_code(code->second) && (op == "cast" || op == "encode" || op == "clip" ||
+                                           op == "dequantize_linear" || op == "quantize_linear"));
+    if (row->nature == OpNature::movement && op != "decode") {
+      for (const ValueId o : outputs)
+        if (o != kAbsent) into_.codes[o] = code->second;
+    } else if (!reads) {
+      throw bad_input(
+          "input {} of {} holds numbers of {}, which only casts, quantisation and ops "
+          "that move elements take; cast it",
+          i, type(), name(code->second));
+    }
+  }
   into_.graph().nodes.push_back(
       {name_, row, make_params(*row, fields), std::move(inputs), std::move(outputs), {}});
   learn(into_.graph().nodes.back());
@@ -156,6 +200,9 @@ void OnnxNode::emit(std::string_view op, const Fields& fields, std::vector<Value
 void OnnxNode::emit_constant(Tensor tensor) {
   const ValueId v = output(0);
   if (v == kAbsent) return;
+  for (const auto& a : node_.attribute())
+    if (a.name() == "value" && a.has_t())
+      if (const auto code = onnx_format::code_of_onnx(a.t().data_type())) into_.codes[v] = *code;
   into_.types[v] = tensor.type();
   if (!into_.graph().initializers.emplace(v, std::move(tensor)).second)
     throw bad_input("the value '{}' is made twice", printable(into_.graph().value_name(v)));
@@ -188,6 +235,9 @@ void OnnxNode::learn(const Node& made) {
       if (made.outputs[i] != kAbsent) into_.types[made.outputs[i]] = out[i];
   } catch (const NotConstant&) {
     return;
+  } catch (const Error&) {
+    // A branch that never runs may not fit the shapes that are known around it.
+    if (into_.outer == nullptr) throw;
   }
 }
 
@@ -200,6 +250,10 @@ std::optional<DType> OnnxNode::dtype_of(std::size_t i) const {
   if (const auto type = type_of(i)) return type->dtype;
   const auto at = into_.dtypes.find(input(i));
   return at == into_.dtypes.end() ? std::nullopt : std::optional(at->second);
+}
+std::optional<Code> OnnxNode::code_of_input(std::size_t i) const {
+  const auto at = into_.codes.find(input(i));
+  return at == into_.codes.end() ? std::nullopt : std::optional(at->second);
 }
 std::optional<int> OnnxNode::rank_of(std::size_t i) const {
   if (const auto type = type_of(i)) return type->shape.rank();
@@ -228,6 +282,12 @@ ValueId OnnxNode::step(std::string_view op, const Fields& fields, std::vector<Va
   emit(op, fields, std::move(inputs), {made});
   into_.graph().nodes.back().name = fmt::format("{}/{}{}", name_, op, ++steps_);
   return made;
+}
+
+void OnnxNode::give(std::size_t i, ValueId value) {
+  if (!wants(i)) return;
+  emit("identity", {}, {value}, {output(i)});
+  if (i != 0) into_.graph().nodes.back().name = fmt::format("{}/output{}", name_, i);
 }
 
 ValueId OnnxNode::constant_value(std::string_view role, Tensor tensor) {

@@ -29,9 +29,20 @@ struct Importing {
   std::map<ValueId, TensorType> types;
   std::map<ValueId, int> ranks;
   std::map<ValueId, DType> dtypes;
+  std::map<ValueId, Code> codes;            // values that hold codes, as bytes (engine/ops/codes.h)
   std::set<std::string, std::less<>> read;  // names that a node or the graph's outputs read
-  Graph& graph() const { return *model->graph; }
+  // Inside a subgraph: that graph, what is known around it, and the name of the node that owns it.
+  Graph* inner = nullptr;
+  Importing* outer = nullptr;
+  std::string owner;
+  Graph& graph() const { return inner != nullptr ? *inner : *model->graph; }
+  // The value of this name; one that the graph around a subgraph makes brings what is known of it.
+  ValueId value(const std::string& name);
 };
+
+// A subgraph of `outer`'s graph, owned by node `owner`.
+std::shared_ptr<const Graph> read_subgraph(Importing& outer, pb::GraphProto& graph,
+                                           const std::string& owner);
 
 class OnnxNode {
  public:
@@ -51,6 +62,7 @@ class OnnxNode {
   std::vector<float> numbers(std::string_view attribute) const;
   std::vector<std::string> texts(std::string_view attribute) const;
   Tensor tensor(std::string_view attribute);  // absent when not given
+  std::shared_ptr<const Graph> subgraph(std::string_view attribute);
   // Read and without meaning here (a hint for training or for memory).
   void ignore(std::string_view attribute) const;
   void refuse_unread() const;
@@ -75,6 +87,9 @@ class OnnxNode {
   // nullopt where the file does not tell.
   std::optional<TensorType> type_of(std::size_t i) const;
   std::optional<DType> dtype_of(std::size_t i) const;
+  std::optional<Code> code_of_input(std::size_t i) const;
+  // Output i holds codes of this format.
+  void set_code(std::size_t i, Code format) { into_.codes[output(i)] = format; }
   std::optional<int> rank_of(std::size_t i) const;
   // Refused, with what the rank decides, where it is not known.
   int rank_of(std::size_t i, std::string_view decides) const;
@@ -83,6 +98,9 @@ class OnnxNode {
   // The node itself: the op under the node's name, from and to these values.
   void emit(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
             std::vector<ValueId> outputs);
+  // A node that owns graphs.
+  void emit_control(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
+                    std::vector<std::shared_ptr<const Graph>> graphs);
   // From the node's inputs to its outputs as they stand.
   void emit(std::string_view op, const Fields& fields = {}) {
     emit(op, fields, inputs(), outputs());
@@ -93,6 +111,8 @@ class OnnxNode {
   ValueId constant_value(std::string_view role, Tensor tensor);
   // The output itself is a constant.
   void emit_constant(Tensor tensor);
+  // Output i is `value`, where it is wanted at all.
+  void give(std::size_t i, ValueId value);
   // What was translated: "auto_pad SAME_UPPER ...".
   void note(std::string_view text);
 

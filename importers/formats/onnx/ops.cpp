@@ -12,7 +12,8 @@ const std::vector<const TranslatorRow*>& table() {
     std::vector<const TranslatorRow*> rows;
     for (const auto family :
          {window_family(), elementwise_family(), layout_family(), reduce_family(),
-          indexing_family(), norm_family(), resize_family(), recurrent_family(), loss_family()})
+          indexing_family(), norm_family(), resize_family(), recurrent_family(), function_family(),
+          attention_family(), integer_family(), control_family(), einsum_family(), loss_family()})
       for (const TranslatorRow& row : family) rows.push_back(&row);
     return rows;
   }();
@@ -24,9 +25,8 @@ struct RefusalRow {
   std::string_view why;
 };
 constexpr RefusalRow kRefusals[] = {
-    {" If Loop Scan SequenceMap ", ": it holds a subgraph; unroll it when exporting"},
     {" SequenceConstruct SequenceAt SequenceEmpty SequenceErase SequenceInsert SequenceLength "
-     "SplitToSequence ConcatFromSequence ReverseSequence ",
+     "SplitToSequence ConcatFromSequence SequenceMap ",
      ": sequences are not tensors"},
     {" StringConcat StringNormalizer StringSplit RegexFullMatch TfIdfVectorizer LabelEncoder ",
      ": texts are not tensors"},

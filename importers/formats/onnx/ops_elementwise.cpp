@@ -72,19 +72,38 @@ void clip(OnnxNode& n) {
   n.emit("clip", f, in, n.outputs());
 }
 
-DType cast_target(OnnxNode& n) {
+// The number of the element type in attribute `to`.
+std::int32_t cast_target(OnnxNode& n) {
   if (n.opset() >= 6) {
     if (!n.has_attribute("to")) throw bad_input("attribute to is missing");
-    return dtype_of_onnx(static_cast<std::int32_t>(
-        std::clamp<std::int64_t>(n.integer("to", 0), 0, std::numeric_limits<std::int32_t>::max())));
+    return static_cast<std::int32_t>(
+        std::clamp<std::int64_t>(n.integer("to", 0), 0, std::numeric_limits<std::int32_t>::max()));
   }
   constexpr std::pair<std::string_view, std::int32_t> kNames[] = {
       {"FLOAT", 1}, {"UINT8", 2}, {"INT8", 3},     {"UINT16", 4},  {"INT16", 5},   {"INT32", 6},
       {"INT64", 7}, {"BOOL", 9},  {"FLOAT16", 10}, {"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13}};
   const std::string to = n.text("to", "");
   for (const auto& [name, number] : kNames)
-    if (name == to) return dtype_of_onnx(number);
+    if (name == to) return number;
   throw bad_input("attribute to is '{}', which is no element type here", printable(to));
+}
+
+// Input 0 as numbers: codes of a floating format are decoded first.
+ValueId numbers(OnnxNode& n) {
+  const ValueId x = n.required(0);
+  const auto code = n.code_of_input(0);
+  if (!code || is_integer_code(*code)) return x;
+  return n.step("decode", {{"format", std::string(name(*code))}}, {x});
+}
+
+void encode(OnnxNode& n, Code format) {
+  n.emit("encode",
+         {{"format", std::string(name(format))},
+          {"saturate", n.flag("saturate", true)},
+          {"round_mode", n.text("round_mode", "up")}},
+         {numbers(n)}, {n.output(0)});
+  n.set_code(0, format);
+  n.note(fmt::format("its result, numbers of {}, is held a byte each", name(format)));
 }
 
 void cast_to(OnnxNode& n, DType to) {
@@ -94,13 +113,21 @@ void cast_to(OnnxNode& n, DType to) {
     n.note(
         "Cast of a float outside the integer type's range, or of NaN, is not defined by ONNX; "
         "here it stops at the ends of the type, NaN gives 0");
-  n.emit("cast", {{"to", std::string(name(to))}}, {n.required(0)}, n.outputs());
+  n.emit("cast", {{"to", std::string(name(to))}}, {numbers(n)}, n.outputs());
+}
+
+void cast(OnnxNode& n) {
+  const std::int32_t to = cast_target(n);
+  if (const auto code = code_of_onnx(to)) return encode(n, *code);
+  cast_to(n, dtype_of_onnx(to));
 }
 
 void cast_like(OnnxNode& n) {
-  const auto to = n.dtype_of(1);
-  if (!to) throw bad_input("the element type of its second input is not in the file");
-  cast_to(n, *to);
+  if (const auto code = n.code_of_input(1)) return encode(n, *code);
+  if (const auto to = n.dtype_of(1)) return cast_to(n, *to);
+  n.ignore("saturate");
+  n.ignore("round_mode");
+  n.emit("cast_like", {}, {numbers(n), n.required(1)}, n.outputs());
 }
 
 // Before opset 7 the slope was one number or one for each channel (axis 1).
@@ -174,8 +201,13 @@ constexpr TranslatorRow kRows[] = {
               {"detect_positive", n.flag("detect_positive", true)}});
      }},
     {"Where", [](OnnxNode& n) { n.emit("where"); }},
-    {"Cast", [](OnnxNode& n) { cast_to(n, cast_target(n)); }},
+    {"Cast", cast},
     {"CastLike", cast_like},
+    {"BitCast",
+     [](OnnxNode& n) {
+       const auto to = dtype_of_onnx(static_cast<std::int32_t>(n.integer("to", 0) & 0xffff));
+       n.emit("bit_cast", {{"to", std::string(name(to))}});
+     }},
     {"Relu", [](OnnxNode& n) { unary(n, "relu"); }},
     {"Abs", [](OnnxNode& n) { unary(n, "abs"); }},
     {"Neg", [](OnnxNode& n) { unary(n, "neg"); }},

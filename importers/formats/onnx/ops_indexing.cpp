@@ -45,6 +45,10 @@ void top_k(OnnxNode& n) {
   n.emit("top_k", f, in, n.outputs());
 }
 
+void cumulative(OnnxNode& n, std::string_view op) {
+  n.emit(op, {{"exclusive", n.flag("exclusive", false)}, {"reverse", n.flag("reverse", false)}});
+}
+
 constexpr TranslatorRow kRows[] = {
     {"Gather", [](OnnxNode& n) { n.emit("gather", {{"axis", n.integer("axis", 0)}}); }},
     {"GatherElements",
@@ -64,11 +68,8 @@ constexpr TranslatorRow kRows[] = {
     {"ArgMax", [](OnnxNode& n) { arg(n, "arg_max"); }},
     {"ArgMin", [](OnnxNode& n) { arg(n, "arg_min"); }},
     {"TopK", top_k},
-    {"CumSum",
-     [](OnnxNode& n) {
-       n.emit("cum_sum",
-              {{"exclusive", n.flag("exclusive", false)}, {"reverse", n.flag("reverse", false)}});
-     }},
+    {"CumSum", [](OnnxNode& n) { cumulative(n, "cum_sum"); }},
+    {"CumProd", [](OnnxNode& n) { cumulative(n, "cum_prod"); }},
 };
 
 }  // namespace

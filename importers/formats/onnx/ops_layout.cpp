@@ -141,8 +141,12 @@ void dropout(OnnxNode& n) {
         training->data<Bool>()[0].value != 0)
       throw bad_input("Dropout in training mode; export the model for inference");
   }
-  if (n.is_read(1))
-    throw bad_input("the mask of a Dropout is read by another node; in inference there is none");
+  if (n.is_read(1)) {
+    if (n.opset() < 10)
+      throw bad_input("the mask of a Dropout is read by another node; in inference there is none");
+    const ValueId keep = n.constant_value("keep", Tensor::of<Bool>({1}, {Bool{1}}));
+    n.emit("constant_of_shape", {}, {n.step("shape", {}, {n.required(0)}), keep}, {n.output(1)});
+  }
   n.note("Dropout is the identity in inference");
   n.emit("identity", {}, {n.required(0)}, {n.output(0)});
 }
@@ -180,7 +184,10 @@ constexpr TranslatorRow kRows[] = {
               {{"blocksize", n.integer("blocksize", 0)}, {"mode", n.text("mode", "DCR")}});
      }},
     {"SpaceToDepth",
-     [](OnnxNode& n) { n.emit("space_to_depth", {{"blocksize", n.integer("blocksize", 0)}}); }},
+     [](OnnxNode& n) {
+       n.emit("space_to_depth",
+              {{"blocksize", n.integer("blocksize", 0)}, {"mode", n.text("mode", "DCR")}});
+     }},
     {"ReverseSequence",
      [](OnnxNode& n) {
        n.emit("reverse_sequence", {{"batch_axis", n.integer("batch_axis", 1)},

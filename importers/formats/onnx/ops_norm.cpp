@@ -71,20 +71,75 @@ void mean_variance(OnnxNode& n) {
   n.emit("mean_variance_normalization", {{"axes", axes}});
 }
 
-std::string output_type(OnnxNode& n) {
-  const std::int64_t number = n.opset() >= 21 ? n.integer("output_dtype", 0) : 0;
-  if (number == 0) return "";
-  return std::string(name(dtype_of_onnx(static_cast<std::int32_t>(number & 0xffff))));
+// The number of the type in output_dtype, 0 where it is not said.
+std::int32_t output_type(OnnxNode& n) {
+  return n.opset() >= 21 ? static_cast<std::int32_t>(n.integer("output_dtype", 0) & 0xffff) : 0;
+}
+
+// Scale i in a shape that meets x elementwise; blocks are left to the quantisation ops.
+ValueId scale_beside(OnnxNode& n, std::int64_t axis) {
+  const auto type = n.type_of(1);
+  if (n.opset() >= 21 && n.integer("block_size", 0) != 0)
+    throw bad_input(
+        "blocks of 8-bit floats; only one scale, or one for each index of an axis, is "
+        "supported");
+  if (!type || type->shape.rank() != 1 || type->shape[0] == 1) return n.required(1);
+  const int rank = n.rank_of(0, "along which axis its scales lie");
+  Ints trailing;
+  for (int k = normalize_axis(axis, rank) + 1; k < rank; ++k)
+    trailing.push_back(k - normalize_axis(axis, rank));
+  return trailing.empty() ? n.required(1)
+                          : n.step("unsqueeze", {{"axes", trailing}}, {n.required(1)});
+}
+
+// Floating codes: the quotient, rounded to the code; its zero point is 0.
+void quantize_to_code(OnnxNode& n, Code format) {
+  const std::string held(name(format));
+  if (!is_integer_code(format)) {
+    const ValueId q = n.step("div", {}, {n.required(0), scale_beside(n, n.integer("axis", 1))});
+    n.emit("encode", {{"format", held}, {"saturate", n.flag("saturate", true)}}, {q},
+           {n.output(0)});
+  } else {
+    Fields f{{"axis", n.integer("axis", 1)},
+             {"block_size", n.integer("block_size", 0)},
+             {"output_dtype", std::string(name(code_storage(format)))}};
+    const CodeRange ends = code_range(format);
+    const ValueId q = n.step("quantize_linear", f, n.inputs());
+    n.emit("clip", {{"min", static_cast<float>(ends.low)}, {"max", static_cast<float>(ends.high)}},
+           {q}, {n.output(0)});
+  }
+  n.set_code(0, format);
+  n.note(fmt::format("its result, numbers of {}, is held a byte each", held));
 }
 
 void quantize(OnnxNode& n, std::string_view op) {
   n.ignore("saturate");  // speaks of 8-bit floats only
+  const bool to_codes = op == "quantize_linear";
   if (n.opset() >= 23 && n.integer("precision", 0) != 0)
     throw bad_input("a precision of its own; the contract says what is computed in");
+  const std::int32_t number = output_type(n);
+  if (to_codes)
+    if (const auto code = n.has(2) ? n.code_of_input(2) : code_of_onnx(number))
+      return quantize_to_code(n, *code);
+  if (const auto code = n.code_of_input(0); !to_codes && code && !is_integer_code(*code)) {
+    n.ignore("axis");
+    const ValueId x = n.step("decode", {{"format", std::string(name(*code))}}, {n.required(0)});
+    const ValueId scale = scale_beside(n, n.integer("axis", 1));
+    n.emit("mul", {}, {n.step("cast_like", {}, {x, scale}), scale}, {n.output(0)});
+    return;
+  }
   Fields f{{"axis", n.integer("axis", 1)}};
   if (n.opset() >= 21) f.emplace_back("block_size", n.integer("block_size", 0));
-  f.emplace_back("output_dtype", output_type(n));
-  n.emit(op, f);
+  f.emplace_back("output_dtype",
+                 number == 0 ? std::string() : std::string(name(dtype_of_onnx(number))));
+  std::vector<ValueId> in = n.inputs();
+  const auto scale = n.type_of(1), zero = n.type_of(2);
+  if (scale && zero && scale->shape != zero->shape && scale->shape.numel() == 1 &&
+      zero->shape.numel() == 1) {
+    const auto dims = scale->shape.dims();
+    in[2] = n.step("reshape", {{"shape", Ints(dims.begin(), dims.end())}}, {in[2]});
+  }
+  n.emit(op, f, in, n.outputs());
 }
 
 constexpr TranslatorRow kRows[] = {

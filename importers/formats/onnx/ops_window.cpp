@@ -6,9 +6,7 @@
 #include "importers/formats/onnx/families.h"
 
 namespace etalon::onnx_format {
-namespace {
 
-// strides, dilations, pads and auto_pad; `kernel` is only checked against pads' length.
 Fields window_fields(OnnxNode& n) {
   Fields f;
   const std::string auto_pad = n.text("auto_pad", "NOTSET");
@@ -37,6 +35,8 @@ Fields window_fields(OnnxNode& n) {
   f.emplace_back("strides", n.integers("strides"));
   return f;
 }
+
+namespace {
 
 void conv(OnnxNode& n) {
   Fields f = window_fields(n);

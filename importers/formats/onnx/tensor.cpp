@@ -13,6 +13,7 @@ struct TypeRow {
   std::int32_t number;
   std::string_view name;
   std::optional<DType> dtype;
+  std::optional<Code> code = std::nullopt;
 };
 constexpr TypeRow kTypes[] = {
     {1, "FLOAT", DType::f32},
@@ -31,16 +32,16 @@ constexpr TypeRow kTypes[] = {
     {14, "COMPLEX64", std::nullopt},
     {15, "COMPLEX128", std::nullopt},
     {16, "BFLOAT16", DType::bf16},
-    {17, "FLOAT8E4M3FN", std::nullopt},
-    {18, "FLOAT8E4M3FNUZ", std::nullopt},
-    {19, "FLOAT8E5M2", std::nullopt},
-    {20, "FLOAT8E5M2FNUZ", std::nullopt},
-    {21, "UINT4", std::nullopt},
-    {22, "INT4", std::nullopt},
-    {23, "FLOAT4E2M1", std::nullopt},
-    {24, "FLOAT8E8M0", std::nullopt},
-    {25, "UINT2", std::nullopt},
-    {26, "INT2", std::nullopt},
+    {17, "FLOAT8E4M3FN", code_storage(Code::f8e4m3fn), Code::f8e4m3fn},
+    {18, "FLOAT8E4M3FNUZ", code_storage(Code::f8e4m3fnuz), Code::f8e4m3fnuz},
+    {19, "FLOAT8E5M2", code_storage(Code::f8e5m2), Code::f8e5m2},
+    {20, "FLOAT8E5M2FNUZ", code_storage(Code::f8e5m2fnuz), Code::f8e5m2fnuz},
+    {21, "UINT4", code_storage(Code::u4), Code::u4},
+    {22, "INT4", code_storage(Code::i4), Code::i4},
+    {23, "FLOAT4E2M1", code_storage(Code::f4e2m1), Code::f4e2m1},
+    {24, "FLOAT8E8M0", code_storage(Code::f8e8m0), Code::f8e8m0},
+    {25, "UINT2", code_storage(Code::u2), Code::u2},
+    {26, "INT2", code_storage(Code::i2), Code::i2},
     {27, "FLOAT6E2M3", std::nullopt},
     {28, "FLOAT6E3M2", std::nullopt},
 };
@@ -98,6 +99,30 @@ Tensor from_fields(const TensorType& type, const pb::TensorProto& t) {
   return typed<std::uint16_t>(type, t.int32_data());
 }
 
+// Elements of fewer than 8 bits lie packed, the first in the lowest bits of a byte.
+std::size_t packed_bytes(const Shape& shape, Code format) {
+  const auto bits = static_cast<std::size_t>(code_bits(format));
+  return (static_cast<std::size_t>(shape.numel()) * bits + 7) / 8;
+}
+
+Tensor unpack(const TensorType& type, Code format, std::span<const std::byte> packed) {
+  if (packed.size() != packed_bytes(type.shape, format))
+    throw bad_input("{} of {} needs {} bytes and the file has {} for it; fetch the file again",
+                    name(format), to_string(type.shape), packed_bytes(type.shape, format),
+                    packed.size());
+  Tensor out = Tensor::uninitialized(type.dtype, type.shape);
+  const auto to = out.mutable_bytes();
+  const auto bits = static_cast<std::size_t>(code_bits(format));
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto code = static_cast<std::uint8_t>(
+        (std::to_integer<unsigned>(packed[i * bits / 8]) >> (i * bits % 8)) & ((1U << bits) - 1));
+    // An integer format's byte is its number, so that -1 in i4 is -1 in i8.
+    to[i] = static_cast<std::byte>(
+        is_integer_code(format) ? code_of(format, code_value(format, code)) : code);
+  }
+  return out;
+}
+
 std::size_t number(const std::string& text, std::string_view what) {
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -115,6 +140,18 @@ DType dtype_of_onnx(std::int32_t data_type) {
       throw bad_input("element type {} is not one this engine holds", row.name);
     }
   throw bad_input("element type number {} is not one of ONNX's", data_type);
+}
+
+std::optional<Code> code_of_onnx(std::int32_t data_type) {
+  for (const TypeRow& row : kTypes)
+    if (row.number == data_type) return row.code;
+  return std::nullopt;
+}
+
+std::int32_t onnx_of_code(Code format) {
+  for (const TypeRow& row : kTypes)
+    if (row.code == format) return row.number;
+  throw internal_error("no ONNX type for {}", name(format));
 }
 
 std::int32_t onnx_of_dtype(DType dtype) {
@@ -151,12 +188,26 @@ Tensor take_tensor(pb::TensorProto& t, std::optional<std::span<const std::byte>>
   const TensorType type{dtype,
                         Shape(std::span(t.dims().data(), static_cast<std::size_t>(t.dims_size())))};
   const std::size_t want = claimed_bytes(type);
+  const auto code = code_of_onnx(t.data_type());
   if (t.data_location() == 1) {
+    if (external != nullptr && code)
+      return unpack(type, *code, external->read(t, packed_bytes(type.shape, *code)).bytes);
     if (external == nullptr) throw bad_input("external data has no place here");
     return tensor_from_bytes(type, external->read(t, want));
   }
   if (t.data_location() != 0)
     throw bad_input("data_location {} is not one of ONNX's", t.data_location());
+  if (code) {
+    if (raw) return unpack(type, *code, *raw);
+    if (t.has_raw_data()) return unpack(type, *code, std::as_bytes(std::span(t.raw_data())));
+    std::string bytes;  // each entry of the field is one byte
+    for (const std::int32_t v : t.int32_data()) {
+      if (!std::in_range<std::uint8_t>(v) && !std::in_range<std::int8_t>(v))
+        throw bad_input("{} holds the entry {}, which is no byte", name(*code), v);
+      bytes.push_back(static_cast<char>(v));
+    }
+    return unpack(type, *code, std::as_bytes(std::span(bytes)));
+  }
   if (raw) return tensor_from_bytes(type, {*raw, keeper});
   if (t.has_raw_data()) {
     const auto own = std::make_shared<std::string>(std::move(*t.mutable_raw_data()));

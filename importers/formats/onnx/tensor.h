@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/numerics/codes.h"
 #include "importers/formats/onnx/message.h"
 
 namespace etalon::onnx_format {
@@ -25,8 +26,11 @@ class ExternalFiles {
   std::map<std::string, Blob> open_;
 };
 
-// A bad-input Error names the type when the engine holds none such.
+// A bad-input Error names the type when the engine holds none such. Types of at most 8 bits without
+// arithmetic are held as bytes (engine/ops/codes.h): u8, or i8 for signed integers.
 DType dtype_of_onnx(std::int32_t data_type);
+std::optional<Code> code_of_onnx(std::int32_t data_type);
+std::int32_t onnx_of_code(Code format);
 std::int32_t onnx_of_dtype(DType dtype);
 
 // `raw`: raw_data that was left in the file, kept alive by `keeper`. Otherwise the message's own
