@@ -5,18 +5,38 @@
 #include "engine/core/error.h"
 #include "engine/models/models.h"
 #include "importers/containers/bytes.h"
+#include "importers/formats/caffe.h"
+#include "importers/formats/mxnet.h"
 #include "importers/formats/neutral.h"
 #include "importers/formats/onnx.h"
+#include "importers/formats/tensorflow.h"
 #include "importers/formats/tensors.h"
+#include "importers/formats/tflite.h"
 #include "importers/importers.h"
 
 namespace etalon {
 namespace {
 
 const auto& table() {
+  // Magic numbers first, then what is told by structure, then what only a name tells.
   static const std::array kTable{
-      npy_format(), npz_format(),      safetensors_format(), neutral_format(),
-      idx_format(), onnx_format_row(), onnx_tensor_format(),
+      npy_format(),                     //
+      npz_format(),                     //
+      safetensors_format(),             //
+      neutral_format(),                 //
+      tflite_format(),                  //
+      mxnet_params_format(),            //
+      mxnet_symbol_format(),            //
+      tensorflow_saved_model_format(),  //
+      caffe_format(),                   //
+      caffe_blob_format(),              //
+      caffe_solver_format(),            //
+      tensorflow_graph_format(),        //
+      tensorflow_meta_format(),         //
+      tensorflow_checkpoint_format(),   //
+      idx_format(),                     //
+      onnx_format_row(),                //
+      onnx_tensor_format(),             //
   };
   return kTable;
 }

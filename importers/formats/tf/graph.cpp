@@ -1,0 +1,320 @@
+#include "importers/formats/tf/graph.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "engine/core/error.h"
+
+namespace etalon::tf {
+namespace {
+
+constexpr int kMaxCalls = 64;
+
+struct Reference {
+  std::string node;
+  std::size_t output = 0;
+  bool control = false;
+};
+
+// "node", "node:1" in a graph; "node:output_name:1" in a function; "^node" orders only.
+Reference reference(const std::string& text) {
+  Reference r;
+  r.control = !text.empty() && text[0] == '^';
+  const std::string body = r.control ? text.substr(1) : text;
+  const std::size_t first = body.find(':');
+  r.node = body.substr(0, first);
+  if (first == std::string::npos) return r;
+  const std::size_t second = body.find(':', first + 1);
+  const std::string number = body.substr((second == std::string::npos ? first : second) + 1);
+  if (number.empty() || number.size() > 6 ||
+      !std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; }))
+    throw bad_input("'{}' names no output of a node", printable(text));
+  r.output = std::stoul(number);
+  if (second != std::string::npos) {
+    const std::string name = body.substr(first + 1, second - first - 1);
+    if (name == "indices" || name == "batch_mean") r.output += 1;
+    if (name == "batch_variance") r.output += 2;
+  }
+  return r;
+}
+
+// One graph or function body: nodes by name.
+struct Body {
+  std::vector<PbMessage> nodes;
+  std::unordered_map<std::string, std::size_t> by_name;
+
+  explicit Body(std::vector<PbMessage> list) : nodes(std::move(list)) {
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      if (!by_name.emplace(nodes[i].text("name"), i).second)
+        throw bad_input("node {}: two nodes have that name", printable(nodes[i].text("name")));
+  }
+};
+
+OpNode op_node(const PbMessage& node) {
+  OpNode out{node.text("name"), node.text("op"), {}, {}};
+  for (const PbMessage& entry : node.messages("attr")) {
+    const std::string key = entry.text("key");
+    const PbMessage v = entry.message("value");
+    if (v.has("list")) {
+      const PbMessage list = v.message("list");
+      if (list.has("s"))
+        out.attributes[key] = list.texts("s");
+      else if (list.has("f"))
+        out.attributes[key] = list.numbers("f");
+      else
+        out.attributes[key] = list.integers("i");
+    } else if (v.has("s")) {
+      out.attributes[key] = v.text("s");
+    } else if (v.has("i")) {
+      out.attributes[key] = v.integer("i");
+    } else if (v.has("f")) {
+      out.attributes[key] = v.number("f");
+    } else if (v.has("b")) {
+      out.attributes[key] = v.integer("b");
+    } else if (v.has("func")) {
+      out.attributes[key] = v.message("func").text("name");
+    } else if (v.has("type") && (key == "DstT" || key == "out_type" || key == "output_type")) {
+      out.attributes[key] = std::string(name(dtype_of_number(v.integer("type"))));
+    }
+  }
+  return out;
+}
+
+PbMessage attribute(const PbMessage& node, std::string_view key) {
+  for (const PbMessage& entry : node.messages("attr"))
+    if (entry.text("key") == key) return entry.message("value");
+  return {};
+}
+
+class Importer {
+ public:
+  Importer(GraphBuilder& graph, GraphSource source)
+      : g_(graph), source_(std::move(source)), ops_(graph) {
+    for (const PbMessage& f : source_.graph.message("library").messages("function"))
+      functions_.emplace(f.message("signature").text("name"), f);
+  }
+
+  void run() {
+    Body main(source_.graph.messages("node"));
+    std::vector<Port> outputs = source_.outputs;
+    if (outputs.empty()) outputs = sinks(main);
+    for (const Port& p : source_.inputs) {
+      const Reference r = reference(p.tensor);
+      input_names_[r.node] = p.name;
+      ports_[r.node] = p;
+    }
+    std::vector<std::string> wanted;
+    for (const Port& p : outputs) wanted.push_back(p.tensor);
+    // Inputs in the sequence of the signature, or of the file.
+    if (source_.inputs.empty()) {
+      for (const PbMessage& n : main.nodes)
+        if (n.text("op") == "Placeholder") placeholder(n);
+    } else {
+      for (const Port& p : source_.inputs) {
+        const auto at = main.by_name.find(reference(p.tensor).node);
+        if (at == main.by_name.end())
+          throw bad_input("no node makes the input {}", printable(p.tensor));
+        placeholder(main.nodes[at->second]);
+      }
+    }
+    std::unordered_map<std::string, std::vector<ValueId>> made;
+    for (const auto& [node, v] : inputs_) made[node] = {v};
+    const std::vector<ValueId> values = evaluate(main, made, wanted, "", 0);
+    for (std::size_t i = 0; i < outputs.size(); ++i) g_.output(values[i], outputs[i].name);
+  }
+
+ private:
+  using Values = std::unordered_map<std::string, std::vector<ValueId>>;
+
+  // Nodes that hang on a placeholder and that nobody reads.
+  static std::vector<Port> sinks(const Body& main) {
+    std::set<std::string> read;
+    std::unordered_map<std::string, std::vector<std::string>> readers;
+    for (const PbMessage& n : main.nodes) {
+      if (n.text("op") == "Assert") continue;
+      for (const std::string& in : n.texts("input")) {
+        const Reference r = reference(in);
+        if (!r.control) read.insert(r.node);
+        if (!r.control) readers[r.node].push_back(n.text("name"));
+      }
+    }
+    std::set<std::string> reached;
+    std::vector<std::string> open;
+    for (const PbMessage& n : main.nodes)
+      if (n.text("op") == "Placeholder") open.push_back(n.text("name"));
+    while (!open.empty()) {
+      const std::string at = open.back();
+      open.pop_back();
+      if (!reached.insert(at).second) continue;
+      for (const std::string& next : readers[at]) open.push_back(next);
+    }
+    std::vector<Port> out;
+    for (const PbMessage& n : main.nodes) {
+      const std::string name = n.text("name"), op = n.text("op");
+      if (read.contains(name) || !reached.contains(name)) continue;
+      if (op == "Placeholder" || op == "NoOp" || op == "Assert" || op.starts_with("Save") ||
+          op.starts_with("Restore") || op.find("Summary") != std::string::npos)
+        continue;
+      out.push_back({name, name});
+    }
+    if (out.empty()) throw bad_input("nothing in it leads from an input to an output");
+    return out;
+  }
+
+  void placeholder(const PbMessage& n) {
+    const std::string name = n.text("name");
+    if (inputs_.contains(name)) return;
+    const ErrorScope where(fmt::format("node {}", printable(name)));
+    const PbMessage shape = attribute(n, "shape");
+    std::int64_t type = attribute(n, "dtype").integer("type");
+    PbMessage dims_message = shape.has("shape") ? shape.message("shape") : PbMessage();
+    bool known = shape.has("shape");
+    if (const auto port = ports_.find(name); port != ports_.end() && port->second.dtype != 0) {
+      type = port->second.dtype;
+      dims_message = port->second.shape;
+      known = true;
+    }
+    if (type == 0) throw bad_input("an input without an element type");
+    if (!known || dims_message.flag("unknown_rank"))
+      throw bad_input("an input whose shape is not known; export the network with shapes");
+    const Ints dims = dims_of(dims_message);
+    Ints nominal;
+    for (std::size_t i = 0; i < dims.size(); ++i)
+      nominal.push_back(i == 0 ? 1 : i + 1 == dims.size() && dims.size() == 4 ? 3 : 224);
+    const auto at = input_names_.find(name);
+    inputs_[name] = g_.input(at == input_names_.end() ? name : at->second, dtype_of_number(type),
+                             dims, nominal);
+  }
+
+  // Values of `wanted`; `made` holds what is known of the body: arguments, then results.
+  std::vector<ValueId> evaluate(const Body& body, Values& made,
+                                const std::vector<std::string>& wanted, const std::string& prefix,
+                                int depth) {
+    if (depth > kMaxCalls) throw bad_input("functions call each other without end");
+    enum : char { kNew, kOpen, kDone };
+    std::vector<char> state(body.nodes.size(), kNew);
+    std::vector<std::size_t> stack;
+    const auto want = [&](const std::string& text) {
+      const Reference r = reference(text);
+      if (r.control || made.contains(r.node)) return;
+      const auto at = body.by_name.find(r.node);
+      if (at == body.by_name.end()) throw bad_input("nothing makes the tensor {}", printable(text));
+      if (state[at->second] == kOpen)
+        throw bad_input(
+            "node {}: it hangs on itself (a loop of TensorFlow 1's control flow is not "
+            "supported)",
+            printable(r.node));
+      if (state[at->second] == kNew) stack.push_back(at->second);
+    };
+    std::vector<ValueId> out;
+    for (const std::string& text : wanted) {
+      want(text);
+      while (!stack.empty()) {
+        const std::size_t i = stack.back();
+        const std::size_t before = stack.size();
+        if (state[i] == kDone) {
+          stack.pop_back();
+          continue;
+        }
+        state[i] = kOpen;
+        if (!leaf(body.nodes[i]))
+          for (const std::string& in : body.nodes[i].texts("input")) want(in);
+        if (stack.size() > before) continue;
+        stack.pop_back();
+        state[i] = kDone;
+        const std::string name = body.nodes[i].text("name");
+        made[name] = node(body.nodes[i], made, prefix, depth);
+      }
+      out.push_back(value(made, text));
+    }
+    return out;
+  }
+
+  static bool leaf(const PbMessage& n) {
+    const std::string op = n.text("op");
+    return op == "Const" || op == "VariableV2" || op == "Variable" || op == "VarHandleOp" ||
+           op == "Placeholder";
+  }
+
+  ValueId value(const Values& made, const std::string& text) const {
+    const Reference r = reference(text);
+    const auto at = made.find(r.node);
+    if (at == made.end() || r.output >= at->second.size())
+      throw bad_input("nothing makes the tensor {}", printable(text));
+    return at->second[r.output];
+  }
+
+  std::vector<ValueId> node(const PbMessage& n, const Values& made, const std::string& prefix,
+                            int depth) {
+    if (++nodes_ > kMaxNodes)
+      throw bad_input("its functions unfold to more than {} nodes", kMaxNodes);
+    OpNode o = op_node(n);
+    const ErrorScope where(fmt::format("node {}", printable(prefix + o.name)));
+    if (o.op == "Placeholder") throw bad_input("a placeholder that is no input of the signature");
+    if (o.op == "Const") {
+      Tensor t = source_.constant ? source_.constant(o.name) : Tensor();
+      if (!t) t = tensor_of(attribute(n, "value").message("tensor"), source_.fill_budget);
+      return {g_.constant(prefix + o.name, std::move(t))};
+    }
+    if (o.op == "VariableV2" || o.op == "Variable" || o.op == "VarHandleOp") {
+      std::string key = o.text("shared_name");
+      if (key.empty()) key = o.name;
+      const auto known = variables_.find(key);
+      if (known != variables_.end()) return {known->second};
+      Tensor t = source_.variable ? source_.variable(key) : Tensor();
+      if (!t && source_.variable) t = source_.variable(o.name);
+      if (!t)
+        throw bad_input("the checkpoint has no variable {}; name it with --with", printable(key));
+      return {variables_[key] = g_.constant(key, std::move(t))};
+    }
+    for (const std::string& in : n.texts("input"))
+      if (in.empty() || in[0] != '^') o.inputs.push_back(value(made, in));
+    if (o.op == "PartitionedCall" || o.op == "StatefulPartitionedCall" || functions_.contains(o.op))
+      return call(o, prefix, depth);
+    o.name = prefix + o.name;
+    return ops_.translate(o);
+  }
+
+  std::vector<ValueId> call(const OpNode& o, const std::string& prefix, int depth) {
+    const std::string name = functions_.contains(o.op) ? o.op : o.text("f");
+    const auto f = functions_.find(name);
+    if (f == functions_.end()) throw bad_input("the function {} is missing", printable(name));
+    const PbMessage signature = f->second.message("signature");
+    const auto arguments = signature.messages("input_arg"),
+               results = signature.messages("output_arg");
+    if (arguments.size() > o.inputs.size())
+      throw bad_input("{} arguments for a function of {}", o.inputs.size(), arguments.size());
+    auto [body, is_new] = bodies_.try_emplace(name, nullptr);
+    if (is_new) body->second = std::make_shared<Body>(f->second.messages("node_def"));
+    Values inside;
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      inside[arguments[i].text("name")] = {o.inputs[i]};
+    std::map<std::string, std::string> ret;
+    for (const PbMessage& e : f->second.messages("ret")) ret[e.text("key")] = e.text("value");
+    std::vector<std::string> wanted;
+    for (const PbMessage& r : results) wanted.push_back(ret[r.text("name")]);
+    g_.note("function calls are inlined");
+    const std::shared_ptr<Body> keep = body->second;
+    return evaluate(*keep, inside, wanted, prefix + o.name + "/", depth + 1);
+  }
+
+  static constexpr std::size_t kMaxNodes = 1 << 18;
+  GraphBuilder& g_;
+  GraphSource source_;
+  Ops ops_;
+  std::map<std::string, PbMessage> functions_;
+  std::map<std::string, std::shared_ptr<Body>> bodies_;
+  std::map<std::string, std::string> input_names_;
+  std::map<std::string, Port> ports_;
+  std::map<std::string, ValueId> inputs_, variables_;
+  std::size_t nodes_ = 0;
+};
+
+}  // namespace
+
+void translate_graph(GraphBuilder& graph, GraphSource source) {
+  Importer(graph, std::move(source)).run();
+}
+
+}  // namespace etalon::tf

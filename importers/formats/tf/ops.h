@@ -1,0 +1,84 @@
+// What TensorFlow's operators mean, for every format that holds them: GraphDef, SavedModel,
+// TensorFlow.js graph models and (in other words) TensorFlow Lite.
+//
+// Images are NHWC unless data_format says otherwise; the graph keeps the framework's shapes, and
+// transposes stand only where an op wants channels first. Each convention that differs is a note.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/graph/builder.h"
+
+namespace etalon::tf {
+
+using Attribute = std::variant<std::int64_t, float, std::string, Ints, std::vector<float>,
+                               std::vector<std::string>>;
+
+struct OpNode {
+  std::string name, op;
+  std::vector<ValueId> inputs;
+  std::map<std::string, Attribute, std::less<>> attributes;
+
+  bool has(std::string_view a) const { return attributes.contains(a); }
+  std::int64_t integer(std::string_view a, std::int64_t otherwise = 0) const;
+  float number(std::string_view a, float otherwise = 0) const;
+  bool flag(std::string_view a, bool otherwise = false) const {
+    return integer(a, otherwise ? 1 : 0) != 0;
+  }
+  std::string text(std::string_view a, std::string_view otherwise = "") const;
+  Ints integers(std::string_view a) const;
+  std::vector<std::string> texts(std::string_view a) const;
+  ValueId in(std::size_t i) const;  // a bad-input Error when it is not there
+};
+
+class Ops {
+ public:
+  explicit Ops(GraphBuilder& graph) : g(graph) {}
+  // The node's outputs; a bad-input Error names an operator that is not supported.
+  std::vector<ValueId> translate(const OpNode& node);
+  // Elements of a small integer value as far as they are known before a run, -1 where they hang on
+  // a free extent; nullopt where nothing is known.
+  std::optional<Ints> elements(ValueId v) const;
+
+ private:
+  ValueId emit(std::string_view op, const Fields& fields = {});  // from the node's inputs
+  ValueId emit(std::string_view op, const std::vector<ValueId>& in, const Fields& fields = {}) {
+    return g.op(op, n_->name, in, fields);
+  }
+  std::string part(std::string_view role) const { return n_->name + "/" + std::string(role); }
+  ValueId number(float value);
+  Ints constant_ints(std::size_t i, std::string_view what) const;
+  std::int64_t constant_int(std::size_t i, std::string_view what) const;
+  bool first() const;  // data_format is NC...
+  ValueId to_first(ValueId x) { return first() ? x : g.channels_first(x); }
+  ValueId from_first(ValueId y) { return first() ? y : g.channels_last(y); }
+  Ints spatial(std::string_view attribute, int rank) const;
+  void padding(Fields& fields, int rank, bool dilated);
+
+  std::optional<ValueId> layers();  // one family each; nullopt: not of it
+  std::optional<ValueId> elementwise();
+  std::optional<ValueId> shapes();
+  std::optional<ValueId> indices();
+  ValueId conv();
+  ValueId depthwise();
+  ValueId conv_transpose();
+  ValueId pool();
+  ValueId batch_norm();
+  ValueId matmul();
+  ValueId fused();
+  ValueId strided_slice();
+  ValueId resize();
+  ValueId space_to_batch();
+  ValueId batch_to_space();
+  ValueId activation(ValueId x, const std::string& kind);
+
+  GraphBuilder& g;
+  const OpNode* n_ = nullptr;
+  std::map<ValueId, Ints> partial_;
+};
+
+}  // namespace etalon::tf

@@ -1,0 +1,440 @@
+#include <map>
+
+#include "engine/core/error.h"
+#include "importers/formats/tf/ops.h"
+#include "importers/formats/tflite.h"
+#include "importers/formats/tflite/file.h"
+#include "importers/formats/tflite/quantised.h"
+#include "importers/formats/translate.h"
+
+namespace etalon {
+namespace tflite {
+namespace {
+
+const std::map<std::string_view, std::string_view> kSame{
+    {"FLOOR", "Floor"},
+    {"CEIL", "Ceil"},
+    {"LOGISTIC", "Sigmoid"},
+    {"RELU", "Relu"},
+    {"RELU6", "Relu6"},
+    {"RELU_N1_TO_1", "ReluN1To1"},
+    {"TANH", "Tanh"},
+    {"EXP", "Exp"},
+    {"LOG", "Log"},
+    {"SQRT", "Sqrt"},
+    {"RSQRT", "Rsqrt"},
+    {"SQUARE", "Square"},
+    {"NEG", "Neg"},
+    {"ABS", "Abs"},
+    {"SIN", "Sin"},
+    {"COS", "Cos"},
+    {"ROUND", "Round"},
+    {"ELU", "Elu"},
+    {"HARD_SWISH", "HardSwish"},
+    {"PRELU", "Prelu"},
+    {"MAXIMUM", "Maximum"},
+    {"MINIMUM", "Minimum"},
+    {"POW", "Pow"},
+    {"SQUARED_DIFFERENCE", "SquaredDifference"},
+    {"FLOOR_DIV", "FloorDiv"},
+    {"FLOOR_MOD", "FloorMod"},
+    {"LESS", "Less"},
+    {"LESS_EQUAL", "LessEqual"},
+    {"GREATER", "Greater"},
+    {"GREATER_EQUAL", "GreaterEqual"},
+    {"EQUAL", "Equal"},
+    {"NOT_EQUAL", "NotEqual"},
+    {"LOGICAL_AND", "LogicalAnd"},
+    {"LOGICAL_OR", "LogicalOr"},
+    {"LOGICAL_NOT", "LogicalNot"},
+    {"SELECT", "Select"},
+    {"SELECT_V2", "SelectV2"},
+    {"TRANSPOSE", "Transpose"},
+    {"EXPAND_DIMS", "ExpandDims"},
+    {"SLICE", "Slice"},
+    {"TILE", "Tile"},
+    {"PAD", "Pad"},
+    {"PADV2", "PadV2"},
+    {"BROADCAST_TO", "BroadcastTo"},
+    {"FILL", "Fill"},
+    {"RANGE", "Range"},
+    {"RANK", "Rank"},
+    {"ZEROS_LIKE", "ZerosLike"},
+    {"ADD_N", "AddN"},
+    {"GATHER_ND", "GatherNd"},
+    {"SPACE_TO_BATCH_ND", "SpaceToBatchND"},
+    {"BATCH_TO_SPACE_ND", "BatchToSpaceND"},
+    {"TOPK_V2", "TopKV2"},
+    {"LOG_SOFTMAX", "LogSoftmax"},
+    {"SPLIT_V", "SplitV"}};
+
+class Translator {
+ public:
+  Translator(File file, const std::string& name) : g(name), file_(std::move(file)), ops_(g) {}
+
+  GraphBuilder g;
+
+  void run() {
+    values_.assign(file_.tensors.size(), kAbsent);
+    for (std::size_t k = 0; k < file_.inputs.size(); ++k) {
+      const std::int32_t i = file_.inputs[k];
+      if (i < 0) continue;
+      const TensorInfo& t = file_.tensors[static_cast<std::size_t>(i)];
+      values_[static_cast<std::size_t>(i)] = g.input(t.name, t.dtype, t.signature, t.dims);
+      if (!is_floating(t.dtype) && t.quantisation.given())
+        g.note(fmt::format("input {}: {}, scale {}, zero point {}", t.name, name(t.dtype),
+                           t.quantisation.scale(), t.quantisation.zero()));
+    }
+    for (const OperatorInfo& op : file_.operators) translate(op);
+    for (const std::int32_t i : file_.outputs) {
+      if (i < 0) continue;
+      const TensorInfo& t = file_.tensors[static_cast<std::size_t>(i)];
+      g.output(value(i), t.name);
+      if (!is_floating(t.dtype) && t.quantisation.given())
+        g.note(fmt::format("output {}: {}, scale {}, zero point {}", t.name, name(t.dtype),
+                           t.quantisation.scale(), t.quantisation.zero()));
+    }
+  }
+
+ private:
+  ValueId value(std::int32_t i) {
+    if (i < 0) return kAbsent;
+    const auto at = static_cast<std::size_t>(i);
+    if (values_[at] != kAbsent) return values_[at];
+    const TensorInfo& t = file_.tensors[at];
+    if (!t.value)
+      throw bad_input("tensor {} is read before anything makes it{}", printable(t.name),
+                      t.variable ? ": state between runs is not supported" : "");
+    return values_[at] = g.constant(t.name, t.value.share());
+  }
+
+  void translate(const OperatorInfo& op) {
+    const TensorInfo& out = file_.tensors[static_cast<std::size_t>(std::max(op.outputs[0], 0))];
+    const ErrorScope where(fmt::format("node {}", printable(out.name)));
+    if (op.code == 32)
+      throw bad_input("the custom operator {} has no public meaning here", printable(op.custom));
+    tf::OpNode n;
+    n.name = out.name;
+    for (const std::int32_t i : op.inputs) n.inputs.push_back(value(i));
+    std::vector<ValueId> made;
+    if (is_quantised(file_, op)) {
+      if (const ValueId y = translate_quantised({g, file_, op, out.name, n.inputs}); y != kAbsent)
+        made = {y};
+    } else {
+      hybrid(op, n);
+    }
+    if (made.empty()) made = plain(op, n);
+    if (made.size() < op.outputs.size())
+      throw bad_input("{} gives {} outputs, {} are named", operator_name(op.code), made.size(),
+                      op.outputs.size());
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      if (op.outputs[i] >= 0) values_[static_cast<std::size_t>(op.outputs[i])] = made[i];
+  }
+
+  // Integer weights under floating activations are read as the real numbers they stand for.
+  void hybrid(const OperatorInfo& op, tf::OpNode& n) {
+    if (n.inputs.empty()) return;
+    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+      if (op.inputs[i] < 0) continue;
+      const TensorInfo& t = file_.tensors[static_cast<std::size_t>(op.inputs[i])];
+      if (is_floating(t.dtype) || !t.quantisation.given() || !t.value) continue;
+      n.inputs[i] = real(op.inputs[i], t);
+      if (operator_name(op.code) != "DEQUANTIZE")
+        g.note(
+            "hybrid weights (integers under floating activations) are read as scale * integer; "
+            "TensorFlow Lite also quantises the activations at run time, which is a cause of "
+            "differences");
+    }
+  }
+
+  ValueId real(std::int32_t index, const TensorInfo& t) {
+    if (const auto at = real_.find(index); at != real_.end()) return at->second;
+    const Quantisation& q = t.quantisation;
+    Tensor out = as_f32(t.value);
+    if (out.dtype() == t.value.dtype()) out = out.clone();
+    auto data = out.mutable_data<float>();
+    const auto rank = t.value.shape().rank();
+    std::int64_t inner = 1, extent = 1;
+    if (q.scales.size() > 1) {
+      const int axis = normalize_axis(q.axis, rank);
+      extent = t.value.shape()[axis];
+      inner = t.value.shape().product(axis + 1, rank);
+      if (static_cast<std::int64_t>(q.scales.size()) != extent)
+        throw bad_input("{} scales for {} channels", q.scales.size(), extent);
+    }
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const auto c = static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner % extent);
+      const std::int64_t zero = c < q.zeros.size() ? q.zeros[c] : q.zero();
+      data[i] = (data[i] - static_cast<float>(zero)) * q.scales[q.scales.size() > 1 ? c : 0];
+    }
+    return real_[index] = g.constant(t.name, std::move(out));
+  }
+
+  static Ints strides(const FlatTable& o, int w) {
+    return {1, o.get<std::int32_t>(w + 1, 1), o.get<std::int32_t>(w, 1), 1};
+  }
+  std::vector<ValueId> activated(std::vector<ValueId> y, int kind) {
+    switch (kind) {
+      case 0:
+        return y;
+      case 1:
+        y[0] = g.elementwise("relu", g.name_of(y[0]) + "/Relu", {y[0]});
+        return y;
+      case 2:
+        y[0] = g.elementwise("clip", g.name_of(y[0]) + "/ReluN1To1", {y[0]},
+                             {{"min", -1.0F}, {"max", 1.0F}});
+        return y;
+      case 3:
+        y[0] = g.elementwise("clip", g.name_of(y[0]) + "/Relu6", {y[0]},
+                             {{"min", 0.0F}, {"max", 6.0F}});
+        return y;
+      case 4:
+        y[0] = g.elementwise("tanh", g.name_of(y[0]) + "/Tanh", {y[0]});
+        return y;
+      default:
+        throw bad_input("the fused activation {} is not supported", kind);
+    }
+  }
+  ValueId with_bias(ValueId y, const tf::OpNode& n) {
+    if (n.inputs.size() < 3 || n.inputs[2] == kAbsent) return y;
+    return g.elementwise("add", n.name + "/bias", {y, n.inputs[2]});
+  }
+
+  std::vector<ValueId> plain(const OperatorInfo& op, tf::OpNode& n) {
+    const std::string_view type = operator_name(op.code);
+    const FlatTable& o = op.options;
+    const auto text = [](const char* t) { return std::string(t); };
+    if (const auto at = kSame.find(type); at != kSame.end()) {
+      n.op = at->second;
+      return ops_.translate(n);
+    }
+    if (type == "CONV_2D" || type == "DEPTHWISE_CONV_2D") {
+      const bool depth = type != "CONV_2D";
+      n.op = depth ? "DepthwiseConv2dNative" : "Conv2D";
+      n.attributes["padding"] = text(o.get<std::int8_t>(0, 0) == 0 ? "SAME" : "VALID");
+      n.attributes["strides"] = strides(o, 1);
+      n.attributes["dilations"] = strides(o, depth ? 5 : 4);
+      if (g.rank(n.in(1)) != 4) throw bad_input("weights of rank {}", g.rank(n.in(1)));
+      if (depth) {  // [1, h, w, c * m] to [h, w, c, m]
+        const Shape& s = g.shape(n.in(1));
+        const std::int64_t c = g.shape(n.in(0)).dim(-1);
+        if (c < 1 || s[3] % c != 0) throw bad_input("{} filters for {} channels", s[3], c);
+        n.inputs[1] = g.reshape(n.name + "/filter", n.in(1), {s[1], s[2], c, s[3] / c});
+      } else {
+        n.inputs[1] = g.transpose(n.name + "/filter", n.in(1), {1, 2, 3, 0});
+      }
+      return activated({with_bias(ops_.translate(n)[0], n)}, o.get<std::int8_t>(depth ? 4 : 3, 0));
+    }
+    if (type == "TRANSPOSE_CONV") {
+      n.op = "Conv2DBackpropInput";
+      n.attributes["padding"] = text(o.get<std::int8_t>(0, 0) == 0 ? "SAME" : "VALID");
+      n.attributes["strides"] = strides(o, 1);
+      n.inputs[1] = g.transpose(n.name + "/filter", n.in(1), {1, 2, 0, 3});
+      ValueId y = ops_.translate(n)[0];
+      if (n.inputs.size() > 3 && n.inputs[3] != kAbsent)
+        y = g.elementwise("add", n.name + "/bias", {y, n.inputs[3]});
+      return activated({y}, o.get<std::int8_t>(3, 0));
+    }
+    if (type == "MAX_POOL_2D" || type == "AVERAGE_POOL_2D") {
+      n.op = type == "MAX_POOL_2D" ? "MaxPool" : "AvgPool";
+      n.attributes["padding"] = text(o.get<std::int8_t>(0, 0) == 0 ? "SAME" : "VALID");
+      n.attributes["strides"] = strides(o, 1);
+      n.attributes["ksize"] = strides(o, 3);
+      return activated(ops_.translate(n), o.get<std::int8_t>(5, 0));
+    }
+    if (type == "FULLY_CONNECTED") {
+      ValueId x = n.in(0);
+      const std::int64_t k = g.shape(n.in(1)).dim(-1);
+      const bool keep = o.get<std::uint8_t>(2, 0) != 0;
+      if (!keep && (!g.known(x) || g.rank(x) != 2))
+        x = g.op("reshape", n.name + "/flat", {x}, {{"shape", Ints{-1, k}}});
+      if (g.known(x) && g.rank(x) == 2)
+        return activated(
+            {fully_connected(g, n.name, x, n.in(1), n.inputs.size() > 2 ? n.inputs[2] : kAbsent)},
+            o.get<std::int8_t>(0, 0));
+      const ValueId y =
+          g.op("matmul", n.name, {x, g.transpose(n.name + "/weight", n.in(1), {1, 0})});
+      return activated({with_bias(y, n)}, o.get<std::int8_t>(0, 0));
+    }
+    if (type == "ADD" || type == "SUB" || type == "MUL" || type == "DIV") {
+      n.op = type == "ADD" ? "AddV2" : type == "SUB" ? "Sub" : type == "MUL" ? "Mul" : "RealDiv";
+      return activated(ops_.translate(n), o.get<std::int8_t>(0, 0));
+    }
+    if (type == "SOFTMAX") {
+      const float beta = o.get<float>(0, 1);
+      if (beta != 1)
+        n.inputs[0] =
+            g.op("mul", n.name + "/beta", {n.in(0), g.constant("beta", scalar_f32(beta))});
+      n.op = "Softmax";
+      return ops_.translate(n);
+    }
+    if (type == "CONCATENATION") {
+      n.inputs.push_back(
+          g.constant("axis", Tensor::of<std::int32_t>({}, {o.get<std::int32_t>(0, 0)})));
+      n.op = "ConcatV2";
+      return activated(ops_.translate(n), o.get<std::int8_t>(1, 0));
+    }
+    if (type == "RESHAPE") {
+      n.op = "Reshape";
+      Ints shape;
+      for (const auto d : o.list<std::int32_t>(0)) shape.push_back(d);
+      n.attributes["new_shape"] = shape;
+      if (n.inputs.size() > 1 && n.inputs[1] == kAbsent) n.inputs.resize(1);
+      return ops_.translate(n);
+    }
+    if (type == "SQUEEZE") {
+      n.op = "Squeeze";
+      Ints axes;
+      for (const auto d : o.list<std::int32_t>(0)) axes.push_back(d);
+      n.attributes["squeeze_dims"] = axes;
+      return ops_.translate(n);
+    }
+    if (type == "MEAN" || type == "SUM" || type == "REDUCE_MAX" || type == "REDUCE_MIN" ||
+        type == "REDUCE_PROD") {
+      n.op = type == "MEAN"         ? "Mean"
+             : type == "SUM"        ? "Sum"
+             : type == "REDUCE_MAX" ? "Max"
+             : type == "REDUCE_MIN" ? "Min"
+                                    : "Prod";
+      n.attributes["keep_dims"] = std::int64_t{o.get<std::uint8_t>(0, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "STRIDED_SLICE") {
+      n.op = "StridedSlice";
+      const char* masks[] = {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
+                             "shrink_axis_mask"};
+      for (int i = 0; i < 5; ++i) n.attributes[masks[i]] = std::int64_t{o.get<std::int32_t>(i, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "SPLIT" || type == "UNPACK") {
+      n.op = type == "SPLIT" ? "Split" : "Unpack";
+      n.attributes[type == "SPLIT" ? "num_split" : "num"] = std::int64_t{o.get<std::int32_t>(0, 1)};
+      if (type == "UNPACK") n.attributes["axis"] = std::int64_t{o.get<std::int32_t>(1, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "PACK") {
+      n.op = "Pack";
+      n.attributes["axis"] = std::int64_t{o.get<std::int32_t>(1, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "GATHER") {
+      n.op = "Gather";
+      n.attributes["axis"] = std::int64_t{o.get<std::int32_t>(0, 0)};
+      n.attributes["batch_dims"] = std::int64_t{o.get<std::int32_t>(1, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "SHAPE") {
+      n.op = "Shape";
+      n.attributes["out_type"] = text(o.get<std::int8_t>(0, 2) == 4 ? "i64" : "i32");
+      return ops_.translate(n);
+    }
+    if (type == "LEAKY_RELU") {
+      n.op = "LeakyRelu";
+      n.attributes["alpha"] = o.get<float>(0, 0);
+      return ops_.translate(n);
+    }
+    if (type == "RESIZE_BILINEAR" || type == "RESIZE_NEAREST_NEIGHBOR") {
+      const bool linear = type == "RESIZE_BILINEAR";
+      n.op = linear ? "ResizeBilinear" : "ResizeNearestNeighbor";
+      n.attributes["align_corners"] = std::int64_t{o.get<std::uint8_t>(linear ? 2 : 0, 0)};
+      n.attributes["half_pixel_centers"] = std::int64_t{o.get<std::uint8_t>(linear ? 3 : 1, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "LOCAL_RESPONSE_NORMALIZATION") {
+      n.op = "LRN";
+      n.attributes["depth_radius"] = std::int64_t{o.get<std::int32_t>(0, 0)};
+      n.attributes["bias"] = o.get<float>(1, 0);
+      n.attributes["alpha"] = o.get<float>(2, 0);
+      n.attributes["beta"] = o.get<float>(3, 0);
+      return ops_.translate(n);
+    }
+    if (type == "L2_NORMALIZATION") {
+      g.note("L2 normalisation over the last axis, no epsilon but 1e-6 under the root's sum");
+      return activated(
+          {g.op("lp_norm", n.name, {n.in(0)},
+                {{"p", 2.0F}, {"axes", Ints{-1}}, {"eps", 1e-6F}, {"eps_in", text("norm_max")}})},
+          o.get<std::int8_t>(0, 0));
+    }
+    if (type == "DEPTH_TO_SPACE" || type == "SPACE_TO_DEPTH") {
+      n.op = type == "DEPTH_TO_SPACE" ? "DepthToSpace" : "SpaceToDepth";
+      n.attributes["block_size"] = std::int64_t{o.get<std::int32_t>(0, 1)};
+      return ops_.translate(n);
+    }
+    if (type == "MIRROR_PAD") {
+      n.op = "MirrorPad";
+      n.attributes["mode"] = text(o.get<std::int8_t>(0, 0) == 0 ? "REFLECT" : "SYMMETRIC");
+      return ops_.translate(n);
+    }
+    if (type == "BATCH_MATMUL") {
+      n.op = "BatchMatMulV2";
+      n.attributes["adj_x"] = std::int64_t{o.get<std::uint8_t>(0, 0)};
+      n.attributes["adj_y"] = std::int64_t{o.get<std::uint8_t>(1, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "ARG_MAX" || type == "ARG_MIN") {
+      n.op = type == "ARG_MAX" ? "ArgMax" : "ArgMin";
+      n.attributes["output_type"] =
+          std::string(name(file_.tensors[static_cast<std::size_t>(op.outputs[0])].dtype));
+      return ops_.translate(n);
+    }
+    if (type == "CAST") {
+      n.op = "Cast";
+      n.attributes["DstT"] =
+          std::string(name(file_.tensors[static_cast<std::size_t>(op.outputs[0])].dtype));
+      return ops_.translate(n);
+    }
+    if (type == "GELU") {
+      n.op = "Gelu";
+      n.attributes["approximate"] = std::int64_t{o.get<std::uint8_t>(0, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "ONE_HOT") {
+      n.op = "OneHot";
+      n.attributes["axis"] = std::int64_t{o.get<std::int32_t>(0, -1)};
+      return ops_.translate(n);
+    }
+    if (type == "DEQUANTIZE") {
+      // Of float16 weights; quantised ones have become real before.
+      if (g.dtype(n.in(0)) == DType::f32) return {n.in(0)};
+      if (const Tensor* c = g.constant_of(n.in(0))) {
+        g.note("float16 weights are widened to f32, which is exact");
+        return {g.constant(n.name, as_f32(*c))};
+      }
+      return {g.op("cast", n.name, {n.in(0)}, {{"to", text("f32")}})};
+    }
+    if (type == "DENSIFY") return {n.in(0)};  // sparse tensors are dense from the file on
+    throw bad_input("{} is not supported", type);
+  }
+
+  File file_;
+  tf::Ops ops_;
+  std::vector<ValueId> values_;
+  std::map<std::int32_t, ValueId> real_;
+};
+
+Model open(const std::string& path, std::span<const std::string>) {
+  const Blob blob = map_file(path);
+  const ErrorScope scope(path);
+  File file = read_file(blob);
+  const std::string producer = file.description;
+  if (file.subgraphs > 1 && file.operators.empty()) throw bad_input("its main graph is empty");
+  Translator t(std::move(file), stem_of(path));
+  t.run();
+  return finish_model(t.g, path, "tflite", "schema 3", producer);
+}
+
+}  // namespace
+}  // namespace tflite
+
+const FormatRow& tflite_format() {
+  static const FormatRow row{
+      .name = "tflite",
+      .endings = ".tflite",
+      .summary = "TensorFlow Lite, float and quantised.",
+      .match =
+          [](const FileView& f) { return f.prefix.size() >= 8 && f.text().substr(4, 4) == "TFL3"; },
+      .open = tflite::open};
+  return row;
+}
+
+}  // namespace etalon

@@ -1,0 +1,211 @@
+#include "importers/formats/tflite/quantised.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/core/error.h"
+
+namespace etalon::tflite {
+namespace {
+
+bool scaled(const TensorInfo& t) { return !is_floating(t.dtype) && t.quantisation.given(); }
+
+// What a fused activation holds the result to, in the output's own steps.
+void limits(Fields& f, const TensorInfo& y, int activation) {
+  const auto lowest = y.dtype == DType::u8 ? 0 : y.dtype == DType::i16 ? -32768 : -128;
+  const auto highest = y.dtype == DType::u8 ? 255 : y.dtype == DType::i16 ? 32767 : 127;
+  std::int64_t low = lowest, high = highest;
+  const auto step = [&](float real) {
+    return y.quantisation.zero() +
+           static_cast<std::int64_t>(std::round(real / y.quantisation.scale()));
+  };
+  if (activation == 1 || activation == 3) low = std::max<std::int64_t>(low, step(0));
+  if (activation == 2) low = std::max<std::int64_t>(low, step(-1));
+  if (activation == 2) high = std::min<std::int64_t>(high, step(1));
+  if (activation == 3) high = std::min<std::int64_t>(high, step(6));
+  if (activation > 3) throw bad_input("a fused activation {} on integers", activation);
+  f.emplace_back("act_min", low);
+  f.emplace_back("act_max", high);
+}
+
+void output(Fields& f, const TensorInfo& y, int activation) {
+  f.emplace_back("y_scale", y.quantisation.scale());
+  f.emplace_back("y_zero", y.quantisation.zero());
+  limits(f, y, activation);
+}
+
+void weights(Fields& f, const TensorInfo& x, const TensorInfo& w) {
+  f.emplace_back("x_scale", x.quantisation.scale());
+  f.emplace_back("x_zero", x.quantisation.zero());
+  f.emplace_back("w_scales", w.quantisation.scales);
+  f.emplace_back("w_zero", w.quantisation.zero());
+}
+
+std::string same_or_valid(int padding) { return padding == 0 ? "same_upper" : "valid"; }
+
+ValueId conv(const Quantised& q, bool depthwise) {
+  const TensorInfo &x = q.input(0), &w = q.input(1);
+  const FlatTable& o = q.op.options;
+  const int act = o.get<std::int8_t>(depthwise ? 4 : 3, 0);
+  const int dilation = depthwise ? 5 : 4;
+  Fields f{
+      {"strides", Ints{o.get<std::int32_t>(2, 1), o.get<std::int32_t>(1, 1)}},
+      {"dilations", Ints{o.get<std::int32_t>(dilation + 1, 1), o.get<std::int32_t>(dilation, 1)}},
+      {"auto_pad", same_or_valid(o.get<std::int8_t>(0, 0))}};
+  const ValueId in = q.g.channels_first(q.in[0]);
+  if (q.g.rank(q.in[1]) != 4) throw bad_input("weights of rank {}", q.g.rank(q.in[1]));
+  const ValueId weight =
+      q.g.transpose(q.name + "/weight", q.in[1], depthwise ? Ints{3, 0, 1, 2} : Ints{0, 3, 1, 2});
+  f.emplace_back("groups", q.g.shape(in)[1] / std::max<std::int64_t>(1, q.g.shape(weight)[1]));
+  weights(f, x, w);
+  output(f, q.output(), act);
+  std::vector<ValueId> inputs{in, weight};
+  if (q.in.size() > 2 && q.in[2] != kAbsent) inputs.push_back(q.in[2]);
+  return q.g.channels_last(q.g.op("tflite_conv", q.name, inputs, f));
+}
+
+ValueId fully_connected(const Quantised& q) {
+  const TensorInfo &x = q.input(0), &w = q.input(1);
+  Fields f;
+  weights(f, x, w);
+  output(f, q.output(), q.op.options.get<std::int8_t>(0, 0));
+  ValueId in = q.in[0];
+  if (!q.op.options.get<std::uint8_t>(2, 0) && q.g.rank(in) != 2)
+    in = q.g.reshape(q.name + "/flat", in, {-1, q.g.shape(q.in[1])[1]});
+  std::vector<ValueId> inputs{in, q.in[1]};
+  if (q.in.size() > 2 && q.in[2] != kAbsent) inputs.push_back(q.in[2]);
+  return q.g.op("tflite_fully_connected", q.name, inputs, f);
+}
+
+ValueId binary(const Quantised& q, std::string_view op) {
+  const TensorInfo &a = q.input(0), &b = q.input(1);
+  Fields f{{"a_scale", a.quantisation.scale()},
+           {"a_zero", a.quantisation.zero()},
+           {"b_scale", b.quantisation.scale()},
+           {"b_zero", b.quantisation.zero()}};
+  output(f, q.output(), q.op.options.get<std::int8_t>(0, 0));
+  return q.g.elementwise(op, q.name, {q.in[0], q.in[1]}, f);
+}
+
+ValueId unary(const Quantised& q, std::string_view op, const Fields& more = {}) {
+  const TensorInfo& x = q.input(0);
+  Fields f = more;
+  if (scaled(x)) {
+    f.emplace_back("x_scale", x.quantisation.scale());
+    f.emplace_back("x_zero", x.quantisation.zero());
+  }
+  f.emplace_back("y_scale", q.output().quantisation.scale());
+  f.emplace_back("y_zero", q.output().quantisation.zero());
+  return q.g.elementwise(op, q.name, {q.in[0]}, f);
+}
+
+ValueId pool(const Quantised& q, bool max) {
+  const FlatTable& o = q.op.options;
+  Fields f{{"strides", Ints{o.get<std::int32_t>(2, 1), o.get<std::int32_t>(1, 1)}},
+           {"kernel", Ints{o.get<std::int32_t>(4, 1), o.get<std::int32_t>(3, 1)}},
+           {"auto_pad", same_or_valid(o.get<std::int8_t>(0, 0))}};
+  const int act = o.get<std::int8_t>(5, 0);
+  const ValueId in = q.g.channels_first(q.in[0]);
+  if (max) {
+    ValueId y = q.g.channels_last(q.g.op("max_pool", q.name, {in}, f));
+    if (act != 0) {
+      Fields limit;
+      limits(limit, q.output(), act);
+      y = q.g.elementwise("clip", q.name + "/activation", {y},
+                          {{"min", static_cast<float>(std::get<std::int64_t>(limit[0].second))},
+                           {"max", static_cast<float>(std::get<std::int64_t>(limit[1].second))}});
+    }
+    return y;
+  }
+  limits(f, q.output(), act);
+  return q.g.channels_last(q.g.op("tflite_avg_pool", q.name, {in}, f));
+}
+
+// Between equal scales a movement moves the integers; otherwise it asks for more than that.
+void same_scale(const Quantised& q, std::size_t i) {
+  const TensorInfo& x = q.input(i);
+  if (x.quantisation.given() && q.output().quantisation.given() &&
+      (x.quantisation.scale() != q.output().quantisation.scale() ||
+       x.quantisation.zero() != q.output().quantisation.zero()))
+    throw bad_input("{} between different scales has no integer kernel here",
+                    operator_name(q.op.code));
+}
+
+}  // namespace
+
+const TensorInfo& Quantised::input(std::size_t i) const {
+  if (i >= op.inputs.size() || op.inputs[i] < 0)
+    throw bad_input("{} needs input {}", operator_name(op.code), i);
+  return file.tensors[static_cast<std::size_t>(op.inputs[i])];
+}
+
+bool is_quantised(const File& file, const OperatorInfo& op) {
+  const auto at = [&](std::int32_t i) -> const TensorInfo& {
+    return file.tensors[static_cast<std::size_t>(i)];
+  };
+  if (op.outputs[0] >= 0 && scaled(at(op.outputs[0]))) return true;
+  return !op.inputs.empty() && op.inputs[0] >= 0 && scaled(at(op.inputs[0])) &&
+         !at(op.inputs[0]).value;
+}
+
+ValueId translate_quantised(const Quantised& q) {
+  const std::string_view op = operator_name(q.op.code);
+  if (find_op("tflite_conv") == nullptr)
+    throw bad_input("{} on quantised tensors is not supported in this build", op);
+  q.g.note(
+      "quantised tensors stay integers; real value = scale * (integer - zero point), sums "
+      "scaled back by multiplier and shift as TensorFlow Lite's reference kernels do");
+  if (op == "DEQUANTIZE") {
+    const TensorInfo& x = q.input(0);
+    std::vector<ValueId> in{
+        q.in[0], q.g.constant(q.name + "/scale", Tensor::of<float>({}, {x.quantisation.scale()}))};
+    const std::int64_t zero = x.quantisation.zero();
+    if (x.dtype == DType::i8)
+      in.push_back(q.g.constant(q.name + "/zero",
+                                Tensor::of<std::int8_t>({}, {static_cast<std::int8_t>(zero)})));
+    else if (x.dtype == DType::u8)
+      in.push_back(q.g.constant(q.name + "/zero",
+                                Tensor::of<std::uint8_t>({}, {static_cast<std::uint8_t>(zero)})));
+    return q.g.op("dequantize_linear", q.name, in);
+  }
+  if (op == "QUANTIZE") {
+    const bool from_float = is_floating(q.input(0).dtype);
+    return unary(q, from_float ? "tflite_quantize" : "tflite_requantize",
+                 {{"output_dtype", std::string(name(q.output().dtype))}});
+  }
+  if (op == "CONV_2D" || op == "DEPTHWISE_CONV_2D") return conv(q, op != "CONV_2D");
+  if (op == "FULLY_CONNECTED") return fully_connected(q);
+  if (op == "ADD") return binary(q, "tflite_add");
+  if (op == "SUB") return binary(q, "tflite_sub");
+  if (op == "MUL") return binary(q, "tflite_mul");
+  if (op == "AVERAGE_POOL_2D") return pool(q, false);
+  if (op == "MAX_POOL_2D") return pool(q, true);
+  if (op == "LOGISTIC") return unary(q, "tflite_logistic");
+  if (op == "TANH") return unary(q, "tflite_tanh");
+  if (op == "SOFTMAX") {
+    const TensorInfo& x = q.input(0);
+    return q.g.op("tflite_softmax", q.name, {q.in[0]},
+                  {{"beta", q.op.options.get<float>(0, 1)},
+                   {"x_scale", x.quantisation.scale()},
+                   {"x_zero", x.quantisation.zero()},
+                   {"y_scale", q.output().quantisation.scale()},
+                   {"y_zero", q.output().quantisation.zero()}});
+  }
+  if (op == "RELU" || op == "RELU6" || op == "RELU_N1_TO_1") {
+    Fields f{{"x_scale", q.input(0).quantisation.scale()},
+             {"x_zero", q.input(0).quantisation.zero()}};
+    output(f, q.output(), op == "RELU" ? 1 : op == "RELU6" ? 3 : 2);
+    return q.g.elementwise("tflite_requantize", q.name, {q.in[0]}, f);
+  }
+  if (op == "RESHAPE" || op == "SQUEEZE" || op == "TRANSPOSE" || op == "CONCATENATION" ||
+      op == "PAD" || op == "SLICE" || op == "STRIDED_SLICE" || op == "SPLIT" || op == "GATHER" ||
+      op == "SHAPE" || op == "EXPAND_DIMS" || op == "PACK" || op == "UNPACK" || op == "TILE" ||
+      op == "ARG_MAX" || op == "RESIZE_NEAREST_NEIGHBOR" || op == "SPACE_TO_DEPTH" ||
+      op == "DEPTH_TO_SPACE") {
+    if (op != "SHAPE" && op != "ARG_MAX") same_scale(q, 0);
+    return kAbsent;  // moves integers: what the operator means for any type
+  }
+  throw bad_input("{} on quantised tensors is not supported", op);
+}
+
+}  // namespace etalon::tflite

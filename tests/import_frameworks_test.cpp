@@ -1,0 +1,156 @@
+// Files of other frameworks: what they mean, on small ones written here by hand; real ones are
+// judged by import_real_files_test.cpp.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "engine/core/error.h"
+#include "engine/graph/builder.h"
+#include "engine/graph/executor.h"
+#include "importers/containers/flatbuffers.h"
+#include "importers/containers/pbtree.h"
+#include "importers/containers/sstable.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+using test::fixture;
+
+namespace {
+
+const Node& node(const Graph& graph, std::string_view name) {
+  for (const Node& n : graph.nodes)
+    if (n.name == name) return n;
+  throw bad_input("no node {}", name);
+}
+
+bool notes(const Model& model, std::string_view words) {
+  for (const std::string& n : model.notes)
+    if (n.find(words) != std::string::npos) return true;
+  return false;
+}
+
+int count(const Graph& graph, std::string_view op) {
+  int n = 0;
+  for (const Node& node : graph.nodes) n += node.op->name == op ? 1 : 0;
+  return n;
+}
+
+std::vector<float> run(const Model& model, Tensor x) {
+  RunOptions options;
+  options.contract = Contract::parse("seq");
+  options.threads = 1;
+  std::map<std::string, Tensor, std::less<>> in;
+  in.emplace(model.graph->value_name(model.graph->inputs.at(0).value), std::move(x));
+  Executor executor(model.graph, all_kernels(), options);
+  const Trace trace = executor.run(in);
+  const auto data = trace.outputs.begin()->second.data<float>();
+  return {data.begin(), data.end()};
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+TEST_CASE("GraphBuilder: transposes cancel, fold into constants, and dead nodes go") {
+  GraphBuilder g("g");
+  const ValueId x = g.input("x", DType::f32, {-1, 4, 4, 3});
+  const ValueId w = g.constant("w", Tensor::zeros(DType::f32, {5, 3, 1, 1}));
+  ValueId y = g.channels_last(g.op("conv", "c1", {g.channels_first(x), w}));
+  y = g.elementwise("relu", "r", {y});
+  y = g.elementwise("add", "b", {y, g.constant("bias", Tensor::zeros(DType::f32, {5}))});
+  CHECK(g.shape(y) == Shape{1, 4, 4, 5});
+  CHECK(g.dims(y) == Ints{-1, 4, 4, 5});
+  const ValueId w2 = g.constant("w2", Tensor::zeros(DType::f32, {2, 5, 1, 1}));
+  y = g.channels_last(g.op("conv", "c2", {g.channels_first(y), w2}));
+  g.op("exp", "unused", {y});
+  g.output(y, "y");
+  const Graph graph = g.finish();
+  CHECK(count(graph, "transpose") == 2);
+  CHECK(count(graph, "exp") == 0);
+  CHECK(graph.value_name(graph.outputs[0].value) == "y");
+}
+
+TEST_CASE("Caffe: layers in place, phases, ceil, counted padding") {
+  const Model model = open_model(fixture("frameworks/small.prototxt"));
+  const Graph& graph = *model.graph;
+  CHECK(model.format == "caffe");
+  CHECK(model.version == "V2");
+  REQUIRE(graph.outputs.size() == 1);
+  CHECK(graph.value_name(graph.outputs[0].value) == "prob");
+  CHECK(count(graph, "identity") == 0);  // the training layer is left out
+  const std::string pool = to_string(node(graph, "pool").params);
+  CHECK(pool.find("ceil_mode=true") != std::string::npos);
+  CHECK(pool.find("count_include_pad=true") != std::string::npos);
+  CHECK(notes(model, "divides by the window's elements inside input and padding"));
+  CHECK(notes(model, "alpha is divided by the window's size"));
+  // 6 + 2 - 3 = 5 steps of 2, rounded up: four windows, where rounding down gives three.
+  CHECK(graph.outputs[0].dims == Ints{-1, 2, 4, 4});
+  const std::vector<float> y = run(model, Tensor::zeros(DType::f32, {1, 2, 6, 6}));
+  CHECK(y.size() == 32);
+  CHECK(y[0] == 0.5F);
+}
+
+TEST_CASE("TensorFlow: SAME pads at the end, a function is inlined, weights are turned") {
+  const Model model = open_model(fixture("frameworks/small.pbtxt"));
+  const Graph& graph = *model.graph;
+  CHECK(model.format == "tensorflow");
+  CHECK(graph.outputs[0].dims == Ints{-1, 9});
+  CHECK(notes(model, "the odd element of the padding"));
+  CHECK(notes(model, "function calls are inlined"));
+  Tensor x = Tensor::uninitialized(DType::f32, {1, 6, 6, 2});
+  float v = 0;
+  for (float& e : x.mutable_data<float>()) e = v++;
+  // By hand: one element of padding, behind; so window (0, 0) holds three rows and columns whole,
+  // whose sum is 261.
+  const std::vector<float> y = run(model, std::move(x));
+  REQUIRE(y.size() == 9);
+  CHECK(y[0] == 131.5F);
+}
+
+TEST_CASE("text protobufs: errors name the line; nesting has an end") {
+  const PbSchema schema("Msg a 1 i m 2 Msg s 3 s f 4 f\n");
+  const PbMessage m =
+      PbMessage::from_text(schema.type("Msg"), "a: 7 unknown { b: 1 } m < s: 'x\\n' > f: 1e-3");
+  CHECK(m.integer("a") == 7);
+  CHECK(m.message("m").text("s") == "x\n");
+  CHECK(m.number("f") == 1e-3F);
+  CHECK_THROWS_WITH_AS(PbMessage::from_text(schema.type("Msg"), "a: 1\n}"),
+                       doctest::Contains("line 2"), Error);
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += "m {";
+  CHECK_THROWS_WITH_AS(PbMessage::from_text(schema.type("Msg"), deep),
+                       doctest::Contains("nest deeper"), Error);
+}
+
+TEST_CASE("sorted tables and Snappy: what is damaged is refused") {
+  // Literal of 4 bytes, then a copy of 8 from 4 behind.
+  const std::string packed(
+      "\x0c\x0c"
+      "abcd"
+      "\x11\x04",
+      8);
+  CHECK(snappy_decompress(bytes_of(packed)) == "abcdabcdabcd");
+  CHECK_THROWS_AS(snappy_decompress(bytes_of(std::string("\x0c\x0c"
+                                                         "abcd\x11\x05",
+                                                         8))),
+                  Error);
+  CHECK_THROWS_AS(snappy_decompress(bytes_of(std::string("\xff\xff\xff\x7f\x00", 5))), Error);
+  const std::string text(64, 'x');
+  CHECK_THROWS_WITH_AS(read_sstable({bytes_of(text), nullptr}),
+                       doctest::Contains("no sorted table"), Error);
+}
+
+TEST_CASE("FlatBuffers: offsets beyond the file are refused") {
+  for (const std::uint32_t root : {4U, 60U, 0xfffffff0U}) {
+    std::string file(64, '\0');
+    std::memcpy(file.data(), &root, 4);
+    std::memcpy(file.data() + 4, "TFL3", 4);
+    const test::TemporaryFolder folder;
+    test::write_bytes(folder / "m.tflite", file);
+    CHECK_THROWS_AS(open_model(folder / "m.tflite"), Error);
+  }
+}
