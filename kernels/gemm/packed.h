@@ -34,7 +34,10 @@ void pack_rows(const TileSet<T>& set, const MatrixView& from, std::int64_t first
                int fill, std::int64_t k, T* to, std::int64_t step) {
   const float* source = from.data + first * from.row_stride;
   if (from.row_stride == 1) {
-    set.pack_contiguous(source, from.k_stride, count, fill, k, to, step);
+    // A tile of f64 may have more rows than a vector has lanes.
+    for (int r = 0; r < fill; r += set.lanes)
+      set.pack_contiguous(source + r, from.k_stride, std::clamp(count - r, 0, set.lanes),
+                          std::min(fill - r, set.lanes), k, to + r, step);
   } else if (from.k_stride == 1) {
     set.pack_strided(source, from.row_stride, count, fill, k, to, step);
   } else {
