@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
@@ -65,13 +66,30 @@ Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
   return t;
 }
 
+bool refuses(const KernelRow& row, const OpRow& op, const Params& p,
+             const std::vector<const Tensor*>& in, const TensorType& out) {
+  const Contract exact = Contract::exact_preset();
+  std::vector<InferInput> inputs;
+  for (const Tensor* t : in) inputs.push_back({t->type(), t, true});
+  return row
+      .refuse({.op = &op,
+               .params = &p,
+               .inputs = inputs,
+               .outputs = {&out, 1},
+               .contract = &exact,
+               .isa = detect_isa()})
+      .has_value();
+}
+
 int compare(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in) {
   RunOptions options{.contract = Contract::exact_preset()};
   options.kernels = std::string(op.name) + ".definition";
   const OpRun want = run_op(op, p, in, all_kernels(), options, true);
   int compared = 0;
   for (const KernelRow* row : all_kernels().rows_of(op.name)) {
-    if (row->contracts != "exact" || row->isa > detect_isa()) continue;
+    if (row->contracts != "exact" || row->isa > detect_isa() ||
+        refuses(*row, op, p, in, want.outputs[0].type()))
+      continue;
     for (const int threads : {1, 3}) {
       options.kernels = row->name;
       options.threads = threads;
@@ -79,6 +97,9 @@ int compare(const OpRow& op, const Params& p, const std::vector<const Tensor*>& 
       const Tensor &a = got.outputs[0], &b = want.outputs[0];
       CAPTURE(row->name);
       CHECK(std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0);
+      // Where no truth is wanted outputs take other, shorter ways.
+      const OpRun plain = run_op(op, p, in, all_kernels(), options);
+      CHECK(std::memcmp(plain.outputs[0].bytes().data(), b.bytes().data(), a.size_bytes()) == 0);
       for (std::size_t i = 0; i < a.data<float>().size(); ++i) {
         const double x = got.truth[0].data<double>()[i], y = want.truth[0].data<double>()[i];
         if (!std::isfinite(y) || !std::isfinite(b.data<float>()[i])) continue;
@@ -105,7 +126,7 @@ ConvCase conv_case(Data data) {
   p.strides = {2, 1};
   p.pads_begin = {1, 2};
   p.pads_end = {2, 0};
-  return {make({2, 6, 9, 7}, 4, data), make({10, 3, 3, 2}, 5, data), make({10}, 6, data),
+  return {make({2, 6, 9, 7}, 4, data), make({20, 3, 3, 2}, 5, data), make({20}, 6, data),
           Params(p)};
 }
 
@@ -208,4 +229,134 @@ TEST_CASE("exact: the rounding test decides by both ends of the interval") {
   CHECK(!exact_decide(kNan, 0, y, nullptr));
   CHECK(exact_decide(0x1p-140, 0x1p-170, y, &truth));
   CHECK(!exact_decide(0x1.8p-140, 0x1p-158, y, &truth));  // rounds, but is no truth yet
+}
+
+namespace {
+
+enum class Hostile {
+  wild,
+  subnormal,
+  overflow,
+  equal,
+  one_hot,
+  cancelling,
+  near_midpoint,
+  few_bits
+};
+constexpr Hostile kHostile[] = {Hostile::wild,          Hostile::subnormal, Hostile::overflow,
+                                Hostile::equal,         Hostile::one_hot,   Hostile::cancelling,
+                                Hostile::near_midpoint, Hostile::few_bits};
+
+// Data on which a first pass is wrong or says nothing, for a sum along neighbours of the last axis
+// or across it.
+Tensor hostile(const Shape& shape, std::uint64_t seed, Hostile kind) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 1};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    const float u = random.uniform(2 * i) * 2 - 1;
+    const int pick = static_cast<int>(random.uniform(2 * i + 1) * 4096);
+    ++i;
+    x = u;
+    if (kind == Hostile::wild) x = std::ldexp(u, pick % 253 - 126);
+    if (kind == Hostile::subnormal) x = std::ldexp(u, -126 - pick % 24);
+    if (kind == Hostile::overflow) x = std::ldexp(u, 60 + pick % 68);
+    if (kind == Hostile::equal) x = seed % 2 == 0 ? 0x1.fffffep20F : -0x1.f7ffffp-30F;
+    if (kind == Hostile::one_hot) x = pick % 37 == 0 ? u : 0.0F;
+    // x, -x and a small rest.
+    if (kind == Hostile::cancelling)
+      x = i % 3 == 0 ? u * 0x1p-30F : (i % 3 == 1 ? 1.0F : -1.0F) * 0x1.234568p10F;
+    if (kind == Hostile::near_midpoint)
+      x = i % 5 == 0 ? 0x1p24F : i % 5 == 1 ? 1.0F : i % 5 == 2 ? u * 0x1p-60F : 0.0F;
+    if (kind == Hostile::few_bits) x = static_cast<float>(pick % 7 - 3);
+  }
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("exact: hostile data in odd shapes, every row") {
+  if (detect_isa() < Isa::avx2) return;
+  int compared = 0;
+  const std::int64_t before = exact_counts().defined;
+  for (const Hostile kind : kHostile) {
+    CAPTURE(static_cast<int>(kind));
+    for (const auto& [m, n, k] : {std::tuple{1, 1, 1},
+                                  {1, 19, 64},
+                                  {33, 17, 65},
+                                  {16, 16, 191},
+                                  {18, 31, 3},
+                                  {2, 40, 700}}) {
+      CAPTURE(k);
+      const auto seed = static_cast<std::uint64_t>(m * 1000 + n);
+      const Tensor a = hostile({m, k}, seed, kind), b = hostile({k, n}, seed + 1, kind),
+                   bt = hostile({n, k}, seed + 2, kind), at = hostile({k, m}, seed + 3, kind),
+                   c = hostile({m, n}, seed + 4, kind);
+      compared += compare(gemm_op(), Params(GemmParams{}), {&a, &b});
+      compared +=
+          compare(gemm_op(), Params(GemmParams{.alpha = 0.7F, .trans_b = true}), {&a, &bt, &c});
+      compared +=
+          compare(gemm_op(), Params(GemmParams{.beta = -2.0F, .trans_a = true}), {&at, &b, &c});
+    }
+    for (const auto& [channels, size, kernel, stride, pad, groups] : {std::tuple{3, 9, 3, 1, 1, 1},
+                                                                      {24, 7, 3, 2, 1, 1},
+                                                                      {40, 5, 1, 1, 0, 2},
+                                                                      {17, 6, 2, 1, 0, 1},
+                                                                      {64, 4, 3, 1, 1, 1}}) {
+      ConvParams p;
+      p.groups = groups;
+      p.strides = {stride, stride};
+      p.pads_begin = {pad, pad};
+      p.pads_end = {pad, pad};
+      const Tensor x = hostile({2, channels, size, size}, 7, kind),
+                   w = hostile({18, channels / groups, kernel, kernel}, 8, kind),
+                   bias = hostile({18}, 9, kind);
+      compared += compare(conv_op(), Params(p), {&x, &w});
+      compared += compare(conv_op(), Params(p), {&x, &w, &bias});
+    }
+  }
+  CHECK(compared >= 8 * (18 + 10) * 2);
+  CHECK(exact_counts().defined > before);
+}
+
+TEST_CASE("exact: dilated taps, one and three dimensions") {
+  if (detect_isa() < Isa::avx2) return;
+  for (const Data data : {Data::noise, Data::special}) {
+    ConvParams line, dilated, volume;
+    line.pads_begin = {2};
+    line.pads_end = {1};
+    dilated.dilations = {2, 3};
+    dilated.pads_begin = {0, 3};
+    dilated.pads_end = {2, 0};
+    volume.strides = {1, 2, 1};
+    volume.pads_begin = {1, 0, 1};
+    volume.pads_end = {0, 1, 1};
+    const Tensor x1 = make({2, 19, 23}, 1, data), w1 = make({9, 19, 4}, 2, data),
+                 x2 = make({1, 5, 11, 13}, 3, data), w2 = make({20, 5, 3, 3}, 4, data),
+                 x3 = make({1, 6, 4, 7, 5}, 5, data), w3 = make({8, 6, 2, 3, 3}, 6, data);
+    CHECK(compare(conv_op(), Params(line), {&x1, &w1}) >= 2);
+    CHECK(compare(conv_op(), Params(dilated), {&x2, &w2}) >= 2);
+    CHECK(compare(conv_op(), Params(volume), {&x3, &w3}) >= 2);
+  }
+}
+
+TEST_CASE("exact: sums of 10^5 terms, beyond where int32 levels are cut") {
+  if (detect_isa() < Isa::avx2) return;
+  for (const std::int64_t k : {16384, 16385, 40000, 100000}) {
+    CAPTURE(k);
+    for (const Hostile kind : {Hostile::equal, Hostile::cancelling, Hostile::wild}) {
+      const Tensor a = hostile({3, k}, 1, kind), b = hostile({5, k}, 2, kind);
+      CHECK(compare(gemm_op(), Params(GemmParams{.trans_b = true}), {&a, &b}) >= 2);
+    }
+  }
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("exact: sums of 10^6 terms") {
+    if (detect_isa() < Isa::avx2) return;
+    for (const Hostile kind : kHostile) {
+      const Tensor a = hostile({3, 1000003}, 1, kind), b = hostile({4, 1000003}, 2, kind);
+      CHECK(compare(gemm_op(), Params(GemmParams{.trans_b = true}), {&a, &b}) >= 2);
+    }
+  }
 }

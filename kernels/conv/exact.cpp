@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "kernels/conv/digits.h"
 #include "kernels/conv/plan.h"
 #include "kernels/conv/rows.h"
 #include "kernels/gemm/refuse.h"
@@ -17,11 +18,16 @@ namespace {
 constexpr std::int64_t kBlockBytes = 512 << 10;
 constexpr int kWide = 2;         // vectors of a tile
 constexpr int kMaxOutputs = 16;  // of a row of a tile
+constexpr int kTapOutputs = 32;  // of one call
+// Groups of so few channels read their windows in place: packing a window for them costs more than
+// the sums.
+constexpr std::int64_t kDirectChannels = 2;
 
 // w as strips of output channels, group by group, and the norm of each channel.
 struct PackedWeights {
   AlignedBuffer strips;
   std::vector<double> norms;
+  ConvDigits digits;  // instead, where there is such a pass
 };
 
 void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, PackedWeights& to) {
@@ -42,6 +48,10 @@ void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, P
       to.norms[static_cast<std::size_t>(o)] = std::sqrt(s);
     }
   });
+}
+
+const DigitSet* digits_for(Isa isa, const ConvGeometry& g) {
+  return refuse_conv_digits(g) ? nullptr : digit_set(isa);
 }
 
 // The inputs under one output, in the order of w; zeros in the padding.
@@ -120,16 +130,18 @@ Prepared prepare(const Problem& problem, int threads) {
   const Tensor* w = problem.inputs[1].value;
   if (w == nullptr) return nullptr;
   auto prepared = std::make_shared<PackedWeights>();
-  pack_weights(isa,
-               conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
-                             problem.input(1).shape),
-               w->data<float>().data(), threads, *prepared);
+  const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+                                       problem.input(1).shape);
+  if (const DigitSet* digits = digits_for(isa, g))
+    pack_conv_digits(*digits, g, w->data<float>().data(), threads, prepared->digits);
+  else
+    pack_weights(isa, g, w->data<float>().data(), threads, *prepared);
   return prepared;
 }
 
-}  // namespace
-
-void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
+// The first pass in f64. Appends what it leaves.
+void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
+              const ExactSteps& steps, std::vector<std::int64_t>& undecided) {
   const TileSet<double>& set = *tile_set_f64(isa);
   const ExactLanes& lane_functions = *exact_lanes(isa);
   const ConvPlan plan(
@@ -144,10 +156,10 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
   const RowStrips strips(out, set.rows);
   PackedWeights fresh;
-  if (call.prepared == nullptr)
+  const bool direct = out <= kDirectChannels && truth == nullptr;
+  if (prepared == nullptr && !direct)
     pack_weights(isa, g, call.input(1).data<float>().data(), call.threads, fresh);
-  const PackedWeights& w =
-      call.prepared == nullptr ? fresh : *static_cast<const PackedWeights*>(call.prepared);
+  const PackedWeights& w = prepared == nullptr ? fresh : *prepared;
   const double* packed_w = w.strips.data<double>();
   const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
   const std::int64_t strip_bytes =
@@ -156,7 +168,6 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
       std::min(n_strips, std::max<std::int64_t>(kWide, kBlockBytes / strip_bytes));
   const std::int64_t blocks = (n_strips + block - 1) / block;
   const double factor = exact_factor(k);
-  std::vector<std::int64_t> undecided;
   std::mutex joining;
   AlignedBuffer padded;
   for (std::int64_t image = 0; image < g.batch; ++image) {
@@ -168,6 +179,32 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
           plan.copy_channel(source + c * g.window.in_points(), copy + c * plan.channel_stride);
       });
       source = copy;
+    }
+    if (direct) {
+      parallel_for(g.out_channels, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+        const auto& [d, h, columns] = g.window.axes;
+        std::vector<std::int64_t> left;
+        for (std::int64_t o = begin; o < end; ++o)
+          for (std::int64_t row = 0; row < d.out * h.out; ++row)
+            for (std::int64_t ox = 0; ox < columns.out; ox += kTapOutputs) {
+              const std::int64_t at =
+                  (image * g.out_channels + o) * plan.pixels + row * columns.out + ox;
+              std::uint32_t open = lane_functions.taps(
+                  {.x = source + o / out * g.group_in() * plan.channel_stride +
+                        row / h.out * d.stride * plan.plane_stride +
+                        row % h.out * h.stride * plan.row_stride + ox,
+                   .offset = plan.offset.data(),
+                   .w = call.input(1).data<float>().data() + o * k,
+                   .k = k,
+                   .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o])},
+                  static_cast<int>(std::min<std::int64_t>(kTapOutputs, columns.out - ox)), y + at);
+              if (!steps.rounding_test) open = 0;
+              for (; open != 0; open &= open - 1) left.push_back(at + __builtin_ctz(open));
+            }
+        const std::scoped_lock lock(joining);
+        undecided.insert(undecided.end(), left.begin(), left.end());
+      });
+      continue;
     }
     parallel_for(g.groups * blocks, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
       double* packed = thread_scratch<double>(ScratchSlot::vector, block * lanes * k);
@@ -229,6 +266,39 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
       undecided.insert(undecided.end(), left.begin(), left.end());
     });
   }
+}
+
+}  // namespace
+
+void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
+  const ConvGeometry g =
+      conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
+  const auto* prepared = static_cast<const PackedWeights*>(call.prepared);
+  std::vector<std::int64_t> undecided;
+  const DigitSet* digits = digits_for(isa, g);
+  bool done = false;
+  if (digits != nullptr) {
+    ConvDigits fresh;
+    if (prepared == nullptr)
+      pack_conv_digits(*digits, g, call.input(1).data<float>().data(), call.threads, fresh);
+    const ConvDigits& w = prepared == nullptr ? fresh : prepared->digits;
+    done =
+        w.finite && conv_digits(*digits, *exact_lanes(isa), g,
+                                {.x = call.input(0).data<float>().data(),
+                                 .w = &w,
+                                 .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
+                                 .y = call.output(0).mutable_data<float>().data(),
+                                 .truth = call.truth.empty() || !call.truth[0]
+                                              ? nullptr
+                                              : call.truth[0].mutable_data<double>().data(),
+                                 .steps = steps},
+                                call.threads, undecided);
+  }
+  if (!done) {
+    // Digits have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
+    undecided.clear();
+    f64_pass(call, isa, digits == nullptr ? prepared : nullptr, steps, undecided);
+  }
   exact_counts().outputs += call.output(0).numel();
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
   if (steps.settle) settle(isa, call, g, undecided);
@@ -236,16 +306,28 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
   if (!undecided.empty() && steps.definition) run_conv_definition(call, undecided);
 }
 
+namespace {
+
+// What has no pass in digits belongs to the row below.
+Refusal refuse_amx(const Problem& problem) {
+  if (Refusal reason = refuse_unless_exact_f32(problem)) return reason;
+  return refuse_conv_digits(conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+                                          problem.input(1).shape));
+}
+
+}  // namespace
+
 template <Isa isa>
 KernelRow conv_exact_row(std::string_view name) {
   return {.op = "conv",
           .name = name,
           .isa = isa,
           .contracts = "exact",
-          .refuse = refuse_unless_exact_f32,
+          .refuse = isa == Isa::amx ? refuse_amx : refuse_unless_exact_f32,
           .run = [](const KernelCall& call) { run_conv_exact(call, isa, {}); },
           .prepare = prepare<isa>};
 }
+template KernelRow conv_exact_row<Isa::amx>(std::string_view name);
 template KernelRow conv_exact_row<Isa::avx512>(std::string_view name);
 template KernelRow conv_exact_row<Isa::avx2>(std::string_view name);
 

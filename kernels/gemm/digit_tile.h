@@ -48,9 +48,10 @@ inline constexpr int kDigits = 5, kDigitRows = 16, kDigitStep = 64, kMaxLevels =
 inline constexpr std::int64_t kPlaneBytes = std::int64_t{kDigitRows} * kDigitStep,
                               kStepBytes = kDigits * kPlaneBytes, kDigitBlock = 1 << 14;
 
-// Of 16 rows: z = x / unit; |z| + |r|; |r|; high and low for t = 3 and t = 4.
+// Of 16 rows, in the units of x: |z| + |r|; |r|; |r| and the operand's share of the join; high and
+// low for t = 3 and t = 4. The sums of digits are in units of the product of two `unit`s.
 struct DigitNorms {
-  double unit[kDigitRows], norm[kDigitRows], rest[kDigitRows];
+  double unit[kDigitRows], norm[kDigitRows], rest[kDigitRows], rest_join[kDigitRows];
   double high[2][kDigitRows], low[2][kDigitRows];
 };
 
@@ -60,10 +61,21 @@ struct DigitTile {
   std::int64_t steps = 0;
   const DigitNorms* a_norms = nullptr;
   const DigitNorms* b_norms = nullptr;
-  int rows = kDigitRows;     // of a
-  int dropped = 3;           // t: 3 or 4
-  double* sums = nullptr;    // [rows][16], in the operands' own units
-  double* bounds = nullptr;  // likewise: of |real - sum|
+  int rows = kDigitRows, columns = kDigitRows;  // of a, of b
+  int dropped = 3;                              // t: 3 or 4
+  // Output (r, i) is scale * sum + added[r * added_row + i], rounded, at y[r * y_row + i], or with
+  // `turned` at y[i * y_row + r]. added is read in whole vectors.
+  double scale = 1;
+  const double* added = nullptr;
+  std::int64_t added_row = 0;
+  float* y = nullptr;
+  std::int64_t y_row = 0;
+  bool turned = false;
+};
+
+// Where sums and bounds themselves are wanted: [rows][16] each, |real - sum| <= bound.
+struct DigitSums {
+  alignas(64) double sums[kDigitRows * kDigitRows], bounds[kDigitRows * kDigitRows];
 };
 
 struct DigitSet {
@@ -74,10 +86,26 @@ struct DigitSet {
   // and k values of j, rounded up to 16 of them in `to`.
   void (*transpose)(const float* from, std::int64_t from_stride, int lanes, std::int64_t k,
                     float* to, std::int64_t to_stride) = nullptr;
+  // Bits of the largest magnitude; those of NaN and infinity are the largest of all.
+  std::int32_t (*largest)(const float* x, std::int64_t count) = nullptr;
+  // The unit for a largest magnitude that is finite and not zero.
+  double (*unit_for)(std::int32_t largest) = nullptr;
+  // Digits of neighbours in units of `unit`: plane d of value i at to[d * plane + i], in whole
+  // vectors of 64. Returns the sum of the squares of what rounding left, in units of `unit`.
+  double (*cut)(const float* from, std::int64_t count, double unit, std::uint8_t* to,
+                std::int64_t plane) = nullptr;
+  // One row of a left operand from planes of such digits: runs of `bytes` digits each, run i at
+  // from[d * plane + offset[i]], one after the other along k.
+  void (*gather)(const std::uint8_t* from, std::int64_t plane, const std::int64_t* offset, int runs,
+                 std::int64_t bytes, std::uint8_t* to) = nullptr;
   // Around the products of one thread.
   void (*begin)(int rows) = nullptr;
   void (*end)() = nullptr;
-  void (*product)(const DigitTile&) = nullptr;
+  // Stores the outputs of a tile; bit i of undecided[r] is set where (r, i) may be wrong. Returns
+  // their number.
+  int (*round)(const DigitTile&, std::uint16_t* undecided) = nullptr;
+  // Sums and bounds of a tile; scale, added and y are not read.
+  void (*product)(const DigitTile&, DigitSums&) = nullptr;
 };
 
 }  // namespace etalon

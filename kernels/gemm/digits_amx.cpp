@@ -53,7 +53,8 @@ struct RowSums {
   __m512d norm, rest;
 };
 
-// 64 values of a row: five vectors of digits.
+// 64 values of a row: five vectors of digits; sums go on, or are only what rounding left.
+template <bool resume = true>
 ETALON_INLINE void digits_of(const float* from, std::int64_t left, __m512d scale, RowSums& sums,
                              __m512i* out) {
   const __m512i bias = _mm512_set1_epi64(0x8080808080);
@@ -68,8 +69,12 @@ ETALON_INLINE void digits_of(const float* from, std::int64_t left, __m512d scale
                                _mm512_mul_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)), scale)};
     simd::unroll<2>([&](auto h) ETALON_INLINE_LAMBDA {
       const __m512d z = halves[h], r = _mm512_reduce_pd(z, 0);
-      sums.norm = _mm512_fmadd_pd(z, z, sums.norm);
-      sums.rest = _mm512_fmadd_pd(r, r, sums.rest);
+      if constexpr (resume) {
+        sums.norm = _mm512_fmadd_pd(z, z, sums.norm);
+        sums.rest = _mm512_fmadd_pd(r, r, sums.rest);
+      } else {
+        sums.rest = v + h == 0 ? _mm512_mul_pd(r, r) : _mm512_fmadd_pd(r, r, sums.rest);
+      }
       biased[v * 2 + h] = _mm512_add_epi64(_mm512_cvtpd_epi64(z), bias);
     });
   });
@@ -94,8 +99,10 @@ ETALON_INLINE void digits_of(const float* from, std::int64_t left, __m512d scale
   out[4] = _mm512_xor_si512(u[4], half);
   simd::unroll<4>([&](auto d) ETALON_INLINE_LAMBDA {
     out[d] = _mm512_xor_si512(u[d], half);
-    sums.square[d] = _mm512_dpbusd_epi32(sums.square[d], u[d], out[d]);
-    sums.plain[d] = _mm512_dpbusd_epi32(sums.plain[d], ones, out[d]);
+    if constexpr (resume) {
+      sums.square[d] = _mm512_dpbusd_epi32(sums.square[d], u[d], out[d]);
+      sums.plain[d] = _mm512_dpbusd_epi32(sums.plain[d], ones, out[d]);
+    }
   });
 }
 
@@ -151,76 +158,149 @@ double power(int e) {
   return d;
 }
 
+// A largest magnitude below 2^e * 1.9688 becomes less than 0.99 * 2^39; any other is scaled by one
+// power less.
+double unit_for(std::int32_t top) {
+  int e = (top >> 23) - 127;
+  if (e == -127) e = 31 - __builtin_clz(static_cast<unsigned>(top)) - 149;
+  if (top >> 23 == 0 || (top & 0x7fffff) >= 0x7c0000) ++e;
+  return power(e - 38);
+}
+
+void norms_of(const double* digit, double norm, double rest, double unit, std::int64_t k, int r,
+              DigitNorms& norms) {
+  // Room for the roundings of the sums of squares, of roots and of what is made of them here and
+  // where bounds are: fewer than k + 100 of 2^-53 each.
+  constexpr double room = 1 + 0x1p-10;
+  const auto blocks = static_cast<double>((k + kDigitBlock - 1) / kDigitBlock);
+  const double join = (6 + blocks) * 10 * 0x1p-53;
+  double below = 0, weight = 1, low_part[5] = {0};
+  for (int d = 0; d < 4; ++d) {
+    below += weight * __builtin_sqrt(digit[d]);
+    low_part[d + 1] = below;
+    weight *= 256;
+  }
+  norms.unit[r] = unit;
+  norms.rest[r] = __builtin_sqrt(rest) * room * unit;
+  norms.norm[r] = __builtin_sqrt(norm) * room * unit + norms.rest[r];
+  norms.rest_join[r] = (norms.rest[r] + join * norms.norm[r]) * room;
+  for (const int t : {3, 4}) {
+    double high = 0, low = 0, w = 1;
+    for (int i = 0; i < t; ++i, w *= 256) {
+      high += digit[i];
+      const double l = w * low_part[t - i];
+      low += l * l;
+    }
+    norms.high[t - 3][r] = __builtin_sqrt(high) * room * unit;
+    norms.low[t - 3][r] = __builtin_sqrt(low) * room * unit;
+  }
+}
+
+// Steps of k that are cut for all rows before going on, so that what is written stays in the first
+// cache until it is turned.
+constexpr std::int64_t kPackSteps = 4;
+
 void pack(const float* const* rows, std::int64_t k, bool right, std::uint8_t* planes,
           DigitNorms& norms) {
-  const std::int64_t steps = (k + kDigitStep - 1) / kDigitStep;
+  RowSums sums[kDigitRows];
+  double digit[kDigitRows][4] = {};
+  __m512d scale[kDigitRows];
+  double unit[kDigitRows];
+  bool cut[kDigitRows], finite[kDigitRows];
   for (int r = 0; r < kDigitRows; ++r) {
     const std::int32_t top = rows[r] == nullptr ? 0 : largest(rows[r], k);
-    double unit = 1;
-    double digit[4] = {}, norm = 0, rest = 0;
-    std::uint8_t* to = planes + r * kDigitStep;
-    if (top == 0 || top >= 0x7f800000) {
-      for (std::int64_t s = 0; s < steps; ++s, to += kStepBytes)
-        for (int d = 0; d < kDigits; ++d)
-          _mm512_store_si512(to + d * kPlaneBytes, _mm512_setzero_si512());
-      if (top != 0) norm = __builtin_nan("");
-    } else {
-      // The largest magnitude is below 2^e * 1.9688, or else is scaled by one power less.
-      int e = (top >> 23) - 127;
-      if (e == -127) e = 31 - __builtin_clz(static_cast<unsigned>(top)) - 149;
-      if (top >> 23 == 0 || (top & 0x7fffff) >= 0x7c0000) ++e;
-      unit = power(e - 38);
-      const __m512d scale = _mm512_set1_pd(power(38 - e));
-      RowSums sums;
-      sums.norm = sums.rest = _mm512_setzero_pd();
-      for (std::int64_t begin = 0; begin < k; begin += kDigitBlock) {
-        for (int d = 0; d < 4; ++d) sums.square[d] = sums.plain[d] = _mm512_setzero_si512();
-        const std::int64_t stop = k - begin < kDigitBlock ? k : begin + kDigitBlock;
-        for (std::int64_t i = begin; i < stop; i += kDigitStep, to += kStepBytes) {
-          __m512i out[kDigits];
-          digits_of(rows[r] + i, k - i, scale, sums, out);
-          for (int d = 0; d < kDigits; ++d) _mm512_store_si512(to + d * kPlaneBytes, out[d]);
-        }
-        for (int d = 0; d < 4; ++d)
-          digit[d] +=
-              static_cast<double>(std::int64_t{_mm512_reduce_add_epi32(sums.square[d])} -
-                                  std::int64_t{128} * _mm512_reduce_add_epi32(sums.plain[d]));
-      }
-      norm = _mm512_reduce_add_pd(sums.norm);
-      rest = _mm512_reduce_add_pd(sums.rest);
+    finite[r] = top < 0x7f800000;
+    cut[r] = top != 0 && finite[r];
+    unit[r] = 1;
+    if (cut[r]) {
+      unit[r] = unit_for(top);
+      scale[r] = _mm512_set1_pd(1 / unit[r]);
     }
-    // Room for the roundings of the sums of squares, of roots and of what is made of them here and
-    // in `finish`: fewer than k + 100 of 2^-53 each.
-    constexpr double room = 1 + 0x1p-10;
-    double below = 0, weight = 1, low_part[5] = {0};
-    for (int d = 0; d < 4; ++d) {
-      below += weight * __builtin_sqrt(digit[d]);
-      low_part[d + 1] = below;
-      weight *= 256;
-    }
-    norms.unit[r] = unit;
-    norms.rest[r] = __builtin_sqrt(rest) * room;
-    norms.norm[r] = __builtin_sqrt(norm) * room + norms.rest[r];
-    for (const int t : {3, 4}) {
-      double high = 0, low = 0, w = 1;
-      for (int i = 0; i < t; ++i, w *= 256) {
-        high += digit[i];
-        const double l = w * low_part[t - i];
-        low += l * l;
+    sums[r].norm = sums[r].rest = _mm512_setzero_pd();
+    for (int d = 0; d < 4; ++d) sums[r].square[d] = sums[r].plain[d] = _mm512_setzero_si512();
+  }
+  const auto flush = [&] {
+    for (int r = 0; r < kDigitRows; ++r)
+      for (int d = 0; d < 4; ++d) {
+        digit[r][d] +=
+            static_cast<double>(std::int64_t{_mm512_reduce_add_epi32(sums[r].square[d])} -
+                                std::int64_t{128} * _mm512_reduce_add_epi32(sums[r].plain[d]));
+        sums[r].square[d] = sums[r].plain[d] = _mm512_setzero_si512();
       }
-      norms.high[t - 3][r] = __builtin_sqrt(high) * room;
-      norms.low[t - 3][r] = __builtin_sqrt(low) * room;
+  };
+  const std::int64_t steps = (k + kDigitStep - 1) / kDigitStep;
+  for (std::int64_t first = 0; first < steps; first += kPackSteps) {
+    if (first > 0 && first % (kDigitBlock / kDigitStep) == 0) flush();
+    const std::int64_t stop = first + kPackSteps < steps ? first + kPackSteps : steps;
+    for (int r = 0; r < kDigitRows; ++r) {
+      std::uint8_t* to = planes + first * kStepBytes + r * kDigitStep;
+      if (!cut[r]) {
+        for (std::int64_t s = first; s < stop; ++s, to += kStepBytes)
+          for (int d = 0; d < kDigits; ++d)
+            _mm512_store_si512(to + d * kPlaneBytes, _mm512_setzero_si512());
+        continue;
+      }
+      RowSums mine = sums[r];
+      for (std::int64_t s = first; s < stop; ++s, to += kStepBytes) {
+        __m512i out[kDigits];
+        digits_of(rows[r] + s * kDigitStep, k - s * kDigitStep, scale[r], mine, out);
+        simd::unroll<kDigits>(
+            [&](auto d) ETALON_INLINE_LAMBDA { _mm512_store_si512(to + d * kPlaneBytes, out[d]); });
+      }
+      sums[r] = mine;
+    }
+    if (!right) continue;
+    for (std::int64_t p = first * kDigits; p < stop * kDigits; ++p) {
+      std::uint8_t* plane = planes + p * kPlaneBytes;
+      __m512i row[kDigitRows];
+      simd::unroll<kDigitRows>(
+          [&](auto r) ETALON_INLINE_LAMBDA { row[r] = _mm512_load_si512(plane + r * kDigitStep); });
+      transpose_dwords(row);
+      simd::unroll<kDigitRows>(
+          [&](auto r) ETALON_INLINE_LAMBDA { _mm512_store_si512(plane + r * kDigitStep, row[r]); });
     }
   }
-  if (!right) return;
-  for (std::int64_t p = 0; p < steps * kDigits; ++p) {
-    std::uint8_t* plane = planes + p * kPlaneBytes;
-    __m512i row[kDigitRows];
-    simd::unroll<kDigitRows>(
-        [&](auto r) ETALON_INLINE_LAMBDA { row[r] = _mm512_load_si512(plane + r * kDigitStep); });
-    transpose_dwords(row);
-    simd::unroll<kDigitRows>(
-        [&](auto r) ETALON_INLINE_LAMBDA { _mm512_store_si512(plane + r * kDigitStep, row[r]); });
+  flush();
+  for (int r = 0; r < kDigitRows; ++r)
+    norms_of(digit[r], finite[r] ? _mm512_reduce_add_pd(sums[r].norm) : __builtin_nan(""),
+             _mm512_reduce_add_pd(sums[r].rest), unit[r], k, r, norms);
+}
+
+double cut(const float* from, std::int64_t count, double unit, std::uint8_t* to,
+           std::int64_t plane) {
+  const __m512d scale = _mm512_set1_pd(1 / unit);
+  __m512d rest = _mm512_setzero_pd();
+  for (std::int64_t i = 0; i < count; i += kDigitStep, to += kDigitStep) {
+    RowSums sums;
+    __m512i out[kDigits];
+    digits_of<false>(from + i, count - i, scale, sums, out);
+    rest = _mm512_add_pd(rest, sums.rest);
+    simd::unroll<kDigits>(
+        [&](auto d) ETALON_INLINE_LAMBDA { _mm512_storeu_si512(to + d * plane, out[d]); });
+  }
+  return _mm512_reduce_add_pd(rest);
+}
+
+void gather(const std::uint8_t* from, std::int64_t plane, const std::int64_t* offset, int runs,
+            std::int64_t bytes, std::uint8_t* to) {
+  std::int64_t at = 0;  // in the step
+  for (int i = 0; i < runs; ++i) {
+    const std::uint8_t* source = from + offset[i];
+    for (std::int64_t left = bytes; left > 0;) {
+      const std::int64_t room = kDigitStep - at, n = left < room ? left : room;
+      const __mmask64 mask = ~0ULL >> (64 - n);
+      simd::unroll<kDigits>([&](auto d) ETALON_INLINE_LAMBDA {
+        _mm512_mask_storeu_epi8(to + d * kPlaneBytes + at, mask,
+                                _mm512_maskz_loadu_epi8(mask, source + d * plane));
+      });
+      left -= n;
+      source += n;
+      at += n;
+      if (at == kDigitStep) {
+        at = 0;
+        to += kStepBytes;
+      }
+    }
   }
 }
 
@@ -242,12 +322,26 @@ void transpose(const float* from, std::int64_t from_stride, int lanes, std::int6
 // --- products
 // -------------------------------------------------------------------------------------
 
+// Asks for the next step's lines, eight after each product: where a strip is longer than the first
+// cache, products wait for the second one otherwise (1024 terms: 24 ms instead of 19).
+ETALON_INLINE void ask(const std::uint8_t*& a, const std::uint8_t*& b) {
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    _mm_prefetch(reinterpret_cast<const char*>(a + i * 64), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(b + i * 64), _MM_HINT_T0);
+  });
+  a += 256;
+  b += 256;
+}
+
 #define ETALON_A(i) _tile_loadd(6, a + (i) * kPlaneBytes, kDigitStep)
 #define ETALON_B(j) _tile_loadd(7, b + (j) * kPlaneBytes, kDigitStep)
-#define ETALON_P(level) _tile_dpbssd(level, 6, 7)
+#define ETALON_P(level)      \
+  _tile_dpbssd(level, 6, 7); \
+  ask(next_a, next_b)
 
 // Accumulator of level l is tile l - 3, in both.
 ETALON_INLINE void nineteen(const std::uint8_t* a, const std::uint8_t* b) {
+  const std::uint8_t *next_a = a + kStepBytes, *next_b = b + kStepBytes;
   // clang-format off
   ETALON_A(0); ETALON_B(3); ETALON_P(0);
   ETALON_A(2); ETALON_P(2);  ETALON_A(1); ETALON_P(1);  ETALON_A(3); ETALON_P(3);
@@ -260,6 +354,7 @@ ETALON_INLINE void nineteen(const std::uint8_t* a, const std::uint8_t* b) {
 }
 
 ETALON_INLINE void fifteen(const std::uint8_t* a, const std::uint8_t* b) {
+  const std::uint8_t *next_a = a + kStepBytes, *next_b = b + kStepBytes;
   // clang-format off
   ETALON_A(0); ETALON_B(4); ETALON_P(1);
   ETALON_A(3); ETALON_P(4);  ETALON_B(2); ETALON_P(2);  ETALON_B(1); ETALON_P(1);
@@ -300,65 +395,146 @@ void levels_of(const std::uint8_t* a, const std::uint8_t* b, std::int64_t steps,
   asm volatile("" : : : "memory");
 }
 
+// Levels of one block of k as f64 sums, eight outputs at a time; see digit_tile.h.
 template <int t>
-void finish(const DigitTile& tile, const std::int32_t* levels, bool resume, bool last) {
+ETALON_INLINE __m512d joined(const std::int32_t* levels, int at) {
   constexpr int count = 9 - t, plane = kDigitRows * kDigitRows;
   constexpr double weight[9] = {0x1p0,  0x1p8,  0x1p16, 0x1p24, 0x1p32,
                                 0x1p40, 0x1p48, 0x1p56, 0x1p64};
-  const DigitNorms &a = *tile.a_norms, &b = *tile.b_norms;
-  const auto blocks =
-      static_cast<double>((tile.steps * kDigitStep + kDigitBlock - 1) / kDigitBlock);
-  const double join = (6 + blocks) * 10 * 0x1p-53 * (1 + 0x1p-10);
-  for (int r = 0; r < tile.rows; ++r)
-    for (int h = 0; h < 2; ++h) {
-      const int at = r * kDigitRows + h * 8;
-      const auto level = [&](int l) {
-        return _mm512_cvtepi32_pd(
-            _mm256_load_si256(reinterpret_cast<const __m256i*>(levels + l * plane + at)));
-      };
-      __m512d s = _mm512_mul_pd(level(0), _mm512_set1_pd(weight[t]));
-      for (int l = 1; l < count; ++l)
-        s = _mm512_fmadd_pd(level(l), _mm512_set1_pd(weight[t + l]), s);
-      if (resume) s = _mm512_add_pd(s, _mm512_load_pd(tile.sums + at));
-      if (last) {
-        const __m512d unit =
-            _mm512_mul_pd(_mm512_set1_pd(a.unit[r]), _mm512_load_pd(b.unit + h * 8));
-        const __m512d norm = _mm512_load_pd(b.norm + h * 8);
-        __m512d e =
-            _mm512_mul_pd(_mm512_set1_pd(a.high[t - 3][r]), _mm512_load_pd(b.low[t - 3] + h * 8));
-        e = _mm512_fmadd_pd(
-            _mm512_set1_pd(a.norm[r]),
-            _mm512_fmadd_pd(_mm512_set1_pd(join), norm, _mm512_load_pd(b.rest + h * 8)), e);
-        e = _mm512_fmadd_pd(_mm512_set1_pd(a.rest[r]), norm, e);
-        s = _mm512_mul_pd(s, unit);
-        _mm512_store_pd(tile.bounds + at, _mm512_mul_pd(e, unit));
-      }
-      _mm512_store_pd(tile.sums + at, s);
-    }
+  const auto level = [&](int l) ETALON_INLINE_LAMBDA {
+    return _mm512_cvtepi32_pd(
+        _mm256_load_si256(reinterpret_cast<const __m256i*>(levels + l * plane + at)));
+  };
+  __m512d s = _mm512_mul_pd(level(0), _mm512_set1_pd(weight[t]));
+  simd::unroll<count - 1>([&](auto l) ETALON_INLINE_LAMBDA {
+    s = _mm512_fmadd_pd(level(l + 1), _mm512_set1_pd(weight[t + l + 1]), s);
+  });
+  return s;
 }
 
-void product(const DigitTile& tile) {
+ETALON_INLINE __m512d bound(const DigitNorms& a, const DigitNorms& b, int dropped, int r, int h) {
+  __m512d e = _mm512_mul_pd(_mm512_set1_pd(a.high[dropped - 3][r]),
+                            _mm512_load_pd(b.low[dropped - 3] + h * 8));
+  e = _mm512_fmadd_pd(_mm512_set1_pd(a.norm[r]), _mm512_load_pd(b.rest_join + h * 8), e);
+  return _mm512_fmadd_pd(_mm512_set1_pd(a.rest[r]), _mm512_load_pd(b.norm + h * 8), e);
+}
+
+// All blocks of k but the last, into `carry`; then `body(levels)` for the last.
+template <class Body>
+ETALON_INLINE void each_block(const DigitTile& tile, double* carry, const Body& body) {
   alignas(64) std::int32_t levels[kMaxLevels * kDigitRows * kDigitRows];
   constexpr std::int64_t block = kDigitBlock / kDigitStep;
   std::int64_t first = 0;
-  do {
-    const std::int64_t steps = tile.steps - first < block ? tile.steps - first : block;
-    levels_of(tile.a + first * kStepBytes, tile.b + first * kStepBytes, steps, tile.dropped,
+  for (; tile.steps - first > block; first += block) {
+    levels_of(tile.a + first * kStepBytes, tile.b + first * kStepBytes, block, tile.dropped,
               levels);
-    const bool last = first + steps >= tile.steps;
-    if (tile.dropped == 3)
-      finish<3>(tile, levels, first > 0, last);
+    for (int at = 0; at < tile.rows * kDigitRows; at += 8) {
+      __m512d s = tile.dropped == 3 ? joined<3>(levels, at) : joined<4>(levels, at);
+      if (first > 0) s = _mm512_add_pd(s, _mm512_load_pd(carry + at));
+      _mm512_store_pd(carry + at, s);
+    }
+  }
+  levels_of(tile.a + first * kStepBytes, tile.b + first * kStepBytes, tile.steps - first,
+            tile.dropped, levels);
+  body(levels, first > 0);
+}
+
+template <int t>
+int round_rows(const DigitTile& tile, const std::int32_t* levels, const double* carry,
+               std::uint16_t* undecided) {
+  alignas(64) float square[kDigitRows * kDigitRows];
+  const DigitNorms &a = *tile.a_norms, &b = *tile.b_norms;
+  const __m512d scale = _mm512_set1_pd(tile.scale), size = _mm512_abs_pd(scale);
+  // Rounding of the product with scale, and of the additions below (exact_decide).
+  const __m512d slack = _mm512_set1_pd(tile.scale == 1 ? 0 : 0x1p-52),
+                addition = _mm512_set1_pd(0x1p-51);
+  const auto there = static_cast<std::uint32_t>((1U << tile.columns) - 1);
+  int count = 0;
+  for (int r = 0; r < tile.rows; ++r) {
+    std::uint32_t decided = 0;
+    __m256 rounded[2];
+    simd::unroll<2>([&](auto h) ETALON_INLINE_LAMBDA {
+      const int at = r * kDigitRows + h * 8;
+      __m512d s = joined<t>(levels, at);
+      if (carry != nullptr) s = _mm512_add_pd(s, _mm512_load_pd(carry + at));
+      const __m512d unit = _mm512_mul_pd(_mm512_set1_pd(a.unit[r]), _mm512_load_pd(b.unit + h * 8));
+      s = _mm512_mul_pd(scale, _mm512_mul_pd(s, unit));
+      __m512d e = _mm512_mul_pd(size, bound(a, b, t, r, h));
+      e = _mm512_fmadd_pd(slack, _mm512_abs_pd(s), e);
+      if (tile.added != nullptr)
+        s = _mm512_add_pd(s, _mm512_loadu_pd(tile.added + r * tile.added_row + h * 8));
+      e = _mm512_fmadd_pd(addition, _mm512_abs_pd(s), e);
+      const __m256 low = _mm512_cvtpd_ps(_mm512_sub_pd(s, e)),
+                   high = _mm512_cvtpd_ps(_mm512_add_pd(s, e));
+      decided |= std::uint32_t{static_cast<std::uint8_t>(
+                     _mm256_cmp_ps_mask(low, high, _CMP_EQ_OQ) &
+                     _mm256_cmpeq_epi32_mask(_mm256_castps_si256(low), _mm256_castps_si256(high)))}
+                 << (h * 8);
+      rounded[h] = _mm512_cvtpd_ps(s);
+    });
+    const __m512 y = _mm512_insertf32x8(_mm512_castps256_ps512(rounded[0]), rounded[1], 1);
+    if (tile.turned)
+      _mm512_store_ps(square + r * kDigitRows, y);
     else
-      finish<4>(tile, levels, first > 0, last);
-    first += block;
-  } while (first < tile.steps);
+      _mm512_mask_storeu_ps(tile.y + r * tile.y_row, static_cast<__mmask16>(there), y);
+    undecided[r] = static_cast<std::uint16_t>(~decided & there);
+    count += __builtin_popcount(undecided[r]);
+  }
+  if (tile.turned) {
+    __m512i column[kDigitRows];
+    simd::unroll<kDigitRows>([&](auto r) ETALON_INLINE_LAMBDA {
+      column[r] = _mm512_load_si512(square + r * kDigitRows);
+    });
+    transpose_dwords(column);
+    const auto mask = static_cast<__mmask16>((1U << tile.rows) - 1);
+    simd::unroll<kDigitRows>([&](auto i) ETALON_INLINE_LAMBDA {
+      if (i < tile.columns)
+        _mm512_mask_storeu_ps(tile.y + i * tile.y_row, mask, _mm512_castsi512_ps(column[i]));
+    });
+  }
+  return count;
+}
+
+int round(const DigitTile& tile, std::uint16_t* undecided) {
+  alignas(64) double carry[kDigitRows * kDigitRows];
+  int count = 0;
+  each_block(tile, carry, [&](const std::int32_t* levels, bool resume) ETALON_INLINE_LAMBDA {
+    const double* from = resume ? carry : nullptr;
+    count = tile.dropped == 3 ? round_rows<3>(tile, levels, from, undecided)
+                              : round_rows<4>(tile, levels, from, undecided);
+  });
+  return count;
+}
+
+void product(const DigitTile& tile, DigitSums& to) {
+  const DigitNorms &a = *tile.a_norms, &b = *tile.b_norms;
+  each_block(tile, to.sums, [&](const std::int32_t* levels, bool resume) ETALON_INLINE_LAMBDA {
+    for (int r = 0; r < tile.rows; ++r)
+      for (int h = 0; h < 2; ++h) {
+        const int at = r * kDigitRows + h * 8;
+        __m512d s = tile.dropped == 3 ? joined<3>(levels, at) : joined<4>(levels, at);
+        if (resume) s = _mm512_add_pd(s, _mm512_load_pd(to.sums + at));
+        const __m512d unit =
+            _mm512_mul_pd(_mm512_set1_pd(a.unit[r]), _mm512_load_pd(b.unit + h * 8));
+        _mm512_store_pd(to.sums + at, _mm512_mul_pd(s, unit));
+        _mm512_store_pd(to.bounds + at, bound(a, b, tile.dropped, r, h));
+      }
+  });
 }
 
 }  // namespace
 
 const DigitSet& digits() {
-  static const DigitSet set{
-      .pack = pack, .transpose = transpose, .begin = begin, .end = end, .product = product};
+  static const DigitSet set{.pack = pack,
+                            .transpose = transpose,
+                            .largest = largest,
+                            .unit_for = unit_for,
+                            .cut = cut,
+                            .gather = gather,
+                            .begin = begin,
+                            .end = end,
+                            .round = round,
+                            .product = product};
   return set;
 }
 

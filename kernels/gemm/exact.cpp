@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <numeric>
 
 #include "engine/ops/gemm.h"
 #include "kernels/gemm/refuse.h"
@@ -25,7 +26,15 @@ const ExactLanes* exact_lanes([[maybe_unused]] Isa isa) {
 
 namespace {
 
-constexpr int kWide = 2;         // vectors of a tile
+constexpr int kWide = 2;  // vectors of a tile
+// Up to so many rows or columns each output is summed alone, from f32 as it lies in memory.
+constexpr std::int64_t kThin = 2;
+// Below so many terms a tile of digits is mostly zeros.
+constexpr std::int64_t kDigitTerms = 16;
+
+const DigitSet* digits_for(Isa isa, std::int64_t k) {
+  return k < kDigitTerms ? nullptr : digit_set(isa);
+}
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 
 // Norms of the rows of a: a row at a time, in as many partial sums as a vector of doubles may have.
@@ -68,8 +77,9 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
   std::mutex joining;
   parallel_for(blocks * tops, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    alignas(64) double sums[kDigitRows * kDigitRows], bounds[kDigitRows * kDigitRows];
-    double added[kMaxOutputs] = {};
+    DigitSums square;
+    double added[kDigitRows * kDigitRows] = {};
+    std::uint16_t undecided[kDigitRows];
     std::vector<std::int64_t> mine;
     DigitChoice choice;
     int configured = 0;
@@ -79,36 +89,49 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
       if (height != configured) set.begin(configured = height);
       for (std::int64_t s = first; s < std::min(columns, first + block); ++s) {
         const int count = static_cast<int>(std::min<std::int64_t>(kDigitRows, n - s * kDigitRows));
-        const int dropped = choice.dropped();
+        const std::int64_t corner = top * kDigitRows * n + s * kDigitRows;
         const std::size_t before = mine.size();
-        set.product({.a = packed_a.strip(top),
-                     .b = b.strip(s),
-                     .steps = steps,
-                     .a_norms = &packed_a.norms_of(top),
-                     .b_norms = &b.norms_of(s),
-                     .rows = height,
-                     .dropped = dropped,
-                     .sums = sums,
-                     .bounds = bounds});
-        for (int r = 0; r < height; ++r) {
-          const std::int64_t row = top * kDigitRows + r, at = row * n + s * kDigitRows;
-          if (task.c != nullptr)
+        const DigitTile tile{.a = packed_a.strip(top),
+                             .b = b.strip(s),
+                             .steps = steps,
+                             .a_norms = &packed_a.norms_of(top),
+                             .b_norms = &b.norms_of(s),
+                             .rows = height,
+                             .columns = count,
+                             .dropped = choice.dropped(),
+                             .scale = alpha,
+                             .added = task.c == nullptr ? nullptr : added,
+                             .added_row = task.c_row == 0 ? 0 : kDigitRows,
+                             .y = task.y + corner,
+                             .y_row = n};
+        if (task.c != nullptr)
+          for (int r = 0; r < (task.c_row == 0 ? 1 : height); ++r)
             for (int i = 0; i < count; ++i)
-              added[i] = beta * static_cast<double>(
-                                    task.c[row * task.c_row + (s * kDigitRows + i) * task.c_col]);
-          exact_row(lanes, sums + r * kDigitRows,
-                    {.bound = std::abs(alpha),
-                     .norms = bounds + r * kDigitRows,
-                     .scale = alpha,
-                     .slack = alpha == 1 ? 0.0 : 0x1p-52,
-                     .added = task.c == nullptr ? nullptr : added},
-                    {.y = task.y + at,
-                     .truth = task.truth == nullptr ? nullptr : task.truth + at,
-                     .at = at,
-                     .count = count},
-                    task.steps, mine);
+              added[r * kDigitRows + i] =
+                  beta * static_cast<double>(task.c[(top * kDigitRows + r) * task.c_row +
+                                                    (s * kDigitRows + i) * task.c_col]);
+        if (task.truth == nullptr) {
+          const int open = set.round(tile, undecided);
+          if (open != 0 && task.steps.rounding_test)
+            for (int r = 0; r < height; ++r)
+              for (std::uint32_t u = undecided[r]; u != 0; u &= u - 1)
+                mine.push_back(corner + r * n + __builtin_ctz(u));
+        } else {
+          set.product(tile, square);
+          for (int r = 0; r < height; ++r)
+            exact_row(lanes, square.sums + r * kDigitRows,
+                      {.bound = std::abs(alpha),
+                       .norms = square.bounds + r * kDigitRows,
+                       .scale = alpha,
+                       .slack = alpha == 1 ? 0.0 : 0x1p-52,
+                       .added = task.c == nullptr ? nullptr : added + r * tile.added_row},
+                      {.y = task.y + corner + r * n,
+                       .truth = task.truth + corner + r * n,
+                       .at = corner + r * n,
+                       .count = count},
+                      task.steps, mine);
         }
-        choice.saw(dropped, std::int64_t{height} * count,
+        choice.saw(tile.dropped, std::int64_t{height} * count,
                    static_cast<std::int64_t>(mine.size() - before));
       }
     }
@@ -155,7 +178,7 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
   const auto key = [n](std::int64_t i) {
     return std::pair{i % n / kDigitRows, i / n / kDigitRows};
   };
-  std::ranges::sort(left, {}, key);
+  if (task.n > kThin) std::ranges::sort(left, {}, key);
   std::vector<std::int64_t> rest;
   std::mutex joining;
   parallel_for(static_cast<std::int64_t>(left.size()), threads, 64,
@@ -250,7 +273,7 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
 
 void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, int threads,
                 ExactOperand& to) {
-  if (const DigitSet* digits = digit_set(isa)) {
+  if (const DigitSet* digits = digits_for(isa, k)) {
     pack_digits(*digits, b, n, k, true, threads, to.digits);
     return;
   }
@@ -266,12 +289,20 @@ void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, in
   });
 }
 
+bool exact_is_thin(std::int64_t m, std::int64_t n) { return std::min(m, n) <= kThin; }
+
 void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
   if (task.m == 0 || task.n == 0) return;
+  if (exact_is_thin(task.m, task.n) && task.steps.settle) {
+    left.resize(static_cast<std::size_t>(task.m * task.n));
+    std::iota(left.begin(), left.end(), std::int64_t{0});
+    settle(isa, task, threads, left);
+    return;
+  }
   thread_local ExactOperand fresh;  // as thread_scratch: fresh pages cost more than the packing
   if (task.packed_b == nullptr) pack_exact(isa, task.b, task.n, task.k, threads, fresh);
   const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
-  if (const DigitSet* digits = digit_set(isa))
+  if (const DigitSet* digits = digits_for(isa, task.k))
     digits_pass(*digits, *exact_lanes(isa), task, b.digits, threads, left);
   else
     f64_pass(isa, task, b, threads, left);
@@ -315,6 +346,7 @@ Prepared prepare(const Problem& problem, int threads) {
   if (b == nullptr) return nullptr;
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
+  if (exact_is_thin(g.m, g.n)) return nullptr;
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads, *prepared);
   return prepared;

@@ -104,6 +104,8 @@ struct ExactTask {
   double* truth = nullptr;  // [m, n], or nullptr
   ExactSteps steps;
 };
+// Whether a product has so few rows or columns that b is best not packed.
+bool exact_is_thin(std::int64_t m, std::int64_t n);
 // Appends the outputs, row-major, that are left to the definition; counts the undecided.
 void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left);
 // b as gemm_exact wants it.

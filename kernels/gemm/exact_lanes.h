@@ -21,12 +21,24 @@ struct ExactSum {
   double high = 0, low = 0, error = 0;
 };
 
+// Windows side by side: output i is the sum over k of x[offset[k] + i] * w[k], plus `added`.
+struct ExactTaps {
+  const float* x = nullptr;
+  const std::int64_t* offset = nullptr;
+  const float* w = nullptr;
+  std::int64_t k = 0;
+  double added = 0;
+};
+
 struct ExactLanes {
   // The norm of each lane of a strip [k][lanes] of packed operands.
   void (*norms)(const double* strip, std::int64_t k, double* to) = nullptr;
   // y[i] = the f64 value rounded, i < count <= 32; returns a bit for each output whose interval
   // does not round to one f32. All arrays but y are read in whole vectors.
   std::uint32_t (*round)(const double* s, int count, const ExactRow& row, float* y) = nullptr;
+  // The same for sums of few terms, which are made here, with the sum of their magnitudes for a
+  // bound.
+  std::uint32_t (*taps)(const ExactTaps& taps, int count, float* y) = nullptr;
   // The sum of a[i] b[i] in twice the precision of f64.
   ExactSum (*dot)(const float* a, const float* b, std::int64_t k) = nullptr;
 };

@@ -41,6 +41,60 @@ std::uint32_t exact_round(const double* s, int count, const ExactRow& row, float
   return undecided;
 }
 
+template <class V, int vectors>
+std::uint32_t exact_tap_vectors(const ExactTaps& taps, int count, float* y) {
+  using Reg = typename V::Reg;
+  Reg s[vectors], m[vectors];
+  typename V::Mask mask[vectors];
+  unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA {
+    s[v] = m[v] = V::zero();
+    mask[v] = V::first(count - v * V::lanes < V::lanes ? count - v * V::lanes : V::lanes);
+  });
+  for (std::int64_t k = 0; k < taps.k; ++k) {
+    const Reg w = V::set1(static_cast<double>(taps.w[k])), size = V::abs(w);
+    const float* x = taps.x + taps.offset[k];
+    unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA {
+      const Reg value = V::widen(x + v * V::lanes, mask[v]);
+      s[v] = V::fma(value, w, s[v]);
+      m[v] = V::fma(V::abs(value), size, m[v]);
+    });
+  }
+  const Reg factor = V::set1(static_cast<double>(taps.k) * 0x1p-53 * (1 + 0x1p-10)),
+            addition = V::set1(0x1p-51), added = V::set1(taps.added);
+  std::uint32_t undecided = 0;
+  unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA {
+    const Reg t = V::add(s[v], added), e = V::fma(addition, V::abs(t), V::mul(factor, m[v]));
+    const std::uint32_t decided = V::same(V::narrow(V::sub(t, e)), V::narrow(V::add(t, e)));
+    const int n = count - v * V::lanes < V::lanes ? count - v * V::lanes : V::lanes;
+    undecided |= (~decided & ((1U << n) - 1)) << (v * V::lanes);
+    V::store_narrow(y + v * V::lanes, V::narrow(t), n);
+  });
+  return undecided;
+}
+
+template <class V>
+std::uint32_t exact_taps(const ExactTaps& taps, int count, float* y) {
+  ExactTaps rest = taps;
+  std::uint32_t undecided = 0;
+  for (int first = 0; first < count;) {
+    const int vectors = (count - first + V::lanes - 1) / V::lanes;
+    rest.x = taps.x + first;
+    if (vectors >= 4) {
+      const int n = count - first < 4 * V::lanes ? count - first : 4 * V::lanes;
+      undecided |= exact_tap_vectors<V, 4>(rest, n, y + first) << first;
+      first += n;
+    } else if (vectors >= 2) {
+      const int n = count - first < 2 * V::lanes ? count - first : 2 * V::lanes;
+      undecided |= exact_tap_vectors<V, 2>(rest, n, y + first) << first;
+      first += n;
+    } else {
+      undecided |= exact_tap_vectors<V, 1>(rest, count - first, y + first) << first;
+      first = count;
+    }
+  }
+  return undecided;
+}
+
 // Dot2 of Ogita, Rump, Oishi (2005), products exact. Each lane is a chain of sums s whose errors
 // (TwoSum: exact) are added up in c. Nothing but the additions to c rounds, each by at most 2^-53
 // of a partial sum of errors; with m the sum of their magnitudes the result is off by at most
@@ -88,7 +142,8 @@ ExactSum exact_dot(const float* a, const float* b, std::int64_t k) {
 
 template <class V>
 ExactLanes make_exact_lanes() {
-  return {.norms = exact_norms<V>, .round = exact_round<V>, .dot = exact_dot<V>};
+  return {
+      .norms = exact_norms<V>, .round = exact_round<V>, .taps = exact_taps<V>, .dot = exact_dot<V>};
 }
 
 }  // namespace etalon::simd

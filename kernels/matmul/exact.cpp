@@ -18,7 +18,8 @@ template <Isa isa>
 Prepared prepare(const Problem& problem, int threads) {
   const Tensor* b = problem.inputs[1].value;
   const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
-  if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0) return nullptr;
+  if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0 || exact_is_thin(g.m, g.n))
+    return nullptr;
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads, *prepared);
   return prepared;
