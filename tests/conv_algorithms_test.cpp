@@ -312,7 +312,8 @@ TEST_CASE("algorithms: measured errors lie within the bounds known beforehand") 
                        std::fabs(static_cast<double>(y.data<float>()[static_cast<std::size_t>(i)]) -
                                  exact.truth[0].data<double>()[i]));
     const double bound = cost.bound * 0.75 * 0.75;
-    MESSAGE(contract, ": error ", worst, ", bound ", bound, ", products ", cost.products);
+    MESSAGE(std::string(contract), ": error ", worst, ", bound ", bound, ", products ",
+            cost.products);
     CHECK_MESSAGE(worst <= bound, contract);
     CHECK_MESSAGE(worst > bound * 1e-6, contract);
     if (std::string_view(contract).starts_with("algo=winograd") &&

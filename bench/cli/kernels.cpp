@@ -14,6 +14,7 @@
 #include "bench/report/record.h"
 #include "bench/shapes.h"
 #include "kernels/conv/algorithm_cost.h"
+#include "kernels/conv/winograd_matrices.h"
 
 namespace etalon::cli {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 struct Args {
   std::string op, contract = "seq", shape;
   std::vector<std::string> inputs, params;
+  bool matrices = false;
 };
 
 std::string_view device_name(Device d) { return d == Device::cuda ? "cuda" : "cpu"; }
@@ -98,6 +100,28 @@ void print_cost(const Problem& problem, nlohmann::json& record) {
                     {"bound", cost.bound},
                     {"direct_products", base.products},
                     {"direct_bound", base.bound}};
+}
+
+// The exact transforms of a Winograd algorithm.
+void print_matrices(const Algorithm& algorithm, nlohmann::json& record) {
+  const WinogradMatrices m = winograd_matrices(algorithm);
+  for (const auto& [name, matrix] :
+       {std::pair{"A^T", &m.a_t}, std::pair{"G", &m.g}, std::pair{"B^T", &m.b_t}}) {
+    std::vector<Table::Column> columns{{name}};
+    for (std::int64_t j = 0; j < matrix->cols; ++j) columns.push_back({"", Table::Align::right});
+    Table table(columns);
+    nlohmann::json rows = nlohmann::json::array();
+    for (std::int64_t i = 0; i < matrix->rows; ++i) {
+      std::vector<std::string> row;
+      for (std::int64_t j = 0; j < matrix->cols; ++j) row.push_back(to_string((*matrix)(i, j)));
+      rows.push_back(row);
+      row.insert(row.begin(), "");
+      table.row(std::move(row));
+    }
+    record["matrices"][name] = std::move(rows);
+    fmt::print("\n");
+    table.print();
+  }
 }
 
 // With input types the rows are asked about that very problem; without, only what holds for all.
@@ -179,6 +203,13 @@ void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
         "  etalon kernels {} --shape NAME|'TYPES PARAMS' [--contract C]\n",
         op.name);
   if (chosen.row != nullptr && op.name == "conv" && !contract.exact()) print_cost(problem, record);
+  if (args.matrices) {
+    const Algorithm algorithm = Algorithm::parse(contract.algo);
+    if (algorithm.kind != Algorithm::Kind::winograd)
+      throw usage_error("--matrices are those of algo=winograd:M/R, the contract has algo={}",
+                        contract.algo);
+    print_matrices(algorithm, record);
+  }
   if (asked && chosen.row == nullptr)
     throw usage_error("no {} kernel promises {} for these inputs", op.name, short_name(contract));
 }
@@ -194,6 +225,7 @@ Action kernels_command(Options& o) {
       .value("--shape", args->shape, "SHAPE",
              "Instead of --inputs and --params: a name of the shape files (vgg_a.conv2), or "
              "'f32[1,8,9,9] f32[4,8,3,3] strides=2x2'")
+      .flag("--matrices", args->matrices, "With algo=winograd: its three matrices, exact")
       .repeated("--params", args->params, "NAME=VALUE", "Parameters of the op: strides=[2,2]", 32);
   return [args](const Globals& g) {
     nlohmann::json record = base_record(g.command_line, g.isa);

@@ -1,6 +1,7 @@
 #include "engine/backend/registry.h"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/core/error.h"
 #include "engine/numerics/algorithm.h"
@@ -11,6 +12,8 @@ namespace {
 bool matches(std::string_view name, std::string_view wanted) {
   return name.starts_with(wanted) && (name.size() == wanted.size() || name[wanted.size()] == '.');
 }
+
+constexpr std::string_view kOtherAlgorithm = "computes algo=";
 
 // Kind of the contract's algo: what stands before its parameters.
 std::string_view algorithm_of(const Contract& contract) {
@@ -35,7 +38,7 @@ Refusal common_refusal(const KernelRow& row, const Problem& problem, bool has_al
                        name(problem.isa));
   if (has_algorithms && row.promise == Promise::defined &&
       algorithm_of(row) != algorithm_of(*problem.contract))
-    return fmt::format("computes algo={}", algorithm_of(row));
+    return fmt::format("{}{}", kOtherAlgorithm, algorithm_of(row));
   return row.refuse == nullptr ? std::nullopt : row.refuse(problem);
 }
 
@@ -76,9 +79,17 @@ Selection Registry::select(const Problem& problem, std::string_view wanted) cons
 const KernelRow& Registry::require(const Problem& problem, std::string_view wanted) const {
   Selection selection = select(problem, wanted);
   if (selection.row != nullptr) return *selection.row;
+  // Each reason once, under the first row that has it; rows of other algorithms go without saying
+  // where one of this algorithm speaks.
   std::string reasons;
-  for (const KernelRefusal& r : selection.refused)
+  const bool own = std::ranges::any_of(selection.refused, [](const KernelRefusal& r) {
+    return !r.reason.starts_with(kOtherAlgorithm);
+  });
+  std::set<std::string> said;
+  for (const KernelRefusal& r : selection.refused) {
+    if ((own && r.reason.starts_with(kOtherAlgorithm)) || !said.insert(r.reason).second) continue;
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", r.row->name, r.reason);
+  }
   if (reasons.empty())
     reasons =
         wanted.empty() ? "there is none for this op" : fmt::format("none is named '{}'", wanted);
