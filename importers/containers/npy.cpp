@@ -202,10 +202,16 @@ Tensor read_npy(const Blob& blob) {
                     bytes.size() - fixed);
   const Blob head{bytes.subspan(fixed, length), nullptr};
   const Header header = HeaderParser(head.text()).parse();
+  return array_from_bytes(header.descr, header.fortran, header.shape,
+                          {bytes.subspan(fixed + length), blob.keeper});
+}
+
+Tensor array_from_bytes(const std::string& descr, bool fortran_order, const Ints& shape,
+                        const Blob& blob) {
   bool big_endian = false;
-  const DType dtype = dtype_of_descr(header.descr, big_endian);
-  const TensorType type{dtype, Shape(header.shape)};
-  const auto data = bytes.subspan(fixed + length);
+  const DType dtype = dtype_of_descr(descr, big_endian);
+  const TensorType type{dtype, Shape(shape)};
+  const auto data = blob.bytes;
   const std::size_t want = claimed_bytes(type);
   if (data.size() < want)
     throw bad_input("the array {} needs {} bytes, {} remain; the file is cut short",
@@ -214,7 +220,7 @@ Tensor read_npy(const Blob& blob) {
     throw bad_input("{} bytes follow the array {}; one array a file is expected",
                     data.size() - want, to_string(type));
   const bool swap = big_endian && size_bytes(dtype) > 1;
-  const bool fortran = header.fortran && type.shape.rank() > 1;
+  const bool fortran = fortran_order && type.shape.rank() > 1;
   if (!swap && !fortran) return tensor_from_bytes(type, {data, blob.keeper});
   const Tensor plain = converted(type, data, swap, fortran);
   return tensor_from_bytes(type, {plain.bytes(), std::make_shared<Tensor>(plain.share())});

@@ -8,11 +8,15 @@
 
 #include <string>
 
+#include "engine/ops/params.h"
 #include "importers/containers/bytes.h"
 
 namespace etalon {
 
 Tensor read_npy(const Blob& blob);
+// Elements of a NumPy type ("<f4") and order; read in place where they can be.
+Tensor array_from_bytes(const std::string& descr, bool fortran, const Ints& shape,
+                        const Blob& data);
 // Magic, header and its padding: what precedes the elements. The elements begin at a multiple of 64
 // bytes.
 std::string npy_header(const TensorType& type);

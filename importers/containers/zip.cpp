@@ -161,6 +161,16 @@ void ZipReader::place(ZipMember& m, std::uint64_t header, std::uint64_t director
                     m.bytes, m.packed_bytes);
 }
 
+Blob ZipReader::view(const ZipMember& m) const {
+  if (m.method == 8) return read(m);
+  return {file_.bytes.subspan(m.data_offset, m.packed_bytes), file_.keeper};
+}
+
+const ZipMember* ZipReader::find(std::string_view name) const {
+  const auto at = std::ranges::find(members_, name, &ZipMember::name);
+  return at == members_.end() ? nullptr : &*at;
+}
+
 Blob ZipReader::read(const ZipMember& m) const {
   Blob blob{file_.bytes.subspan(m.data_offset, m.packed_bytes), file_.keeper};
   if (m.method == 8) {

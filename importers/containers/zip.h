@@ -30,6 +30,10 @@ class ZipReader {
   const std::vector<ZipMember>& members() const { return members_; }
   // A stored member is read in place, a deflated one inflated; both are held to their CRC-32.
   Blob read(const ZipMember& member) const;
+  // The same, but a stored member's bytes are not read now and so not checked: weights of big files
+  // stay on the disk until they are used.
+  Blob view(const ZipMember& member) const;
+  const ZipMember* find(std::string_view name) const;  // nullptr when there is none
 
  private:
   void place(ZipMember& member, std::uint64_t header_offset, std::uint64_t directory_offset) const;

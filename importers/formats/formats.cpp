@@ -6,9 +6,11 @@
 #include "engine/models/models.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/caffe.h"
+#include "importers/formats/keras.h"
 #include "importers/formats/mxnet.h"
 #include "importers/formats/neutral.h"
 #include "importers/formats/onnx.h"
+#include "importers/formats/pytorch.h"
 #include "importers/formats/tensorflow.h"
 #include "importers/formats/tensors.h"
 #include "importers/formats/tflite.h"
@@ -20,8 +22,13 @@ namespace {
 const auto& table() {
   // Magic numbers first, then what is told by structure, then what only a name tells.
   static const std::array kTable{
+      pytorch_format_row(),             //
+      keras_format_row(),               //
+      theano_zip_format(),              //
       npy_format(),                     //
       npz_format(),                     //
+      hdf5_format(),                    //
+      pickle_format(),                  //
       safetensors_format(),             //
       neutral_format(),                 //
       tflite_format(),                  //

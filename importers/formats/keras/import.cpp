@@ -1,0 +1,449 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/core/error.h"
+#include "importers/containers/hdf5.h"
+#include "importers/containers/json.h"
+#include "importers/containers/zip.h"
+#include "importers/formats/keras.h"
+#include "importers/formats/keras/layers.h"
+
+namespace etalon {
+namespace keras_format {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxNesting = 16;
+
+// Weights by the layer they belong to.
+class Weights {
+ public:
+  virtual ~Weights() = default;
+  // Those of a layer, in order. `path`: the names of the models around it, then the layer's.
+  virtual TensorList of(const std::vector<std::string>& path, const json& layer) = 0;
+};
+
+// .h5: a group a layer, whose attribute weight_names lists the datasets in order.
+class H5Weights : public Weights {
+ public:
+  H5Weights(const Hdf5File& file, Hdf5Object group) : file_(file), group_(std::move(group)) {}
+  TensorList of(const std::vector<std::string>& path, const json&) override {
+    // A nested model's weights all stand in the group of the outermost one, by their layer's name.
+    const auto outer = file_.find(group_, path.front());
+    TensorList out;
+    if (!outer) return out;
+    std::vector<std::string> names;
+    if (const Hdf5Value* v = outer->attribute("weight_names")) names = v->texts;
+    for (int part = 0;; ++part) {  // long lists are cut in pieces
+      const Hdf5Value* v = outer->attribute("weight_names" + std::to_string(part));
+      if (v == nullptr) break;
+      names.insert(names.end(), v->texts.begin(), v->texts.end());
+    }
+    for (const std::string& name : names) {
+      if (path.size() > 1) {
+        const std::string inner = path.back() + "/";
+        if (!name.starts_with(inner) && name.find("/" + inner) == std::string::npos) continue;
+      }
+      out.push_back({name, file_.read(file_.child(*outer, name))});
+    }
+    return out;
+  }
+
+ private:
+  const Hdf5File& file_;
+  Hdf5Object group_;
+};
+
+// "MaxPooling2D" is "max_pooling2d", "LSTM" is "lstm".
+std::string snake_case(const std::string& name) {
+  std::string out;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const auto upper = [&](std::size_t k) {
+      return k < name.size() && name[k] >= 'A' && name[k] <= 'Z';
+    };
+    const auto lower = [&](std::size_t k) {
+      return k < name.size() && name[k] >= 'a' && name[k] <= 'z';
+    };
+    if (upper(i) && i > 0 && (lower(i - 1) || lower(i + 1))) out += '_';
+    out += upper(i) ? static_cast<char>(name[i] + 32) : name[i];
+  }
+  return out;
+}
+
+// .keras: layers/NAME/vars/0, 1, ..., where NAME is the class in snake case, numbered; a cell's and
+// each direction's below that.
+class V3Weights : public Weights {
+ public:
+  V3Weights(const Hdf5File& file, const json& model) : file_(file), root_(file.root()) {
+    number(model, "", {}, 0);
+  }
+  TensorList of(const std::vector<std::string>& path, const json&) override {
+    TensorList out;
+    std::string key;
+    for (const std::string& p : path) key += "/" + p;
+    const auto at = paths_.find(key);
+    if (at == paths_.end()) return out;
+    for (const char* part : {"", "/cell", "/forward_layer/cell", "/forward_layer",
+                             "/backward_layer/cell", "/backward_layer", "/layer"}) {
+      const auto vars = file_.find(root_, at->second + part + "/vars");
+      if (!vars || !vars->is_group) continue;
+      for (std::size_t i = 0; i < vars->children.size(); ++i)
+        out.push_back({path.back() + part + "/" + std::to_string(i),
+                       file_.read(file_.child(*vars, std::to_string(i)))});
+    }
+    return out;
+  }
+
+ private:
+  void number(const json& model, const std::string& prefix, const std::string& key, int depth) {
+    if (depth > kMaxNesting) throw bad_input("models nest deeper than {} levels", kMaxNesting);
+    std::map<std::string, int> used;
+    for (const json& layer : json_array(json_member(model, "config"), "layers")) {
+      const std::string type = json_string(layer, "class_name");
+      const json& config = json_member(layer, "config");
+      const std::string name = config.contains("name") && config["name"].is_string()
+                                   ? config["name"].get<std::string>()
+                                   : type;
+      std::string place = snake_case(type);
+      if (const int n = used[place]++; n > 0) place += "_" + std::to_string(n);
+      std::string full = prefix + "layers/" + place;
+      // Later versions of Keras 3 write the layer's own name.
+      if (!file_.find(root_, full) && file_.find(root_, prefix + "layers/" + name))
+        full = prefix + "layers/" + name;
+      paths_[key + "/" + name] = full;
+      if (config.contains("layers")) number(layer, full + "/", key + "/" + name, depth + 1);
+    }
+  }
+  const Hdf5File& file_;
+  Hdf5Object root_;
+  std::map<std::string, std::string> paths_;
+};
+
+class ModelBuilder {
+ public:
+  ModelBuilder(GraphBuilder& b, const Origin& origin, Weights& weights)
+      : b_(b), origin_(origin), weights_(weights) {}
+
+  void build(const json& model) {
+    const std::vector<ValueId> outputs = body(model, {}, {}, 0);
+    if (outputs.empty()) throw bad_input("the model gives no output");
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      b_.output(outputs[i], outputs.size() == 1 ? "output" : "output_" + std::to_string(i));
+  }
+
+ private:
+  static std::string name_of(const json& layer) {
+    if (layer.contains("name") && layer["name"].is_string())
+      return layer["name"].get<std::string>();
+    const json& config = json_member(layer, "config");
+    return config.contains("name") && config["name"].is_string() ? config["name"].get<std::string>()
+                                                                 : json_string(layer, "class_name");
+  }
+
+  static bool is_sequential(const json& model) {
+    return json_string(model, "class_name") == "Sequential";
+  }
+  static bool is_model(const json& layer) {
+    const std::string type = json_string(layer, "class_name");
+    return type == "Sequential" || type == "Functional" || type == "Model";
+  }
+
+  ValueId input(const std::string& name, const json& shape, const json& config) {
+    Ints dims, nominal;
+    if (!shape.is_array() || shape.empty()) throw UnknownLayer{"an input without a shape"};
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const bool open = shape[i].is_null();
+      dims.push_back(i == 0 || open ? -1 : json_integer(shape[i], "an input's shape"));
+      // A free extent of a picture is tried at a size that the usual poolings leave something of.
+      nominal.push_back(i == 0 ? 1 : !open ? dims.back() : shape.size() >= 4 ? 224 : 16);
+    }
+    DType dtype = DType::f32;
+    if (config.contains("dtype") && config["dtype"].is_string()) {
+      const std::string text = config["dtype"].get<std::string>();
+      if (text == "int32") dtype = DType::i32;
+      if (text == "int64") dtype = DType::i64;
+    }
+    return b_.input(name, dtype, dims, nominal);
+  }
+  static const json* shape_of(const json& config) {
+    for (const char* key : {"batch_input_shape", "batch_shape"})
+      if (config.contains(key) && config[key].is_array()) return &config[key];
+    return nullptr;
+  }
+
+  std::vector<ValueId> call(const json& layer, const std::vector<ValueId>& inputs,
+                            std::vector<std::string> path, int depth) {
+    const std::string type = json_string(layer, "class_name"), name = name_of(layer);
+    const ErrorScope scope("layer " + printable(name));
+    path.push_back(name);
+    if (is_model(layer)) return body(layer, inputs, path, depth + 1);
+    if (is_identity(type)) return {inputs.empty() ? kAbsent : inputs[0]};
+    // A layer that is used more than once has one set of weights.
+    std::string key;
+    for (const std::string& p : path) key += "/" + p;
+    auto held = held_.find(key);
+    if (held == held_.end()) {
+      std::vector<ValueId> values;
+      for (NamedTensor& t : weights_.of(path, layer)) {
+        std::string label = t.name.substr(t.name.rfind('/') + 1);
+        label = label.substr(0, label.find(':'));
+        values.push_back(b_.constant(name + "." + label, std::move(t.tensor)));
+      }
+      held = held_.emplace(key, std::move(values)).first;
+    }
+    return {
+        translate(b_, origin_, {type, name, json_member(layer, "config"), inputs, held->second})};
+  }
+
+  // The values a model gives for `inputs`; without any, it makes its own.
+  std::vector<ValueId> body(const json& model, std::vector<ValueId> inputs,
+                            const std::vector<std::string>& path, int depth) {
+    if (depth > kMaxNesting) throw bad_input("models nest deeper than {} levels", kMaxNesting);
+    const json& config = json_member(model, "config");
+    if (is_sequential(model)) {
+      const json& layers = config.is_array() ? config : json_array(config, "layers");
+      std::vector<ValueId> v = std::move(inputs);
+      for (const json& layer : layers) {
+        const json& c = json_member(layer, "config");
+        if (v.empty()) {
+          const json* shape = shape_of(c);
+          if (shape == nullptr && config.is_object() && config.contains("build_input_shape"))
+            shape = &config["build_input_shape"];
+          if (shape == nullptr && is_model(layer)) {
+            v = call(layer, {}, path, depth);
+            continue;
+          }
+          const json own = shape != nullptr ? *shape : own_shape(layer, c);
+          v = {input("input", own, c)};
+        }
+        v = call(layer, v, path, depth);
+      }
+      return v;
+    }
+    return functional(config, inputs, path, depth);
+  }
+
+  // Keras 1's Dense and Embedding say only what they take.
+  static json own_shape(const json& layer, const json& c) {
+    const std::string type = json_string(layer, "class_name");
+    if (type == "Embedding")
+      return json::array({nullptr, c.contains("input_length") ? c["input_length"] : json(nullptr)});
+    if (c.contains("input_dim") && c["input_dim"].is_number())
+      return json::array({nullptr, c["input_dim"]});
+    throw UnknownLayer{"a model without its input's shape"};
+  }
+
+  using Reference = std::pair<std::string, std::int64_t>;  // layer, node
+  struct Calls {
+    std::vector<std::vector<std::pair<Reference, std::int64_t>>> nodes;
+  };
+
+  // All tensors that an inbound node names, in order: [layer, node, tensor(, kwargs)] up to Keras
+  // 2, __keras_tensor__ from Keras 3 on.
+  static void references(const json& v, std::vector<std::pair<Reference, std::int64_t>>& out,
+                         int depth) {
+    if (depth > kMaxNesting) throw bad_input("a call nests too deep");
+    if (v.is_array()) {
+      if (v.size() >= 3 && v[0].is_string() && v[1].is_number() && v[2].is_number()) {
+        out.push_back({{v[0].get<std::string>(), json_integer(v[1], "a node")},
+                       json_integer(v[2], "a tensor")});
+        return;
+      }
+      for (const json& e : v) references(e, out, depth + 1);
+    } else if (v.is_object()) {
+      if (v.contains("class_name") && v["class_name"] == "__keras_tensor__") {
+        const json& history = json_array(json_member(v, "config"), "keras_history");
+        return references(history, out, depth + 1);
+      }
+      if (v.contains("args")) references(v["args"], out, depth + 1);
+    }
+  }
+
+  std::vector<ValueId> functional(const json& config, const std::vector<ValueId>& inputs,
+                                  const std::vector<std::string>& path, int depth) {
+    struct Layer {
+      const json* config;
+      std::vector<std::vector<std::pair<Reference, std::int64_t>>> calls;
+    };
+    std::map<std::string, Layer> layers;
+    std::vector<std::string> order;
+    for (const json& l : json_array(config, "layers")) {
+      const std::string name = name_of(l);
+      Layer entry{&l, {}};
+      for (const json& node : json_array(l, "inbound_nodes")) {
+        entry.calls.emplace_back();
+        references(node, entry.calls.back(), 0);
+      }
+      order.push_back(name);
+      if (!layers.emplace(name, std::move(entry)).second)
+        throw bad_input("two layers are called '{}'", printable(name));
+    }
+    std::map<Reference, std::vector<ValueId>> values;
+    std::vector<std::pair<Reference, std::int64_t>> ins, outs;
+    references(json_array(config, "input_layers"), ins, 0);
+    references(json_array(config, "output_layers"), outs, 0);
+    if (!inputs.empty() && inputs.size() != ins.size())
+      throw bad_input("a nested model of {} inputs is given {}", ins.size(), inputs.size());
+    for (std::size_t i = 0; i < ins.size(); ++i) {
+      const auto at = layers.find(ins[i].first.first);
+      if (at == layers.end()) throw bad_input("no input layer '{}'", printable(ins[i].first.first));
+      const json& c = json_member(*at->second.config, "config");
+      const json* shape = shape_of(c);
+      if (inputs.empty() && shape == nullptr) throw UnknownLayer{"an input without a shape"};
+      values[{at->first, 0}] = {inputs.empty() ? input(at->first, *shape, c) : inputs[i]};
+    }
+    // Calls become ready one after the other; a round without any is a circle.
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const std::string& name : order) {
+        const Layer& l = layers.at(name);
+        for (std::size_t n = 0; n < l.calls.size(); ++n) {
+          const Reference self{name, static_cast<std::int64_t>(n)};
+          if (values.contains(self) || l.calls[n].empty()) continue;
+          std::vector<ValueId> args;
+          for (const auto& [from, tensor] : l.calls[n]) {
+            const auto have = values.find(from);
+            if (have == values.end()) break;
+            if (tensor < 0 || static_cast<std::size_t>(tensor) >= have->second.size())
+              throw bad_input("layer '{}' has no output {}", printable(from.first), tensor);
+            args.push_back(have->second[static_cast<std::size_t>(tensor)]);
+          }
+          if (args.size() != l.calls[n].size()) continue;
+          values[self] = call(*l.config, args, path, depth);
+          moved = true;
+        }
+      }
+    }
+    std::vector<ValueId> out;
+    for (const auto& [from, tensor] : outs) {
+      auto have = values.find(from);
+      // A nested model's nodes are numbered on from those it was made with.
+      if (have == values.end()) have = values.find({from.first, 0});
+      if (have == values.end() || tensor < 0 ||
+          static_cast<std::size_t>(tensor) >= have->second.size())
+        throw bad_input("nothing gives the output of layer '{}'", printable(from.first));
+      out.push_back(have->second[static_cast<std::size_t>(tensor)]);
+    }
+    return out;
+  }
+
+  GraphBuilder& b_;
+  const Origin& origin_;
+  Weights& weights_;
+  std::map<std::string, std::vector<ValueId>> held_;
+};
+
+void weights_alone(Model& model, const Hdf5File& file, const Hdf5Object& group) {
+  for (const auto& [name, dataset] : file.datasets(group))
+    if (dataset.type.kind != Hdf5Type::Kind::other)
+      model.graph->initializers.emplace(model.graph->add_value(name), file.read(dataset));
+}
+
+void build(Model& model, const json& config, const Origin& origin, Weights& weights,
+           const Hdf5File& file, const Hdf5Object& group) {
+  try {
+    GraphBuilder b("keras");
+    ModelBuilder(b, origin, weights).build(config);
+    *model.graph = b.finish();
+    model.notes = b.take_notes();
+  } catch (const UnknownLayer& unknown) {
+    model.graph = std::make_shared<Graph>();
+    model.notes = {"Weights alone: " + printable(unknown.what) + " has no translation."};
+    weights_alone(model, file, group);
+  }
+}
+
+int major_version(const std::string& text) {
+  return !text.empty() && text[0] >= '1' && text[0] <= '3' ? text[0] - '0' : 1;
+}
+
+Model open_h5(const Blob& bytes, const std::string& path) {
+  const Hdf5File file(bytes);
+  const Hdf5Object root = file.root();
+  Model model;
+  model.path = path;
+  model.format = "keras";
+  const auto text = [&](const char* name) -> std::string {
+    const Hdf5Value* v = root.attribute(name);
+    return v != nullptr && v->texts.size() == 1 ? v->texts[0] : "";
+  };
+  const std::string version = text("keras_version"), backend = text("backend");
+  model.version = "h5";
+  model.producer = "keras " + (version.empty() ? "1" : printable(version)) +
+                   (backend.empty() ? "" : " on " + printable(backend));
+  const Hdf5Object group = file.child(root, "model_weights");
+  const json config = parse_json(text("model_config"));
+  const Origin origin{major_version(version), backend == "theano", backend == "cntk"};
+  H5Weights weights(file, group);
+  build(model, config, origin, weights, file, group);
+  return model;
+}
+
+Model open_v3(const Blob& bytes, const std::string& path) {
+  const ZipReader zip(bytes);
+  const auto member = [&](const char* name) {
+    const ZipMember* m = zip.find(name);
+    if (m == nullptr) throw bad_input("no member {}; the file is damaged", name);
+    return zip.read(*m);
+  };
+  Model model;
+  model.path = path;
+  model.format = "keras";
+  model.version = "keras v3";
+  if (const ZipMember* m = zip.find("metadata.json")) {
+    const json metadata = parse_json(zip.read(*m).text());
+    if (metadata.is_object() && metadata.contains("keras_version"))
+      model.producer = "keras " + printable(json_string(metadata, "keras_version"));
+  }
+  const json config = parse_json(member("config.json").text());
+  const Hdf5File file(member("model.weights.h5"));
+  const Origin origin{3, false, false};
+  if (!config.contains("config") || !config["config"].is_object() ||
+      !config["config"].contains("layers")) {
+    model.notes = {"Weights alone: a subclassed model, whose code is not in the file."};
+    weights_alone(model, file, file.root());
+    return model;
+  }
+  V3Weights weights(file, config);
+  build(model, config, origin, weights, file, file.root());
+  return model;
+}
+
+Model open(const std::string& path, std::span<const std::string>) {
+  const Blob file = map_file(path);
+  const ErrorScope scope(path);
+  return is_zip(file.bytes) ? open_v3(file, path) : open_h5(file, path);
+}
+
+bool match(const FileView& view) {
+  try {
+    if (is_zip(view.prefix)) {
+      const ZipReader zip(map_file(view.path));
+      return zip.find("config.json") != nullptr && zip.find("model.weights.h5") != nullptr;
+    }
+    if (!is_hdf5(view.prefix)) return false;
+    const Hdf5File file(map_file(view.path));
+    const Hdf5Object root = file.root();
+    return root.attribute("model_config") != nullptr && file.find(root, "model_weights");
+  } catch (const Error&) {
+    return has_ending(view.path, ".keras");
+  }
+}
+
+}  // namespace
+}  // namespace keras_format
+
+const FormatRow& keras_format_row() {
+  static const FormatRow row{
+      .name = "keras",
+      .endings = ".keras .h5",
+      .summary = "Keras 1 to 3: networks with their weights, .h5 and .keras.",
+      .match = keras_format::match,
+      .open = keras_format::open};
+  return row;
+}
+
+}  // namespace etalon
