@@ -7,14 +7,26 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
+namespace {
+
+// An exact zero as the sum of a and b: -0 where both are, else +0, or -0 rounded downward.
+double zero_sum(double a, double b, Round mode) {
+  if (sign_bit(a) == sign_bit(b)) return a;
+  return mode == Round::downward ? -0.0 : 0.0;
+}
+
+}  // namespace
+
 SoftOps::V SoftOps::add(V a, V b) const {
   const TwoDoubles s = two_sum(a, b);
+  if (s.value == 0 && s.error == 0) return zero_sum(a, b, mode);
   return finish(s.value, s.error);
 }
 
 SoftOps::V SoftOps::mul(V a, V b) const {
   if (acc == DType::f64 && mode == Round::nearest_even) return flush(a * b);
   const TwoDoubles p = two_prod(a, b);
+  if (a == 0 || b == 0) return p.value;
   return finish(p.value, p.error);
 }
 
@@ -44,7 +56,9 @@ SoftOps::V SoftOps::fma(V a, V b, V c) const {
     return flush(fma_f64(a, b, c));
   }
   // acc has at most 24 bits: the product is exact in f64, and one rounding is left.
-  const TwoDoubles s = two_sum(a * b, c);
+  const double p = a * b;
+  const TwoDoubles s = two_sum(p, c);
+  if (s.value == 0 && s.error == 0) return zero_sum(p, c, mode);
   return finish(s.value, s.error);
 }
 

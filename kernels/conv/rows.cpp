@@ -7,6 +7,7 @@
 #include "kernels/conv/depthwise.h"
 #include "kernels/conv/exact.h"
 #include "kernels/conv/fast.h"
+#include "kernels/conv/order_rows.h"
 #include "kernels/conv/transpose_definition.h"
 
 namespace etalon {
@@ -31,6 +32,8 @@ std::span<const KernelRow> conv_rows() {
       conv_exact_row<Isa::amx>("conv.exact.amx.16x16"),
       conv_exact_row<Isa::avx512>("conv.exact.avx512.14x16"),
       conv_exact_row<Isa::avx2>("conv.exact.avx2.6x8"),
+      conv_order_row<Isa::avx512>("conv.order.avx512"),
+      conv_order_row<Isa::avx2>("conv.order.avx2"),
 #endif
       definition_row<ConvDefinition>("conv.definition"),
       // Behind the op's own definition, from which verdicts take their slices and bounds.

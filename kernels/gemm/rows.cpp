@@ -3,6 +3,7 @@
 #include "kernels/gemm/definition.h"
 #include "kernels/gemm/exact.h"
 #include "kernels/gemm/fast.h"
+#include "kernels/gemm/order_rows.h"
 
 namespace etalon {
 
@@ -18,6 +19,8 @@ std::span<const KernelRow> gemm_rows() {
       gemm_exact_row<Isa::amx>("gemm.exact.amx.16x16"),
       gemm_exact_row<Isa::avx512>("gemm.exact.avx512.14x16"),
       gemm_exact_row<Isa::avx2>("gemm.exact.avx2.6x8"),
+      gemm_order_row<Isa::avx512>("gemm.order.avx512"),
+      gemm_order_row<Isa::avx2>("gemm.order.avx2"),
 #endif
       definition_row<GemmDefinition>("gemm.definition"),
   };

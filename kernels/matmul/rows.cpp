@@ -1,6 +1,7 @@
 #include "kernels/matmul/rows.h"
 
 #include "engine/backend/bits_row.h"
+#include "kernels/gemm/order_rows.h"
 #include "kernels/matmul/definition.h"
 #include "kernels/matmul/exact.h"
 #include "kernels/matmul/fast.h"
@@ -57,6 +58,8 @@ std::span<const KernelRow> matmul_rows() {
       matmul_exact_row<Isa::amx>("matmul.exact.amx.16x16"),
       matmul_exact_row<Isa::avx512>("matmul.exact.avx512.14x16"),
       matmul_exact_row<Isa::avx2>("matmul.exact.avx2.6x8"),
+      matmul_order_row<Isa::avx512>("matmul.order.avx512"),
+      matmul_order_row<Isa::avx2>("matmul.order.avx2"),
 #endif
       [] {
         KernelRow row = definition_row<MatMulDefinition>("matmul.definition");

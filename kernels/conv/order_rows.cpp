@@ -1,0 +1,189 @@
+// Rows are the channels of a group, lanes are pixels, of all images of the batch in one run. A walk
+// is a permutation of the terms: weights and pixels are packed in its sequence, and the program
+// that adds them up (../gemm/order.h) knows nothing of it. Pixels are gathered from the image as it
+// lies; a tap in the padding is masked, and so is no term.
+#include "kernels/conv/order_rows.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/core/threads.h"
+#include "engine/ops/conv.h"
+
+namespace etalon {
+namespace {
+
+// The k-th term of the walk is weight crs[k] of the channel's row: channel crs / taps, tap crs %
+// taps.
+std::vector<std::int64_t> walk_terms(const ConvGeometry& g, const Walk& walk) {
+  const std::int64_t channels = g.group_in(), taps = g.window.taps();
+  const std::int64_t block = walk.kind == Walk::Kind::crs   ? 1
+                             : walk.kind == Walk::Kind::rsc ? std::max<std::int64_t>(1, channels)
+                                                            : walk.channels;
+  std::vector<std::int64_t> crs;
+  crs.reserve(static_cast<std::size_t>(g.k()));
+  for (std::int64_t c0 = 0; c0 < channels; c0 += std::min(block, channels - c0))
+    for (std::int64_t tap = 0; tap < taps; ++tap)
+      for (std::int64_t c = c0; c < c0 + std::min(block, channels - c0); ++c)
+        crs.push_back(c * taps + tap);
+  return crs;
+}
+
+// Where the lanes of a panel find each tap, from the first channel of the group in image 0 on.
+class PanelTaps {
+ public:
+  PanelTaps(const ConvGeometry& g, std::int64_t panel, int width)
+      : width_(width),
+        offset_(static_cast<std::size_t>(g.window.taps() * width)),
+        mask_(static_cast<std::size_t>(g.window.taps())),
+        contiguous_(mask_.size()) {
+    const auto& [d, h, w] = g.window.axes;
+    const std::int64_t pixels = g.window.out_points();
+    lanes_ = static_cast<int>(std::min<std::int64_t>(width, g.batch * pixels - panel * width));
+    for (int lane = 0; lane < lanes_; ++lane) {
+      const std::int64_t q = panel * width + lane, p = q % pixels;
+      const std::int64_t ox = p % w.out, oy = p / w.out % h.out, oz = p / (w.out * h.out);
+      const std::int64_t image = q / pixels * g.in_channels * g.window.in_points();
+      std::size_t tap = 0;
+      for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+        for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+          for (std::int64_t rx = 0; rx < w.kernel; ++rx, ++tap) {
+            const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry), x = w.at(ox, rx);
+            if (z < 0 || z >= d.in || y < 0 || y >= h.in || x < 0 || x >= w.in) continue;
+            offset_[tap * static_cast<std::size_t>(width) + static_cast<std::size_t>(lane)] =
+                static_cast<std::int32_t>(image + (z * h.in + y) * w.in + x);
+            mask_[tap] |= 1U << lane;
+          }
+    }
+    const std::uint32_t all = all_lanes();
+    for (std::size_t tap = 0; tap < mask_.size(); ++tap) {
+      whole_ = whole_ && mask_[tap] == all;
+      const std::int32_t* o = offset(tap);
+      bool run = mask_[tap] == all && lanes_ == width;
+      for (int lane = 1; run && lane < lanes_; ++lane) run = o[lane] == o[0] + lane;
+      contiguous_[tap] = run;
+    }
+  }
+  bool whole() const { return whole_; }  // no lane that is stored has a tap in the padding
+  template <class T>
+  void gather(const OrderTiles<T>& tiles, const T* channel, std::size_t tap, T* to) const {
+    if (contiguous_[tap])
+      std::copy_n(channel + offset(tap)[0], width_, to);
+    else
+      tiles.gather(channel, offset(tap), mask_[tap], to);
+  }
+  std::uint32_t mask(std::size_t tap) const { return mask_[tap]; }
+
+ private:
+  const std::int32_t* offset(std::size_t tap) const {
+    return offset_.data() + tap * static_cast<std::size_t>(width_);
+  }
+  std::uint32_t all_lanes() const { return lanes_ >= 32 ? ~0U : (1U << lanes_) - 1U; }
+
+  int width_, lanes_ = 0;
+  std::vector<std::int32_t> offset_;
+  std::vector<std::uint32_t> mask_;
+  std::vector<char> contiguous_;
+  bool whole_ = true;
+};
+
+template <class T>
+void convolve(const KernelCall& call, const OrderTiles<T>& tiles) {
+  const Contract& contract = call.contract();
+  const ConvGeometry g =
+      conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
+  const std::int64_t pixels = g.window.out_points(), k = g.k(), taps = g.window.taps();
+  const std::int64_t rows = g.group_out(), in_points = g.window.in_points();
+  if (g.batch * g.out_channels * pixels == 0) return;
+  const OrderOperand<T> x(call.input(0), contract.acc, call.threads);
+  const OrderOperand<T> w(call.input(1), contract.acc, call.threads);
+  std::optional<OrderOperand<T>> bias;
+  if (call.has(2)) bias.emplace(call.input(2), contract.acc, 1);
+
+  const std::vector<std::int64_t> terms = walk_terms(g, contract.walk);
+  AlignedBuffer strips;
+  T* packed_w = strips.at_least<T>(std::max<std::int64_t>(1, g.out_channels * k));
+  parallel_for(g.groups, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t group = begin; group < end; ++group)
+      pack_order_rows(w.data() + group * rows * k, rows, k, k, 1, terms.data(),
+                      packed_w + group * rows * k);
+  });
+
+  const int width = tiles.width;
+  const auto pack = [&](std::int64_t group, std::int64_t panel, T* to, std::uint32_t* mask) {
+    const PanelTaps lanes(g, panel, width);
+    const T* from = x.data() + group * g.group_in() * in_points;
+    for (const std::int64_t term : terms) {
+      const std::int64_t c = term / taps;
+      const auto tap = static_cast<std::size_t>(term % taps);
+      lanes.gather(tiles, from + c * in_points, tap, to);
+      to += width;
+      *mask++ = lanes.mask(tap);
+    }
+    return !lanes.whole();
+  };
+  const auto finish = [&](std::int64_t group, std::int64_t panel, std::int64_t row, int height,
+                          T* tile) {
+    if (bias) {
+      T added[kOrderRows * 64];
+      for (int r = 0; r < height; ++r)
+        std::fill_n(added + r * width, width, bias->data()[group * rows + row + r]);
+      tiles.add(tile, added, std::int64_t{height} * width);
+    }
+    const std::int64_t stop = std::min<std::int64_t>((panel + 1) * width, g.batch * pixels);
+    for (std::int64_t q = panel * width; q < stop;) {
+      const std::int64_t image = q / pixels, at = q % pixels;
+      const std::int64_t count = std::min(stop - q, pixels - at);
+      for (int r = 0; r < height; ++r)
+        store_order(call, (image * g.out_channels + group * rows + row + r) * pixels + at,
+                    tile + r * width + (q - panel * width), count);
+      q += count;
+    }
+  };
+  const OrderProgram program = compile_order(contract.order, k);
+  run_order(OrderTask<T>{.tiles = tiles,
+                         .program = program,
+                         .groups = g.groups,
+                         .panels = (g.batch * pixels + width - 1) / width,
+                         .rows = rows,
+                         .k = k,
+                         .a = packed_w,
+                         .pack = pack,
+                         .finish = finish,
+                         .threads = call.threads});
+}
+
+template <Isa isa>
+void run(const KernelCall& call) {
+  const Contract& c = call.contract();
+  if (c.acc == DType::f64)
+    convolve<double>(call, *order_tiles_f64(isa, c.fma));
+  else
+    convolve<float>(call, *order_tiles_f32(isa, c.acc, c.fma));
+}
+
+template <Isa isa>
+Refusal refuse(const Problem& problem) {
+  if (Refusal r = refuse_order_contract(problem, isa)) return r;
+  if (problem.input(0).shape.numel() > std::numeric_limits<std::int32_t>::max())
+    return "reaches 2^31 elements of the input";
+  const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+                                       problem.input(1).shape);
+  return refuse_order(problem.contract->order, g.k());
+}
+
+}  // namespace
+
+template <Isa isa>
+KernelRow conv_order_row(std::string_view name) {
+  return {.op = "conv",
+          .name = name,
+          .isa = isa,
+          .contracts = "every order, walk, acc and fma; round=rn, subnormals=keep",
+          .refuse = refuse<isa>,
+          .run = run<isa>};
+}
+template KernelRow conv_order_row<Isa::avx512>(std::string_view name);
+template KernelRow conv_order_row<Isa::avx2>(std::string_view name);
+
+}  // namespace etalon

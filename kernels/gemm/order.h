@@ -1,0 +1,94 @@
+// Sums of products in every order that a contract can ask for, vectorised over outputs.
+//
+// An order is compiled into a program over a stack of tiles (OrderProgram): a chain walks terms
+// first, first + stride, ... upwards in registers, from +0 or from the tile on top of the stack; a
+// join adds the two topmost tiles. Every order is chains and joins, so one interpreter serves all:
+//   seq        chain(0, 1, K)
+//   lanes:N    chain(i, N), joined by halving distance
+//   splitk:S   chain(i * ceil(K/S), 1), joined likewise
+//   blocks     +0, then chain and join for each block in turn
+//   pairwise   chains of at most B terms, joined by the recursion
+//   tree       the file's steps; runs of `term +` are one chain
+// A tile is up to kOrderRows rows by two vectors of outputs. The arithmetic (OrderTiles) is f32 or
+// f64, fused or not, or f32 registers that hold values of f16 or bf16.
+//
+// Same bits as the definition: every output has the chains and joins of the contract's tree and
+// meets no other output; lanes of a vector are different outputs. A term in the padding is masked
+// out of its chain and takes part in no addition.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backend/kernel.h"
+#include "engine/core/function_ref.h"
+#include "engine/numerics/contract.h"
+#include "kernels/gemm/order_chain.h"
+#include "kernels/gemm/scratch.h"
+
+namespace etalon {
+
+struct OrderStep {
+  enum class Kind : std::uint8_t { chain, extend, join } kind = Kind::chain;
+  std::int64_t first = 0, stride = 1, count = 0;
+};
+
+struct OrderProgram {
+  std::vector<OrderStep> steps;
+  std::int64_t depth = 0;  // tiles on the stack at most
+};
+
+// Why a sum of k terms has no such program; the definition says the same in its own words.
+Refusal refuse_order(const Order& order, std::int64_t k);
+// k terms in an order that refuse_order takes.
+OrderProgram compile_order(const Order& order, std::int64_t k);
+
+// nullptr where the arithmetic is not there for this instruction set.
+const OrderTiles<float>* order_tiles_f32(Isa isa, DType acc, bool fma);
+const OrderTiles<double>* order_tiles_f64(Isa isa, bool fma);
+
+// What the rows of order.h's kind refuse of a contract and of the inputs' types.
+Refusal refuse_order_contract(const Problem& problem, Isa isa);
+
+// A tensor as values of the accumulator's format: itself, or a converted copy.
+template <class T>
+class OrderOperand {
+ public:
+  OrderOperand(const Tensor& t, DType acc, int threads);
+  const T* data() const { return data_; }
+
+ private:
+  AlignedBuffer own_;
+  const T* data_ = nullptr;
+};
+
+template <class T>
+struct OrderTask {
+  const OrderTiles<T>& tiles;
+  const OrderProgram& program;
+  std::int64_t groups = 1, panels = 0, rows = 0, k = 0;
+  const T* a = nullptr;  // [group][strip][k][height], as pack_order_rows leaves them
+  // Fills packed[k][width] and, where some term does not count, mask[k]; whether it did the latter.
+  FunctionRef<bool(std::int64_t group, std::int64_t panel, T* packed, std::uint32_t* mask)> pack;
+  // The sums of rows [row, row + height) of a panel, [height][width], for the caller to use up.
+  FunctionRef<void(std::int64_t group, std::int64_t panel, std::int64_t row, int height, T* tile)>
+      finish;
+  int threads = 1;
+};
+
+// to[k * height + r] by strips, from a[row * row_stride + term[k] * k_stride]; term may be nullptr.
+template <class T>
+void pack_order_rows(const T* a, std::int64_t rows, std::int64_t k, std::int64_t row_stride,
+                     std::int64_t k_stride, const std::int64_t* term, T* to);
+
+template <class T>
+void run_order(const OrderTask<T>& task);
+
+// Stores count values of a tile's row into output 0 from element `to` on, rounded as the contract
+// stores, NaN canonical.
+template <class T>
+void store_order(const KernelCall& call, std::int64_t to, const T* values, std::int64_t count);
+
+}  // namespace etalon

@@ -1,0 +1,45 @@
+// What a chain of kernels/gemm/order.h computes, and the table of an arithmetic's chains. Apart
+// because the files of one instruction set include it: nothing of the standard library may be
+// compiled there.
+#pragma once
+
+#include <cstdint>
+
+namespace etalon {
+
+inline constexpr int kOrderRows = 8;
+// Strips are of 8, 4, 2 or 1 rows: row heights are powers of two, index log2.
+inline constexpr int kOrderHeights = 4;
+inline int order_height(std::int64_t rows_left) {
+  return rows_left >= 8 ? 3 : rows_left >= 4 ? 2 : rows_left >= 2 ? 1 : 0;
+}
+
+template <class T>
+struct OrderChain {
+  std::int64_t count = 0;
+  const T* a = nullptr;  // a[k * a_step + row]
+  std::int64_t a_step = 0;
+  const T* b = nullptr;  // b[k * b_step + lane]
+  std::int64_t b_step = 0;
+  const std::uint32_t* mask =
+      nullptr;  // bit lane of mask[k * mask_step]; nullptr: every term counts
+  std::int64_t mask_step = 0;
+  T* tile = nullptr;  // [row][width]
+  bool resume = false;
+};
+
+template <class T>
+struct OrderTiles {
+  int width = 0;  // lanes of two vectors
+  void (*plain[kOrderHeights])(const OrderChain<T>&) = {};
+  void (*masked[kOrderHeights])(const OrderChain<T>&) = {};
+  // In the arithmetic of the contract, over n elements (a multiple of width): a += b; a *= s;
+  // a = fma(s, c, a).
+  void (*add)(T* a, const T* b, std::int64_t n) = nullptr;
+  void (*scale)(T* a, T s, std::int64_t n) = nullptr;
+  void (*scale_add)(T* a, T s, const T* c, std::int64_t n) = nullptr;
+  // to[lane] = from[offset[lane]] for the lanes of the mask, else 0.
+  void (*gather)(const T* from, const std::int32_t* offset, std::uint32_t mask, T* to) = nullptr;
+};
+
+}  // namespace etalon

@@ -1,0 +1,181 @@
+// Packing: rows of a become strips, columns of b panels of two vectors; terms as the op counts
+// them.
+#include "kernels/gemm/order_rows.h"
+
+#include <algorithm>
+
+#include "engine/backend/strided.h"
+#include "engine/core/threads.h"
+#include "engine/numerics/fp.h"
+#include "engine/ops/gemm.h"
+#include "engine/ops/matmul.h"
+
+namespace etalon {
+namespace {
+
+// One product or a batch of them, y = alpha * (a b) + beta * c.
+struct Products {
+  std::int64_t batches = 1, m = 0, n = 0, k = 0;
+  std::int64_t a_row = 0, a_k = 0, b_k = 0, b_col = 0;
+  FunctionRef<std::int64_t(std::int64_t)> a_first, b_first;
+  float alpha = 1.0F, beta = 1.0F;
+  std::int64_t c_row = 0, c_col = 0;
+};
+
+template <class T>
+void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products& p) {
+  const Contract& contract = call.contract();
+  if (p.batches * p.m * p.n == 0) return;
+  const OrderOperand<T> a(call.input(0), contract.acc, call.threads);
+  const OrderOperand<T> b(call.input(1), contract.acc, call.threads);
+  std::optional<OrderOperand<T>> c;
+  if (call.has(2)) c.emplace(call.input(2), contract.acc, call.threads);
+  const auto in_acc = [&](float x) {
+    return static_cast<T>(
+        round_to(static_cast<double>(x), contract.acc, Round::nearest_even, Subnormals::keep));
+  };
+  const T alpha = in_acc(p.alpha), beta = in_acc(p.beta);
+  AlignedBuffer strips;
+  T* packed_a = strips.at_least<T>(std::max<std::int64_t>(1, p.batches * p.m * p.k));
+  parallel_for(p.batches, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      pack_order_rows(a.data() + p.a_first(i), p.m, p.k, p.a_row, p.a_k, nullptr,
+                      packed_a + i * p.m * p.k);
+  });
+  const std::int64_t width = tiles.width;
+  const auto columns = [&](std::int64_t panel) { return std::min(width, p.n - panel * width); };
+  const auto pack = [&](std::int64_t batch, std::int64_t panel, T* to, std::uint32_t*) {
+    const T* from = b.data() + p.b_first(batch) + panel * width * p.b_col;
+    const std::int64_t count = columns(panel);
+    if (p.b_col == 1) {
+      for (std::int64_t k = 0; k < p.k; ++k, to += width) {
+        std::copy_n(from + k * p.b_k, count, to);
+        std::fill_n(to + count, width - count, T{0});
+      }
+      return false;
+    }
+    if (count < width) std::fill_n(to, p.k * width, T{0});
+    for (std::int64_t j = 0; j < count; ++j)
+      for (std::int64_t k = 0; k < p.k; ++k) to[k * width + j] = from[j * p.b_col + k * p.b_k];
+    return false;
+  };
+  const auto finish = [&](std::int64_t batch, std::int64_t panel, std::int64_t row, int height,
+                          T* tile) {
+    const std::int64_t count = columns(panel), first = panel * width;
+    if (p.alpha != 1.0F) tiles.scale(tile, alpha, height * width);
+    if (c) {
+      T added[kOrderRows * 64] = {};
+      for (int r = 0; r < height; ++r)
+        for (std::int64_t j = 0; j < count; ++j)
+          added[r * width + j] = c->data()[(row + r) * p.c_row + (first + j) * p.c_col];
+      tiles.scale_add(tile, beta, added, height * width);
+    }
+    for (int r = 0; r < height; ++r)
+      store_order(call, (batch * p.m + row + r) * p.n + first, tile + r * width, count);
+  };
+  const OrderProgram program = compile_order(contract.order, p.k);
+  run_order(OrderTask<T>{.tiles = tiles,
+                         .program = program,
+                         .groups = p.batches,
+                         .panels = (p.n + width - 1) / width,
+                         .rows = p.m,
+                         .k = p.k,
+                         .a = packed_a,
+                         .pack = pack,
+                         .finish = finish,
+                         .threads = call.threads});
+}
+
+template <Isa isa>
+void multiply(const KernelCall& call, const Products& p) {
+  const Contract& c = call.contract();
+  if (c.acc == DType::f64)
+    multiply<double>(call, *order_tiles_f64(isa, c.fma), p);
+  else
+    multiply<float>(call, *order_tiles_f32(isa, c.acc, c.fma), p);
+}
+
+template <Isa isa>
+void run_gemm(const KernelCall& call) {
+  const auto& params = call.params<GemmParams>();
+  const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
+  const auto zero = [](std::int64_t) { return std::int64_t{0}; };
+  Products p{.m = g.m,
+             .n = g.n,
+             .k = g.k,
+             .a_row = g.a_row,
+             .a_k = g.a_col,
+             .b_k = g.b_row,
+             .b_col = g.b_col,
+             .a_first = zero,
+             .b_first = zero,
+             .alpha = params.alpha,
+             .beta = params.beta};
+  if (call.has(2)) {
+    const auto strides = broadcast_strides(call.input(2).shape(), Shape{g.m, g.n});
+    p.c_row = strides[0];
+    p.c_col = strides[1];
+  }
+  multiply<isa>(call, p);
+}
+
+template <Isa isa>
+void run_matmul(const KernelCall& call) {
+  const MatMulGeometry g = matmul_geometry(call.input(0).shape(), call.input(1).shape());
+  const auto a_first = [&](std::int64_t i) { return strided_offset(i, g.batch, g.a_batch); };
+  const auto b_first = [&](std::int64_t i) { return strided_offset(i, g.batch, g.b_batch); };
+  multiply<isa>(call, {.batches = g.batch.numel(),
+                       .m = g.m,
+                       .n = g.n,
+                       .k = g.k,
+                       .a_row = g.a_row,
+                       .a_k = g.a_col,
+                       .b_k = g.b_row,
+                       .b_col = g.b_col,
+                       .a_first = a_first,
+                       .b_first = b_first});
+}
+
+template <Isa isa>
+Refusal refuse_gemm(const Problem& problem) {
+  if (Refusal r = refuse_order_contract(problem, isa)) return r;
+  const GemmGeometry g = gemm_geometry(problem.params->as<GemmParams>(), problem.input(0).shape,
+                                       problem.input(1).shape);
+  return refuse_order(problem.contract->order, g.k);
+}
+
+template <Isa isa>
+Refusal refuse_matmul(const Problem& problem) {
+  if (Refusal r = refuse_order_contract(problem, isa)) return r;
+  return refuse_order(problem.contract->order,
+                      matmul_geometry(problem.input(0).shape, problem.input(1).shape).k);
+}
+
+constexpr std::string_view kContracts = "every order, acc and fma; round=rn, subnormals=keep";
+
+}  // namespace
+
+template <Isa isa>
+KernelRow gemm_order_row(std::string_view name) {
+  return {.op = "gemm",
+          .name = name,
+          .isa = isa,
+          .contracts = kContracts,
+          .refuse = refuse_gemm<isa>,
+          .run = run_gemm<isa>};
+}
+template <Isa isa>
+KernelRow matmul_order_row(std::string_view name) {
+  return {.op = "matmul",
+          .name = name,
+          .isa = isa,
+          .contracts = kContracts,
+          .refuse = refuse_matmul<isa>,
+          .run = run_matmul<isa>};
+}
+template KernelRow gemm_order_row<Isa::avx512>(std::string_view name);
+template KernelRow gemm_order_row<Isa::avx2>(std::string_view name);
+template KernelRow matmul_order_row<Isa::avx512>(std::string_view name);
+template KernelRow matmul_order_row<Isa::avx2>(std::string_view name);
+
+}  // namespace etalon

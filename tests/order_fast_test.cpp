@@ -1,0 +1,200 @@
+// Claim: gemm, matmul and conv under any order, walk, accumulator and fma have the definition's
+// bits on the vector rows of order.h, for heights and widths past a tile, padding, strides, groups,
+// several threads. The data shows the order: the contracts' results are asserted to differ.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "engine/core/hash.h"
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/numerics/element.h"
+#include "engine/numerics/sum_tree.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/gemm.h"
+#include "engine/ops/matmul.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+enum class Data { noise, special, tiny, huge };
+
+Tensor make(const Shape& shape, std::uint64_t seed, Data data, DType dtype = DType::f32) {
+  Tensor t = Tensor::uninitialized(dtype, shape);
+  const Philox random{seed, 0};
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    const auto at = static_cast<std::uint64_t>(i);
+    float x = random.uniform(at) - 0.5F;
+    const float pick = random.uniform(at + 1000000);
+    if (data == Data::tiny) x = pick < 0.5F ? x * 0x1p-75F : pick < 0.7F ? x * 0x1p-12F : -0.0F;
+    if (data == Data::huge) x = pick < 0.5F ? x * 0x1p65F : x * 0x1p9F;
+    if (data == Data::special) {
+      if (pick < 0.004F)
+        x = std::numeric_limits<float>::infinity();
+      else if (pick < 0.008F)
+        x = -std::numeric_limits<float>::infinity();
+      else if (pick < 0.012F)
+        x = -std::numeric_limits<float>::quiet_NaN();
+      else if (pick < 0.3F)
+        x = -0.0F;
+      else if (pick < 0.4F)
+        x = 0x1.8p-140F;
+    }
+    store_from_double(dtype, t.mutable_bytes().data(), i, static_cast<double>(x));
+  }
+  return t;
+}
+
+constexpr const char* kContracts[] = {"seq",
+                                      "order=lanes:4",
+                                      "order=lanes:7",
+                                      "order=lanes:64",
+                                      "order=pairwise:1",
+                                      "order=pairwise:5",
+                                      "order=blocks:9",
+                                      "order=splitk:3",
+                                      "order=splitk:100",
+                                      "fma=off",
+                                      "acc=f64",
+                                      "acc=f64,fma=off,order=lanes:3",
+                                      "acc=f16",
+                                      "acc=f16,fma=off,order=pairwise:2",
+                                      "acc=bf16",
+                                      "acc=bf16,order=blocks:8",
+                                      "acc=bf16,fma=off,order=lanes:8",
+                                      "store=bf16,order=lanes:2",
+                                      "walk=rsc",
+                                      "walk=c2rs,order=blocks:18",
+                                      "walk=rsc,acc=f64,order=pairwise:3"};
+
+struct Compared {
+  int rows = 0;
+  std::set<std::string> results;  // of the definition, by contract
+};
+
+// Every vector row that takes the contract against the definition.
+void compare(const OpRow& op, const Params& params, const std::vector<Tensor>& inputs,
+             const Contract& contract, Compared& seen) {
+  std::vector<const Tensor*> in;
+  for (const Tensor& t : inputs) in.push_back(&t);
+  const auto run = [&](std::string kernel, int threads) {
+    RunOptions options{.contract = contract, .threads = threads};
+    options.kernels = std::move(kernel);
+    return std::move(run_op(op, params, in, all_kernels(), options).outputs[0]);
+  };
+  const std::string prefix(op.name);
+  const Tensor expected = run(prefix + ".definition", 2);
+  seen.results.insert(to_string(hash_tensor(expected)));
+  for (const KernelRow* row : all_kernels().rows_of(op.name)) {
+    if (!row->name.starts_with(prefix + ".order")) continue;
+    if (row->isa > detect_isa()) continue;
+    const bool narrow = contract.acc == DType::f16 || contract.acc == DType::bf16;
+    if (narrow && row->isa < Isa::avx512) continue;
+    for (const int threads : {1, 3}) {
+      const Tensor got = run(std::string(row->name), threads);
+      CHECK_MESSAGE(got.type() == expected.type(), row->name);
+      CHECK_MESSAGE(std::memcmp(got.bytes().data(), expected.bytes().data(), got.size_bytes()) == 0,
+                    row->name, " [", short_name(contract), "]");
+      ++seen.rows;
+    }
+  }
+}
+
+Contract tree_contract(std::int64_t k) {
+  // Neither balanced nor a chain: joins of what lies far apart, single terms, runs backwards.
+  std::string text;
+  for (std::int64_t i = 0; i < k; ++i) {
+    const std::int64_t at = i % 2 == 0 ? i / 2 : k - 1 - i / 2;
+    text += (text.empty() ? "" : " ") + std::to_string(at);
+    if (i % 3 == 1) text += " +";
+    if (i % 3 == 2 && i > 3) text += " +";
+  }
+  std::int64_t open = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t end = std::min(text.find(' ', i), text.size());
+    open += text[i] == '+' ? -1 : 1;
+    i = end + 1;
+  }
+  for (; open > 1; --open) text += " +";
+  Contract c = Contract::seq();
+  c.order.kind = OrderKind::tree;
+  c.order.tree = std::make_shared<SumTree>(SumTree::parse(text));
+  c.order.tree_hash = c.order.tree->hash();
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("order rows: gemm and matmul have the definition's bits under every contract") {
+  Compared seen;
+  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge}) {
+    for (const char* text : kContracts) {
+      const Contract c = Contract::parse(text);
+      std::vector<Tensor> in;
+      in.push_back(make(Shape{11, 67}, 1, data));
+      in.push_back(make(Shape{67, 45}, 2, data));
+      in.push_back(make(Shape{45}, 3, data));
+      compare(gemm_op(), Params(GemmParams{}), in, c, seen);
+      GemmParams scaled;
+      scaled.alpha = -0.7F;
+      scaled.beta = -1.3F;
+      scaled.trans_a = scaled.trans_b = true;
+      in[0] = make(Shape{67, 3}, 4, data, DType::bf16);
+      in[1] = make(Shape{40, 67}, 5, data, DType::bf16);
+      in[2] = make(Shape{3, 1}, 6, data, DType::bf16);
+      compare(gemm_op(), Params(scaled), in, c, seen);
+      std::vector<Tensor> batch;
+      batch.push_back(make(Shape{2, 3, 9, 20}, 7, data));
+      batch.push_back(make(Shape{3, 20, 18}, 8, data));
+      compare(matmul_op(), Params(NoParams{}), batch, c, seen);
+    }
+    std::vector<Tensor> in;
+    in.push_back(make(Shape{9, 67}, 1, data));
+    in.push_back(make(Shape{67, 33}, 2, data));
+    compare(gemm_op(), Params(GemmParams{}), in, tree_contract(67), seen);
+    compare(gemm_op(), Params(GemmParams{}), in, Contract::parse("order=blocks:30+1+20+16"), seen);
+  }
+  CHECK(seen.results.size() > 100);  // of 4 x 65 runs; some contracts agree where data is special
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 400);
+}
+
+TEST_CASE("order rows: conv has the definition's bits under every contract and walk") {
+  struct Case {
+    Shape x, w;
+    Ints strides, dilations, begin, end;
+    std::int64_t groups = 1;
+  };
+  const Case cases[] = {
+      {Shape{2, 6, 7, 9}, Shape{10, 6, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+      {Shape{1, 4, 11, 10}, Shape{6, 2, 3, 2}, {2, 3}, {1, 2}, {2, 0}, {1, 3}, 2},
+      {Shape{3, 5, 12}, Shape{3, 5, 4}, {1}, {1}, {0}, {0}},
+      {Shape{1, 7, 6, 6}, Shape{7, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 7},
+      {Shape{1, 3, 4, 5, 6}, Shape{4, 3, 2, 2, 2}, {1, 1, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}}};
+  Compared seen;
+  for (const Data data : {Data::noise, Data::special, Data::tiny})
+    for (const Case& one : cases) {
+      ConvParams p;
+      p.strides = one.strides;
+      p.dilations = one.dilations;
+      p.pads_begin = one.begin;
+      p.pads_end = one.end;
+      p.groups = one.groups;
+      std::vector<Tensor> in;
+      in.push_back(make(one.x, 11, data));
+      in.push_back(make(one.w, 12, data));
+      in.push_back(make(Shape{one.w[0]}, 13, data));
+      for (const char* text : kContracts) {
+        const Contract c = Contract::parse(text);
+        // Blocks of a list and trees are of one length.
+        compare(conv_op(), Params(p), in, c, seen);
+      }
+      compare(conv_op(), Params(p), in, tree_contract(one.w.product(1, one.w.rank())), seen);
+    }
+  CHECK(seen.results.size() > 150);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 600);
+}
