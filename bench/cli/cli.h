@@ -52,6 +52,7 @@ Action frameworks_command(Options&);
 Action inspect_command(Options&);
 Action judge_command(Options&);
 Action kernels_command(Options&);
+Action lab_command(Options&);
 Action report_command(Options&);
 Action run_command(Options&);
 Action validate_command(Options&);

@@ -53,11 +53,12 @@ class Collector {
   ErrorStats finish() {
     if (!errors_.empty()) {
       s_.mean_ulp = sum_ / static_cast<double>(errors_.size());
-      s_.max_ulp = *std::ranges::max_element(errors_);
+      s_.max_ulp = *std::max_element(errors_.begin(), errors_.end());
       // The smallest error that at least 99.9 % of the elements do not exceed.
       const auto rank =
           static_cast<std::size_t>(std::ceil(0.999 * static_cast<double>(errors_.size())) - 1);
-      std::ranges::nth_element(errors_, errors_.begin() + static_cast<std::ptrdiff_t>(rank));
+      std::nth_element(errors_.begin(), errors_.begin() + static_cast<std::ptrdiff_t>(rank),
+                       errors_.end());
       s_.p999_ulp = errors_[rank];
     }
     return s_;

@@ -36,7 +36,7 @@ Shape::Shape(std::span<const std::int64_t> dims) {
     // Zero extents must not hide an overflow of the others: strides are products of these too.
     numel_ = checked_mul(numel_, std::max<std::int64_t>(dims[i], 1));
   }
-  if (std::ranges::find(dims, 0) != dims.end()) numel_ = 0;
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) numel_ = 0;
 }
 
 std::int64_t Shape::dim(int axis) const { return (*this)[normalize_axis(axis, rank_)]; }

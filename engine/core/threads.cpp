@@ -35,6 +35,10 @@ DefaultFpEnvironment::DefaultFpEnvironment() {
 DefaultFpEnvironment::~DefaultFpEnvironment() {
   asm volatile("msr fpcr, %0" : : "r"(static_cast<std::uint64_t>(saved_)));
 }
+#elif defined(__wasm__)
+// WebAssembly has one environment, and it is the default.
+DefaultFpEnvironment::DefaultFpEnvironment() : saved_(0) {}
+DefaultFpEnvironment::~DefaultFpEnvironment() { static_cast<void>(saved_); }
 #else
 #error "say how this machine's floating-point environment is set to IEEE defaults"
 #endif

@@ -83,17 +83,6 @@ const OpRow& get_op(std::string_view name) {
   throw usage_error("there is no op '{}'; 'etalon kernels' lists the ops", name);
 }
 
-const TensorType& InferInputs::type(std::size_t i) const {
-  if (!has(i)) throw bad_input("input {} is required and was not given", i);
-  return inputs_[i].type;
-}
-
-const Tensor& InferInputs::constant(std::size_t i) const {
-  if (!has(i)) throw bad_input("input {} is required and was not given", i);
-  if (inputs_[i].value == nullptr) throw NotConstant{i};
-  return *inputs_[i].value;
-}
-
 std::vector<TensorType> infer(const OpRow& op, const Params& params, const InferInputs& inputs) {
   const int n = static_cast<int>(inputs.size());
   if (n < op.min_inputs || n > op.max_inputs)

@@ -60,7 +60,7 @@ void winograd(const Algorithm& a, const ConvTiles& t, double u, DType acc, Algor
   const std::vector<double> data = sizes(m.b_t, one(a.alpha()));
   for (std::size_t i = 0; i < spectrum.size(); ++i) spectrum[i] *= data[i];
   const std::vector<double> y = sizes(m.a_t, spectrum);
-  const double axis = *std::ranges::max_element(y);
+  const double axis = *std::max_element(y.begin(), y.end());
   const bool vertical = t.axis_y().kernel > 1, horizontal = t.axis_x().kernel > 1;
   const double axes = (vertical ? 1 : 0) + (horizontal ? 1 : 0);
   const auto c = static_cast<double>(t.g.group_in());

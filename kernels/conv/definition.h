@@ -30,7 +30,7 @@ struct ConvDefinition {
   template <class A, class Out>
   ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const ConvGeometry& g = p.g;
-    const auto& [d, h, w] = g.window.axes;
+    const WindowAxis &d = g.window.axes[0], &h = g.window.axes[1], &w = g.window.axes[2];
     const std::int64_t ox = i % w.out, oy = i / w.out % h.out, oz = i / (w.out * h.out) % d.out;
     const std::int64_t o = i / g.window.out_points() % g.out_channels;
     const std::int64_t n = i / (g.window.out_points() * g.out_channels);

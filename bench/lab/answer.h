@@ -1,0 +1,28 @@
+// The questions of the lab and their answers, in one text for the program and for WebAssembly.
+//
+// A question is a JSON object: a problem (problem.h) and "do":
+//   conv   the convolution under the contract, compared with the correctly rounded one:
+//            {"contract", "kernel", "hash", "shape", "y": [...], "ulp": [...],
+//             "stats": {...}, "k", "cost", "bound_ulp"}
+//          "ulp" is the signed error of each output in units of its last place, "bound_ulp" the
+//          largest it could be at the worst output: for direct forms in any order of summation,
+//          for the others a priori (kernels/conv/algorithm_cost.h), null where there is no
+//          statement; "cost" counts multiply-adds and bytes of transformed tensors; "values": false
+//          leaves y and ulp out
+//   tree   how one output ("at", an index into y) came to be, from the algorithm's own text:
+//            {"nodes": [[kind, a, b, c, value, born], ...], "root", "exact"}
+//   kernel which kernel would compute it, and why others would not
+//   transform  the matrices of a Winograd contract as fractions: {"a_t", "g", "b_t"}
+//   spectrum   for an FFT contract, log2 of the sizes of what it multiplies, of channel 0 and
+//              filter 0, in the tile of output "at": {"width", "height", "x", "w"}
+// A fault is {"error": one sentence}.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace etalon::lab {
+
+std::string answer(std::string_view question);
+
+}  // namespace etalon::lab

@@ -1,0 +1,139 @@
+#include "bench/lab/problem.h"
+
+#include <nlohmann/json.hpp>
+
+#include "engine/core/philox.h"
+
+namespace etalon::lab {
+namespace {
+
+using nlohmann::json;
+
+std::int64_t extent(const json& q, const char* name, std::int64_t fallback, std::int64_t least,
+                    std::int64_t most) {
+  const auto at = q.find(name);
+  if (at == q.end()) return fallback;
+  if (!at->is_number_integer())
+    throw usage_error("{}: {} is not a whole number; give one from {} to {}", name, at->dump(),
+                      least, most);
+  const auto n = at->get<std::int64_t>();
+  if (n < least || n > most)
+    throw usage_error("{}: {} cannot be; give a number from {} to {}", name, n, least, most);
+  return n;
+}
+
+std::string word(const json& q, const char* name, const char* fallback) {
+  const auto at = q.find(name);
+  if (at == q.end()) return fallback;
+  if (!at->is_string()) throw usage_error("{}: {} is not a text", name, at->dump());
+  return at->get<std::string>();
+}
+
+struct Image {
+  std::int64_t width = 0, height = 0, colours = 1;
+  std::vector<double> pixels;
+};
+
+Image read_image(const json& q) {
+  const auto at = q.find("image");
+  if (at == q.end() || !at->is_object())
+    throw usage_error("image: data=image needs an image with width, height and rgb or grey");
+  Image image;
+  image.width = extent(*at, "width", 0, 1, 4096);
+  image.height = extent(*at, "height", 0, 1, 4096);
+  const bool rgb = at->contains("rgb");
+  const json& pixels = rgb ? (*at)["rgb"] : at->contains("grey") ? (*at)["grey"] : json::array();
+  image.colours = rgb ? 3 : 1;
+  if (!pixels.is_array() ||
+      pixels.size() != static_cast<std::size_t>(image.width * image.height * image.colours))
+    throw usage_error("image: {} by {} pixels need {} numbers, and {} came", image.width,
+                      image.height, image.width * image.height * image.colours, pixels.size());
+  for (const json& p : pixels) image.pixels.push_back(p.is_number() ? p.get<double>() : 0);
+  return image;
+}
+
+void fill(ConvProblem& p, const std::string& data, std::uint64_t seed, const json& q) {
+  const Philox rx{seed, 1}, rw{seed, 2};
+  const Shape& xs = p.x.shape();
+  const Shape& ws = p.w.shape();
+  const std::int64_t plane = xs[2] * xs[3], taps = ws[2] * ws[3], channels = xs[1];
+  auto x = p.x.mutable_data<float>();
+  auto w = p.w.mutable_data<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = rx.uniform(i);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = rw.uniform(i);
+  if (data == "noise") return;
+  if (data == "ones") {
+    for (float& v : x) v = 1;
+    for (float& v : w) v = 0.1F;
+  } else if (data == "cancelling") {
+    for (std::int64_t c = 1; c < channels; c += 2)
+      for (std::int64_t i = 0; i < plane; ++i) {
+        float& odd = x[static_cast<std::size_t>(c * plane + i)];
+        odd = -x[static_cast<std::size_t>((c - 1) * plane + i)] * (1 + odd * 0x1p-12F);
+      }
+    for (std::int64_t o = 0; o < ws[0]; ++o)
+      for (std::int64_t c = 1; c < channels; c += 2)
+        for (std::int64_t i = 0; i < taps; ++i)
+          w[static_cast<std::size_t>((o * channels + c) * taps + i)] =
+              w[static_cast<std::size_t>((o * channels + c - 1) * taps + i)];
+  } else if (data == "scales") {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const float scale = static_cast<float>(__builtin_ldexp(1, static_cast<int>(c * 7 % 25) - 12));
+      for (std::int64_t i = 0; i < plane; ++i) x[static_cast<std::size_t>(c * plane + i)] *= scale;
+    }
+  } else if (data == "image") {
+    const Image image = read_image(q);
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t i = 0; i < xs[2]; ++i)
+        for (std::int64_t j = 0; j < xs[3]; ++j) {
+          const std::int64_t at =
+              (i * image.height / xs[2] * image.width + j * image.width / xs[3]) * image.colours +
+              c % image.colours;
+          x[static_cast<std::size_t>(c * plane + i * xs[3] + j)] =
+              static_cast<float>(image.pixels[static_cast<std::size_t>(at)] / 255);
+        }
+  } else {
+    throw usage_error("data: '{}' is not one of noise, ones, cancelling, scales, image", data);
+  }
+}
+
+}  // namespace
+
+ConvProblem read_problem(const json& q) {
+  if (!q.is_object()) throw usage_error("a question is one JSON object");
+  const std::int64_t c = extent(q, "channels", 3, 1, kMostExtent),
+                     h = extent(q, "height", 16, 1, kMostExtent),
+                     w = extent(q, "width", 16, 1, kMostExtent),
+                     o = extent(q, "filters", 1, 1, kMostFilters),
+                     k = extent(q, "kernel", 3, 1, kMostKernel),
+                     stride = extent(q, "stride", 1, 1, 8), pad = extent(q, "pad", 1, 0, 16);
+  if (k > h + 2 * pad || k > w + 2 * pad)
+    throw usage_error(
+        "kernel: {} by {} is larger than the padded input of {} by {}; take a "
+        "smaller kernel or more padding",
+        k, k, h + 2 * pad, w + 2 * pad);
+  ConvProblem p;
+  p.params.strides = {stride, stride};
+  p.params.pads_begin = p.params.pads_end = {pad, pad};
+  p.x = Tensor::uninitialized(DType::f32, Shape{1, c, h, w});
+  p.w = Tensor::uninitialized(DType::f32, Shape{o, c, k, k});
+  p.y = {DType::f32, conv_geometry(p.params, p.x.shape(), p.w.shape()).output_shape()};
+  const std::int64_t products = p.y.shape.numel() * c * k * k;
+  if (products > kMostProducts)
+    throw usage_error(
+        "{} products are beyond the {} that a page computes in seconds; take fewer "
+        "channels, filters or pixels",
+        products, kMostProducts);
+  p.contract = Contract::parse(word(q, "contract", "seq"));
+  fill(p, word(q, "data", "noise"), static_cast<std::uint64_t>(extent(q, "seed", 1, 0, 1 << 30)),
+       q);
+  return p;
+}
+
+json with_contract(const json& question, const std::string& contract) {
+  json other = question;
+  other["contract"] = contract;
+  return other;
+}
+
+}  // namespace etalon::lab

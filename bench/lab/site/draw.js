@@ -1,0 +1,166 @@
+// Drawings: maps of numbers, histograms, windows that slide, summation trees. Each returns an
+// element; numbers on hover and in a text for readers who do not see it.
+'use strict';
+const NS = 'http://www.w3.org/2000/svg';
+function el(name, attributes = {}, ...children) {
+  const e = document.createElement(name);
+  for (const [k, v] of Object.entries(attributes))
+    if (k.startsWith('on')) e.addEventListener(k.slice(2), v);
+    else if (v === true) e.setAttribute(k, '');
+    else if (v !== false && v != null) e.setAttribute(k, v);
+  e.append(...children.filter((c) => c != null));
+  return e;
+}
+function svg(name, attributes = {}, ...children) {
+  const e = document.createElementNS(NS, name);
+  for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
+  e.append(...children);
+  return e;
+}
+const short = (v) => v === null || v === undefined ? 'not finite' : v === 0 ? '0' :
+  Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3 ? v.toExponential(2) : String(Number(v.toPrecision(4)));
+const count = (n) => n.toLocaleString('en').replaceAll(',', '\u202f');
+
+const draw = {
+  // A channel as a picture. signed: two hues around zero, scaled by the logarithm.
+  map(values, width, height, {signed = false, label, unit = ''}) {
+    const scale = Math.max(4, Math.floor(260 / Math.max(width, height)));
+    const canvas = el('canvas', {width: width * scale, height: height * scale, role: 'img', 'aria-label': label, tabindex: '0'});
+    const c = canvas.getContext('2d');
+    const finite = values.filter((v) => v !== null);
+    let low = Math.min(...finite), high = Math.max(...finite);
+    const most = Math.max(Math.abs(low), Math.abs(high), 0.5);
+    if (high === low) high = low + 1;
+    values.forEach((v, i) => {
+      let fill;
+      if (v === null) fill = '#d0f';
+      else if (signed) {
+        const t = Math.log2(1 + 2 * Math.abs(v)) / Math.log2(1 + 2 * most);
+        fill = v >= 0 ? `hsl(18 85% ${96 - 52 * t}%)` : `hsl(212 75% ${96 - 52 * t}%)`;
+      } else fill = `hsl(40 4% ${12 + 84 * (v - low) / (high - low)}%)`;
+      c.fillStyle = fill;
+      c.fillRect(i % width * scale, Math.floor(i / width) * scale, scale, scale);
+    });
+    const note = el('figcaption', {}, label);
+    const figure = el('figure', {}, canvas, note);
+    const tell = (i) => { note.textContent = `row ${Math.floor(i / width)}, column ${i % width}: ${short(values[i])}${unit}`; };
+    canvas.addEventListener('mousemove', (e) => {
+      const r = canvas.getBoundingClientRect();
+      const x = Math.floor((e.clientX - r.left) / r.width * width), y = Math.floor((e.clientY - r.top) / r.height * height);
+      if (x >= 0 && y >= 0 && x < width && y < height) tell(y * width + x);
+    });
+    let at = 0;
+    canvas.addEventListener('keydown', (e) => {
+      const step = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: width, ArrowUp: -width}[e.key];
+      if (!step) return;
+      e.preventDefault();
+      at = Math.min(values.length - 1, Math.max(0, at + step));
+      tell(at);
+    });
+    canvas.addEventListener('mouseleave', () => { note.textContent = label; });
+    return figure;
+  },
+
+  // Outputs by error: buckets up to 0.5, 1, 2, 4 ... ULP.
+  histogram(buckets, total) {
+    let last = buckets.length - 1;
+    while (last > 3 && !buckets[last]) last--;
+    const w = 460, h = 130, n = last + 1, step = (w - 20) / n, most = Math.max(...buckets);
+    const name = (i) => i === 0 ? '≤ ½' : i === buckets.length - 1 ? 'more' : `${2 ** (i - 1)}`;
+    const g = svg('svg', {viewBox: `0 0 ${w} ${h + 34}`, class: 'histogram', role: 'img',
+      'aria-label': `Errors: ${buckets.slice(0, n).map((b, i) => `${b} of ${total} up to ${i ? 2 ** (i - 1) : 'one half'} ULP`).join('; ')}`});
+    for (let i = 0; i < n; i++) {
+      const bar = most ? buckets[i] / most * (h - 16) : 0;
+      g.append(svg('rect', {x: 10 + i * step + 2, y: h - bar, width: Math.max(1, step - 4), height: bar, class: i ? 'bar' : 'bar good'}));
+      if (buckets[i]) {
+        const t = svg('text', {x: 10 + (i + .5) * step, y: h - bar - 4, 'text-anchor': 'middle'});
+        t.textContent = n > 12 && buckets[i] > 999 ? `${Math.round(buckets[i] / 1000)}k` : count(buckets[i]);
+        g.append(t);
+      }
+      const t = svg('text', {x: 10 + (i + .5) * step, y: h + 14, 'text-anchor': 'middle'});
+      t.textContent = name(i);
+      g.append(t);
+    }
+    const t = svg('text', {x: w / 2, y: h + 30, 'text-anchor': 'middle'});
+    t.textContent = 'error of an output, in units in the last place, up to';
+    g.append(t);
+    return g;
+  },
+
+  // A grid of cells; mark(i, j) gives a class or nothing.
+  grid(rows, cols, cell, mark, label) {
+    const g = svg('svg', {viewBox: `0 0 ${cols * cell + 1} ${rows * cell + 1}`, width: cols * cell + 1, height: rows * cell + 1, role: 'img', 'aria-label': label, class: 'grid'});
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < cols; j++)
+        g.append(svg('rect', {x: j * cell + .5, y: i * cell + .5, width: cell, height: cell, class: mark(i, j) || 'cell'}));
+    return el('figure', {}, g, el('figcaption', {}, label));
+  },
+
+  fractions(name, matrix) {
+    const t = el('table', {class: 'matrix'}, el('caption', {}, name));
+    for (const row of matrix) t.append(el('tr', {}, ...row.map((v) => el('td', {}, v))));
+    return t;
+  },
+
+  // The summation tree of few terms; a line of the running error of many.
+  tree({nodes, root, exact}) {
+    const KIND = ['', '+', '×', 'fma', '÷', '√'];
+    const sums = nodes.map((n, i) => [...n, i]).filter((n) => n[0] !== 0);
+    const born = Math.max(...sums.map((n) => Math.abs(n[5])), 1e-300);
+    if (sums.length > 48) {
+      const w = 640, h = 190, most = Math.max(...sums.map((n) => Math.abs(n[5])));
+      const g = svg('svg', {viewBox: `0 0 ${w} ${h + 24}`, role: 'img', class: 'line',
+        'aria-label': `Error born at each of ${sums.length} operations; the largest is ${short(most)}`});
+      g.append(svg('line', {x1: 0, x2: w, y1: h / 2, y2: h / 2, class: 'axis'}));
+      let total = 0, path = '';
+      const totals = sums.map((n) => (total += n[5]));
+      const reach = Math.max(...totals.map(Math.abs), most, 1e-300);
+      sums.forEach((n, i) => {
+        const x = i / sums.length * w;
+        if (n[5]) g.append(svg('line', {x1: x, x2: x, y1: h / 2, y2: h / 2 - n[5] / reach * (h / 2 - 6), class: n[5] > 0 ? 'up' : 'down'}));
+        path += `${i ? 'L' : 'M'}${x.toFixed(1)} ${(h / 2 - totals[i] / reach * (h / 2 - 6)).toFixed(1)}`;
+      });
+      g.append(svg('path', {d: path, class: 'running'}));
+      const t = svg('text', {x: 4, y: h + 18});
+      t.textContent = `${count(sums.length)} operations, in their sequence: bars are errors born, the line is their sum (top: ${short(reach)})`;
+      g.append(t);
+      return el('figure', {}, g, el('figcaption', {}, `Result ${nodes[root][4]}, exact ${exact}, error ${short(nodes[root][4] - exact)}`));
+    }
+    // Leaves left to right, each inner node above the middle of what it reads.
+    const place = new Map();
+    let leaf = 0, deepest = 0;
+    const visit = (i, depth) => {
+      if (i < 0 || place.has(i)) return place.get(i)?.x ?? 0;
+      deepest = Math.max(deepest, depth);
+      const [kind, a, b, c] = nodes[i];
+      const reads = kind === 0 ? [] : kind === 3 ? [c] : [a, b].filter((x) => x >= 0 && nodes[x][0] !== 0);
+      const inner = reads.filter((x) => x >= 0 && nodes[x][0] !== 0);
+      const xs = inner.map((x) => visit(x, depth + 1));
+      const x = xs.length ? xs.reduce((s, v) => s + v, 0) / xs.length + (xs.length === 1 ? .5 : 0) : leaf;
+      leaf = Math.max(leaf, x + 1);
+      place.set(i, {x, depth, inner});
+      return x;
+    };
+    visit(root, 0);
+    const wide = 74, tall = 50, w = Math.max(leaf * wide + 20, 240), h = (deepest + 1) * tall + 20;
+    const g = svg('svg', {viewBox: `0 0 ${w} ${h}`, width: w, height: h, role: 'img', class: 'tree',
+      'aria-label': `A tree of ${sums.length} operations, ${deepest + 1} levels deep`});
+    for (const [, p] of place)
+      for (const i of p.inner) {
+        const q = place.get(i);
+        g.append(svg('line', {x1: p.x * wide + 40, y1: p.depth * tall + 24, x2: q.x * wide + 40, y2: q.depth * tall + 24, class: 'edge'}));
+      }
+    for (const [i, p] of place) {
+      const n = nodes[i], e = Math.abs(n[5]) / born;
+      const node = svg('g', {}, svg('circle', {cx: p.x * wide + 40, cy: p.depth * tall + 24, r: 6 + 9 * Math.sqrt(e), class: n[5] ? 'node born' : 'node'}));
+      const t = svg('text', {x: p.x * wide + 40, y: p.depth * tall + 46, 'text-anchor': 'middle'});
+      t.textContent = short(n[4]);
+      const hint = svg('title', {});
+      hint.textContent = `${KIND[n[0]]} = ${n[4]}, error born ${n[5]}`;
+      node.append(t, hint);
+      g.append(node);
+    }
+    return el('figure', {}, el('div', {class: 'wide', tabindex: '0'}, g),
+      el('figcaption', {}, `Each circle is one rounding, its size the error born there. Result ${nodes[root][4]}, exact ${exact}, error ${short(nodes[root][4] - exact)}`));
+  },
+};

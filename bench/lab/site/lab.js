@@ -1,0 +1,331 @@
+// The page: its state is the address behind '#', so that a link holds what was seen.
+'use strict';
+const $ = (id) => document.getElementById(id);
+const PAGES = [['lab', 'Laboratory'], ['order', '1 Order'], ['im2col', '2 im2col'], ['winograd', '3 Winograd'], ['fft', '4 FFT'], ['formats', '5 Formats'], ['about', 'About']];
+const START = {channels: 8, height: 12, filters: 2, kernel: 3, stride: 1, pad: 1, data: 'noise', seed: 1, digit: 0, algo: 'direct', order: 'seq', fma: 'on', acc: 'f32', m: 4, points: 'usual', transform: 'f32', sums: 'seq', n: 16, at: 0};
+const RANGES = {channels: [1, 64], height: [1, 64], filters: [1, 16], kernel: [1, 15], stride: [1, 4], pad: [0, 7], seed: [0, 9999]};
+const CHOICES = {
+  data: [['noise', 'noise'], ['ones', 'all terms equal'], ['cancelling', 'cancelling pairs'], ['scales', 'channels of many scales'], ['digit', 'a digit of MNIST'], ['photo', 'a photo of yours']],
+  algo: [['direct', 'direct'], ['im2col', 'im2col'], ['winograd', 'Winograd'], ['fft', 'FFT'], ['exact', 'exact (one rounding)']],
+  order: [['seq', 'one chain'], ['lanes:8', '8 lanes'], ['lanes:64', '64 lanes'], ['pairwise:1', 'a balanced tree'], ['pairwise:16', 'a tree over runs of 16'], ['blocks:128', 'blocks of 128'], ['splitk:4', '4 parts']],
+  acc: [['f64', 'f64'], ['f32', 'f32'], ['f16', 'f16'], ['bf16', 'bf16']],
+  m: [['2', '2 × 2'], ['4', '4 × 4'], ['6', '6 × 6']],
+  points: [['usual', '0, 1, −1, 2, −2, ½, −½'], ['reciprocal', '0, 1, −1, 2, −½, −2, ½']],
+  transform: [['f32', 'f32'], ['f64', 'f64']],
+  sums: [['seq', 'one chain'], ['pairwise:1', 'a balanced tree']],
+  n: [['8', '8 × 8'], ['16', '16 × 16'], ['32', '32 × 32'], ['64', '64 × 64']],
+};
+const NAMES = {channels: 'Channels', height: 'Image side', filters: 'Filters', kernel: 'Kernel side', stride: 'Stride', pad: 'Padding', data: 'Data', seed: 'Seed', digit: 'Digit', photo: 'Photo', algo: 'Algorithm', order: 'Order', fma: 'Fused', acc: 'Accumulator', m: 'Outputs a tile', points: 'Points', transform: 'Transforms in', sums: 'Channel sums', n: 'Tile'};
+// What belongs to an algorithm.
+const FOR = {order: ['direct', 'im2col'], fma: ['direct', 'im2col'], acc: ['direct', 'im2col'], m: ['winograd'], points: ['winograd'], transform: ['winograd'], sums: ['winograd'], n: ['fft']};
+let state = {...START}, photo = null, last = null;
+
+function contract(s) {
+  if (s.algo === 'exact') return 'exact';
+  if (s.algo === 'winograd') return `algo=winograd:${s.m}/${s.kernel},points=${s.points === 'usual' ? '' : s.points},transform=${s.transform},channels=${s.sums}`.replace('points=,', '');
+  if (s.algo === 'fft') return `algo=fft:${s.n}`;
+  const parts = [`order=${s.order}`];
+  if (s.fma === 'off') parts.push('fma=off');
+  if (s.acc !== 'f32') parts.push(`acc=${s.acc}`);
+  if (s.algo === 'im2col') parts.push('algo=im2col');
+  return parts.join(',');
+}
+
+function problem(s = state) {
+  const q = {channels: s.channels, height: s.height, width: s.height, filters: s.filters, kernel: s.kernel, stride: s.stride, pad: s.pad, data: s.data, seed: s.seed, contract: contract(s)};
+  if (s.data === 'digit' || s.data === 'photo') {
+    q.data = 'image';
+    const picture = s.data === 'digit' ? ETALON_DATA.digits[s.digit % ETALON_DATA.digits.length] : photo;
+    if (picture) q.image = picture; else q.data = 'noise';
+  }
+  return q;
+}
+
+// --- The address ----------------------------------------------------------------------------------
+function read() {
+  const [page, query] = location.hash.slice(1).split('?');
+  if (query !== undefined) {
+    state = {...START};
+    for (const [k, v] of new URLSearchParams(query)) if (k in START) state[k] = typeof START[k] === 'number' ? Number(v) : v;
+  }
+  return PAGES.some(([p]) => p === page) ? page : 'lab';
+}
+function address(s = state) {
+  const q = new URLSearchParams();
+  for (const [k, v] of Object.entries(s)) if (v !== START[k]) q.set(k, v);
+  return `#lab?${q}`;
+}
+function show() {
+  const page = read();
+  for (const [id] of PAGES) $(id).hidden = id !== page;
+  for (const a of $('nav').children) a.toggleAttribute('aria-current', a.dataset.page === page);
+  document.title = `Etalon: ${PAGES.find(([p]) => p === page)[1]}`;
+  if (page === 'lab') { fill(); compute(); }
+}
+
+// --- Controls -------------------------------------------------------------------------------------
+function control(name) {
+  const id = `c-${name}`, label = el('label', {for: id}, NAMES[name]);
+  let input, out = null;
+  if (name in RANGES) {
+    const wide = name === 'seed';
+    input = el('input', {id, type: wide ? 'number' : 'range', min: RANGES[name][0], max: RANGES[name][1], step: 1});
+    if (!wide) out = el('output', {for: id});
+  } else if (name === 'digit') {
+    input = el('input', {id, type: 'range', min: 0, max: 9, step: 1});
+    out = el('output', {for: id});
+  } else if (name === 'photo') {
+    input = el('input', {id, type: 'file', accept: 'image/*'});
+  } else if (name === 'fma') {
+    input = el('input', {id, type: 'checkbox'});
+  } else {
+    input = el('select', {id}, ...CHOICES[name].map(([v, t]) => el('option', {value: v}, t)));
+  }
+  input.addEventListener('input', () => change(name, input));
+  return el('div', {class: 'field', 'data-field': name}, label, input, out);
+}
+function change(name, input) {
+  if (name === 'photo') { load(input.files[0]); return; }
+  if (name === 'fma') state.fma = input.checked ? 'on' : 'off';
+  else if (typeof START[name] === 'number') {
+    const v = Number(input.value), [least, most] = RANGES[name] ?? [0, 9];
+    if (!Number.isInteger(v) || input.value === '' || v < least || v > most) { fault(`${NAMES[name]}: ${input.value || 'nothing'} cannot be; give a whole number from ${least} to ${most}.`, name); return; }
+    state[name] = CHOICES[name] ? String(v) : v;
+  } else state[name] = input.value;
+  if (CHOICES[name] && typeof START[name] === 'number') state[name] = Number(input.value);
+  state.at = 0;
+  history.replaceState(null, '', address());
+  fill();
+  compute();
+}
+function fill() {
+  for (const field of document.querySelectorAll('.field')) {
+    const name = field.dataset.field, input = field.querySelector('input, select');
+    if (name === 'fma') input.checked = state.fma === 'on';
+    else if (name !== 'photo' && document.activeElement !== input) input.value = state[name];
+    const out = field.querySelector('output');
+    if (out) out.textContent = state[name];
+    field.hidden = (FOR[name] && !FOR[name].includes(state.algo)) || (name === 'digit' && state.data !== 'digit') || (name === 'photo' && state.data !== 'photo') || (name === 'seed' && state.data === 'ones');
+  }
+}
+function fault(text, name) {
+  for (const old of document.querySelectorAll('.field-fault')) old.remove();
+  $('fault').hidden = !text;
+  $('fault').textContent = text || '';
+  const field = name && document.querySelector(`[data-field="${name}"]`);
+  if (text && field) field.after(el('p', {class: 'field-fault'}, text));
+}
+async function load(file) {
+  if (!file) return;
+  try {
+    const bitmap = await createImageBitmap(file), side = 64;
+    const canvas = el('canvas', {width: side, height: side}), c = canvas.getContext('2d');
+    const cut = Math.min(bitmap.width, bitmap.height);
+    c.drawImage(bitmap, (bitmap.width - cut) / 2, (bitmap.height - cut) / 2, cut, cut, 0, 0, side, side);
+    const rgba = c.getImageData(0, 0, side, side).data, rgb = [];
+    for (let i = 0; i < rgba.length; i += 4) rgb.push(rgba[i], rgba[i + 1], rgba[i + 2]);
+    photo = {width: side, height: side, rgb};
+    compute();
+  } catch (e) { fault('This file is not an image that the browser can read; take a PNG or a JPEG.', 'photo'); }
+}
+
+// --- Answers --------------------------------------------------------------------------------------
+const command = (q) => {
+  const {image, ...plain} = q;
+  const text = JSON.stringify(image ? {...plain, image: '…'} : plain);
+  return `etalon lab ask '${text}'`;
+};
+let round = 0;
+async function compute() {
+  const mine = ++round, s = {...state};
+  $('results').classList.add('working');
+  $('results').setAttribute('aria-busy', 'true');
+  const a = await engine.ask({do: 'conv', ...problem(s)}, 'conv');
+  if (a === null || mine !== round) return;
+  $('results').classList.remove('working');
+  $('results').setAttribute('aria-busy', 'false');
+  if (a.error) {
+    const field = Object.keys(NAMES).find((k) => a.error.startsWith(k + ':')) ?? (/winograd|fft|im2col|algo/i.test(a.error) ? 'algo' : null);
+    fault(a.error, field);
+    $('answer').replaceChildren();
+    $('movement').replaceChildren();
+    $('tree').replaceChildren();
+    window.labAnswer = a;
+    return;
+  }
+  fault('');
+  last = {a, s};
+  render(a, s);
+  movement(a, s);
+  const t = await engine.ask({do: 'tree', at: s.at, ...problem(s)}, 'tree');
+  if (t && mine === round) summation(t, s);
+  window.labAnswer = a;
+}
+function card(value, name) { return el('div', {}, el('b', {}, value), el('span', {}, name)); }
+function render(a, s) {
+  const [, filters, h, w] = a.shape, st = a.stats, plane = h * w;
+  const products = work(s, a);
+  const share = st.correctly_rounded / st.elements;
+  $('answer').replaceChildren(
+    el('p', {class: 'small'}, a.contract),
+    el('p', {class: 'hash', id: 'hash'}, a.hash),
+    el('p', {class: 'small'}, 'The hash of these outputs, by this browser. The same from your terminal: ', el('code', {class: 'command', id: 'command'}, command({do: 'conv', ...problem(s)}))),
+    el('div', {class: 'cards'},
+      card(short(st.max_ulp), 'largest error, ULP'), card(short(st.mean_ulp), 'mean error, ULP'),
+      card(`${(100 * share).toFixed(1)} %`, 'correctly rounded'),
+      a.bound_ulp !== undefined ? card(short(a.bound_ulp), 'bound at that output, ULP') : null,
+      card(count(Math.round(products.madds)), 'multiply-adds'), products.madds > products.products ? card(count(Math.round(products.madds - products.products)), 'of them transforms') : null,
+      card(`${count(Math.round(products.bytes / 1024))} KiB`, 'memory touched'), card(`${Math.round(a.ms)} ms`, 'in this browser')),
+    draw.histogram(st.histogram, st.elements),
+    el('div', {class: 'maps'},
+      draw.map(a.y.slice(0, plane), w, h, {label: `Output, filter 0 of ${filters}: ${h} × ${w}`}),
+      draw.map(a.ulp.slice(0, plane), w, h, {signed: true, unit: ' ULP', label: 'Its error in ULP: orange too large, blue too small'})));
+}
+// Multiply-adds and bytes, from the engine's count (kernels/conv/algorithm_cost.h).
+function work(s, a) {
+  const [, o, h, w] = a.shape, plain = 4 * (s.channels * s.height * s.height + o * s.channels * s.kernel * s.kernel + o * h * w);
+  const c = a.cost ?? {products: o * h * w * a.k, transforms: 0, weights: 0, bytes: 0};
+  return {madds: c.products + c.transforms + c.weights, products: c.products, bytes: plain + c.bytes + (s.algo === 'im2col' ? 8 * a.k * h * w : 0)};
+}
+
+// --- Where the numbers go -------------------------------------------------------------------------
+async function movement(a, s) {
+  const [, , h, w] = a.shape, at = Math.min(s.at, h * w - 1), oy = Math.floor(at / w), ox = at % w;
+  const side = s.height + 2 * s.pad, cell = Math.max(7, Math.min(22, Math.floor(330 / side)));
+  const tile = s.algo === 'winograd' ? s.m : s.algo === 'fft' ? Math.max(1, s.n - s.kernel + 1) : 1;
+  const reach = s.algo === 'winograd' ? s.m + s.kernel - 1 : s.algo === 'fft' ? s.n : s.kernel;
+  const ty = Math.floor(oy / tile) * tile, tx = Math.floor(ox / tile) * tile;
+  const inside = (i, j) => i >= s.pad && j >= s.pad && i < side - s.pad && j < side - s.pad;
+  const input = draw.grid(side, side, cell, (i, j) => i >= ty * s.stride && i < ty * s.stride + reach && j >= tx * s.stride && j < tx * s.stride + reach ? 'win' : inside(i, j) ? '' : 'pad',
+    `Channel 0 with its padding: ${tile > 1 ? `the tile of ${reach} × ${reach}` : `the window of ${s.kernel} × ${s.kernel}`} in use`);
+  const output = draw.grid(h, w, cell, (i, j) => i === oy && j === ox ? 'hit' : i >= ty && i < ty + tile && j >= tx && j < tx + tile ? 'win' : '', `Output ${oy}, ${ox} of filter 0`);
+  const parts = [input];
+  const text = {
+    direct: `Output (${oy}, ${ox}) sums the products of the window with the kernel, channel after channel: up to ${count(a.k)} products.`,
+    exact: `Whatever the order: the sum of up to ${count(a.k)} products is rounded once.`,
+    im2col: `The window becomes a column of a matrix of ${count(a.k)} rows and ${count(h * w)} columns; the kernel is a row, and row times column is the output.`,
+    winograd: `A tile of ${reach} × ${reach} inputs makes ${s.m} × ${s.m} outputs: transform the inputs (Bᵀ) and the kernel (G), multiply ${reach * reach} values, transform back (Aᵀ).`,
+    fft: `A tile of ${reach} × ${reach} inputs is transformed, its spectrum multiplied by the kernel's, and ${tile} × ${tile} outputs come back.`,
+  }[s.algo];
+  if (s.algo === 'im2col') {
+    const rows = Math.min(a.k, 36), cols = Math.min(h * w, 48), from = Math.max(0, Math.min(at - 24, h * w - cols));
+    parts.push(draw.grid(rows, cols, 9, (i, j) => {
+      const k = i, o = from + j, r = Math.floor(k / s.kernel) % s.kernel, c = k % s.kernel;
+      const y = Math.floor(o / w) * s.stride + r, x = o % w * s.stride + c;
+      return o === at ? 'win' : inside(y, x) ? '' : 'pad';
+    }, `The matrix: ${rows} of ${count(a.k)} rows, columns ${from} to ${from + cols - 1}; grey is padding`));
+  }
+  parts.push(output);
+  if (s.algo === 'winograd') {
+    const t = await engine.ask({do: 'transform', ...problem(s)}, 'transform');
+    if (t && !t.error) parts.push(el('div', {class: 'wide', tabindex: '0'}, draw.fractions('Bᵀ, for the inputs', t.b_t), draw.fractions('G, for the kernel', t.g), draw.fractions('Aᵀ, for the outputs', t.a_t)));
+  }
+  if (s.algo === 'fft') {
+    const t = await engine.ask({do: 'spectrum', at, ...problem(s)}, 'spectrum');
+    if (t && !t.error) parts.push(
+      draw.map(t.x, t.width, t.height, {label: 'The tile’s spectrum, logarithm of the size'}),
+      draw.map(t.w, t.width, t.height, {label: 'The kernel’s spectrum'}));
+  }
+  $('move-text').textContent = text;
+  $('movement').replaceChildren(...parts);
+  const slider = el('input', {type: 'range', min: 0, max: h * w - 1, value: at, 'aria-label': 'Which output'});
+  const go = (n) => { state.at = (n + h * w) % (h * w); history.replaceState(null, '', address()); step(); };
+  slider.addEventListener('input', () => go(Number(slider.value)));
+  const had = document.activeElement?.getAttribute('aria-label');
+  $('stepper').replaceChildren(
+    el('button', {type: 'button', 'aria-label': 'Output before', onclick: () => go(at - 1)}, '◀'),
+    slider,
+    el('button', {type: 'button', 'aria-label': 'Next output', onclick: () => go(at + 1)}, '▶'),
+    el('button', {type: 'button', 'aria-label': 'Play', onclick: play}, playing ? 'Stop' : 'Play'),
+    el('span', {class: 'small'}, `output ${at} of ${h * w}`));
+  if (had) [...$('stepper').children].find((e) => e.getAttribute('aria-label') === had)?.focus();
+}
+let playing = 0;
+function play() {
+  if (playing) { clearInterval(playing); playing = 0; step(); return; }
+  playing = setInterval(() => {
+    const [, , h, w] = last.a.shape;
+    if ($('lab').hidden) { clearInterval(playing); playing = 0; return; }
+    state.at = (state.at + 1) % (h * w);
+    step();
+  }, 250);
+  step();
+}
+async function step() {
+  if (!last) return;
+  last.s.at = state.at;
+  await movement(last.a, last.s);
+  const mine = round, t = await engine.ask({do: 'tree', at: state.at, ...problem(last.s)}, 'tree');
+  if (t && mine === round) summation(t, last.s);
+}
+function summation(t, s) {
+  if (t.error) { $('tree-text').textContent = t.error; $('tree').replaceChildren(); return; }
+  $('tree-text').textContent = `Output ${t.at}, from the algorithm’s own text: ${count(t.nodes.filter((n) => n[0]).length)} roundings.`;
+  $('tree').replaceChildren(draw.tree(t));
+}
+
+// --- Side by side ---------------------------------------------------------------------------------
+async function compareAll() {
+  const rows = [['one chain', {algo: 'direct', order: 'seq'}], ['8 lanes', {algo: 'direct', order: 'lanes:8'}], ['a balanced tree', {algo: 'direct', order: 'pairwise:1'}], ['im2col', {algo: 'im2col', order: 'seq'}], ['Winograd 2', {algo: 'winograd', m: 2}], ['Winograd 4', {algo: 'winograd', m: 4}], ['Winograd 6', {algo: 'winograd', m: 6}], ['FFT', {algo: 'fft'}], ['exact', {algo: 'exact'}]];
+  const body = el('tbody');
+  const head = ['', 'largest, ULP', 'mean, ULP', 'correctly rounded', 'multiply-adds', 'hash'];
+  $('compared').replaceChildren(el('table', {}, el('thead', {}, el('tr', {}, ...head.map((t) => el('th', {scope: 'col'}, t)))), body));
+  for (const [name, change] of rows) {
+    const s = {...state, fma: 'on', acc: 'f32', transform: 'f32', sums: 'seq', points: 'usual', ...change};
+    const a = await engine.ask({do: 'conv', values: false, ...problem(s)});
+    const link = el('a', {href: address(s)}, name);
+    if (a.error) { body.append(el('tr', {}, el('td', {}, link), el('td', {colspan: 5}, a.error))); continue; }
+    body.append(el('tr', {}, el('td', {}, link), el('td', {}, short(a.stats.max_ulp)), el('td', {}, short(a.stats.mean_ulp)), el('td', {}, `${(100 * a.stats.correctly_rounded / a.stats.elements).toFixed(1)} %`), el('td', {}, s.algo === 'exact' ? '' : count(Math.round(work(s, a).madds))), el('td', {}, el('code', {}, a.hash.slice(0, 12)))));
+  }
+  $('compared').dataset.done = 'true';
+}
+
+// --- Lessons --------------------------------------------------------------------------------------
+async function truth(q) {
+  if (q.right !== undefined) return {right: q.right, why: q.why};
+  if (q.answer !== undefined) return {right: q.answer, why: q.why};
+  const [a, b] = await Promise.all((q.compare ?? q.equal).map((c) => engine.ask({do: 'conv', values: false, ...q.problem, contract: c})));
+  if (q.equal) return {right: a.hash === b.hash ? 0 : 2, why: `${q.why} Computed just now: ${a.hash.slice(0, 12)}… and ${b.hash.slice(0, 12)}….`};
+  const [x, y] = [a.stats[q.measure], b.stats[q.measure]];
+  const first = q.larger ? x > y : x < y;
+  return {right: x === y ? 2 : first ? 0 : 1, why: `Computed just now: ${short(x)} against ${short(y)} ULP.`};
+}
+function question(box, number) {
+  const q = JSON.parse(box.dataset.ask), name = `q${number}`;
+  const verdict = el('p', {class: 'verdict', role: 'status'});
+  const input = q.kind === 'number' ? el('input', {type: 'number', 'aria-label': 'Your answer', step: 'any'}) : null;
+  const decode = (t) => new DOMParser().parseFromString(t, 'text/html').body.textContent;
+  const choices = (q.options ?? []).map((t, i) => el('label', {}, el('input', {type: 'radio', name, value: i}), ' ', decode(t)));
+  box.append(el('fieldset', {}, el('legend', {}, decode(q.text)), ...choices, input), el('button', {type: 'button', onclick: async () => {
+    const given = input ? input.value : box.querySelector(':checked')?.value;
+    if (given === undefined || given === '') { verdict.textContent = 'Answer first, then check.'; return; }
+    const {right, why} = await truth(q);
+    const holds = Number(given) === right;
+    verdict.className = `verdict ${holds ? 'right' : 'wrong'}`;
+    verdict.textContent = `${holds ? 'Right.' : q.options ? `No: ${decode(q.options[right])}.` : `No: ${right}.`} ${why ?? ''}`;
+  }}, 'Check'), verdict);
+}
+
+// --- Start ----------------------------------------------------------------------------------------
+for (const [id, name] of PAGES) $('nav').append(el('a', {href: `#${id}`, 'data-page': id}, name));
+const form = $('controls');
+form.addEventListener('submit', (e) => e.preventDefault());
+form.append(
+  el('fieldset', {}, el('legend', {}, 'Shape'), ...['channels', 'height', 'filters', 'kernel', 'stride', 'pad'].map(control)),
+  el('fieldset', {}, el('legend', {}, 'Data'), ...['data', 'digit', 'photo', 'seed'].map(control)),
+  el('fieldset', {}, el('legend', {}, 'Algorithm'), ...['algo', 'order', 'fma', 'acc', 'm', 'points', 'transform', 'sums', 'n'].map(control)));
+for (const p of document.querySelectorAll('.try')) {
+  const text = p.textContent;
+  p.replaceChildren(el('a', {href: `#lab?${p.dataset.set}`}, `▷ ${text}`));
+}
+document.querySelectorAll('.question').forEach(question);
+$('compare').addEventListener('click', compareAll);
+$('about-build').textContent = ETALON_DATA.build;
+$('foot').textContent = `${ETALON_DATA.build} This page was written by: ${ETALON_DATA.command}`;
+$('native').append(ETALON_DATA.native.length ? el('table', {},
+  el('thead', {}, el('tr', {}, ...['algorithm', 'kernel', 'median', 'spread', 'against direct'].map((t) => el('th', {scope: 'col'}, t)))),
+  el('tbody', {}, ...ETALON_DATA.native.map((r) => el('tr', {}, el('td', {}, r.contract), el('td', {}, r.kernel), el('td', {}, `${(r.median_s * 1e3).toPrecision(3)} ms`), el('td', {}, `${(100 * r.spread).toFixed(0)} %`), el('td', {}, r.ratio.toFixed(2))))))
+  : el('p', {}, 'None were taken.'));
+if (ETALON_DATA.native.length) $('native').prepend(el('p', {class: 'small'}, ETALON_DATA.native_note));
+window.addEventListener('hashchange', show);
+show();

@@ -1,0 +1,143 @@
+// The questions of the lab: answers hold what the engine says elsewhere, trees add up, and what
+// cannot be computed gets a sentence. The same text runs in a browser (lab_browser_test.py).
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "bench/lab/answer.h"
+#include "bench/lab/problem.h"
+#include "engine/core/hash.h"
+#include "engine/graph/executor.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+using nlohmann::json;
+
+namespace {
+
+json ask(const json& question) { return json::parse(lab::answer(question.dump())); }
+
+const json kSmall = {{"channels", 5}, {"height", 9}, {"width", 7}, {"filters", 2},
+                     {"kernel", 3},   {"pad", 1},    {"seed", 7}};
+
+json question(const char* what, const char* contract, const char* data = "noise") {
+  json q = kSmall;
+  q["do"] = what;
+  q["contract"] = contract;
+  q["data"] = data;
+  return q;
+}
+
+}  // namespace
+
+TEST_CASE("lab: a convolution has the hash that the executor's fastest kernel gives") {
+  int compared = 0;
+  std::string seq;
+  for (const char* contract :
+       {"seq", "order=lanes:8", "order=pairwise:1", "order=blocks:16", "order=splitk:4,fma=off",
+        "acc=bf16", "algo=im2col", "exact", "algo=winograd:4/3", "algo=fft:16"}) {
+    CAPTURE(contract);
+    const json q = question("conv", contract);
+    const json a = ask(q);
+    REQUIRE_MESSAGE(!a.contains("error"), a.dump());
+    const lab::ConvProblem p = lab::read_problem(q);
+    RunOptions options;
+    options.contract = p.contract;
+    const Tensor* inputs[] = {&p.x, &p.w};
+    const OpRun run = run_op(conv_op(), Params(p.params), inputs, all_kernels(), options);
+    CHECK(a["hash"] == to_string(hash_tensor(run.outputs[0])));
+    if (std::string(contract) == "seq") seq = a["hash"];
+    if (std::string(contract) == "order=lanes:8") CHECK(a["hash"] != seq);
+    ++compared;
+  }
+  CHECK(compared == 10);
+}
+
+TEST_CASE("lab: under exact every output is correctly rounded, under others errors are counted") {
+  const json exact = ask(question("conv", "exact", "cancelling"));
+  CHECK(exact["stats"]["correctly_rounded"] == exact["stats"]["elements"]);
+  CHECK(exact["stats"]["max_ulp"].get<double>() <= 0.5);
+  const json seq = ask(question("conv", "seq", "cancelling"));
+  CHECK(seq["stats"]["max_ulp"].get<double>() > 16);  // large terms, small sums
+  CHECK(seq["bound_ulp"].get<double>() >= seq["stats"]["max_ulp"].get<double>());
+  CHECK(seq["exact_hash"] == exact["hash"]);
+}
+
+TEST_CASE("lab: the tree of an output adds up to it, and the errors born explain its own") {
+  for (const char* contract : {"seq", "order=lanes:4", "order=pairwise:1", "order=seq,fma=off",
+                               "algo=winograd:2/3", "algo=fft:8"}) {
+    CAPTURE(contract);
+    json q = question("tree", contract);
+    q["at"] = 31;
+    const json t = ask(q);
+    REQUIRE_MESSAGE(!t.contains("error"), t.dump());
+    q["do"] = "conv";
+    const double y = ask(q)["y"][31];
+    const json& nodes = t["nodes"];
+    CHECK(nodes[t["root"].get<std::size_t>()][4] == y);
+    // Every node is what its operands give, but for the error born there.
+    int rounded = 0;
+    for (const json& n : nodes) {
+      const int kind = n[0];
+      if (kind == 0) continue;
+      const auto value = [&](int i) {  // a sum starts at a zero that nothing made
+        return n[i] == -1 ? 0.0 : nodes[n[i].get<std::size_t>()][4].get<double>();
+      };
+      // Negation makes no node: products and sums are compared by size of error alone.
+      CHECK(std::abs(n[5].get<double>()) <= std::abs(n[4].get<double>()) * 0x1p-23 + 1e-30);
+      if (kind == 3 && std::string(contract) == "seq")
+        CHECK(n[4].get<double>() - n[5].get<double>() ==
+              doctest::Approx(value(1) * value(2) + value(3)).epsilon(1e-15));
+      rounded += n[5] != 0 ? 1 : 0;
+    }
+    CHECK(rounded > 5);
+    // In a chain of sums every error reaches the end whole.
+    if (std::string(contract) == "seq") {
+      double born = 0;
+      for (const json& n : nodes) born += n[5].get<double>();
+      CHECK(y - t["exact"].get<double>() == doctest::Approx(born).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("lab: the trees of two orders differ on the same data") {
+  json q = question("tree", "seq");
+  const json chain = ask(q);
+  q["contract"] = "order=pairwise:1";
+  const json tree = ask(q);
+  CHECK(chain["nodes"].size() != tree["nodes"].size());
+  CHECK(chain["exact"] == tree["exact"]);
+}
+
+TEST_CASE("lab: what cannot be is refused in one sentence that names the field") {
+  const std::pair<json, const char*> faults[] = {
+      {{{"do", "conv"}, {"kernel", 9}, {"height", 4}, {"pad", 0}}, "kernel: 9 by 9"},
+      {{{"do", "conv"}, {"channels", 0}}, "channels: 0"},
+      {{{"do", "conv"}, {"channels", 1e9}}, "channels: 1000000000"},
+      {{{"do", "conv"}, {"height", "x"}}, "height: \"x\""},
+      {{{"do", "conv"}, {"data", "gold"}}, "data: 'gold'"},
+      {{{"do", "conv"}, {"contract", "order=up"}}, "order"},
+      {{{"do", "conv"}, {"contract", "algo=winograd:4/3"}, {"stride", 2}}, "stride"},
+      {{{"do", "conv"},
+        {"channels", 64},
+        {"height", 64},
+        {"width", 64},
+        {"filters", 64},
+        {"kernel", 7},
+        {"pad", 3}},
+       "products"},
+      {{{"do", "conv"}, {"data", "image"}}, "image"},
+      {{{"do", "tree"}, {"contract", "exact"}}, "exact"},
+      {{{"do", "tree"}, {"at", 100000}}, "at:"},
+      {{{"do", "dance"}}, "dance"},
+  };
+  for (const auto& [q, word] : faults) {
+    CAPTURE(q.dump());
+    const json a = ask(q);
+    REQUIRE(a.contains("error"));
+    CHECK_MESSAGE(a["error"].get<std::string>().find(word) != std::string::npos,
+                  a["error"].get<std::string>());
+  }
+  CHECK(json::parse(lab::answer("[1")).contains("error"));
+}
