@@ -6,6 +6,7 @@
 // was stopped (ETALON_LONG_STATE names a folder for its count), and prints a line for each op.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

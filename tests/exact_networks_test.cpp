@@ -4,6 +4,7 @@
 // part of the checkout: ETALON_FIXTURES names their folder. A line for each says how long it took.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
