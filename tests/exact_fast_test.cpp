@@ -11,6 +11,7 @@
 
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
+#include "engine/numerics/element.h"
 #include "engine/numerics/fp.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
@@ -126,7 +127,7 @@ ConvCase conv_case(Data data) {
   p.strides = {2, 1};
   p.pads_begin = {1, 2};
   p.pads_end = {2, 0};
-  return {make({2, 6, 9, 7}, 4, data), make({20, 3, 3, 2}, 5, data), make({20}, 6, data),
+  return {make({2, 12, 9, 7}, 4, data), make({20, 6, 3, 2}, 5, data), make({20}, 6, data),
           Params(p)};
 }
 
@@ -317,6 +318,55 @@ TEST_CASE("exact: hostile data in odd shapes, every row") {
   }
   CHECK(compared >= 8 * (18 + 10) * 2);
   CHECK(exact_counts().defined > before);
+}
+
+// In a narrow format, rounded.
+Tensor narrowed(const Tensor& x, DType format) {
+  Tensor t = Tensor::uninitialized(format, x.shape());
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    store_from_double(format, t.mutable_bytes().data(), i, load_as_double(x, i));
+  return t;
+}
+
+TEST_CASE("exact: f16 and bf16 operands, midpoints of the narrow format too") {
+  if (detect_isa() < Isa::avx2) return;
+  for (const DType format : {DType::f16, DType::bf16}) {
+    const std::int64_t before = exact_counts().defined;
+    int compared = 0;
+    const auto check = [&](const OpRow& op, const Params& p, const std::vector<const Tensor*>& in) {
+      RunOptions options{.contract = Contract::exact_preset()};
+      options.kernels = std::string(op.name) + ".definition";
+      const OpRun want = run_op(op, p, in, all_kernels(), options);
+      for (const KernelRow* row : all_kernels().rows_of(op.name)) {
+        if (row->contracts != "exact" || row->isa > detect_isa() ||
+            refuses(*row, op, p, in, want.outputs[0].type()))
+          continue;
+        options.kernels = row->name;
+        const OpRun got = run_op(op, p, in, all_kernels(), options);
+        CAPTURE(row->name);
+        CHECK(got.outputs[0].dtype() == format);
+        CHECK(std::memcmp(got.outputs[0].bytes().data(), want.outputs[0].bytes().data(),
+                          want.outputs[0].size_bytes()) == 0);
+        ++compared;
+      }
+    };
+    for (const Data data :
+         {Data::noise, Data::midpoint, Data::relu, Data::integers, Data::special}) {
+      const Tensor a = narrowed(make({19, 70}, 1, data), format),
+                   b = narrowed(make({70, 23}, 2, data), format),
+                   c = narrowed(make({23}, 3, data), format);
+      check(gemm_op(), Params(GemmParams{}), {&a, &b, &c});
+      check(gemm_op(), Params(GemmParams{.alpha = 3e-7F}), {&a, &b});  // subnormals of f16
+      check(gemm_op(), Params(GemmParams{.alpha = 4e3F}), {&a, &b});   // its overflow
+      check(matmul_op(), Params(), {&a, &b});
+      const ConvCase k = conv_case(data);
+      const Tensor x = narrowed(k.x, format), w = narrowed(k.w, format),
+                   bias = narrowed(k.bias, format);
+      check(conv_op(), k.params, {&x, &w, &bias});
+    }
+    CHECK(compared >= 5 * 5 * 2);
+    CHECK(exact_counts().defined > before);
+  }
 }
 
 TEST_CASE("exact: dilated taps, one and three dimensions") {

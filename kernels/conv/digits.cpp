@@ -87,7 +87,7 @@ double cut_row(const DigitSet& set, const ConvGeometry& g, const Layout& l, cons
 
 Refusal refuse_conv_digits(const ConvGeometry& g) {
   if (g.group_out() < 8) return "a group has fewer than 8 output channels, half of a tile's";
-  if (g.k() < 16) return "sums of fewer than 16 terms fill no tile";
+  if (g.k() < 32) return "sums of fewer than 32 terms fill less than half of a tile";
   return std::nullopt;
 }
 

@@ -10,7 +10,7 @@
 #include "kernels/conv/digits.h"
 #include "kernels/conv/plan.h"
 #include "kernels/conv/rows.h"
-#include "kernels/gemm/refuse.h"
+#include "kernels/gemm/exact_narrow.h"
 
 namespace etalon {
 namespace {
@@ -129,6 +129,8 @@ template <Isa isa>
 Prepared prepare(const Problem& problem, int threads) {
   const Tensor* w = problem.inputs[1].value;
   if (w == nullptr) return nullptr;
+  Tensor copy;
+  w = &widened(*w, threads, copy);
   auto prepared = std::make_shared<PackedWeights>();
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
@@ -270,11 +272,13 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
 
 }  // namespace
 
-void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
+namespace {
+
+void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
+               std::vector<std::int64_t>& undecided) {
   const ConvGeometry g =
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
   const auto* prepared = static_cast<const PackedWeights*>(call.prepared);
-  std::vector<std::int64_t> undecided;
   const DigitSet* digits = digits_for(isa, g);
   bool done = false;
   if (digits != nullptr) {
@@ -299,18 +303,27 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
     undecided.clear();
     f64_pass(call, isa, digits == nullptr ? prepared : nullptr, steps, undecided);
   }
-  exact_counts().outputs += call.output(0).numel();
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
   if (steps.settle) settle(isa, call, g, undecided);
-  exact_counts().defined += static_cast<std::int64_t>(undecided.size());
-  if (!undecided.empty() && steps.definition) run_conv_definition(call, undecided);
+}
+
+}  // namespace
+
+void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
+  std::vector<std::int64_t> left;
+  run_exact_pass(call, left, [&](const KernelCall& wide, std::vector<std::int64_t>& open) {
+    conv_pass(wide, isa, steps, open);
+  });
+  exact_counts().outputs += call.output(0).numel();
+  exact_counts().defined += static_cast<std::int64_t>(left.size());
+  if (!left.empty() && steps.definition) run_conv_definition(call, left);
 }
 
 namespace {
 
 // What has no pass in digits belongs to the row below.
 Refusal refuse_amx(const Problem& problem) {
-  if (Refusal reason = refuse_unless_exact_f32(problem)) return reason;
+  if (Refusal reason = refuse_unless_exact_narrow(problem)) return reason;
   return refuse_conv_digits(conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                           problem.input(1).shape));
 }
@@ -323,7 +336,7 @@ KernelRow conv_exact_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "exact",
-          .refuse = isa == Isa::amx ? refuse_amx : refuse_unless_exact_f32,
+          .refuse = isa == Isa::amx ? refuse_amx : refuse_unless_exact_narrow,
           .run = [](const KernelCall& call) { run_conv_exact(call, isa, {}); },
           .prepare = prepare<isa>};
 }

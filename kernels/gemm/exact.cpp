@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "engine/ops/gemm.h"
-#include "kernels/gemm/refuse.h"
+#include "kernels/gemm/exact_narrow.h"
 #include "kernels/gemm/rows.h"
 
 namespace etalon {
@@ -310,7 +310,10 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
   if (task.steps.settle) settle(isa, task, threads, left);
 }
 
-void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
+namespace {
+
+void gemm_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
+               std::vector<std::int64_t>& left) {
   const auto& params = call.params<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
   ExactTask task{.m = g.m,
@@ -331,9 +334,17 @@ void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
   }
   if (!call.truth.empty() && call.truth[0])
     task.truth = call.truth[0].mutable_data<double>().data();
-  std::vector<std::int64_t> left;
   gemm_exact(isa, task, call.threads, left);
-  exact_counts().outputs += g.m * g.n;
+}
+
+}  // namespace
+
+void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
+  std::vector<std::int64_t> left;
+  run_exact_pass(call, left, [&](const KernelCall& wide, std::vector<std::int64_t>& open) {
+    gemm_pass(wide, isa, steps, open);
+  });
+  exact_counts().outputs += call.output(0).numel();
   exact_counts().defined += static_cast<std::int64_t>(left.size());
   if (!left.empty() && steps.definition) run_gemm_definition(call, left);
 }
@@ -347,6 +358,8 @@ Prepared prepare(const Problem& problem, int threads) {
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
   if (exact_is_thin(g.m, g.n)) return nullptr;
+  Tensor copy;
+  b = &widened(*b, threads, copy);
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads, *prepared);
   return prepared;
@@ -360,7 +373,7 @@ KernelRow gemm_exact_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "exact",
-          .refuse = refuse_unless_exact_f32,
+          .refuse = refuse_unless_exact_narrow,
           .run = [](const KernelCall& call) { run_gemm_exact(call, isa, {}); },
           .prepare = prepare<isa>};
 }

@@ -65,7 +65,7 @@ class AlignedBuffer {
 // What one thread packs, kept from call to call: fresh pages from the system cost more than the
 // packing. The slots are one list because a convolution and the product inside it run on one
 // thread.
-enum class ScratchSlot { broadcast, vector, padded, tile, masks, norms, turned, bounds, count };
+enum class ScratchSlot { broadcast, vector, padded, tile, masks, norms, turned, count };
 
 template <class T>
 T* thread_scratch(ScratchSlot slot, std::int64_t count) {

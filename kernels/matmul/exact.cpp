@@ -6,7 +6,7 @@
 #include "engine/backend/strided.h"
 #include "engine/ops/matmul.h"
 #include "kernels/gemm/exact.h"
-#include "kernels/gemm/refuse.h"
+#include "kernels/gemm/exact_narrow.h"
 #include "kernels/matmul/batches.h"
 #include "kernels/matmul/rows.h"
 
@@ -20,20 +20,20 @@ Prepared prepare(const Problem& problem, int threads) {
   const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
   if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0 || exact_is_thin(g.m, g.n))
     return nullptr;
+  Tensor copy;
+  b = &widened(*b, threads, copy);
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads, *prepared);
   return prepared;
 }
 
-template <Isa isa>
-void run(const KernelCall& call) {
+void matmul_pass(const KernelCall& call, Isa isa, std::vector<std::int64_t>& undecided) {
   const MatMulGeometry g = matmul_geometry(call.input(0).shape(), call.input(1).shape());
   const float* a = call.input(0).data<float>().data();
   const float* b = call.input(1).data<float>().data();
   float* y = call.output(0).mutable_data<float>().data();
   double* truth =
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
-  std::vector<std::int64_t> undecided;
   std::mutex joining;
   const auto product = [&](std::int64_t batch, int threads) {
     const std::int64_t first = batch * g.m * g.n;
@@ -52,6 +52,14 @@ void run(const KernelCall& call) {
     for (const std::int64_t i : left) undecided.push_back(first + i);
   };
   each_product(g.batch.numel(), call.threads, product);
+}
+
+template <Isa isa>
+void run(const KernelCall& call) {
+  std::vector<std::int64_t> undecided;
+  run_exact_pass(call, undecided, [](const KernelCall& wide, std::vector<std::int64_t>& open) {
+    matmul_pass(wide, isa, open);
+  });
   exact_counts().outputs += call.output(0).numel();
   exact_counts().defined += static_cast<std::int64_t>(undecided.size());
   if (!undecided.empty()) run_matmul_definition(call, undecided);
@@ -65,7 +73,7 @@ KernelRow matmul_exact_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "exact",
-          .refuse = refuse_unless_exact_f32,
+          .refuse = refuse_unless_exact_narrow,
           .run = run<isa>,
           .prepare = prepare<isa>};
 }
