@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "engine/core/hash.h"
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
@@ -74,27 +76,93 @@ Tensor softmax_input(std::int64_t length) {
 
 }  // namespace
 
+namespace {
+
+// Every number of a 16-bit format.
+Tensor every_half(DType dtype) {
+  Tensor t = Tensor::uninitialized(dtype, {65536});
+  auto* bits = reinterpret_cast<std::uint16_t*>(const_cast<std::byte*>(t.bytes().data()));
+  for (std::uint32_t i = 0; i < 65536; ++i) bits[i] = static_cast<std::uint16_t>(i);
+  return t;
+}
+
+}  // namespace
+
 TEST_CASE("activation rows: the bits of the definition") {
-  const Tensor x = activation_input(4099);
+  const Tensor f32 = activation_input(4099), f16 = every_half(DType::f16),
+               bf16 = every_half(DType::bf16);
   int compared = 0;
+  std::string_view before;
+  Tensor expected[2];
   for (const KernelRow& row : activation_vector_rows()) {
     if (detect_isa() < row.isa) continue;
     const OpRow& op = get_op(row.op);
     const std::string definition = std::string(row.op) + ".definition";
-    for (const char* contract : {"seq", "exact"})
+    if (row.name.find(".half.") != std::string_view::npos) {
+      int i = 0;
+      for (const Tensor* x : {&f16, &bf16}) {
+        if (row.op != before) expected[i] = run(op, op.defaults(), *x, "seq", definition, 3);
+        const Tensor got = run(op, op.defaults(), *x, "seq", row.name, 3);
+        CHECK_MESSAGE(same_bits(got, expected[i]), row.name, " ", name(x->dtype()));
+        ++i;
+      }
+      before = row.op;
+      continue;
+    }
+    for (const char* contract : {"seq", "exact"}) {
+      const Tensor b = run(op, op.defaults(), f32, contract, definition, 1);
       for (const int threads : {1, 3}) {
-        const Tensor a = run(op, op.defaults(), x, contract, row.name, threads);
-        const Tensor b = run(op, op.defaults(), x, contract, definition, 1);
+        const Tensor a = run(op, op.defaults(), f32, contract, row.name, threads);
         CHECK_MESSAGE(same_bits(a, b), row.name, " ", contract, " ", threads);
         ++compared;
       }
+    }
   }
-  CHECK((compared >= 56 || detect_isa() < Isa::avx2));
+  CHECK((compared >= 150 || detect_isa() < Isa::avx2));
   const OpRow& gelu = get_op("gelu");
   const Params tanh_form = parse_params(gelu.defaults(), "approximate=tanh");
   if (detect_isa() >= Isa::avx2)
-    CHECK(same_bits(run(gelu, tanh_form, x, "seq", "gelu.f32.avx2", 1),
-                    run(gelu, tanh_form, x, "seq", "gelu.definition", 1)));
+    CHECK(same_bits(run(gelu, tanh_form, f32, "seq", "gelu.f32.avx2", 1),
+                    run(gelu, tanh_form, f32, "seq", "gelu.definition", 1)));
+}
+
+TEST_CASE("pow rows: the bits of the definition, whatever broadcasts") {
+  const OpRow& op = get_op("pow");
+  const Tensor wide = activation_input(1023);
+  Tensor base = Tensor::uninitialized(DType::f32, {3, 341});
+  Tensor exponent = Tensor::uninitialized(DType::f32, {3, 341});
+  for (std::int64_t i = 0; i < 1023; ++i) {
+    base.mutable_data<float>()[i] =
+        i % 5 == 0 ? wide.data<float>()[i] : std::abs(wide.data<float>()[i]);
+    exponent.mutable_data<float>()[i] = i % 7 == 0 ? 3.0F : wide.data<float>()[1022 - i] / 8;
+  }
+  const auto scalar = [](float x) {
+    Tensor t = Tensor::uninitialized(DType::f32, {1, 1});
+    t.mutable_data<float>()[0] = x;
+    return t;
+  };
+  int compared = 0;
+  for (const char* kernel : {"pow.f32.avx2", "pow.f32.avx512"}) {
+    if (detect_isa() < (std::string_view(kernel) == "pow.f32.avx2" ? Isa::avx2 : Isa::avx512))
+      continue;
+    const auto check = [&](const Tensor& x, const Tensor& y) {
+      const Tensor* in[] = {&x, &y};
+      std::vector<Tensor> got;
+      for (const char* k : {kernel, "pow.definition"})
+        got.push_back(
+            std::move(run_op(op, op.defaults(), in, all_kernels(),
+                             {.contract = Contract::parse("seq"), .threads = 2, .kernels = k})
+                          .outputs[0]));
+      CHECK_MESSAGE(same_bits(got[0], got[1]), kernel);
+      ++compared;
+    };
+    check(base, exponent);
+    for (const float y : {2.0F, 0.5F, -1.0F, 3.0F, 0.0F, 0.7F, -0x1p-149F, float_of(kNanF32)})
+      check(base, scalar(y));
+    for (const float x : {2.0F, 0.5F, -1.0F, 0x1.fffffep-1F, 0.0F, -3.0F})
+      check(scalar(x), exponent);
+  }
+  CHECK((compared >= 15 || detect_isa() < Isa::avx2));
 }
 
 TEST_CASE("softmax rows: the bits of the definition, in every order and exactly") {

@@ -22,7 +22,8 @@
 //   gelu              x*(1 + erf(x/sqrt 2))/2, or with approximate=tanh
 //                     x*(1 + tanh(sqrt(2/pi)*(x + 0.044715*x^3)))/2
 //   silu              x/(1 + e^(-alpha*x))    mish          x*tanh(log(1 + e^x))
-//   exp log sqrt reciprocal rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
+//   exp exp2 expm1 log log2 log10 log1p sqrt reciprocal rsqrt cbrt sin cos tan asin acos atan
+//   sinh cosh tanh asinh acosh atanh erf erfc
 //   abs neg sign floor ceil round (ties to even): exact; of integers too (not sqrt and its kin)
 //
 // Special values. NaN gives NaN, in each of them (thresholded_relu and shrink too). Infinities and

@@ -391,7 +391,10 @@ using AllActivations = Activations<
     Elementary<Function::asin>, Elementary<Function::acos>, Elementary<Function::atan>,
     Elementary<Function::sinh>, Elementary<Function::cosh>, Elementary<Function::tanh>,
     Elementary<Function::asinh>, Elementary<Function::acosh>, Elementary<Function::atanh>,
-    Elementary<Function::erf>, Abs, Neg, Sign, Floor, Ceil, RoundHalfEven>;
+    Elementary<Function::erf>, Elementary<Function::exp2>, Elementary<Function::expm1>,
+    Elementary<Function::log2>, Elementary<Function::log10>, Elementary<Function::log1p>,
+    Elementary<Function::cbrt>, Elementary<Function::erfc>, Abs, Neg, Sign, Floor, Ceil,
+    RoundHalfEven>;
 
 // One definition for all, as for elementwise arithmetic: a copy for each op over each number system
 // would cost minutes of compilation and gain nothing here.

@@ -93,6 +93,32 @@ out.append("// erfcx(x) in powers of u = kErfcxOffset - kErfcxScale/(x + kErfcxS
            f"inline constexpr double kErfcxScale = {float(2 * K / half).hex()};\n"
            f"inline constexpr double kErfcx[] = {{{', '.join(float(c).hex() for c in p)}}};\n")
 
+# Trigonometric functions, all in powers of z, the square of the argument.
+emit("kSin", series(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mp.mpf(1) / 6), mp.mpf(0), mp.mpf("0.6201"),
+     5, -48, "(sin(r)/r - 1)/z, z = r^2, |r| <= 0.7874")
+emit("kCos", series(lambda z: (mp.cos(mp.sqrt(z)) - 1) / z, -mp.mpf(1) / 2), mp.mpf(0), mp.mpf("0.6201"), 5, -48,
+     "(cos(r) - 1)/z, the same r")
+emit("kAtan", series(lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mp.mpf(1) / 3), mp.mpf(0),
+     mp.mpf("0.17158"), 9, -46, "(atan(t)/t - 1)/z, z = t^2, |t| <= sqrt(2) - 1")
+emit("kAsin", series(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mpf(1) / 6), mp.mpf(0), mp.mpf("0.25"),
+     10, -44, "(asin(t)/t - 1)/z, z = t^2, |t| <= 1/2")
+
+# 2/pi, as multiples of a float's last place: row E - 27 is that of floats in [2^E, 2^(E+1)).
+rows = []
+with mp.workprec(600):
+    for e in range(27, 128):
+        v = mp.ldexp(2 / mp.pi, e - 23)
+        v -= 4 * mp.nint(v / 4)
+        high = mp.nint(mp.ldexp(v, 27)) / mp.mpf(2) ** 27
+        middle = mp.nint(mp.ldexp(v - high, 56)) / mp.mpf(2) ** 56
+        scale = mp.ldexp(1, 23 - e)
+        assert mp.mpf(float(high * scale)) == high * scale and mp.mpf(float(middle * scale)) == middle * scale
+        rows += [float(high * scale), float(middle * scale), float((v - high - middle) * scale), 0.0]
+out.append("// Four numbers a row; row E - 27 is for floats x of [2^E, 2^(E+1)): x times the first is\n"
+           "// 2 x/pi modulo 4 but for the rest, |rest| < 2^-4, x times the second what is left of it to\n"
+           "// 2^-33; both products are exact. The third is the rest to 53 bits, the fourth is not used.\n"
+           f"inline constexpr double kTwoOverPi[] = {{{', '.join(x.hex() for x in rows)}}};\n")
+
 open("polynomials.h", "w").write(
     "// Written by generate_polynomials.py. Coefficients, lowest power first.\n#pragma once\n\n"
     "namespace etalon::polynomials {\n\n" + "\n".join(out) + "\n}  // namespace etalon::polynomials\n")

@@ -1,40 +1,70 @@
-// Activations over f32 arrays by vectors of f64 lanes, correctly rounded: the same bits as the
-// definitions, lane by lane.
+// Elementary functions and activations over f32 arrays by vectors of f64 lanes, correctly rounded:
+// the same bits as the definitions, lane by lane.
 //
-// A lane evaluates the function in f64 with a proven relative error and rounds both ends of the
-// interval to f32. Where they differ (once in 2^17 to 2^19), and for NaN and whatever lies outside
-// the formula's domain, `scalar` computes that element. So each element's bits depend on its value
-// alone, never on its position, the vector length or the instruction set.
+// A lane evaluates the function in f64 with a proven relative error, and one rounding test for all
+// functions rounds both ends of the interval to f32. Where they differ (once in 2^17 to 2^19), and
+// for NaN and whatever lies outside the formula's domain, `scalar` computes that element. So each
+// element's bits depend on its value alone, never on its position, the vector length or the
+// instruction set.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "engine/core/cpu.h"
 
 namespace etalon {
 
 enum class LaneFunction : std::uint8_t {
-  leaky_relu,  // x >= 0 ? x : alpha x, with alpha an f32
   exp,
+  exp2,
   expm1,
   log,
+  log2,
+  log10,
+  log1p,
+  rsqrt,
+  cbrt,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
   tanh,
-  sigmoid,
-  softplus,
-  log_sigmoid,
+  asinh,
+  acosh,
+  atanh,
   erf,
   erfc,
+  sigmoid,
+  log_sigmoid,
+  softplus,   // x where x > threshold
   silu,       // x sigmoid(x)
   gelu,       // x erfc(-x / sqrt(2)) / 2
   gelu_tanh,  // x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3))
   mish,       // x tanh(log(1 + e^x))
   softsign,   // x / (1 + |x|)
   elu,        // x > 0 ? x : alpha (e^x - 1)
-  selu        // gamma elu(x)
+  selu,       // gamma elu(x)
+  celu,       // x > 0 ? x : alpha (e^(x/alpha) - 1), alpha > 0
+  hard_sigmoid,
+  hard_swish,
+  // One f32 operation or a comparison: exact as it is, without a test.
+  leaky_relu,  // x >= 0 ? x : alpha x, with alpha an f32
+  sqrt,
+  reciprocal,
+  hard_tanh
 };
+inline constexpr int kLaneFunctionCount = 40;
 
 struct LaneParams {
-  double alpha = 1, gamma = 1;
+  double alpha = 1, gamma = 1, beta = 0;
+  double threshold = __builtin_inf();
+  double low = -1, high = 1;  // hard_tanh
 };
 
 // The element's correctly rounded value, by the definition.
@@ -46,6 +76,17 @@ struct LaneFallback {
 // y[i] = f(x[i]); x and y may be the same array. Returns how many elements `scalar` computed.
 using LaneKernel = std::int64_t (*)(LaneFunction f, const LaneParams& params, const float* x,
                                     float* y, std::int64_t count, const LaneFallback& fallback);
+// The first pass alone, for functions before leaky_relu: y[i] has a relative error below the
+// number returned, is infinite where the formula refuses, or NaN where the function is.
+using LaneValues = double (*)(LaneFunction f, const LaneParams& params, const float* x, double* y,
+                              std::int64_t count);
+
+// out[i] = base[i]^exponent[i], or with one exponent for all.
+struct PowFallback {
+  float (*scalar)(float base, float exponent);
+};
+using PowKernel = std::int64_t (*)(const float* base, const float* exponent, bool exponent_varies,
+                                   float* out, std::int64_t count, const PowFallback& fallback);
 
 // Steps of sums of exponentials (softmax), in f64 with relative errors.
 struct ExpLanes {
@@ -62,6 +103,8 @@ const ExpLanes* exp_lanes(Isa isa);
 
 // For an instruction set that has vectors for it (avx2 and up on x86-64), else nullptr.
 LaneKernel lane_kernel(Isa isa);
+LaneValues lane_values(Isa isa);
+PowKernel pow_kernel(Isa isa);
 
 namespace avx2 {
 extern const ExpLanes exp_lanes;
@@ -70,6 +113,10 @@ std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x,
 // As run_lanes without the rounding test, for the test that shows it is needed.
 std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const float* x, float* y,
                                 std::int64_t count, const LaneFallback& fallback);
+double run_values(LaneFunction f, const LaneParams& params, const float* x, double* y,
+                  std::int64_t count);
+std::int64_t run_pow(const float* base, const float* exponent, bool exponent_varies, float* out,
+                     std::int64_t count, const PowFallback& fallback);
 }  // namespace avx2
 namespace avx512 {
 extern const ExpLanes exp_lanes;
@@ -77,6 +124,10 @@ std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x,
                        std::int64_t count, const LaneFallback& fallback);
 std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const float* x, float* y,
                                 std::int64_t count, const LaneFallback& fallback);
+double run_values(LaneFunction f, const LaneParams& params, const float* x, double* y,
+                  std::int64_t count);
+std::int64_t run_pow(const float* base, const float* exponent, bool exponent_varies, float* out,
+                     std::int64_t count, const PowFallback& fallback);
 }  // namespace avx512
 
 }  // namespace etalon

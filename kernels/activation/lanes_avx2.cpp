@@ -13,6 +13,12 @@ struct Lanes : F64 {
     return F32::canonical(
         _mm256_blendv_ps(x, _mm256_mul_ps(x, slope), _mm256_cmp_ps(x, F32::zero(), _CMP_LT_OQ)));
   }
+  ETALON_INLINE static __m256 sqrt(__m256 x) { return F32::canonical(_mm256_sqrt_ps(x)); }
+  ETALON_INLINE static __m256 hard_tanh(__m256 x, __m256 low, __m256 high) {
+    __m256 y = _mm256_blendv_ps(x, high, _mm256_cmp_ps(x, high, _CMP_GT_OQ));
+    y = _mm256_blendv_ps(y, low, _mm256_cmp_ps(x, low, _CMP_LT_OQ));
+    return F32::canonical(y);
+  }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
@@ -23,6 +29,7 @@ struct Lanes : F64 {
   }
   ETALON_INLINE static Test none() { return _mm256_setzero_pd(); }
   ETALON_INLINE static Test less(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
+  ETALON_INLINE static Test unordered(Reg a) { return _mm256_cmp_pd(a, a, _CMP_UNORD_Q); }
   ETALON_INLINE static Test not_less(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_NLT_UQ); }
   ETALON_INLINE static Test not_inside(Reg x, Reg low, Reg high) {
     return _mm256_or_pd(not_less(low, x), not_less(x, high));
@@ -36,6 +43,15 @@ struct Lanes : F64 {
   ETALON_INLINE static Int set64(std::int64_t a) { return _mm256_set1_epi64x(a); }
   ETALON_INLINE static Int add64(Int a, Int b) { return _mm256_add_epi64(a, b); }
   ETALON_INLINE static Int sub64(Int a, Int b) { return _mm256_sub_epi64(a, b); }
+  ETALON_INLINE static Reg sqrt(Reg a) { return _mm256_sqrt_pd(a); }
+  ETALON_INLINE static Int and64(Int a, Int b) { return _mm256_and_si256(a, b); }
+  ETALON_INLINE static Reg flip(Reg a, Int sign) {
+    return _mm256_xor_pd(a, _mm256_castsi256_pd(sign));
+  }
+  ETALON_INLINE static Test top_bit(Int a) { return _mm256_castsi256_pd(a); }
+  ETALON_INLINE static Reg gather(const double* table, Int index) {
+    return _mm256_i64gather_pd(table, index, 8);
+  }
   ETALON_INLINE static Int or64(Int a, Int b) { return _mm256_or_si256(a, b); }
   template <int N>
   ETALON_INLINE static Int shift_left(Int a) {
@@ -62,11 +78,19 @@ const ExpLanes exp_lanes = {LaneMath<Lanes>::exp_shifted, LaneMath<Lanes>::divid
 
 std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
                        std::int64_t count, const LaneFallback& fallback) {
-  return LaneMath<Lanes>::run<true>(f, params, x, y, count, fallback);
+  return LaneMath<Lanes>::run(f, params, x, y, count, fallback, 1);
 }
 std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const float* x, float* y,
                                 std::int64_t count, const LaneFallback& fallback) {
-  return LaneMath<Lanes>::run<false>(f, params, x, y, count, fallback);
+  return LaneMath<Lanes>::run(f, params, x, y, count, fallback, 0);
+}
+double run_values(LaneFunction f, const LaneParams& params, const float* x, double* y,
+                  std::int64_t count) {
+  return LaneMath<Lanes>::values(f, params, x, y, count);
+}
+std::int64_t run_pow(const float* base, const float* exponent, bool exponent_varies, float* out,
+                     std::int64_t count, const PowFallback& fallback) {
+  return LaneMath<Lanes>::run_pow(base, exponent, exponent_varies, out, count, fallback);
 }
 
 }  // namespace etalon::avx2

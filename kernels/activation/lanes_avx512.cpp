@@ -13,6 +13,12 @@ struct Lanes : F64 {
     return F32::canonical(
         _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, F32::zero(), _CMP_LT_OQ), x, slope));
   }
+  ETALON_INLINE static __m512 sqrt(__m512 x) { return F32::canonical(_mm512_sqrt_ps(x)); }
+  ETALON_INLINE static __m512 hard_tanh(__m512 x, __m512 low, __m512 high) {
+    __m512 y = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, high, _CMP_GT_OQ), high);
+    y = _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, low, _CMP_LT_OQ), low);
+    return F32::canonical(y);
+  }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_pd(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }
@@ -23,6 +29,7 @@ struct Lanes : F64 {
   }
   ETALON_INLINE static Test none() { return 0; }
   ETALON_INLINE static Test less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+  ETALON_INLINE static Test unordered(Reg a) { return _mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q); }
   ETALON_INLINE static Test not_less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_NLT_UQ); }
   ETALON_INLINE static Test not_inside(Reg x, Reg low, Reg high) {
     return static_cast<Test>(not_less(low, x) | not_less(x, high));
@@ -36,6 +43,15 @@ struct Lanes : F64 {
   ETALON_INLINE static Int set64(std::int64_t a) { return _mm512_set1_epi64(a); }
   ETALON_INLINE static Int add64(Int a, Int b) { return _mm512_add_epi64(a, b); }
   ETALON_INLINE static Int sub64(Int a, Int b) { return _mm512_sub_epi64(a, b); }
+  ETALON_INLINE static Reg sqrt(Reg a) { return _mm512_sqrt_pd(a); }
+  ETALON_INLINE static Int and64(Int a, Int b) { return _mm512_and_si512(a, b); }
+  ETALON_INLINE static Reg flip(Reg a, Int sign) {
+    return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(a), sign));
+  }
+  ETALON_INLINE static Test top_bit(Int a) { return _mm512_movepi64_mask(a); }
+  ETALON_INLINE static Reg gather(const double* table, Int index) {
+    return _mm512_i64gather_pd(index, table, 8);
+  }
   ETALON_INLINE static Int or64(Int a, Int b) { return _mm512_or_si512(a, b); }
   template <int N>
   ETALON_INLINE static Int shift_left(Int a) {
@@ -62,11 +78,19 @@ const ExpLanes exp_lanes = {LaneMath<Lanes>::exp_shifted, LaneMath<Lanes>::divid
 
 std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
                        std::int64_t count, const LaneFallback& fallback) {
-  return LaneMath<Lanes>::run<true>(f, params, x, y, count, fallback);
+  return LaneMath<Lanes>::run(f, params, x, y, count, fallback, 1);
 }
 std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const float* x, float* y,
                                 std::int64_t count, const LaneFallback& fallback) {
-  return LaneMath<Lanes>::run<false>(f, params, x, y, count, fallback);
+  return LaneMath<Lanes>::run(f, params, x, y, count, fallback, 0);
+}
+double run_values(LaneFunction f, const LaneParams& params, const float* x, double* y,
+                  std::int64_t count) {
+  return LaneMath<Lanes>::values(f, params, x, y, count);
+}
+std::int64_t run_pow(const float* base, const float* exponent, bool exponent_varies, float* out,
+                     std::int64_t count, const PowFallback& fallback) {
+  return LaneMath<Lanes>::run_pow(base, exponent, exponent_varies, out, count, fallback);
 }
 
 }  // namespace etalon::avx512

@@ -1,5 +1,7 @@
 #include "kernels/activation/vector_rows.h"
 
+#include <algorithm>
+
 #include "engine/core/threads.h"
 #include "kernels/activation/definition.h"
 #include "kernels/activation/lanes.h"
@@ -8,12 +10,24 @@
 namespace etalon {
 namespace {
 
+// The scalar form of a function: its definition, rounded to nearest in f32, f16 or bf16.
+struct Scalar {
+  double (*value)(const void* params, double x, DType to);
+  const void* params;
+};
 template <class F>
-float scalar(const void* context, float x) {
+double value_of(const void* context, double x, DType to) {
   const auto& params = *static_cast<const typename F::Parameters*>(context);
-  if (x != x) return float_of(kNanF32);
-  return canonical(static_cast<float>(correctly_rounded(
-      [&](auto& a) { return F::value(a, params, static_cast<double>(x)); }, DType::f32)));
+  if (is_nan(x)) return kNan;
+  return correctly_rounded([&](auto& a) { return F::value(a, params, x); }, to);
+}
+template <Function F>
+double value_of_function(const void*, double x, DType to) {
+  return correctly_rounded_function(F, x, to);
+}
+float scalar_f32(const void* context, float x) {
+  const auto& s = *static_cast<const Scalar*>(context);
+  return canonical(static_cast<float>(s.value(s.params, static_cast<double>(x), DType::f32)));
 }
 
 // What a lane function takes from an op's parameters, and which parameters it has no formula for.
@@ -22,6 +36,12 @@ LaneParams lane_params(const P& p) {
   LaneParams lanes;
   if constexpr (requires { p.alpha; }) lanes.alpha = static_cast<double>(p.alpha);
   if constexpr (requires { p.gamma; }) lanes.gamma = static_cast<double>(p.gamma);
+  if constexpr (requires { p.beta; }) lanes.beta = static_cast<double>(p.beta);
+  if constexpr (requires { p.threshold; }) lanes.threshold = static_cast<double>(p.threshold);
+  if constexpr (requires { p.max; }) {
+    lanes.low = static_cast<double>(p.min);
+    lanes.high = static_cast<double>(p.max);
+  }
   return lanes;
 }
 template <class P>
@@ -30,7 +50,7 @@ Refusal refuse_params(const P&) {
 }
 template <>
 [[maybe_unused]] Refusal refuse_params(const SoftplusParams& p) {
-  if (p.beta != 1 || p.threshold < 0x1p127F) return "takes beta=1 and no threshold";
+  if (p.beta != 1) return "takes beta=1";
   return std::nullopt;
 }
 template <>
@@ -38,46 +58,126 @@ template <>
   if (p.alpha != 1) return "takes alpha=1";
   return std::nullopt;
 }
+template <>
+[[maybe_unused]] Refusal refuse_params(const CeluParams& p) {
+  if (!(p.alpha > 0)) return "takes alpha > 0";
+  return std::nullopt;
+}
 
-template <class F>
-Refusal refuse(const Problem& problem) {
-  if (problem.input(0).dtype != DType::f32)
-    return "input 0 is " + std::string(name(problem.input(0).dtype)) + ", this kernel takes f32";
+Refusal refuse_format(const Problem& problem, DType dtype) {
   const Contract& c = *problem.contract;
   if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
-      stored_format(DType::f32, c) != DType::f32)
-    return "promises store=f32,round=rn,subnormals=keep only";
+      stored_format(dtype, c) != dtype)
+    return "promises store=" + std::string(name(dtype)) + " or wider, round=rn, subnormals=keep";
+  return std::nullopt;
+}
+template <class F>
+Refusal refuse(const Problem& problem) {
+  const DType dtype = problem.input(0).dtype;
+  if (dtype != DType::f32)
+    return "input 0 is " + std::string(name(dtype)) + ", this kernel takes f32";
+  if (Refusal r = refuse_format(problem, dtype)) return r;
+  return refuse_params(problem.params->as<typename F::Parameters>());
+}
+template <class F>
+Refusal refuse_half(const Problem& problem) {
+  const DType dtype = problem.input(0).dtype;
+  if (dtype != DType::f16 && dtype != DType::bf16)
+    return "input 0 is " + std::string(name(dtype)) + ", this kernel takes f16 and bf16";
+  if (Refusal r = refuse_format(problem, dtype)) return r;
   return refuse_params(problem.params->as<typename F::Parameters>());
 }
 
-template <class F, LaneFunction L, Isa kIsa>
-void run(const KernelCall& call) {
-  if (!call.truth.empty()) return run_activation_definition(call);
-  const auto& params = call.params<typename F::Parameters>();
+template <class F, LaneFunction L>
+struct Call {
   LaneFunction function = L;
-  if constexpr (L == LaneFunction::gelu)
-    if (params.approximate != GeluForm::none) function = LaneFunction::gelu_tanh;
-  const LaneKernel kernel = lane_kernel(kIsa);
-  const LaneParams lanes = lane_params(params);
-  const LaneFallback fallback{scalar<F>, &params};
-  const float* x = call.input(0).template data<float>().data();
-  float* y = call.output(0).template mutable_data<float>().data();
-  parallel_for(call.input(0).numel(), call.threads, 8192,
-               [&](std::int64_t begin, std::int64_t end) {
-                 kernel(function, lanes, x + begin, y + begin, end - begin, fallback);
-               });
-}
+  LaneParams lanes;
+  Scalar scalar;
+  explicit Call(const KernelCall& call) {
+    const auto& params = call.params<typename F::Parameters>();
+    if constexpr (L == LaneFunction::gelu)
+      if (params.approximate != GeluForm::none) function = LaneFunction::gelu_tanh;
+    lanes = lane_params(params);
+    scalar = {F::scalar_value, &params};
+  }
+};
 
 template <class F, LaneFunction L, Isa kIsa>
 void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
-  const auto& params = call.params<typename F::Parameters>();
-  LaneFunction function = L;
-  if constexpr (L == LaneFunction::gelu)
-    if (params.approximate != GeluForm::none) function = LaneFunction::gelu_tanh;
-  lane_kernel(kIsa)(
-      function, lane_params(params), call.input(0).template data<float>().data() + begin,
-      call.output(0).template mutable_data<float>().data() + begin, count, {scalar<F>, &params});
+  const Call<F, L> c(call);
+  lane_kernel(kIsa)(c.function, c.lanes, call.input(0).template data<float>().data() + begin,
+                    call.output(0).template mutable_data<float>().data() + begin, count,
+                    {scalar_f32, &c.scalar});
 }
+
+// Correct rounding to f16 and bf16 through the correctly rounded f32 value y: no boundary of the
+// narrow format lies strictly between the real value and y, since boundaries (midpoints) are
+// numbers of f32; so y decides unless it is a midpoint itself. Then the definition does.
+bool is_midpoint(float y, BFloat16) { return (bits_of(y) & 0xffffU) == 0x8000U; }
+bool is_midpoint(float y, Float16) {
+  const float size = __builtin_fabsf(y);
+  if (size >= 0x1p-14F) return (bits_of(y) & 0x1fffU) == 0x1000U;
+  const float steps = size * 0x1p25F;  // of half the smallest subnormal: exact, below 2^11
+  const auto whole = static_cast<std::int32_t>(steps);
+  return static_cast<float>(whole) == steps && (whole & 1) != 0;
+}
+BFloat16 narrow(float y, BFloat16) { return to_bfloat16(y); }
+Float16 narrow(float y, Float16) { return to_float16(y); }
+
+template <class T>
+void run_half(LaneKernel kernel, LaneFunction f, const LaneParams& lanes, const Scalar& scalar,
+              const T* x, T* y, std::int64_t count) {
+  constexpr std::int64_t kBlock = 512;
+  float wide[kBlock], result[kBlock];
+  for (std::int64_t i = 0; i < count; i += kBlock) {
+    const std::int64_t n = std::min(kBlock, count - i);
+    for (std::int64_t k = 0; k < n; ++k) wide[k] = to_float(x[i + k]);
+    kernel(f, lanes, wide, result, n, {scalar_f32, &scalar});
+    for (std::int64_t k = 0; k < n; ++k) {
+      float r = result[k];
+      if (is_midpoint(r, T{})) [[unlikely]]
+        r = static_cast<float>(
+            scalar.value(scalar.params, static_cast<double>(wide[k]), DTypeOf<T>::value));
+      y[i + k] = narrow(r, T{});
+    }
+  }
+}
+
+template <class F, LaneFunction L, Isa kIsa>
+void run_piece_half(const KernelCall& call, std::int64_t begin, std::int64_t count) {
+  const Call<F, L> c(call);
+  const auto with = [&](auto t) {
+    using T = decltype(t);
+    run_half<T>(lane_kernel(kIsa), c.function, c.lanes, c.scalar,
+                call.input(0).template data<T>().data() + begin,
+                call.output(0).template mutable_data<T>().data() + begin, count);
+  };
+  if (call.input(0).dtype() == DType::f16)
+    with(Float16{});
+  else
+    with(BFloat16{});
+}
+
+template <void (*Piece)(const KernelCall&, std::int64_t, std::int64_t)>
+void run(const KernelCall& call) {
+  if (!call.truth.empty()) return run_activation_definition(call);
+  parallel_for(call.input(0).numel(), call.threads, 8192,
+               [&](std::int64_t begin, std::int64_t end) { Piece(call, begin, end - begin); });
+}
+
+// An activation with its scalar form.
+template <class F>
+struct Defined : F {
+  static double scalar_value(const void* params, double x, DType to) {
+    return value_of<F>(params, x, to);
+  }
+};
+template <Function F>
+struct Defined<Elementary<F>> : Elementary<F> {
+  static double scalar_value(const void* params, double x, DType to) {
+    return value_of_function<F>(params, x, to);
+  }
+};
 
 template <class F, LaneFunction L, Isa kIsa>
 KernelRow row(std::string_view name) {
@@ -86,25 +186,59 @@ KernelRow row(std::string_view name) {
           .isa = kIsa,
           .contracts = "all of store=f32,round=rn,subnormals=keep",
           .refuse = refuse<F>,
-          .run = run<F, L, kIsa>,
-          .run_piece = run_piece<F, L, kIsa>};
+          .run = run<run_piece<Defined<F>, L, kIsa>>,
+          .run_piece = run_piece<Defined<F>, L, kIsa>};
+}
+template <class F, LaneFunction L, Isa kIsa>
+KernelRow half_row(std::string_view name) {
+  return {.op = F::op,
+          .name = name,
+          .isa = kIsa,
+          .contracts = "all of round=rn,subnormals=keep",
+          .refuse = refuse_half<F>,
+          .run = run<run_piece_half<Defined<F>, L, kIsa>>,
+          .run_piece = run_piece_half<Defined<F>, L, kIsa>};
 }
 
 }  // namespace
 
 const std::vector<KernelRow>& activation_vector_rows() {
-#define ETALON_LANE_ROWS(F, L, op)                        \
-  row<F, LaneFunction::L, Isa::avx512>(op ".f32.avx512"), \
-      row<F, LaneFunction::L, Isa::avx2>(op ".f32.avx2")
+#define ETALON_LANE_ROWS(F, L, op)                                  \
+  row<F, LaneFunction::L, Isa::avx512>(op ".f32.avx512"),           \
+      row<F, LaneFunction::L, Isa::avx2>(op ".f32.avx2"),           \
+      half_row<F, LaneFunction::L, Isa::avx512>(op ".half.avx512"), \
+      half_row<F, LaneFunction::L, Isa::avx2>(op ".half.avx2")
+#define ETALON_FUNCTION_ROWS(f) ETALON_LANE_ROWS(Elementary<Function::f>, f, #f)
   static const std::vector<KernelRow> rows = {
 #if defined(__x86_64__)
+      ETALON_FUNCTION_ROWS(exp),
+      ETALON_FUNCTION_ROWS(exp2),
+      ETALON_FUNCTION_ROWS(expm1),
+      ETALON_FUNCTION_ROWS(log),
+      ETALON_FUNCTION_ROWS(log2),
+      ETALON_FUNCTION_ROWS(log10),
+      ETALON_FUNCTION_ROWS(log1p),
+      ETALON_FUNCTION_ROWS(sqrt),
+      ETALON_FUNCTION_ROWS(rsqrt),
+      ETALON_FUNCTION_ROWS(reciprocal),
+      ETALON_FUNCTION_ROWS(cbrt),
+      ETALON_FUNCTION_ROWS(sin),
+      ETALON_FUNCTION_ROWS(cos),
+      ETALON_FUNCTION_ROWS(tan),
+      ETALON_FUNCTION_ROWS(asin),
+      ETALON_FUNCTION_ROWS(acos),
+      ETALON_FUNCTION_ROWS(atan),
+      ETALON_FUNCTION_ROWS(sinh),
+      ETALON_FUNCTION_ROWS(cosh),
+      ETALON_FUNCTION_ROWS(tanh),
+      ETALON_FUNCTION_ROWS(asinh),
+      ETALON_FUNCTION_ROWS(acosh),
+      ETALON_FUNCTION_ROWS(atanh),
+      ETALON_FUNCTION_ROWS(erf),
+      ETALON_FUNCTION_ROWS(erfc),
+      ETALON_FUNCTION_ROWS(sigmoid),
+      ETALON_FUNCTION_ROWS(log_sigmoid),
       ETALON_LANE_ROWS(LeakyRelu, leaky_relu, "leaky_relu"),
-      ETALON_LANE_ROWS(Elementary<Function::exp>, exp, "exp"),
-      ETALON_LANE_ROWS(Elementary<Function::log>, log, "log"),
-      ETALON_LANE_ROWS(Elementary<Function::tanh>, tanh, "tanh"),
-      ETALON_LANE_ROWS(Elementary<Function::sigmoid>, sigmoid, "sigmoid"),
-      ETALON_LANE_ROWS(Elementary<Function::log_sigmoid>, log_sigmoid, "log_sigmoid"),
-      ETALON_LANE_ROWS(Elementary<Function::erf>, erf, "erf"),
       ETALON_LANE_ROWS(Softplus, softplus, "softplus"),
       ETALON_LANE_ROWS(Softsign, softsign, "softsign"),
       ETALON_LANE_ROWS(Silu, silu, "silu"),
@@ -112,8 +246,13 @@ const std::vector<KernelRow>& activation_vector_rows() {
       ETALON_LANE_ROWS(Mish, mish, "mish"),
       ETALON_LANE_ROWS(Elu, elu, "elu"),
       ETALON_LANE_ROWS(Selu, selu, "selu"),
+      ETALON_LANE_ROWS(Celu, celu, "celu"),
+      ETALON_LANE_ROWS(HardSigmoid, hard_sigmoid, "hard_sigmoid"),
+      ETALON_LANE_ROWS(HardSwish, hard_swish, "hard_swish"),
+      ETALON_LANE_ROWS(HardTanh, hard_tanh, "hard_tanh"),
 #endif
   };
+#undef ETALON_FUNCTION_ROWS
 #undef ETALON_LANE_ROWS
   return rows;
 }

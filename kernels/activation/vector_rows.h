@@ -7,7 +7,7 @@
 
 namespace etalon {
 
-// One row an op and instruction set: tanh.f32.avx512, gelu.f32.avx2, ...
+// Two rows an op and instruction set: tanh.f32.avx512, and tanh.half.avx512 for f16 and bf16.
 const std::vector<KernelRow>& activation_vector_rows();
 
 }  // namespace etalon

@@ -31,6 +31,7 @@ std::span<const KernelRow> elementwise_rows() {
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all(elementwise_bits_rows().begin(), elementwise_bits_rows().end());
     all.insert(all.end(), elementwise_f32_rows().begin(), elementwise_f32_rows().end());
+    all.insert(all.end(), elementwise_pow_rows().begin(), elementwise_pow_rows().end());
     const KernelRow definitions[] = {
         floating_row<true>("add", "add.definition"),
         floating_row<true>("sub", "sub.definition"),
