@@ -94,6 +94,9 @@ const Case kThree[] = {{{2, 5, 13, 17}, {15, 5, 3, 3}, {1, 1}, {1, 1}},
                        {{1, 4, 30, 31}, {3, 4, 3, 3}, {0, 0}, {0, 0}, 1, false},
                        {{3, 6, 5, 4}, {4, 3, 3, 3}, {2, 0}, {1, 2}, 2},
                        {{1, 3, 3, 3}, {1, 3, 3, 3}, {0, 0}, {0, 0}}};
+const Case kEmpty[] = {{{1, 0, 8, 8}, {4, 0, 3, 3}, {1, 1}, {1, 1}},
+                       {{0, 2, 8, 8}, {4, 2, 3, 3}, {1, 1}, {1, 1}},
+                       {{1, 2, 8, 8}, {0, 2, 3, 3}, {1, 1}, {1, 1}}};
 const Case kFive[] = {{{2, 3, 11, 19}, {5, 3, 5, 5}, {2, 2}, {2, 2}},
                       {{1, 9, 9, 9}, {2, 9, 5, 5}, {0, 1}, {1, 0}}};
 const Case kOne[] = {{{2, 3, 37}, {4, 3, 3}, {1}, {1}},
@@ -177,6 +180,9 @@ TEST_CASE("algorithms: every row has the definition's bits") {
       for (const char* contract : {"algo=fft:8", "algo=fft:16", "algo=fft:full", "algo=im2col"})
         compared += compare_rows(c, contract, data);
   }
+  for (const Case& c : kEmpty)
+    for (const char* contract : {"algo=winograd:4/3", "algo=fft:8", "algo=fft:full", "algo=im2col"})
+      compared += compare_rows(c, contract, Data::noise);
   // im2col has no rule but its own.
   const Case strided[] = {{{2, 6, 17, 19}, {18, 3, 3, 5}, {1, 2}, {1, 2}, 2, true, {2, 3}, {1, 2}},
                           {{1, 3, 6, 7, 8}, {4, 3, 2, 3, 2}, {1, 0, 1}, {0, 1, 1}},
@@ -334,6 +340,12 @@ TEST_CASE("algorithms: measured errors lie within the bounds known beforehand") 
   CHECK(algorithm_cost(p).products == 36.0 * 16 * 16 * 16);
   // B^T has 22 entries that are not zero, A^T 18.
   CHECK(algorithm_cost(p).transforms == 16.0 * 16 * (22 * 12 + 18 * 10));
+  // A real transform of 4 takes 6 additions; of 8 two of those, one turn of 4 operations, 6
+  const Contract f8 = Contract::parse("algo=fft:8");
+  p.contract = &f8;
+  const double real8 = 22, complex8 = 48 + 8, tiles = 9;
+  CHECK(algorithm_cost(p).weights == (8 * real8 + 5 * complex8) * 256);
+  CHECK(algorithm_cost(p).products == 4.0 * 8 * 5 * tiles * 256);
   p.contract = &direct;
   CHECK(algorithm_cost(p).products == 9.0 * 256 * 16 * 16);
 }

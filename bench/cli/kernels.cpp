@@ -79,6 +79,7 @@ void print_cost(const Problem& problem, nlohmann::json& record) {
   Problem plain = problem;
   plain.contract = &direct;
   const AlgorithmCost base = algorithm_cost(plain);
+  if (base.products == 0) return;  // nothing to do: no ratios
   constexpr double kMiB = 1 << 20;
   fmt::print(
       "\nwork    {:.4g} multiply-adds in sums over channels ({:.3g} of direct's {:.4g}), {:.3g} of "

@@ -2,23 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "engine/core/error.h"
 #include "engine/numerics/fp.h"
-#include "kernels/conv/winograd_matrices.h"
+#include "engine/numerics/op_count.h"
+#include "kernels/conv/fourier.h"
+#include "kernels/conv/winograd_transform.h"
 
 namespace etalon {
 namespace {
 
 double as_double(const Fraction& f) { return static_cast<double>(f.p) / static_cast<double>(f.q); }
 
-struct MatrixFacts {
-  double entries = 0;  // not zero
-  double chain = 0;    // most roundings of one row
-};
-
-MatrixFacts facts(const FractionMatrix& m, DType format) {
-  MatrixFacts f;
+// Most roundings that a term meets in one row.
+double roundings(const FractionMatrix& m, DType format) {
+  double most = 0;
   for (std::int64_t i = 0; i < m.rows; ++i) {
     double row = 0;
     bool rounded = false;
@@ -29,10 +28,9 @@ MatrixFacts facts(const FractionMatrix& m, DType format) {
       // A power of two below is exact; anything else is rounded.
       rounded = rounded || (c.q & (c.q - 1)) != 0 || round_to(as_double(c), format) != as_double(c);
     }
-    f.entries += row;
-    f.chain = std::max(f.chain, row + (rounded ? 1 : 0));
+    most = std::max(most, row + (rounded ? 1 : 0));
   }
-  return f;
+  return most;
 }
 
 // Sums of sizes, row by row: |m| times v.
@@ -52,7 +50,6 @@ double fft_levels(std::int64_t n) { return n < 2 ? 0 : std::log2(static_cast<dou
 void winograd(const Algorithm& a, const ConvTiles& t, double u, DType acc, AlgorithmCost& cost) {
   const WinogradMatrices m = winograd_matrices(a);
   const DType format = a.transform == DType::f64 ? DType::f64 : acc;
-  const MatrixFacts fa = facts(m.a_t, format), fg = facts(m.g, format), fb = facts(m.b_t, format);
   const auto one = [](std::int64_t n) {
     return std::vector<double>(static_cast<std::size_t>(n), 1);
   };
@@ -69,22 +66,50 @@ void winograd(const Algorithm& a, const ConvTiles& t, double u, DType acc, Algor
           ? c
           : static_cast<double>(a.run) + std::ceil(std::log2(c / static_cast<double>(a.run)));
   const double kappa = std::pow(axis, axes);
-  const double transforms = a.transform == DType::f64 ? 3 : axes * (fa.chain + fg.chain + fb.chain);
+  const double transforms =
+      a.transform == DType::f64
+          ? 3
+          : axes * (roundings(m.a_t, format) + roundings(m.g, format) + roundings(m.b_t, format));
   cost.roundings = transforms + sums + 1;
   cost.amplification = kappa / std::pow(static_cast<double>(a.r), axes);
   cost.bound = gamma(cost.roundings, u) * c * kappa;
   const auto tiles = static_cast<double>(t.count());
-  const auto ny = static_cast<double>(t.y.size), nx = static_cast<double>(t.x.size);
-  const auto my = static_cast<double>(t.y.step);
-  const auto ky = static_cast<double>(t.axis_y().kernel);
-  // The vertical matrix meets each column, then the horizontal one each row.
-  const double input = (vertical ? fb.entries * nx : 0) + (horizontal ? fb.entries * ny : 0);
-  const double output = (vertical ? fa.entries * nx : 0) + (horizontal ? fa.entries * my : 0);
-  const double kernel = (vertical ? fg.entries * static_cast<double>(t.axis_x().kernel) : 0) +
-                        (horizontal ? fg.entries * (vertical ? ny : ky) : 0);
-  cost.transforms = tiles * (input * static_cast<double>(t.g.in_channels) +
-                             output * static_cast<double>(t.g.out_channels));
-  cost.weights = kernel * c * static_cast<double>(t.g.out_channels);
+  // Counted over the definition's own text.
+  const auto count = [&](const FractionMatrix& matrix, std::int64_t h, std::int64_t w) {
+    const SparseRows rows(matrix);
+    OpCount ops;
+    OpCount::V tile[kMaxAlpha * kMaxAlpha], work[kMaxAlpha * kMaxAlpha];
+    transform(ops, vertical ? &rows : nullptr, horizontal ? &rows : nullptr, tile,
+              static_cast<int>(h), static_cast<int>(w), work);
+    return static_cast<double>(ops.all());
+  };
+  cost.transforms =
+      tiles * (count(m.b_t, t.y.size, t.x.size) * static_cast<double>(t.g.in_channels) +
+               count(m.a_t, t.y.size, t.x.size) * static_cast<double>(t.g.out_channels));
+  cost.weights =
+      count(m.g, t.axis_y().kernel, t.axis_x().kernel) * c * static_cast<double>(t.g.out_channels);
+}
+
+// Operations of one transform of n numbers, counted over the definition's own text.
+struct TransformOps {
+  double real = 0, real_inverse = 0, complex = 0;
+};
+TransformOps transform_ops(std::int64_t n) {
+  using C = ComplexOf<OpCount>;
+  const std::vector<double> table(static_cast<std::size_t>(std::max<std::int64_t>(n, 4)));
+  const Roots roots{table.data(), table.data(), std::max<std::int64_t>(n, 4), true};
+  std::vector<OpCount::V> numbers(static_cast<std::size_t>(n));
+  std::vector<C> in(static_cast<std::size_t>(n + 1)), out(static_cast<std::size_t>(n + 1)),
+      work(static_cast<std::size_t>(Fourier<OpCount>::room(n, n)));
+  const auto count = [&](auto f) {
+    OpCount ops;
+    f(Fourier<OpCount>(ops, roots));
+    return static_cast<double>(ops.all());
+  };
+  return {
+      count([&](const auto& f) { f.real(n, numbers.data(), 1, out.data(), work.data()); }),
+      count([&](const auto& f) { f.real_inverse(n, in.data(), numbers.data(), 1, work.data()); }),
+      count([&](const auto& f) { f.complex(n, in.data(), 1, out.data(), false); })};
 }
 
 void fft(const ConvTiles& t, double u, AlgorithmCost& cost) {
@@ -98,12 +123,15 @@ void fft(const ConvTiles& t, double u, AlgorithmCost& cost) {
   cost.amplification = std::sqrt(cells);
   cost.bound =
       (std::pow(1 + e, 3) * (1 + gamma(2 * c + 2, u)) - 1 + u) * c * std::sqrt(cells) * taps;
-  // A butterfly of two complex numbers: 2 products, 2 multiply-adds, 4 additions, for half of the
-  // outputs (real input).
-  const double transform = cells / 2 * levels * 4;
+  const TransformOps rows = transform_ops(t.x.size), columns = transform_ops(t.y.size);
+  const auto ny = static_cast<double>(t.y.size), half = static_cast<double>(t.x.size / 2 + 1);
+  const double forward = ny * rows.real + half * columns.complex;
+  const double inverse =
+      ny * rows.real_inverse + half * columns.complex + static_cast<double>(t.y.step * t.x.step);
   const auto tiles = static_cast<double>(t.count());
-  cost.transforms = tiles * transform * static_cast<double>(t.g.in_channels + t.g.out_channels);
-  cost.weights = transform * c * static_cast<double>(t.g.out_channels);
+  cost.transforms = tiles * (forward * static_cast<double>(t.g.in_channels) +
+                             inverse * static_cast<double>(t.g.out_channels));
+  cost.weights = forward * c * static_cast<double>(t.g.out_channels);
 }
 
 }  // namespace

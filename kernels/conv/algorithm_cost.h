@@ -27,8 +27,8 @@
 namespace etalon {
 
 struct AlgorithmCost {
-  // Multiply-adds: what the sum over channels takes, the transforms of x and y, and of w (done once
-  // where w is constant).
+  // Multiply-adds of the sum over channels; operations (a multiply-add is one) of the transforms of
+  // x and y, and of w (done once where w is constant), counted over the definition's own text.
   double products = 0, transforms = 0, weights = 0;
   double spectrum_bytes = 0;  // transformed x and y of all tiles in f32
   double weight_bytes = 0;    // transformed w
