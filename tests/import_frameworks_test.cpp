@@ -8,6 +8,7 @@
 #include "engine/graph/builder.h"
 #include "engine/graph/executor.h"
 #include "importers/containers/flatbuffers.h"
+#include "importers/containers/pbjson.h"
 #include "importers/containers/pbtree.h"
 #include "importers/containers/sstable.h"
 #include "importers/importers.h"
@@ -153,4 +154,68 @@ TEST_CASE("FlatBuffers: offsets beyond the file are refused") {
     test::write_bytes(folder / "m.tflite", file);
     CHECK_THROWS_AS(open_model(folder / "m.tflite"), Error);
   }
+}
+
+TEST_CASE("Darknet: weights in sequence, the epsilon stands outside the root") {
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "m.cfg",
+                    "[net]\nchannels=1\nheight=2\nwidth=2\n[convolutional]\nfilters=1\nsize=1\n"
+                    "batch_normalize=1\nactivation=linear\n");
+  std::string weights(20, '\0');
+  weights[4] = 2;                                       // version 0.2: the counter has 8 bytes
+  for (const float v : {1.0F, 2.0F, 3.0F, 4.0F, 5.0F})  // bias, scale, mean, variance, weight
+    weights.append(reinterpret_cast<const char*>(&v), 4);
+  test::write_bytes(folder / "m.weights", weights);
+  for (const char* name : {"m.cfg", "m.weights"}) {
+    const Model model = open_model(folder / name);
+    CHECK(notes(model, "sqrt(variance) + 1e-6"));
+    Tensor x = Tensor::of<float>({1, 1, 2, 2}, {1, 1, 1, 1});
+    const std::vector<float> y = run(model, std::move(x));
+    CHECK(y[0] < 3.0F);  // (5 - 3) / (2 + 1e-6) * 2 + 1
+    CHECK(y[0] > 2.99999F);
+  }
+  weights.resize(weights.size() - 1);
+  test::write_bytes(folder / "m.weights", weights);
+  CHECK_THROWS_WITH_AS(open_model(folder / "m.cfg"), doctest::Contains("weights end before"),
+                       Error);
+}
+
+TEST_CASE("Torch7: an ascii tensor; what refers to itself ends") {
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "t.t7",
+                    "4\n1\n3\nV 1\n17\ntorch.FloatTensor\n1\n2\n1\n1\n4\n2\n3\nV 1\n18\n"
+                    "torch.FloatStorage\n2\n1.5 2.5\n");
+  const TensorList list = load_tensors(folder / "t.t7");
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].tensor.data<float>()[1] == 2.5F);
+  // A table whose one value is the table.
+  test::write_bytes(folder / "loop.t7", "3\n1\n1\n1\n1\n3\n1\n");
+  CHECK(load_tensors(folder / "loop.t7").empty());
+  test::write_bytes(folder / "cut.t7", "3\n1\n900000000\n");
+  CHECK_THROWS_WITH_AS(open_model(folder / "cut.t7"), doctest::Contains("longer than the file"),
+                       Error);
+}
+
+TEST_CASE("TensorFlow.js: shards lie in the model's own folder") {
+  CHECK(base64_decode("U0FNRQ==") == "SAME");
+  CHECK_THROWS_AS(base64_decode("{}"), Error);
+  const test::TemporaryFolder folder;
+  for (const char* path : {"../w.bin", "/w.bin"}) {
+    test::write_bytes(folder / "m.json",
+                      std::string("[{\"paths\": [\"") + path + "\"], \"weights\": []}]");
+    CHECK_THROWS_WITH_AS(open_model(folder / "m.json"), doctest::Contains("its own folder"), Error);
+  }
+  const float w[] = {1, 2};
+  test::write_bytes(folder / "w.bin",
+                    std::string(reinterpret_cast<const char*>(w), 8) + "\x02\x03");
+  test::write_bytes(folder / "m.json",
+                    R"([{"paths": ["w.bin"], "weights": [
+      {"name": "a", "shape": [2], "dtype": "float32"},
+      {"name": "b", "shape": [2], "dtype": "float32",
+       "quantization": {"dtype": "uint8", "scale": 0.5, "min": -1}}]}])");
+  const TensorList list = load_tensors(folder / "m.json");
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].tensor.data<float>()[1] == 2.0F);
+  CHECK(list[1].tensor.data<float>()[0] == 0.0F);
+  CHECK(list[1].tensor.data<float>()[1] == 0.5F);
 }

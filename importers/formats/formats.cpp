@@ -6,6 +6,7 @@
 #include "engine/models/models.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/caffe.h"
+#include "importers/formats/darknet.h"
 #include "importers/formats/keras.h"
 #include "importers/formats/mxnet.h"
 #include "importers/formats/neutral.h"
@@ -13,7 +14,9 @@
 #include "importers/formats/pytorch.h"
 #include "importers/formats/tensorflow.h"
 #include "importers/formats/tensors.h"
+#include "importers/formats/tfjs.h"
 #include "importers/formats/tflite.h"
+#include "importers/formats/torch7.h"
 #include "importers/importers.h"
 
 namespace etalon {
@@ -35,6 +38,9 @@ const auto& table() {
       mxnet_params_format(),            //
       mxnet_symbol_format(),            //
       tensorflow_saved_model_format(),  //
+      tfjs_format(),                    //
+      torch7_format(),                  //
+      darknet_format(),                 //
       caffe_format(),                   //
       caffe_blob_format(),              //
       caffe_solver_format(),            //

@@ -150,8 +150,6 @@ bool is_quantised(const File& file, const OperatorInfo& op) {
 
 ValueId translate_quantised(const Quantised& q) {
   const std::string_view op = operator_name(q.op.code);
-  if (find_op("tflite_conv") == nullptr)
-    throw bad_input("{} on quantised tensors is not supported in this build", op);
   q.g.note(
       "quantised tensors stay integers; real value = scale * (integer - zero point), sums "
       "scaled back by multiplier and shift as TensorFlow Lite's reference kernels do");
