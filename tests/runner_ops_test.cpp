@@ -168,6 +168,9 @@ void judge_all(const std::string& name, bool one_an_op) {
   std::string table = "\n| case | verdict | cause |\n|---|---|---|\n";
   for (const OpCase& c : op_cases()) {
     if (!chosen(c) || (one_an_op && ops.contains(c.op->name))) continue;
+    // ONNX has no form of TensorFlow Lite's integers: what is written for them rounds otherwise.
+    // tests/tflite_reference.py holds them to TensorFlow Lite.
+    if (name == std::string_view("onnxruntime") && c.op->name.starts_with("tflite_")) continue;
     CAPTURE(c.line);
     Layer layer{c.op, c.params, case_inputs(c)};
     const std::vector<TensorType> types = evaluator.output_types(layer);

@@ -2,6 +2,7 @@
 // what they approximate, DequantizeLinear, the op on floats, QuantizeLinear, which differs from
 // them in the rounding of the last integer.
 #include <algorithm>
+#include <limits>
 
 #include "engine/core/error.h"
 #include "importers/formats/onnx/export.h"
@@ -156,8 +157,10 @@ void decode(NodeWriter& w) {
   for (int i = 0; i <= static_cast<int>(Code::u2); ++i)
     if (name(static_cast<Code>(i)) == w.text("format")) format = static_cast<Code>(i);
   std::vector<float> values;
-  for (int i = 0; i < 256; ++i)
-    values.push_back(static_cast<float>(code_value(format, static_cast<std::uint8_t>(i))));
+  for (int i = 0; i < 256; ++i) {
+    const auto v = static_cast<float>(code_value(format, static_cast<std::uint8_t>(i)));
+    values.push_back(v == v ? v : std::numeric_limits<float>::quiet_NaN());
+  }
   const std::string table =
       w.constant("values", Tensor::of<float>({256}, std::span<const float>(values)));
   w.write("Gather", {table, w.step("Cast", {w.input(0)}, "to", 6)}, w.outputs());
