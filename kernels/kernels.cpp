@@ -24,9 +24,13 @@
 #include "kernels/softmax/rows.h"
 #include "kernels/softmax/vector_rows.h"
 #ifdef ETALON_ONEDNN
+#include "kernels/activation/onednn.h"
 #include "kernels/backends/onednn/onednn.h"
 #include "kernels/conv/onednn.h"
 #include "kernels/gemm/onednn.h"
+#include "kernels/normalization/onednn.h"
+#include "kernels/pool/onednn.h"
+#include "kernels/softmax/onednn.h"
 #endif
 
 namespace etalon {
@@ -62,6 +66,10 @@ const Registry& all_kernels() {
     r.add(onednn_conv_rows());
     r.add(onednn_gemm_rows());
     r.add(onednn_matmul_rows());
+    r.add(onednn_pool_rows());
+    r.add(onednn_softmax_rows());
+    r.add(onednn_normalization_rows());
+    r.add(onednn_activation_rows());
 #endif
     return r;
   }();

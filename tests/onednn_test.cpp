@@ -11,6 +11,9 @@
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/normalization.h"
+#include "engine/ops/pool.h"
+#include "engine/ops/softmax.h"
 #include "kernels/kernels.h"
 
 using namespace etalon;
@@ -117,4 +120,61 @@ TEST_CASE("bench: oneDNN is timed with and without its conversions of x and y, s
       bench_shape(parse_shape(gemm_op(), "test.plain f32[8,24] f32[40,24] trans_b=true"),
                   all_kernels(), options);
   CHECK(gemm.vs.size() == 1);  // nothing is converted
+}
+
+TEST_CASE("oneDNN rows of pools, norms, softmax and activations compute the same function") {
+  if (!built_in()) {
+    MESSAGE("this build has no oneDNN rows");
+    return;
+  }
+  Tensor x = noise({2, 32, 9, 10}, 1);
+  Tensor scale = noise({32}, 2), bias = noise({32}, 3), mean = noise({32}, 4), var = noise({32}, 5);
+  for (float& v : var.mutable_data<float>()) v += 1;
+  const Tensor features = noise({10}, 6);
+  Tensor positive = noise({3, 50}, 7);
+  for (float& v : positive.mutable_data<float>()) v += 1;
+  MaxPoolParams max;
+  max.kernel = {3, 2};
+  max.strides = {2, 2};
+  max.pads_begin = max.pads_end = {1, 1};
+  AvgPoolParams average;
+  average.kernel = {3, 3};
+  average.pads_begin = {0, 1};
+  struct One {
+    std::string_view op;
+    Params params;
+    std::vector<const Tensor*> in;
+    int rows;
+  };
+  const One all[] = {
+      {"max_pool", Params(max), {&x}, 2},
+      {"avg_pool", Params(average), {&x}, 2},
+      {"global_avg_pool", Params(), {&x}, 2},
+      {"softmax", Params(SoftmaxParams{}), {&x}, 1},
+      {"log_softmax", Params(SoftmaxParams{}), {&x}, 1},
+      {"batch_norm", Params(BatchNormParams{}), {&x, &scale, &bias, &mean, &var}, 2},
+      {"layer_norm", Params(LayerNormParams{}), {&x, &features, &features}, 1},
+      {"lrn", Params(LrnParams{}), {&x}, 2},
+      {"relu", Params(), {&x}, 1},
+      {"sigmoid", Params(), {&x}, 1},
+      {"tanh", Params(), {&x}, 1},
+      {"exp", Params(), {&x}, 1},
+      {"log", Params(), {&positive}, 1},
+      {"sqrt", Params(), {&positive}, 1},
+  };
+  for (const One& one : all) {
+    const OpRow& op = get_op(one.op);
+    const Tensor ours = std::move(
+        run(op, one.params, one.in, (std::string(one.op) + ".definition").c_str()).outputs[0]);
+    int rows = 0;
+    for (const KernelRow* row : all_kernels().rows_of(one.op)) {
+      if (row->promise != Promise::vendor) continue;
+      CAPTURE(row->name);
+      const OpRun theirs = run(op, one.params, one.in, std::string(row->name).c_str());
+      // Values are below 4; oneDNN's functions are good to some 2^-20.
+      CHECK(largest_difference(ours, theirs.outputs[0]) < 0x1p-16);
+      ++rows;
+    }
+    CHECK_MESSAGE(rows == one.rows, one.op);
+  }
 }

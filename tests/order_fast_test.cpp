@@ -16,6 +16,8 @@
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/pool.h"
+#include "engine/ops/reduce.h"
 #include "kernels/kernels.h"
 
 using namespace etalon;
@@ -197,4 +199,31 @@ TEST_CASE("order rows: conv has the definition's bits under every contract and w
     }
   CHECK(seen.results.size() > 150);
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 600);
+}
+
+TEST_CASE("order rows: average pools and sums have the definition's bits under every contract") {
+  Compared seen;
+  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge})
+    for (const char* text : kContracts) {
+      const Contract c = Contract::parse(text);
+      if (c.walk != Walk{}) continue;
+      AvgPoolParams pool;
+      pool.kernel = {3, 4};
+      pool.strides = {2, 1};
+      pool.pads_begin = pool.pads_end = {1, 2};
+      std::vector<Tensor> x;
+      x.push_back(make(Shape{2, 3, 9, 11}, 21, data));
+      compare(get_op("avg_pool"), Params(pool), x, c, seen);
+      pool.count_include_pad = true;
+      compare(get_op("avg_pool"), Params(pool), x, c, seen);
+      compare(get_op("global_avg_pool"), Params(), x, c, seen);
+      ReduceParams axes;
+      axes.axes = {1, 3};
+      for (const char* op : {"reduce_sum", "reduce_mean", "reduce_l1"})
+        compare(get_op(op), Params(axes), x, c, seen);
+      axes.axes = {0};
+      compare(get_op("reduce_mean"), Params(axes), x, c, seen);
+    }
+  CHECK(seen.results.size() > 150);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 800);
 }

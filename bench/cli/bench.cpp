@@ -22,6 +22,7 @@
 #include "bench/cli/terminal.h"
 #include "bench/data.h"
 #include "bench/micro/network_bench.h"
+#include "bench/micro/peak.h"
 #include "bench/micro/shape_bench.h"
 #include "bench/report/record.h"
 #include "engine/core/error.h"
@@ -180,11 +181,11 @@ void bench_files(const std::vector<std::string>& files, const Args& args, const 
 }
 
 nlohmann::json bench_row_json(const BenchRow& row, int threads) {
-  nlohmann::json out = {{"suite", row.shape.suite}, {"name", row.shape.full_name()},
-                        {"op", row.shape.op->name}, {"shape", row.shape.line},
-                        {"contract", row.contract}, {"kernel", row.ours.kernel},
-                        {"threads", threads},       {"gflops", row.ours.gflops},
-                        {"hash", row.ours.hash},    {"refused", row.refused}};
+  nlohmann::json out = {
+      {"suite", row.shape.suite}, {"name", row.shape.full_name()}, {"op", row.shape.op->name},
+      {"shape", row.shape.line},  {"contract", row.contract},      {"kernel", row.ours.kernel},
+      {"threads", threads},       {"gflops", row.ours.gflops},     {"of_peak", row.ours.of_peak},
+      {"hash", row.ours.hash},    {"refused", row.refused}};
   out.update(timing_json(row.ours.timing));
   add_error(out, row.ours.error);
   if (!row.no_error_because.empty()) out["no_error_because"] = row.no_error_because;
@@ -192,6 +193,7 @@ nlohmann::json bench_row_json(const BenchRow& row, int threads) {
     nlohmann::json theirs = {{"version", peer.version},
                              {"ratio", row.ours.timing.median_s / peer.timing.median_s},
                              {"gflops", peer.gflops},
+                             {"of_peak", peer.of_peak},
                              {"hash", peer.hash}};
     theirs.update(timing_json(peer.timing));
     add_error(theirs, peer.error);
@@ -229,6 +231,7 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& opt
                {"kernel"},
                {"time", Table::Align::right},
                {"GFLOP/s", Table::Align::right},
+               {"of peak", Table::Align::right},
                {"max ULP", Table::Align::right},
                {"against"},
                {"time", Table::Align::right},
@@ -253,9 +256,11 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& opt
         continue;
       }
       std::vector<std::string> cells{
-          std::string(shape.op->name) + " " + shape.full_name(), row.ours.kernel,
+          std::string(shape.op->name) + " " + shape.full_name(),
+          row.ours.kernel,
           human_seconds(row.ours.timing.median_s),
           row.ours.gflops > 0 ? fmt::format("{:.1f}", row.ours.gflops) : "",
+          fmt::format("{:.0f} %", 100 * row.ours.of_peak),
           ulp_text(row.ours.error)};
       std::map<std::string, double> best;  // by library and view: ratio to its fastest row
       for (const BenchEntry& peer : row.vs) {
@@ -264,7 +269,7 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& opt
         line.insert(line.end(), {peer_name(peer), human_seconds(peer.timing.median_s),
                                  ratio_text(ratio), ulp_text(peer.error)});
         table.row(std::move(line));
-        cells.assign(5, "");
+        cells.assign(6, "");
         if (!peer.contract.empty()) {
           best[std::string(kContract) + peer.contract] = ratio;
           continue;
@@ -284,7 +289,11 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& opt
       record["rows"].push_back(bench_row_json(row, options.threads));
     }
   }
+  const Peak& peak = measured_peak(options.threads, options.isa);
+  record["peak"] = {{"gflops", peak.gflops}, {"gbytes", peak.gbytes}};
   table.print();
+  fmt::print("\npeak measured here on {} thread{}: {:.0f} GFLOP/s of f32, {:.1f} GB/s\n",
+             options.threads, options.threads == 1 ? "" : "s", peak.gflops, peak.gbytes);
   for (const std::string& text : skipped) fmt::print("not timed: {}\n", text);
   if (!refused.empty()) fmt::print("\n{}", refused);
   for (const auto& [view, r] : ratios) {

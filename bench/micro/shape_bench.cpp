@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 
+#include "bench/micro/peak.h"
 #include "engine/core/error.h"
 #include "engine/core/hash.h"
 #include "engine/core/threads.h"
@@ -143,6 +144,18 @@ std::vector<Tensor> truth_of_first_sample(const NamedShape& shape,
   return run_op(*shape.op, shape.params, pointers, registry, run, true).truth;
 }
 
+// Every input read and every output written once: what no kernel can do without.
+double share_of_peak(const NamedShape& shape, double gflops, double seconds,
+                     const BenchOptions& options) {
+  const Peak& peak = measured_peak(options.threads, options.isa);
+  if (gflops > 0) return peak.gflops > 0 ? gflops / peak.gflops : 0;
+  double bytes = 0;
+  for (const std::vector<TensorType>& types : {shape.inputs, shape.outputs})
+    for (const TensorType& t : types)
+      bytes += static_cast<double>(t.shape.numel() * size_bytes(t.dtype));
+  return 1e-9 * bytes / seconds / peak.gbytes;
+}
+
 std::optional<UlpError> error_of(const Tensor& got, const std::vector<Tensor>& truth) {
   if (truth.empty() || !truth[0] || got.dtype() != DType::f32) return std::nullopt;
   const auto exact = truth[0].data<double>();
@@ -236,6 +249,7 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
     if (ready[i]->row().version != nullptr) entry.version = ready[i]->row().version();
     entry.timing = timings[i];
     entry.gflops = 2e-9 * multiply_adds(shape) / timings[i].median_s;
+    entry.of_peak = share_of_peak(shape, entry.gflops, timings[i].median_s, options);
     const Tensor& output = ready[i]->output();
     entry.hash = to_string(hash_tensor(output));
     entry.error = error_of(output, truth);

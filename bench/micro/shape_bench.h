@@ -42,7 +42,8 @@ struct BenchEntry {
   std::string contract;  // of `also`, as short_name() gives it; empty for the first and for vendors
   bool blocked = false;  // conversions to and from the library's layout are outside the clock
   Timing timing;
-  double gflops = 0;  // 0 where the op does no sums of products
+  double gflops = 0;   // 0 where the op does no sums of products
+  double of_peak = 0;  // share of the machine's measured peak: of sums of products, else of bytes
   std::string hash;
   std::optional<UlpError> error;
 };

@@ -9,6 +9,7 @@
 
 #include "engine/core/threads.h"
 #include "engine/ops/conv.h"
+#include "kernels/gemm/window_lanes.h"
 
 namespace etalon {
 namespace {
@@ -28,64 +29,6 @@ std::vector<std::int64_t> walk_terms(const ConvGeometry& g, const Walk& walk) {
         crs.push_back(c * taps + tap);
   return crs;
 }
-
-// Where the lanes of a panel find each tap, from the first channel of the group in image 0 on.
-class PanelTaps {
- public:
-  PanelTaps(const ConvGeometry& g, std::int64_t panel, int width)
-      : width_(width),
-        offset_(static_cast<std::size_t>(g.window.taps() * width)),
-        mask_(static_cast<std::size_t>(g.window.taps())),
-        contiguous_(mask_.size()) {
-    const auto& [d, h, w] = g.window.axes;
-    const std::int64_t pixels = g.window.out_points();
-    lanes_ = static_cast<int>(std::min<std::int64_t>(width, g.batch * pixels - panel * width));
-    for (int lane = 0; lane < lanes_; ++lane) {
-      const std::int64_t q = panel * width + lane, p = q % pixels;
-      const std::int64_t ox = p % w.out, oy = p / w.out % h.out, oz = p / (w.out * h.out);
-      const std::int64_t image = q / pixels * g.in_channels * g.window.in_points();
-      std::size_t tap = 0;
-      for (std::int64_t rz = 0; rz < d.kernel; ++rz)
-        for (std::int64_t ry = 0; ry < h.kernel; ++ry)
-          for (std::int64_t rx = 0; rx < w.kernel; ++rx, ++tap) {
-            const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry), x = w.at(ox, rx);
-            if (z < 0 || z >= d.in || y < 0 || y >= h.in || x < 0 || x >= w.in) continue;
-            offset_[tap * static_cast<std::size_t>(width) + static_cast<std::size_t>(lane)] =
-                static_cast<std::int32_t>(image + (z * h.in + y) * w.in + x);
-            mask_[tap] |= 1U << lane;
-          }
-    }
-    const std::uint32_t all = all_lanes();
-    for (std::size_t tap = 0; tap < mask_.size(); ++tap) {
-      whole_ = whole_ && mask_[tap] == all;
-      const std::int32_t* o = offset(tap);
-      bool run = mask_[tap] == all && lanes_ == width;
-      for (int lane = 1; run && lane < lanes_; ++lane) run = o[lane] == o[0] + lane;
-      contiguous_[tap] = run;
-    }
-  }
-  bool whole() const { return whole_; }  // no lane that is stored has a tap in the padding
-  template <class T>
-  void gather(const OrderTiles<T>& tiles, const T* channel, std::size_t tap, T* to) const {
-    if (contiguous_[tap])
-      std::copy_n(channel + offset(tap)[0], width_, to);
-    else
-      tiles.gather(channel, offset(tap), mask_[tap], to);
-  }
-  std::uint32_t mask(std::size_t tap) const { return mask_[tap]; }
-
- private:
-  const std::int32_t* offset(std::size_t tap) const {
-    return offset_.data() + tap * static_cast<std::size_t>(width_);
-  }
-  std::uint32_t all_lanes() const { return lanes_ >= 32 ? ~0U : (1U << lanes_) - 1U; }
-
-  int width_, lanes_ = 0;
-  std::vector<std::int32_t> offset_;
-  std::vector<std::uint32_t> mask_;
-  std::vector<char> contiguous_;
-  bool whole_ = true;
-};
 
 template <class T>
 void convolve(const KernelCall& call, const OrderTiles<T>& tiles) {
@@ -111,7 +54,7 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles) {
 
   const int width = tiles.width;
   const auto pack = [&](std::int64_t group, std::int64_t panel, T* to, std::uint32_t* mask) {
-    const PanelTaps lanes(g, panel, width);
+    const WindowLanes lanes(g.window, g.batch, g.in_channels * in_points, panel * width, width);
     const T* from = x.data() + group * g.group_in() * in_points;
     for (const std::int64_t term : terms) {
       const std::int64_t c = term / taps;
@@ -179,7 +122,7 @@ KernelRow conv_order_row(std::string_view name) {
   return {.op = "conv",
           .name = name,
           .isa = isa,
-          .contracts = "every order, walk, acc and fma; round=rn, subnormals=keep",
+          .contracts = kOrderContracts,
           .refuse = refuse<isa>,
           .run = run<isa>};
 }

@@ -177,7 +177,7 @@ const OrderTiles<double>* order_tiles_f64([[maybe_unused]] Isa isa, [[maybe_unus
   return nullptr;
 }
 
-Refusal refuse_order_contract(const Problem& problem, Isa isa) {
+Refusal refuse_order_contract(const Problem& problem, Isa isa, std::size_t operands) {
   const Contract& c = *problem.contract;
   if (c.exact()) return "sums in an order, and exact has none";
   if (c.algo != "direct") return "computes algo=direct";
@@ -185,7 +185,7 @@ Refusal refuse_order_contract(const Problem& problem, Isa isa) {
   if (c.subnormals != Subnormals::keep) return "keeps subnormals";
   if (c.acc != DType::f64 && order_tiles_f32(isa, c.acc, c.fma) == nullptr)
     return "has no accumulator of " + std::string(name(c.acc)) + " on this instruction set";
-  for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(operands, problem.inputs.size()); ++i) {
     if (!problem.has(i)) continue;
     const DType type = problem.input(i).dtype;
     if (type != DType::f32 && type != DType::f16 && type != DType::bf16)

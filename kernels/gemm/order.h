@@ -49,8 +49,11 @@ OrderProgram compile_order(const Order& order, std::int64_t k);
 const OrderTiles<float>* order_tiles_f32(Isa isa, DType acc, bool fma);
 const OrderTiles<double>* order_tiles_f64(Isa isa, bool fma);
 
-// What the rows of order.h's kind refuse of a contract and of the inputs' types.
-Refusal refuse_order_contract(const Problem& problem, Isa isa);
+// What the rows of order.h's kind refuse of a contract and of the types of the first `operands`
+// inputs.
+Refusal refuse_order_contract(const Problem& problem, Isa isa, std::size_t operands = 3);
+inline constexpr std::string_view kOrderContracts =
+    "every order, walk, acc and fma; round=rn, subnormals=keep";
 
 // A tensor as values of the accumulator's format: itself, or a converted copy.
 template <class T>

@@ -151,8 +151,6 @@ Refusal refuse_matmul(const Problem& problem) {
                       matmul_geometry(problem.input(0).shape, problem.input(1).shape).k);
 }
 
-constexpr std::string_view kContracts = "every order, acc and fma; round=rn, subnormals=keep";
-
 }  // namespace
 
 template <Isa isa>
@@ -160,7 +158,7 @@ KernelRow gemm_order_row(std::string_view name) {
   return {.op = "gemm",
           .name = name,
           .isa = isa,
-          .contracts = kContracts,
+          .contracts = kOrderContracts,
           .refuse = refuse_gemm<isa>,
           .run = run_gemm<isa>};
 }
@@ -169,7 +167,7 @@ KernelRow matmul_order_row(std::string_view name) {
   return {.op = "matmul",
           .name = name,
           .isa = isa,
-          .contracts = kContracts,
+          .contracts = kOrderContracts,
           .refuse = refuse_matmul<isa>,
           .run = run_matmul<isa>};
 }

@@ -5,6 +5,7 @@
 #include "kernels/pool/definition.h"
 #include "kernels/pool/fast.h"
 #include "kernels/pool/global.h"
+#include "kernels/pool/order_rows.h"
 
 namespace etalon {
 
@@ -18,6 +19,12 @@ std::span<const KernelRow> pool_rows() {
 #endif
       max_pool_scalar_row(),
       average_pool_scalar_row(),
+#if defined(__x86_64__)
+      average_pool_order_row<Isa::avx512>("avg_pool.order.avx512"),
+      average_pool_order_row<Isa::avx2>("avg_pool.order.avx2"),
+      global_average_pool_order_row<Isa::avx512>("global_avg_pool.order.avx512"),
+      global_average_pool_order_row<Isa::avx2>("global_avg_pool.order.avx2"),
+#endif
       definition_row<MaxPoolDefinition<false>>("max_pool.definition"),
       definition_row<MaxPoolDefinition<true>>("global_max_pool.definition"),
       definition_row<AvgPoolDefinition<false>>("avg_pool.definition"),

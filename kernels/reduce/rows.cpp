@@ -5,6 +5,7 @@
 
 #include "kernels/reduce/definition.h"
 #include "kernels/reduce/exact.h"
+#include "kernels/reduce/order_rows.h"
 
 namespace etalon {
 namespace {
@@ -114,6 +115,7 @@ std::span<const KernelRow> reduce_rows() {
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all(reduce_f32_rows().begin(), reduce_f32_rows().end());
     all.insert(all.end(), reduce_exact_rows().begin(), reduce_exact_rows().end());
+    all.insert(all.end(), reduce_order_rows().begin(), reduce_order_rows().end());
     all.insert(all.end(), std::begin(own), std::end(own));
     return all;
   }();
