@@ -19,6 +19,8 @@ constexpr std::int64_t kBlockBytes = 768 << 10;
 constexpr std::int64_t kApartStrips = 2, kSetBytes = 4096;
 // Rows from which packing the vector side pays, when it could be read in place.
 constexpr std::int64_t kPackRows = 28;
+// A vector side of so few bytes stays in the nearest caches as it lies.
+constexpr std::int64_t kSmallBytes = 128 << 10;
 
 struct Grid {
   std::int64_t block = 1;    // strips of n in a block
@@ -53,7 +55,10 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
   const std::int64_t n_strips = vector_strips(n, lanes);
 
   // With few rows each element of b is used a few times only: read it where it lies.
-  const bool in_place = task.packed_b == nullptr && task.b.row_stride == 1 && m < kPackRows;
+  const bool small = k * n * std::int64_t{sizeof(float)} <= kSmallBytes &&
+                     task.b.k_stride * std::int64_t{sizeof(float)} % kSetBytes != 0;
+  const bool in_place =
+      task.packed_b == nullptr && task.b.row_stride == 1 && (m < kPackRows || small);
   const float* b = task.packed_b;
   std::int64_t b_strip = k * lanes, b_step = lanes;
   const float* tail = nullptr;  // the last strip, packed where it would be read past its end
@@ -75,7 +80,9 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
   const float* a = task.a.data;
   const bool apart = task.a.k_stride == 1 && (m == 1 || n_strips <= kApartStrips) &&
                      (m <= 4 || task.a.row_stride * std::int64_t{sizeof(float)} % kSetBytes != 0);
-  if (!apart) {
+  // Of a small product each strip of a is packed by who computes its rows: one loop, not two.
+  const bool by_strips = !apart && in_place && small;
+  if (!apart && !by_strips) {
     float* packed = thread_scratch<float>(ScratchSlot::broadcast, m * k);
     pack_broadcast(set, task.a, strips, k, threads, packed);
     a = packed;
@@ -84,8 +91,11 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
   const bool plain = task.alpha == 1.0F && task.beta == 1.0F;
   const bool lane_bias = plain && task.c != nullptr && task.c_row == 0 && task.c_col == 1;
   const bool scaled = !lane_bias && (task.alpha != 1.0F || task.c != nullptr);
-  const Grid grid = make_grid(n_strips, strips.count, k, lanes, threads);
+  const Grid grid = by_strips
+                        ? Grid{n_strips, 1, std::min<std::int64_t>(strips.count, threads * 4L)}
+                        : make_grid(n_strips, strips.count, k, lanes, threads);
   parallel_for(grid.blocks * grid.m_parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    float* own = by_strips ? thread_scratch<float>(ScratchSlot::broadcast, k * set.rows) : nullptr;
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % grid.m_parts;
       const std::int64_t first = item / grid.m_parts * grid.block;
@@ -95,8 +105,9 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
         const int height = strips.height(s);
         const std::int64_t row = strips.first(s);
         const int widest = widest_tile(set, height);
+        if (by_strips) pack_rows(set, task.a, row, height, height, k, own, height);
         TileCall<float> t{.k = k,
-                          .a = a + row * (apart ? task.a.row_stride : k),
+                          .a = by_strips ? own : a + row * (apart ? task.a.row_stride : k),
                           .a_step = height,
                           .a_row = task.a.row_stride,
                           .b_strip = b_strip,
