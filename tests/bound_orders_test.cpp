@@ -3,7 +3,8 @@
 // by a factor that is printed: bound over the worst error of many orders, for each output.
 //
 // The quick case draws some thousand orders in seconds. The long one draws 10^7, takes up where it
-// was stopped (ETALON_LONG_STATE names a folder for its count), and prints a line for each op.
+// was stopped (ETALON_LONG_STATE names a folder for its count), does them in pieces if told to
+// (ETALON_LONG_PIECE, orders a run), and prints a line for each op.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -182,8 +183,8 @@ TEST_CASE("any-order bound: every summing op, random trees, fusing and formats (
     for (std::uint64_t seed = 0; seed < 3; ++seed) judge(op, seed, seed * 1000, 40, tally);
     CHECK_MESSAGE(tally.broken == 0, line_of(op, tally));
     CHECK_MESSAGE(tally.outputs >= 60, line_of(op, tally));
-    // A bound fifty times too large would hold too: some order comes nearer.
-    CHECK_MESSAGE(tally.closest > 0.02, line_of(op, tally));
+    // A bound a hundred times too large would hold too: some order comes nearer.
+    CHECK_MESSAGE(tally.closest > 0.01, line_of(op, tally));
   }
 }
 
@@ -195,9 +196,12 @@ TEST_SUITE("long") {
         folder == nullptr ? "" : (std::filesystem::path(folder) / "bound_orders.txt").string();
     std::int64_t done = 0;
     if (!state.empty()) std::ifstream(state) >> done;
+    const char* piece = std::getenv("ETALON_LONG_PIECE");
+    const std::int64_t end =
+        piece == nullptr ? kOrders : std::min(kOrders, done + std::int64_t{std::atoll(piece)});
     std::map<std::string, Tally> tallies;
     constexpr auto kOps = static_cast<std::int64_t>(std::size(kSumming));
-    for (std::int64_t batch = done / kBatch; batch * kBatch < kOrders; ++batch) {
+    for (std::int64_t batch = done / kBatch; batch * kBatch < end; ++batch) {
       const Summing& op = kSumming[batch % kOps];
       Tally& tally = tallies[op.op];
       judge(op, static_cast<std::uint64_t>(batch), static_cast<std::uint64_t>(batch * kBatch),

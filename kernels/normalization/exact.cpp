@@ -240,11 +240,8 @@ Refusal refuse_lrn(const Problem& problem) {
 }
 
 Refusal refuse_row_norm(const Problem& problem) {
-  const std::int64_t elements = problem.input(0).shape.numel();
-  if (elements > kMostExactTerms)
-    return "sums at most 2^28 terms: beyond, its bound would not hold; x has " +
-           std::to_string(elements) + " elements";
-  return refuse_unless_exact_f32(problem);
+  if (const Refusal why = refuse_unless_exact_f32(problem)) return why;
+  return refuse_too_many_terms(problem);
 }
 
 template <Isa isa, void (*Run)(const KernelCall&, Isa, const ExactSteps&)>

@@ -80,20 +80,25 @@ void run(const KernelCall& call) {
   });
 }
 
+Refusal refuse_exact_pool(const Problem& problem) {
+  if (const Refusal why = refuse_unless_exact_f32(problem)) return why;
+  return refuse_too_many_terms(problem);
+}
+
 }  // namespace
 
 KernelRow average_pool_exact_row() {
   return {.op = "avg_pool",
           .name = "avg_pool.exact",
           .contracts = "exact",
-          .refuse = refuse_long_exact_sum,
+          .refuse = refuse_exact_pool,
           .run = run<false>};
 }
 KernelRow global_average_pool_exact_row() {
   return {.op = "global_avg_pool",
           .name = "global_avg_pool.exact",
           .contracts = "exact",
-          .refuse = refuse_long_exact_sum,
+          .refuse = refuse_exact_pool,
           .run = run<true>};
 }
 

@@ -67,24 +67,12 @@ void run_reduce_exact(const KernelCall& call, const ExactSteps& steps) {
   });
 }
 
-Refusal refuse_long_exact_sum(const Problem& problem) {
-  const std::int64_t elements = problem.input(0).shape.numel();
-  if (elements > kMostExactTerms)
-    return "sums at most 2^28 terms: beyond, its bound would not hold; x has " +
-           std::to_string(elements) + " elements";
-  return refuse_unless_exact_f32(problem);
-}
-
 namespace {
 
 Refusal refuse(const Problem& problem) {
   if (problem.input(0).dtype != DType::f32) return "computes on f32";
   if (*problem.contract != Contract::exact_preset()) return "promises exact only";
-  const std::int64_t elements = problem.input(0).shape.numel();
-  if (elements > kMostExactTerms)
-    return "sums at most 2^28 terms: beyond, its bound would not hold; x has " +
-           std::to_string(elements) + " elements";
-  return std::nullopt;
+  return refuse_too_many_terms(problem);
 }
 
 }  // namespace

@@ -31,7 +31,6 @@ inline bool decide_sum(const BoundedSum& s, ExactFinish finish, double count, fl
 // As the rows do it, but for the steps left out.
 void run_reduce_exact(const KernelCall& call, const ExactSteps& steps);
 
-Refusal refuse_long_exact_sum(const Problem& problem);
 const std::vector<KernelRow>& reduce_exact_rows();
 
 }  // namespace etalon

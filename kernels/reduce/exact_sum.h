@@ -12,10 +12,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
+
+#include "engine/backend/kernel.h"
 
 namespace etalon {
 
 inline constexpr std::int64_t kMostExactTerms = std::int64_t{1} << 28;
+
+inline Refusal refuse_too_many_terms(const Problem& problem) {
+  const std::int64_t elements = problem.input(0).shape.numel();
+  if (elements <= kMostExactTerms) return std::nullopt;
+  return "sums at most 2^28 terms: beyond, its bound would not hold; x has " +
+         std::to_string(elements) + " elements";
+}
 
 struct BoundedSum {
   double sum = 0, size = 0;  // of terms, and of their magnitudes
