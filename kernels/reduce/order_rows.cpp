@@ -1,5 +1,7 @@
 #include "kernels/reduce/order_rows.h"
 
+#include <vector>
+
 #include "engine/backend/bits_row.h"
 #include "engine/backend/strided.h"
 #include "engine/ops/reduce.h"
@@ -51,7 +53,7 @@ KernelRow row(std::string_view op, std::string_view name) {
 }  // namespace
 
 std::span<const KernelRow> reduce_order_rows() {
-  static const KernelRow rows[] = {
+  static const std::vector<KernelRow> rows = {
 #if defined(__x86_64__)
       row<Isa::avx512, Of::sum>("reduce_sum", "reduce_sum.order.avx512"),
       row<Isa::avx512, Of::mean>("reduce_mean", "reduce_mean.order.avx512"),
