@@ -1,5 +1,6 @@
 #include "kernels/kernels.h"
 
+#include "kernels/activation/glibc.h"
 #include "kernels/activation/rows.h"
 #include "kernels/activation/vector_rows.h"
 #ifdef ETALON_CUDA
@@ -25,6 +26,7 @@
 #include "kernels/softmax/vector_rows.h"
 #ifdef ETALON_ONEDNN
 #include "kernels/activation/onednn.h"
+#include "kernels/activation/onednn_eltwise.h"
 #include "kernels/backends/onednn/onednn.h"
 #include "kernels/conv/onednn.h"
 #include "kernels/gemm/onednn.h"
@@ -59,10 +61,12 @@ const Registry& all_kernels() {
     r.add(softmax_vector_rows());
     r.add(softmax_rows());
     r.add(loss_rows());
+    r.add(glibc_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());
 #endif
 #ifdef ETALON_ONEDNN
+    r.add(onednn_eltwise_rows());
     r.add(onednn_conv_rows());
     r.add(onednn_gemm_rows());
     r.add(onednn_matmul_rows());

@@ -4,6 +4,7 @@
 //   etalon bench conv lenet             the lines of an op or a suite; a name: lenet.conv1
 //   etalon bench vgg_a -c algo=winograd:4/3 -c seq
 //                                       one contract against others of our own
+//   etalon bench functions --vs glibc,onednn   the elementary functions
 //   etalon bench net.onnx --vs onnxruntime,pytorch
 //   etalon bench model:resnet50 --vs onnxruntime
 //   etalon bench net.onnx --import --vs onnxruntime:opt=off
@@ -18,6 +19,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/cli/bench_functions.h"
 #include "bench/cli/cli.h"
 #include "bench/cli/terminal.h"
 #include "bench/data.h"
@@ -334,6 +336,7 @@ Action bench_command(Options& o) {
     for (const std::string& word : args->words)
       (!built_model_name(word).empty() || std::filesystem::is_regular_file(word) ? files : words)
           .push_back(word);
+    const bool functions = std::erase(words, "functions") > 0;
     if (args->repetitions < 1 || args->repetitions > 1000 || args->min_time_ms <= 0 ||
         args->batch < 1)
       throw usage_error("--repetitions, --min-time and --batch must be positive");
@@ -349,7 +352,16 @@ Action bench_command(Options& o) {
       bench_files(files, *args, g, ratios, out);
       for (const auto& [peer, r] : ratios) out["summary"][peer] = r.json();
     }
-    if (files.empty() || !words.empty()) {
+    if (functions) {
+      FunctionBenchOptions options;
+      options.vs = args->vs;
+      options.threads = g.threads;
+      options.isa = g.isa;
+      options.timing.repetitions = static_cast<int>(args->repetitions);
+      options.timing.min_time_s = args->min_time_ms / 1000;
+      bench_functions(options, out);
+    }
+    if ((files.empty() && !functions) || !words.empty()) {
       BenchOptions options;
       for (std::size_t i = 0; i < args->contracts.size(); ++i)
         if (i == 0)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/resources.h"
+#include "bench/runners/interpreters.h"
 #include "bench/runners/process.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
@@ -46,7 +47,9 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-std::vector<std::string> candidates(const RunnerFolder& runner) {
+}  // namespace
+
+std::vector<std::string> interpreter_candidates(const RunnerFolder& runner) {
   std::vector<std::string> list;
   if (const char* given = std::getenv("ETALON_PYTHONS"); given != nullptr)
     for (const std::string& path : split(given, ':'))
@@ -61,6 +64,8 @@ std::vector<std::string> candidates(const RunnerFolder& runner) {
   list.insert(list.end(), runner.interpreters.begin(), runner.interpreters.end());
   return list;
 }
+
+namespace {
 
 std::string how_to_add(const RunnerFolder& runner) {
   return fmt::format("run 'etalon frameworks add {}', or name an interpreter that has it: {}@PATH",
@@ -231,7 +236,7 @@ FrameworkState framework_state(const RunnerFolder& runner, const std::string& in
     return state;
   }
   std::vector<std::string> seen;
-  for (const std::string& candidate : candidates(runner)) {
+  for (const std::string& candidate : interpreter_candidates(runner)) {
     const std::string path = find_program(expand_home(candidate));
     std::error_code error;
     if (path.empty() || std::ranges::find(seen, path) != seen.end()) continue;

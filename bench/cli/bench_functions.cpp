@@ -1,0 +1,130 @@
+#include "bench/cli/bench_functions.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/terminal.h"
+#include "bench/survey/peers.h"
+#include "engine/core/philox.h"
+#include "engine/core/threads.h"
+#include "engine/numerics/fp.h"
+
+namespace etalon::cli {
+namespace {
+
+struct Range {
+  float low, high;
+};
+Range range_of(std::string_view f) {
+  if (f == "asin" || f == "acos" || f == "atanh") return {-0.99F, 0.99F};
+  if (f == "acosh") return {1, 50};
+  if (f == "log" || f == "log2" || f == "log10" || f == "sqrt" || f == "rsqrt") return {0.01F, 100};
+  if (f == "log1p") return {-0.9F, 50};
+  return {-8, 8};
+}
+
+// The largest error and the share of results that are not correctly rounded.
+struct Accuracy {
+  double max_ulp = 0, wrong = 0;
+};
+Accuracy accuracy(const SurveyedFunction& f, std::span<const float> x, std::span<const float> y) {
+  Accuracy a;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto v = static_cast<double>(x[i]);
+    const double exact = f.value(v, DType::f64, Round::nearest_even);
+    const auto right = static_cast<float>(f.value(v, DType::f32, Round::nearest_even));
+    if (!(right == y[i])) a.wrong += 1;
+    a.max_ulp = std::max(a.max_ulp, std::fabs(static_cast<double>(y[i]) - exact) /
+                                        ulp_of(static_cast<double>(right), DType::f32));
+  }
+  a.wrong /= static_cast<double>(x.size());
+  return a;
+}
+
+}  // namespace
+
+void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench) {
+  constexpr std::int64_t kCount = 1 << 15;
+  Table table({{"function"},
+               {"ns"},
+               {"max ULP", Table::Align::right},
+               {"against"},
+               {"ns", Table::Align::right},
+               {"ratio", Table::Align::right},
+               {"max ULP", Table::Align::right},
+               {"not rounded right", Table::Align::right}});
+  std::map<std::string, std::pair<double, int>> sums;
+  std::map<std::string, std::pair<double, std::string>> worst;
+  for (const SurveyedFunction& f : surveyed_functions()) {
+    check_interrupt();
+    std::vector<std::unique_ptr<ElementwiseRow>> rows;
+    rows.push_back(ElementwiseRow::make(f, "", kCount, options.threads, options.isa));
+    for (const std::string& peer : options.vs)
+      if (auto row = ElementwiseRow::make(f, peer + ".", kCount, options.threads, detect_isa()))
+        rows.push_back(std::move(row));
+    const Range range = range_of(f.name);
+    const Philox random{.seed = 71};
+    for (auto& row : rows)
+      for (std::int64_t i = 0; i < kCount; ++i) {
+        const float u = 0.5F * (1 + random.uniform(static_cast<std::uint64_t>(i)));
+        row->x()[static_cast<std::size_t>(i)] = range.low + (range.high - range.low) * u;
+      }
+    std::vector<TimedCandidate> candidates;
+    for (auto& row : rows) {
+      row->run();
+      candidates.push_back({row->kernel(), [r = row.get()] { r->run(); }});
+    }
+    TimingOptions timing = options.timing;
+    timing.threads = options.threads;
+    const std::vector<Timing> times = time_interleaved(candidates, timing);
+    const Accuracy own = accuracy(f, rows[0]->x(), rows[0]->y());
+    nlohmann::json j = {
+        {"suite", "functions"},
+        {"op", f.name},
+        {"shape", fmt::format("f32[{}] in [{}, {}]", kCount, range.low, range.high)},
+        {"contract", "exact"},
+        {"kernel", rows[0]->kernel()},
+        {"threads", options.threads},
+        {"median_s", times[0].median_s},
+        {"spread", times[0].spread},
+        {"ns_per_element", times[0].median_s * 1e9 / kCount},
+        {"max_ulp", own.max_ulp},
+        {"not_correctly_rounded", own.wrong}};
+    const auto ns = [&](std::size_t i) {
+      return fmt::format("{:.2f}", times[i].median_s * 1e9 / static_cast<double>(kCount));
+    };
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      const double ratio = times[0].median_s / times[i].median_s;
+      const Accuracy theirs = accuracy(f, rows[i]->x(), rows[i]->y());
+      const std::string peer = rows[i]->kernel().substr(0, rows[i]->kernel().find('.'));
+      j["vs"][peer] = {{"version", rows[i]->version()}, {"median_s", times[i].median_s},
+                       {"spread", times[i].spread},     {"ratio", ratio},
+                       {"max_ulp", theirs.max_ulp},     {"not_correctly_rounded", theirs.wrong}};
+      sums[peer].first += std::log(ratio);
+      ++sums[peer].second;
+      if (ratio > worst[peer].first) worst[peer] = {ratio, std::string(f.name)};
+      table.row({i == 1 ? std::string(f.name) : "", i == 1 ? ns(0) : "",
+                 i == 1 ? fmt::format("{:.3f}", own.max_ulp) : "", peer, ns(i),
+                 fmt::format("{:.2f}", ratio), fmt::format("{:.3g}", theirs.max_ulp),
+                 fmt::format("{:.2f} %", 100 * theirs.wrong)});
+    }
+    if (rows.size() == 1)
+      table.row({std::string(f.name), ns(0), fmt::format("{:.3f}", own.max_ulp)});
+    bench["rows"].push_back(std::move(j));
+  }
+  table.print();
+  for (const auto& [peer, sum] : sums) {
+    const double mean = std::exp(sum.first / sum.second);
+    bench["summary"][peer] = {{"geomean", mean},
+                              {"worst", worst[peer].first},
+                              {"worst_shape", worst[peer].second},
+                              {"shapes", sum.second}};
+    fmt::print("against {}: {:.2f} of its time (geometric mean of {}), worst {:.2f} ({})\n", peer,
+               mean, sum.second, worst[peer].first, worst[peer].second);
+  }
+}
+
+}  // namespace etalon::cli
