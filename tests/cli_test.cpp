@@ -169,3 +169,32 @@ TEST_CASE("cli: judge a dumped tensor, and the recorded outputs of a network") {
             .code == 1);
   CHECK(ran({"judge", lenet, "--inputs", own / "images.npy"}).code == 2);
 }
+
+TEST_CASE("cli: ulp counts from the second tensor, rounded once where it is wider") {
+  const test::TemporaryFolder own;
+  // 1 exact; 1 + 2^-24 is a tie, to even 1; one float above 2; an infinity for the largest float.
+  const auto store = [&](const std::string& file, Tensor t) {
+    TensorList list;
+    list.push_back({"y", std::move(t)});
+    save_tensors(list, own / file);
+  };
+  const float inf = __builtin_inff();
+  store("got.npy", Tensor::of<float>({2, 2}, {1.0F, 1.0F, 0x1.000002p1F, inf}));
+  store("exact.npy", Tensor::of<double>({2, 2}, {1.0, 1 + 0x1p-24, 2.0, 0x1.fffffep127}));
+  store("same.npy", Tensor::of<float>({2, 2}, {1.0F, 1.0F, 2.0F, 0x1.fffffep127F}));
+  const Ran r = ran({"ulp", own / "got.npy", own / "exact.npy", "--json", own / "r.json"});
+  CHECK_MESSAGE(r.code == 0, r.err);
+  const auto j = nlohmann::json::parse(read_text_file(own / "r.json"))["ulp"]["tensors"][0];
+  CHECK(j["max_ulp"] == 1.0);
+  CHECK(j["mean_ulp"] == (0 + 0.5 + 1) / 3);
+  CHECK(j["correctly_rounded"] == 0.5);
+  CHECK(j["inf_mismatch"] == 1);
+  CHECK(j["worst"]["place"] == "[1,1]");
+  CHECK(ran({"ulp", own / "got.npy", own / "same.npy", "--fail-above", "1"}).code == 1);
+  CHECK(ran({"ulp", own / "same.npy", own / "exact.npy", "--fail-above", "0.5"}).code == 0);
+  CHECK(ran({"ulp", own / "exact.npy", own / "same.npy"}).code == 3);  // B is narrower
+  CHECK(ran({"ulp", own / "got.npy", own / "none.npy"}).code == 3);
+  CHECK(ran({"survey", "exp"}).code == 2);
+  CHECK(ran({"survey", "sine", "--of", "glibc"}).code == 2);
+  CHECK(ran({"edges", "exp", "--within", "1"}).code == 2);
+}

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/measures.h"
 
 namespace etalon::cli {
 namespace {
@@ -24,6 +25,12 @@ constexpr std::array kCommands{
             "etalon validate bench/demo/lenet.onnx --against onnxruntime,pytorch --data mnist"},
     Command{"judge", "The verdict on a dumped tensor: op, inputs, output", &judge_command,
             "etalon judge conv --inputs x=x.npy w=w.npy --output y.npy --params strides=2,2"},
+    Command{"ulp", "Two saved tensors against each other, in units in the last place", &ulp_command,
+            "etalon ulp got.npy exact.npy --fail-above 2"},
+    Command{"survey", "All 2^32 inputs of a library's function against the correctly rounded value",
+            &survey_command, "etalon survey exp tanh --of glibc,numpy"},
+    Command{"edges", "Inputs whose exact value lies next to a rounding boundary", &edges_command,
+            "etalon edges log --within 1e-6"},
     Command{"kernels", "Which kernels an op has, what each promises, and why each would refuse",
             &kernels_command, "etalon kernels conv --inputs 'f32[1,3,8,8]' 'f32[4,3,3,3]'"},
     Command{"frameworks",

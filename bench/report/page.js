@@ -133,7 +133,7 @@
   function header() {
     const model = (validate && validate.model) || record.model || {};
     const name = model.path ? model.path.split("/").pop() : "";
-    const what = validate ? "Validation" : record.bench ? "Benchmark" : "Run";
+    const what = validate ? "Validation" : record.bench ? "Benchmark" : record.survey ? "Survey" : "Run";
     page.append(h("header", {},
       h("p", { class: "eyebrow" }, `Etalon ${what.toLowerCase()} report`),
       h("h1", {}, name ? `${name}: what was computed, and how far it is from exact` :
@@ -491,6 +491,26 @@
         lines, "Benchmark"));
   }
 
+  function surveySection() {
+    const rows = record.survey.rows;
+    const hex = (w) => (w ? h("code", {}, w.x) : "–");
+    section("survey", record.survey.complete ? "Every one of the 2³² inputs" : "A sample of the 2³² inputs",
+      h("p", { class: "soft" }, "A result is wrong where it is not the correctly rounded value. The error is counted from the exact value, in ULP; 0.5 is the least that a function can do. ",
+        "Order: neighbouring inputs whose results go against the function's direction. Symmetry: f(−x) that is not ±f(x). Place: results that changed with an array's length or start."),
+      table([["Function", ""], ["Library", ""], ["Wrong", "n"], ["Share", "n"], ["Max error, ULP", "n"], ["at", ""], ["Special values", "n"], ["Order", "n"], ["Symmetry", "n"], ["Place", "n"]],
+        rows.map((r) => [r.function, r.version || r.library, figure(r.wrong),
+          h("span", {}, percent(r.wrong / r.inputs), shareBar(r.wrong / r.inputs, r.wrong ? "var(--lower)" : "var(--explained)")),
+          figure(r.max_ulp), hex(r.worst), figure(r.nan_wrong + r.infinity_wrong + r.zero_sign_wrong),
+          r.monotone ? figure(r.order_breaks) : "–", r.symmetric ? figure(r.symmetry_breaks) : "–", figure(r.place_breaks)]), "Survey"),
+      h("details", {}, h("summary", {}, "Witnesses"),
+        table([["Function", ""], ["Library", ""], ["What", ""], ["Input", ""], ["Got", ""], ["Expected", ""]],
+          rows.flatMap((r) => ["worst", "special", "order", "symmetry", "place"].filter((w) => r[w]).map((w) =>
+            [r.function, r.version || r.library, w, hex(r[w]), h("code", {}, r[w].got), h("code", {}, r[w].expected)])), "Witnesses")),
+      h("details", {}, h("summary", {}, "How far wrong results are from the right ones, in floats"),
+        table([["Function", ""], ["Library", ""], ["1", "n"], ["2", "n"], ["3 to 4", "n"], ["5 to 8", "n"], ["more", "n"]],
+          rows.map((r) => [r.function, r.version || r.library, ...r.histogram.slice(0, 4).map(figure), figure(r.histogram.slice(4).reduce((a, b) => a + b, 0))]), "Distances")));
+  }
+
   function runSection() {
     const run = record.run;
     section("run", "What was computed",
@@ -549,6 +569,7 @@
   header();
   if (validate) { findings(); timeSection(); graphSection(); growth(); words(); }
   if (record.bench && record.bench.rows) benchSection();
+  if (record.survey) surveySection();
   if (record.run) runSection();
   environment();
   data();

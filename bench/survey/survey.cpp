@@ -1,0 +1,299 @@
+#include "bench/survey/survey.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "engine/core/error.h"
+#include "engine/core/threads.h"
+#include "engine/numerics/fp.h"
+
+namespace etalon {
+namespace {
+
+constexpr int kPieces = 256;
+constexpr std::int64_t kHalf = std::int64_t{1} << 23;  // inputs of one sign in a piece
+
+std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+void keep(SurveyWitness& w, const SurveyWitness& other) {
+  if (!w.given && other.given) w = other;
+}
+
+// One piece: x, the correct values, the library's, and f64 values where the lanes give them.
+struct Piece {
+  std::vector<float> x, right, got;
+  std::vector<double> value;
+};
+
+// Everything but symmetry and place for indices [begin, end), which lie in one half.
+class Judge {
+ public:
+  Judge(const SurveyedFunction& f, const Piece& p, SurveyCounts& c) : f_(f), p_(p), c_(c) {}
+
+  void range(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end; ++k) {
+      const auto i = static_cast<std::size_t>(k);
+      const std::uint32_t r = bits(p_.right[i]), g = bits(p_.got[i]);
+      const std::uint32_t exponent = r & 0x7fffffffU;
+      c_.regular += exponent - 1 < 0x7f7fffffU;
+      if (r != g) wrong(i, r, g);
+    }
+    if (f_.monotone != Monotone::no) order(begin, end);
+  }
+
+ private:
+  void wrong(std::size_t i, std::uint32_t r, std::uint32_t g) {
+    const float a = p_.right[i], b = p_.got[i];
+    const bool nan_a = a != a, nan_b = b != b;
+    if (nan_a && nan_b) return;
+    ++c_.wrong;
+    const SurveyWitness w{bits(p_.x[i]), g, r, true};
+    if (nan_a || nan_b) {
+      ++c_.nan_wrong;
+      keep(c_.special, w);
+      return;
+    }
+    if (a == 0 && b == 0) {
+      ++c_.zero_sign_wrong;
+      keep(c_.special, w);
+      return;
+    }
+    if (std::isinf(a) || std::isinf(b)) {
+      ++c_.infinity_wrong;
+      keep(c_.special, w);
+    }
+    if (b == 0 && std::fabs(a) < 0x1p-126F) ++c_.flushed;
+    const std::uint64_t distance = ulp_distance(a, b);
+    const int bucket = std::min(23, static_cast<int>(std::bit_width(distance - 1)));
+    ++c_.histogram[static_cast<std::size_t>(bucket)];
+    if (std::isinf(a) || std::isinf(b)) return;
+    // A result d floats away is wrong by more than d - 1/2 ULP, two at most at a power of two.
+    if (static_cast<double>(distance) * 2 + 1 < c_.max_ulp) return;
+    double exact = p_.value.empty() ? kNan : p_.value[i];
+    if (!std::isfinite(exact))
+      exact = f_.value(static_cast<double>(p_.x[i]), DType::f64, Round::nearest_even);
+    const double ulps =
+        std::fabs(static_cast<double>(b) - exact) / ulp_of(static_cast<double>(a), DType::f32);
+    if (ulps > c_.max_ulp) {
+      c_.max_ulp = ulps;
+      c_.worst = w;
+    }
+  }
+  void order(std::int64_t begin, std::int64_t end) {
+    const bool rising = (f_.monotone == Monotone::rising) == (begin < kHalf);
+    const bool first = begin == 0 || begin == kHalf;  // the one before is of another piece
+    for (std::int64_t k = begin + (first ? 1 : 0); k < end; ++k) {
+      const auto i = static_cast<std::size_t>(k);
+      const float a = p_.got[i - 1], b = p_.got[i];
+      if (!(rising ? b < a : b > a)) continue;  // NaN breaks nothing
+      ++c_.order_breaks;
+      keep(c_.order, {bits(p_.x[i]), bits(b), bits(a), true});
+    }
+  }
+
+  const SurveyedFunction& f_;
+  const Piece& p_;
+  SurveyCounts& c_;
+};
+
+bool same(float a, float b) { return bits(a) == bits(b) || (a != a && b != b); }
+
+void judge_symmetry(const SurveyedFunction& f, const Piece& p, SurveyCounts& c) {
+  if (f.symmetry == Symmetry::none) return;
+  const std::uint32_t flip = f.symmetry == Symmetry::odd ? 0x80000000U : 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(kHalf); ++i) {
+    const float a = p.got[i], b = p.got[i + static_cast<std::size_t>(kHalf)];
+    if (bits(a) == (bits(b) ^ flip) || (a != a && b != b)) continue;
+    ++c.symmetry_breaks;
+    keep(c.symmetry,
+         {bits(p.x[i + static_cast<std::size_t>(kHalf)]), bits(b), bits(a) ^ flip, true});
+  }
+}
+
+// The same inputs in arrays of every length from 1 to 22, and all of those in one that starts
+// elsewhere: is each result what it was in the large block?
+void judge_place(const SurveyedFunction& f, SurveyPeer& peer, int piece, const Piece& p,
+                 SurveyCounts& c) {
+  constexpr std::size_t kWindow = 22 * 23 / 2;
+  const std::size_t start = static_cast<std::size_t>(kHalf) / 2 +
+                            37 * static_cast<std::size_t>(piece) +
+                            (piece % 2 == 0 ? 0 : static_cast<std::size_t>(kHalf));
+  float y[kWindow];
+  const auto compare = [&](std::size_t from, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      ++c.place_tried;
+      if (same(y[i], p.got[from + i])) continue;
+      ++c.place_breaks;
+      keep(c.place, {bits(p.x[from + i]), bits(y[i]), bits(p.got[from + i]), true});
+    }
+  };
+  const auto part = [&](std::size_t from, std::size_t count) {
+    peer.compute(f, std::span(p.x).subspan(from, count), std::span(y).first(count));
+    compare(from, count);
+  };
+  std::size_t at = start;
+  for (std::size_t length = 1; length <= 22; at += length, ++length) part(at, length);
+  part(start, kWindow);
+}
+
+std::string state_file(const std::string& folder, const SurveyedFunction& f,
+                       const SurveyPeer& peer) {
+  std::string name = fmt::format("{}-{}.jsonl", f.name, peer.version());
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '-') c = '_';
+  return (std::filesystem::path(folder) / name).string();
+}
+
+}  // namespace
+
+void SurveyCounts::add(const SurveyCounts& o) {
+  inputs += o.inputs;
+  wrong += o.wrong;
+  for (std::size_t i = 0; i < histogram.size(); ++i) histogram[i] += o.histogram[i];
+  nan_wrong += o.nan_wrong;
+  infinity_wrong += o.infinity_wrong;
+  zero_sign_wrong += o.zero_sign_wrong;
+  flushed += o.flushed;
+  regular += o.regular;
+  if (o.max_ulp > max_ulp) {
+    max_ulp = o.max_ulp;
+    worst = o.worst;
+  }
+  order_breaks += o.order_breaks;
+  symmetry_breaks += o.symmetry_breaks;
+  place_breaks += o.place_breaks;
+  place_tried += o.place_tried;
+  keep(special, o.special);
+  keep(order, o.order);
+  keep(symmetry, o.symmetry);
+  keep(place, o.place);
+}
+
+nlohmann::json to_json(const SurveyCounts& c) {
+  nlohmann::json j = {{"inputs", c.inputs},
+                      {"wrong", c.wrong},
+                      {"regular", c.regular},
+                      {"histogram", c.histogram},
+                      {"nan_wrong", c.nan_wrong},
+                      {"infinity_wrong", c.infinity_wrong},
+                      {"zero_sign_wrong", c.zero_sign_wrong},
+                      {"flushed", c.flushed},
+                      {"max_ulp", c.max_ulp},
+                      {"order_breaks", c.order_breaks},
+                      {"symmetry_breaks", c.symmetry_breaks},
+                      {"place_breaks", c.place_breaks},
+                      {"place_tried", c.place_tried}};
+  const auto put = [&](const char* name, const SurveyWitness& w) {
+    if (w.given)
+      j[name] = {{"x", fmt::format("{:a}", float_of(w.x))},
+                 {"bits", {w.x, w.got, w.expected}},
+                 {"got", fmt::format("{:a}", float_of(w.got))},
+                 {"expected", fmt::format("{:a}", float_of(w.expected))}};
+  };
+  put("worst", c.worst);
+  put("special", c.special);
+  put("order", c.order);
+  put("symmetry", c.symmetry);
+  put("place", c.place);
+  return j;
+}
+
+SurveyCounts survey_counts_from_json(const nlohmann::json& j) {
+  SurveyCounts c;
+  c.inputs = j.at("inputs");
+  c.wrong = j.at("wrong");
+  c.regular = j.at("regular");
+  c.histogram = j.at("histogram");
+  c.nan_wrong = j.at("nan_wrong");
+  c.infinity_wrong = j.at("infinity_wrong");
+  c.zero_sign_wrong = j.at("zero_sign_wrong");
+  c.flushed = j.at("flushed");
+  c.max_ulp = j.at("max_ulp");
+  c.order_breaks = j.at("order_breaks");
+  c.symmetry_breaks = j.at("symmetry_breaks");
+  c.place_breaks = j.at("place_breaks");
+  c.place_tried = j.at("place_tried");
+  const auto get = [&](const char* name, SurveyWitness& w) {
+    if (!j.contains(name)) return;
+    const auto& b = j.at(name).at("bits");
+    w = {b.at(0), b.at(1), b.at(2), true};
+  };
+  get("worst", c.worst);
+  get("special", c.special);
+  get("order", c.order);
+  get("symmetry", c.symmetry);
+  get("place", c.place);
+  return c;
+}
+
+SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOptions& options) {
+  std::map<int, SurveyCounts> done;
+  std::string state;
+  if (!options.state.empty()) {
+    std::filesystem::create_directories(options.state);
+    state = state_file(options.state, f, peer);
+    std::ifstream in(state);
+    for (std::string line; std::getline(in, line);) {
+      const auto j = nlohmann::json::parse(line, nullptr, false);  // a line cut short: again
+      if (j.is_object() && j.contains("piece"))
+        done[j.at("piece").get<int>()] = survey_counts_from_json(j);
+    }
+  }
+  const auto whole = static_cast<std::size_t>(2 * kHalf);
+  Piece p;
+  p.x.resize(whole);
+  p.right.resize(whole);
+  p.got.resize(whole);
+  const LaneValues lanes = f.lane < LaneFunction::leaky_relu ? lane_values(options.isa) : nullptr;
+  if (lanes != nullptr) p.value.resize(whole);
+  SurveyCounts all;
+  const int pieces = std::clamp(options.pieces, 1, kPieces);
+  for (int n = 0; n < pieces; ++n) {
+    const int piece = n * kPieces / pieces;
+    check_interrupt();
+    if (!done.contains(piece)) {
+      const auto first = static_cast<std::uint32_t>(piece * kHalf);
+      fill_inputs(first, std::span(p.x).first(static_cast<std::size_t>(kHalf)));
+      fill_inputs(first | 0x80000000U, std::span(p.x).last(static_cast<std::size_t>(kHalf)));
+      peer.compute(f, p.x, p.got);
+      SurveyCounts c;
+      std::mutex mutex;
+      parallel_for(2 * kHalf, options.threads, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        const auto at = static_cast<std::size_t>(begin);
+        correctly_rounded_block(f, options.isa, &p.x[at], &p.right[at], end - begin);
+        if (lanes != nullptr) lanes(f.lane, f.params, &p.x[at], &p.value[at], end - begin);
+        SurveyCounts part;
+        Judge judge(f, p, part);
+        if (begin < kHalf && end > kHalf) {
+          judge.range(begin, kHalf);
+          judge.range(kHalf, end);
+        } else {
+          judge.range(begin, end);
+        }
+        const std::scoped_lock lock(mutex);
+        c.add(part);
+      });
+      c.inputs = 2 * kHalf;
+      judge_symmetry(f, p, c);
+      judge_place(f, peer, piece, p, c);
+      if (!state.empty()) {
+        nlohmann::json j = to_json(c);
+        j["piece"] = piece;
+        std::ofstream(state, std::ios::app) << j.dump() << "\n";
+      }
+      done[piece] = c;
+    }
+    all.add(done[piece]);
+    if (options.progress) options.progress(n + 1, pieces);
+  }
+  return all;
+}
+
+}  // namespace etalon
