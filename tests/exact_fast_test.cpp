@@ -303,7 +303,9 @@ TEST_CASE("exact: hostile data in odd shapes, every row") {
                                                                       {24, 7, 3, 2, 1, 1},
                                                                       {40, 5, 1, 1, 0, 2},
                                                                       {17, 6, 2, 1, 0, 1},
-                                                                      {64, 4, 3, 1, 1, 1}}) {
+                                                                      {64, 4, 3, 1, 1, 1},
+                                                                      {72, 7, 3, 2, 1, 72},
+                                                                      {36, 5, 3, 1, 1, 36}}) {
       ConvParams p;
       p.groups = groups;
       p.strides = {stride, stride};

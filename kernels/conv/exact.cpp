@@ -171,11 +171,10 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
   const std::int64_t blocks = (n_strips + block - 1) / block;
   const double factor = exact_factor(k);
   std::mutex joining;
-  AlignedBuffer padded;
   for (std::int64_t image = 0; image < g.batch; ++image) {
     const float* source = x + image * g.in_channels * g.window.in_points();
     if (plan.copied) {
-      float* copy = padded.at_least<float>(plan.image_stride);
+      float* copy = thread_scratch<float>(ScratchSlot::padded, plan.image_stride);
       parallel_for(g.in_channels, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t c = begin; c < end; ++c)
           plan.copy_channel(source + c * g.window.in_points(), copy + c * plan.channel_stride);
