@@ -1,5 +1,7 @@
 // NumPy's files: .npy holds one array, .npz is a zip of them, each member named "<name>.npy".
 // Written .npz members are stored and aligned, so that they are read in place.
+#include <algorithm>
+
 #include "engine/core/error.h"
 #include "engine/core/file.h"
 #include "importers/containers/npy.h"
@@ -39,6 +41,15 @@ TensorList load_npz(const std::string& path) {
     if (!m.name.ends_with(".npy")) throw bad_input("not an array; an npz holds .npy members");
     tensors.push_back({m.name.substr(0, m.name.size() - 4), read_npy(zip.read(m))});
   }
+  // Arrays without names (Lasagne's values) are a list: arr_2 comes before arr_10, whatever the
+  // order in the zip.
+  const auto unnamed = [](const NamedTensor& t) {
+    return t.name.starts_with("arr_") && t.name.size() > 4 && t.name.size() < 12 &&
+           t.name.find_first_not_of("0123456789", 4) == std::string::npos;
+  };
+  if (std::ranges::all_of(tensors, unnamed))
+    std::ranges::sort(tensors, {},
+                      [](const NamedTensor& t) { return std::stol(t.name.substr(4)); });
   return tensors;
 }
 
