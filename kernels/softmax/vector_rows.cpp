@@ -1,8 +1,12 @@
 #include "kernels/softmax/vector_rows.h"
 
+#include <algorithm>
+#include <array>
+
 #include "engine/core/threads.h"
 #include "engine/numerics/elementary/f64_core.h"
 #include "kernels/activation/lanes.h"
+#include "kernels/reduce/f32_steps.h"
 #include "kernels/softmax/definition.h"
 
 namespace etalon {
@@ -35,27 +39,57 @@ float largest_of(const float* x, std::int64_t n) {
   return nan ? float_of(kNanF32) : m;
 }
 
-template <bool kLog>
-void softmax_row(const Contract& contract, LaneKernel lanes, const float* x, float* y,
-                 float* scratch, std::int64_t n) {
-  const float m = largest_of(x, n);
-  if (!is_finite(static_cast<double>(m))) {
-    for (std::int64_t k = 0; k < n; ++k) y[k] = float_of(kNanF32);
-    return;
-  }
-  float* e = kLog ? scratch : y;
+// Each term of a row with one operand; vectorised, as each element is computed apart.
+void subtract(const float* x, float m, float* y, std::int64_t n) {
+#pragma omp simd
   for (std::int64_t k = 0; k < n; ++k) y[k] = x[k] - m;
-  lanes(LaneFunction::exp, {}, y, e, n, {scalar_exp, nullptr});
-  using A = ContractArithmetic<NativeF32Ops>;
-  const A a(contract);
-  A::Sum sum(a, n);
-  for (std::int64_t k = 0; k < n; ++k) sum.add(e[k]);
-  const float s = sum.result();
-  if constexpr (kLog) {
-    const float log_sum = correctly_rounded_f32(Function::log, s);
-    for (std::int64_t k = 0; k < n; ++k) y[k] = y[k] - log_sum;
+}
+void divide(float* y, float s, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t k = 0; k < n; ++k) y[k] = y[k] / s;
+}
+
+// Up to kChains rows side by side, so that the largest elements and, under order=seq, the sums are
+// found in as many chains at once: one chain alone waits for each of its additions.
+template <bool kLog>
+void softmax_rows(const Contract& contract, LaneKernel lanes, const StepFunctions& steps,
+                  const float* x, float* y, float* scratch, std::int64_t rows, std::int64_t n) {
+  std::array<const float*, kChains> from;
+  const auto at = [&](const float* first, std::int64_t stride) {  // spare chains repeat the last
+    for (std::int64_t r = 0; r < kChains; ++r)
+      from[static_cast<std::size_t>(r)] = first + std::min(r, rows - 1) * stride;
+  };
+  std::array<float, kChains> largest, sums{};
+  largest.fill(-__builtin_inff());
+  at(x, n);
+  steps.along(Step::max, largest.data(), from.data(), n, 1);
+  float* e = kLog ? scratch : y;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float m = largest[static_cast<std::size_t>(r)];
+    subtract(x + r * n, is_finite(static_cast<double>(m)) ? m : 0, y + r * n, n);
+    lanes(LaneFunction::exp, {}, y + r * n, e + r * n, n, {scalar_exp, nullptr});
+  }
+  if (contract.order.kind == OrderKind::seq) {
+    at(e, n);
+    steps.along(Step::sum, sums.data(), from.data(), n, 1);
   } else {
-    for (std::int64_t k = 0; k < n; ++k) y[k] = y[k] / s;
+    using A = ContractArithmetic<NativeF32Ops>;
+    const A a(contract);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      A::Sum sum(a, n);
+      for (std::int64_t k = 0; k < n; ++k) sum.add(e[r * n + k]);
+      sums[static_cast<std::size_t>(r)] = sum.result();
+    }
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* row = y + r * n;
+    const float s = sums[static_cast<std::size_t>(r)];
+    if (!is_finite(static_cast<double>(largest[static_cast<std::size_t>(r)])))
+      std::fill_n(row, n, float_of(kNanF32));
+    else if constexpr (kLog)
+      subtract(row, correctly_rounded_f32(Function::log, s), row, n);
+    else
+      divide(row, s, n);
   }
 }
 
@@ -116,12 +150,18 @@ void run(const KernelCall& call) {
   const float* x = call.input(0).template data<float>().data();
   float* y = call.output(0).template mutable_data<float>().data();
   if (call.contract().exact()) return run_exact<kLog, kIsa>(call, g, x, y);
-  parallel_for(g.rows, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> scratch(kLog ? static_cast<std::size_t>(g.length) : 0);
-    for (std::int64_t r = begin; r < end; ++r)
-      softmax_row<kLog>(call.contract(), lane_kernel(kIsa), x + r * g.length, y + r * g.length,
-                        scratch.data(), g.length);
-  });
+  const StepFunctions& steps =
+      kIsa >= Isa::avx512 ? step_functions_avx512() : step_functions_avx2();
+  parallel_for(
+      g.rows, call.threads,
+      std::min<std::int64_t>(kChains, (g.rows + call.threads - 1) / call.threads),
+      [&](std::int64_t begin, std::int64_t end) {
+        std::vector<float> scratch(kLog ? static_cast<std::size_t>(g.length * kChains) : 0);
+        for (std::int64_t r = begin; r < end; r += kChains)
+          softmax_rows<kLog>(call.contract(), lane_kernel(kIsa), steps, x + r * g.length,
+                             y + r * g.length, scratch.data(),
+                             std::min<std::int64_t>(kChains, end - r), g.length);
+      });
 }
 
 template <bool kLog, Isa kIsa>
