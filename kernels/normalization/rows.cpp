@@ -6,6 +6,7 @@
 #include "kernels/normalization/definition.h"
 #include "kernels/normalization/exact.h"
 #include "kernels/normalization/lrn.h"
+#include "kernels/normalization/row_norm_rows.h"
 
 namespace etalon {
 
@@ -29,6 +30,7 @@ std::span<const KernelRow> normalization_rows() {
   };
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all = normalization_exact_rows();
+    all.insert(all.end(), row_norm_f32_rows().begin(), row_norm_f32_rows().end());
     all.insert(all.end(), std::begin(own), std::end(own));
     return all;
   }();

@@ -1,0 +1,80 @@
+// Claim: the vector rows of layer_norm and rms_norm have the definition's bits, for rows of one
+// element to past a vector, counts of rows past eight, statistics, one operand or both, NaN and
+// infinities. The data shows the order: seq and lanes are asserted to differ.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "engine/core/hash.h"
+#include "engine/core/philox.h"
+#include "engine/graph/executor.h"
+#include "engine/ops/normalization.h"
+#include "kernels/kernels.h"
+
+using namespace etalon;
+
+namespace {
+
+Tensor noise(const Shape& shape, std::uint64_t seed, bool special) {
+  Tensor t = Tensor::uninitialized(DType::f32, shape);
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& x : t.mutable_data<float>()) {
+    x = random.uniform(i) * 3 - 1;
+    const float pick = random.uniform(i++ + 1000000);
+    if (special && pick < 0.01F) x = pick < 0.005F ? -__builtin_inff() : -__builtin_nanf("");
+    if (special && pick > 0.8F) x = pick > 0.9F ? -0.0F : 0x1p-140F;
+  }
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("row norms: the vector rows have the definition's bits") {
+  int rows = 0, orders = 0;
+  for (const char* name : {"layer_norm", "rms_norm"})
+    for (const bool special : {false, true})
+      for (const std::int64_t n : {1, 7, 16, 33, 100}) {
+        const bool layer = std::string_view(name) == "layer_norm";
+        const Tensor x = noise(Shape{3, 7, n}, 1, special), scale = noise(Shape{n}, 2, special),
+                     bias = noise(Shape{n}, 3, special);
+        LayerNormParams with_statistics;
+        with_statistics.statistics = true;
+        const Params params[] = {layer ? Params(LayerNormParams{}) : Params(RmsNormParams{}),
+                                 layer ? Params(with_statistics) : Params(RmsNormParams{})};
+        for (const Params& p : params)
+          for (const bool biased : {false, true}) {
+            if (biased && !layer) continue;
+            std::vector<const Tensor*> in{&x, &scale};
+            if (biased) in.push_back(&bias);
+            std::string hashes[2];
+            for (const char* contract : {"seq", "order=lanes:5", "order=lanes:64"}) {
+              const auto run = [&](std::string kernel, int threads) {
+                RunOptions options{.contract = Contract::parse(contract), .threads = threads};
+                options.kernels = std::move(kernel);
+                return run_op(get_op(name), p, in, all_kernels(), options).outputs;
+              };
+              const auto want = run(std::string(name) + ".definition", 1);
+              if (std::string_view(contract) != "order=lanes:64")
+                hashes[std::string_view(contract) == "seq" ? 0 : 1] =
+                    to_string(hash_tensor(want[0]));
+              for (const KernelRow* row : all_kernels().rows_of(name)) {
+                if (!row->name.starts_with(std::string(name) + ".f32") || row->isa > detect_isa())
+                  continue;
+                for (const int threads : {1, 3}) {
+                  const auto got = run(std::string(row->name), threads);
+                  REQUIRE(got.size() == want.size());
+                  for (std::size_t o = 0; o < got.size(); ++o)
+                    CHECK_MESSAGE(std::memcmp(got[o].bytes().data(), want[o].bytes().data(),
+                                              want[o].size_bytes()) == 0,
+                                  row->name, " n=", n, " ", contract, " output ", o);
+                  ++rows;
+                }
+              }
+            }
+            orders += hashes[0] != hashes[1] ? 1 : 0;
+          }
+      }
+  CHECK(orders > 20);
+  if (detect_isa() >= Isa::avx2) CHECK(rows > 300);
+}
