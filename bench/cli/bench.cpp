@@ -313,7 +313,8 @@ Action bench_command(Options& o) {
   o.words(
        "WHAT", args->words,
        "Ops (conv, gemm), suites (lenet, resnet50, ...), single shapes (lenet.conv1), model files, "
-       "or model:NAME for a built-in network; without a word, all shapes",
+       "or model:NAME for a built-in network; 'functions' for the elementary functions (--vs "
+       "glibc,onednn); without a word, all shapes",
        false)
       .list("--vs", args->vs, "NAME,...",
             "For shapes: vendors' kernels (onednn). For model files: frameworks (onnxruntime, "
