@@ -10,7 +10,8 @@
 //          statement; "cost" counts multiply-adds and bytes of transformed tensors; "values": false
 //          leaves y and ulp out
 //   tree   how one output ("at", an index into y) came to be, from the algorithm's own text:
-//            {"nodes": [[kind, a, b, c, value, born], ...], "root", "exact"}
+//            {"nodes": [[kind, a, b, c, value, born], ...], "root", "exact"}; kinds are those
+//          of traced.h, operands places in the list (-2 - place: with the sign turned)
 //   kernel which kernel would compute it, and why others would not
 //   transform  the matrices of a Winograd contract as fractions: {"a_t", "g", "b_t"}
 //   spectrum   for an FFT contract, log2 of the sizes of what it multiplies, of channel 0 and

@@ -41,6 +41,8 @@ struct Catch {
   void integer(int, std::int64_t, std::int64_t) {}
 };
 
+int place_of(int operand) { return operand <= -2 ? -2 - operand : operand; }
+
 // What the root reads, directly or not, renumbered.
 TracedOutput ancestors(const std::vector<TraceNode>& all, int root) {
   std::vector<int> place(all.size(), -1);
@@ -50,14 +52,17 @@ TracedOutput ancestors(const std::vector<TraceNode>& all, int root) {
     if (!needed[static_cast<std::size_t>(i)]) continue;
     const TraceNode& n = all[static_cast<std::size_t>(i)];
     for (const int from : {n.a, n.b, n.c})
-      if (from >= 0) needed[static_cast<std::size_t>(from)] = 1;
+      if (from != -1) needed[static_cast<std::size_t>(place_of(from))] = 1;
   }
   TracedOutput out;
   for (int i = 0; i <= root; ++i) {
     if (!needed[static_cast<std::size_t>(i)]) continue;
     TraceNode n = all[static_cast<std::size_t>(i)];
     for (int* from : {&n.a, &n.b, &n.c})
-      if (*from >= 0) *from = place[static_cast<std::size_t>(*from)];
+      if (*from != -1) {
+        const int now = place[static_cast<std::size_t>(place_of(*from))];
+        *from = *from <= -2 ? -2 - now : now;
+      }
     place[static_cast<std::size_t>(i)] = static_cast<int>(out.nodes.size());
     out.nodes.push_back(n);
   }

@@ -41,25 +41,25 @@ Traced TracedOps::input(double x) const {
 Traced TracedOps::add(V a, V b) const {
   const double v = ops_.add(a.value, b.value);
   const TwoDoubles exact = two_sum(a.value, b.value);
-  return record(NodeKind::add, v, (v - exact.value) - exact.error, a.node, b.node);
+  return record(NodeKind::add, v, (v - exact.value) - exact.error, a.operand(), b.operand());
 }
 
 Traced TracedOps::mul(V a, V b) const {
   const double v = ops_.mul(a.value, b.value);
   const TwoDoubles exact = two_prod(a.value, b.value);
-  return record(NodeKind::mul, v, (v - exact.value) - exact.error, a.node, b.node);
+  return record(NodeKind::mul, v, (v - exact.value) - exact.error, a.operand(), b.operand());
 }
 
 Traced TracedOps::div(V a, V b) const {
   const double v = ops_.div(a.value, b.value);
   const double residual = fma_f64(-v, b.value, a.value);
-  return record(NodeKind::div, v, -residual / b.value, a.node, b.node);
+  return record(NodeKind::div, v, -residual / b.value, a.operand(), b.operand());
 }
 
 Traced TracedOps::sqrt(V a) const {
   const double v = ops_.sqrt(a.value);
   const double residual = fma_f64(-v, v, a.value);
-  return record(NodeKind::sqrt, v, v == 0 ? 0 : -residual / (2 * v), a.node);
+  return record(NodeKind::sqrt, v, v == 0 ? 0 : -residual / (2 * v), a.operand());
 }
 
 Traced TracedOps::fma(V a, V b, V c) const {
@@ -68,7 +68,8 @@ Traced TracedOps::fma(V a, V b, V c) const {
   // p + e is the product, s + t the sum of p and c: v - (s + t + e), largest first.
   const TwoDoubles p = two_prod(a.value, b.value);
   const TwoDoubles s = two_sum(p.value, c.value);
-  return record(NodeKind::fma, v, ((v - s.value) - s.error) - p.error, a.node, b.node, c.node);
+  return record(NodeKind::fma, v, ((v - s.value) - s.error) - p.error, a.operand(), b.operand(),
+                c.operand());
 }
 
 }  // namespace etalon::lab

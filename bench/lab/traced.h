@@ -17,7 +17,7 @@ enum class NodeKind : std::uint8_t { leaf, add, mul, fma, div, sqrt };
 
 struct TraceNode {
   NodeKind kind = NodeKind::leaf;
-  int a = -1, b = -1, c = -1;  // operands, by place in the list; fma is a * b + c
+  int a = -1, b = -1, c = -1;  // operands (Traced::operand); fma is a * b + c
   double value = 0;
   double born = 0;  // value - exact(operands)
 };
@@ -35,13 +35,21 @@ class Recorder {
 
 struct Traced {
   double value = 0;
-  int node = -1;
+  int node = -1;         // by place in the list; -1: a constant that nothing made
+  bool negated = false;  // the node's value with its sign turned: no operation, no node
 
   Traced() = default;
   explicit Traced(double v) : value(v) {}
   Traced(double v, int n) : value(v), node(n) {}
+  // How a node names what it reads: its place; place p with the sign turned as -2 - p; -1: none.
+  int operand() const { return node >= 0 && negated ? -2 - node : node; }
   explicit operator double() const { return value; }
-  Traced operator-() const { return {-value, node}; }
+  Traced operator-() const {
+    Traced other = *this;
+    other.value = -value;
+    other.negated = !negated;
+    return other;
+  }
   friend bool operator<(Traced a, Traced b) { return a.value < b.value; }
   friend bool operator<(Traced a, int b) { return a.value < b; }
   friend bool operator==(Traced a, Traced b) { return a.value == b.value; }

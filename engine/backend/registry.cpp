@@ -82,9 +82,9 @@ const KernelRow& Registry::require(const Problem& problem, std::string_view want
   // Each reason once, under the first row that has it; rows of other algorithms go without saying
   // where one of this algorithm speaks.
   std::string reasons;
-  const bool own = std::ranges::any_of(selection.refused, [](const KernelRefusal& r) {
-    return !r.reason.starts_with(kOtherAlgorithm);
-  });
+  const bool own =
+      std::any_of(selection.refused.begin(), selection.refused.end(),
+                  [](const KernelRefusal& r) { return !r.reason.starts_with(kOtherAlgorithm); });
   std::set<std::string> said;
   for (const KernelRefusal& r : selection.refused) {
     if ((own && r.reason.starts_with(kOtherAlgorithm)) || !said.insert(r.reason).second) continue;

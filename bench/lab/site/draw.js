@@ -102,55 +102,72 @@ const draw = {
     return t;
   },
 
-  // The summation tree of few terms; a line of the running error of many.
+  // The summation tree of few terms; of many, what each rounding did to the result.
   tree({nodes, root, exact}) {
     const KIND = ['', '+', '×', 'fma', '÷', '√'];
+    const place = (i) => i <= -2 ? -2 - i : i, sign = (i) => i <= -2 ? -1 : 1;
+    const worth = (i) => i === -1 ? 0 : sign(i) * nodes[place(i)][4];
+    // How much the result changes with each node, to first order: from the root down.
+    const weight = new Float64Array(nodes.length), depth = new Int32Array(nodes.length);
+    weight[root] = 1;
+    let deepest = 0;
+    for (let i = root; i >= 0; i--) {
+      const [kind, a, b, c] = nodes[i];
+      const pass = (operand, factor) => {
+        if (operand === -1) return;
+        weight[place(operand)] += weight[i] * factor * sign(operand);
+        if (kind) depth[place(operand)] = Math.max(depth[place(operand)], depth[i] + 1);
+      };
+      if (kind) deepest = Math.max(deepest, depth[i]);
+      if (kind === 1) { pass(a, 1); pass(b, 1); }
+      if (kind === 2 || kind === 3) { pass(a, worth(b)); pass(b, worth(a)); }
+      if (kind === 3) pass(c, 1);
+      if (kind === 4) { pass(a, 1 / worth(b)); pass(b, -nodes[i][4] / worth(b)); }
+      if (kind === 5) pass(a, 0.5 / nodes[i][4]);
+    }
     const sums = nodes.map((n, i) => [...n, i]).filter((n) => n[0] !== 0);
     const born = Math.max(...sums.map((n) => Math.abs(n[5])), 1e-300);
-    if (sums.length > 48) {
-      const w = 640, h = 190, most = Math.max(...sums.map((n) => Math.abs(n[5])));
-      const g = svg('svg', {viewBox: `0 0 ${w} ${h + 24}`, role: 'img', class: 'line',
-        'aria-label': `Error born at each of ${sums.length} operations; the largest is ${short(most)}`});
+    const close = `Result ${nodes[root][4]}, exact ${exact}, error ${short(nodes[root][4] - exact)}`;
+    if (sums.length > 48 || deepest > 9) {
+      const w = 640, h = 190;
+      const g = svg('svg', {viewBox: `0 0 ${w} ${h + 8}`, role: 'img', class: 'line',
+        'aria-label': `What each of ${sums.length} roundings did to the result`});
       g.append(svg('line', {x1: 0, x2: w, y1: h / 2, y2: h / 2, class: 'axis'}));
+      const shares = sums.map((n) => n[5] * weight[n[6]]);
       let total = 0, path = '';
-      const totals = sums.map((n) => (total += n[5]));
-      const reach = Math.max(...totals.map(Math.abs), most, 1e-300);
-      sums.forEach((n, i) => {
-        const x = i / sums.length * w;
-        if (n[5]) g.append(svg('line', {x1: x, x2: x, y1: h / 2, y2: h / 2 - n[5] / reach * (h / 2 - 6), class: n[5] > 0 ? 'up' : 'down'}));
+      const totals = shares.map((v) => (total += v));
+      const reach = shares.reduce((m, v, i) => Math.max(m, Math.abs(v), Math.abs(totals[i])), 1e-300);
+      shares.forEach((v, i) => {
+        const x = (i + .5) / sums.length * w;
+        if (v) g.append(svg('line', {x1: x, x2: x, y1: h / 2, y2: h / 2 - v / reach * (h / 2 - 6), class: v > 0 ? 'up' : 'down'}));
         path += `${i ? 'L' : 'M'}${x.toFixed(1)} ${(h / 2 - totals[i] / reach * (h / 2 - 6)).toFixed(1)}`;
       });
       g.append(svg('path', {d: path, class: 'running'}));
-      const t = svg('text', {x: 4, y: h + 18});
-      t.textContent = `${count(sums.length)} operations, in their sequence: bars are errors born, the line is their sum (top: ${short(reach)})`;
-      g.append(t);
-      return el('figure', {}, g, el('figcaption', {}, `Result ${nodes[root][4]}, exact ${exact}, error ${short(nodes[root][4] - exact)}`));
+      return el('figure', {}, g, el('figcaption', {}, `${count(sums.length)} roundings in their sequence, ${deepest + 1} deep: each bar is what one of them did to the result, the line is their sum (height of the drawing: ${short(reach)}). ${close}`));
     }
     // Leaves left to right, each inner node above the middle of what it reads.
-    const place = new Map();
-    let leaf = 0, deepest = 0;
-    const visit = (i, depth) => {
-      if (i < 0 || place.has(i)) return place.get(i)?.x ?? 0;
-      deepest = Math.max(deepest, depth);
+    const placed = new Map();
+    let leaf = 0;
+    const visit = (i) => {
+      if (placed.has(i)) return placed.get(i).x;
       const [kind, a, b, c] = nodes[i];
-      const reads = kind === 0 ? [] : kind === 3 ? [c] : [a, b].filter((x) => x >= 0 && nodes[x][0] !== 0);
-      const inner = reads.filter((x) => x >= 0 && nodes[x][0] !== 0);
-      const xs = inner.map((x) => visit(x, depth + 1));
+      const inner = (kind === 3 ? [c] : [a, b]).filter((x) => x !== -1).map(place).filter((x) => nodes[x][0] !== 0);
+      const xs = inner.map(visit);
       const x = xs.length ? xs.reduce((s, v) => s + v, 0) / xs.length + (xs.length === 1 ? .5 : 0) : leaf;
       leaf = Math.max(leaf, x + 1);
-      place.set(i, {x, depth, inner});
+      placed.set(i, {x, depth: depth[i], inner});
       return x;
     };
-    visit(root, 0);
+    visit(root);
     const wide = 74, tall = 50, w = Math.max(leaf * wide + 20, 240), h = (deepest + 1) * tall + 20;
     const g = svg('svg', {viewBox: `0 0 ${w} ${h}`, width: w, height: h, role: 'img', class: 'tree',
       'aria-label': `A tree of ${sums.length} operations, ${deepest + 1} levels deep`});
-    for (const [, p] of place)
+    for (const [, p] of placed)
       for (const i of p.inner) {
-        const q = place.get(i);
+        const q = placed.get(i);
         g.append(svg('line', {x1: p.x * wide + 40, y1: p.depth * tall + 24, x2: q.x * wide + 40, y2: q.depth * tall + 24, class: 'edge'}));
       }
-    for (const [i, p] of place) {
+    for (const [i, p] of placed) {
       const n = nodes[i], e = Math.abs(n[5]) / born;
       const node = svg('g', {}, svg('circle', {cx: p.x * wide + 40, cy: p.depth * tall + 24, r: 6 + 9 * Math.sqrt(e), class: n[5] ? 'node born' : 'node'}));
       const t = svg('text', {x: p.x * wide + 40, y: p.depth * tall + 46, 'text-anchor': 'middle'});
@@ -161,6 +178,6 @@ const draw = {
       g.append(node);
     }
     return el('figure', {}, el('div', {class: 'wide', tabindex: '0'}, g),
-      el('figcaption', {}, `Each circle is one rounding, its size the error born there. Result ${nodes[root][4]}, exact ${exact}, error ${short(nodes[root][4] - exact)}`));
+      el('figcaption', {}, `Each circle is one rounding, its size the error born there. ${close}`));
   },
 };

@@ -167,7 +167,7 @@ function render(a, s) {
   const products = work(s, a);
   const share = st.correctly_rounded / st.elements;
   $('answer').replaceChildren(
-    el('p', {class: 'small'}, a.contract),
+    el('p', {class: 'small contract'}, a.contract),
     el('p', {class: 'hash', id: 'hash'}, a.hash),
     el('p', {class: 'small'}, 'The hash of these outputs, by this browser. The same from your terminal: ', el('code', {class: 'command', id: 'command'}, command({do: 'conv', ...problem(s)}))),
     el('div', {class: 'cards'},
