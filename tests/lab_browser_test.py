@@ -1,0 +1,165 @@
+"""The classroom in a real browser: python3 tests/lab_browser_test.py ETALON [--keep FOLDER]
+
+Writes the site with `etalon lab conv`, opens it from its folder in headless Chromium at phone and
+desktop width, light and dark, and checks: no error on the console, nothing loaded from outside, the
+hash of drawn shapes equals the program's, every control changes the answer or the page, what cannot
+be computed gets a sentence, trees and matrices are drawn, lessons check answers by computing,
+nothing is wider than the screen, a link holds the page's state. With --keep the screenshots stay in
+FOLDER. Says "skipped" where there is no Chromium or no WebAssembly build.
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from chromium import Browser, find_chromium  # noqa: E402
+
+WIDE = """(() => {
+  const width = document.documentElement.clientWidth;
+  const wide = [...document.querySelectorAll('main *')].filter((e) => {
+    const r = e.getBoundingClientRect();
+    return r.width && r.right > width + 1 && !e.closest('.wide, pre, svg');
+  });
+  return [document.documentElement.scrollWidth - width, wide.slice(0, 3).map((e) => e.tagName + '.' + e.className + ': ' + e.textContent.slice(0, 40))];
+})()"""
+
+
+class Checks:
+    def __init__(self):
+        self.made, self.failed = 0, []
+
+    def that(self, holds, text):
+        self.made += 1
+        if not holds:
+            self.failed.append(text)
+            print("FAILED:", text)
+
+
+def settle(page):
+    page.wait("!!window.labAnswer && document.getElementById('results').getAttribute('aria-busy') === 'false'", 60)
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def change(page, name, value):
+    page.evaluate("window.labAnswer = null")
+    page.evaluate("""(() => { const e = document.getElementById('c-%s');
+        if (e.type === 'checkbox') e.checked = %s; else e.value = %s;
+        e.dispatchEvent(new Event('input', {bubbles: true})); })()""" % (name, json.dumps(value), json.dumps(str(value))))
+
+
+def main():
+    keep = sys.argv[sys.argv.index("--keep") + 1] if "--keep" in sys.argv else None
+    etalon = sys.argv[1]
+    if not find_chromium():
+        print("skipped: there is no Chromium")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        made = subprocess.run([etalon, "lab", "conv", "--no-times", "-o", folder], capture_output=True, text=True)
+        if made.returncode == 4:
+            print("skipped:", made.stderr.strip())
+            return 0
+        assert made.returncode == 0, made.stderr
+        url = "file://" + folder + "/index.html"
+        checks = Checks()
+        seed = random.SystemRandom().randrange(10**6)
+        print("seed", seed)
+        draw = random.Random(seed)
+        with Browser() as browser:
+            for width, dark in ((1280, False), (390, True)):
+                where = "%d px: " % width
+                page = browser.open(url + "#lab", width=width, dark=dark)
+                settle(page)
+                checks.that(page.evaluate("document.getElementById('hash').textContent.length") == 32, where + "a hash is shown")
+                over, wide = page.evaluate(WIDE)
+                checks.that(over <= 0 and not wide, where + "wider than the screen by %s: %s" % (over, wide))
+                if keep:
+                    page.screenshot(os.path.join(keep, "lab-%d.png" % width))
+                for lesson in ("order", "im2col", "winograd", "fft", "formats", "about"):
+                    page.evaluate("location.hash = '#%s'" % lesson)
+                    page.wait("!document.getElementById('%s').hidden" % lesson)
+                    over, wide = page.evaluate(WIDE)
+                    checks.that(over <= 0 and not wide, where + lesson + ": wider than the screen: %s" % wide)
+                    if keep:
+                        page.screenshot(os.path.join(keep, "lab-%s-%d.png" % (lesson, width)))
+                checks.that(not page.errors(), where + "console: %s" % page.errors())
+                outside = [u for u in page.requests() if not u.startswith(("file://" + folder, "blob:", "data:"))]
+                checks.that(not outside, where + "loads %s" % outside)
+
+            page = browser.open(url + "#lab", width=1280)
+            settle(page)
+            # Every control changes the answer (or the page, where the answer does not read it).
+            values = {"channels": 5, "height": 9, "filters": 3, "kernel": 5, "stride": 2, "pad": 2, "seed": 77}
+            for name, value in values.items():
+                before = page.evaluate("window.labAnswer.hash")
+                change(page, name, value)
+                settle(page)
+                checks.that(page.evaluate("window.labAnswer.hash") not in (before, None), "control %s changes the outputs" % name)
+            for name, options in {"order": ["lanes:8", "pairwise:1", "blocks:128", "splitk:4"], "acc": ["bf16", "f16", "f64", "f32"], "fma": [False, True],
+                                  "data": ["ones", "cancelling", "scales", "digit", "noise"]}.items():
+                for value in options:
+                    before = page.evaluate("window.labAnswer.contract + window.labAnswer.hash")
+                    change(page, name, value)
+                    settle(page)
+                    after = page.evaluate("window.labAnswer.contract + window.labAnswer.hash")
+                    checks.that(after != before and "error" not in page.evaluate("window.labAnswer"), "control %s = %s" % (name, value))
+            change(page, "algo", "winograd")  # the stride is 2
+            settle(page)
+            checks.that("stride" in page.evaluate("document.getElementById('fault').textContent"), "Winograd at stride 2 is refused in a sentence")
+            change(page, "stride", 1)
+            settle(page)
+            change(page, "kernel", 3)
+            settle(page)
+            checks.that(page.evaluate("document.querySelectorAll('#movement table.matrix').length") == 3 or
+                        page.wait("document.querySelectorAll('#movement table.matrix').length === 3") is None, "three matrices are drawn")
+            checks.that("1/6" in page.evaluate("document.getElementById('movement').textContent"), "as fractions")
+            for value in (2, 6):
+                change(page, "m", value)
+                settle(page)
+                checks.that("winograd:%d/3" % value in page.evaluate("window.labAnswer.contract"), "F(%d x %d)" % (value, value))
+            change(page, "algo", "fft")
+            settle(page)
+            page.wait("document.querySelectorAll('#movement canvas').length === 2")
+            change(page, "algo", "im2col")
+            settle(page)
+            page.wait("document.getElementById('movement').textContent.includes('The matrix')")
+            page.evaluate("document.querySelector('[aria-label=\\"Next output\\"]').click()")
+            page.wait("document.getElementById('stepper').textContent.includes('output 1 of')")
+            change(page, "kernel", 15)
+            settle(page)
+            checks.that("larger than the padded input" in page.evaluate("document.querySelector('.field-fault').textContent"), "a kernel too large gets its sentence beside the control")
+            change(page, "kernel", 3)
+            settle(page)
+            page.evaluate("document.getElementById('compare').click()")
+            page.wait("document.getElementById('compared').dataset.done === 'true'", 120)
+            checks.that(page.evaluate("document.querySelectorAll('#compared tbody tr').length") == 9, "nine algorithms side by side")
+
+            # The hash of drawn shapes is the program's, and the link brings the state back.
+            for _ in range(4):
+                state = {"channels": draw.randint(1, 9), "height": draw.randint(5, 16), "filters": draw.randint(1, 3), "pad": draw.randint(0, 2),
+                         "seed": draw.randint(0, 999), "algo": draw.choice(["direct", "im2col", "winograd", "fft", "exact"])}
+                other = browser.open(url + "#lab?" + "&".join("%s=%s" % i for i in state.items()), width=1280)
+                settle(other)
+                shown = other.evaluate("document.getElementById('command').textContent")
+                question = shown[shown.index("'") + 1:shown.rindex("'")]
+                native = subprocess.run([etalon, "lab", "ask", question], capture_output=True, text=True).stdout
+                checks.that(other.evaluate("document.getElementById('hash').textContent") in native, "%s: the program says %s" % (state, native))
+                checks.that(not other.errors(), "console: %s" % other.errors())
+
+            # Lessons check by computing: each question answered rightly once, wrongly once.
+            lesson = browser.open(url + "#winograd", width=1280)
+            answer = """(async (right) => { const q = document.querySelectorAll('#winograd .question')[1];
+                q.querySelectorAll('input')[right ? 1 : 0].checked = true; q.querySelector('.verdict').textContent = ''; q.querySelector('button').click(); })(%s)"""
+            for right, word in (("true", "Right."), ("false", "No:")):
+                lesson.evaluate(answer % right)
+                lesson.wait("document.querySelectorAll('#winograd .question')[1].querySelector('.verdict').textContent.includes('Computed just now')", 60)
+                checks.that(lesson.evaluate("document.querySelectorAll('#winograd .question')[1].querySelector('.verdict').textContent").startswith(word), "a lesson says " + word)
+        print("%d checks, %d failed" % (checks.made, len(checks.failed)))
+        return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
