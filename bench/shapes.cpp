@@ -52,6 +52,28 @@ NamedShape parse_shape(const OpRow& op, std::string_view line) {
   return shape;
 }
 
+std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text,
+                                     std::string_view file) {
+  std::vector<NamedShape> shapes;
+  int number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    ++number;
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const ErrorScope scope(fmt::format("{}:{}", file, number));
+    NamedShape shape = parse_shape(op, line);
+    for (const TensorType& type : shape.inputs)
+      if (type.shape.numel() == 0)
+        throw bad_input("{} has no elements; every extent of a shape to time is at least 1",
+                        to_string(type));
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
 std::vector<NamedShape> load_shapes(std::string_view op) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
@@ -60,21 +82,10 @@ std::vector<NamedShape> load_shapes(std::string_view op) {
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<NamedShape> shapes;
-  for (const fs::path& path : files) {
-    const OpRow& row = get_op(path.stem().string());
-    const std::string text = read_text_file(path);
-    int number = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      std::string_view line = std::string_view(text).substr(at, end - at);
-      at = end + 1;
-      ++number;
-      line = line.substr(0, line.find('#'));
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      const ErrorScope scope(fmt::format("{}:{}", path.string(), number));
-      shapes.push_back(parse_shape(row, line));
-    }
-  }
+  for (const fs::path& path : files)
+    for (NamedShape& shape :
+         parse_shapes(get_op(path.stem().string()), read_text_file(path), path.string()))
+      shapes.push_back(std::move(shape));
   return shapes;
 }
 

@@ -28,6 +28,8 @@ struct NamedShape {
 std::vector<NamedShape> load_shapes(std::string_view op = {});
 // Parses one line, as in a file of that op.
 NamedShape parse_shape(const OpRow& op, std::string_view line);
+// All lines of a file's text; errors name `file`, the line and the rule.
+std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text, std::string_view file);
 
 // Uniform in [-1, 1); floating inputs only. `seed` 0 is what the records use.
 std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed = 0);

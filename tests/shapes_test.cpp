@@ -46,3 +46,18 @@ TEST_CASE("shapes: a bad line is refused with what is wrong") {
                           "a.b f32[2,2]", "a.b f32[2,2] f32[2,2] trans=1"})
     CHECK_THROWS_AS_MESSAGE(parse_shape(gemm, bad), Error, bad);
 }
+
+TEST_CASE("shapes: a bad file is refused with its line and the rule") {
+  const OpRow& gemm = get_op("gemm");
+  CHECK(parse_shapes(gemm, "# head\n\na.b f32[2,3] f32[3,4] # tail\n", "f.txt").size() == 1);
+  const auto refused = [&](const char* line, const char* because) {
+    const std::string text = std::string("a.first f32[2,3] f32[3,4]\n\n") + line + "\n";
+    CHECK_THROWS_WITH_AS(parse_shapes(gemm, text, "f.txt"), doctest::Contains(because), Error);
+    CHECK_THROWS_WITH_AS(parse_shapes(gemm, text, "f.txt"), doctest::Contains("f.txt:3"), Error);
+  };
+  refused("a.b f32[0,3] f32[3,4]", "at least 1");
+  refused("a.b f32[2,3]", "");
+  refused("a.b f32[2,-3] f32[3,4]", "");
+  refused("a.b f32[4611686018427387904,8] f32[8,4]", "");
+  refused("ab f32[2,3] f32[3,4]", "SUITE.NAME");
+}
