@@ -42,6 +42,8 @@ constexpr Recorded kRecorded[] = {
     {"keras_h5/face_classification/fer2013_big_XCEPTION.54-0.66.hdf5",
      "keras_h5/face_classification/big_XCEPTION_input.npy",
      "keras_h5/face_classification/big_XCEPTION_output.npy"},
+    {"generated/torch-2.15/lenet.pt2", "generated/torch-2.15/lenet.pt2.io.npz:in_input",
+     "generated/torch-2.15/lenet.pt2.io.npz:out_output"},
     {"generated/neon/lenet.prm", "generated/neon/lenet.io.npz:x", "generated/neon/lenet.io.npz:y"},
     {"neon/gen_neon26_mlp/model.prm", "neon/gen_neon26_mlp/input.npy",
      "neon/gen_neon26_mlp/output.npy"},
@@ -75,7 +77,7 @@ TEST_SUITE("long") {
     int opened = 0;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
       const std::string ending = entry.path().extension().string();
-      const std::set<std::string> endings{".pt", ".pth", ".pkl",  ".prm",
+      const std::set<std::string> endings{".pt", ".pt2", ".pth",  ".pkl",  ".prm",
                                           ".p",  ".h5",  ".hdf5", ".keras"};
       if (!endings.contains(ending)) continue;
       const std::string name = entry.path().filename().string();

@@ -1,5 +1,5 @@
 // PyTorch's files: state_dicts, checkpoints and whole modules, as zip archives (1.6 on) or legacy
-// files (0.1.10 to 1.5); TorchScript (script.h) and exported programs, .pt2 (exported.h).
+// files (0.1.10 to 1.5); exported programs, .pt2 (exported.h); the weights of TorchScript.
 //
 // Names are paths: keys of dicts joined by dots, and of a module what its state_dict would say. A
 // module's code is not in the file (only the names of its classes), so a whole module gives
@@ -8,6 +8,7 @@
 
 #include "engine/core/error.h"
 #include "importers/formats/pytorch.h"
+#include "importers/formats/pytorch/exported.h"
 #include "importers/formats/pytorch/tensors.h"
 
 namespace etalon {
@@ -111,6 +112,7 @@ Model open(const std::string& path, std::span<const std::string>) {
     return model;
   }
   const ZipReader zip(file);
+  if (is_exported(zip)) return open_exported(zip, path);
   const ZipMember* data = root_member(zip, "data.pkl");
   if (data == nullptr) throw bad_input("no data.pkl in the archive; not a file of PyTorch's");
   const std::string folder = data->name.substr(0, data->name.size() - 8);
@@ -138,7 +140,7 @@ bool match(const FileView& file) {
   // The first member's name tells most archives apart; the directory tells the rest.
   try {
     const ZipReader zip(map_file(file.path));
-    return root_member(zip, "data.pkl") != nullptr;
+    return root_member(zip, "data.pkl") != nullptr || is_exported(zip);
   } catch (const Error&) {
     return has_ending(file.path, ".pt") || has_ending(file.path, ".pth") ||
            has_ending(file.path, ".pt2");
