@@ -129,10 +129,10 @@ TEST_CASE("oneDNN rows of pools, norms, softmax and activations compute the same
   }
   Tensor x = noise({2, 32, 9, 10}, 1);
   Tensor scale = noise({32}, 2), bias = noise({32}, 3), mean = noise({32}, 4), var = noise({32}, 5);
-  for (float& v : var.mutable_data<float>()) v += 1;
+  for (float& v : var.mutable_data<float>()) v += 2;  // noise is in [-1.5, 0.5)
   const Tensor features = noise({10}, 6);
   Tensor positive = noise({3, 50}, 7);
-  for (float& v : positive.mutable_data<float>()) v += 1;
+  for (float& v : positive.mutable_data<float>()) v += 2;  // noise is in [-1.5, 0.5)
   MaxPoolParams max;
   max.kernel = {3, 2};
   max.strides = {2, 2};
