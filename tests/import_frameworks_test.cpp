@@ -10,6 +10,7 @@
 #include "importers/containers/flatbuffers.h"
 #include "importers/containers/pbjson.h"
 #include "importers/containers/pbtree.h"
+#include "importers/containers/protobuf.h"
 #include "importers/containers/sstable.h"
 #include "importers/importers.h"
 #include "kernels/kernels.h"
@@ -218,4 +219,26 @@ TEST_CASE("TensorFlow.js: shards lie in the model's own folder") {
   CHECK(list[0].tensor.data<float>()[1] == 2.0F);
   CHECK(list[1].tensor.data<float>()[0] == 0.0F);
   CHECK(list[1].tensor.data<float>()[1] == 0.5F);
+}
+
+TEST_CASE("Core ML: a neural network's layers; an ML program is refused by name") {
+  const auto field = [](std::uint32_t number, const std::string& payload) {
+    std::string out;
+    put_length(out, number, payload.size());
+    return out + payload;
+  };
+  const auto array = [&](const std::string& name, const std::string& shape) {
+    return field(1, name) + field(3, field(5, shape));
+  };
+  const std::string head =
+      "\x08\x04" + field(2, field(1, array("x", "\x08\x04")) + field(10, array("y", "\x08\x04")));
+  const test::TemporaryFolder folder;
+  test::write_bytes(
+      folder / "m.mlmodel",
+      head + field(500, field(1, field(1, "s") + field(2, "x") + field(3, "y") + field(175, ""))));
+  const Model model = open_model(folder / "m.mlmodel");
+  CHECK(model.graph->outputs[0].dims == Ints{-1, 4});
+  CHECK(run(model, Tensor::zeros(DType::f32, {1, 4}))[3] == 0.25F);
+  test::write_bytes(folder / "p.mlmodel", head + field(502, ""));
+  CHECK_THROWS_WITH_AS(open_model(folder / "p.mlmodel"), doctest::Contains("an ML program"), Error);
 }

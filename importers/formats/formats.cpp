@@ -6,6 +6,7 @@
 #include "engine/models/models.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/caffe.h"
+#include "importers/formats/coreml.h"
 #include "importers/formats/darknet.h"
 #include "importers/formats/keras.h"
 #include "importers/formats/mxnet.h"
@@ -26,6 +27,7 @@ const auto& table() {
   // Magic numbers first, then what is told by structure, then what only a name tells.
   static const std::array kTable{
       pytorch_format_row(),             //
+      caffe_format(),                   //
       keras_format_row(),               //
       theano_zip_format(),              //
       npy_format(),                     //
@@ -39,9 +41,9 @@ const auto& table() {
       mxnet_symbol_format(),            //
       tensorflow_saved_model_format(),  //
       tfjs_format(),                    //
+      coreml_format(),                  //
       torch7_format(),                  //
       darknet_format(),                 //
-      caffe_format(),                   //
       caffe_blob_format(),              //
       caffe_solver_format(),            //
       tensorflow_graph_format(),        //

@@ -12,6 +12,7 @@
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
+#include "importers/containers/hdf5.h"
 #include "importers/formats/caffe.h"
 #include "importers/formats/caffe/schema.h"
 #include "importers/formats/companion.h"
@@ -746,6 +747,21 @@ void Translator::layer(const Layer& l) {
   }
 }
 
+// .caffemodel.h5: data/LAYER/0, 1, ...
+std::map<std::string, std::vector<Tensor>> read_h5(const Blob& bytes) {
+  const Hdf5File file(bytes);
+  std::map<std::string, std::vector<Tensor>> weights;
+  const auto data = file.find(file.root(), "data");
+  if (!data) throw bad_input("no group 'data' in it; it holds no Caffe weights");
+  for (const auto& [layer, address] : data->children) {
+    const ErrorScope where(fmt::format("tensor {}", printable(layer)));
+    const Hdf5Object group = file.child(*data, layer);
+    for (std::size_t i = 0; i < group.children.size(); ++i)
+      weights[layer].push_back(file.read(file.child(group, std::to_string(i))));
+  }
+  return weights;
+}
+
 Model open(const std::string& path, std::span<const std::string> with) {
   const auto is_text = [](const Blob& file) {
     const std::string_view text = file.text().substr(0, 512);
@@ -757,15 +773,21 @@ Model open(const std::string& path, std::span<const std::string> with) {
   std::string net_path, weights_path;
   if (is_text(named)) {
     net_path = path;
-    weights_path = companion(path, with, {".caffemodel"});
+    weights_path = companion(path, with, {".caffemodel", ".caffemodel.h5"});
   } else {
     weights_path = path;
-    net_path = companion(path, with, {".prototxt"});
+    const bool h5 = has_ending(path, ".h5");
+    net_path = companion(h5 ? path.substr(0, path.size() - 3) : path, with, {".prototxt"});
+    if (h5 && net_path.empty())
+      throw bad_input("{}: holds weights alone; name its prototxt with --with", path);
   }
   std::string version;
   std::map<std::string, std::vector<Tensor>> weights;
   PbMessage net;
-  if (!weights_path.empty()) {
+  if (has_ending(weights_path, ".h5")) {
+    const ErrorScope scope(weights_path);
+    weights = read_h5(map_file(weights_path));
+  } else if (!weights_path.empty()) {
     const ErrorScope scope(weights_path);
     net = PbMessage::from_wire(schema().type("NetParameter"), map_file(weights_path));
     for (const Layer& l : layers_of(net, version, true)) {
@@ -809,7 +831,7 @@ bool match(const FileView& file) {
          {"layer {", "layers {", "layer{", "layers{", "input_dim", "input_shape"})
       if (text.find(word) != std::string_view::npos) return true;
   }
-  if (has_ending(file.path, ".caffemodel")) return true;
+  if (has_ending(file.path, ".caffemodel") || has_ending(file.path, ".caffemodel.h5")) return true;
   const auto fields = peek_fields(file.prefix);
   std::size_t at = 0;
   if (at < fields.size() && fields[at].number == 1 && fields[at].wire == 2 &&

@@ -9,6 +9,7 @@
 #include "importers/containers/zip.h"
 #include "importers/formats/keras.h"
 #include "importers/formats/keras/layers.h"
+#include "importers/formats/keras/model.h"
 
 namespace etalon {
 namespace keras_format {
@@ -336,6 +337,17 @@ class ModelBuilder {
   std::map<std::string, std::vector<ValueId>> held_;
 };
 
+class GivenWeights : public Weights {
+ public:
+  explicit GivenWeights(const WeightsOf& weights) : weights_(weights) {}
+  TensorList of(const std::vector<std::string>& path, const json&) override {
+    return weights_(path);
+  }
+
+ private:
+  const WeightsOf& weights_;
+};
+
 void weights_alone(Model& model, const Hdf5File& file, const Hdf5Object& group) {
   for (const auto& [name, dataset] : file.datasets(group))
     if (dataset.type.kind != Hdf5Type::Kind::other)
@@ -434,6 +446,13 @@ bool match(const FileView& view) {
 }
 
 }  // namespace
+
+void build_model(GraphBuilder& graph, const json& config, const Origin& origin,
+                 const WeightsOf& weights) {
+  GivenWeights given(weights);
+  ModelBuilder(graph, origin, given).build(config);
+}
+
 }  // namespace keras_format
 
 const FormatRow& keras_format_row() {

@@ -1,7 +1,7 @@
 // model.json holds the graph (a GraphDef in JSON) and a manifest: groups of shards and the tensors
 // that lie in them one after the other. A quantised tensor is stored as u8 or u16 with scale and
 // min, value = q * scale + min in f32, or as f16. A manifest alone (a JSON list) opens as tensors.
-// Shards lie in the model's own folder. Layers models are refused by name: their graph is Keras'.
+// Shards lie in the model's own folder. A layers model's graph is Keras' (importers/formats/keras).
 // Source: the TensorFlow.js converter's description of the web format.
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "importers/containers/bytes.h"
 #include "importers/containers/json.h"
 #include "importers/containers/pbjson.h"
+#include "importers/formats/keras/model.h"
 #include "importers/formats/tf/graph.h"
 #include "importers/formats/tfjs.h"
 #include "importers/formats/translate.h"
@@ -100,6 +101,39 @@ bool is_bytes(std::string_view type, std::string_view field) {
          field == "tensor_content" || field == "string_val";
 }
 
+std::string text_at(const json& in, const char* key) {
+  return in.contains(key) && in[key].is_string() ? in[key].get<std::string>() : std::string();
+}
+
+// Keras' layers, their weights called LAYER/WEIGHT.
+Model open_layers(const std::string& path, const json& in, const json& config) {
+  bool quantised = false;
+  TensorList weights = read_weights(json_array(in, "weightsManifest"), folder_of(path), quantised);
+  const auto of_layer = [&](const std::vector<std::string>& names) {
+    TensorList out;
+    for (const NamedTensor& t : weights) {
+      const std::string layer = names.back() + "/";
+      if (t.name.starts_with(layer) || t.name.find("/" + layer) != std::string::npos)
+        out.push_back({t.name, t.tensor.share()});
+    }
+    return out;
+  };
+  try {
+    GraphBuilder g(stem_of(path));
+    if (quantised) g.note("quantised weights are read as q * scale + min, in f32");
+    keras_format::build_model(g, config, {}, of_layer);
+    return finish_model(g, path, "tfjs", text_at(in, "generatedBy"), text_at(in, "convertedBy"));
+  } catch (const keras_format::UnknownLayer& unknown) {
+    Model model;
+    model.path = path;
+    model.format = "tfjs";
+    model.notes = {"Weights alone: " + printable(unknown.what) + " has no translation."};
+    for (NamedTensor& t : weights)
+      model.graph->initializers.emplace(model.graph->add_value(t.name), std::move(t.tensor));
+    return model;
+  }
+}
+
 Model open(const std::string& path, std::span<const std::string>) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
@@ -116,8 +150,10 @@ Model open(const std::string& path, std::span<const std::string>) {
     return model;
   }
   const json& topology = json_member(in, "modelTopology");
-  if (topology.is_object() && topology.contains("model_config"))
-    throw bad_input("a layers model; save it as .keras or .h5, or as a graph model");
+  if (topology.is_object() &&
+      (topology.contains("model_config") || topology.contains("class_name")))
+    return open_layers(path, in,
+                       topology.contains("model_config") ? topology["model_config"] : topology);
   std::map<std::string, Tensor> weights;
   for (NamedTensor& t : read_weights(json_array(in, "weightsManifest"), folder, quantised))
     weights.emplace(t.name, std::move(t.tensor));
@@ -158,11 +194,8 @@ Model open(const std::string& path, std::span<const std::string>) {
   }
   GraphBuilder g(stem_of(path));
   if (quantised) g.note("quantised weights are read as q * scale + min, in f32");
-  const auto producer = [&](const char* key) {
-    return in.contains(key) && in[key].is_string() ? in[key].get<std::string>() : std::string();
-  };
   translate_graph(g, std::move(source));
-  return finish_model(g, path, "tfjs", producer("generatedBy"), producer("convertedBy"));
+  return finish_model(g, path, "tfjs", text_at(in, "generatedBy"), text_at(in, "convertedBy"));
 }
 
 }  // namespace
