@@ -84,7 +84,8 @@ void put_external(const Tensor& tensor, const std::string& name, const std::stri
 
 // Element types and, where every extent is known, shapes of all values.
 // `types` holds those of values that the graph takes from around it.
-std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, TensorType> types) {
+std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, TensorType> types,
+                                          bool inside) {
   for (const auto& [v, t] : graph.initializers) types[v] = t.type();
   for (const Declaration& d : graph.inputs)
     if (d.ranked && std::ranges::find(d.dims, -1) == d.dims.end())
@@ -112,6 +113,8 @@ std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, 
         if (n.outputs[i] != kAbsent) types[n.outputs[i]] = out[i];
     } catch (const NotConstant&) {
       continue;  // the file then carries no shape for it either
+    } catch (const Error&) {
+      if (!inside) throw;  // a branch that never runs may not fit the shapes around it
     }
   }
   return types;
@@ -236,10 +239,11 @@ const WriterRow* find_writer(std::string_view op) {
 
 // Nodes, inputs and outputs; the weights are the caller's affair. The opset that they need.
 std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types,
-                         std::set<std::string, std::less<>>& names, pb::GraphProto& g) {
+                         std::set<std::string, std::less<>>& names, pb::GraphProto& g,
+                         bool inside) {
   g.set_name(graph.name.empty() ? "graph" : graph.name);
   names.insert(graph.value_names.begin(), graph.value_names.end());
-  types = known_types(graph, std::move(types));
+  types = known_types(graph, std::move(types), inside);
   std::int64_t version = kWrittenOpset;
   for (const Node& node : graph.nodes) {
     const ErrorScope where(fmt::format("node {}", node.name));
@@ -265,7 +269,7 @@ void NodeWriter::set_graph(pb::NodeProto& node, std::string_view name, const Gra
     const ValueId i = inner.find_value(graph_.value_name(v));
     if (i != kAbsent) around.emplace(i, type);
   }
-  need_opset(write_graph(inner, std::move(around), names_, *a.mutable_g()));
+  need_opset(write_graph(inner, std::move(around), names_, *a.mutable_g(), true));
   // A weight that stands in the graph around it too is read from there.
   for (const auto& [v, t] : inner.initializers) {
     const ValueId outer = graph_.find_value(inner.value_name(v));
@@ -283,7 +287,7 @@ void save(const Model& model, const std::string& path) {
   out.set_producer_name("etalon");
   pb::GraphProto& g = *out.mutable_graph();
   std::set<std::string, std::less<>> names;
-  const std::int64_t version = write_graph(graph, {}, names, g);
+  const std::int64_t version = write_graph(graph, {}, names, g, false);
   auto& opset = *out.add_opset_import();
   opset.set_domain("");
   opset.set_version(version);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/error.h"
+#include "engine/graph/control_flow.h"
 
 namespace etalon::onnx_format {
 namespace {
@@ -94,11 +95,56 @@ std::shared_ptr<const Graph> OnnxNode::subgraph(std::string_view attribute) {
       return read_subgraph(into_, *a.mutable_g(), fmt::format("{}/{}", name_, attribute));
   return nullptr;
 }
+std::shared_ptr<const Graph> OnnxNode::make_graph(
+    std::string_view name, const std::vector<DType>& inputs, const std::vector<DType>& outputs,
+    const std::function<Values(OnnxNode&, const Values&)>& write) {
+  auto graph = std::make_shared<Graph>();
+  graph->name = name;
+  Importing inside;
+  inside.model = into_.model;
+  inside.opset = into_.opset;
+  inside.ir = into_.ir;
+  inside.inner = graph.get();
+  inside.outer = &into_;
+  inside.owner = fmt::format("{}/{}", name_, name);
+  const auto declare = [](ValueId v, DType dtype) {
+    Declaration d;
+    d.value = v;
+    d.dtype = dtype;
+    d.ranked = false;
+    return d;
+  };
+  Values in;
+  for (const DType dtype : inputs) {
+    in.push_back(graph->add_value(fmt::format("{}/in{}", inside.owner, in.size())));
+    graph->inputs.push_back(declare(in.back(), dtype));
+  }
+  OnnxNode node(inside, node_, inside.owner);
+  const Values out = write(node, in);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    graph->outputs.push_back(declare(out[i], outputs[i]));
+  graph->finish();
+  for (const std::string& value : captured_names(*graph)) into_.value(value);
+  return graph;
+}
 void OnnxNode::emit_control(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
                             std::vector<std::shared_ptr<const Graph>> graphs) {
   const OpRow& row = get_op(op);
   into_.graph().nodes.push_back(
       {name_, &row, make_params(row, fields), std::move(inputs), outputs(), std::move(graphs)});
+}
+std::pair<ValueId, ValueId> OnnxNode::step_control(
+    std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
+    std::vector<std::shared_ptr<const Graph>> graphs) {
+  const OpRow& row = get_op(op);
+  const ValueId first = new_value(op), second = new_value(op);
+  into_.graph().nodes.push_back({fmt::format("{}/{}{}", name_, op, ++steps_),
+                                 &row,
+                                 make_params(row, fields),
+                                 std::move(inputs),
+                                 {first, second},
+                                 std::move(graphs)});
+  return {first, second};
 }
 void OnnxNode::ignore(std::string_view attribute) const { read_.emplace(attribute); }
 

@@ -5,6 +5,7 @@
 // refused: an attribute that nobody looked at may change what the node means.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -63,6 +64,16 @@ class OnnxNode {
   std::vector<std::string> texts(std::string_view attribute) const;
   Tensor tensor(std::string_view attribute);  // absent when not given
   std::shared_ptr<const Graph> subgraph(std::string_view attribute);
+  // A graph that no attribute holds, for a node to own: `write` gets its inputs, of these types,
+  // and gives its outputs.
+  using Values = std::vector<ValueId>;
+  std::shared_ptr<const Graph> make_graph(
+      std::string_view graph, const std::vector<DType>& inputs, const std::vector<DType>& outputs,
+      const std::function<Values(OnnxNode&, const Values&)>& write);
+  // Inside such a graph: a value of the graph around it.
+  ValueId around(ValueId outer) const {
+    return into_.value(into_.outer->graph().value_name(outer));
+  }
   // Read and without meaning here (a hint for training or for memory).
   void ignore(std::string_view attribute) const;
   void refuse_unread() const;
@@ -101,6 +112,10 @@ class OnnxNode {
   // A node that owns graphs.
   void emit_control(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
                     std::vector<std::shared_ptr<const Graph>> graphs);
+  // A step that owns graphs and gives two values.
+  std::pair<ValueId, ValueId> step_control(std::string_view op, const Fields& fields,
+                                           std::vector<ValueId> inputs,
+                                           std::vector<std::shared_ptr<const Graph>> graphs);
   // From the node's inputs to its outputs as they stand.
   void emit(std::string_view op, const Fields& fields = {}) {
     emit(op, fields, inputs(), outputs());

@@ -1,4 +1,5 @@
-// Attention and RotaryEmbedding, as the functions of simpler ops that ONNX defines them to be.
+// Attention, LinearAttention and RotaryEmbedding, as the functions of simpler ops that ONNX defines
+// them to be.
 #include "engine/core/error.h"
 #include "importers/formats/onnx/body.h"
 
@@ -144,6 +145,77 @@ void attention(OnnxNode& n) {
   n.note("Attention is imported as its matmuls, its masks and a softmax");
 }
 
+// State S [batch, heads, key, value] and one token a step, in f32:
+//   S = exp(decay) S;  r = beta (v - S^T k), or v where the rule has no delta;  S = S + k r^T;
+//   y = scale q^T S
+void linear_attention(OnnxNode& n) {
+  Body b(n);
+  const std::int64_t heads = n.integer("q_num_heads", 0), kv = n.integer("kv_num_heads", 0);
+  if (heads < 1 || kv < 1 || heads % kv != 0)
+    throw bad_input("q_num_heads is {} and kv_num_heads {}; the first must be a multiple", heads,
+                    kv);
+  const std::string rule = n.text("update_rule", "gated_delta");
+  if (rule != "linear" && rule != "gated" && rule != "delta" && rule != "gated_delta")
+    throw bad_input("update_rule is '{}'", printable(rule));
+  n.ignore("chunk_size");  // how a kernel may cut the work
+  const bool gated = rule.starts_with("gated"), delta = rule.ends_with("delta");
+  const DType type = n.dtype_of(0).value_or(DType::f32);
+  // Tokens first: [length, batch, heads, size].
+  const auto tokens = [&](std::size_t i, std::int64_t h) {
+    return b.transpose(b.reshape(n.required(i), {0, 0, h, -1}), {1, 0, 2, 3});
+  };
+  const ValueId q = tokens(0, heads), k = tokens(1, kv), v = tokens(2, kv);
+  std::vector<ValueId> scanned{q, k, v};
+  if (gated) scanned.push_back(tokens(4, kv));
+  // One rate a token and head, or one a token.
+  if (delta)
+    scanned.push_back(b.transpose(
+        b.op("reshape",
+             {n.required(5), b.concat({b.extents(n.required(5), 0, 2), b.ints({-1, 1})}, 0)}),
+        {1, 0, 2, 3}));
+  ValueId state = n.input(3);
+  if (state == kAbsent) {
+    const ValueId shape = b.concat({b.extents(k, 1, 3), b.extents(k, 3, 4), b.extents(v, 3, 4)}, 0);
+    state = b.op("constant_of_shape", {shape});
+  } else {
+    state = b.cast(state, DType::f32);
+  }
+  ValueId scale;
+  if (const float given = n.number("scale", 0.0F); given != 0)
+    scale = b.number(given);
+  else
+    scale =
+        b.op("reciprocal", {b.op("sqrt", {b.cast(b.reshape(b.extents(q, 3, 4), {}), DType::f32)})});
+  std::vector<DType> types{DType::f32};
+  types.insert(types.end(), scanned.size(), type);
+  const auto step =
+      n.make_graph("step", types, {DType::f32, type}, [&](OnnxNode& inner, const auto& in) {
+        Body s(inner);
+        const auto real = [&](std::size_t i) { return s.cast(in[i], DType::f32); };
+        const ValueId key = s.unsqueeze(real(2), {-1});
+        ValueId now = in[0];
+        if (gated) now = s.mul(now, s.unsqueeze(s.op("exp", {real(4)}), {-1}));
+        ValueId row = real(3);
+        if (delta) {
+          const ValueId kept = s.op("matmul", {s.transpose(now, {0, 1, 3, 2}), key});
+          row = s.mul(real(gated ? 5 : 4), s.sub(row, s.squeeze(kept, {-1})));
+        }
+        now = s.add(now, s.op("matmul", {key, s.unsqueeze(row, {-2})}));
+        const ValueId query = s.unsqueeze(real(1), {-2});
+        const ValueId read =
+            s.op("matmul", {query, heads == kv ? now : repeat_heads(s, now, in[1])});
+        const ValueId y = s.mul(inner.around(scale), s.squeeze(read, {-2}));
+        return OnnxNode::Values{now, s.like(y, in[1])};
+      });
+  std::vector<ValueId> in{state};
+  in.insert(in.end(), scanned.begin(), scanned.end());
+  const auto [last, all] = n.step_control(
+      "scan", {{"scan_inputs", static_cast<std::int64_t>(scanned.size())}}, in, {step});
+  n.give(0, b.reshape(b.transpose(all, {1, 0, 2, 3}), {0, 0, -1}));
+  n.give(1, b.like(last, n.required(0)));
+  n.note("LinearAttention is imported as a scan over its tokens");
+}
+
 // The two halves of x's last axis: the first and second, or the even and the odd places.
 std::pair<ValueId, ValueId> halves(Body& b, ValueId x, ValueId half, bool interleaved) {
   const auto part = [&](ValueId start, ValueId end, std::int64_t step) {
@@ -193,6 +265,7 @@ void rotary_embedding(OnnxNode& n) {
 
 constexpr TranslatorRow kRows[] = {
     {"Attention", attention},
+    {"LinearAttention", linear_attention},
     {"RotaryEmbedding", rotary_embedding},
 };
 
