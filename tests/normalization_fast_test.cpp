@@ -44,7 +44,8 @@ int compare(const char* op, const Params& params, const std::vector<const Tensor
   int compared = 0;
   for (const KernelRow* row : all_kernels().rows_of(op)) {
     if (row->name == options.kernels || row->isa > detect_isa() ||
-        row->name.ends_with("definition") || row->contracts == "exact")
+        row->promise == Promise::vendor || row->name.ends_with("definition") ||
+        row->contracts == "exact")
       continue;
     for (const int threads : {1, 2, 3, 7}) {
       RunOptions fast = options;
