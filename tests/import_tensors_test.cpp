@@ -72,6 +72,17 @@ void comes_back(const TensorList& given, const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("safetensors: a header as long as a pickle's first two bytes is no pickle") {
+  const test::TemporaryFolder folder;
+  std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  header.resize(0x0280, ' ');  // the file begins 80 02, as a pickle of protocol 2 does
+  test::write_bytes(folder / "x.safetensors", safetensors_bytes(header, 8));
+  CHECK(format_of(folder / "x.safetensors").name == "safetensors");
+  test::write_bytes(folder / "y", safetensors_bytes(header, 8));
+  CHECK(format_of(folder / "y").name == "safetensors");
+  CHECK(load_tensors(folder / "x.safetensors").size() == 1);
+}
+
 TEST_CASE("npy: every type, byte order and layout that NumPy writes") {
   int arrays = 0;
   for (const std::string kind :

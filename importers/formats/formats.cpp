@@ -26,6 +26,8 @@ namespace {
 const auto& table() {
   // Magic numbers first, then what is told by structure, then what only a name tells.
   static const std::array kTable{
+      // First: its length field may begin as a pickle does, 80 02.
+      safetensors_format(),             //
       pytorch_format_row(),             //
       caffe_format(),                   //
       keras_format_row(),               //
@@ -34,7 +36,6 @@ const auto& table() {
       npz_format(),                     //
       hdf5_format(),                    //
       pickle_format(),                  //
-      safetensors_format(),             //
       neutral_format(),                 //
       tflite_format(),                  //
       mxnet_params_format(),            //
