@@ -126,7 +126,7 @@ def main():
             change(page, "algo", "im2col")
             settle(page)
             page.wait("document.getElementById('movement').textContent.includes('The matrix')")
-            page.evaluate("document.querySelector('[aria-label=\\"Next output\\"]').click()")
+            page.evaluate("document.querySelector('[aria-label=\"Next output\"]').click()")
             page.wait("document.getElementById('stepper').textContent.includes('output 1 of')")
             change(page, "kernel", 15)
             settle(page)
