@@ -85,7 +85,7 @@ function(etalon_install)
     endif()
     install(TARGETS etalon_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     # Where bench/resources.h looks: the same paths as in the source tree.
-    install(DIRECTORY bench/runners bench/shapes bench/demo bench/report bench/survey
+    install(DIRECTORY bench/runners bench/shapes bench/demo bench/report bench/survey bench/lab
             DESTINATION ${CMAKE_INSTALL_DATADIR}/etalon/bench
             PATTERN "*.cpp" EXCLUDE PATTERN "*.h" EXCLUDE PATTERN "__pycache__" EXCLUDE)
   endif()

@@ -62,54 +62,65 @@ int run(const Args& args, const Globals& g) {
                {"place", Table::Align::right},
                {"time", Table::Align::right}});
   std::string details;
-  for (const std::string& library : args.of) {
-    const auto peer = make_survey_peer(library, g.threads);
-    for (const SurveyedFunction* f : functions) {
-      if (!peer->has(*f)) {
-        if (functions.size() == 1)
-          throw missing("{} has no {}; 'etalon survey all' takes what it has", library, f->name);
-        continue;
+  // A library that is missing or fails costs its own rows.
+  std::string failures;
+  const auto fails = [&](const std::string& library, const Error& e) {
+    failures += fmt::format("{}{}", failures.empty() ? "" : "; ", e.what());
+    record["survey"]["failed"].push_back({{"library", library}, {"reason", e.what()}});
+  };
+  for (const std::string& library : args.of) try {
+      const auto peer = make_survey_peer(library, g.threads);
+      for (const SurveyedFunction* f : functions) {
+        if (!peer->has(*f)) {
+          if (functions.size() == 1)
+            throw missing("{} has no {}; 'etalon survey all' takes what it has", library, f->name);
+          continue;
+        }
+        const auto start = std::chrono::steady_clock::now();
+        SurveyOptions options;
+        options.threads = g.threads;
+        options.isa = g.isa;
+        options.pieces = static_cast<int>(args.pieces);
+        options.state = args.state;
+        SurveyCounts c;
+        {
+          Progress progress(fmt::format("{} of {}", f->name, library), args.pieces);
+          options.progress = [&](int done, int) { progress.update(done); };
+          c = survey(*f, *peer, options);
+        }
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        nlohmann::json j = to_json(c);
+        j["function"] = f->name;
+        j["library"] = library;
+        j["version"] = peer->version();
+        j["seconds"] = seconds;
+        j["symmetric"] = f->symmetry != Symmetry::none;
+        j["monotone"] = f->monotone != Monotone::no;
+        const std::int64_t special = c.nan_wrong + c.infinity_wrong + c.zero_sign_wrong;
+        table.row({std::string(f->name), library, fmt::to_string(c.wrong), share(c.wrong, c.inputs),
+                   c.worst.given ? fmt::format("{:.6g}", c.max_ulp) : "0.5",
+                   c.worst.given ? fmt::format("{:a}", float_of(c.worst.x)) : "",
+                   fmt::to_string(special),
+                   f->monotone == Monotone::no ? "-" : fmt::to_string(c.order_breaks),
+                   f->symmetry == Symmetry::none ? "-" : fmt::to_string(c.symmetry_breaks),
+                   fmt::format("{}/{}", c.place_breaks, c.place_tried), human_seconds(seconds)});
+        std::string text;
+        witness(j, "worst", "worst", text);
+        witness(j, "special", "special", text);
+        witness(j, "order", "order", text);
+        witness(j, "symmetry", "symmetry", text);
+        witness(j, "place", "place", text);
+        if (!text.empty()) details += fmt::format("{} of {}\n{}", f->name, peer->version(), text);
+        rows.push_back(std::move(j));
       }
-      const auto start = std::chrono::steady_clock::now();
-      SurveyOptions options;
-      options.threads = g.threads;
-      options.isa = g.isa;
-      options.pieces = static_cast<int>(args.pieces);
-      options.state = args.state;
-      SurveyCounts c;
-      {
-        Progress progress(fmt::format("{} of {}", f->name, library), args.pieces);
-        options.progress = [&](int done, int) { progress.update(done); };
-        c = survey(*f, *peer, options);
-      }
-      const double seconds =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      nlohmann::json j = to_json(c);
-      j["function"] = f->name;
-      j["library"] = library;
-      j["version"] = peer->version();
-      j["seconds"] = seconds;
-      j["symmetric"] = f->symmetry != Symmetry::none;
-      j["monotone"] = f->monotone != Monotone::no;
-      const std::int64_t special = c.nan_wrong + c.infinity_wrong + c.zero_sign_wrong;
-      table.row({std::string(f->name), library, fmt::to_string(c.wrong), share(c.wrong, c.inputs),
-                 c.worst.given ? fmt::format("{:.6g}", c.max_ulp) : "0.5",
-                 c.worst.given ? fmt::format("{:a}", float_of(c.worst.x)) : "",
-                 fmt::to_string(special),
-                 f->monotone == Monotone::no ? "-" : fmt::to_string(c.order_breaks),
-                 f->symmetry == Symmetry::none ? "-" : fmt::to_string(c.symmetry_breaks),
-                 fmt::format("{}/{}", c.place_breaks, c.place_tried), human_seconds(seconds)});
-      std::string text;
-      witness(j, "worst", "worst", text);
-      witness(j, "special", "special", text);
-      witness(j, "order", "order", text);
-      witness(j, "symmetry", "symmetry", text);
-      witness(j, "place", "place", text);
-      if (!text.empty()) details += fmt::format("{} of {}\n{}", f->name, peer->version(), text);
-      rows.push_back(std::move(j));
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::missing) throw;
+      fails(library, e);
     }
-  }
+  if (rows.empty()) throw missing("{}", failures);
   table.print();
+  if (!failures.empty()) fmt::print("\nNot surveyed: {}\n", failures);
   if (!details.empty()) fmt::print("\nWitnesses\n{}", details);
   if (args.pieces != 256)
     fmt::print("\n{} of 256 pieces of the range: a sample, no survey of all inputs.\n",

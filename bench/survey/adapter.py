@@ -12,10 +12,10 @@ import sys
 
 def numpy_functions():
     import numpy as np
-    f = {name: getattr(np, name) for name in
-         ("exp exp2 expm1 log log2 log10 log1p sqrt cbrt reciprocal sin cos tan sinh cosh tanh").split()}
-    f |= {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
-          "atanh": np.arctanh}
+    names = ("exp exp2 expm1 log log2 log10 log1p sqrt cbrt reciprocal sin cos tan sinh cosh tanh").split()
+    f = {name: getattr(np, name) for name in names}
+    f.update({"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
+              "acosh": np.arccosh, "atanh": np.arctanh})
     np.seterr(all="ignore")
 
     def run(function, x, threads):
@@ -26,70 +26,50 @@ def numpy_functions():
 def pytorch_functions():
     import torch
     import torch.nn.functional as F
-    f = {name: getattr(torch, name) for name in
-         ("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh "
-          "asinh acosh atanh erf erfc sigmoid").split()}
-    f |= {
-  "log_sigmoid" : F.logsigmoid, "softplus" : lambda x : F.softplus(x, 1, float("inf")),
-      "silu" : F.silu, "gelu" : F.gelu, "mish" : F.mish, "softsign" : F.softsign, "elu" : F.elu,
-      "selu" : F.selu, "celu" : F.celu, "hard_swish" : F.hardswish, "hard_tanh" : F.hardtanh,
-      "leaky_relu" : F.leaky_relu
-}
-try : F
-  .gelu(torch.zeros(1), approximate = "tanh") f["gelu_tanh"] = lambda x
-      : F.gelu(x, approximate = "tanh") except TypeError : pass
+    names = ("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan "
+             "sinh cosh tanh asinh acosh atanh erf erfc sigmoid").split()
+    f = {name: getattr(torch, name) for name in names}
+    f.update({"log_sigmoid": F.logsigmoid, "softplus": lambda x: F.softplus(x, 1, float("inf")),
+              "silu": F.silu, "gelu": F.gelu, "mish": F.mish, "softsign": F.softsign, "elu": F.elu,
+              "selu": F.selu, "celu": F.celu, "hard_swish": F.hardswish, "hard_tanh": F.hardtanh,
+              "leaky_relu": F.leaky_relu})
+    try:
+        F.gelu(torch.zeros(1), approximate="tanh")
+        f["gelu_tanh"] = lambda x: F.gelu(x, approximate="tanh")
+    except TypeError:  # versions before 1.12
+        pass
 
-                                                           def run(function, x, threads)
-      : torch.set_num_threads(
-                 threads) with torch.no_grad()
-      : return f[function](torch.from_numpy(x)).numpy() return torch.__version__,
-                                              list(f), run
+    def run(function, x, threads):
+        torch.set_num_threads(threads)
+        with torch.no_grad():
+            return f[function](torch.from_numpy(x)).numpy()
+    return torch.__version__, list(f), run
 
-      def onnxruntime_functions()
-      : import onnx import onnxruntime as ort from onnx import TensorProto,
-                                              helper nodes = {
-                                                "exp" : "Exp",
-                                                "log" : "Log",
-                                                "sqrt" : "Sqrt",
-                                                "reciprocal" : "Reciprocal",
-                                                "sin" : "Sin",
-                                                "cos" : "Cos",
-                                                "tan" : "Tan",
-                                                "asin" : "Asin",
-                                                "acos" : "Acos",
-                                                "atan" : "Atan",
-                                                "sinh" : "Sinh",
-                                                "cosh" : "Cosh",
-                                                "tanh" : "Tanh",
-                                                "asinh" : "Asinh",
-                                                "acosh" : "Acosh",
-                                                "atanh" : "Atanh",
-                                                "erf" : "Erf",
-                                                "sigmoid" : "Sigmoid",
-                                                "softplus" : "Softplus",
-                                                "gelu" : "Gelu",
-                                                "mish" : "Mish",
-                                                "softsign" : "Softsign",
-                                                "elu" : "Elu",
-                                                "selu" : "Selu",
-                                                "celu" : "Celu",
-                                                "hard_sigmoid" : "HardSigmoid",
-                                                "hard_swish" : "HardSwish",
-                                                "leaky_relu" : "LeakyRelu",
-                                                "gelu_tanh" : "Gelu"
-                                              } sessions = {}
 
-                                              def session(function, threads)
-      : key = function,
-                                              threads if key not in sessions
-      : given = {"approximate" : "tanh"} if function == "gelu_tanh" else {}
+def onnxruntime_functions():
+    import onnxruntime as ort
+    from onnx import TensorProto, helper
+    nodes = {"exp": "Exp", "log": "Log", "sqrt": "Sqrt", "reciprocal": "Reciprocal", "sin": "Sin",
+             "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan",
+             "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh",
+             "atanh": "Atanh", "erf": "Erf", "sigmoid": "Sigmoid", "softplus": "Softplus",
+             "gelu": "Gelu", "mish": "Mish", "softsign": "Softsign", "elu": "Elu", "selu": "Selu",
+             "celu": "Celu", "hard_sigmoid": "HardSigmoid", "hard_swish": "HardSwish",
+             "leaky_relu": "LeakyRelu", "gelu_tanh": "Gelu"}
+    sessions = {}
+
+    def session(function, threads):
+        key = function, threads
+        if key not in sessions:
+            given = {"approximate": "tanh"} if function == "gelu_tanh" else {}
             node = helper.make_node(nodes[function], ["x"], ["y"], **given)
             kind = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n"]) for n in ("x", "y")]
             model = helper.make_model(helper.make_graph([node], "g", kind[:1], kind[1:]),
                                       opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
             options = ort.SessionOptions()
             options.intra_op_num_threads = threads
-            sessions[key] = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            sessions[key] = ort.InferenceSession(model.SerializeToString(), options,
+                                                 providers=["CPUExecutionProvider"])
         return sessions[key]
 
     def run(function, x, threads):
@@ -114,13 +94,14 @@ def main():
     answer({"version": version, "functions": functions, "python": sys.version.split()[0]})
     for line in sys.stdin:
         try:
-            job
-            = json.loads(line) x = np.memmap(job["x"], np.float32, "c", shape = (job["count"], ))
-                                       y = run(job["function"], np.asarray(x), job["threads"])
-                                               assert y.dtype == np.float32 and y.shape ==
-                                           x.shape np.memmap(job["y"], np.float32, "r+",
-                                                             shape = (job["count"], )) [:
-            ] = y answer({"ok" : True}) except Exception as e
-                : answer({"error" : f "{type(e).__name__}: {e}"})
+            job = json.loads(line)
+            x = np.memmap(job["x"], np.float32, "c", shape=(job["count"],))
+            y = run(job["function"], np.asarray(x), job["threads"])
+            assert y.dtype == np.float32 and y.shape == x.shape
+            np.memmap(job["y"], np.float32, "r+", shape=(job["count"],))[:] = y
+            answer({"ok": True})
+        except Exception as e:
+            answer({"error": f"{type(e).__name__}: {e}"})
 
-                      main()
+
+main()
