@@ -117,6 +117,7 @@ bool is_midpoint(float y, BFloat16) { return (bits_of(y) & 0xffffU) == 0x8000U; 
 bool is_midpoint(float y, Float16) {
   const float size = __builtin_fabsf(y);
   if (size >= 0x1p-14F) return (bits_of(y) & 0x1fffU) == 0x1000U;
+  if (size != size) return false;
   const float steps = size * 0x1p25F;  // of half the smallest subnormal: exact, below 2^11
   const auto whole = static_cast<std::int32_t>(steps);
   return static_cast<float>(whole) == steps && (whole & 1) != 0;
