@@ -168,7 +168,8 @@ TEST_CASE("onnx: what is written reads back to the same bits") {
 }
 
 TEST_CASE("onnx: every op of the table has a form to be written in") {
-  // The writer looks an op up before its node is used, so an op without a row says so.
+  // The writer looks all ops up first, so an op without a row says so. Those that ONNX has not are
+  // listed: written as two ops they would be rounded twice.
   const test::TemporaryFolder folder;
   std::string lacking;
   for (const OpRow* op : all_ops()) {
@@ -185,5 +186,5 @@ TEST_CASE("onnx: every op of the table has a form to be written in") {
         lacking += fmt::format(" {}", op->name);
     }
   }
-  CHECK_MESSAGE(lacking.empty(), lacking);
+  CHECK(lacking == " exp2 expm1 log2 log10 log1p cbrt erfc");
 }

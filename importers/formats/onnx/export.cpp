@@ -243,14 +243,19 @@ std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types
                          bool inside) {
   g.set_name(graph.name.empty() ? "graph" : graph.name);
   names.insert(graph.value_names.begin(), graph.value_names.end());
-  types = known_types(graph, std::move(types), inside);
-  std::int64_t version = kWrittenOpset;
+  std::vector<const WriterRow*> rows;  // found before anything is worked out for the nodes
   for (const Node& node : graph.nodes) {
     const ErrorScope where(fmt::format("node {}", node.name));
-    const WriterRow* row = find_writer(node.op->name);
-    if (row == nullptr) throw usage_error("the op {} has no form in ONNX", node.op->name);
+    rows.push_back(find_writer(node.op->name));
+    if (rows.back() == nullptr) throw usage_error("the op {} has no form in ONNX", node.op->name);
+  }
+  types = known_types(graph, std::move(types), inside);
+  std::int64_t version = kWrittenOpset;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const ErrorScope where(fmt::format("node {}", node.name));
     NodeWriter writer(graph, node, types, names, g);
-    row->write(writer);
+    rows[i]->write(writer);
     version = std::max(version, writer.opset());
   }
   for (const Declaration& d : graph.inputs) declare(graph, d, *g.add_input());
