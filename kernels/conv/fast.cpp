@@ -569,7 +569,9 @@ void run(const KernelCall& call) {
   }
 }
 
-Refusal refuse(const Problem& problem) {
+}  // namespace
+
+Refusal refuse_conv_seq_f32(const Problem& problem) {
   Contract c = *problem.contract;
   // With one channel or one tap every walk is the same.
   const Shape& w = problem.input(1).shape;
@@ -578,15 +580,13 @@ Refusal refuse(const Problem& problem) {
   return refuse_unless_f32(problem);
 }
 
-}  // namespace
-
 template <Isa isa>
 KernelRow conv_f32_row(std::string_view name) {
   return {.op = "conv",
           .name = name,
           .isa = isa,
           .contracts = "seq",
-          .refuse = refuse,
+          .refuse = refuse_conv_seq_f32,
           .run = run<isa>,
           .prepare = prepare<isa>,
           .announces = true};

@@ -5,6 +5,9 @@
 
 namespace etalon {
 
+// Of every f32 row whose sum is one chain along crs.
+Refusal refuse_conv_seq_f32(const Problem& problem);
+
 template <Isa isa>
 KernelRow conv_f32_row(std::string_view name);
 

@@ -9,9 +9,9 @@
 
 #include "kernels/conv/algorithms.h"
 #include "kernels/conv/algorithms_fast.h"
+#include "kernels/conv/fast.h"
 #include "kernels/conv/plan.h"
 #include "kernels/gemm/packed.h"
-#include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
 
 namespace etalon {
@@ -122,15 +122,6 @@ void run(const KernelCall& call) {
   }
 }
 
-Refusal refuse(const Problem& problem) {
-  Contract c = *problem.contract;
-  const Shape& w = problem.input(1).shape;
-  // With one channel or one tap every walk is the same.
-  if (w.rank() >= 3 && (w[1] == 1 || w.product(2, w.rank()) == 1)) c.walk = Walk{};
-  if (!c.is_seq()) return "promises seq with walk=crs only";
-  return refuse_unless_f32(problem);
-}
-
 }  // namespace
 
 template <Isa isa>
@@ -139,7 +130,7 @@ KernelRow im2col_f32_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "seq with algo=im2col",
-          .refuse = refuse,
+          .refuse = refuse_conv_seq_f32,
           .run = run<isa>,
           .prepare = prepare<isa>};
 }
