@@ -35,6 +35,9 @@ struct OpNode {
   ValueId in(std::size_t i) const;  // a bad-input Error when it is not there
 };
 
+// Operators of one operand that are an op of ours without parameters.
+const std::map<std::string_view, std::string_view>& unary_ops();
+
 class Ops {
  public:
   explicit Ops(GraphBuilder& graph) : g(graph) {}

@@ -1,0 +1,189 @@
+#include <algorithm>
+
+#include "importers/formats/caffe/translator.h"
+
+namespace etalon::caffe {
+
+void Translator::convolution(bool transposed) {
+  const PbMessage p = l_->params.message("convolution_param");
+  const auto axes = static_cast<std::size_t>(std::max(g.rank(x()) - 2, 0));
+  if (p.integer("axis", 1) != 1) throw bad_input("a convolution along another axis than 1");
+  const Ints kernel = pair(p, "kernel_size", "kernel_h", "kernel_w", 0, axes);
+  const Ints pad = pair(p, "pad", "pad_h", "pad_w", 0, axes);
+  const Ints stride = pair(p, "stride", "stride_h", "stride_w", 1, axes);
+  const Ints dilation = pair(p, "dilation", "dilation", "dilation", 1, axes);
+  const std::int64_t groups =
+      l_->type == "ConvolutionDepthwise" || l_->type == "DepthwiseConvolution"
+          ? g.shape(x())[1]
+          : p.integer("group", 1);
+  const std::int64_t out = p.integer("num_output"), in = g.shape(x())[1];
+  if (groups < 1 || in % groups != 0 || out % groups != 0 || out < 1)
+    throw bad_input("{} channels to {} in {} groups", in, out, groups);
+  Ints dims = transposed ? Ints{in, out / groups} : Ints{out, in / groups};
+  dims.insert(dims.end(), kernel.begin(), kernel.end());
+  std::vector<ValueId> inputs{x(), weight(0, Shape(dims))};
+  if (p.flag("bias_term", true)) inputs.push_back(weight(1, Shape{out}));
+  Fields f = window_fields(
+      {.strides = stride, .dilations = dilation, .pads_begin = pad, .pads_end = pad}, false);
+  f.emplace_back("groups", groups);
+  top(op(transposed ? "conv_transpose" : "conv", inputs, f));
+}
+
+void Translator::pooling() {
+  const PbMessage p = l_->params.message("pooling_param");
+  const std::string kind = p.text("pool", "MAX");
+  if (kind != "MAX" && kind != "AVE") throw bad_input("{} pooling is not supported", kind);
+  if (p.flag("global_pooling")) {
+    top(op(kind == "MAX" ? "global_max_pool" : "global_avg_pool", {x()}));
+    return;
+  }
+  const auto axes = static_cast<std::size_t>(std::max(g.rank(x()) - 2, 0));
+  const Ints pad = pair(p, "pad", "pad_h", "pad_w", 0, axes);
+  Fields f = window_fields({.kernel = pair(p, "kernel_size", "kernel_h", "kernel_w", 0, axes),
+                            .strides = pair(p, "stride", "stride_h", "stride_w", 1, axes),
+                            .dilations = {},
+                            .pads_begin = pad,
+                            .pads_end = pad},
+                           true);
+  const bool ceil = p.text("round_mode", "CEIL") == "CEIL";
+  f.emplace_back("ceil_mode", ceil);
+  if (ceil)
+    g.note(
+        "Caffe's pooling rounds the output extent up (ceil_mode); a last window must begin "
+        "inside the input or its padding");
+  if (kind == "AVE") {
+    f.emplace_back("count_include_pad", true);
+    g.note(
+        "Caffe's average pooling divides by the window's elements inside input and padding, "
+        "not by those that rounding up adds");
+    top(op("avg_pool", {x()}, f));
+  } else {
+    if (l_->tops.size() > 1) throw bad_input("the mask of a max pooling is not supported");
+    top(op("max_pool", {x()}, f));
+  }
+}
+
+void Translator::inner_product() {
+  const PbMessage p = l_->params.message("inner_product_param");
+  const std::int64_t from = axis(p.integer("axis", 1), x()), out = p.integer("num_output");
+  const Shape& shape = g.shape(x());
+  const std::int64_t in = shape.product(static_cast<int>(from), shape.rank());
+  const bool transposed = p.flag("transpose");
+  if (out < 1) throw bad_input("num_output is {}", out);
+  const ValueId w = weight(0, transposed ? Shape{in, out} : Shape{out, in});
+  const ValueId b = p.flag("bias_term", true) ? weight(1, Shape{out}) : kAbsent;
+  ValueId flat = x();
+  if (shape.rank() != 2 || from != 1)
+    flat = g.op("flatten", l_->name + ".flatten", {flat}, {{"axis", from}});
+  if (shape.rank() > 2)
+    g.note("inner products flatten their input row-major, channels outermost (NCHW)");
+  ValueId y = fully_connected(g, l_->name, flat, w, b, transposed);
+  if (from != 1) {
+    Ints dims(static_cast<std::size_t>(from), 0);
+    dims[0] = -1;
+    for (std::size_t i = 1; i < dims.size(); ++i) dims[i] = shape[static_cast<int>(i)];
+    dims.push_back(out);
+    y = g.reshape(l_->name + ".shape", y, dims);
+  }
+  top(y);
+}
+
+void Translator::scale(bool with_scale, const char* name) {
+  const PbMessage p = l_->params.message(name);
+  const ValueId in = x();
+  const std::int64_t at = axis(p.integer("axis", 1), in);
+  ValueId y = in;
+  if (l_->bottoms.size() > 1) {
+    const ValueId factor = x(1);
+    const Ints dims = against(g.shape(factor), at, g.rank(in));
+    y = op(with_scale ? "mul" : "add", {in, g.reshape(l_->name + ".axis", factor, dims)});
+    top(y);
+    return;
+  }
+  const auto axes = p.integer("num_axes", 1);
+  const std::int64_t end = axes < 0 ? g.rank(in) : at + axes;
+  if (end > g.rank(in))
+    throw bad_input("num_axes {} from axis {} of rank {}", axes, at, g.rank(in));
+  const auto dims =
+      g.shape(in).dims().subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(end - at));
+  const Shape own(dims);
+  const auto broadcast = [&](std::size_t i) {
+    return g.reshape(fmt::format("{}.{}", l_->name, i), weight(i, own),
+                     against(own, at, g.rank(in)));
+  };
+  if (with_scale) {
+    y = g.op("mul", l_->name, {y, broadcast(0)});
+    if (p.flag("bias_term")) y = g.op("add", l_->name + ".bias", {y, broadcast(1)});
+    g.note(
+        "Scale layers stay a product and a sum of their own (Caffe rounds after each), not "
+        "folded into the BatchNorm before them");
+  } else {
+    y = g.op("add", l_->name, {y, broadcast(0)});
+  }
+  top(y);
+}
+
+void Translator::lrn() {
+  const PbMessage p = l_->params.message("lrn_param");
+  const std::int64_t size = p.integer("local_size", 5);
+  const float alpha = p.number("alpha", 1), beta = p.number("beta", 0.75F), k = p.number("k", 1);
+  if (size < 1 || size % 2 == 0) throw bad_input("local_size {} must be odd", size);
+  if (p.text("norm_region", "ACROSS_CHANNELS") == "ACROSS_CHANNELS") {
+    g.note("LRN: alpha is divided by the window's size, k is added to the sum");
+    top(op(
+        "lrn", {x()},
+        {{"size", size}, {"alpha", alpha}, {"beta", beta}, {"bias", k}, {"alpha_divided", true}}));
+    return;
+  }
+  g.note(
+      "LRN within a channel: x * (1 + alpha * mean of squares over the window, padding "
+      "counted)^-beta, step by step as Caffe's layers do");
+  const Ints window(static_cast<std::size_t>(g.rank(x()) - 2), size),
+      pad(window.size(), (size - 1) / 2);
+  Fields f = window_fields(
+      {.kernel = window, .strides = {}, .dilations = {}, .pads_begin = pad, .pads_end = pad}, true);
+  f.emplace_back("count_include_pad", true);
+  ValueId s = g.op("mul", l_->name + ".square", {x(), x()});
+  s = g.op("avg_pool", l_->name + ".mean", {s}, f);
+  s = g.op("mul", l_->name + ".alpha", {s, g.constant("alpha", scalar_f32(alpha))});
+  s = g.op("add", l_->name + ".one", {s, g.constant("one", scalar_f32(1))});
+  s = g.op("pow", l_->name + ".power", {s, g.constant("minus_beta", scalar_f32(-beta))});
+  top(op("mul", {x(), s}));
+}
+
+void Translator::eltwise() {
+  const PbMessage p = l_->params.message("eltwise_param");
+  const std::string kind = p.text("operation", "SUM");
+  const std::vector<float> coeff = p.numbers("coeff");
+  if (!coeff.empty() && (kind != "SUM" || coeff.size() != l_->bottoms.size()))
+    throw bad_input("{} coefficients for {} bottoms", coeff.size(), l_->bottoms.size());
+  ValueId y = kAbsent;
+  for (std::size_t i = 0; i < l_->bottoms.size(); ++i) {
+    ValueId in = x(i);
+    if (!coeff.empty() && coeff[i] != 1)
+      in = g.op("mul", l_->name + ".coeff", {in, g.constant("coeff", scalar_f32(coeff[i]))});
+    y = i == 0 ? in : op(kind == "SUM" ? "add" : kind == "PROD" ? "mul" : "max", {y, in});
+  }
+  if (l_->bottoms.size() < 2) y = op("identity", {x()});
+  top(y);
+}
+
+void Translator::reshape() {
+  const PbMessage p = l_->params.message("reshape_param");
+  const Ints want = p.message("shape").integers("dim");
+  const int rank = g.rank(x());
+  std::int64_t from = p.integer("axis", 0);
+  if (from < 0) from += rank + 1;
+  const std::int64_t count = p.integer("num_axes", -1);
+  const std::int64_t to = count < 0 ? rank : from + count;
+  if (from < 0 || from > rank || to > rank) throw bad_input("axis {} of rank {}", from, rank);
+  Ints dims(static_cast<std::size_t>(from), 0);
+  for (std::size_t i = 0; i < want.size(); ++i)
+    dims.push_back(want[i] == 0 && from + static_cast<std::int64_t>(i) < rank
+                       ? g.shape(x())[static_cast<int>(from) + static_cast<int>(i)]
+                       : want[i]);
+  if (from == 0 && !want.empty() && want[0] == 0) dims[0] = 0;
+  for (std::int64_t i = to; i < rank; ++i) dims.push_back(g.shape(x())[static_cast<int>(i)]);
+  top(op("reshape", {x()}, {{"shape", dims}}));
+}
+}  // namespace etalon::caffe

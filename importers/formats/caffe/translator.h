@@ -1,0 +1,69 @@
+// One Caffe layer after the other on its way to ops; import.cpp lists the conventions.
+//   translator.cpp  which type is what; blobs and weights by name
+//   ops.cpp         the types whose translation is longer than a few lines
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/core/error.h"
+#include "importers/formats/caffe/layers.h"
+#include "importers/formats/translate.h"
+
+namespace etalon::caffe {
+
+class Translator {
+ public:
+  Translator(const std::string& name, std::map<std::string, std::vector<Tensor>> weights)
+      : g(name), weights_(std::move(weights)) {}
+
+  GraphBuilder g;
+
+  void input(const std::string& blob, Ints dims);
+  void layer(const Layer& l);
+  void outputs() {
+    for (const std::string& blob : order_)
+      if (unread_.contains(blob)) g.output(blobs_.at(blob), blob);
+  }
+  bool has(const std::string& blob) const { return blobs_.contains(blob); }
+
+ private:
+  ValueId x(std::size_t i = 0) const;
+  void top(ValueId v, std::size_t i = 0);
+  std::size_t weight_count() const {
+    const auto at = weights_.find(l_->name);
+    return at == weights_.end() ? 0 : at->second.size();
+  }
+  const Tensor& weight_tensor(std::size_t i) const;
+  // Weights as the op wants them; 4-D blobs of old files stand for shorter shapes.
+  ValueId weight(std::size_t i, const Shape& shape);
+  Ints pair(const PbMessage& p, const char* both, const char* h, const char* w,
+            std::int64_t otherwise, std::size_t axes) const;
+  void convolution(bool transposed);
+  void pooling();
+  void inner_product();
+  void scale(bool with_scale, const char* params);
+  void lrn();
+  void eltwise();
+  void reshape();
+  ValueId op(std::string_view name, const std::vector<ValueId>& in, const Fields& f = {}) {
+    return g.op(name, l_->name, in, f);
+  }
+  std::int64_t axis(std::int64_t a, ValueId v) const { return normalize_axis(a, g.rank(v)); }
+  // [C] against axis `axis` of rank `rank`: [C, 1, ...]
+  Ints against(const Shape& shape, std::int64_t axis, int rank) const {
+    Ints dims(shape.dims().begin(), shape.dims().end());
+    while (static_cast<std::int64_t>(dims.size()) + axis < rank) dims.push_back(1);
+    return dims;
+  }
+
+  const Layer* l_ = nullptr;
+  std::map<std::string, std::vector<Tensor>> weights_;
+  std::map<std::string, ValueId> blobs_, shared_;
+  std::vector<std::string> order_;
+  std::set<std::string> unread_;
+};
+
+}  // namespace etalon::caffe

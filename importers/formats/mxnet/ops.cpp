@@ -1,0 +1,383 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "importers/containers/bytes.h"
+#include "importers/formats/mxnet/symbol.h"
+
+namespace etalon::mxnet {
+
+void Translator::run(std::int64_t extent, bool fixed) {
+  std::vector<std::vector<ValueId>> made;
+  for (const SymbolNode& n : symbol_.nodes) {
+    const ErrorScope where(fmt::format("node {}", printable(n.name)));
+    n_ = &n;
+    in_.clear();
+    if (n.op == "null") {
+      made.push_back({variable(n, made.size(), extent, fixed)});
+      continue;
+    }
+    for (const auto& [node, output] : n.inputs)
+      in_.push_back(output < made[node].size() ? made[node][output] : kAbsent);
+    made.push_back(translate());
+  }
+  for (const auto& [node, output] : symbol_.heads) {
+    if (output >= made[node].size()) throw bad_input("an output that node {} lacks", node);
+    g.output(made[node][output], symbol_.nodes[node].name);
+  }
+}
+
+std::vector<double> Translator::numbers_of(const std::string& text) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if ((c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.') {
+      char* end = nullptr;
+      out.push_back(std::strtod(text.c_str() + i, &end));
+      const auto next = static_cast<std::size_t>(end - text.c_str());
+      i = next > i ? next : i + 1;
+      if (i < text.size() && text[i] == 'L') ++i;
+    } else {
+      ++i;
+    }
+  }
+  return out;
+}
+
+ValueId Translator::variable(const SymbolNode& n, std::size_t index, std::int64_t extent,
+                             bool fixed) {
+  if (const auto at = weights_.find(n.name); at != weights_.end())
+    return g.constant(n.name, at->second.share());
+  if (n.name.ends_with("label")) return kAbsent;  // training's
+  Ints dims = integers("__shape__"), nominal;
+  if (!dims.empty()) {
+    for (std::int64_t& d : dims)
+      if (d == 0) d = -1;
+    dims[0] = -1;
+    return g.input(n.name, DType::f32, dims);
+  }
+  // What the first reader's weights say.
+  for (const SymbolNode& r : symbol_.nodes) {
+    if (r.inputs.empty() || r.inputs[0].first != index) continue;
+    const auto w =
+        r.inputs.size() > 1 ? weights_.find(symbol_.nodes[r.inputs[1].first].name) : weights_.end();
+    if (r.op == "Convolution" && w != weights_.end()) {
+      const auto groups = r.attributes.find("num_group");
+      const std::int64_t c =
+          w->second.shape()[1] *
+          (groups == r.attributes.end() ? 1 : std::max<std::int64_t>(1, first_of(groups->second)));
+      dims = {-1, c};
+      nominal = {1, c};
+      for (int i = 2; i < w->second.shape().rank(); ++i) {
+        dims.push_back(fixed ? extent : -1);
+        nominal.push_back(extent);
+      }
+      free_extent_ = !fixed;
+      g.note(fmt::format(
+          "the file does not say the shape of '{}': {} channels as the first convolution "
+          "has them, {}",
+          n.name, c,
+          fixed ? fmt::format("{} along each axis, which fits the weights after it", extent)
+                : std::string("any extent")));
+      return g.input(n.name, DType::f32, dims, nominal);
+    }
+    if (r.op == "FullyConnected" && w != weights_.end())
+      return g.input(n.name, DType::f32, {-1, w->second.shape()[1]});
+    if (r.op == "Embedding") return g.input(n.name, DType::f32, {-1, -1}, {1, 8});
+    if (r.op == "BatchNorm" && w != weights_.end()) {
+      const std::int64_t c = w->second.numel();
+      dims = {-1, c, fixed ? extent : -1, fixed ? extent : -1};
+      return g.input(n.name, DType::f32, dims, {1, c, extent, extent});
+    }
+  }
+  throw bad_input("nothing tells the shape of the input; store __shape__ in the symbol");
+}
+
+ValueId Translator::convolution(bool transposed) {
+  if (!attribute("layout").empty() && attribute("layout") != "None" &&
+      !attribute("layout").starts_with("NC"))
+    throw bad_input("layout {} is not supported", printable(attribute("layout")));
+  Fields f{{"strides", integers("stride")},
+           {"dilations", integers("dilate")},
+           {"pads_begin", integers("pad")},
+           {"pads_end", integers("pad")},
+           {"groups", integer("num_group", 1)}};
+  if (transposed) {
+    f.emplace_back("output_padding", integers("adj"));
+    if (!integers("target_shape").empty()) f.emplace_back("output_shape", integers("target_shape"));
+  }
+  std::vector<ValueId> in{x(0), x(1)};
+  if (!flag("no_bias", transposed)) in.push_back(x(2));
+  return op(transposed ? "conv_transpose" : "conv", in, f);
+}
+
+ValueId Translator::pooling() {
+  const std::string kind = attribute("pool_type", "max");
+  if (kind != "max" && kind != "avg")
+    throw bad_input("{} pooling is not supported", printable(kind));
+  if (flag("global_pool", false))
+    return op(kind == "max" ? "global_max_pool" : "global_avg_pool", {x()});
+  const std::string convention = attribute("pooling_convention", "valid");
+  Fields f{{"kernel", integers("kernel")},
+           {"strides", integers("stride")},
+           {"pads_begin", integers("pad")},
+           {"pads_end", integers("pad")},
+           {"ceil_mode", convention == "full"}};
+  if (convention == "full") g.note("pooling_convention full: the output extent is rounded up");
+  if (convention == "same") throw bad_input("pooling_convention same is not supported");
+  if (kind == "max") return op("max_pool", {x()}, f);
+  const bool count = flag("count_include_pad", true);
+  f.emplace_back("count_include_pad", count);
+  if (count) g.note("average pooling counts padding (count_include_pad, MXNet's default)");
+  return op("avg_pool", {x()}, f);
+}
+
+ValueId Translator::batch_norm() {
+  const float eps = number("eps", 1e-3F);
+  const auto aux = [&](std::size_t i, const char* role) {
+    if (i < in_.size()) return x(i);
+    const auto at = weights_.find(n_->name + role);  // 0.x does not list auxiliary states
+    if (at == weights_.end())
+      throw bad_input("the parameters lack {}{}", printable(n_->name), role);
+    return g.constant(at->first, at->second.share());
+  };
+  ValueId gamma = x(1);
+  if (flag("fix_gamma", true)) {
+    if (g.constant_of(gamma) == nullptr) throw bad_input("its scale is computed, not stored");
+    gamma = g.constant(n_->name + ".ones", filled_f32(g.shape(gamma).numel(), 1));
+    g.note("batch norm with fix_gamma: the scale is 1, whatever the file holds");
+  }
+  g.note(fmt::format("batch norm: eps {}", eps));
+  return op("batch_norm", {x(), gamma, x(2), aux(3, "_moving_mean"), aux(4, "_moving_var")},
+            {{"eps", eps}, {"axis", integer("axis", 1)}});
+}
+
+std::vector<ValueId> Translator::translate() {
+  const std::string& t = n_->op;
+  static const std::map<std::string_view, std::string_view> kUnary{
+      {"relu", "relu"},
+      {"sigmoid", "sigmoid"},
+      {"tanh", "tanh"},
+      {"exp", "exp"},
+      {"log", "log"},
+      {"sqrt", "sqrt"},
+      {"rsqrt", "rsqrt"},
+      {"abs", "abs"},
+      {"negative", "neg"},
+      {"floor", "floor"},
+      {"ceil", "ceil"},
+      {"softsign", "softsign"},
+      {"erf", "erf"},
+      {"reciprocal", "reciprocal"},
+      {"sin", "sin"},
+      {"cos", "cos"},
+      {"identity", "identity"},
+      {"_copy", "identity"},
+      {"BlockGrad", "identity"},
+      {"stop_gradient", "identity"},
+      {"MakeLoss", "identity"},
+      {"LinearRegressionOutput", "identity"},
+      {"MAERegressionOutput", "identity"},
+      {"LogisticRegressionOutput", "sigmoid"},
+      {"Dropout", "identity"}};
+  static const std::map<std::string_view, std::string_view> kBinary{
+      {"elemwise_add", "add"},  {"_Plus", "add"},          {"_plus", "add"},
+      {"broadcast_add", "add"}, {"broadcast_plus", "add"}, {"elemwise_sub", "sub"},
+      {"_Minus", "sub"},        {"_minus", "sub"},         {"broadcast_sub", "sub"},
+      {"elemwise_mul", "mul"},  {"_Mul", "mul"},           {"_mul", "mul"},
+      {"broadcast_mul", "mul"}, {"elemwise_div", "div"},   {"_Div", "div"},
+      {"_div", "div"},          {"broadcast_div", "div"},  {"broadcast_maximum", "max"},
+      {"_maximum", "max"},      {"_Maximum", "max"},       {"broadcast_minimum", "min"},
+      {"_minimum", "min"},      {"_grad_add", "add"},      {"broadcast_power", "pow"},
+      {"_power", "pow"}};
+  static const std::map<std::string_view, std::string_view> kScalar{
+      {"_plus_scalar", "add"},   {"_PlusScalar", "add"},   {"_minus_scalar", "sub"},
+      {"_MinusScalar", "sub"},   {"_mul_scalar", "mul"},   {"_MulScalar", "mul"},
+      {"_div_scalar", "div"},    {"_DivScalar", "div"},    {"_rminus_scalar", "sub"},
+      {"_rdiv_scalar", "div"},   {"_power_scalar", "pow"}, {"_maximum_scalar", "max"},
+      {"_minimum_scalar", "min"}};
+  if (const auto at = kUnary.find(t); at != kUnary.end()) {
+    if (t == "Dropout") g.note("dropout does nothing at inference");
+    return {op(at->second, {x()})};
+  }
+  if (const auto at = kBinary.find(t); at != kBinary.end()) return {op(at->second, {x(0), x(1)})};
+  if (const auto at = kScalar.find(t); at != kScalar.end()) {
+    const ValueId c = constant(number("scalar", 0));
+    return {t.starts_with("_r") ? op(at->second, {c, x()}) : op(at->second, {x(), c})};
+  }
+  if (t == "Convolution") return {convolution(false)};
+  if (t == "Deconvolution") return {convolution(true)};
+  if (t == "Pooling" || t == "Pooling_v1") return {pooling()};
+  if (t == "BatchNorm" || t == "BatchNorm_v1") return {batch_norm()};
+  if (t == "FullyConnected") {
+    ValueId in = x();
+    const bool flat = flag("flatten", true);
+    const ValueId bias = flag("no_bias", false) ? kAbsent : x(2);
+    if (!flat && g.rank(in) != 2) {
+      ValueId y = op("matmul", {in, g.transpose(n_->name + ".weight", x(1), {1, 0})});
+      if (bias != kAbsent) y = g.op("add", n_->name + ".bias", {y, bias});
+      return {y};
+    }
+    if (g.rank(in) != 2) in = g.op("flatten", n_->name + ".flatten", {in});
+    return {fully_connected(g, n_->name, in, x(1), bias)};
+  }
+  if (t == "Activation") {
+    const std::string kind = attribute("act_type");
+    const char* name = kind == "relu"       ? "relu"
+                       : kind == "sigmoid"  ? "sigmoid"
+                       : kind == "tanh"     ? "tanh"
+                       : kind == "softrelu" ? "softplus"
+                       : kind == "softsign" ? "softsign"
+                                            : nullptr;
+    if (name == nullptr) throw bad_input("activation {} is not supported", printable(kind));
+    return {op(name, {x()})};
+  }
+  if (t == "LeakyReLU") {
+    const std::string kind = attribute("act_type", "leaky");
+    const float slope = number("slope", 0.25F);
+    if (kind == "leaky") return {op("leaky_relu", {x()}, {{"alpha", slope}})};
+    if (kind == "elu") return {op("elu", {x()}, {{"alpha", slope}})};
+    if (kind == "selu") return {op("selu", {x()})};
+    if (kind == "gelu") return {op("gelu", {x()})};
+    if (kind == "prelu") {
+      Ints dims{g.shape(x(1)).numel()};
+      if (dims[0] != 1) dims.resize(static_cast<std::size_t>(g.rank(x()) - 1), 1);
+      return {op("prelu", {x(), g.reshape(n_->name + ".slope", x(1), dims)})};
+    }
+    if (kind == "rrelu")
+      return {op("leaky_relu", {x()},
+                 {{"alpha", (number("lower_bound", 0.125F) + number("upper_bound", 0.334F)) / 2}})};
+    throw bad_input("activation {} is not supported", printable(kind));
+  }
+  if (t == "hard_sigmoid")
+    return {op("hard_sigmoid", {x()},
+               {{"alpha", number("alpha", 0.2F)}, {"beta", number("beta", 0.5F)}})};
+  if (t == "SoftmaxOutput" || t == "Softmax" || t == "softmax_cross_entropy") {
+    g.note("SoftmaxOutput gives the softmax; its label and gradient are training's");
+    const std::int64_t axis = flag("multi_output", false) ? 1 : -1;
+    ValueId in = x();
+    if (axis == -1 && g.rank(in) > 2) in = g.op("flatten", n_->name + ".flatten", {in});
+    return {op("softmax", {in}, {{"axis", axis}})};
+  }
+  if (t == "softmax" || t == "log_softmax") return {op(t, {x()}, {{"axis", integer("axis", -1)}})};
+  if (t == "SoftmaxActivation") {
+    if (attribute("mode", "instance") == "channel")
+      return {op("softmax", {x()}, {{"axis", std::int64_t{1}}})};
+    return {op("softmax", {g.op("flatten", n_->name + ".flatten", {x()})})};
+  }
+  if (t == "Flatten" || t == "flatten") return {op("flatten", {x()})};
+  if (t == "Concat" || t == "concat") {
+    for (std::size_t i = 0; i < in_.size(); ++i) x(i);
+    return {op("concat", in_, {{"axis", integer("dim", 1)}})};
+  }
+  if (t == "ElementWiseSum" || t == "add_n") {
+    ValueId y = x();
+    for (std::size_t i = 1; i < in_.size(); ++i) y = op("add", {y, x(i)});
+    return {y};
+  }
+  if (t == "LRN") {
+    g.note("LRN: alpha is divided by the window's size");
+    return {op("lrn", {x()},
+               {{"size", integer("nsize", 5)},
+                {"alpha", number("alpha", 1e-4F)},
+                {"beta", number("beta", 0.75F)},
+                {"bias", number("knorm", 2)}})};
+  }
+  if (t == "Reshape" || t == "reshape") {
+    const Ints shape = integers(attribute("shape").empty() ? "target_shape" : "shape");
+    if (flag("reverse", false) || std::ranges::any_of(shape, [](std::int64_t d) { return d < -1; }))
+      throw bad_input("a reshape by special codes (below -1, or reverse) is not supported");
+    return {op("reshape", {x()}, {{"shape", shape}})};
+  }
+  if (t == "transpose") {
+    Ints axes = integers("axes");
+    return {op("transpose", {x()}, {{"perm", axes}})};
+  }
+  if (t == "expand_dims") return {op("unsqueeze", {x()}, {{"axes", integers("axis")}})};
+  if (t == "squeeze") return {op("squeeze", {x()}, {{"axes", integers("axis")}})};
+  if (t == "clip")
+    return {op("clip", {x()}, {{"min", number("a_min", 0)}, {"max", number("a_max", 0)}})};
+  if (t == "square") return {op("mul", {x(), x()})};
+  if (t == "mean" || t == "sum" || t == "max" || t == "min") {
+    if (flag("exclude", false)) throw bad_input("a reduction over all axes but some");
+    return {op("reduce_" + t, {x()},
+               {{"axes", integers("axis")}, {"keepdims", flag("keepdims", false)}})};
+  }
+  if (t == "SliceChannel" || t == "split") {
+    const auto count = integer("num_outputs", 1);
+    if (count < 1 || count > 4096) throw bad_input("{} pieces", count);
+    const std::int64_t axis = integer("axis", 1);
+    auto out = g.nodes("split", n_->name, {x()},
+                       make_params(get_op("split"), {{"axis", axis}, {"num_outputs", count}}),
+                       static_cast<std::size_t>(count));
+    if (flag("squeeze_axis", false))
+      for (ValueId& v : out)
+        v = g.op("squeeze", n_->name + ".squeezed", {v}, {{"axes", Ints{axis}}});
+    return out;
+  }
+  if (t == "slice_axis") {
+    const std::string end = attribute("end", "None");
+    return {op("slice", {x()},
+               {{"starts", Ints{integer("begin", 0)}},
+                {"ends", Ints{end == "None" ? INT64_MAX : integer("end", 0)}},
+                {"axes", Ints{integer("axis", 0)}}})};
+  }
+  if (t == "Embedding") {
+    const ValueId ids = g.op("cast", n_->name + ".ids", {x()}, {{"to", std::string("i64")}});
+    return {op("gather", {x(1), ids})};
+  }
+  if (t == "UpSampling") {
+    if (attribute("sample_type", "nearest") != "nearest") throw bad_input("bilinear UpSampling");
+    const float scale = number("scale", 1);
+    return {op("resize", {x()},
+               {{"mode", std::string("nearest")},
+                {"coordinate_transformation_mode", std::string("asymmetric")},
+                {"nearest_mode", std::string("floor")},
+                {"axes", Ints{2, 3}},
+                {"scales", std::vector<float>{scale, scale}}})};
+  }
+  if (t == "InstanceNorm")
+    return {op("instance_norm", {x(0), x(1), x(2)}, {{"eps", number("eps", 1e-3F)}})};
+  if (t == "LayerNorm")
+    return {op("layer_norm", {x(0), x(1), x(2)},
+               {{"eps", number("eps", 1e-5F)}, {"axis", integer("axis", -1)}})};
+  if (t == "L2Normalization") {
+    const std::string mode = attribute("mode", "instance");
+    Ints axes;
+    for (int i = mode == "spatial" ? 2 : 1; i < (mode == "channel" ? 2 : g.rank(x())); ++i)
+      axes.push_back(i);
+    return {op("lp_norm", {x()},
+               {{"p", 2.0F},
+                {"axes", axes},
+                {"eps", number("eps", 1e-10F)},
+                {"eps_in", std::string("sum_add")}})};
+  }
+  if (t == "dot" || t == "batch_dot") {
+    ValueId a = x(0), b = x(1);
+    const auto turn = [&](ValueId v) {
+      Ints perm;
+      for (int i = 0; i < g.rank(v); ++i) perm.push_back(i);
+      if (perm.size() < 2) throw bad_input("a matrix of rank {}", perm.size());
+      std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+      return g.transpose(n_->name + ".turned", v, perm);
+    };
+    if (flag("transpose_a", false)) a = turn(a);
+    if (flag("transpose_b", false)) b = turn(b);
+    return {op("matmul", {a, b})};
+  }
+  if (t == "Pad" || t == "pad") {
+    const Ints width = integers("pad_width");
+    Ints pads(width.size());
+    for (std::size_t i = 0; i + 1 < width.size(); i += 2) {
+      pads[i / 2] = width[i];
+      pads[width.size() / 2 + i / 2] = width[i + 1];
+    }
+    const std::string mode = attribute("mode", "constant");
+    if (mode != "constant" && mode != "edge" && mode != "reflect")
+      throw bad_input("pad {}", printable(mode));
+    return {
+        op("pad", {x()}, {{"mode", mode}, {"pads", pads}, {"value", number("constant_value", 0)}})};
+  }
+  throw bad_input("{} is not supported", printable(t));
+}
+}  // namespace etalon::mxnet

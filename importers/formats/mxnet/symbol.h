@@ -1,0 +1,95 @@
+// An MXNet symbol: its nodes as the JSON writes them, and their translation.
+//   symbol.cpp  JSON; the files that belong together
+//   ops.cpp     what each operator means
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/error.h"
+#include "importers/formats/translate.h"
+
+namespace etalon::mxnet {
+
+struct SymbolNode {
+  std::string op, name;
+  std::map<std::string, std::string, std::less<>> attributes;
+  std::vector<std::pair<std::size_t, std::size_t>> inputs;  // node, output
+};
+
+struct Symbol {
+  std::vector<SymbolNode> nodes;
+  std::vector<std::pair<std::size_t, std::size_t>> heads;
+  std::string version;
+};
+Symbol read_symbol(std::string_view text);
+
+class Translator {
+ public:
+  Translator(const Symbol& symbol, const std::map<std::string, Tensor>& weights,
+             const std::string& name)
+      : g(name), symbol_(symbol), weights_(weights) {}
+
+  GraphBuilder g;
+
+  // `extent`: of every spatial axis that the file does not tell; `fixed`: it is declared so.
+  void run(std::int64_t extent, bool fixed);
+  bool free_extent() const { return free_extent_; }
+
+ private:
+  std::string attribute(std::string_view key, std::string_view otherwise = "") const {
+    const auto at = n_->attributes.find(key);
+    return at == n_->attributes.end() ? std::string(otherwise) : at->second;
+  }
+  static std::vector<double> numbers_of(const std::string& text);
+  static std::int64_t first_of(const std::string& text) {
+    const auto all = numbers_of(text);
+    return all.empty() ? 1 : whole(all[0]);
+  }
+  static std::int64_t whole(double v) {
+    if (!(v >= -9e15 && v <= 9e15)) throw bad_input("the number {} is out of range", v);
+    return static_cast<std::int64_t>(v);
+  }
+  Ints integers(std::string_view key) const {
+    Ints out;
+    for (const double v : numbers_of(attribute(key))) out.push_back(whole(v));
+    return out;
+  }
+  std::int64_t integer(std::string_view key, std::int64_t otherwise) const {
+    const Ints v = integers(key);
+    return v.empty() ? otherwise : v[0];
+  }
+  float number(std::string_view key, float otherwise) const {
+    const auto v = numbers_of(attribute(key));
+    return v.empty() ? otherwise : static_cast<float>(v[0]);
+  }
+  bool flag(std::string_view key, bool otherwise) const {
+    const std::string v = attribute(key);
+    return v.empty() ? otherwise : v == "True" || v == "true" || v == "1";
+  }
+  ValueId x(std::size_t i = 0) const {
+    if (i >= in_.size() || in_[i] == kAbsent) throw bad_input("{} needs input {}", n_->op, i);
+    return in_[i];
+  }
+  ValueId op(std::string_view name, const std::vector<ValueId>& in, const Fields& f = {}) {
+    return g.op(name, n_->name, in, f);
+  }
+  ValueId constant(float v) { return g.constant(n_->name + ".scalar", scalar_f32(v)); }
+
+  ValueId variable(const SymbolNode& n, std::size_t index, std::int64_t extent, bool fixed);
+
+  std::vector<ValueId> translate();
+  ValueId convolution(bool transposed);
+  ValueId pooling();
+  ValueId batch_norm();
+
+  const Symbol& symbol_;
+  const std::map<std::string, Tensor>& weights_;
+  const SymbolNode* n_ = nullptr;
+  std::vector<ValueId> in_;
+  bool free_extent_ = false;
+};
+
+}  // namespace etalon::mxnet

@@ -1,0 +1,346 @@
+#include <algorithm>
+#include <numeric>
+
+#include "engine/core/error.h"
+#include "importers/containers/bytes.h"
+#include "importers/formats/tf/ops.h"
+#include "importers/formats/translate.h"
+
+namespace etalon::tf {
+namespace {
+
+const std::map<std::string_view, std::string_view> kReduce{{"Mean", "reduce_mean"},
+                                                           {"Sum", "reduce_sum"},
+                                                           {"Max", "reduce_max"},
+                                                           {"Min", "reduce_min"},
+                                                           {"Prod", "reduce_prod"}};
+
+}  // namespace
+
+ValueId Ops::resize() {
+  const ValueId x = n_->in(0);
+  const Ints sizes = constant_ints(1, "sizes");
+  if (sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1) throw bad_input("sizes must be two");
+  const bool linear = n_->op == "ResizeBilinear", corners = n_->flag("align_corners"),
+             half = n_->flag("half_pixel_centers");
+  const std::string how = corners          ? "align_corners"
+                          : half && linear ? "half_pixel"
+                          : half           ? "tf_half_pixel_for_nn"
+                                           : "asymmetric";
+  g.note(fmt::format("resize: coordinates {} in f32", how));
+  Fields f{{"mode", std::string(linear ? "linear" : "nearest")},
+           {"coordinate_transformation_mode", how},
+           {"nearest_mode", std::string(corners ? "round_prefer_ceil" : "floor")},
+           {"coordinates", std::string("f32")},
+           {"axes", Ints{2, 3}},
+           {"sizes", sizes}};
+  return g.channels_last(g.op("resize", n_->name, {g.channels_first(x)}, f));
+}
+
+ValueId Ops::space_to_batch() {
+  const Ints block = constant_ints(1, "block sizes"), pads = constant_ints(2, "paddings");
+  const ValueId x = n_->in(0);
+  const auto m = block.size();
+  const int rank = g.rank(x);
+  if (pads.size() != 2 * m || static_cast<int>(m) >= rank)
+    throw bad_input("{} blocks for rank {}", m, rank);
+  Ints pad(2 * static_cast<std::size_t>(rank), 0);
+  for (std::size_t i = 0; i < m; ++i) {
+    pad[1 + i] = pads[2 * i];
+    pad[static_cast<std::size_t>(rank) + 1 + i] = pads[2 * i + 1];
+  }
+  const ValueId padded = g.op("pad", part("pad"), {x}, {{"pads", pad}});
+  Ints split{-1}, perm, merged{-1};
+  for (std::size_t i = 0; i < m; ++i) {
+    const std::int64_t extent = g.shape(padded)[static_cast<int>(i) + 1];
+    if (block[i] < 1 || extent % block[i] != 0)
+      throw bad_input("{} in blocks of {}", extent, block[i]);
+    split.insert(split.end(), {extent / block[i], block[i]});
+    perm.push_back(static_cast<std::int64_t>(2 + 2 * i));
+    merged.push_back(extent / block[i]);
+  }
+  perm.push_back(0);
+  for (std::size_t i = 0; i < m; ++i) perm.push_back(static_cast<std::int64_t>(1 + 2 * i));
+  for (int i = static_cast<int>(m) + 1; i < rank; ++i) {
+    split.push_back(g.shape(padded)[i]);
+    perm.push_back(static_cast<std::int64_t>(m) + i);
+    merged.push_back(g.shape(padded)[i]);
+  }
+  const ValueId cut = g.op("reshape", part("blocks"), {padded}, {{"shape", split}});
+  return g.op("reshape", n_->name, {g.transpose(part("turned"), cut, perm)}, {{"shape", merged}});
+}
+
+ValueId Ops::batch_to_space() {
+  const Ints block = constant_ints(1, "block sizes"), crops = constant_ints(2, "crops");
+  const ValueId x = n_->in(0);
+  const auto m = block.size();
+  const int rank = g.rank(x);
+  if (crops.size() != 2 * m || static_cast<int>(m) >= rank)
+    throw bad_input("{} blocks for rank {}", m, rank);
+  Ints split = block, perm{static_cast<std::int64_t>(m)}, merged{-1};
+  split.push_back(-1);
+  Ints starts, ends, axes;
+  for (std::size_t i = 0; i < m; ++i) {
+    const std::int64_t extent = g.shape(x)[static_cast<int>(i) + 1];
+    split.push_back(extent);
+    perm.push_back(static_cast<std::int64_t>(m + 1 + i));
+    perm.push_back(static_cast<std::int64_t>(i));
+    merged.push_back(extent * block[i]);
+    starts.push_back(crops[2 * i]);
+    ends.push_back(extent * block[i] - crops[2 * i + 1]);
+    axes.push_back(static_cast<std::int64_t>(i) + 1);
+  }
+  for (int i = static_cast<int>(m) + 1; i < rank; ++i) {
+    split.push_back(g.shape(x)[i]);
+    perm.push_back(static_cast<std::int64_t>(m) + i);
+    merged.push_back(g.shape(x)[i]);
+  }
+  const ValueId cut = g.op("reshape", part("blocks"), {x}, {{"shape", split}});
+  const ValueId whole = g.op("reshape", part("merged"), {g.transpose(part("turned"), cut, perm)},
+                             {{"shape", merged}});
+  return g.op("slice", n_->name, {whole}, {{"starts", starts}, {"ends", ends}, {"axes", axes}});
+}
+
+ValueId Ops::strided_slice() {
+  const Ints begin = constant_ints(1, "begins"), end = constant_ints(2, "ends"),
+             stride = constant_ints(3, "strides");
+  const std::int64_t begin_mask = n_->integer("begin_mask"), end_mask = n_->integer("end_mask"),
+                     ellipsis = n_->integer("ellipsis_mask"), added = n_->integer("new_axis_mask"),
+                     shrink = n_->integer("shrink_axis_mask");
+  if (begin.size() != end.size() || begin.size() != stride.size())
+    throw bad_input("{} begins, {} ends, {} strides", begin.size(), end.size(), stride.size());
+  const ValueId x = n_->in(0);
+  const auto rank = static_cast<std::int64_t>(g.rank(x));
+  const auto bit = [](std::int64_t mask, std::size_t i) { return i < 63 && (mask >> i & 1) != 0; };
+  std::int64_t real = 0;
+  for (std::size_t i = 0; i < begin.size(); ++i) real += bit(added, i) || bit(ellipsis, i) ? 0 : 1;
+  Ints starts, ends, axes, steps, gone, fresh;
+  std::int64_t axis = 0, out = 0;
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    if (bit(ellipsis, i)) {
+      axis += rank - real;
+      out += rank - real;
+    } else if (bit(added, i)) {
+      fresh.push_back(out++);
+    } else {
+      if (axis >= rank) throw bad_input("{} axes are cut of {}", real, rank);
+      const bool drop = bit(shrink, i);
+      starts.push_back(bit(begin_mask, i) && !drop ? (stride[i] > 0 ? 0 : INT64_MAX) : begin[i]);
+      std::int64_t to = bit(end_mask, i) ? (stride[i] > 0 ? INT64_MAX : INT64_MIN) : end[i];
+      if (drop) to = begin[i] == -1 ? INT64_MAX : begin[i] + 1;
+      ends.push_back(to);
+      steps.push_back(drop ? 1 : stride[i]);
+      axes.push_back(axis);
+      if (drop)
+        gone.push_back(axis);
+      else
+        ++out;
+      ++axis;
+    }
+  }
+  ValueId y = g.op("slice", n_->name, {x},
+                   {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}});
+  if (!gone.empty()) y = g.op("squeeze", part("dropped"), {y}, {{"axes", gone}});
+  if (!fresh.empty()) y = g.op("unsqueeze", part("new"), {y}, {{"axes", fresh}});
+  // Of a vector of known elements: what is left is known too.
+  if (const auto known = elements(x); known && rank == 1 && fresh.empty() && starts.size() == 1) {
+    const auto n = static_cast<std::int64_t>(known->size());
+    const auto clip = [&](std::int64_t v) {
+      return std::clamp<std::int64_t>(v < 0 && v > INT64_MIN ? v + n : v, 0, n);
+    };
+    Ints part_of;
+    if (steps[0] == 1)
+      for (std::int64_t i = clip(starts[0]); i < clip(ends[0]); ++i)
+        part_of.push_back((*known)[static_cast<std::size_t>(i)]);
+    if (steps[0] == 1) partial_[y] = part_of;
+  }
+  return y;
+}
+
+std::optional<ValueId> Ops::shapes() {
+  const std::string& op = n_->op;
+  if (op == "Reshape") {
+    Ints shape;
+    if (n_->inputs.size() > 1) {
+      const auto known = elements(n_->in(1));
+      if (!known || std::ranges::count(*known, -1) > 1)
+        return emit("reshape", {n_->in(0), n_->in(1)}, {{"allowzero", true}});
+      shape = *known;
+    } else {
+      shape = n_->integers("new_shape");
+    }
+    const bool zero = std::ranges::count(shape, 0) != 0;
+    if (g.constant_of(n_->in(0)) != nullptr && !zero) return g.reshape(n_->name, n_->in(0), shape);
+    const ValueId y =
+        g.op("reshape", n_->name, {n_->in(0)}, {{"shape", shape}, {"allowzero", zero}});
+    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
+    return y;
+  }
+  if (op == "Squeeze") {
+    Ints axes = n_->integers("squeeze_dims");
+    if (axes.empty()) axes = n_->integers("axis");
+    const ValueId y = g.op("squeeze", n_->name, {n_->in(0)}, {{"axes", axes}});
+    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
+    return y;
+  }
+  if (op == "ExpandDims") {
+    const ValueId y =
+        g.op("unsqueeze", n_->name, {n_->in(0)}, {{"axes", constant_ints(1, "axes")}});
+    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
+    return y;
+  }
+  if (op == "Transpose") return g.transpose(n_->name, n_->in(0), constant_ints(1, "axes"));
+  if (op == "ConcatV2" || op == "Concat") {
+    std::vector<ValueId> in = n_->inputs;
+    if (in.size() < 2) throw bad_input("a concatenation of nothing");
+    const std::size_t where = op == "Concat" ? 0 : in.size() - 1;
+    const Ints axis_value = constant_ints(where, "axes");
+    if (axis_value.size() != 1) throw bad_input("the axis has {} elements", axis_value.size());
+    in.erase(in.begin() + static_cast<std::ptrdiff_t>(where));
+    if (g.known(in[0]) && g.rank(in[0]) == 4) {
+      const int axis = normalize_axis(axis_value[0], 4);
+      for (ValueId& v : in) v = g.channels_first(v);
+      constexpr int kMoved[] = {0, 2, 3, 1};
+      return g.channels_last(g.op("concat", n_->name, in, {{"axis", std::int64_t{kMoved[axis]}}}));
+    }
+    const ValueId y = g.op("concat", n_->name, in, {{"axis", axis_value[0]}});
+    Ints all;
+    for (const ValueId v : in) {
+      const auto known = elements(v);
+      if (!known) return y;
+      all.insert(all.end(), known->begin(), known->end());
+    }
+    partial_[y] = all;
+    return y;
+  }
+  if (op == "Pack" || op == "Stack") {
+    std::vector<ValueId> in;
+    const std::int64_t axis = n_->integer("axis");
+    Ints all;
+    bool known = axis == 0;
+    for (std::size_t i = 0; i < n_->inputs.size(); ++i) {
+      in.push_back(g.op("unsqueeze", part("item"), {n_->in(i)}, {{"axes", Ints{axis}}}));
+      const auto e = elements(n_->in(i));
+      known = known && e && e->size() == 1;
+      if (known) all.push_back((*e)[0]);
+    }
+    const ValueId y = g.op("concat", n_->name, in, {{"axis", axis}});
+    if (known) partial_[y] = all;
+    return y;
+  }
+  if (op == "Slice") {
+    const Ints begin = constant_ints(1, "begins"), size = constant_ints(2, "sizes");
+    if (begin.size() != size.size()) throw bad_input("begins and sizes differ");
+    Ints ends, axes;
+    for (std::size_t i = 0; i < begin.size(); ++i) {
+      ends.push_back(size[i] < 0 ? INT64_MAX : begin[i] + size[i]);
+      axes.push_back(static_cast<std::int64_t>(i));
+    }
+    return g.op("slice", n_->name, {n_->in(0)},
+                {{"starts", begin}, {"ends", ends}, {"axes", axes}});
+  }
+  if (op == "StridedSlice") return strided_slice();
+  if (op == "Tile")
+    return g.op("tile", n_->name, {n_->in(0)}, {{"repeats", constant_ints(1, "multiples")}});
+  if (op == "BroadcastTo")
+    return g.op("expand", n_->name, {n_->in(0)}, {{"shape", constant_ints(1, "extents")}});
+  if (op == "Pad" || op == "PadV2" || op == "MirrorPad") {
+    const Ints pairs = constant_ints(1, "paddings");
+    Ints pads(pairs.size());
+    const std::size_t rank = pairs.size() / 2;
+    for (std::size_t i = 0; i < rank; ++i) {
+      pads[i] = pairs[2 * i];
+      pads[rank + i] = pairs[2 * i + 1];
+    }
+    if (op == "MirrorPad" && n_->text("mode", "REFLECT") != "REFLECT")
+      throw bad_input("MirrorPad {} is not supported", n_->text("mode"));
+    float value = 0;
+    if (op == "PadV2") {
+      const Tensor* c = g.constant_of(n_->in(2));
+      if (c == nullptr || c->numel() != 1)
+        throw bad_input("the value of the padding is not constant");
+      value = as_f32(*c).data<float>()[0];
+    }
+    const bool image = rank == 4 && op != "MirrorPad";
+    if (image) {
+      const Ints perm{0, 3, 1, 2};
+      Ints turned(8);
+      for (std::size_t i = 0; i < 4; ++i) {
+        turned[i] = pads[static_cast<std::size_t>(perm[i])];
+        turned[4 + i] = pads[4 + static_cast<std::size_t>(perm[i])];
+      }
+      pads = turned;
+    }
+    const Fields f{{"mode", std::string(op == "MirrorPad" ? "reflect" : "constant")},
+                   {"pads", pads},
+                   {"value", value}};
+    if (image) return g.channels_last(g.op("pad", n_->name, {g.channels_first(n_->in(0))}, f));
+    return g.op("pad", n_->name, {n_->in(0)}, f);
+  }
+  if (op == "Shape") {
+    ValueId y = g.op("shape", n_->name, {n_->in(0)});
+    if (n_->text("out_type", "i32") == "i32")
+      y = g.op("cast", part("i32"), {y}, {{"to", std::string("i32")}});
+    if (g.known(n_->in(0))) partial_[y] = g.dims(n_->in(0));
+    return y;
+  }
+  if (const auto at = kReduce.find(op); at != kReduce.end()) {
+    const bool keep = n_->flag("keep_dims");
+    if (n_->inputs.size() < 2) return g.op(at->second, n_->name, {n_->in(0)}, {{"keepdims", keep}});
+    const Ints axes = constant_ints(1, "axes");
+    if (axes.empty()) return n_->in(0);
+    const ValueId y = g.op(at->second, n_->name, {n_->in(0)}, {{"axes", axes}, {"keepdims", keep}});
+    if (const auto known = elements(n_->in(0));
+        known && op == "Prod" && std::ranges::count(*known, -1) == 0) {
+      std::int64_t product = 1;
+      for (const std::int64_t v : *known) product = checked_mul(product, v);
+      partial_[y] = {product};
+    }
+    return y;
+  }
+  return std::nullopt;
+}
+
+std::optional<ValueId> Ops::indices() {
+  const std::string& op = n_->op;
+  if (op == "Gather" || op == "GatherV2" || op == "ResourceGather") {
+    const std::int64_t axis = n_->inputs.size() > 2 ? constant_int(2, "axes") : n_->integer("axis");
+    if (n_->integer("batch_dims") != 0) throw bad_input("a gather with batch_dims");
+    const ValueId y = g.op("gather", n_->name, {n_->in(0), n_->in(1)}, {{"axis", axis}});
+    const auto known = elements(n_->in(0)), at = elements(n_->in(1));
+    if (known && at && at->size() == 1 && (*at)[0] >= 0 &&
+        static_cast<std::size_t>((*at)[0]) < known->size())
+      partial_[y] = {(*known)[static_cast<std::size_t>((*at)[0])]};
+    return y;
+  }
+  if (op == "GatherNd") return emit("gather_nd");
+  if (op == "ArgMax" || op == "ArgMin") {
+    const std::int64_t axis = n_->inputs.size() > 1 ? constant_int(1, "axes") : 0;
+    ValueId y = g.op(op == "ArgMax" ? "arg_max" : "arg_min", n_->name, {n_->in(0)},
+                     {{"axis", axis}, {"keepdims", false}});
+    if (n_->text("output_type", "i64") == "i32")
+      y = g.op("cast", part("i32"), {y}, {{"to", std::string("i32")}});
+    return y;
+  }
+  if (op == "Fill") return emit("expand", {n_->in(1), n_->in(0)});
+  if (op == "ZerosLike") return g.op("sub", n_->name, {n_->in(0), n_->in(0)});
+  if (op == "Range") return emit("range");
+  if (op == "Rank") {
+    const auto rank = static_cast<std::int32_t>(g.rank(n_->in(0)));
+    return g.constant(n_->name, Tensor::of<std::int32_t>({}, {rank}));
+  }
+  if (op == "Cumsum")
+    return g.op("cum_sum", n_->name, {n_->in(0)},
+                {{"axis", constant_int(1, "axes")},
+                 {"exclusive", n_->flag("exclusive")},
+                 {"reverse", n_->flag("reverse")}});
+  if (op == "OneHot") {
+    const ValueId values =
+        g.op("concat", part("values"),
+             {g.reshape(part("off"), n_->in(3), {1}), g.reshape(part("on"), n_->in(2), {1})},
+             {{"axis", std::int64_t{0}}});
+    return emit("one_hot", {n_->in(0), n_->in(1), values}, {{"axis", n_->integer("axis", -1)}});
+  }
+  return std::nullopt;
+}
+}  // namespace etalon::tf
