@@ -89,6 +89,10 @@ std::vector<NamedShape> load_shapes(std::string_view op) {
   return shapes;
 }
 
+bool only_by_name(std::string_view suite) {
+  return suite == "edge" || suite.starts_with("deepbench_");
+}
+
 std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < shape.inputs.size(); ++i) {
@@ -118,6 +122,12 @@ double multiply_adds(const NamedShape& shape) {
   }
   if (shape.op->name == "matmul")
     return outputs * static_cast<double>(shape.inputs[0].shape.dim(-1));
+  if (shape.op->name == "lstm" || shape.op->name == "gru" || shape.op->name == "rnn") {
+    // Every step multiplies x by w and the state by r.
+    const Shape& x = shape.inputs[0].shape;
+    return static_cast<double>(x[0] * x[1]) *
+           static_cast<double>(shape.inputs[1].shape.numel() + shape.inputs[2].shape.numel());
+  }
   return 0;
 }
 

@@ -26,6 +26,9 @@ struct NamedShape {
 
 // All lines of all files, or those of one op. A bad-input Error names file and line.
 std::vector<NamedShape> load_shapes(std::string_view op = {});
+// Suites that are timed only when they are named: "edge" (for tests) and DeepBench's full lists,
+// which take hours.
+bool only_by_name(std::string_view suite);
 // Parses one line, as in a file of that op.
 NamedShape parse_shape(const OpRow& op, std::string_view line);
 // All lines of a file's text; errors name `file`, the line and the rule.

@@ -18,7 +18,10 @@ TEST_CASE("shapes: every line of bench/shapes is a problem of its op, named once
     CHECK(s.outputs[0].shape.numel() > 0);
   }
   CHECK(shapes.size() > 100);
-  for (const char* suite : {"lenet", "alexnet", "vgg_a", "resnet50", "mobilenet", "deepbench"})
+  for (const char* suite :
+       {"lenet", "alexnet", "vgg_a", "resnet50", "mobilenet", "deepbench", "overfeat", "googlenet",
+        "convnet_benchmarks", "autoencoder", "tsc_tf_mnist", "tsc_caffe_cifar10", "dlbench_svhn",
+        "dlbench_imdb", "lenet5", "vgg16", "resnet20", "deepbench_training", "deepbench_server"})
     CHECK(std::count_if(shapes.begin(), shapes.end(),
                         [&](const auto& s) { return s.suite == suite; }) > 0);
 }
@@ -38,6 +41,13 @@ TEST_CASE("shapes: the published geometry comes out") {
   CHECK(multiply_adds(of("conv", "alexnet.conv2")) == 16.0 * 256 * 26 * 26 * 48 * 25);
   CHECK(multiply_adds(of("gemm", "cube.1024")) == 1024.0 * 1024 * 1024);
   CHECK(multiply_adds(of("gemm", "lenet.fc1")) == 64.0 * 500 * 800);
+  CHECK(multiply_adds(of("lstm", "study_b.lstm")) == 71.0 * 16 * 4 * 128 * (128 + 128));
+  // Each network's last layer takes what its convolutions and pools leave.
+  CHECK(to_string(of("max_pool", "tsc_tf_cifar10.pool2").outputs[0]) == "f32[128,64,6,6]");
+  CHECK(to_string(of("avg_pool", "tsc_caffe_cifar10.pool3").outputs[0]) == "f32[100,64,4,4]");
+  CHECK(to_string(of("conv", "dlbench_svhn.conv8").outputs[0]) == "f32[128,192,2,2]");
+  CHECK(to_string(of("conv", "vgg16.conv5_1").outputs[0]) == "f32[1,512,14,14]");
+  CHECK(to_string(of("conv", "googlenet.5b_3x3").outputs[0]) == "f32[8,384,7,7]");
 }
 
 TEST_CASE("shapes: a bad line is refused with what is wrong") {
