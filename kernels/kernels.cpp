@@ -6,8 +6,10 @@
 #ifdef ETALON_CUDA
 #include "kernels/backends/cuda/rows.h"
 #endif
+#include "kernels/conv/openblas.h"
 #include "kernels/conv/rows.h"
 #include "kernels/elementwise/rows.h"
+#include "kernels/gemm/openblas.h"
 #include "kernels/gemm/rows.h"
 #include "kernels/indexing/rows.h"
 #include "kernels/integer/rows.h"
@@ -62,6 +64,8 @@ const Registry& all_kernels() {
     r.add(softmax_rows());
     r.add(loss_rows());
     r.add(glibc_rows());
+    r.add(openblas_conv_rows());
+    r.add(openblas_gemm_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::definition_rows());
 #endif

@@ -79,7 +79,9 @@ std::vector<Finding> examine(const Globals& g) {
     if (row->promise == Promise::vendor && row->version != nullptr)
       vendors.emplace(row->name.substr(0, row->name.find('.')), row->version());
   for (const auto& [library, text] : vendors)
-    found.push_back({"Library " + library, true, text, ""});
+    found.push_back({"Library " + library, !text.empty(),
+                     text.empty() ? "not on this machine" : text,
+                     text.empty() ? "apt install libopenblas0-pthread" : ""});
   if (!vendors.contains("onednn"))
     found.push_back({"Library onednn", false, "not in this build",
                      "./etalon builds with it; by hand: -DCMAKE_PREFIX_PATH=.etalon/venv"});
