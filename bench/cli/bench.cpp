@@ -211,7 +211,7 @@ std::vector<NamedShape> choose_shapes(const std::vector<std::string>& words) {
   const std::vector<NamedShape> all = load_shapes();
   std::vector<NamedShape> chosen;
   for (const NamedShape& shape : all) {
-    bool wanted = words.empty() && shape.suite != "edge";
+    bool wanted = words.empty() && !only_by_name(shape.suite);
     for (const std::string& word : words)
       wanted = wanted || word == shape.op->name || word == shape.suite ||
                word == shape.full_name() ||
