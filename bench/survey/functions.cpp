@@ -186,7 +186,10 @@ Hash128 hash_of_range(const SurveyedFunction& f, Isa isa, int threads,
       check_interrupt();
     }
   });
-  return hash_bytes(std::as_bytes(std::span(hashes)));
+  return hash_of_blocks(hashes);
+}
+Hash128 hash_of_blocks(std::span<const Hash128> blocks) {
+  return hash_bytes(std::as_bytes(blocks));
 }
 
 }  // namespace etalon

@@ -50,6 +50,7 @@ void fill_inputs(std::uint32_t first, std::span<float> x);
 // endian words each) of 256 blocks of 2^24 consecutive outputs, themselves over the outputs' bits.
 Hash128 hash_of_range(const SurveyedFunction& f, Isa isa, int threads,
                       void (*progress)(int done, int of) = nullptr);
+Hash128 hash_of_blocks(std::span<const Hash128> blocks);
 inline constexpr int kRangeBlocks = 256;
 inline constexpr std::int64_t kRangeBlock = std::int64_t{1} << 24;
 

@@ -73,7 +73,8 @@ std::uint32_t stored(float y) { return y != y ? kNanF32 : bits_of(y); }
 //   expm1, elu, celu = x + x^2/2 + ...     log1p = x - x^2/2 + ...
 //   sin, atan, tanh, asinh, softsign: |f| < |x|     tan, asin, sinh, atanh: |f| > |x|
 //   exp, exp2, sigmoid, erfc, cos, cosh, hard_sigmoid: 1 or 1/2 and the sign of the first term
-//   silu, gelu (both), hard_swish = x/2 + c x^2 + ..., c > 0
+//   silu, gelu (both), hard_swish = x/2 + c x^2 + ..., c > 0; mish = 3/5 x + 8/25 x^2 + ..., whose
+//   first term is a float for one x in five
 // and far from it, where what is left out is an exponential (e^-20 < 2^-28, erfc(5) < 2^-39) or
 // 1/|x|.
 struct Near {
@@ -128,6 +129,10 @@ Near near(LaneFunction f, double x) {
       case L::gelu_tanh:
       case L::hard_swish:
         return {0.5 * x, right};
+      case L::mish: {
+        const double g = 3 * x / 5;
+        return std::fma(g, 5, -3 * x) == 0 ? Near{g, right} : Near{};
+      }
       default:
         return {};
     }
@@ -313,12 +318,14 @@ ProofCounts prove_block(const SurveyedFunction& f, Isa isa, std::uint32_t first,
   std::vector<double> v(kPiece);
   ProofCounts counts;
   Prover prover(f, counts);
+  HashStream served;
   const LaneValues values = f.lane < LaneFunction::leaky_relu ? lane_values(isa) : nullptr;
   for (std::int64_t at = 0; at < count; at += kPiece) {
     const std::int64_t n = std::min(kPiece, count - at);
     const std::uint32_t start = first + static_cast<std::uint32_t>(at);
     fill_inputs(start, std::span(x).first(static_cast<std::size_t>(n)));
     correctly_rounded_block(f, isa, x.data(), y.data(), n);
+    served.update(std::as_bytes(std::span(y).first(static_cast<std::size_t>(n))));
     double error = 0;
     if (values != nullptr)
       error = values(f.lane, f.params, x.data(), v.data(), n);
@@ -328,6 +335,7 @@ ProofCounts prove_block(const SurveyedFunction& f, Isa isa, std::uint32_t first,
       prover.prove(start + static_cast<std::uint32_t>(i), y[static_cast<std::size_t>(i)],
                    v[static_cast<std::size_t>(i)], error);
   }
+  counts.hash = served.digest();
   return counts;
 }
 

@@ -30,7 +30,8 @@ struct ProofCounts {
   double nearest_midpoint = 1;              // smallest distance of a value from one, in ULP
   std::uint32_t hardest = 0;                // where
   std::vector<std::string> witnesses;       // of what is wrong, at most ten
-  void add(const ProofCounts& other);
+  Hash128 hash;                             // of the served values of one block
+  void add(const ProofCounts& other);       // all but the hash
 };
 
 // Inputs first .. first + count - 1.
