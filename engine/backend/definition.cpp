@@ -55,6 +55,13 @@ void throw_no_truth(const KernelCall& call) {
                        short_name(call.contract()));
 }
 
+Contract resolved_contract(const KernelCall& call) {
+  Contract c = call.contract();
+  if (c.tensor_core() && c.order.format == TensorCoreFormat::of_input)
+    c.order.format = tensor_core_format(call.input(0).dtype());
+  return c;
+}
+
 Refusal refuse_definition(const Problem& problem) {
   for (std::size_t i = 0; i < problem.inputs.size(); ++i)
     if (problem.has(i) && problem.input(i).dtype == DType::f64 && !problem.contract->exact() &&

@@ -42,6 +42,8 @@ void store_integer(const KernelCall& call, std::size_t output, std::int64_t inde
 DType stored_format(DType output, const Contract& contract);
 [[noreturn]] void throw_undecided(const KernelCall& call, std::int64_t slice);
 [[noreturn]] void throw_no_truth(const KernelCall& call);
+// The contract with what it leaves to the inputs filled in: what a tensor core multiplies.
+Contract resolved_contract(const KernelCall& call);
 // What every definition refuses: f64 tensors under a narrower accumulator would lose bits unasked.
 Refusal refuse_definition(const Problem& problem);
 
@@ -149,7 +151,7 @@ void correctly_rounded_slice(const KernelCall& call, const typename D::Plan& pla
 template <class D, class At>
 void run_contract(const KernelCall& call, const typename D::Plan& plan, std::int64_t slices,
                   const At& at) {
-  const Contract& c = call.contract();
+  const Contract c = resolved_contract(call);
   const auto with = [&]<class Ops>() {
     parallel_for(slices, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
       ContractArithmetic<Ops> a(c);

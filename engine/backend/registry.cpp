@@ -5,6 +5,7 @@
 
 #include "engine/core/error.h"
 #include "engine/numerics/algorithm.h"
+#include "engine/numerics/tensor_core.h"
 
 namespace etalon {
 namespace {
@@ -30,6 +31,30 @@ std::string_view algorithm_of(const KernelRow& row) {
   return "direct";
 }
 
+// A tensor core multiplies two operands; other sums have no such order.
+Refusal refuse_tensor_core(const Problem& problem) {
+  const std::string_view op = problem.op->name;
+  if (op != "gemm" && op != "matmul" && op != "conv") {
+    if (problem.op->nature != OpNature::sum && problem.op->nature != OpNature::composite)
+      return std::nullopt;  // no sum, no order
+    return "order=tensorcore is of gemm, matmul and conv, the products that tensor cores compute";
+  }
+  const Contract& c = *problem.contract;
+  if (!is_floating(problem.input(0).dtype)) return std::nullopt;
+  if (c.order.format == TensorCoreFormat::of_input &&
+      problem.input(0).dtype != problem.input(1).dtype)
+    return fmt::format("multiplies one format, not {} by {}; name it: order=tensorcore:{}:FORMAT",
+                       name(problem.input(0).dtype), name(problem.input(1).dtype),
+                       name(c.order.arch));
+  const TensorCoreFormat format = c.order.format == TensorCoreFormat::of_input
+                                      ? tensor_core_format(problem.input(0).dtype)
+                                      : c.order.format;
+  if (TensorCoreModel::of(c.order.arch, format, c.acc).block == 0)
+    return fmt::format("{}'s tensor cores do not multiply {} with acc={}", name(c.order.arch),
+                       name(format), name(c.acc));
+  return std::nullopt;
+}
+
 Refusal common_refusal(const KernelRow& row, const Problem& problem, bool has_algorithms) {
   if (row.device != problem.device)
     return row.device == Device::cuda ? "runs on a CUDA device" : "runs on the CPU";
@@ -39,6 +64,8 @@ Refusal common_refusal(const KernelRow& row, const Problem& problem, bool has_al
   if (has_algorithms && row.promise == Promise::defined &&
       algorithm_of(row) != algorithm_of(*problem.contract))
     return fmt::format("{}{}", kOtherAlgorithm, algorithm_of(row));
+  if (problem.contract->tensor_core() && row.promise == Promise::defined)
+    if (Refusal reason = refuse_tensor_core(problem)) return reason;
   return row.refuse == nullptr ? std::nullopt : row.refuse(problem);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -9,12 +10,15 @@
 #include "engine/core/file.h"
 #include "engine/numerics/algorithm.h"
 #include "engine/numerics/sum_tree.h"
+#include "engine/numerics/tensor_core.h"
 
 namespace etalon {
 namespace {
 
 constexpr std::string_view kPrefix = "etalon1:";
 constexpr std::array<std::string_view, 4> kRounds{"rn", "rz", "ru", "rd"};
+constexpr std::array<std::string_view, 4> kArchs{"volta", "ampere", "ada", "hopper"};
+constexpr std::array<std::string_view, 6> kFormats{"", "f16", "bf16", "tf32", "f8e4m3", "f8e5m2"};
 
 std::int64_t positive(std::string_view field, std::string_view text) {
   std::int64_t n = 0;
@@ -28,6 +32,27 @@ DType floating(std::string_view field, std::string_view text) {
   for (const DType d : {DType::f64, DType::f32, DType::bf16, DType::f16})
     if (name(d) == text) return d;
   throw usage_error("contract field {}: '{}' is not one of f64, f32, bf16, f16", field, text);
+}
+
+// ARCH or ARCH:FORMAT.
+Order parse_tensor_core(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const auto arch = std::find(kArchs.begin(), kArchs.end(), text.substr(0, colon));
+  if (arch == kArchs.end())
+    throw usage_error("contract field order: '{}' is not one of tensorcore:{}", text,
+                      fmt::join(kArchs, ", tensorcore:"));
+  Order order;
+  order.kind = OrderKind::tensorcore;
+  order.arch = static_cast<TensorCoreArch>(arch - kArchs.begin());
+  if (colon == std::string_view::npos) return order;
+  const auto format = std::find(kFormats.begin() + 1, kFormats.end(), text.substr(colon + 1));
+  if (format == kFormats.end())
+    throw usage_error(
+        "contract field order: a tensor core multiplies f16, bf16, tf32, f8e4m3 or f8e5m2, not "
+        "'{}'",
+        text.substr(colon + 1));
+  order.format = static_cast<TensorCoreFormat>(format - kFormats.begin());
+  return order;
 }
 
 Order parse_order(std::string_view text) {
@@ -56,6 +81,8 @@ Order parse_order(std::string_view text) {
       order.sizes.push_back(positive("order", rest.substr(at, plus - at)));
       at = plus + 1;
     }
+  } else if (kind == "tensorcore") {
+    order = parse_tensor_core(rest);
   } else if (kind == "tree") {
     order.kind = OrderKind::tree;
     const std::string path(rest);
@@ -66,7 +93,7 @@ Order parse_order(std::string_view text) {
   } else {
     throw usage_error(
         "contract field order: '{}' is not one of seq, lanes:N, pairwise:B, blocks:B, "
-        "blocks:B1+B2+..., splitk:S, tree:FILE, exact",
+        "blocks:B1+B2+..., splitk:S, tree:FILE, tensorcore:ARCH, exact",
         text);
   }
   return order;
@@ -95,6 +122,9 @@ std::string order_text(const Order& order) {
       return fmt::format("splitk:{}", order.sizes[0]);
     case OrderKind::blocks:
       return fmt::format("blocks:{}", fmt::join(order.sizes, "+"));
+    case OrderKind::tensorcore:
+      return fmt::format("tensorcore:{}{}{}", name(order.arch),
+                         order.format == TensorCoreFormat::of_input ? "" : ":", name(order.format));
     case OrderKind::tree:
       break;
   }
@@ -129,6 +159,27 @@ std::vector<std::string> fields(const Contract& c) {
     out.push_back("algo=" + c.algo);
   }
   return out;
+}
+
+// The unit has one way to round and one walk through its adder: fields that would change them are
+// refused rather than ignored.
+void check_tensor_core(const Contract& c, std::string_view text) {
+  const auto refuse = [&](std::string_view why) {
+    throw usage_error("contract '{}': {}", text, why);
+  };
+  if (!c.fma || c.round != Round::nearest_even || c.subnormals != Subnormals::keep)
+    refuse(
+        "a tensor core's products are exact, its sums cut and its subnormals kept; leave out fma, "
+        "round and subnormals");
+  if (c.algo != "direct") refuse("tensorcore is the order of algo=direct");
+  if (c.acc != DType::f32 && c.acc != DType::f16)
+    refuse(
+        "a tensor core accumulates in f32 or f16 (its f64 form is a chain: order=seq,acc=f64,"
+        "store=f64)");
+  if (c.order.format != TensorCoreFormat::of_input &&
+      TensorCoreModel::of(c.order.arch, c.order.format, c.acc).block == 0)
+    throw usage_error("contract '{}': {}'s tensor cores do not multiply {} with acc={}", text,
+                      name(c.order.arch), name(c.order.format), name(c.acc));
 }
 
 }  // namespace
@@ -227,7 +278,13 @@ Contract Contract::parse(std::string_view text) {
           throw usage_error(
               "contract '{}': under order=exact there is one rounding, {} says nothing", text, f);
   }
+  if (c.tensor_core()) check_tensor_core(c, text);
   return c;
+}
+
+std::string_view name(TensorCoreArch arch) { return kArchs[static_cast<std::size_t>(arch)]; }
+std::string_view name(TensorCoreFormat format) {
+  return kFormats[static_cast<std::size_t>(format)];
 }
 
 std::string to_string(Round round) { return std::string(kRounds[static_cast<std::size_t>(round)]); }

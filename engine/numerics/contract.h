@@ -42,8 +42,13 @@ enum class OrderKind : std::uint8_t {
   blocks,    // consecutive blocks of k, each summed from +0 by seq, block sums added in order
   splitk,  // S parts of ceil(K/S), each by seq, then joined as a balanced tree by halving distance
   tree,    // any binary tree, from a file, named by its hash
-  exact    // one rounding per output; no order exists
+  tensorcore,  // blocks of exact products in a fixed-point adder: engine/numerics/tensor_core.h
+  exact        // one rounding per output; no order exists
 };
+
+enum class TensorCoreArch : std::uint8_t { volta, ampere, ada, hopper };
+// What is multiplied. of_input: f16 and bf16 tensors as they are, f32 as tf32.
+enum class TensorCoreFormat : std::uint8_t { of_input, f16, bf16, tf32, f8e4m3, f8e5m2 };
 
 struct SumTree;  // engine/numerics/sum_tree.h
 
@@ -53,8 +58,11 @@ struct Order {
       sizes;              // lanes:N, pairwise:B, splitk:S: one number; blocks: one or a list
   std::string tree_hash;  // tree: 32 hexadecimal digits
   std::shared_ptr<const SumTree> tree;
+  TensorCoreArch arch = TensorCoreArch::volta;  // tensorcore
+  TensorCoreFormat format = TensorCoreFormat::of_input;
   bool operator==(const Order& other) const {
-    return kind == other.kind && sizes == other.sizes && tree_hash == other.tree_hash;
+    return kind == other.kind && sizes == other.sizes && tree_hash == other.tree_hash &&
+           arch == other.arch && format == other.format;
   }
 };
 
@@ -78,6 +86,7 @@ struct Contract {
   bool operator==(const Contract&) const = default;
 
   bool exact() const { return order.kind == OrderKind::exact; }
+  bool tensor_core() const { return order.kind == OrderKind::tensorcore; }
   // f32 throughout, nearest even, fused, subnormals kept: what `seq` is, but for the order.
   bool native_f32() const;
   bool is_seq() const;
@@ -92,5 +101,7 @@ std::string to_string(const Contract& contract);  // canonical, with the version
 std::string short_name(
     const Contract& contract);  // "seq", "exact", or the fields that differ from seq
 std::string to_string(Round round);
+std::string_view name(TensorCoreArch arch);      // "hopper"
+std::string_view name(TensorCoreFormat format);  // "f8e4m3"
 
 }  // namespace etalon

@@ -13,6 +13,8 @@
 //   order splitk:S    S chains over ceil(K/S) positions each; joined as lanes are pairwise:B  a
 //   span of at most B is a chain; a longer one splits at the largest power of two below it tree a
 //   binary tree; `sum, term k, +` extends a chain (fused), a join of two sums adds
+//   tensorcore  blocks of products through a tensor core's adder (tensor_core.h); a skipped
+//   position is a product of zeros
 // With fma=off each product is rounded before it is added.
 #pragma once
 
@@ -22,6 +24,7 @@
 #include "engine/numerics/contract.h"
 #include "engine/numerics/fp.h"
 #include "engine/numerics/function.h"
+#include "engine/numerics/tensor_core.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
@@ -112,10 +115,12 @@ class ContractArithmetic {
     }
     // The next n positions hold no term.
     void skip(std::int64_t n) {
-      if (kind_ != OrderKind::blocks) {
-        k_ += n;
-      } else {
+      if (kind_ == OrderKind::blocks) {
         for (; n > 0; --n) step_block();
+      } else if (kind_ == OrderKind::tensorcore) {
+        for (; n > 0; --n) put({zero(), zero(), Term::product});
+      } else {
+        k_ += n;
       }
     }
     V result();
@@ -131,6 +136,7 @@ class ContractArithmetic {
     static std::int64_t checked_add_(std::int64_t a, std::int64_t b);
     V extend(V s, const Term& t) const;
     void step_block();
+    void step_core();
     void put(const Term& t);
     V halve();
     V pairwise(std::int64_t begin, std::int64_t end, std::int64_t run) const;
@@ -143,6 +149,8 @@ class ContractArithmetic {
     V chain_ = zero(), total_ = zero();
     std::vector<V> partial_;
     std::vector<Term> terms_;
+    TensorCoreModel core_;
+    std::vector<TensorCoreFactor> core_a_, core_b_;
   };
 
  private:

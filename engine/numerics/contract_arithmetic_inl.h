@@ -46,6 +46,12 @@ ContractArithmetic<Ops>::Sum::Sum(const ContractArithmetic& a, std::int64_t coun
     case OrderKind::blocks:
       check_blocks(order.sizes);
       break;
+    case OrderKind::tensorcore:
+      core_ = TensorCoreModel::of(order.arch, order.format, a.contract_->acc);
+      if (core_.block == 0) throw internal_error("order=tensorcore: no format to multiply in");
+      core_a_.resize(static_cast<std::size_t>(core_.block));
+      core_b_.resize(static_cast<std::size_t>(core_.block));
+      break;
     case OrderKind::tree:
       if (order.tree->terms != count)
         throw usage_error("the summation tree has {} terms and the sum {}; give a tree of {}",
@@ -67,6 +73,9 @@ typename ContractArithmetic<Ops>::V ContractArithmetic<Ops>::Sum::result() {
     case OrderKind::blocks:
       if (in_block_ > 0) total_ = a_.add(total_, chain_);
       return total_;
+    case OrderKind::tensorcore:
+      if (in_block_ > 0) step_core();
+      return chain_;
     case OrderKind::tree:
       return tree(*a_.contract_->order.tree);
     default:
@@ -110,6 +119,12 @@ void ContractArithmetic<Ops>::Sum::put(const Term& t) {
     case OrderKind::blocks:
       chain_ = extend(chain_, t);
       step_block();
+      break;
+    case OrderKind::tensorcore:
+      // A sum without products never comes here: the registry refuses it.
+      core_a_[static_cast<std::size_t>(in_block_)] = core_.factor(static_cast<double>(t.x));
+      core_b_[static_cast<std::size_t>(in_block_)] = core_.factor(static_cast<double>(t.y));
+      if (++in_block_ == core_.block) step_core();
       break;
     default:
       terms_[static_cast<std::size_t>(k_++)] = t;
@@ -171,6 +186,13 @@ void ContractArithmetic<Ops>::Sum::step_block() {
     in_block_ = 0;
     ++block_;
   }
+}
+
+template <class Ops>
+void ContractArithmetic<Ops>::Sum::step_core() {
+  chain_ = static_cast<V>(core_.step(static_cast<double>(chain_), core_a_.data(), core_b_.data(),
+                                     static_cast<int>(in_block_)));
+  in_block_ = 0;
 }
 
 template <class Ops>

@@ -98,6 +98,8 @@ Refusal refuse_order(const Order& order, std::int64_t k) {
   switch (order.kind) {
     case OrderKind::exact:
       return "sums in an order, and exact has none";
+    case OrderKind::tensorcore:
+      return "chains and joins; a tensor core's blocks are neither";
     case OrderKind::lanes:
     case OrderKind::splitk:
       if (order.sizes[0] > kMostParts) return "partial sums are beyond 2^20";
@@ -180,6 +182,7 @@ const OrderTiles<double>* order_tiles_f64([[maybe_unused]] Isa isa, [[maybe_unus
 Refusal refuse_order_contract(const Problem& problem, Isa isa, std::size_t operands) {
   const Contract& c = *problem.contract;
   if (c.exact()) return "sums in an order, and exact has none";
+  if (c.tensor_core()) return "chains and joins; a tensor core's blocks are neither";
   if (c.algo != "direct") return "computes algo=direct";
   if (c.round != Round::nearest_even) return "rounds to nearest only";
   if (c.subnormals != Subnormals::keep) return "keeps subnormals";
