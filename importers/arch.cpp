@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "engine/core/error.h"
 #include "engine/models/models.h"
 #include "importers/containers/bytes.h"
+#include "importers/weight_layout.h"
 
 namespace etalon {
 namespace {
@@ -20,76 +22,211 @@ std::string listed(const std::vector<std::string>& names) {
   return names.size() > 8 ? text + fmt::format(" and {} more", names.size() - 8) : text;
 }
 
+// "conv1/W", "conv1.kernel" and "conv1.weight" are one name; so are "b" and "bias".
+std::string plain_name(std::string_view name) {
+  std::string out(name);
+  std::ranges::replace(out, '/', '.');
+  const std::size_t dot = out.rfind('.');
+  const std::string leaf = dot == std::string::npos ? out : out.substr(dot + 1);
+  const std::string layer = dot == std::string::npos ? "" : out.substr(0, dot + 1);
+  if (leaf == "W" || leaf == "kernel" || leaf == "weights") return layer + "weight";
+  if (leaf == "b" || leaf == "biases") return layer + "bias";
+  return out;
+}
+
+class Matcher {
+ public:
+  Matcher(const Graph& graph, const TensorList& tensors, const WeightLayout* layout,
+          std::vector<Placement>& placed)
+      : graph_(graph), tensors_(tensors), layout_(layout), placed_(placed) {
+    std::set<std::string, std::less<>> names;
+    for (const NamedTensor& t : tensors) names.insert(t.name);
+    for (const auto& [id, tensor] : graph.initializers) {
+      roles_.emplace(id, role_of(graph, id));
+      own_names_ = own_names_ || names.contains(name(id));
+      for (const std::string_view prefix : kPrefixes)
+        own_names_ = own_names_ || names.contains(std::string(prefix) + name(id));
+    }
+  }
+
+  void by_places(const std::vector<std::string>& places) {
+    for (const std::string& place : places) {
+      const std::size_t equals = place.find('=');
+      const ValueId id = equals == std::string::npos
+                             ? kAbsent
+                             : graph_.find_value(std::string_view(place).substr(0, equals));
+      if (!graph_.initializers.contains(id))
+        throw usage_error("--place {}: no such weight in the network; WEIGHT=TENSOR", place);
+      const auto t = std::ranges::find(tensors_, place.substr(equals + 1), &NamedTensor::name);
+      if (t == tensors_.end()) throw usage_error("--place {}: no such tensor in the file", place);
+      if (chosen_.contains(id)) throw usage_error("--place {}: this weight has a place", place);
+      take_or_refuse(id, *t, "placed");
+    }
+  }
+
+  void by_order() {
+    auto t = tensors_.begin();
+    for (const auto& [id, tensor] : graph_.initializers) {
+      if (chosen_.contains(id)) continue;
+      while (t != tensors_.end() && used_.contains(&*t)) ++t;
+      if (t == tensors_.end())
+        throw bad_input("no tensor is left for the network's weight {}", name(id));
+      take_or_refuse(id, *t, "order");
+    }
+  }
+
+  void by_name() {
+    std::map<std::string, const NamedTensor*, std::less<>> exact, plain;
+    for (const NamedTensor& t : tensors_) {
+      exact.emplace(t.name, &t);
+      const auto [at, fresh] = plain.emplace(plain_name(t.name), &t);
+      if (!fresh) at->second = nullptr;
+    }
+    for (const auto& [id, tensor] : graph_.initializers) {
+      if (chosen_.contains(id)) continue;
+      std::vector<std::pair<std::string, std::string>> spellings{{name(id), "name"}};
+      for (const std::string_view prefix : kPrefixes)
+        spellings.emplace_back(std::string(prefix) + name(id),
+                               "name without " + std::string(prefix));
+      for (const auto& [spelling, by] : spellings) {
+        const auto found = exact.find(spelling);
+        if (found == exact.end() || used_.contains(found->second)) continue;
+        take_or_refuse(id, *found->second, by);
+        break;
+      }
+      if (chosen_.contains(id)) continue;
+      const auto found = plain.find(plain_name(name(id)));
+      if (found != plain.end() && found->second != nullptr && !used_.contains(found->second))
+        take_or_refuse(id, *found->second, "spelling");
+    }
+  }
+
+  void by_shape() {
+    for (const auto& [id, tensor] : graph_.initializers) {
+      if (chosen_.contains(id)) continue;
+      std::vector<const NamedTensor*> fits;
+      std::vector<std::string> rivals, candidates;
+      for (const NamedTensor& t : tensors_)
+        if (!used_.contains(&t) && laid_out(id, t)) {
+          fits.push_back(&t);
+          candidates.push_back(t.name);
+        }
+      if (fits.empty())
+        throw bad_input("no tensor for the network's weight {} of type {}{}", name(id),
+                        to_string(tensor.type()),
+                        layout_ == nullptr ? "; --weights-of FRAMEWORK says how matrices lie" : "");
+      for (const auto& [other, value] : graph_.initializers)
+        if (!chosen_.contains(other) && laid_out(other, *fits[0])) rivals.push_back(name(other));
+      if (fits.size() > 1 || rivals.size() > 1)
+        throw bad_input(
+            "tensors {} and weights {} are all {} and have other names; which goes where "
+            "cannot be told, say it by --place WEIGHT=TENSOR, or by --in-order that the file's "
+            "order is the network's",
+            listed(candidates), listed(rivals), to_string(tensor.type()));
+      take_or_refuse(id, *fits[0], "shape");
+    }
+  }
+
+  std::map<ValueId, Tensor> finish() {
+    for (const NamedTensor& t : tensors_)
+      if (!used_.contains(&t)) placed_.push_back({"", t.name, "not used", ""});
+    return std::move(chosen_);
+  }
+
+ private:
+  const std::string& name(ValueId id) const { return graph_.value_name(id); }
+
+  std::optional<LaidOut> laid_out(ValueId id, const NamedTensor& t) const {
+    const TensorType& wanted = graph_.initializers.at(id).type();
+    const ErrorScope scope("tensor " + printable(t.name));
+    if (layout_ != nullptr) return lay_out(t.tensor, *layout_, roles_.at(id), wanted);
+    if (t.tensor.type() != wanted) return std::nullopt;
+    return LaidOut{t.tensor.share(), ""};
+  }
+
+  // What a layout that nobody named would leave open.
+  bool needs_layout(ValueId id) const {
+    const WeightRole& role = roles_.at(id);
+    const Shape& shape = graph_.initializers.at(id).shape();
+    switch (role.kind) {
+      case WeightRole::Kind::plain:
+        return false;
+      case WeightRole::Kind::recurrent:
+        return shape.rank() > 1;
+      case WeightRole::Kind::inner:
+        return shape.rank() == 2 && shape[0] == shape[1];
+      default:
+        return shape.rank() > 2 && shape.numel() > shape[0] * shape[1];
+    }
+  }
+
+  void take_or_refuse(ValueId id, const NamedTensor& t, const std::string& by) {
+    std::optional<LaidOut> laid = laid_out(id, t);
+    if (!laid)
+      throw bad_input(
+          "tensor {} is {}, the network's weight {} is {}{}", printable(t.name),
+          to_string(t.tensor.type()), name(id), to_string(graph_.initializers.at(id).type()),
+          layout_ == nullptr ? "; where another framework laid it out, say which by --weights-of"
+                             : fmt::format(", in the layout of {}", layout_->name));
+    if (layout_ == nullptr && !own_names_ && needs_layout(id))
+      throw bad_input(
+          "tensor {} fits the network's weight {}, but not whose it is: kernels are flipped and "
+          "matrices transposed in some frameworks; say which by --weights-of",
+          printable(t.name), name(id));
+    placed_.push_back({name(id), t.name, by, laid->change});
+    used_.insert(&t);
+    chosen_.emplace(id, std::move(laid->tensor));
+  }
+
+  const Graph& graph_;
+  const TensorList& tensors_;
+  const WeightLayout* layout_;
+  std::vector<Placement>& placed_;
+  std::map<ValueId, WeightRole> roles_;
+  std::map<ValueId, Tensor> chosen_;
+  std::set<const NamedTensor*> used_;
+  bool own_names_ = false;  // the file has names of the network's: it is laid out as that is
+};
+
 }  // namespace
 
 Model open_with_arch(const std::string& path, std::span<const std::string> with,
-                     const std::string& arch, std::vector<Placement>& placed) {
-  TensorList tensors;
+                     const ArchOptions& arch, std::vector<Placement>& placed) {
   const Model source = open_model(path, with);
+  TensorList tensors;
   for (const auto& [id, tensor] : source.graph->initializers)
     tensors.push_back({source.graph->value_name(id), tensor.share()});
-  std::string known = arch;
-  if (built_model_name(arch).empty() && find_model(arch) != nullptr) known = "model:" + arch;
+  const WeightLayout* layout =
+      arch.weights_of.empty() ? weight_layout_of(source) : &find_weight_layout(arch.weights_of);
+  if (!arch.weights_of.empty() && !source.graph->nodes.empty())
+    throw usage_error("--weights-of {}: {} holds a graph, its weights are laid out already",
+                      arch.weights_of, path);
+  std::string known = arch.network;
+  if (built_model_name(known).empty() && find_model(known) != nullptr) known = "model:" + known;
   Model model = open_model(known);
   if (model.graph->nodes.empty())
     throw usage_error("--arch {}: it holds no network; name a built one (model:NAME) or a graph",
-                      arch);
+                      arch.network);
   const ErrorScope scope(path);
-  std::map<std::string, const NamedTensor*, std::less<>> by_name;
-  for (const NamedTensor& t : tensors) by_name.emplace(t.name, &t);
-  std::map<ValueId, const NamedTensor*> chosen;
-  std::vector<const NamedTensor*> used;
-  const auto take = [&](ValueId id, const NamedTensor* t, std::string by) {
-    chosen[id] = t;
-    used.push_back(t);
-    placed.push_back({model.graph->value_name(id), t->name, std::move(by)});
-  };
-  const auto is_used = [&](const NamedTensor* t) {
-    return std::ranges::find(used, t) != used.end();
-  };
-  for (const auto& [id, tensor] : model.graph->initializers) {
-    const std::string& name = model.graph->value_name(id);
-    std::vector<std::pair<std::string, std::string>> spellings{{name, "name"}};
-    for (const std::string_view prefix : kPrefixes)
-      spellings.emplace_back(std::string(prefix) + name, "name without " + std::string(prefix));
-    for (const auto& [spelling, by] : spellings) {
-      const auto found = by_name.find(spelling);
-      if (found == by_name.end()) continue;
-      if (found->second->tensor.type() != tensor.type())
-        throw bad_input("tensor {} is {}, the network's weight {} is {}",
-                        printable(found->second->name), to_string(found->second->tensor.type()),
-                        name, to_string(tensor.type()));
-      take(id, found->second, by);
-      break;
-    }
+  Matcher matcher(*model.graph, tensors, layout, placed);
+  matcher.by_places(arch.places);
+  if (arch.in_order) {
+    matcher.by_order();
+  } else {
+    matcher.by_name();
+    matcher.by_shape();
   }
-  for (const auto& [id, tensor] : model.graph->initializers) {
-    if (chosen.contains(id)) continue;
-    std::vector<const NamedTensor*> fits;
-    for (const NamedTensor& t : tensors)
-      if (!is_used(&t) && t.tensor.type() == tensor.type()) fits.push_back(&t);
-    std::vector<std::string> rivals, candidates;
-    for (const auto& [other, value] : model.graph->initializers)
-      if (!chosen.contains(other) && value.type() == tensor.type())
-        rivals.push_back(model.graph->value_name(other));
-    for (const NamedTensor* t : fits) candidates.push_back(t->name);
-    if (fits.empty())
-      throw bad_input("no tensor for the network's weight {} of type {}",
-                      model.graph->value_name(id), to_string(tensor.type()));
-    if (fits.size() > 1 || rivals.size() > 1)
-      throw bad_input(
-          "tensors {} and weights {} are all {} and have other names; which goes where "
-          "cannot be told, rename the tensors",
-          listed(candidates), listed(rivals), to_string(tensor.type()));
-    take(id, fits[0], "shape");
-  }
-  for (const NamedTensor& t : tensors)
-    if (!is_used(&t)) placed.push_back({"", t.name, "not used"});
-  for (auto& [id, tensor] : model.graph->initializers) tensor = chosen.at(id)->tensor.share();
+  model.graph->initializers = matcher.finish();
   model.path = path;
   model.producer = source.producer;
   model.notes.push_back(fmt::format("The network is {}; its {} weights are those of a {} file.",
-                                    known, chosen.size(), source.format));
+                                    known, model.graph->initializers.size(), source.format));
+  std::map<std::string, int> changes;
+  for (const Placement& p : placed)
+    if (!p.change.empty()) ++changes[p.change];
+  for (const auto& [change, count] : changes)
+    model.notes.push_back(
+        fmt::format("Laid out by {}: {} weights {}.", layout->name, count, change));
   for (const std::string& note : source.notes) model.notes.push_back(note);
   return model;
 }

@@ -1,8 +1,11 @@
 // Weights without a graph: by name, by name without a checkpoint's prefix, by the only shape left;
-// two of one shape under foreign names are refused, and so is a missing or a foreign type.
+// two of one shape under foreign names are refused, and so is a missing or a foreign type. Layouts
+// of other frameworks: the weights of a network are written as each framework holds them, by index
+// arithmetic that shares nothing with the importer's, and must come back to the same bits.
 #include <doctest/doctest.h>
 
 #include "engine/core/error.h"
+#include "engine/graph/builder.h"
 #include "importers/arch.h"
 #include "tests/importer_files.h"
 
@@ -30,7 +33,7 @@ TEST_CASE("arch: weights find their places by name, prefix and shape") {
     for (NamedTensor& t : list) t.name = prefix + t.name;
     save_tensors(list, folder / "w.safetensors");
     std::vector<Placement> placed;
-    const Model got = open_with_arch(folder / "w.safetensors", {}, "model:lenet", placed);
+    const Model got = open_with_arch(folder / "w.safetensors", {}, {"model:lenet"}, placed);
     CHECK(same_weights(got, want));
     CHECK(placed.size() == list.size());
     CHECK(placed[0].by == (*prefix == '\0' ? "name" : "name without " + std::string(prefix)));
@@ -40,7 +43,7 @@ TEST_CASE("arch: weights find their places by name, prefix and shape") {
   list.push_back({"extra", Tensor::of<float>({1}, {7})});
   save_tensors(list, folder / "w.safetensors");
   std::vector<Placement> placed;
-  CHECK(same_weights(open_with_arch(folder / "w.safetensors", {}, "lenet", placed), want));
+  CHECK(same_weights(open_with_arch(folder / "w.safetensors", {}, {"lenet"}, placed), want));
   const auto by = [&](std::string_view tensor) {
     for (const Placement& p : placed)
       if (p.tensor == tensor) return p.by;
@@ -56,7 +59,7 @@ TEST_CASE("arch: nothing is guessed") {
   const auto refusal = [&](const TensorList& list) -> std::string {
     save_tensors(list, folder / "w.safetensors");
     try {
-      open_with_arch(folder / "w.safetensors", {}, "model:lenet", placed);
+      open_with_arch(folder / "w.safetensors", {}, {"model:lenet"}, placed);
     } catch (const Error& e) {
       CHECK(e.kind() == ErrorKind::bad_input);
       return e.what();
@@ -73,6 +76,152 @@ TEST_CASE("arch: nothing is guessed") {
   TensorList other = lenet();
   other[0].tensor = Tensor::of<float>({1}, {1});
   CHECK(refusal(other).find("the network's weight") != std::string::npos);
-  CHECK_THROWS_AS(open_with_arch(folder / "w.safetensors", {}, folder / "w.safetensors", placed),
+  CHECK_THROWS_AS(open_with_arch(folder / "w.safetensors", {}, {folder / "w.safetensors"}, placed),
+                  Error);
+}
+
+namespace {
+
+// A network whose layouts can be told apart: odd kernels, a grouped and a depthwise convolution, a
+// square matrix, and a matrix behind a flatten of [6, 3, 2].
+std::string network(const test::TemporaryFolder& folder) {
+  GraphBuilder b("layouts");
+  int count = 0;
+  const auto weight = [&](const char* name, const Shape& shape) {
+    Tensor t = Tensor::uninitialized(DType::f32, shape);
+    for (float& v : t.mutable_data<float>()) v = static_cast<float>(++count);
+    return b.constant(name, std::move(t));
+  };
+  ValueId x = b.input("x", DType::f32, {-1, 2, 6, 4});
+  x = b.op("conv", "c1", {x, weight("c1.weight", {4, 2, 3, 2}), weight("c1.bias", {4})});
+  x = b.op("conv", "c2", {x, weight("c2.weight", {8, 1, 1, 2})}, {{"groups", std::int64_t{4}}});
+  x = b.op("conv", "c3", {x, weight("c3.weight", {6, 4, 2, 1})}, {{"groups", std::int64_t{2}}});
+  x = b.op("flatten", "f", {x});
+  x = b.op("gemm", "d1", {x, weight("d1.weight", {5, 36})}, {{"trans_b", true}});
+  x = b.op("gemm", "d2", {x, weight("d2.weight", {5, 5})}, {{"trans_b", true}});
+  b.output(b.op("matmul", "d3", {x, weight("d3.weight", {5, 7})}));
+  Model model;
+  *model.graph = b.finish();
+  save_model(model, folder / "net.json");
+  return folder / "net.json";
+}
+
+struct Foreign {
+  bool flipped, kernels_last, inner_first, channels_last;
+};
+
+// The weights as a framework would hold them: written element by element from the definition.
+TensorList as_held(const Model& model, const Foreign& f) {
+  TensorList out;
+  for (const auto& [id, t] : model.graph->initializers) {
+    const std::string& name = model.graph->value_name(id);
+    const auto in = t.data<float>();
+    const auto& s = t.shape();
+    const auto at = [&](std::int64_t i) { return in[static_cast<std::size_t>(i)]; };
+    std::vector<float> v;
+    if (s.rank() == 4) {
+      const std::int64_t o = s[0], c = s[1], h = s[2], w = s[3];
+      const auto element = [&](std::int64_t a, std::int64_t b, std::int64_t y, std::int64_t z) {
+        if (f.flipped) y = h - 1 - y, z = w - 1 - z;
+        return at(((a * c + b) * h + y) * w + z);
+      };
+      if (!f.kernels_last) {
+        for (std::int64_t i = 0; i < o * c * h * w; ++i)
+          v.push_back(element(i / (c * h * w), i / (h * w) % c, i / w % h, i % w));
+        out.push_back({name, Tensor::of<float>(s, v)});
+        continue;
+      }
+      const bool depthwise =
+          name == "c2.weight";  // (h, w, 4, 2): out channel = in * 2 + multiplier
+      for (std::int64_t y = 0; y < h; ++y)
+        for (std::int64_t z = 0; z < w; ++z)
+          for (std::int64_t b = 0; b < (depthwise ? 4 : c); ++b)
+            for (std::int64_t a = 0; a < (depthwise ? 2 : o); ++a)
+              v.push_back(depthwise ? element(b * 2 + a, 0, y, z) : element(a, b, y, z));
+      out.push_back(
+          {name, Tensor::of<float>(depthwise ? Shape{h, w, 4, 2} : Shape{h, w, c, o}, v)});
+      continue;
+    }
+    if (s.rank() == 2) {
+      const bool held_in_out = name == "d3.weight";
+      const std::int64_t ins = held_in_out ? s[0] : s[1], outs = held_in_out ? s[1] : s[0];
+      const auto element = [&](std::int64_t i, std::int64_t o) {
+        if (name == "d1.weight" && f.channels_last) {  // (3, 2, 6) counted, meant as (6, 3, 2)
+          const std::int64_t y = i / 12, z = i / 6 % 2, c = i % 6;
+          i = (c * 3 + y) * 2 + z;
+        }
+        return held_in_out ? at(i * outs + o) : at(o * ins + i);
+      };
+      for (std::int64_t k = 0; k < ins * outs; ++k)
+        v.push_back(f.inner_first ? element(k / outs, k % outs) : element(k % ins, k / ins));
+      out.push_back(
+          {name, Tensor::of<float>(f.inner_first ? Shape{ins, outs} : Shape{outs, ins}, v)});
+      continue;
+    }
+    out.push_back({name, t.share()});
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("arch: each framework's layout comes back to the network's bits") {
+  const test::TemporaryFolder folder;
+  const std::string net = network(folder);
+  const Model want = open_model(net);
+  const std::pair<const char*, Foreign> frameworks[] = {
+      {"pytorch", {false, false, false, false}}, {"chainer", {false, false, false, false}},
+      {"caffe", {false, false, false, false}},   {"theano", {true, false, true, false}},
+      {"lasagne", {true, false, true, false}},   {"tensorflow", {false, true, true, true}},
+      {"keras", {false, true, true, true}},      {"flax", {false, true, true, true}}};
+  for (const auto& [framework, foreign] : frameworks) {
+    CAPTURE(framework);
+    const TensorList list = as_held(want, foreign);
+    save_tensors(list, folder / "w.npz");
+    std::vector<Placement> placed;
+    CHECK(same_weights(
+        open_with_arch(folder / "w.npz", {}, {.network = net, .weights_of = framework}, placed),
+        want));
+    // Under foreign names but in order: the same, and without the order it is refused.
+    TensorList unnamed;
+    for (std::size_t i = 0; i < list.size(); ++i)
+      unnamed.push_back({fmt::format("arr_{}", i), list[i].tensor.share()});
+    save_tensors(unnamed, folder / "u.npz");
+    placed.clear();
+    CHECK(same_weights(
+        open_with_arch(folder / "u.npz", {},
+                       {.network = net, .weights_of = framework, .in_order = true}, placed),
+        want));
+    CHECK_THROWS_AS(
+        open_with_arch(folder / "u.npz", {}, {.network = net, .in_order = true}, placed), Error);
+  }
+  // Moving elements matters: a wrong name of the framework gives other weights, or is refused.
+  save_tensors(as_held(want, {true, false, false, false}), folder / "w.npz");
+  std::vector<Placement> placed;
+  CHECK_FALSE(same_weights(
+      open_with_arch(folder / "w.npz", {}, {.network = net, .weights_of = "pytorch"}, placed),
+      want));
+}
+
+TEST_CASE("arch: what is ambiguous is settled by the user's word alone") {
+  const test::TemporaryFolder folder;
+  const Model want = open_model("model:lenet");
+  TensorList twice = lenet();
+  const std::string weight = twice[0].name;
+  twice[0].name = "a";
+  twice.push_back({"b", Tensor::zeros(DType::f32, twice[0].tensor.shape())});
+  save_tensors(twice, folder / "w.safetensors");
+  std::vector<Placement> placed;
+  CHECK(same_weights(open_with_arch(folder / "w.safetensors", {},
+                                    {.network = "lenet", .places = {weight + "=a"}}, placed),
+                     want));
+  for (const char* place : {"a", "nothing=a", "conv1.weight=nothing", "conv1.weight=fc1.bias"}) {
+    CAPTURE(place);
+    CHECK_THROWS_AS(open_with_arch(folder / "w.safetensors", {},
+                                   {.network = "lenet", .places = {place}}, placed),
+                    Error);
+  }
+  CHECK_THROWS_AS(open_with_arch(folder / "w.safetensors", {},
+                                 {.network = "lenet", .weights_of = "nobody"}, placed),
                   Error);
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/model_args.h"
 #include "bench/cli/model_text.h"
 #include "bench/cli/terminal.h"
 #include "bench/report/record.h"
@@ -29,8 +30,7 @@ std::string declaration_text(const Declaration& d) {
 namespace {
 
 struct Args {
-  std::string path;
-  std::vector<std::string> with;
+  ModelArgs model;
   bool nodes = false, tensors = false;
 };
 
@@ -51,12 +51,12 @@ nlohmann::json declarations(const Graph& graph, const std::vector<Declaration>& 
   return out;
 }
 
-int inspect(const Args& args, const Globals& g) {
-  const Model model = open_model(args.path, args.with);
+int inspect(Args& args, const Globals& g) {
+  const Model model = open_model_args(args.model);
   const Graph& graph = *model.graph;
   nlohmann::json record = base_record(g.command_line, g.isa);
   nlohmann::json& out = record["inspect"];
-  out = {{"path", args.path},
+  out = {{"path", args.model.path},
          {"format", model.format},
          {"producer", model.producer},
          {"version", model.version},
@@ -64,8 +64,9 @@ int inspect(const Args& args, const Globals& g) {
          {"name", graph.name},
          {"inputs", declarations(graph, graph.inputs)},
          {"outputs", declarations(graph, graph.outputs)}};
+  if (!args.model.placed.empty()) out["placed"] = placement_json(args.model);
 
-  fmt::print("{}: {}{}{}\n", args.path, model.format,
+  fmt::print("{}: {}{}{}\n", args.model.path, model.format,
              model.version.empty() ? "" : ", " + model.version,
              model.producer.empty() ? "" : ", written by " + model.producer);
   for (const std::string& note : model.notes) fmt::print("  {}\n", note);
@@ -134,8 +135,7 @@ int inspect(const Args& args, const Globals& g) {
 
 Action inspect_command(Options& o) {
   auto args = std::make_shared<Args>();
-  o.word("FILE", args->path, fmt::format("{}, or a file of tensors", kModelWord))
-      .repeated("--with", args->with, "FILE", "A further file of the same model")
+  model_options(o, "FILE", fmt::format("{}, or a file of tensors", kModelWord), args->model)
       .flag("--nodes", args->nodes, "List all nodes of a large graph")
       .flag("--tensors", args->tensors, "List all tensors of a large file");
   return [args](const Globals& g) { return inspect(*args, g); };

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/model_args.h"
 #include "bench/cli/model_text.h"
 #include "bench/cli/terminal.h"
 #include "bench/data.h"
@@ -19,8 +20,9 @@ namespace etalon::cli {
 namespace {
 
 struct Args {
-  std::string path, out, contract = "seq", data, kernels;
-  std::vector<std::string> inputs, with;
+  ModelArgs model;
+  std::string out, contract = "seq", data, kernels;
+  std::vector<std::string> inputs;
   std::int64_t random = -1, batch = 1, samples = 0;
   std::int64_t memory_limit = RunOptions().memory_limit_bytes;
   bool nodes = false, times = false;
@@ -52,10 +54,13 @@ InputMap gather_inputs(const Args& args, const Model& model) {
   return read_inputs(graph, args.inputs);
 }
 
-int run(const Args& args, const Globals& g) {
-  const Model model = open_model(args.path, args.with);
+int run(Args& args, const Globals& g) {
+  const Model model = open_model_args(args.model);
   if (model.graph->nodes.empty() && model.graph->outputs.empty())
-    throw bad_input("{}: holds tensors and no network; 'etalon inspect' lists them", args.path);
+    throw bad_input(
+        "{}: holds tensors and no network; 'etalon inspect' lists them, --arch names "
+        "their network",
+        args.model.path);
   RunOptions options;
   options.contract = Contract::parse(args.contract);
   options.device = g.device;
@@ -98,6 +103,7 @@ int run(const Args& args, const Globals& g) {
   record["contract"] = to_string(options.contract);
   record["device"] = g.device == Device::cuda ? "cuda" : "cpu";
   record["threads"] = g.threads;
+  if (!args.model.placed.empty()) record["placed"] = placement_json(args.model);
   record["seconds"] = trace.seconds;
   for (const auto& [name, tensor] : trace.outputs) {
     const std::string hash = to_string(hash_tensor(tensor));
@@ -134,7 +140,7 @@ int run(const Args& args, const Globals& g) {
 
 Action run_command(Options& o) {
   auto args = std::make_shared<Args>();
-  o.word("MODEL", args->path, kModelWord)
+  model_options(o, "MODEL", kModelWord, args->model)
       .repeated("-i,--input", args->inputs, "[NAME=]FILE", "Input arrays: npy, npz or safetensors")
       .value("--data", args->data, "NAME", "A data set that ships with the program: mnist")
       .value("--samples", args->samples, "Use this many samples of --data (default: all)")
@@ -144,7 +150,6 @@ Action run_command(Options& o) {
       .value("--kernels", args->kernels, "NAME", "Use only kernels of this name or prefix")
       .value("-o,--output", args->out, "FILE", "Write the outputs: npy, npz or safetensors")
       .value("--memory-limit", args->memory_limit, "Bytes that live tensors may have together")
-      .repeated("--with", args->with, "FILE", "A further file of the same model")
       .flag("--nodes", args->nodes, "Show every node's kernel, time and hash, each run by itself")
       .flag("--times", args->times,
             "Show every node's kernel and time in a second run, as it is without hashes: fused");

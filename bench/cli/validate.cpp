@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/model_args.h"
 #include "bench/cli/terminal.h"
 #include "bench/data.h"
 #include "bench/report/record.h"
@@ -20,9 +21,10 @@ namespace {
 using nlohmann::json;
 
 struct Args {
-  std::string model, against, data, contract = "seq", fail_on = "wrong", baseline, junit, report;
+  ModelArgs model;
+  std::string against, data, contract = "seq", fail_on = "wrong", baseline, junit, report;
   std::string cases = "etalon-cases";
-  std::vector<std::string> inputs, with;
+  std::vector<std::string> inputs;
   std::int64_t samples = 16, batch = 1, random = -1, runs = 5;
   double timeout_s = 900;
   bool per_layer = false;
@@ -117,7 +119,7 @@ void print_target(const json& t, bool per_layer) {
   }
 }
 
-int validate_model(const Args& args, const Globals& g) {
+int validate_model(Args& args, const Globals& g) {
   const int ways = static_cast<int>(!args.inputs.empty()) + static_cast<int>(!args.data.empty()) +
                    static_cast<int>(args.random >= 0);
   if (ways > 1) throw usage_error("give one of --input, --data and --random");
@@ -137,9 +139,10 @@ int validate_model(const Args& args, const Globals& g) {
       throw bad_input("{}: no record of 'etalon validate'; write one with --json", args.baseline);
   }
 
-  const Model model = open_model(args.model, args.with);
+  const Model model = open_model_args(args.model);
   if (model.graph->nodes.empty())
-    throw bad_input("{}: holds tensors and no network; 'etalon inspect' lists them", args.model);
+    throw bad_input("{}: holds tensors and no network; 'etalon inspect' lists them",
+                    args.model.path);
   TensorMap inputs;
   if (!args.data.empty()) {
     if (model.graph->inputs.size() != 1)
@@ -210,7 +213,7 @@ int validate_model(const Args& args, const Globals& g) {
 
 Action validate_command(Options& options) {
   auto a = std::make_shared<Args>();
-  options.word("MODEL", a->model, kModelWord)
+  model_options(options, "MODEL", kModelWord, a->model)
       .value("--against", a->against, "TARGETS",
              "frameworks, with commas: onnxruntime,pytorch; NAME@INTERPRETER, NAME:threads=2", true)
       .flag("--per-layer", a->per_layer, "print a row for every layer")
@@ -228,8 +231,7 @@ Action validate_command(Options& options) {
       .value("--report", a->report, "PAGE", "the verdicts as an HTML page")
       .value("--cases", a->cases, "DIR", "where cases of failed layers are kept")
       .value("--runs", a->runs, "timed runs of each, 0 for none")
-      .value("--timeout", a->timeout_s, "seconds that one answer may take")
-      .repeated("--with", a->with, "FILE", "a further file of the model");
+      .value("--timeout", a->timeout_s, "seconds that one answer may take");
   return [a](const Globals& g) { return validate_model(*a, g); };
 }
 

@@ -21,6 +21,9 @@ namespace etalon {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;
+constexpr const char* kFlipped =
+    "Theano's convolution flips its kernels: weights of such layers are stored for that and are "
+    "read as stored; --arch turns them.";
 
 struct Place {
   const PickleValue* value;
@@ -84,11 +87,10 @@ void collect(const std::shared_ptr<const Pickle>& pickle, Model& model) {
       for (std::size_t i = 0; i < v.items.size(); ++i) enter(v.items[i], p, std::to_string(i));
     }
   }
-  if (theano)
-    model.notes.emplace_back(
-        "Theano's convolution flips its kernels: weights of such layers are stored for that and "
-        "are "
-        "given here as stored.");
+  if (theano) {
+    model.producer = "theano";
+    model.notes.emplace_back(kFlipped);
+  }
 }
 
 Model open(const std::string& path, std::span<const std::string>) {
@@ -120,9 +122,7 @@ Model open_theano_zip(const std::string& path, std::span<const std::string>) {
     if (is_npy(bytes.bytes.first(std::min<std::size_t>(bytes.bytes.size(), 16))))
       model.graph->initializers.emplace(model.graph->add_value(m.name), read_npy(bytes));
   }
-  model.notes.emplace_back(
-      "Theano's convolution flips its kernels: weights of such layers are stored for that and are "
-      "given here as stored.");
+  model.notes.emplace_back(kFlipped);
   return model;
 }
 

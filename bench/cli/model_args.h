@@ -1,0 +1,29 @@
+// The words by which a command takes a model: its file, further files, and for weights without a
+// graph the network they belong to. One implementation for convert, inspect, run and validate.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/cli/options.h"
+#include "importers/arch.h"
+
+namespace etalon::cli {
+
+struct ModelArgs {
+  std::string path;
+  std::vector<std::string> with;
+  ArchOptions arch;
+  std::vector<Placement> placed;  // filled by open_model_args
+};
+
+// `word`: how the help shows the file; `help`: what it may be.
+Options& model_options(Options& options, const std::string& word, const std::string& help,
+                       ModelArgs& args);
+// Opens the model; where --arch was given, prints what went where.
+Model open_model_args(ModelArgs& args);
+// The same table for a record; null without --arch.
+nlohmann::json placement_json(const ModelArgs& args);
+
+}  // namespace etalon::cli
