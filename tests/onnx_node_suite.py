@@ -227,6 +227,9 @@ def main():
             if not said:
                 verdict, said = run_case(args.program, case, folder)
             found[verdict].append((case.name, said))
+            seen = sum(len(v) for v in found.values())
+            if seen % 100 == 0:
+                print(f"so far   {seen}", flush=True)
             if verdict == "failed":
                 print(f"failed   {case.name}: {said}", flush=True)
     for name, said in found["refused"]:

@@ -30,6 +30,7 @@ TEST_SUITE("long") {
     }
     REQUIRE(suite.wait_for_end(Seconds(60)));
     MESSAGE("onnx_node_suite: ", last);
+    CHECK(last.find(" passed, ") != std::string::npos);
     CHECK(suite.how_it_ended() == "exited with status 0");
   }
 }
