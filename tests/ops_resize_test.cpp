@@ -198,6 +198,16 @@ TEST_CASE("resize: f32 coordinates are another definition") {
   CHECK(with("f32")[1] == 2);
 }
 
+TEST_CASE("resize: a size from a scale is rounded once, in the precision of the coordinates") {
+  const auto size = [](const char* precision) {
+    const auto line =
+        fmt::format("r | resize | coordinates={} | i32[5]=0,1,2,3,4 - f32[1]=1.8", precision);
+    return run(line, "seq").outputs[0].numel();
+  };
+  CHECK(size("f64") == 8);  // 1.8 as f32 lies below 1.8
+  CHECK(size("f32") == 9);
+}
+
 TEST_CASE("resize: what does not fit is refused") {
   for (const auto& [line, says] :
        {std::pair{"r | resize | | f32[3]", "got neither"},

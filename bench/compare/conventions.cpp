@@ -255,10 +255,35 @@ bool same(const Element& e) {
   return a == b || (is_nan(a) && is_nan(b));
 }
 
+// An output of another shape has no elements to compare one by one: the whole layer is judged as
+// one that takes its sizes in f32.
+void name_sizes_in_f32(const Layer& layer, const std::vector<Tensor>& got,
+                       const JudgeOptions& options, std::vector<Judgement>& judged) {
+  if (layer.op->name != "resize" || got.size() != 1 || !got[0]) return;
+  const LayerEvaluator eval(*options.registry, options.threads, options.isa);
+  const TensorType defined = eval.output_types(layer)[0];
+  if (got[0].type() == defined) return;
+  Layer f32 = layer.share();
+  f32.params = with_field(layer.params, "coordinates", std::string("f32"));
+  if (!(got[0].type() == eval.output_types(f32)[0])) return;
+  JudgeOptions plain = options;
+  plain.conventions = false;
+  const Judgement again = judge_layer(f32, got, plain)[0];
+  if (again.verdict > Verdict::explained) return;
+  judged[0].cause = fmt::format(
+      "the size is floor(extent * scale) with the product rounded to f32, which gives {} for {} "
+      "(ONNX Runtime, core/providers/cpu/tensor/upsample.cc)",
+      to_string(got[0].type()), to_string(defined));
+  judged[0].sentence = fmt::format(
+      "Not what the definition says: {}. As a tensor of that size it is {}.", judged[0].cause,
+      again.verdict == Verdict::identical ? "equal bit for bit" : "within rounding");
+}
+
 }  // namespace
 
 void name_conventions(const Layer& layer, const std::vector<Tensor>& got,
                       const JudgeOptions& options, std::vector<Judgement>& judged) {
+  name_sizes_in_f32(layer, got, options, judged);
   const auto open = [&](std::size_t o) {
     return o < got.size() && got[o] && judged[o].verdict > Verdict::explained;
   };

@@ -1,5 +1,7 @@
 #include "engine/ops/conv.h"
 
+#include "engine/ops/conv_shapes.h"
+
 namespace etalon {
 
 ConvGeometry conv_geometry(const ConvParams& params, const Shape& x, const Shape& w) {
@@ -21,12 +23,7 @@ ConvGeometry conv_geometry(const ConvParams& params, const Shape& x, const Shape
 }
 
 Shape ConvGeometry::output_shape() const {
-  std::array<std::int64_t, kMaxRank> dims{batch, out_channels};
-  for (int i = 0; i < window.spatial; ++i)
-    dims[static_cast<std::size_t>(2 + i)] =
-        window.axes[static_cast<std::size_t>(kMaxSpatial - window.spatial + i)].out;
-  return Shape(
-      std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(2 + window.spatial)));
+  return window_output_shape(batch, out_channels, window);
 }
 
 const OpRow& conv_op() {
@@ -39,10 +36,8 @@ const OpRow& conv_op() {
       .defaults = [] { return Params(ConvParams{}); },
       .infer =
           [](const Params& p, const InferInputs& in) {
-            const ConvGeometry g = conv_geometry(p.as<ConvParams>(), in.shape(0), in.shape(1));
-            if (in.has(2) && in.shape(2) != Shape{g.out_channels})
-              throw bad_input("bias must be [{}], got {}", g.out_channels, to_string(in.shape(2)));
-            return std::vector<TensorType>{{in.dtype(0), g.output_shape()}};
+            return conv_output_type(conv_geometry(p.as<ConvParams>(), in.shape(0), in.shape(1)),
+                                    in);
           },
       .input_names = [] { return std::vector<std::string_view>{"x", "w", "b"}; },
   };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/ops/conv_shapes.h"
+
 namespace etalon {
 namespace {
 
@@ -75,12 +77,7 @@ ConvTransposeGeometry conv_transpose_geometry(const ConvTransposeParams& p, cons
 }
 
 Shape ConvTransposeGeometry::output_shape() const {
-  std::array<std::int64_t, kMaxRank> dims{batch, out_channels};
-  for (int i = 0; i < window.spatial; ++i)
-    dims[static_cast<std::size_t>(2 + i)] =
-        window.axes[static_cast<std::size_t>(kMaxSpatial - window.spatial + i)].out;
-  return Shape(
-      std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(2 + window.spatial)));
+  return window_output_shape(batch, out_channels, window);
 }
 
 const OpRow& conv_transpose_op() {
@@ -93,11 +90,8 @@ const OpRow& conv_transpose_op() {
       .defaults = [] { return Params(ConvTransposeParams{}); },
       .infer =
           [](const Params& p, const InferInputs& in) {
-            const ConvTransposeGeometry g =
-                conv_transpose_geometry(p.as<ConvTransposeParams>(), in.shape(0), in.shape(1));
-            if (in.has(2) && in.shape(2) != Shape{g.out_channels})
-              throw bad_input("bias must be [{}], got {}", g.out_channels, to_string(in.shape(2)));
-            return std::vector<TensorType>{{in.dtype(0), g.output_shape()}};
+            return conv_output_type(
+                conv_transpose_geometry(p.as<ConvTransposeParams>(), in.shape(0), in.shape(1)), in);
           },
       .input_names = [] { return std::vector<std::string_view>{"x", "w", "b"}; },
   };

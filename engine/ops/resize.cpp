@@ -108,7 +108,13 @@ std::array<ResizeAxis, kMaxRank> resize_axes(const ResizeParams& params, const I
       a.scale = scales[i];
       if (!(a.scale > 0) || !is_finite(a.scale))
         throw bad_input("the scale of axis {} is {}; it must be positive", axis, a.scale);
-      a.out = extent_of(std::floor(extent * a.scale), axis);
+      // The scale is an f32, so its product with an extent below 2^24 is exact in f64; in f32 it
+      // may round up to the next integer (5 * 1.8 becomes 9), which is one more row.
+      const double size =
+          params.coordinates == CoordinatePrecision::f32
+              ? static_cast<double>(static_cast<float>(a.in) * static_cast<float>(a.scale))
+              : extent * a.scale;
+      a.out = extent_of(std::floor(size), axis);
     } else if (common > 0) {
       a.scale = common;
       a.out = extent_of(std::floor(extent * common + 0.5), axis);

@@ -15,7 +15,8 @@
 // Which elements are read hangs on c by jumps, so c is part of the definition and not of the
 // contract: it is evaluated step by step as written, in f64, from scales as stored (f32) or, given
 // sizes, from s = n_out / n_in; ONNX's reference does the same. Many frameworks take the steps in
-// f32: coordinates = f32 does that, and is a cause that a comparison can try.
+// f32: coordinates = f32 does that, for sizes from scales too, and is a cause that a comparison can
+// try.
 //
 // With f = floor(c), r = c - f, and indices held at the ends [0, n_in - 1] (edge):
 //   nearest   one element: f or f + 1 by round_prefer_floor (r <= 1/2: f), round_prefer_ceil
