@@ -32,10 +32,14 @@ Tensor TensorPool::take(DType dtype, const Shape& shape) {
     Tensor block;
     std::weak_ptr<State> pool;
     ~Holder() {
-      if (const auto state = pool.lock()) {
+      const auto state = pool.lock();
+      if (!state) return;
+      try {
         const std::lock_guard lock(state->mutex);
         const std::size_t capacity = block.size_bytes();
         state->free.emplace(capacity, std::move(block));
+      } catch (const std::exception&) {
+        // No memory to remember the block by: it goes back to the system instead.
       }
     }
   };

@@ -79,10 +79,10 @@ const TensorType& GraphBuilder::type(ValueId v) const {
 Ints GraphBuilder::dims(ValueId v) const {
   const auto known_dims = shape(v).dims();
   Ints dims(known_dims.begin(), known_dims.end());
-  const Slot& s = slot(v);
-  if (s.other && s.other->shape.rank() == s.type->shape.rank())
-    for (int i = 0; i < s.type->shape.rank(); ++i)
-      if (s.other->shape[i] != s.type->shape[i]) dims[static_cast<std::size_t>(i)] = -1;
+  const auto& other = slot(v).other;
+  if (other && other->shape.rank() == static_cast<int>(dims.size()))
+    for (int i = 0; i < other->shape.rank(); ++i)
+      if (auto& dim = dims[static_cast<std::size_t>(i)]; other->shape[i] != dim) dim = -1;
   return dims;
 }
 
