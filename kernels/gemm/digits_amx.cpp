@@ -167,32 +167,45 @@ double unit_for(std::int32_t top) {
   return power(e - 38);
 }
 
-void norms_of(const double* digit, double norm, double rest, double unit, std::int64_t k, int r,
-              DigitNorms& norms) {
+// Per row: squares of the digits of plane d, of z and of r; all 16 rows at once, because a root
+// alone takes as long as cutting 64 values.
+struct alignas(64) StripSums {
+  double digit[4][kDigitRows], norm[kDigitRows], rest[kDigitRows], unit[kDigitRows];
+};
+
+void norms_of(const StripSums& sums, std::int64_t k, DigitNorms& norms) {
   // Room for the roundings of the sums of squares, of roots and of what is made of them here and
   // where bounds are: fewer than k + 100 of 2^-53 each.
-  constexpr double room = 1 + 0x1p-10;
+  const __m512d room = _mm512_set1_pd(1 + 0x1p-10);
   const auto blocks = static_cast<double>((k + kDigitBlock - 1) / kDigitBlock);
-  const double join = (6 + blocks) * 10 * 0x1p-53;
-  double below = 0, weight = 1, low_part[5] = {0};
-  for (int d = 0; d < 4; ++d) {
-    below += weight * __builtin_sqrt(digit[d]);
-    low_part[d + 1] = below;
-    weight *= 256;
-  }
-  norms.unit[r] = unit;
-  norms.rest[r] = __builtin_sqrt(rest) * room * unit;
-  norms.norm[r] = __builtin_sqrt(norm) * room * unit + norms.rest[r];
-  norms.rest_join[r] = (norms.rest[r] + join * norms.norm[r]) * room;
-  for (const int t : {3, 4}) {
-    double high = 0, low = 0, w = 1;
-    for (int i = 0; i < t; ++i, w *= 256) {
-      high += digit[i];
-      const double l = w * low_part[t - i];
-      low += l * l;
-    }
-    norms.high[t - 3][r] = __builtin_sqrt(high) * room * unit;
-    norms.low[t - 3][r] = __builtin_sqrt(low) * room * unit;
+  const __m512d join = _mm512_set1_pd((6 + blocks) * 10 * 0x1p-53);
+  constexpr double weight[4] = {1, 0x1p8, 0x1p16, 0x1p24};
+  for (int at = 0; at < kDigitRows; at += 8) {
+    const __m512d unit = _mm512_load_pd(sums.unit + at), rooms = _mm512_mul_pd(room, unit);
+    __m512d low_part[5] = {_mm512_setzero_pd()};
+    simd::unroll<4>([&](auto d) ETALON_INLINE_LAMBDA {
+      low_part[d + 1] =
+          _mm512_fmadd_pd(_mm512_set1_pd(weight[d]),
+                          _mm512_sqrt_pd(_mm512_load_pd(sums.digit[d] + at)), low_part[d]);
+    });
+    const __m512d rest = _mm512_mul_pd(_mm512_sqrt_pd(_mm512_load_pd(sums.rest + at)), rooms);
+    const __m512d norm =
+        _mm512_fmadd_pd(_mm512_sqrt_pd(_mm512_load_pd(sums.norm + at)), rooms, rest);
+    _mm512_storeu_pd(norms.unit + at, unit);
+    _mm512_storeu_pd(norms.rest + at, rest);
+    _mm512_storeu_pd(norms.norm + at, norm);
+    _mm512_storeu_pd(norms.rest_join + at, _mm512_mul_pd(_mm512_fmadd_pd(join, norm, rest), room));
+    simd::unroll<2>([&](auto dropped) ETALON_INLINE_LAMBDA {
+      constexpr int t = 3 + dropped;
+      __m512d high = _mm512_setzero_pd(), low = high;
+      simd::unroll<t>([&](auto i) ETALON_INLINE_LAMBDA {
+        high = _mm512_add_pd(high, _mm512_load_pd(sums.digit[i] + at));
+        const __m512d l = _mm512_mul_pd(_mm512_set1_pd(weight[i]), low_part[t - i]);
+        low = _mm512_fmadd_pd(l, l, low);
+      });
+      _mm512_storeu_pd(norms.high[dropped] + at, _mm512_mul_pd(_mm512_sqrt_pd(high), rooms));
+      _mm512_storeu_pd(norms.low[dropped] + at, _mm512_mul_pd(_mm512_sqrt_pd(low), rooms));
+    });
   }
 }
 
@@ -203,26 +216,22 @@ constexpr std::int64_t kPackSteps = 4;
 void pack(const float* const* rows, std::int64_t k, bool right, std::uint8_t* planes,
           DigitNorms& norms) {
   RowSums sums[kDigitRows];
-  double digit[kDigitRows][4] = {};
+  StripSums strip = {};
   __m512d scale[kDigitRows];
-  double unit[kDigitRows];
   bool cut[kDigitRows], finite[kDigitRows];
   for (int r = 0; r < kDigitRows; ++r) {
     const std::int32_t top = rows[r] == nullptr ? 0 : largest(rows[r], k);
     finite[r] = top < 0x7f800000;
     cut[r] = top != 0 && finite[r];
-    unit[r] = 1;
-    if (cut[r]) {
-      unit[r] = unit_for(top);
-      scale[r] = _mm512_set1_pd(1 / unit[r]);
-    }
+    strip.unit[r] = cut[r] ? unit_for(top) : 1;
+    scale[r] = _mm512_set1_pd(1 / strip.unit[r]);
     sums[r].norm = sums[r].rest = _mm512_setzero_pd();
     for (int d = 0; d < 4; ++d) sums[r].square[d] = sums[r].plain[d] = _mm512_setzero_si512();
   }
   const auto flush = [&] {
     for (int r = 0; r < kDigitRows; ++r)
       for (int d = 0; d < 4; ++d) {
-        digit[r][d] +=
+        strip.digit[d][r] +=
             static_cast<double>(std::int64_t{_mm512_reduce_add_epi32(sums[r].square[d])} -
                                 std::int64_t{128} * _mm512_reduce_add_epi32(sums[r].plain[d]));
         sums[r].square[d] = sums[r].plain[d] = _mm512_setzero_si512();
@@ -261,9 +270,11 @@ void pack(const float* const* rows, std::int64_t k, bool right, std::uint8_t* pl
     }
   }
   flush();
-  for (int r = 0; r < kDigitRows; ++r)
-    norms_of(digit[r], finite[r] ? _mm512_reduce_add_pd(sums[r].norm) : __builtin_nan(""),
-             _mm512_reduce_add_pd(sums[r].rest), unit[r], k, r, norms);
+  for (int r = 0; r < kDigitRows; ++r) {
+    strip.norm[r] = finite[r] ? _mm512_reduce_add_pd(sums[r].norm) : __builtin_nan("");
+    strip.rest[r] = _mm512_reduce_add_pd(sums[r].rest);
+  }
+  norms_of(strip, k, norms);
 }
 
 double cut(const float* from, std::int64_t count, double unit, std::uint8_t* to,

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <numeric>
 
 #include "engine/ops/gemm.h"
 #include "kernels/gemm/exact_narrow.h"
+#include "kernels/gemm/exact_thin.h"
 #include "kernels/gemm/rows.h"
 
 namespace etalon {
@@ -27,34 +27,45 @@ const ExactLanes* exact_lanes([[maybe_unused]] Isa isa) {
 namespace {
 
 constexpr int kWide = 2;  // vectors of a tile
-// Up to so many rows or columns each output is summed alone, from f32 as it lies in memory.
-constexpr std::int64_t kThin = 2;
-// Below so many terms a tile of digits is mostly zeros.
-constexpr std::int64_t kDigitTerms = 16;
-
-const DigitSet* digits_for(Isa isa, std::int64_t k) {
-  return k < kDigitTerms ? nullptr : digit_set(isa);
+// Whether a tile of digits pays, by a model of both passes in ns (one core of a Sapphire Rapids
+// machine): strips of 16 are cut in steps of 64 terms, tiles multiplied and joined; the f64 pass
+// packs, multiplies at 60 Gflop/s and rounds. Small products and short sums fill tiles badly. A
+// choice of speed alone: the bits are the correctly rounded ones either way.
+bool digits_pay(std::int64_t m, std::int64_t n, std::int64_t k, bool b_is_packed) {
+  const auto strips = [](std::int64_t rows) {
+    return static_cast<double>(vector_strips(rows, kDigitRows));
+  };
+  const double steps = static_cast<double>((k + kDigitStep - 1) / kDigitStep),
+               rows = static_cast<double>(m), columns = static_cast<double>(n),
+               terms = static_cast<double>(k);
+  const double digits = 3000 + (strips(m) + (b_is_packed ? 0 : strips(n))) * (500 + 600 * steps) +
+                        strips(m) * strips(n) * (500 + 300 * steps);
+  const double f64 = 2000 + 1.2 * rows * terms + (b_is_packed ? 0 : 0.7 * columns * terms) +
+                     rows * strips(n) * kDigitRows * terms / 30 + 1.5 * rows * columns;
+  return digits < f64;
+}
+const DigitSet* digits_for(Isa isa, std::int64_t m, std::int64_t n, std::int64_t k,
+                           bool b_is_packed) {
+  return digits_pay(m, n, k, b_is_packed) ? digit_set(isa) : nullptr;
 }
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 
-// Norms of the rows of a: a row at a time, in as many partial sums as a vector of doubles may have.
-std::vector<double> row_norms(const MatrixView& v, std::int64_t rows, std::int64_t k, int threads) {
+// Norms of the rows of a.
+std::vector<double> row_norms(const ExactLanes& lanes, const MatrixView& v, std::int64_t rows,
+                              std::int64_t k, int threads) {
   std::vector<double> n(static_cast<std::size_t>(rows));
   parallel_for(rows, threads, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const float* row = v.data + r * v.row_stride;
-      double s[4] = {};
-      std::int64_t i = 0;
-      for (; i + 4 <= k; i += 4)
-        for (int p = 0; p < 4; ++p) {
-          const double x = static_cast<double>(row[(i + p) * v.k_stride]);
-          s[p] += x * x;
+      double s = 0;
+      if (v.k_stride == 1)
+        s = lanes.square(row, k);
+      else
+        for (std::int64_t i = 0; i < k; ++i) {
+          const double x = static_cast<double>(row[i * v.k_stride]);
+          s += x * x;
         }
-      for (; i < k; ++i) {
-        const double x = static_cast<double>(row[i * v.k_stride]);
-        s[0] += x * x;
-      }
-      n[static_cast<std::size_t>(r)] = std::sqrt((s[0] + s[1]) + (s[2] + s[3]));
+      n[static_cast<std::size_t>(r)] = std::sqrt(s);
     }
   });
   return n;
@@ -216,7 +227,7 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   const RowStrips strips(m, set.rows);
   double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, m * k);
   pack_broadcast(set, task.a, strips, k, threads, packed_a);
-  const std::vector<double> a_norm = row_norms(task.a, m, k, threads);
+  const std::vector<double> a_norm = row_norms(lanes, task.a, m, k, threads);
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
   const double factor = exact_factor(k) * std::abs(alpha);
   const std::int64_t columns = vector_strips(n, set.lanes);
@@ -271,9 +282,12 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
 
 }  // namespace
 
-void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, int threads,
+void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to) {
-  if (const DigitSet* digits = digits_for(isa, k)) {
+  const std::int64_t n = shape.n, k = shape.k;
+  const DigitSet* digits = digits_for(isa, shape.m, n, k, shape.b_is_constant);
+  to.in_digits = digits != nullptr;
+  if (digits != nullptr) {
     pack_digits(*digits, b, n, k, true, threads, to.digits);
     return;
   }
@@ -293,17 +307,18 @@ bool exact_is_thin(std::int64_t m, std::int64_t n) { return std::min(m, n) <= kT
 
 void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
   if (task.m == 0 || task.n == 0) return;
-  if (exact_is_thin(task.m, task.n) && task.steps.settle) {
-    left.resize(static_cast<std::size_t>(task.m * task.n));
-    std::iota(left.begin(), left.end(), std::int64_t{0});
-    settle(isa, task, threads, left);
+  if (exact_is_thin(task.m, task.n)) {
+    thin_pass(*exact_lanes(isa), task, threads, left);
+    exact_counts().undecided += static_cast<std::int64_t>(left.size());
+    if (task.steps.settle) settle(isa, task, threads, left);
     return;
   }
   thread_local ExactOperand fresh;  // as thread_scratch: fresh pages cost more than the packing
-  if (task.packed_b == nullptr) pack_exact(isa, task.b, task.n, task.k, threads, fresh);
+  if (task.packed_b == nullptr)
+    pack_exact(isa, {.m = task.m, .n = task.n, .k = task.k}, task.b, threads, fresh);
   const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
-  if (const DigitSet* digits = digits_for(isa, task.k))
-    digits_pass(*digits, *exact_lanes(isa), task, b.digits, threads, left);
+  if (b.in_digits)
+    digits_pass(*digit_set(isa), *exact_lanes(isa), task, b.digits, threads, left);
   else
     f64_pass(isa, task, b, threads, left);
   exact_counts().undecided += static_cast<std::int64_t>(left.size());
@@ -361,7 +376,8 @@ Prepared prepare(const Problem& problem, int threads) {
   Tensor copy;
   b = &widened(*b, threads, copy);
   auto prepared = std::make_shared<ExactOperand>();
-  pack_exact(isa, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads, *prepared);
+  pack_exact(isa, {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = true},
+             {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
   return prepared;
 }
 

@@ -90,7 +90,8 @@ inline void exact_row(const ExactLanes& lanes, const double* s, const ExactRow& 
 struct ExactOperand {
   AlignedBuffer strips;
   std::vector<double> norms;  // of every lane of the strips
-  DigitOperand digits;        // instead of both, where there are int8 tiles
+  DigitOperand digits;        // instead of both, where there are int8 tiles and they pay
+  bool in_digits = false;
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;
@@ -108,8 +109,12 @@ struct ExactTask {
 bool exact_is_thin(std::int64_t m, std::int64_t n);
 // Appends the outputs, row-major, that are left to the definition; counts the undecided.
 void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left);
-// b as gemm_exact wants it.
-void pack_exact(Isa isa, const MatrixView& b, std::int64_t n, std::int64_t k, int threads,
+// b as gemm_exact wants it for a product of this shape.
+struct ExactShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool b_is_constant = false;
+};
+void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to);
 
 // As the row does it, but for the steps left out.

@@ -30,15 +30,32 @@ struct ExactTaps {
   double added = 0;
 };
 
+// Sums and squared norms, each by chains of fused multiply-adds.
+struct ExactRows {
+  const float* x = nullptr;
+  std::int64_t stride = 0;  // from row to row
+};
+
 struct ExactLanes {
   // The norm of each lane of a strip [k][lanes] of packed operands.
   void (*norms)(const double* strip, std::int64_t k, double* to) = nullptr;
+  // The sum of squares of k values.
+  double (*square)(const float* x, std::int64_t k) = nullptr;
   // y[i] = the f64 value rounded, i < count <= 32; returns a bit for each output whose interval
   // does not round to one f32. All arrays but y are read in whole vectors.
   std::uint32_t (*round)(const double* s, int count, const ExactRow& row, float* y) = nullptr;
   // The same for sums of few terms, which are made here, with the sum of their magnitudes for a
   // bound.
   std::uint32_t (*taps)(const ExactTaps& taps, int count, float* y) = nullptr;
+  // For rows r < 4: sums[r] = the sum of v[i] x[r * stride + i], squares[r] that of their squares.
+  // No term meets more than chain(k) roundings. v is read in whole vectors.
+  void (*dots)(const double* v, const ExactRows& rows, std::int64_t k, double* sums,
+               double* squares) = nullptr;
+  std::int64_t (*chain)(std::int64_t k) = nullptr;
+  // sums[i] += v[r] x[r * stride + i] for i < count and rows r < height upwards, squares[i]
+  // likewise.
+  void (*columns)(const double* v, const ExactRows& rows, int height, std::int64_t count,
+                  double* sums, double* squares) = nullptr;
   // The sum of a[i] b[i] in twice the precision of f64.
   ExactSum (*dot)(const float* a, const float* b, std::int64_t k) = nullptr;
 };

@@ -22,6 +22,28 @@ void exact_norms(const double* strip, std::int64_t k, double* to) {
 }
 
 template <class V>
+double exact_square(const float* x, std::int64_t k) {
+  constexpr int chains = 4;
+  typename V::Reg s[chains];
+  for (int j = 0; j < chains; ++j) s[j] = V::zero();
+  std::int64_t i = 0;
+  for (; i + chains * V::lanes <= k; i += chains * V::lanes)
+    unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA {
+      const typename V::Reg v = V::widen(x + i + j * V::lanes);
+      s[j] = V::fma(v, v, s[j]);
+    });
+  for (; i < k; i += V::lanes) {
+    const typename V::Reg v =
+        V::widen(x + i, V::first(k - i < V::lanes ? static_cast<int>(k - i) : V::lanes));
+    s[0] = V::fma(v, v, s[0]);
+  }
+  double lanes[V::lanes], sum = 0;
+  V::store(lanes, V::add(V::add(s[0], s[1]), V::add(s[2], s[3])));
+  for (int lane = 0; lane < V::lanes; ++lane) sum += lanes[lane];
+  return sum;
+}
+
+template <class V>
 std::uint32_t exact_round(const double* s, int count, const ExactRow& row, float* y) {
   // The same terms as exact_decide (exact.h), in the same units.
   const typename V::Reg scale = V::set1(row.scale), bound = V::set1(row.bound),
@@ -95,6 +117,86 @@ std::uint32_t exact_taps(const ExactTaps& taps, int count, float* y) {
   return undecided;
 }
 
+template <class V>
+void exact_dots(const double* v, const ExactRows& rows, std::int64_t k, double* sums,
+                double* squares) {
+  using Reg = typename V::Reg;
+  constexpr int height = 4;
+  Reg s[height], m[height];
+  for (int r = 0; r < height; ++r) s[r] = m[r] = V::zero();
+  std::int64_t i = 0;
+  for (; i + V::lanes <= k; i += V::lanes) {
+    const Reg a = V::load(v + i);
+    unroll<height>([&](auto r) ETALON_INLINE_LAMBDA {
+      const Reg x = V::widen(rows.x + r * rows.stride + i);
+      s[r] = V::fma(a, x, s[r]);
+      m[r] = V::fma(x, x, m[r]);
+    });
+  }
+  if (i < k) {
+    const Reg a = V::load(v + i);
+    const auto mask = V::first(static_cast<int>(k - i));
+    unroll<height>([&](auto r) ETALON_INLINE_LAMBDA {
+      const Reg x = V::widen(rows.x + r * rows.stride + i, mask);
+      s[r] = V::fma(a, x, s[r]);
+      m[r] = V::fma(x, x, m[r]);
+    });
+  }
+  double lanes[V::lanes];
+  for (int r = 0; r < height; ++r) {
+    V::store(lanes, s[r]);
+    sums[r] = 0;
+    for (int i2 = 0; i2 < V::lanes; ++i2) sums[r] += lanes[i2];
+    V::store(lanes, m[r]);
+    squares[r] = 0;
+    for (int i2 = 0; i2 < V::lanes; ++i2) squares[r] += lanes[i2];
+  }
+}
+template <class V>
+std::int64_t exact_chain(std::int64_t k) {
+  return (k + V::lanes - 1) / V::lanes + V::lanes;
+}
+
+template <class V, int height>
+void exact_columns_of(const double* v, const ExactRows& rows, std::int64_t count, double* sums,
+                      double* squares) {
+  using Reg = typename V::Reg;
+  Reg w[height];
+  unroll<height>([&](auto r) ETALON_INLINE_LAMBDA { w[r] = V::set1(v[r]); });
+  const auto step = [&](std::int64_t i, auto load, auto widen, auto store) ETALON_INLINE_LAMBDA {
+    Reg s = load(sums + i), m = load(squares + i);
+    unroll<height>([&](auto r) ETALON_INLINE_LAMBDA {
+      const Reg x = widen(rows.x + r * rows.stride + i);
+      s = V::fma(w[r], x, s);
+      m = V::fma(x, x, m);
+    });
+    store(sums + i, s);
+    store(squares + i, m);
+  };
+  std::int64_t i = 0;
+  for (; i + V::lanes <= count; i += V::lanes)
+    step(
+        i, [](const double* p) ETALON_INLINE_LAMBDA { return V::load(p); },
+        [](const float* p) ETALON_INLINE_LAMBDA { return V::widen(p); },
+        [](double* p, Reg x) ETALON_INLINE_LAMBDA { V::store(p, x); });
+  if (i < count) {
+    const auto mask = V::first(static_cast<int>(count - i));
+    step(
+        i, [&](const double* p) ETALON_INLINE_LAMBDA { return V::load(p, mask); },
+        [&](const float* p) ETALON_INLINE_LAMBDA { return V::widen(p, mask); },
+        [&](double* p, Reg x) ETALON_INLINE_LAMBDA { V::store(p, x, mask); });
+  }
+}
+template <class V>
+void exact_columns(const double* v, const ExactRows& rows, int height, std::int64_t count,
+                   double* sums, double* squares) {
+  int r = 0;
+  for (; r + 4 <= height; r += 4)
+    exact_columns_of<V, 4>(v + r, {rows.x + r * rows.stride, rows.stride}, count, sums, squares);
+  for (; r < height; ++r)
+    exact_columns_of<V, 1>(v + r, {rows.x + r * rows.stride, rows.stride}, count, sums, squares);
+}
+
 // Dot2 of Ogita, Rump, Oishi (2005), products exact. Each lane is a chain of sums s whose errors
 // (TwoSum: exact) are added up in c. Nothing but the additions to c rounds, each by at most 2^-53
 // of a partial sum of errors; with m the sum of their magnitudes the result is off by at most
@@ -142,8 +244,14 @@ ExactSum exact_dot(const float* a, const float* b, std::int64_t k) {
 
 template <class V>
 ExactLanes make_exact_lanes() {
-  return {
-      .norms = exact_norms<V>, .round = exact_round<V>, .taps = exact_taps<V>, .dot = exact_dot<V>};
+  return {.norms = exact_norms<V>,
+          .square = exact_square<V>,
+          .round = exact_round<V>,
+          .taps = exact_taps<V>,
+          .dots = exact_dots<V>,
+          .chain = exact_chain<V>,
+          .columns = exact_columns<V>,
+          .dot = exact_dot<V>};
 }
 
 }  // namespace etalon::simd

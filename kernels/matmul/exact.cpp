@@ -23,7 +23,8 @@ Prepared prepare(const Problem& problem, int threads) {
   Tensor copy;
   b = &widened(*b, threads, copy);
   auto prepared = std::make_shared<ExactOperand>();
-  pack_exact(isa, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads, *prepared);
+  pack_exact(isa, {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = true},
+             {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
   return prepared;
 }
 

@@ -1,0 +1,116 @@
+#include "kernels/gemm/exact_thin.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace etalon {
+namespace {
+
+constexpr int kOutputs = 16;  // tested at once
+// Outputs carried through k: their sums and squares stay in the first cache.
+constexpr std::int64_t kCarried = 512;
+constexpr std::int64_t kWorth = 1 << 15;  // elements that a thread is worth waking for
+
+// One vector, and all rows of the wide operand.
+struct ThinProduct {
+  const ExactLanes& lanes;
+  const ExactTask& task;
+  const MatrixView& wide;
+  bool wide_is_a;
+  std::int64_t line = 0;  // which row or column of the output
+
+  std::int64_t output(std::int64_t i) const {
+    return wide_is_a ? i * task.n + line : line * task.n + i;
+  }
+  // Tests outputs first .. first + count - 1, whose sums and squared norms are given.
+  void round(std::int64_t first, int count, const double* sums, const double* squares, double bound,
+             std::vector<std::int64_t>& left) const {
+    double norms[kOutputs] = {}, added[kOutputs] = {}, truth[kOutputs] = {};
+    float y[kOutputs];
+    for (int i = 0; i < count; ++i) norms[i] = std::sqrt(squares[i]);
+    if (task.c != nullptr)
+      for (int i = 0; i < count; ++i) {
+        const std::int64_t at = output(first + i);
+        added[i] = static_cast<double>(task.beta) *
+                   static_cast<double>(task.c[at / task.n * task.c_row + at % task.n * task.c_col]);
+      }
+    std::vector<std::int64_t> open;
+    exact_row(lanes, sums,
+              {.bound = bound,
+               .norms = norms,
+               .scale = static_cast<double>(task.alpha),
+               .slack = task.alpha == 1 ? 0.0 : 0x1p-52,
+               .added = task.c == nullptr ? nullptr : added},
+              {.y = y, .truth = task.truth == nullptr ? nullptr : truth, .count = count},
+              task.steps, open);
+    for (int i = 0; i < count; ++i) {
+      task.y[output(first + i)] = y[i];
+      if (task.truth != nullptr) task.truth[output(first + i)] = truth[i];
+    }
+    for (const std::int64_t i : open) left.push_back(output(first + i));
+  }
+};
+
+}  // namespace
+
+void thin_pass(const ExactLanes& lanes, const ExactTask& task, int threads,
+               std::vector<std::int64_t>& left) {
+  const bool wide_is_a = task.n < task.m;
+  const MatrixView &wide = wide_is_a ? task.a : task.b, &thin = wide_is_a ? task.b : task.a;
+  const std::int64_t k = task.k, rows = wide_is_a ? task.m : task.n,
+                     lines = wide_is_a ? task.n : task.m;
+  const bool along = wide.k_stride == 1;
+  std::vector<double> v(static_cast<std::size_t>((k + kOutputs - 1) / kOutputs * kOutputs));
+  std::mutex joining;
+  for (std::int64_t line = 0; line < lines; ++line) {
+    double square = 0;
+    for (std::int64_t i = 0; i < k; ++i) {
+      const double x = static_cast<double>(thin.data[line * thin.row_stride + i * thin.k_stride]);
+      v[static_cast<std::size_t>(i)] = x;
+      square += x * x;
+    }
+    const std::int64_t roundings = along ? lanes.chain(k) : k;
+    const double bound = exact_factor(roundings) * std::sqrt(square) *
+                         std::abs(static_cast<double>(task.alpha)) * (1 + 0x1p-10);
+    const ThinProduct product{lanes, task, wide, wide_is_a, line};
+    const std::int64_t blocks = (rows + kOutputs - 1) / kOutputs;
+    const std::int64_t grain =
+        std::clamp<std::int64_t>(kWorth / (kOutputs * std::max<std::int64_t>(1, k)), 1, blocks);
+    parallel_for(blocks, threads, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<std::int64_t> mine;
+      double sums[kCarried], squares[kCarried];
+      const std::int64_t stop = std::min(rows, end * kOutputs), step = along ? kOutputs : kCarried;
+      for (std::int64_t first = begin * kOutputs; first < stop; first += step) {
+        const std::int64_t count = std::min(step, stop - first);
+        if (along) {
+          for (std::int64_t i = 0; i < count; i += 4) {
+            // The last rows once more, so that there are four.
+            const std::int64_t at = std::max<std::int64_t>(0, std::min(i, count - 4));
+            if (count >= 4) {
+              lanes.dots(v.data(), {wide.data + (first + at) * wide.row_stride, wide.row_stride}, k,
+                         sums + at, squares + at);
+            } else {
+              for (std::int64_t one = 0; one < count; ++one)
+                lanes.dots(v.data(), {wide.data + (first + one) * wide.row_stride, 0}, k,
+                           sums + one, squares + one);
+            }
+          }
+        } else {
+          std::fill_n(sums, count, 0.0);
+          std::fill_n(squares, count, 0.0);
+          for (std::int64_t i = 0; i < k; i += 4)
+            lanes.columns(v.data() + i,
+                          {wide.data + first * wide.row_stride + i * wide.k_stride, wide.k_stride},
+                          static_cast<int>(std::min<std::int64_t>(4, k - i)), count, sums, squares);
+        }
+        for (std::int64_t i = 0; i < count; i += kOutputs)
+          product.round(first + i, static_cast<int>(std::min<std::int64_t>(kOutputs, count - i)),
+                        sums + i, squares + i, bound, mine);
+      }
+      const std::scoped_lock lock(joining);
+      left.insert(left.end(), mine.begin(), mine.end());
+    });
+  }
+}
+
+}  // namespace etalon
