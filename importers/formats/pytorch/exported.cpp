@@ -7,15 +7,12 @@
 #include "engine/core/error.h"
 #include "engine/graph/builder.h"
 #include "importers/containers/json.h"
+#include "importers/formats/pytorch/aten.h"
 
 namespace etalon::pytorch_format {
 namespace {
 
 using nlohmann::json;
-
-struct Unknown {
-  std::string what;
-};
 
 DType dtype_of(const json& code) {
   constexpr std::pair<std::int64_t, DType> kTypes[] = {
@@ -70,125 +67,42 @@ TensorList weights_of(const ZipReader& zip, const std::string& folder) {
   return out;
 }
 
-// The arguments of a call, by name.
-class Call {
- public:
-  Call(const json& node, const std::map<std::string, ValueId>& values) : values_(values) {
-    for (const json& input : json_array(node, "inputs"))
-      args_.emplace(json_string(input, "name"), json_member(input, "arg"));
+// One argument as the schema writes it: {"as_int": 3}, {"as_tensor": {"name": "x"}}.
+AtenValue value_of(const json& arg, const std::map<std::string, ValueId>& values) {
+  const auto tensor = [&](const json& named) {
+    const std::string value = json_string(named, "name");
+    const auto found = values.find(value);
+    if (found == values.end()) throw bad_input("nothing makes '{}'", printable(value));
+    return AtenValue::of(found->second);
+  };
+  if (!arg.is_object() || arg.empty()) return {};
+  const std::string& kind = arg.begin().key();
+  const json& v = arg.begin().value();
+  if (kind == "as_tensor") return tensor(v);
+  if (kind == "as_int") return AtenValue::of_integer(json_integer(v, "an argument"));
+  if (kind == "as_bool") return AtenValue::of_flag(v == true);
+  if (kind == "as_float" && v.is_number())
+    return {.kind = AtenValue::Kind::number, .number = v.get<double>()};
+  if (kind == "as_string" && v.is_string())
+    return {.kind = AtenValue::Kind::text, .text = v.get<std::string>()};
+  if ((kind == "as_ints" || kind == "as_tensors") && v.is_array()) {
+    AtenValue list{.kind = AtenValue::Kind::list};
+    for (const json& i : v)
+      list.items.push_back(kind == "as_ints" ? AtenValue::of_integer(json_integer(i, "an argument"))
+                                             : tensor(i));
+    return list;
   }
-  ValueId tensor(const char* name) const {
-    const auto at = args_.find(name);
-    if (at == args_.end() || !at->second.contains("as_tensor")) return kAbsent;
-    const std::string value = json_string(at->second["as_tensor"], "name");
-    const auto found = values_.find(value);
-    if (found == values_.end()) throw bad_input("nothing makes '{}'", printable(value));
-    return found->second;
-  }
-  std::int64_t integer(const char* name, std::int64_t missing) const {
-    const json* v = get(name, "as_int");
-    return v == nullptr ? missing : json_integer(*v, name);
-  }
-  bool flag(const char* name, bool missing) const {
-    const json* v = get(name, "as_bool");
-    return v == nullptr ? missing : *v == true;
-  }
-  float number(const char* name, float missing) const {
-    const json* v = get(name, "as_float");
-    if (v == nullptr) v = get(name, "as_int");
-    return v == nullptr || !v->is_number() ? missing : v->get<float>();
-  }
-  Ints ints(const char* name, const Ints& missing) const {
-    const json* v = get(name, "as_ints");
-    if (v == nullptr || !v->is_array() || v->empty()) return missing;
-    Ints out;
-    for (const json& i : *v) out.push_back(json_integer(i, name));
-    return out;
-  }
-
- private:
-  const json* get(const char* name, const char* kind) const {
-    const auto at = args_.find(name);
-    if (at == args_.end() || !at->second.contains(kind)) return nullptr;
-    return &at->second[kind];
-  }
-  std::map<std::string, json> args_;
-  const std::map<std::string, ValueId>& values_;
-};
-
-Ints spread(Ints v, std::size_t axes) {
-  if (v.size() == 1) v.resize(axes, v[0]);
-  return v;
+  return {};
 }
 
-ValueId translate(GraphBuilder& b, const std::string& op, const std::string& name, const Call& c) {
-  ValueId x = c.tensor("self");
-  if (x == kAbsent) x = c.tensor("input");
-  if (x == kAbsent) throw Unknown{"a call of " + op + " without a tensor"};
-  if (op == "conv1d" || op == "conv2d" || op == "conv3d") {
-    const auto axes = static_cast<std::size_t>(op[4] - '0');
-    const Ints pad = spread(c.ints("padding", {0}), axes);
-    std::vector<ValueId> in{x, c.tensor("weight")};
-    if (c.tensor("bias") != kAbsent) in.push_back(c.tensor("bias"));
-    return b.op("conv", name, in,
-                {{"strides", spread(c.ints("stride", {1}), axes)},
-                 {"pads_begin", pad},
-                 {"pads_end", pad},
-                 {"dilations", spread(c.ints("dilation", {1}), axes)},
-                 {"groups", c.integer("groups", 1)}});
-  }
-  if (op == "max_pool2d" || op == "avg_pool2d") {
-    const Ints kernel = spread(c.ints("kernel_size", {1}), 2),
-               pad = spread(c.ints("padding", {0}), 2);
-    Fields fields{{"kernel", kernel},
-                  {"strides", spread(c.ints("stride", kernel), 2)},
-                  {"pads_begin", pad},
-                  {"pads_end", pad},
-                  {"ceil_mode", c.flag("ceil_mode", false)}};
-    if (op == "max_pool2d") {
-      fields.emplace_back("dilations", spread(c.ints("dilation", {1}), 2));
-      return b.op("max_pool", name, {x}, fields);
-    }
-    fields.emplace_back("count_include_pad", c.flag("count_include_pad", true));
-    fields.emplace_back("divisor_override", c.integer("divisor_override", 0));
-    return b.op("avg_pool", name, {x}, fields);
-  }
-  if (op == "adaptive_avg_pool2d" && c.ints("output_size", {}) == Ints{1, 1})
-    return b.op("global_avg_pool", name, {x});
-  if (op == "batch_norm" && !c.flag("training", false)) {
-    for (const char* part : {"weight", "bias", "running_mean", "running_var"})
-      if (c.tensor(part) == kAbsent) throw Unknown{"batch_norm without " + std::string(part)};
-    return b.op("batch_norm", name,
-                {x, c.tensor("weight"), c.tensor("bias"), c.tensor("running_mean"),
-                 c.tensor("running_var")},
-                {{"eps", c.number("eps", 1e-5F)}});
-  }
-  if (op == "linear") {
-    const ValueId w = c.tensor("weight"), bias = c.tensor("bias");
-    if (b.rank(x) == 2) {
-      std::vector<ValueId> in{x, w};
-      if (bias != kAbsent) in.push_back(bias);
-      return b.op("gemm", name, in, {{"trans_b", true}});
-    }
-    const ValueId y = b.op("matmul", name, {x, b.transpose(name + ".weight", w, {1, 0})});
-    return bias == kAbsent ? y : b.op("add", name + ".bias", {y, bias});
-  }
-  if (op == "flatten") {
-    if (c.integer("start_dim", 0) != 1 || c.integer("end_dim", -1) != -1)
-      throw Unknown{"flatten of other axes than those behind the batch"};
-    return b.op("flatten", name, {x});
-  }
-  if (op == "softmax" || op == "log_softmax")
-    return b.op(op, name, {x}, {{"axis", c.integer("dim", -1)}});
-  if (op == "dropout") return x;
-  if (op == "leaky_relu")
-    return b.op("leaky_relu", name, {x}, {{"alpha", c.number("negative_slope", 0.01F)}});
-  for (const char* binary : {"add", "mul", "sub", "div"})
-    if (op == binary && c.tensor("other") != kAbsent && c.number("alpha", 1) == 1)
-      return b.op(op, name, {x, c.tensor("other")});
-  for (const char* unary : {"relu", "tanh", "sigmoid", "exp", "sqrt", "abs", "neg", "erf", "silu"})
-    if (op == unary) return b.op(op, name, {x});
-  throw Unknown{"torch.ops.aten." + op};
+AtenCall call_of(const json& node, const std::map<std::string, ValueId>& values) {
+  AtenCall call;
+  for (const json& input : json_array(node, "inputs"))
+    call.args.emplace(json_string(input, "name"), value_of(json_member(input, "arg"), values));
+  // Tensors that the schema names otherwise: view's extents.
+  if (const auto shape = call.args.find("shape"); shape != call.args.end())
+    call.args.emplace("size", shape->second);
+  return call;
 }
 
 }  // namespace
@@ -239,9 +153,9 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
         held = true;
       }
       if (held) continue;
-      if (!spec.contains("user_input")) throw Unknown{"an input that is no tensor"};
+      if (!spec.contains("user_input")) throw AtenUnknown{"an input that is no tensor"};
       const json& arg = json_member(spec["user_input"], "arg");
-      if (!arg.contains("as_tensor")) throw Unknown{"an input that is no tensor"};
+      if (!arg.contains("as_tensor")) throw AtenUnknown{"an input that is no tensor"};
       const std::string name = json_string(arg["as_tensor"], "name");
       const json& meta = json_member(types, name);
       const Ints dims = sizes_of(meta);
@@ -252,18 +166,18 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
     for (const json& node : json_array(graph, "nodes")) {
       const std::string target = json_string(node, "target");
       const std::string_view prefix = "torch.ops.aten.";
-      if (!target.starts_with(prefix)) throw Unknown{target};
+      if (!target.starts_with(prefix)) throw AtenUnknown{target};
       const std::string op =
           target.substr(prefix.size(), target.find('.', prefix.size()) - prefix.size());
       const json& outputs = json_array(node, "outputs");
       if (outputs.size() != 1 || !outputs[0].contains("as_tensor"))
-        throw Unknown{target + " with other outputs than one tensor"};
+        throw AtenUnknown{target + " with other outputs than one tensor"};
       const std::string name = json_string(outputs[0]["as_tensor"], "name");
       const ErrorScope scope("node " + printable(name));
-      values[name] = translate(b, op, name, Call(node, values));
+      values[name] = translate_aten(b, op, name, call_of(node, values)).at(0);
     }
     for (const json& out : json_array(graph, "outputs")) {
-      if (!out.contains("as_tensor")) throw Unknown{"an output that is no tensor"};
+      if (!out.contains("as_tensor")) throw AtenUnknown{"an output that is no tensor"};
       const auto at = values.find(json_string(out["as_tensor"], "name"));
       if (at == values.end()) throw bad_input("nothing makes an output");
       b.output(at->second);
@@ -271,7 +185,7 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
     *model.graph = b.finish();
     model.notes = b.take_notes();
     model.notes.emplace_back("Sizes are those the program was exported with.");
-  } catch (const Unknown& unknown) {
+  } catch (const AtenUnknown& unknown) {
     model.graph = std::make_shared<Graph>();
     model.notes = {"Weights alone: " + printable(unknown.what) + " has no translation."};
     for (NamedTensor& t : weights)

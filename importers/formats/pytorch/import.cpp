@@ -1,14 +1,17 @@
 // PyTorch's files: state_dicts, checkpoints and whole modules, as zip archives (1.6 on) or legacy
-// files (0.1.10 to 1.5); exported programs, .pt2 (exported.h); the weights of TorchScript.
+// files (0.1.10 to 1.5); exported programs, .pt2 (exported.h); TorchScript (script.h).
 //
 // Names are paths: keys of dicts joined by dots, and of a module what its state_dict would say. A
-// module's code is not in the file (only the names of its classes), so a whole module gives
-// weights: --arch says what network they belong to. Entries that are no tensors are passed over.
+// module's code is not in the file (only the names of its classes), so a whole module whose classes
+// are not all of torch.nn (module.h) gives weights: --arch says what network they belong to.
+// Entries that are no tensors are passed over.
 #include <algorithm>
 
 #include "engine/core/error.h"
 #include "importers/formats/pytorch.h"
 #include "importers/formats/pytorch/exported.h"
+#include "importers/formats/pytorch/module.h"
+#include "importers/formats/pytorch/script.h"
 #include "importers/formats/pytorch/tensors.h"
 
 namespace etalon {
@@ -76,6 +79,7 @@ class Collector {
 };
 
 void add_weights(Model& model, const Pickle& pickle, Storages& storages) {
+  if (open_module(pickle, storages, model)) return;
   Collector c(pickle, storages);
   c.collect(pickle.root(), "");
   for (NamedTensor& t : c.tensors)
@@ -128,8 +132,10 @@ Model open(const std::string& path, std::span<const std::string>) {
   const Pickle pickle(zip.read(*data));
   const bool script = std::ranges::any_of(
       zip.members(), [&](const ZipMember& m) { return m.name.starts_with(folder + "code/"); });
-  if (script)
-    model.notes.push_back("TorchScript: the weights; its code is not turned into a graph.");
+  if (script) {
+    model.version += ", TorchScript";
+    if (open_script(zip, folder, pickle, storages, file.bytes.size(), model)) return model;
+  }
   add_weights(model, pickle, storages);
   return model;
 }

@@ -1,0 +1,123 @@
+// Graphs from PyTorch's own programs: whole modules of torch.nn's classes, and the code of
+// TorchScript. Outputs are PyTorch's (fixtures/make_torch_graphs.py); a network whose meaning is
+// not in the file gives its weights and says why; damaged code is refused or gives weights.
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "bench/compare/network.h"
+#include "engine/core/error.h"
+#include "importers/formats/pytorch/script_syntax.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+using namespace etalon::pytorch_format;
+using test::fixture;
+
+namespace {
+
+Tensor recorded(const std::string& name) {
+  for (NamedTensor& t : load_tensors(fixture("torch_graphs/expected.npz")))
+    if (t.name == name) return std::move(t.tensor);
+  throw bad_input("no {}", name);
+}
+
+bool notes(const Model& model, std::string_view words) {
+  for (const std::string& n : model.notes)
+    if (n.find(words) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("torch graphs: modules and TorchScript give PyTorch's outputs") {
+  const std::pair<const char*, const char*> files[] = {
+      {"plain.pt", "plain"},        {"plain_scripted.pt", "plain"}, {"block_scripted.pt", "block"},
+      {"block_traced.pt", "block"}, {"lstm_scripted.pt", "lstm"},   {"gru_scripted.pt", "gru"},
+      {"rnn_scripted.pt", "rnn"}};
+  for (const auto& [file, name] : files) {
+    CAPTURE(file);
+    const Model model = open_model(fixture("torch_graphs/" + std::string(file)));
+    const Graph& graph = *model.graph;
+    for (const std::string& n : model.notes) CAPTURE(n);
+    REQUIRE(graph.inputs.size() == 1);
+    REQUIRE(graph.outputs.size() == 1);
+    CHECK(notes(model, "does not say the shape of its input"));
+    std::map<std::string, Tensor, std::less<>> in, got;
+    in.emplace("input", recorded(std::string(name) + ".x"));
+    got.emplace("output", recorded(std::string(name) + ".y"));
+    const auto judged = judge_network(
+        graph, in, got,
+        {.registry = &all_kernels(), .threads = 1, .library = &library_accuracy("unknown")});
+    REQUIRE(judged.size() == 1);
+    const Judgement& j = judged[0].judgement;
+    CHECK_MESSAGE(j.verdict <= Verdict::explained, etalon::name(j.verdict), ", ", j.cause);
+  }
+}
+
+TEST_CASE("torch graphs: what is not in the file gives weights and says so") {
+  const Model branch = open_model(fixture("torch_graphs/data_scripted.pt"));
+  CHECK(branch.graph->nodes.empty());
+  CHECK(branch.graph->initializers.size() == 2);
+  CHECK(notes(branch, "weights alone"));
+  const Model whole = open_model(fixture("torch_graphs/block_whole.pt"));
+  CHECK(whole.graph->nodes.empty());
+  CHECK(whole.graph->initializers.size() == 12);
+  CHECK(notes(whole, "whose code is not in the file"));
+}
+
+TEST_CASE("torch graphs: the parser reads what is written, and bounds it") {
+  const ScriptFile file = parse_script(
+      "op_version_set = 1\n"
+      "class M(Module):\n"
+      "  weight : Tensor\n"
+      "  def forward(self: __torch__.M,\n"
+      "    x: Tensor,\n"
+      "    n: int=3) -> Tensor:\n"
+      "    a, b, = torch.split(x, -2., \"two\\\"\", dim=1)\n"
+      "    if torch.gt(n, 2):\n"
+      "      pass\n"
+      "    else:\n"
+      "      for i in range(2):\n"
+      "        y = i\n"
+      "    return (a)[0]\n");
+  REQUIRE(file.functions.contains("M.forward"));
+  const ScriptFunction& f = file.functions.at("M.forward");
+  CHECK(f.parameters == std::vector<std::string>{"self", "x", "n"});
+  CHECK(f.has_default == std::vector<bool>{false, false, true});
+  REQUIRE(f.body.size() == 3);
+  CHECK(f.body[0].targets == std::vector<std::string>{"a", "b", ""});
+  CHECK(f.body[0].value.keywords == std::vector<std::string>{"", "", "", "dim"});
+  CHECK(f.body[1].kind == Statement::Kind::branch);
+  CHECK(f.body[1].otherwise.at(0).kind == Statement::Kind::other);
+  CHECK(f.body[2].value.kind == Expr::Kind::subscript);
+
+  const std::string head = "def f(x):\n  y = ";
+  for (const std::string& hostile :
+       {head + std::string(100'000, '('), head + std::string(100'000, '['),
+        head + std::string(100'000, '-') + "1", head + "x" + std::string(100'000, '.'),
+        head + "a" +
+            [] {
+              std::string s;
+              for (int i = 0; i < 50'000; ++i) s += ".a";
+              return s;
+            }(),
+        head + "\"open", std::string("def"), std::string("def f("), std::string("class"),
+        head + "1 2", head + "x)",
+        [] {
+          std::string s = "def f(x):\n";
+          for (int i = 1; i < 300; ++i)
+            s += std::string(static_cast<std::size_t>(i), ' ') + "if x:\n";
+          return s;
+        }()}) {
+    CAPTURE(hostile.substr(0, 40));
+    try {
+      parse_script(hostile);
+      FAIL_CHECK("not refused");
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::bad_input);
+    }
+  }
+}
