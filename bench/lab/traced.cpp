@@ -72,4 +72,8 @@ Traced TracedOps::fma(V a, V b, V c) const {
                 c.operand());
 }
 
+Traced TracedOps::block(V before, double after, double born) const {
+  return record(NodeKind::block, after, born, before.operand());
+}
+
 }  // namespace etalon::lab

@@ -13,7 +13,9 @@
 
 namespace etalon::lab {
 
-enum class NodeKind : std::uint8_t { leaf, add, mul, fma, div, sqrt };
+// block: a tensor core's step, all of a block's products and `a` added in one adder; what is born
+// there holds the rounding of the factors too.
+enum class NodeKind : std::uint8_t { leaf, add, mul, fma, div, sqrt, block };
 
 struct TraceNode {
   NodeKind kind = NodeKind::leaf;
@@ -73,6 +75,7 @@ class TracedOps {
   V div(V a, V b) const;
   V sqrt(V a) const;
   V fma(V a, V b, V c) const;
+  V block(V before, double after, double born) const;
 
  private:
   SoftOps ops_;

@@ -104,7 +104,7 @@ const draw = {
 
   // The summation tree of few terms; of many, what each rounding did to the result.
   tree({nodes, root, exact}) {
-    const KIND = ['', '+', '×', 'fma', '÷', '√'];
+    const KIND = ['', '+', '×', 'fma', '÷', '√', 'block'];
     const place = (i) => i <= -2 ? -2 - i : i, sign = (i) => i <= -2 ? -1 : 1;
     const worth = (i) => i === -1 ? 0 : sign(i) * nodes[place(i)][4];
     // How much the result changes with each node, to first order: from the root down.
@@ -124,6 +124,7 @@ const draw = {
       if (kind === 3) pass(c, 1);
       if (kind === 4) { pass(a, 1 / worth(b)); pass(b, -nodes[i][4] / worth(b)); }
       if (kind === 5) pass(a, 0.5 / nodes[i][4]);
+      if (kind === 6) pass(a, 1);
     }
     const sums = nodes.map((n, i) => [...n, i]).filter((n) => n[0] !== 0);
     const born = Math.max(...sums.map((n) => Math.abs(n[5])), 1e-300);

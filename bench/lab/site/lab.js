@@ -7,7 +7,7 @@ const RANGES = {channels: [1, 64], height: [1, 64], filters: [1, 16], kernel: [1
 const CHOICES = {
   data: [['noise', 'noise'], ['ones', 'all terms equal'], ['cancelling', 'cancelling pairs'], ['scales', 'channels of many scales'], ['digit', 'a digit of MNIST'], ['photo', 'a photo of yours']],
   algo: [['direct', 'direct'], ['im2col', 'im2col'], ['winograd', 'Winograd'], ['fft', 'FFT'], ['exact', 'exact (one rounding)']],
-  order: [['seq', 'one chain'], ['lanes:8', '8 lanes'], ['lanes:64', '64 lanes'], ['pairwise:1', 'a balanced tree'], ['pairwise:16', 'a tree over runs of 16'], ['blocks:128', 'blocks of 128'], ['splitk:4', '4 parts']],
+  order: [['seq', 'one chain'], ['lanes:8', '8 lanes'], ['lanes:64', '64 lanes'], ['pairwise:1', 'a balanced tree'], ['pairwise:16', 'a tree over runs of 16'], ['blocks:128', 'blocks of 128'], ['splitk:4', '4 parts'], ['tensorcore:volta:f16', 'tensor core, Volta, f16'], ['tensorcore:ampere:tf32', 'tensor core, Ampere, TF32'], ['tensorcore:ampere:bf16', 'tensor core, Ampere, bf16'], ['tensorcore:hopper:f16', 'tensor core, Hopper, f16'], ['tensorcore:hopper:tf32', 'tensor core, Hopper, TF32'], ['tensorcore:hopper:f8e4m3', 'tensor core, Hopper, f8 (e4m3)']],
   acc: [['f64', 'f64'], ['f32', 'f32'], ['f16', 'f16'], ['bf16', 'bf16']],
   m: [['2', '2 × 2'], ['4', '4 × 4'], ['6', '6 × 6']],
   points: [['usual', '0, 1, −1, 2, −2, ½, −½'], ['reciprocal', '0, 1, −1, 2, −½, −2, ½']],
@@ -19,14 +19,18 @@ const NAMES = {channels: 'Channels', height: 'Image side', filters: 'Filters', k
 // What belongs to an algorithm.
 const FOR = {order: ['direct', 'im2col'], fma: ['direct', 'im2col'], acc: ['direct', 'im2col'], m: ['winograd'], points: ['winograd'], transform: ['winograd'], sums: ['winograd'], n: ['fft']};
 let state = {...START}, photo = null, last = null;
+// A tensor core adds in its own fixed-point adder: nothing is fused there, and its accumulator is
+// f32, or f16 where the factors are.
+const onUnit = (s) => s.order.startsWith('tensorcore') && FOR.order.includes(s.algo);
+const offered = (name, s) => name === 'acc' && onUnit(s) ? (s.order.endsWith(':f16') ? ['f32', 'f16'] : ['f32']) : CHOICES[name].map(([v]) => v);
 
 function contract(s) {
   if (s.algo === 'exact') return 'exact';
   if (s.algo === 'winograd') return `algo=winograd:${s.m}/${s.kernel},points=${s.points === 'usual' ? '' : s.points},transform=${s.transform},channels=${s.sums}`.replace('points=,', '');
   if (s.algo === 'fft') return `algo=fft:${s.n}`;
   const parts = [`order=${s.order}`];
-  if (s.fma === 'off') parts.push('fma=off');
-  if (s.acc !== 'f32') parts.push(`acc=${s.acc}`);
+  if (s.fma === 'off' && !onUnit(s)) parts.push('fma=off');
+  if (s.acc !== 'f32' && offered('acc', s).includes(s.acc)) parts.push(`acc=${s.acc}`);
   if (s.algo === 'im2col') parts.push('algo=im2col');
   return parts.join(',');
 }
@@ -92,6 +96,7 @@ function change(name, input) {
     if (!Number.isInteger(v) || input.value === '' || v < least || v > most) { fault(`${NAMES[name]}: ${input.value || 'nothing'} cannot be; give a whole number from ${least} to ${most}.`, name); return; }
     state[name] = CHOICES[name] ? String(v) : v;
   } else state[name] = input.value;
+  if (!offered('acc', state).includes(state.acc)) state.acc = 'f32';
   if (CHOICES[name] && typeof START[name] === 'number') state[name] = Number(input.value);
   state.at = 0;
   history.replaceState(null, '', address());
@@ -105,7 +110,8 @@ function fill() {
     else if (name !== 'photo' && document.activeElement !== input) input.value = state[name];
     const out = field.querySelector('output');
     if (out) out.textContent = state[name];
-    field.hidden = (FOR[name] && !FOR[name].includes(state.algo)) || (name === 'digit' && state.data !== 'digit') || (name === 'photo' && state.data !== 'photo') || (name === 'seed' && state.data === 'ones');
+    if (name === 'acc') for (const o of input.options) o.hidden = o.disabled = !offered('acc', state).includes(o.value);
+    field.hidden = (FOR[name] && !FOR[name].includes(state.algo)) || (onUnit(state) && (name === 'fma' || (name === 'acc' && offered('acc', state).length === 1))) || (name === 'digit' && state.data !== 'digit') || (name === 'photo' && state.data !== 'photo') || (name === 'seed' && state.data === 'ones');
   }
 }
 function fault(text, name) {
@@ -260,13 +266,13 @@ async function step() {
 }
 function summation(t, s) {
   if (t.error) { $('tree-text').textContent = t.error; $('tree').replaceChildren(); return; }
-  $('tree-text').textContent = `Output ${t.at}, from the algorithm’s own text: ${count(t.nodes.filter((n) => n[0]).length)} roundings.`;
+  $('tree-text').textContent = `Output ${t.at}, from the algorithm’s own text: ${count(t.nodes.filter((n) => n[0]).length)} ${onUnit(s) ? 'blocks, each added at once in fixed point and cut' : 'roundings'}.`;
   $('tree').replaceChildren(draw.tree(t));
 }
 
 // --- Side by side ---------------------------------------------------------------------------------
 async function compareAll() {
-  const rows = [['one chain', {algo: 'direct', order: 'seq'}], ['8 lanes', {algo: 'direct', order: 'lanes:8'}], ['a balanced tree', {algo: 'direct', order: 'pairwise:1'}], ['im2col', {algo: 'im2col', order: 'seq'}], ['Winograd 2', {algo: 'winograd', m: 2}], ['Winograd 4', {algo: 'winograd', m: 4}], ['Winograd 6', {algo: 'winograd', m: 6}], ['FFT', {algo: 'fft'}], ['exact', {algo: 'exact'}]];
+  const rows = [['one chain', {algo: 'direct', order: 'seq'}], ['8 lanes', {algo: 'direct', order: 'lanes:8'}], ['a balanced tree', {algo: 'direct', order: 'pairwise:1'}], ['a tensor core (Hopper, TF32)', {algo: 'direct', order: 'tensorcore:hopper:tf32'}], ['a tensor core (Hopper, f16)', {algo: 'direct', order: 'tensorcore:hopper:f16'}], ['im2col', {algo: 'im2col', order: 'seq'}], ['Winograd 2', {algo: 'winograd', m: 2}], ['Winograd 4', {algo: 'winograd', m: 4}], ['Winograd 6', {algo: 'winograd', m: 6}], ['FFT', {algo: 'fft'}], ['exact', {algo: 'exact'}]];
   const body = el('tbody');
   const head = ['', 'largest, ULP', 'mean, ULP', 'correctly rounded', 'multiply-adds', 'hash'];
   $('compared').replaceChildren(el('table', {}, el('thead', {}, el('tr', {}, ...head.map((t) => el('th', {scope: 'col'}, t)))), body));
