@@ -11,6 +11,7 @@
 // and the last.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -85,7 +86,7 @@ class GraphBuilder {
   const Params* transpose_behind(ValueId x) const;
 
   std::string name_;
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;  // a shape that was asked for stays where it is while values are added
   std::vector<Node> nodes_;
   std::vector<std::pair<ValueId, Declaration>> inputs_;
   std::vector<ValueId> outputs_;
