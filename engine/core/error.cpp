@@ -16,10 +16,28 @@ std::string with_scopes(std::string_view what) {
   return text.append(what);
 }
 
+// Names and values of a hostile file stand in the text: no control byte of theirs reaches a
+// terminal or a log, and the text stays one line of bounded length.
+std::string one_line(std::string_view text) {
+  constexpr std::size_t kMost = 4000;
+  std::string out;
+  for (const char c : text.substr(0, kMost)) {
+    const auto u = static_cast<unsigned char>(c);
+    if (u < 0x20 || u == 0x7f)
+      out += fmt::format("\\x{:02x}", u);
+    else
+      out += c;
+  }
+  if (text.size() > kMost) out += "...";
+  return out;
+}
+
 }  // namespace
 
 Error::Error(ErrorKind kind, std::string_view what)
-    : std::runtime_error(with_scopes(what)), kind_(kind) {}
+    : std::runtime_error(kind == ErrorKind::bad_input ? one_line(with_scopes(what))
+                                                      : with_scopes(what)),
+      kind_(kind) {}
 
 ErrorScope::ErrorScope(std::string where) { scopes().push_back(std::move(where)); }
 ErrorScope::~ErrorScope() { scopes().pop_back(); }
