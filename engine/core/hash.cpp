@@ -5,7 +5,26 @@
 
 #include <bit>
 
+#include "engine/core/cpu.h"
+#include "engine/core/hash_lanes.h"
+
 namespace etalon {
+namespace {
+
+// Short pieces gain nothing from wide vectors.
+constexpr std::size_t kWide = 1024;
+
+void update_state(XXH3_state_t* state, std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  if (bytes.size() >= kWide) {
+    if (detect_isa() >= Isa::avx512) return hash_update_avx512(state, bytes.data(), bytes.size());
+    if (detect_isa() >= Isa::avx2) return hash_update_avx2(state, bytes.data(), bytes.size());
+  }
+#endif
+  XXH3_128bits_update(state, bytes.data(), bytes.size());
+}
+
+}  // namespace
 
 static_assert(std::endian::native == std::endian::little,
               "tensor bytes are hashed and written as they lie in memory");
@@ -22,7 +41,7 @@ HashStream::HashStream() : state_(std::make_unique<State>()) { XXH3_128bits_rese
 HashStream::~HashStream() = default;
 
 void HashStream::update(std::span<const std::byte> bytes) {
-  if (!bytes.empty()) XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+  if (!bytes.empty()) update_state(state_->xxh, bytes);
 }
 
 void HashStream::update(std::string_view text) {
