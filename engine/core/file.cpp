@@ -15,7 +15,7 @@ namespace etalon {
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw bad_input("{}: {}; check the path", path, std::strerror(errno));
-  std::shared_ptr<MappedFile> file(new MappedFile);
+  std::shared_ptr<MappedFile> file(new MappedFile, Delete{});
   file->path_ = path;
   struct stat st{};
   if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
@@ -34,6 +34,17 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   }
   ::close(fd);
   return file;
+}
+
+void MappedFile::forget(std::span<const std::byte> bytes,
+                        const std::shared_ptr<const void>& keeper) {
+  // The type of the deleter tells whose memory it is.
+  if (std::get_deleter<Delete>(keeper) == nullptr) return;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t begin = (at + page - 1) / page * page,
+                       end = (at + bytes.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

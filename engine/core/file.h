@@ -21,7 +21,15 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
+  // Lets go of the pages that lie wholly inside `bytes`, which were copied: resident memory falls,
+  // and who reads them again gets them from the system's cache. Nothing happens where `keeper` is
+  // no mapped file.
+  static void forget(std::span<const std::byte> bytes, const std::shared_ptr<const void>& keeper);
+
  private:
+  struct Delete {
+    void operator()(const MappedFile* file) const { delete file; }
+  };
   MappedFile() = default;
   std::string path_;
   const std::byte* data_ = nullptr;

@@ -1,5 +1,7 @@
 #include "importers/containers/bytes.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -19,6 +21,30 @@ std::size_t claimed_bytes(const TensorType& type) {
   return static_cast<std::size_t>(checked_mul(type.shape.numel(), size_bytes(type.dtype)));
 }
 
+namespace {
+
+// Piece by piece, and of a mapped file each piece is let go: a large file that is not aligned for
+// its elements is in memory once, not twice.
+void copy_and_forget(std::span<std::byte> to, const Blob& blob) {
+  constexpr std::size_t kPiece = std::size_t{8} << 20;
+#if defined(MADV_HUGEPAGE)
+  if (to.size() >= 2 * kPiece) {  // fewer page faults; a system without large pages ignores it
+    constexpr std::uintptr_t kPage = 4096;
+    const auto at = reinterpret_cast<std::uintptr_t>(to.data());
+    const std::uintptr_t begin = (at + kPage - 1) / kPage * kPage;
+    ::madvise(reinterpret_cast<void*>(begin), (at + to.size() - begin) / kPage * kPage,
+              MADV_HUGEPAGE);
+  }
+#endif
+  for (std::size_t at = 0; at < to.size(); at += kPiece) {
+    const std::size_t n = std::min(kPiece, to.size() - at);
+    std::memcpy(to.data() + at, blob.bytes.data() + at, n);
+    if (to.size() >= kPiece) MappedFile::forget(blob.bytes.subspan(at, n), blob.keeper);
+  }
+}
+
+}  // namespace
+
 Tensor tensor_from_bytes(const TensorType& type, const Blob& blob) {
   const std::size_t want = claimed_bytes(type);
   if (blob.bytes.size() != want)
@@ -33,7 +59,7 @@ Tensor tensor_from_bytes(const TensorType& type, const Blob& blob) {
   if (address % static_cast<std::size_t>(size_bytes(type.dtype)) == 0)
     return Tensor::view(type.dtype, type.shape, blob.bytes, blob.keeper);
   Tensor copy = Tensor::uninitialized(type.dtype, type.shape);
-  if (want != 0) std::memcpy(copy.mutable_bytes().data(), blob.bytes.data(), want);
+  copy_and_forget(copy.mutable_bytes(), blob);
   return copy;
 }
 
