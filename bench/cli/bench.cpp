@@ -160,8 +160,14 @@ void bench_files(const std::vector<std::string>& files, const Args& args, const 
         args.import ? time_import(file, options, out) : time_network(file, args, options, out);
     out["hash"] = row.ours.hash;
     out.update(timing_json(row.ours.timing));
+    // Of an import: the growth of resident memory at its highest.
+    const auto memory = [&](const NetworkTime& t, nlohmann::json& to) -> std::string {
+      if (t.peak_bytes < 0) return "";
+      to["peak_bytes"] = t.peak_bytes;
+      return fmt::format("memory {:.0f} MB", static_cast<double>(t.peak_bytes) / 1e6);
+    };
     table.row({stem, row.ours.name, "", human_seconds(row.ours.timing.median_s), "",
-               fmt::format("{:.0f} %", 100 * row.ours.timing.spread)});
+               fmt::format("{:.0f} %", 100 * row.ours.timing.spread), memory(row.ours, out)});
     for (const NetworkTime& peer : row.vs) {
       nlohmann::json theirs = {{"version", peer.version}, {"status", peer.status}};
       if (peer.status == "ok") {
@@ -170,7 +176,8 @@ void bench_files(const std::vector<std::string>& files, const Args& args, const 
         theirs.update(timing_json(peer.timing));
         theirs["ratio"] = ratio;
         table.row({"", peer.name, peer.version, human_seconds(peer.timing.median_s),
-                   ratio_text(ratio), fmt::format("{:.0f} %", 100 * peer.timing.spread)});
+                   ratio_text(ratio), fmt::format("{:.0f} %", 100 * peer.timing.spread),
+                   memory(peer, theirs)});
       } else {
         theirs["reason"] = peer.reason;
         table.row({"", peer.name, peer.version, "-", "-", "", peer.reason});

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <memory>
 
 #include "bench/runners/runner.h"
 #include "engine/core/hash.h"
+#include "engine/core/threads.h"
 #include "engine/graph/executor.h"
 #include "importers/importers.h"
 #include "kernels/kernels.h"
@@ -100,20 +102,70 @@ NetworkBenchRow bench_network(const Model& model, const InputMap& inputs,
       [&](Runner& runner, int runs) { return runner.time(inputs, 0, runs); });
 }
 
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{4} << 20;
+
+// Pieces of all tensors are one list of work, whatever their sizes.
+Hash128 hash_of_weights(const Graph& graph, int threads) {
+  struct Piece {
+    std::span<const std::byte> bytes;
+    Hash128 hash;
+  };
+  std::vector<Piece> pieces;
+  std::vector<std::pair<std::string, std::size_t>> tensors;  // type, pieces up to its end
+  for (const auto& [id, tensor] : graph.initializers) {
+    const auto bytes = tensor.bytes();
+    for (std::size_t at = 0; at < bytes.size(); at += kPiece)
+      pieces.push_back({bytes.subspan(at, std::min(kPiece, bytes.size() - at)), {}});
+    tensors.emplace_back(to_string(tensor.type()) + "\n", pieces.size());
+  }
+  parallel_for(static_cast<std::int64_t>(pieces.size()), threads, 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   Piece& piece = pieces[static_cast<std::size_t>(i)];
+                   piece.hash = hash_bytes(piece.bytes);
+                 }
+               });
+  HashStream hash;
+  std::size_t at = 0;
+  for (const auto& [type, end] : tensors) {
+    hash.update(std::string_view(type));
+    for (; at < end; ++at) hash.update(std::as_bytes(std::span(&pieces[at].hash, 1)));
+  }
+  return hash.digest();
+}
+
+// Highest resident size since the last reset; -1 where the system does not tell.
+std::int64_t own_peak(bool reset) {
+  if (reset) std::ofstream("/proc/self/clear_refs") << '5';
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (std::int64_t kib = 0; word == "VmHWM:" && status >> kib) return kib * 1024;
+  return -1;
+}
+
+}  // namespace
+
 NetworkBenchRow bench_import(const std::string& path, const NetworkBenchOptions& options) {
   NetworkBenchRow row;
   row.ours.name = "etalon";
   const auto open_and_hash = [&] {
     const auto begin = std::chrono::steady_clock::now();
     const Model model = open_model(path);
-    HashStream hash;
-    for (const auto& [id, tensor] : model.graph->initializers) hash.update(tensor);
-    row.ours.hash = to_string(hash.digest());
+    row.ours.hash = to_string(hash_of_weights(*model.graph, options.threads));
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
+  const std::int64_t before = own_peak(true);
   open_and_hash();  // the file comes into the system's cache
-  std::vector<Peer> peers =
-      start_peers(options, [&](Peer& peer) { peer.runner->time_open(path, 1); });
+  if (before >= 0) row.ours.peak_bytes = own_peak(false) - before;
+  std::vector<Peer> peers = start_peers(options, [&](Peer& peer) {
+    peer.runner->peak_memory(true);
+    const auto resident = peer.runner->peak_memory(false);
+    peer.runner->time_open(path, 1);
+    const auto peak = peer.runner->peak_memory(false);
+    if (resident && peak) peer.result.peak_bytes = *peak - *resident;
+  });
   return interleave(row, options, std::move(peers), open_and_hash,
                     [&](Runner& runner, int runs) { return runner.time_open(path, runs); });
 }

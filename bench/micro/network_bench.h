@@ -26,6 +26,9 @@ struct NetworkTime {
   std::string name, version, status = "ok", reason;  // status as in records of validate
   Timing timing;
   std::string hash;  // of all outputs
+  // Of an import: how much resident memory grew at its highest, mapped pages of the file included;
+  // -1 where nothing tells.
+  std::int64_t peak_bytes = -1;
 };
 
 struct NetworkBenchRow {
@@ -38,7 +41,8 @@ NetworkBenchRow bench_network(const Model& model, const InputMap& inputs,
 
 // From the file's path to every tensor in memory and hashed (a file that is only mapped has not
 // been read), against the opening of the same file by each target: to a network that could run. The
-// file is in the system's cache for all. `ours.hash` is the hash of all tensors.
+// file is in the system's cache for all. `ours.hash` is the hash of all tensors: for each, its
+// type, a newline and the hashes of its pieces of 4 MiB, so that all threads can share the work.
 NetworkBenchRow bench_import(const std::string& path, const NetworkBenchOptions& options);
 
 }  // namespace etalon

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Writes the weights of VGG-16 (138 million numbers, 553 MB) as each format of `bench --import` holds them,
+and many_tensors.safetensors and .npz: 100 000 small tensors.
+
+    PYTHON bench/runners/loaders/make_files.py FOLDER [pt h5 caffemodel index safetensors onnx many ...]
+
+Formats whose library is not in the interpreter are left out with a word; run it again with another.
+"""
+import pathlib
+import sys
+
+import numpy as np
+
+CONVS = [(3, 64), (64, 64), None, (64, 128), (128, 128), None, (128, 256), (256, 256), (256, 256), None, (256, 512),
+         (512, 512), (512, 512), None, (512, 512), (512, 512), (512, 512), None]
+DENSE = [(25088, 4096), (4096, 4096), (4096, 1000)]
+
+
+def weights():
+    rng = np.random.default_rng(1)
+    out = {}
+    convs = [c for c in CONVS if c]
+    for i, (a, b) in enumerate(convs):
+        out[f"conv{i}.weight"] = rng.standard_normal((b, a, 3, 3), np.float32)
+        out[f"conv{i}.bias"] = rng.standard_normal(b, np.float32)
+    for i, (a, b) in enumerate(DENSE):
+        out[f"fc{i}.weight"] = rng.standard_normal((b, a), np.float32)
+        out[f"fc{i}.bias"] = rng.standard_normal(b, np.float32)
+    return out
+
+
+def pt(folder, w):
+    import torch
+    torch.save({k: torch.from_numpy(v) for k, v in w.items()}, folder / "vgg16.pt")
+
+
+def safetensors(folder, w):
+    from safetensors.numpy import save_file
+    save_file(w, folder / "vgg16.safetensors")
+
+
+def h5(folder, w):
+    import h5py
+    with h5py.File(folder / "vgg16.h5", "w") as file:
+        for k, v in w.items():
+            file.create_dataset(k.replace(".", "/"), data=v)
+
+
+def onnx(folder, w):
+    from onnx import TensorProto, helper, numpy_helper, save
+    nodes, x, n = [], "x", 0
+    for c in CONVS:
+        y = f"t{len(nodes)}"
+        if c is None:
+            nodes.append(helper.make_node("MaxPool", [x], [y], kernel_shape=[2, 2], strides=[2, 2]))
+        else:
+            nodes.append(helper.make_node("Conv", [x, f"conv{n}.weight", f"conv{n}.bias"], [y + "c"], pads=[1, 1, 1, 1]))
+            nodes.append(helper.make_node("Relu", [y + "c"], [y]))
+            n += 1
+        x = y
+    nodes.append(helper.make_node("Flatten", [x], ["flat"]))
+    x = "flat"
+    for i in range(3):
+        nodes.append(helper.make_node("Gemm", [x, f"fc{i}.weight", f"fc{i}.bias"], [f"g{i}"], transB=1))
+        x = f"g{i}"
+    graph = helper.make_graph(nodes, "vgg16", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 224, 224])],
+                              [helper.make_tensor_value_info(x, TensorProto.FLOAT, [1, 1000])],
+                              [numpy_helper.from_array(v, k) for k, v in w.items()])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), folder / "vgg16.onnx")
+
+
+def varint(n):
+    out = b""
+    while n > 0x7F:
+        out += bytes([n & 0x7F | 0x80])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, payload):
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def caffemodel(folder, w):
+    """NetParameter in the wire format; beside it the prototxt that Caffe wants."""
+    def blob(a):
+        return field(7, field(7, field(1, b"".join(varint(d) for d in a.shape))) + field(5, a.tobytes()))
+    text = ['name: "vgg16"', 'input: "data"', "input_dim: 1", "input_dim: 3", "input_dim: 224", "input_dim: 224"]
+    bottom, n = "data", 0
+    with open(folder / "vgg16.caffemodel", "wb") as out:
+        out.write(field(1, b"vgg16"))
+
+        def layer(name, kind, params, tensors):
+            nonlocal bottom
+            text.append(f'layer {{ name: "{name}" type: "{kind}" bottom: "{bottom}" top: "{name}" {params} }}')
+            if tensors:
+                body = field(1, name.encode()) + field(2, kind.encode()) + field(3, bottom.encode()) + field(4, name.encode())
+                out.write(field(100, body + b"".join(blob(w[t]) for t in tensors)))
+            bottom = name
+        for i, c in enumerate(CONVS):
+            if c is None:
+                layer(f"pool{i}", "Pooling", "pooling_param { pool: MAX kernel_size: 2 stride: 2 }", ())
+            else:
+                layer(f"conv{n}", "Convolution", f"convolution_param {{ num_output: {c[1]} kernel_size: 3 pad: 1 }}",
+                      (f"conv{n}.weight", f"conv{n}.bias"))
+                layer(f"relu{n}", "ReLU", "", ())
+                n += 1
+        for i, (a, b) in enumerate(DENSE):
+            layer(f"fc{i}", "InnerProduct", f"inner_product_param {{ num_output: {b} }}", (f"fc{i}.weight", f"fc{i}.bias"))
+    (folder / "vgg16.prototxt").write_text("\n".join(text) + "\n")
+
+
+def index(folder, w):
+    import tensorflow as tf
+    tf.train.Checkpoint(**{k.replace(".", "_"): tf.Variable(v) for k, v in w.items()}).write(str(folder / "vgg16"))
+
+
+def many(folder, _):
+    from safetensors.numpy import save_file
+    rng = np.random.default_rng(2)
+    tensors = {f"layer{i // 4}.part{i % 4}.weight": rng.standard_normal((3, 5), np.float32) for i in range(100_000)}
+    save_file(tensors, folder / "many_tensors.safetensors")
+    np.savez(folder / "many_tensors.npz", **tensors)
+
+
+MAKERS = {"pt": pt, "safetensors": safetensors, "h5": h5, "onnx": onnx, "caffemodel": caffemodel, "index": index, "many": many}
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    to = pathlib.Path(sys.argv[1])
+    to.mkdir(parents=True, exist_ok=True)
+    made = weights()
+    for name in sys.argv[2:] or MAKERS:
+        try:
+            MAKERS[name](to, made)
+            print(name)
+        except ImportError as error:
+            print(f"{name}: left out, {error}")
