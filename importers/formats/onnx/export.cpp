@@ -82,14 +82,18 @@ void put_external(const Tensor& tensor, const std::string& name, const std::stri
   data.write(tensor.bytes());
 }
 
-// Element types and, where every extent is known, shapes of all values.
-// `types` holds those of values that the graph takes from around it.
+// The types of all values that follow from what is declared; an extent that is free is `free`, or
+// where that is 0 leaves what follows from it unknown. `types` holds those of values that the graph
+// takes from around it.
 std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, TensorType> types,
-                                          bool inside) {
+                                          bool inside, std::int64_t free = 0) {
   for (const auto& [v, t] : graph.initializers) types[v] = t.type();
-  for (const Declaration& d : graph.inputs)
-    if (d.ranked && std::ranges::find(d.dims, -1) == d.dims.end())
-      types[d.value] = {d.dtype, Shape(d.dims)};
+  for (const Declaration& d : graph.inputs) {
+    Ints dims = d.dims;
+    if (free > 0) std::ranges::replace(dims, std::int64_t{-1}, free);
+    if (d.ranked && std::ranges::find(dims, -1) == dims.end())
+      types[d.value] = {d.dtype, Shape(dims)};
+  }
   for (const Node& n : graph.nodes) {
     std::vector<InferInput> in;
     bool all = true;
@@ -123,10 +127,12 @@ std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, 
 }  // namespace
 
 NodeWriter::NodeWriter(const Graph& graph, const Node& node, std::map<ValueId, TensorType>& types,
+                       const std::map<ValueId, DType>& dtypes,
                        std::set<std::string, std::less<>>& names, pb::GraphProto& out)
     : graph_(graph),
       node_(node),
       types_(types),
+      dtypes_(dtypes),
       names_(names),
       out_(out),
       params_(fields_of(node.params)) {}
@@ -150,6 +156,8 @@ std::vector<std::string> NodeWriter::outputs() const {
 DType NodeWriter::dtype(std::size_t i) const {
   const auto at = has(i) ? types_.find(node_.inputs[i]) : types_.end();
   if (at != types_.end()) return at->second.dtype;
+  const auto free = has(i) ? dtypes_.find(node_.inputs[i]) : dtypes_.end();
+  if (free != dtypes_.end()) return free->second;
   for (const Declaration& d : graph_.inputs)
     if (has(i) && d.value == node_.inputs[i]) return d.dtype;
   return DType::f32;
@@ -249,19 +257,22 @@ std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types
     rows.push_back(find_writer(node.op->name));
     if (rows.back() == nullptr) throw usage_error("the op {} has no form in ONNX", node.op->name);
   }
+  // Element types do not hang on free extents: they are those at extents of 1.
+  std::map<ValueId, DType> dtypes;
+  for (const auto& [v, type] : known_types(graph, types, true, 1)) dtypes.emplace(v, type.dtype);
   types = known_types(graph, std::move(types), inside);
   std::int64_t version = kWrittenOpset;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Node& node = graph.nodes[i];
     const ErrorScope where(fmt::format("node {}", node.name));
-    NodeWriter writer(graph, node, types, names, g);
+    NodeWriter writer(graph, node, types, dtypes, names, g);
     rows[i]->write(writer);
     version = std::max(version, writer.opset());
   }
   for (const Declaration& d : graph.inputs) declare(graph, d, *g.add_input());
   for (Declaration d : graph.outputs) {
-    const auto known = types.find(d.value);
-    if (known != types.end()) d.dtype = known->second.dtype;
+    const auto known = dtypes.find(d.value);
+    if (known != dtypes.end()) d.dtype = known->second;
     declare(graph, d, *g.add_output());
   }
   return version;

@@ -18,7 +18,8 @@ namespace etalon::onnx_format {
 class NodeWriter {
  public:
   NodeWriter(const Graph& graph, const Node& node, std::map<ValueId, TensorType>& types,
-             std::set<std::string, std::less<>>& names, pb::GraphProto& out);
+             const std::map<ValueId, DType>& dtypes, std::set<std::string, std::less<>>& names,
+             pb::GraphProto& out);
 
   const Node& node() const { return node_; }
   template <class T>
@@ -67,6 +68,7 @@ class NodeWriter {
   const Graph& graph_;
   const Node& node_;
   std::map<ValueId, TensorType>& types_;
+  const std::map<ValueId, DType>& dtypes_;
   std::set<std::string, std::less<>>& names_;
   pb::GraphProto& out_;
   Fields params_;
