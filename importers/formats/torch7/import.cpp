@@ -1,7 +1,7 @@
 // A module is a table with its settings and weights; containers hold theirs in `modules`. Torch7
 // does not store the shape of a network's input: it is taken from the first weights, and the extent
-// of images is tried against the linear layers. What is no network of known modules (nngraph's
-// gModule, a table of tensors) opens as its tensors, named by their path, with a note why.
+// of images is tried against the linear layers. What is no network of known modules (a table of
+// tensors) opens as its tensors, named by their path, with a note why.
 //
 // Conventions: dimensions count from 1; SpatialAveragePooling counts padding unless told otherwise;
 // LRN divides alpha by the window; old batch norms store the inverse deviation; convolutions by MM
@@ -14,6 +14,7 @@
 #include "importers/containers/t7.h"
 #include "importers/formats/extents.h"
 #include "importers/formats/torch7.h"
+#include "importers/formats/torch7/gmodule.h"
 #include "importers/formats/translate.h"
 
 namespace etalon {
@@ -56,8 +57,27 @@ class Translator {
     } else {
       dims = {-1, w.shape().rank() == 2 ? w.shape()[1] : w.numel()};
     }
-    const ValueId x = g.input("input", DType::f32, dims, nominal);
-    const auto y = module(root, {x}, "", 0);
+    std::vector<ValueId> y;
+    if (short_name(root.type) == "gModule" && root.number("nInputs", 1) > 1) {
+      GModule net(root, [&](const T7Object& m, const std::vector<ValueId>& in, int number) {
+        return module(m, in, fmt::format("node{}", number), 1);
+      });
+      y = net.run([&](std::size_t i, const T7Object* reader, ValueId like) {
+        const std::string name = fmt::format("input{}", i);
+        if (reader == nullptr) return g.input(name, DType::f32, g.dims(like));
+        if (short_name(reader->type).starts_with("SpatialConvolution")) {
+          const std::int64_t c = whole(reader->number("nInputPlane", 0));
+          return g.input(name, DType::f32, {-1, c, fixed ? extent : -1, fixed ? extent : -1},
+                         {1, c, extent, extent});
+        }
+        const Tensor first = need(*reader, "weight");
+        if (first.shape().rank() != 2)
+          throw bad_input("the weights {} do not tell an input's shape", to_string(first.type()));
+        return g.input(name, DType::f32, {-1, first.shape()[1]});
+      });
+    } else {
+      y = module(root, {g.input("input", DType::f32, dims, nominal)}, "", 0);
+    }
     for (std::size_t i = 0; i < y.size(); ++i)
       g.output(y[i], y.size() == 1 ? "output" : fmt::format("output{}", i));
   }
@@ -223,6 +243,15 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
     std::vector<ValueId> v = in;
     for (std::size_t i = 0; i < parts.size(); ++i) v = module(*parts[i], v, part(i), depth + 1);
     return v;
+  }
+  if (type == "gModule") {
+    GModule net(m, [&](const T7Object& inner, const std::vector<ValueId>& read, int number) {
+      return module(inner, read, fmt::format("{}{}node{}", path, path.empty() ? "" : ".", number),
+                    depth + 1);
+    });
+    if (net.input_count() != in.size())
+      throw bad_input("{} values for a gModule of {}", in.size(), net.input_count());
+    return net.run(in);
   }
   if (type == "ConcatTable") {
     std::vector<ValueId> out;
