@@ -67,7 +67,7 @@ const Registry& all_kernels() {
     r.add(openblas_conv_rows());
     r.add(openblas_gemm_rows());
 #ifdef ETALON_CUDA
-    r.add(cuda::definition_rows());
+    r.add(cuda::rows());
 #endif
 #ifdef ETALON_ONEDNN
     r.add(onednn_eltwise_rows());

@@ -12,6 +12,7 @@
 #include "engine/core/function_ref.h"
 #include "engine/core/shape.h"
 #include "engine/core/threads.h"
+#include "engine/numerics/host_device.h"
 #include "engine/numerics/isa_namespace.h"
 
 namespace etalon {
@@ -114,8 +115,8 @@ StridedLoop<Inputs + 1> broadcast_loop(const Shape& out, const std::array<Shape,
 }
 
 // Where element `index` (row-major over `shape`) lies under other strides.
-inline std::int64_t strided_offset(std::int64_t index, const Shape& shape,
-                                   const std::array<std::int64_t, kMaxRank>& strides) {
+ETALON_HD inline std::int64_t strided_offset(std::int64_t index, const Shape& shape,
+                                             const std::array<std::int64_t, kMaxRank>& strides) {
   std::int64_t at = 0;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     at += index % shape[axis] * strides[static_cast<std::size_t>(axis)];

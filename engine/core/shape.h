@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "engine/numerics/host_device.h"
+
 namespace etalon {
 
 inline constexpr int kMaxRank = 8;
@@ -23,11 +25,13 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> dims);
   explicit Shape(std::span<const std::int64_t> dims);
 
-  int rank() const { return rank_; }
-  std::int64_t numel() const { return numel_; }
+  ETALON_HD int rank() const { return rank_; }
+  ETALON_HD std::int64_t numel() const { return numel_; }
   // dim(-1) is the last extent.
   std::int64_t dim(int axis) const;
-  std::int64_t operator[](int axis) const { return dims_[static_cast<std::size_t>(axis)]; }
+  ETALON_HD std::int64_t operator[](int axis) const {
+    return dims_[static_cast<std::size_t>(axis)];
+  }
   std::span<const std::int64_t> dims() const {
     return {dims_.data(), static_cast<std::size_t>(rank_)};
   }

@@ -18,7 +18,7 @@ namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
 template <class A>
-typename A::V exp_in_sum(A& a, const typename A::V& d) {
+ETALON_HD typename A::V exp_in_sum(A& a, const typename A::V& d) {
   if constexpr (is_real<A>)
     return a.call(Function::exp, a.max(d, a.constant(-800)));
   else

@@ -328,6 +328,29 @@ ETALON_HD inline double fma_f64(double a, double b, double c) {
 #endif
 }
 
+// Correctly rounded on every machine: IEEE 754 asks for it.
+ETALON_HD inline float sqrt_f32(float x) {
+#if defined(__CUDA_ARCH__)
+  return __fsqrt_rn(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+ETALON_HD inline double sqrt_f64(double x) {
+#if defined(__CUDA_ARCH__)
+  return __dsqrt_rn(x);
+#else
+  return __builtin_sqrt(x);
+#endif
+}
+ETALON_HD inline double floor_f64(double x) {
+#if defined(__CUDA_ARCH__)
+  return ::floor(x);
+#else
+  return __builtin_floor(x);
+#endif
+}
+
 // ---- storage
 // --------------------------------------------------------------------------------------
 

@@ -28,40 +28,41 @@ class RealF64 {
   bool undecided = false;
   Round rounding = Round::nearest_even;  // of the result; an exact zero sum is -0 rounding down
 
-  V input(double x);
-  V constant(double x);
-  V ratio(std::int64_t p, std::int64_t q);
-  V integer(std::int64_t n);
+  ETALON_HD V input(double x);
+  ETALON_HD V constant(double x);
+  ETALON_HD V ratio(std::int64_t p, std::int64_t q);
+  ETALON_HD V integer(std::int64_t n);
 
-  V add(const V& a, const V& b);
-  V sub(const V& a, const V& b);
-  V mul(const V& a, const V& b);
-  V div(const V& a, const V& b);
-  V neg(const V& a);
-  V abs(const V& a);
-  V sqrt(const V& a);
+  ETALON_HD V add(const V& a, const V& b);
+  ETALON_HD V sub(const V& a, const V& b);
+  ETALON_HD V mul(const V& a, const V& b);
+  ETALON_HD V div(const V& a, const V& b);
+  ETALON_HD V neg(const V& a);
+  ETALON_HD V abs(const V& a);
+  ETALON_HD V sqrt(const V& a);
   // The product's error is exact where it can be, so that this rounds once: (s + (t + e)).
-  V fma(const V& a, const V& b, const V& c);
-  V max(const V& a, const V& b);
-  V min(const V& a, const V& b);
-  bool less(const V& a, const V& b);
-  bool equal(const V& a, const V& b);
+  ETALON_HD V fma(const V& a, const V& b, const V& c);
+  ETALON_HD V max(const V& a, const V& b);
+  ETALON_HD V min(const V& a, const V& b);
+  ETALON_HD bool less(const V& a, const V& b);
+  ETALON_HD bool equal(const V& a, const V& b);
 
-  V call(Function f, const V& x);  // elementary/functions.cpp
-  V pow(const V& x, const V& y);
+  ETALON_HD V call(Function f, const V& x);  // elementary/functions.cpp
+  ETALON_HD V pow(const V& x, const V& y);
 
   // Compensated: the parts that f64 additions lose are summed too, with their own error count.
   // While nothing is lost (small integers, zeros), the sum is exact and its radius 0.
   class Sum {
    public:
-    Sum(RealF64& a, std::int64_t /*count*/) : a_(a) {}
-    void add(const V& term);
-    void add_product(const V& x, const V& y);
-    void skip(std::int64_t /*positions*/) {}  // a position without a term; real sums have no order
-    V result();
+    ETALON_HD Sum(RealF64& a, std::int64_t /*count*/) : a_(a) {}
+    ETALON_HD void add(const V& term);
+    ETALON_HD void add_product(const V& x, const V& y);
+    ETALON_HD void skip(std::int64_t /*positions*/) {
+    }  // a position without a term; real sums have no order
+    ETALON_HD V result();
 
    private:
-    void step(double x) {
+    ETALON_HD void step(double x) {
       not_plus_zero_ |= bits_of(x);
       const double s = sum_ + x;
       const double t = s - sum_;
@@ -70,7 +71,7 @@ class RealF64 {
       sum_ = s;
       if (e != 0 && e == e) lose(e);
     }
-    void lose(double e) {
+    ETALON_HD void lose(double e) {
       lost_ += e;
       lost_size_ += abs_of(e);
       ++losses_;
@@ -82,31 +83,31 @@ class RealF64 {
     bool finite_terms_ = true;
   };
 
-  Rounded round(const V& v, DType to, Round mode = Round::nearest_even,
-                Subnormals subnormals = Subnormals::keep);
-  double midpoint(const V& v) const { return v.mid; }
-  double radius(const V& v) const { return v.rad; }  // an upper bound
+  ETALON_HD Rounded round(const V& v, DType to, Round mode = Round::nearest_even,
+                          Subnormals subnormals = Subnormals::keep);
+  ETALON_HD double midpoint(const V& v) const { return v.mid; }
+  ETALON_HD double radius(const V& v) const { return v.rad; }  // an upper bound
   // An f64 value within 2^-10 ULP (of the f32 result) of the real one, if the ball is that small.
-  bool truth(const V& v, double& value) const;
+  ETALON_HD bool truth(const V& v, double& value) const;
 
-  V undecide();
+  ETALON_HD V undecide();
   // For functions: a value with a bound on its absolute error.
-  static V with_error(double mid, double rad) { return {mid, rad * kUp + kTiny}; }
+  ETALON_HD static V with_error(double mid, double rad) { return {mid, rad * kUp + kTiny}; }
 
  private:
   struct Three {
     V sum, low;
   };
-  V add(const Three& t) { return add(t.sum, t.low); }
-  Three mul_plus(const V& a, const V& b, const V& c);
+  ETALON_HD V add(const Three& t) { return add(t.sum, t.low); }
+  ETALON_HD Three mul_plus(const V& a, const V& b, const V& c);
   // |p - ab|, exact where that is cheap or certain, else a bound.
-  static double product_error(double a, double b, double p);
+  ETALON_HD static double product_error(double a, double b, double p);
   // ab - p, or NaN when it is not known. Factors of at most 26 bits (f32 and below) have none.
-  static double product_error_signed(double a, double b, double p);
-  static bool exact_quotient(double a, double b, double q);
-  V overflow(double x, const V& a, const V& b);
-  static V pick(const V& a, const V& b, bool second);
-  void note_overlap(const V& a, const V& b);
+  ETALON_HD static double product_error_signed(double a, double b, double p);
+  ETALON_HD static bool exact_quotient(double a, double b, double q);
+  ETALON_HD V overflow(double x, const V& a, const V& b);
+  ETALON_HD static V pick(const V& a, const V& b, bool second);
+  ETALON_HD void note_overlap(const V& a, const V& b);
 };
 
 }  // namespace ETALON_ISA_NAMESPACE

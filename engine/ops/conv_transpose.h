@@ -44,14 +44,14 @@ struct ConvTransposeGeometry {
   std::int64_t batch, in_channels, out_channels, groups;
   // Axes as in a Window: in and out are those of this op, at() is not used.
   Window window;
-  std::int64_t group_in() const { return in_channels / groups; }
-  std::int64_t group_out() const { return out_channels / groups; }
-  std::int64_t k() const { return group_in() * window.taps(); }
+  ETALON_HD std::int64_t group_in() const { return in_channels / groups; }
+  ETALON_HD std::int64_t group_out() const { return out_channels / groups; }
+  ETALON_HD std::int64_t k() const { return group_in() * window.taps(); }
   Shape output_shape() const;
 };
 
 // The input point that tap r of output point o meets, or -1.
-inline std::int64_t met_input(const WindowAxis& a, std::int64_t o, std::int64_t r) {
+ETALON_HD inline std::int64_t met_input(const WindowAxis& a, std::int64_t o, std::int64_t r) {
   const std::int64_t at = o + a.pad_begin - r * a.dilation;
   return at < 0 || at % a.stride != 0 || at / a.stride >= a.in ? -1 : at / a.stride;
 }

@@ -90,8 +90,8 @@ struct GlobalLpPoolParams {
 struct PoolGeometry {
   std::int64_t batch, channels;
   Window window;
-  std::int64_t planes() const { return batch * channels; }
-  std::int64_t points() const { return planes() * window.out_points(); }
+  ETALON_HD std::int64_t planes() const { return batch * channels; }
+  ETALON_HD std::int64_t points() const { return planes() * window.out_points(); }
   Shape output_shape() const;
 };
 

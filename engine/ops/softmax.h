@@ -35,7 +35,7 @@ struct SoftmaxParams {
 // Element k of row r lies at first(r) + k*stride.
 struct SoftmaxGeometry {
   std::int64_t rows, length, stride;
-  std::int64_t first(std::int64_t row) const {
+  ETALON_HD std::int64_t first(std::int64_t row) const {
     return row / stride * length * stride + row % stride;
   }
 };

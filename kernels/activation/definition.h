@@ -15,17 +15,17 @@ inline namespace ETALON_ISA_NAMESPACE {
 // A real number of (0, 2^-200]: stands for anything positive that is too small to matter but for
 // its side of a rounding boundary, where 2304 bits would not hold it beside a number of size 1.
 template <class A>
-typename A::V speck(A& a) {
+ETALON_HD typename A::V speck(A& a) {
   return a.constant(0x1p-200);
 }
 // Below half the smallest subnormal of every format.
 template <class A>
-typename A::V below_all(A& a) {
+ETALON_HD typename A::V below_all(A& a) {
   return a.mul(a.constant(0x1p-1000), a.constant(0x1p-1000));
 }
 // x times a number of (1 - 2^-200, 1).
 template <class A>
-typename A::V just_under(A& a, double x) {
+ETALON_HD typename A::V just_under(A& a, double x) {
   return a.mul(a.input(x), a.sub(a.constant(1), speck(a)));
 }
 
@@ -33,7 +33,7 @@ typename A::V just_under(A& a, double x) {
 // ball of Function::expm1 is open at -1; a product with it would not be, so that a directed
 // rounding of alpha*(e^x - 1) could not be decided.
 template <class A>
-typename A::V expm1_of(A& a, double x, const typename A::V& v) {
+ETALON_HD typename A::V expm1_of(A& a, double x, const typename A::V& v) {
   if (x < -1400) return is_finite(x) ? a.sub(speck(a), a.constant(1)) : a.constant(-1);
   return a.call(Function::expm1, v);
 }
@@ -43,14 +43,16 @@ struct Relu {
   using Parameters = NoParams;
   // A tie takes the zero of the definition: relu(-0) = +0.
   template <class A>
-  static typename A::V value(A& a, const NoParams&, double x) {
+  ETALON_HD static typename A::V value(A& a, const NoParams&, double x) {
     return x > 0 ? a.input(x) : a.constant(0);
   }
-  static std::int64_t integer(std::int64_t x, bool is_signed) { return is_signed && x < 0 ? 0 : x; }
+  ETALON_HD static std::int64_t integer(std::int64_t x, bool is_signed) {
+    return is_signed && x < 0 ? 0 : x;
+  }
 };
 
 template <class A>
-typename A::V leaky_value(A& a, double slope, double x) {
+ETALON_HD typename A::V leaky_value(A& a, double slope, double x) {
   return x >= 0 ? a.input(x) : a.mul(a.constant(slope), a.input(x));
 }
 
@@ -58,7 +60,7 @@ struct LeakyRelu {
   static constexpr std::string_view op = "leaky_relu";
   using Parameters = LeakyReluParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     return leaky_value(a, static_cast<double>(p.alpha), x);
   }
 };
@@ -75,9 +77,9 @@ struct PreluDefinition {
     const Shape& x = call.input(0).shape();
     return {Source(call, 0), Source(call, 1), x, broadcast_strides(call.input(1).shape(), x)};
   }
-  static std::int64_t slices(const Plan& p) { return p.shape.numel(); }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.shape.numel(); }
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const double x = p.x[i];
     out(0, i,
         is_nan(x) ? a.input(x) : leaky_value(a, p.slope[strided_offset(i, p.shape, p.strides)], x));
@@ -88,7 +90,7 @@ struct ThresholdedRelu {
   static constexpr std::string_view op = "thresholded_relu";
   using Parameters = ThresholdedReluParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     return x > static_cast<double>(p.alpha) ? a.input(x) : a.constant(0);
   }
 };
@@ -97,7 +99,7 @@ struct Elu {
   static constexpr std::string_view op = "elu";
   using Parameters = EluParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     if (x > 0) return a.input(x);
     return a.mul(a.constant(static_cast<double>(p.alpha)), expm1_of(a, x, a.input(x)));
   }
@@ -107,7 +109,7 @@ struct Selu {
   static constexpr std::string_view op = "selu";
   using Parameters = SeluParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     return a.mul(a.constant(static_cast<double>(p.gamma)),
                  Elu::value(a, EluParams{.alpha = p.alpha}, x));
   }
@@ -117,7 +119,7 @@ struct Celu {
   static constexpr std::string_view op = "celu";
   using Parameters = CeluParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     if (x > 0) return a.input(x);
     const auto alpha = a.constant(static_cast<double>(p.alpha));
     return a.mul(alpha, expm1_of(a, x / static_cast<double>(p.alpha), a.div(a.input(x), alpha)));
@@ -128,7 +130,7 @@ struct HardSigmoid {
   static constexpr std::string_view op = "hard_sigmoid";
   using Parameters = HardSigmoidParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     const auto y = a.fma(a.constant(static_cast<double>(p.alpha)), a.input(x),
                          a.constant(static_cast<double>(p.beta)));
     return a.min(a.max(y, a.constant(0)), a.constant(1));
@@ -139,7 +141,7 @@ struct HardSwish {
   static constexpr std::string_view op = "hard_swish";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
     const auto v = a.input(x);
     if constexpr (std::is_same_v<A, AnyOrder>)
       if (is_finite(x)) return any_order(a, x);
@@ -164,7 +166,7 @@ struct HardTanh {
   static constexpr std::string_view op = "hard_tanh";
   using Parameters = HardTanhParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     const auto low = static_cast<double>(p.min), high = static_cast<double>(p.max);
     return a.input(x < low ? low : x > high ? high : x);
   }
@@ -174,7 +176,7 @@ struct Softplus {
   static constexpr std::string_view op = "softplus";
   using Parameters = SoftplusParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     const auto beta = static_cast<double>(p.beta);
     if constexpr (std::is_same_v<A, AnyOrder>)
       if ((x * beta > static_cast<double>(p.threshold) || (x * beta > 88 && p.beta != 1)) &&
@@ -198,14 +200,14 @@ struct Softsign {
   static constexpr std::string_view op = "softsign";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
     const auto v = a.input(x);
     return a.div(v, a.add(a.constant(1), a.abs(v)));
   }
 };
 
 template <class A>
-typename A::V shrink_value(A& a, double lambd, double bias, double x) {
+ETALON_HD typename A::V shrink_value(A& a, double lambd, double bias, double x) {
   if (x < -lambd) return a.add(a.input(x), a.constant(bias));
   if (x > lambd) return a.sub(a.input(x), a.constant(bias));
   return a.constant(0);
@@ -215,7 +217,7 @@ struct Softshrink {
   static constexpr std::string_view op = "softshrink";
   using Parameters = SoftshrinkParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     const auto l = static_cast<double>(p.lambd);
     return shrink_value(a, l, l, x);
   }
@@ -225,7 +227,7 @@ struct Shrink {
   static constexpr std::string_view op = "shrink";
   using Parameters = ShrinkParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     return shrink_value(a, static_cast<double>(p.lambd), static_cast<double>(p.bias), x);
   }
 };
@@ -236,7 +238,7 @@ struct Gelu {
   static constexpr std::string_view op = "gelu";
   using Parameters = GeluParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     const auto v = a.input(x);
     const double end = p.approximate == GeluForm::none ? 40 : 25;
     if (!is_finite(x)) return x > 0 ? v : a.input(kNan);
@@ -258,7 +260,7 @@ struct Silu {
   static constexpr std::string_view op = "silu";
   using Parameters = SiluParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters& p, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters& p, double x) {
     const auto v = a.input(x);
     const auto alpha = static_cast<double>(p.alpha);
     const double z = alpha * x;
@@ -274,7 +276,7 @@ struct Mish {
   static constexpr std::string_view op = "mish";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
     const auto v = a.input(x);
     if (!is_finite(x)) return x > 0 ? v : a.input(kNan);
     if (x > 700) return just_under(a, x);
@@ -292,7 +294,7 @@ struct Elementary {
   static constexpr std::string_view op = op_name(F);
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
     return a.call(F, a.input(x));
   }
 };
@@ -301,10 +303,10 @@ struct Abs {
   static constexpr std::string_view op = "abs";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
     return a.input(abs_of(x));
   }
-  static std::int64_t integer(std::int64_t x, bool is_signed) {
+  ETALON_HD static std::int64_t integer(std::int64_t x, bool is_signed) {
     return is_signed && x < 0 ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)) : x;
   }
 };
@@ -313,10 +315,10 @@ struct Neg {
   static constexpr std::string_view op = "neg";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
     return a.input(-x);
   }
-  static std::int64_t integer(std::int64_t x, bool) {
+  ETALON_HD static std::int64_t integer(std::int64_t x, bool) {
     return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
   }
 };
@@ -325,10 +327,10 @@ struct Sign {
   static constexpr std::string_view op = "sign";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
     return a.input(x == 0 ? x : with_sign(1, x < 0));
   }
-  static std::int64_t integer(std::int64_t x, bool is_signed) {
+  ETALON_HD static std::int64_t integer(std::int64_t x, bool is_signed) {
     return x == 0 ? 0 : is_signed && x < 0 ? -1 : 1;
   }
 };
@@ -337,37 +339,38 @@ struct Floor {
   static constexpr std::string_view op = "floor";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
-    return a.input(__builtin_floor(x));
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
+    return a.input(floor_f64(x));
   }
-  static std::int64_t integer(std::int64_t x, bool) { return x; }
+  ETALON_HD static std::int64_t integer(std::int64_t x, bool) { return x; }
 };
 
 struct Ceil {
   static constexpr std::string_view op = "ceil";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
-    return a.input(__builtin_ceil(x));
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
+    return a.input(-floor_f64(-x));
   }
-  static std::int64_t integer(std::int64_t x, bool) { return x; }
+  ETALON_HD static std::int64_t integer(std::int64_t x, bool) { return x; }
 };
 
 struct RoundHalfEven {
   static constexpr std::string_view op = "round";
   using Parameters = NoParams;
   template <class A>
-  static typename A::V value(A& a, const Parameters&, double x) {
-    const double low = __builtin_floor(x), rest = x - low;  // exact; NaN for an infinite x
-    const bool up = rest > 0.5 || (rest == 0.5 && __builtin_floor(low / 2) * 2 != low);
+  ETALON_HD static typename A::V value(A& a, const Parameters&, double x) {
+    const double low = floor_f64(x), rest = x - low;  // exact; NaN for an infinite x
+    const bool up = rest > 0.5 || (rest == 0.5 && floor_f64(low / 2) * 2 != low);
     return a.input(with_sign(abs_of(up ? low + 1 : low), sign_bit(x)));
   }
-  static std::int64_t integer(std::int64_t x, bool) { return x; }
+  ETALON_HD static std::int64_t integer(std::int64_t x, bool) { return x; }
 };
 
 // A list of activations, of which one is met by its place when the program runs.
 template <class... F>
 struct Activations {
+  static std::vector<std::string_view> ops() { return {F::op...}; }
   static std::size_t find(std::string_view op) {
     std::size_t i = 0;
     (void)((F::op == op || (++i, false)) || ...);
@@ -376,7 +379,7 @@ struct Activations {
   }
   // f.template operator()<F>() for the F of that place.
   template <class Visitor>
-  static void visit(std::size_t place, Visitor&& f) {
+  ETALON_HD static void visit(std::size_t place, Visitor&& f) {
     std::size_t i = 0;
     (void)((i++ == place && (f.template operator()<F>(), true)) || ...);
   }
@@ -408,18 +411,25 @@ struct ActivationDefinition {
     const Params* params;
     std::int64_t count;
     const Tensor* integers = nullptr;
+    template <class P>
+    const P& as() const {
+      return params->as<P>();
+    }
   };
   static Plan plan(const KernelCall& call) {
     const Tensor& x = call.input(0);
     return {AllActivations::find(call.problem->op->name), Source(call, 0), call.problem->params,
             x.numel(), is_floating(x.dtype()) ? nullptr : &x};
   }
-  static std::int64_t slices(const Plan& p) { return p.count; }
-  template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
-    if (p.integers != nullptr) {
-      integer_slice(p, i, out);
-      return;
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.count; }
+  // P is Plan, or what a GPU has in its place (kernels/backends/cuda/device_plans.h).
+  template <class A, class P, class Out>
+  ETALON_HD static void slice(A& a, const P& p, std::int64_t i, Out& out) {
+    if constexpr (requires { p.integers; }) {
+      if (p.integers != nullptr) {
+        integer_slice(p, i, out);
+        return;
+      }
     }
     const double x = p.x[i];
     if (is_nan(x)) {
@@ -427,7 +437,7 @@ struct ActivationDefinition {
       return;
     }
     AllActivations::visit(p.place, [&]<class F>() {
-      out(0, i, F::value(a, p.params->template as<typename F::Parameters>(), x));
+      out(0, i, F::value(a, p.template as<typename F::Parameters>(), x));
     });
   }
 

@@ -22,18 +22,18 @@ struct Col2ImDefinition {
   }
 
   // A slice is one point, row-major over [N, C, image].
-  static std::int64_t slices(const Plan& p) {
+  ETALON_HD static std::int64_t slices(const Plan& p) {
     return p.g.batch * p.g.channels * p.g.window.in_points();
   }
 
   // The window that has point p under its tap r, or -1.
-  static std::int64_t window_over(const WindowAxis& a, std::int64_t p, std::int64_t r) {
+  ETALON_HD static std::int64_t window_over(const WindowAxis& a, std::int64_t p, std::int64_t r) {
     const std::int64_t at = p + a.pad_begin - r * a.dilation;
     return at < 0 || at % a.stride != 0 || at / a.stride >= a.out ? -1 : at / a.stride;
   }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const auto& [d, h, w] = p.g.window.axes;
     const std::int64_t px = i % w.in, py = i / w.in % h.in, pz = i / (w.in * h.in) % d.in;
     const std::int64_t channel = i / p.g.window.in_points();  // of all samples

@@ -21,12 +21,12 @@ struct ConvTransposeDefinition {
                                     call.input(1).shape()),
             call.contract().walk, Source(call, 0), Source(call, 1), Source(call, 2)};
   }
-  static std::int64_t slices(const Plan& p) {
+  ETALON_HD static std::int64_t slices(const Plan& p) {
     return p.g.batch * p.g.out_channels * p.g.window.out_points();
   }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const ConvTransposeGeometry& g = p.g;
     const WindowAxis &d = g.window.axes[0], &h = g.window.axes[1], &w = g.window.axes[2];
     const std::int64_t ox = i % w.out, oy = i / w.out % h.out, oz = i / (w.out * h.out) % d.out;

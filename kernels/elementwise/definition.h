@@ -13,7 +13,7 @@ inline namespace ETALON_ISA_NAMESPACE {
 
 // The remainder of x / y with the sign of x, which is exact: long division of the significands, 11
 // bits a step. NaN for x infinite or y zero.
-inline double exact_fmod(double x, double y) {
+ETALON_HD inline double exact_fmod(double x, double y) {
   if (is_nan(x) || is_nan(y) || !is_finite(x) || y == 0) return kNan;
   const double ay = abs_of(y);
   if (abs_of(x) < ay) return x;
@@ -67,7 +67,12 @@ struct ElementwiseDefinition {
     std::vector<Operand> operands;
     Shape shape;
     const Params* params;
+    std::size_t count() const { return operands.size(); }
     bool has(std::size_t k) const { return k < operands.size() && operands[k].source; }
+    template <class P>
+    const P& as() const {
+      return params->as<P>();
+    }
     double raw(std::size_t k, std::int64_t i) const {
       return operands[k].source[strided_offset(i, shape, operands[k].strides)];
     }
@@ -81,22 +86,23 @@ struct ElementwiseDefinition {
                                                  : std::array<std::int64_t, kMaxRank>{}});
     return p;
   }
-  static std::int64_t slices(const Plan& p) { return p.shape.numel(); }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.shape.numel(); }
 
-  template <class A>
-  static typename A::V mod(A& a, const Plan& p, std::int64_t i) {
+  // P is Plan, or what a GPU has in its place (kernels/backends/cuda/device_plans.h).
+  template <class A, class P>
+  ETALON_HD static typename A::V mod(A& a, const P& p, std::int64_t i) {
     const double dividend = p.raw(0, i), divisor = p.raw(1, i);
     const double r = exact_fmod(dividend, divisor);
-    if (p.params->template as<ModParams>().fmod || is_nan(r)) return a.input(r);
+    if (p.template as<ModParams>().fmod || is_nan(r)) return a.input(r);
     if (r == 0) return a.input(with_sign(0.0, sign_bit(divisor)));
     if (sign_bit(r) == sign_bit(divisor)) return a.input(r);
     return a.add(a.input(r), a.input(divisor));
   }
 
-  template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  template <class A, class P, class Out>
+  ETALON_HD static void slice(A& a, const P& p, std::int64_t i, Out& out) {
     const auto x = [&](std::size_t k) { return a.input(p.raw(k, i)); };
-    const std::size_t count = p.operands.size();
+    const std::size_t count = p.count();
     if constexpr (!RoundedOnce) {
       typename A::Sum sum(a, static_cast<std::int64_t>(count));
       for (std::size_t k = 0; k < count; ++k) sum.add(x(k));
@@ -129,7 +135,7 @@ struct ElementwiseDefinition {
         break;
       case Elementwise::clip: {
         // An infinite bound binds nothing, but a NaN comes through either way.
-        const auto& bounds = p.params->template as<ClipParams>();
+        const auto& bounds = p.template as<ClipParams>();
         y = a.max(y, p.has(1) ? x(1) : a.constant(static_cast<double>(bounds.low)));
         y = a.min(y, p.has(2) ? x(2) : a.constant(static_cast<double>(bounds.high)));
         break;

@@ -21,9 +21,9 @@ struct MatMulDefinition {
             Source(call, 1)};
   }
   // A slice is one output element, row-major.
-  static std::int64_t slices(const Plan& p) { return p.g.output.numel(); }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.g.output.numel(); }
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const MatMulGeometry& g = p.g;
     const std::int64_t batch = i / (g.m * g.n), m = i / g.n % g.m, n = i % g.n;
     const std::int64_t ai = strided_offset(batch, g.batch, g.a_batch) + m * g.a_row;

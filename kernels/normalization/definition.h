@@ -34,10 +34,10 @@ struct BatchNormDefinition {
       plan.inner = x.product(normalize_axis(p.axis, x.rank()) + 1, x.rank());
     return plan;
   }
-  static std::int64_t slices(const Plan& p) { return p.count; }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.count; }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const std::int64_t c = i / p.inner % p.channels;
     const auto root = a.sqrt(a.add(a.input(p.var[c]), a.constant(p.eps)));
     const auto d = a.sub(a.input(p.x[i]), a.input(p.mean[c]));
@@ -306,10 +306,10 @@ struct LrnDefinition {
     if (p.longer_below) std::swap(below, above);
     return {Source(call, 0), x.numel(), x[1], x.product(2, x.rank()), below, above, p};
   }
-  static std::int64_t slices(const Plan& p) { return p.count; }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.count; }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     using V = typename A::V;
     const std::int64_t c = i / p.inner % p.channels;
     typename A::Sum sum(a, p.params.size);
@@ -342,11 +342,11 @@ struct LrnDefinition {
       constexpr double kMostFactors = 16;
       double k = static_cast<double>(p.params.beta);
       int roots = 0;
-      while (roots < kMostSquareRoots && k != __builtin_floor(k)) {
+      while (roots < kMostSquareRoots && k != floor_f64(k)) {
         k *= 2;
         ++roots;
       }
-      if (k > 0 && k <= kMostFactors && k == __builtin_floor(k)) {
+      if (k > 0 && k <= kMostFactors && k == floor_f64(k)) {
         const int factors = static_cast<int>(k), unit = 1 << roots;
         const int whole = (factors + unit - 1) / unit;
         V divisor = a.mul(power(size, whole * unit - factors), power(n, factors));

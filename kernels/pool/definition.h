@@ -12,7 +12,7 @@ struct PoolPoint {
   std::int64_t plane, z, y, x;  // of the output
 };
 
-inline PoolPoint pool_point(const PoolGeometry& g, std::int64_t i) {
+ETALON_HD inline PoolPoint pool_point(const PoolGeometry& g, std::int64_t i) {
   const auto& [d, h, w] = g.window.axes;
   return {i / g.window.out_points(), i / (w.out * h.out) % d.out, i / w.out % h.out, i % w.out};
 }
@@ -20,8 +20,8 @@ inline PoolPoint pool_point(const PoolGeometry& g, std::int64_t i) {
 // inside(index of the element in x, its coordinates) or outside(is the tap within the declared
 // padding), tap by tap.
 template <class Inside, class Outside>
-void walk_taps(const PoolGeometry& g, const PoolPoint& o, const Inside& inside,
-               const Outside& outside) {
+ETALON_HD void walk_taps(const PoolGeometry& g, const PoolPoint& o, const Inside& inside,
+                         const Outside& outside) {
   const auto& [d, h, w] = g.window.axes;
   const auto declared = [](const WindowAxis& a, std::int64_t at) { return at < a.in + a.pad_end; };
   for (std::int64_t rz = 0; rz < d.kernel; ++rz)
@@ -47,20 +47,29 @@ struct MaxPoolDefinition {
     DType dtype;
     PoolIndices indices = PoolIndices::none;
     bool column_major = false;
+    std::int64_t lowest = 0;  // of an integer type
   };
   static Plan plan(const KernelCall& call) {
     const Tensor& x = call.input(0);
     if constexpr (Global) {
-      return {global_pool_geometry(x.shape()), Source(call, 0), x.dtype()};
+      return {.g = global_pool_geometry(x.shape()),
+              .x = Source(call, 0),
+              .dtype = x.dtype(),
+              .lowest = lowest(x.dtype())};
     } else {
       const auto& p = call.params<MaxPoolParams>();
-      return {pool_geometry(p, x.shape()), Source(call, 0), x.dtype(), p.indices, p.column_major};
+      return {pool_geometry(p, x.shape()),
+              Source(call, 0),
+              x.dtype(),
+              p.indices,
+              p.column_major,
+              lowest(x.dtype())};
     }
   }
-  static std::int64_t slices(const Plan& p) { return p.g.points(); }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.g.points(); }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     std::int64_t best = -1;
     double value = -kInfinity;
     walk_taps(
@@ -75,18 +84,19 @@ struct MaxPoolDefinition {
     if (is_floating(p.dtype))
       out(0, i, a.input(value));
     else
-      out.integer(0, i, best < 0 ? lowest(p.dtype) : static_cast<std::int64_t>(value));
+      out.integer(0, i, best < 0 ? p.lowest : static_cast<std::int64_t>(value));
     if (p.indices != PoolIndices::none) out.integer(1, i, best < 0 ? -1 : position(p, best));
   }
 
  private:
   static std::int64_t lowest(DType dtype) {
+    if (is_floating(dtype)) return 0;
     const int bits = size_bytes(dtype) * 8;
     return info(dtype).kind == DTypeClass::signed_integer
                ? std::numeric_limits<std::int64_t>::min() >> (64 - bits)
                : 0;
   }
-  static std::int64_t position(const Plan& p, std::int64_t at) {
+  ETALON_HD static std::int64_t position(const Plan& p, std::int64_t at) {
     const auto& [d, h, w] = p.g.window.axes;
     const std::int64_t plane = at / p.g.window.in_points();
     std::int64_t local = at % p.g.window.in_points();
@@ -118,10 +128,10 @@ struct AvgPoolDefinition {
       return {pool_geometry(p, x), Source(call, 0), p.count_include_pad, p.divisor_override};
     }
   }
-  static std::int64_t slices(const Plan& p) { return p.g.points(); }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.g.points(); }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     typename A::Sum sum(a, p.g.window.taps());
     std::int64_t count = 0;
     walk_taps(
@@ -159,10 +169,10 @@ struct LpPoolDefinition {
       return {pool_geometry(p, x), Source(call, 0), static_cast<double>(p.p)};
     }
   }
-  static std::int64_t slices(const Plan& p) { return p.g.points(); }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.g.points(); }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     typename A::Sum sum(a, p.g.window.taps());
     int terms = 0;
     double term = 0, divisor = 1;

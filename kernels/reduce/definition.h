@@ -32,24 +32,24 @@ struct ReduceDefinition {
     Reduction kind;
     ReduceGeometry g;
     Source x;
-    std::int64_t count() const { return g.reduced.numel(); }
+    ETALON_HD std::int64_t count() const { return g.reduced.numel(); }
   };
   static Plan plan(const KernelCall& call) {
     const std::vector<InferInput> known = known_inputs(call);
     return {reduction_kind(call.problem->op->name),
             reduce_geometry(call.params<ReduceParams>(), InferInputs(known)), Source(call, 0)};
   }
-  static std::int64_t slices(const Plan& p) { return p.g.kept.numel(); }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.g.kept.numel(); }
 
   // f(x_k), k ascending.
   template <class A, class F>
-  static void each(A& a, const Plan& p, std::int64_t first, F&& f) {
+  ETALON_HD static void each(A& a, const Plan& p, std::int64_t first, F&& f) {
     for (std::int64_t k = 0; k < p.count(); ++k)
       f(a.input(p.x[first + strided_offset(k, p.g.reduced, p.g.reduced_strides)]));
   }
 
   template <class A>
-  static typename A::V extremum(A& a, const Plan& p, std::int64_t first, bool largest) {
+  ETALON_HD static typename A::V extremum(A& a, const Plan& p, std::int64_t first, bool largest) {
     typename A::V m = a.constant(largest ? -kInfinity : kInfinity);
     each(a, p, first, [&](const typename A::V& v) { m = largest ? a.max(m, v) : a.min(m, v); });
     return m;
@@ -57,7 +57,7 @@ struct ReduceDefinition {
 
   // The maximum is subtracted so that exp cannot overflow; in the reals it cancels.
   template <class A>
-  static typename A::V log_sum_exp(A& a, const Plan& p, std::int64_t first) {
+  ETALON_HD static typename A::V log_sum_exp(A& a, const Plan& p, std::int64_t first) {
     const typename A::V m = extremum(a, p, first, true);
     const bool finite = a.less(a.constant(-kInfinity), m) && a.less(m, a.constant(kInfinity));
     if (!finite) return m;
@@ -79,7 +79,7 @@ struct ReduceDefinition {
   }
 
   template <class A>
-  static typename A::V value(A& a, const Plan& p, std::int64_t first) {
+  ETALON_HD static typename A::V value(A& a, const Plan& p, std::int64_t first) {
     if constexpr (RoundedOnce) {
       return extremum(a, p, first, p.kind == Reduction::max);
     } else if (p.kind == Reduction::prod) {
@@ -113,7 +113,7 @@ struct ReduceDefinition {
   }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     out(0, i, value(a, p, strided_offset(i, p.g.kept, p.g.kept_strides)));
   }
 };

@@ -12,9 +12,9 @@ inline namespace ETALON_ISA_NAMESPACE {
 struct SoftmaxPlan {
   SoftmaxGeometry g;
   Source x;
-  double at(std::int64_t first, std::int64_t k) const { return x[first + k * g.stride]; }
+  ETALON_HD double at(std::int64_t first, std::int64_t k) const { return x[first + k * g.stride]; }
   // Of a row: the first largest element, or the first NaN.
-  std::int64_t argmax(std::int64_t first) const {
+  ETALON_HD std::int64_t argmax(std::int64_t first) const {
     std::int64_t best = 0;
     for (std::int64_t k = 1; k < g.length; ++k) {
       const double b = at(first, best), v = at(first, k);
@@ -34,10 +34,10 @@ struct SoftmaxDefinition {
   static constexpr bool rounded_once = false;
   using Plan = SoftmaxPlan;
   static Plan plan(const KernelCall& call) { return softmax_plan(call); }
-  static std::int64_t slices(const Plan& p) { return p.g.length == 0 ? 0 : p.g.rows; }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.g.length == 0 ? 0 : p.g.rows; }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t row, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t row, Out& out) {
     using V = typename A::V;
     const std::int64_t first = p.g.first(row), n = p.g.length, best = p.argmax(first);
     const double largest = p.at(first, best);
@@ -80,10 +80,10 @@ struct HardmaxDefinition {
   static constexpr bool rounded_once = true;
   using Plan = SoftmaxPlan;
   static Plan plan(const KernelCall& call) { return softmax_plan(call); }
-  static std::int64_t slices(const Plan& p) { return p.g.length == 0 ? 0 : p.g.rows; }
+  ETALON_HD static std::int64_t slices(const Plan& p) { return p.g.length == 0 ? 0 : p.g.rows; }
 
   template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t row, Out& out) {
+  ETALON_HD static void slice(A& a, const Plan& p, std::int64_t row, Out& out) {
     const std::int64_t first = p.g.first(row), best = p.argmax(first);
     for (std::int64_t k = 0; k < p.g.length; ++k)
       out(0, first + k * p.g.stride, a.constant(k == best ? 1 : 0));

@@ -29,7 +29,7 @@ def array(name, rows, comment, kind="double"):
     text = "\n".join("// " + line for line in comment.split("\n")) + "\n"
     width = len(rows[0]) if isinstance(rows[0], (list, tuple)) else 0
     extent = f"[{len(rows)}]" + (f"[{width}]" if width else "")
-    text += f"inline constexpr {kind} {name}{extent} = {{\n"
+    text += f"ETALON_TABLE {kind} {name}{extent} = {{\n"
     for row in rows:
         cells = row if width else [row]
         text += "    " + ("{" if width else "") + ", ".join(cells) + ("}" if width else "") + ",\n"
@@ -138,6 +138,8 @@ head = """// Written by generate_tables.py; the comments of each table give its 
 #pragma once
 
 #include <cstdint>
+
+#include "engine/numerics/host_device.h"
 
 namespace etalon::tables {
 

@@ -11,7 +11,7 @@ inline namespace ETALON_ISA_NAMESPACE {
 // and cannot be left to a series. Returns whether it is one.
 //   sqrt(-0) = -0, rsqrt(+-0) = reciprocal(+-0) = +-inf, log*(+-0) = -inf, odd functions keep -0,
 //   sin, cos, tan of infinities are NaN, log of negative numbers is NaN, atanh(+-1) = +-inf.
-inline bool special_value(Function f, double x, double& y) {
+ETALON_HD inline bool special_value(Function f, double x, double& y) {
   if (is_nan(x)) {
     y = kNan;
     return true;
@@ -102,17 +102,17 @@ inline bool special_value(Function f, double x, double& y) {
   return false;
 }
 
-inline bool is_integer(double x) {
+ETALON_HD inline bool is_integer(double x) {
   if (!(abs_of(x) < 0x1p52)) return is_finite(x);
   return (abs_of(x) + 0x1p52) - 0x1p52 == abs_of(x);
 }
-inline bool is_odd_integer(double x) {
+ETALON_HD inline bool is_odd_integer(double x) {
   if (!is_integer(x) || !(abs_of(x) < 0x1p53)) return false;
   return (static_cast<std::int64_t>(x) & 1) != 0;
 }
 
 // log2 and log10 of exact powers.
-inline bool exact_logarithm(Function f, double x, double& y) {
+ETALON_HD inline bool exact_logarithm(Function f, double x, double& y) {
   if (f == Function::log2) {
     const std::uint64_t b = bits_of(x), fraction = b & 0x000fffffffffffffU;
     const int e = static_cast<int>(b >> 52);
@@ -135,7 +135,7 @@ inline bool exact_logarithm(Function f, double x, double& y) {
 }
 
 // pow(x, y) by IEEE 754 where it is not |x|^y of finite non-zero x and y.
-inline bool special_pow(double x, double y, double& r) {
+ETALON_HD inline bool special_pow(double x, double y, double& r) {
   if (y == 0 || x == 1) {
     r = 1;
     return true;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "engine/numerics/host_device.h"
+
 namespace etalon::tables {
 
 inline constexpr double kExpStepHigh =
@@ -13,7 +15,7 @@ inline constexpr double kExpStepLow = 0x1.cf79abc9e3b3ap-46;
 inline constexpr double kExpInverse = 0x1.71547652b82fep+6;
 
 // 2^(j/64), j = 0..63.
-inline constexpr double kExp2Table[64] = {
+ETALON_TABLE double kExp2Table[64] = {
     0x1.0000000000000p+0, 0x1.02c9a3e778061p+0, 0x1.059b0d3158574p+0, 0x1.0874518759bc8p+0,
     0x1.0b5586cf9890fp+0, 0x1.0e3ec32d3d1a2p+0, 0x1.11301d0125b51p+0, 0x1.1429aaea92de0p+0,
     0x1.172b83c7d517bp+0, 0x1.1a35beb6fcb75p+0, 0x1.1d4873168b9aap+0, 0x1.2063b88628cd6p+0,
@@ -43,7 +45,7 @@ inline constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
 inline constexpr double kInverseLn10 = 0x1.bcb7b1526e50ep-2;
 
 // log(j/64), j = 45..91: a part on the grid 2^-42 and the rest.
-inline constexpr double kLogTable[47][2] = {
+ETALON_TABLE double kLogTable[47][2] = {
     {-0x1.68ac83e9c7000p-2, 0x1.7af966c548a30p-44},
     {-0x1.522ae0738a000p-2, -0x1.ebe708164c759p-45},
     {-0x1.3c25277333000p-2, -0x1.83b54b606bd5cp-46},
@@ -94,7 +96,7 @@ inline constexpr double kLogTable[47][2] = {
 };
 
 // atan(j/32), j = 0..32, in two doubles.
-inline constexpr double kAtanTable[33][2] = {
+ETALON_TABLE double kAtanTable[33][2] = {
     {0x0.0p+0, 0x0.0p+0},
     {0x1.ffd55bba97625p-6, -0x1.5ec431444912cp-60},
     {0x1.ff55bb72cfdeap-5, -0x1.c934d86d23f1dp-60},
@@ -135,7 +137,7 @@ inline constexpr double kHalfPiHigh = 0x1.921fb54442d18p+0;
 inline constexpr double kHalfPiLow = 0x1.1a62633145c07p-54;
 
 // 2/pi: word i weighs 2^(-64 (i + 1)). 1344 bits reach the largest double.
-inline constexpr std::uint64_t kTwoOverPi[21] = {
+ETALON_TABLE std::uint64_t kTwoOverPi[21] = {
     0xa2f9836e4e441529U, 0xfc2757d1f534ddc0U, 0xdb6295993c439041U, 0xfe5163abdebbc561U,
     0xb7246e3a424dd2e0U, 0x06492eea09d1921cU, 0xfe1deb1cb129a73eU, 0xe88235f52ebb4484U,
     0xe99c7026b45f7e41U, 0x3991d639835339f4U, 0x9c845f8bbdf9283bU, 0x1ff897ffde05980fU,
@@ -145,7 +147,7 @@ inline constexpr std::uint64_t kTwoOverPi[21] = {
 };
 
 // 1/n!, n = 2..16.
-inline constexpr double kExpTaylor[15] = {
+ETALON_TABLE double kExpTaylor[15] = {
     0x1.0000000000000p-1,  0x1.5555555555555p-3,  0x1.5555555555555p-5,  0x1.1111111111111p-7,
     0x1.6c16c16c16c17p-10, 0x1.a01a01a01a01ap-13, 0x1.a01a01a01a01ap-16, 0x1.71de3a556c734p-19,
     0x1.27e4fb7789f5cp-22, 0x1.ae64567f544e4p-26, 0x1.1eed8eff8d898p-29, 0x1.6124613a86d09p-33,
@@ -153,21 +155,21 @@ inline constexpr double kExpTaylor[15] = {
 };
 
 // (-1)^n / (2n+1)!, n = 1..9.
-inline constexpr double kSinTaylor[9] = {
+ETALON_TABLE double kSinTaylor[9] = {
     -0x1.5555555555555p-3,  0x1.1111111111111p-7,   -0x1.a01a01a01a01ap-13,
     0x1.71de3a556c734p-19,  -0x1.ae64567f544e4p-26, 0x1.6124613a86d09p-33,
     -0x1.ae7f3e733b81fp-41, 0x1.952c77030ad4ap-49,  -0x1.2f49b46814157p-57,
 };
 
 // (-1)^n / (2n)!, n = 2..10.
-inline constexpr double kCosTaylor[9] = {
+ETALON_TABLE double kCosTaylor[9] = {
     0x1.5555555555555p-5,   -0x1.6c16c16c16c17p-10, 0x1.a01a01a01a01ap-16,
     -0x1.27e4fb7789f5cp-22, 0x1.1eed8eff8d898p-29,  -0x1.93974a8c07c9dp-37,
     0x1.ae7f3e733b81fp-45,  -0x1.6827863b97d97p-53, 0x1.e542ba4020225p-62,
 };
 
 // 2/sqrt(pi) (-1)^n / (n! (2n+1)), n = 0..13.
-inline constexpr double kErfTaylor[14] = {
+ETALON_TABLE double kErfTaylor[14] = {
     0x1.20dd750429b6dp+0,  -0x1.812746b0379e7p-2,  0x1.ce2f21a042be2p-4,  -0x1.b82ce31288b51p-6,
     0x1.565bcd0e6a53fp-8,  -0x1.c02db40040b86p-11, 0x1.f9a326f9b89b7p-14, -0x1.f4d25c3e0c2ebp-17,
     0x1.b9e6c9dc651a3p-20, -0x1.5f742ec43e71ap-23, 0x1.fcc5720624c1cp-27, -0x1.51d7181c5d36dp-30,
@@ -178,7 +180,7 @@ inline constexpr int kErfcxDegree = 10;
 
 // Row 8 (o + 1) + i: coefficients of erfcx(c + t), lowest first, c the middle of
 // [2^o (1 + i/8), 2^o (1 + (i+1)/8)]; relative error before rounding below 2^-54.
-inline constexpr double kErfcxTable[48][11] = {
+ETALON_TABLE double kErfcxTable[48][11] = {
     {0x1.3334ea3613de0p-1, -0x1.f6a5625dbca39p-2, 0x1.5b61f82a5b851p-2, -0x1.a821c8b450066p-3,
      0x1.d571fdb4ec869p-4, -0x1.df18cee6daf23p-5, 0x1.c83f33aa30449p-6, -0x1.990928be0f349p-7,
      0x1.5b98c31fd4e7cp-8, -0x1.19a006b539b50p-9, 0x1.b4aad2a6aa318p-11},

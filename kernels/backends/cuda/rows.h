@@ -1,12 +1,17 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "engine/backend/kernel.h"
 
 namespace etalon::cuda {
 
-// The definitions that run on a GPU today. Seen on hardware: never.
-std::span<const KernelRow> definition_rows();
+// Rows of the ops that run on a GPU. Each call copies its inputs to the device and its output back.
+std::span<const KernelRow> rows();
+
+// The device and commit on which a row's bits were compared with the CPU's, as docs/evidence has
+// it; "never" where no hardware has.
+std::string_view seen_on(std::string_view row);
 
 }  // namespace etalon::cuda
