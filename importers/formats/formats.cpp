@@ -6,6 +6,7 @@
 #include "engine/models/models.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/caffe.h"
+#include "importers/formats/cntk.h"
 #include "importers/formats/coreml.h"
 #include "importers/formats/darknet.h"
 #include "importers/formats/keras.h"
@@ -42,6 +43,7 @@ const auto& table() {
       mxnet_symbol_format(),            //
       tensorflow_saved_model_format(),  //
       tfjs_format(),                    //
+      cntk_format(),                    //
       coreml_format(),                  //
       torch7_format(),                  //
       darknet_format(),                 //

@@ -1,0 +1,515 @@
+// Version 2: a dictionary of functions and variables, each under its uid, in protobuf (Dictionary,
+// DictionaryValue, NDShape, Axis, NDArrayView). A block is a function made of others: its
+// placeholders stand for its arguments, so that what is inside is read as if it were outside.
+// Source: the public definitions CNTK.proto and PrimitiveOpType.h (numbers of fields and of
+// functions).
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "importers/containers/pbtree.h"
+#include "importers/formats/cntk.h"
+#include "importers/formats/cntk/ops.h"
+
+namespace etalon {
+namespace cntk {
+namespace {
+
+const PbSchema& schema() {
+  static const PbSchema kSchema(R"(
+Dictionary version 1 i data 2 Entry
+Entry key 1 s value 2 Value
+Vector value 1 Value
+Value type 2 i bool 3 i int 4 i size 5 i float 6 f double 7 d string 8 s shape 9 Shape axis 10 Axis vector 11 Vector dictionary 12 Dictionary array 13 Array
+Shape dim 1 i
+Axis index 1 i name 2 s ordered 3 i
+Array type 1 i format 2 i shape 3 Shape floats 4 Floats doubles 5 Doubles
+Floats value 1 f
+Doubles value 1 d
+)");
+  return kSchema;
+}
+
+// By PrimitiveOpType.
+constexpr std::array<std::string_view, 98> kOps{"Negate",
+                                                "Sigmoid",
+                                                "Tanh",
+                                                "ReLU",
+                                                "Exp",
+                                                "Log",
+                                                "Sqrt",
+                                                "Floor",
+                                                "Abs",
+                                                "Reciprocal",
+                                                "Softmax",
+                                                "Hardmax",
+                                                "TransposeAxes",
+                                                "Where",
+                                                "Slice",
+                                                "Dropout",
+                                                "Reshape",
+                                                "Pooling",
+                                                "SumAll",
+                                                "Plus",
+                                                "Minus",
+                                                "ElementTimes",
+                                                "Equal",
+                                                "NotEqual",
+                                                "Less",
+                                                "LessEqual",
+                                                "Greater",
+                                                "GreaterEqual",
+                                                "PackedIndex",
+                                                "GatherPacked",
+                                                "ScatterPacked",
+                                                "Times",
+                                                "TransposeTimes",
+                                                "Convolution",
+                                                "SquaredError",
+                                                "CrossEntropyWithSoftmax",
+                                                "ClassificationError",
+                                                "PastValue",
+                                                "FutureValue",
+                                                "ReduceElements",
+                                                "BatchNormalization",
+                                                "Clip",
+                                                "Select",
+                                                "Splice",
+                                                "Combine",
+                                                "RandomSample",
+                                                "RandomSampleInclusionFrequency",
+                                                "ROIPooling",
+                                                "Logistic",
+                                                "OptimizedRNNStack",
+                                                "ReconcileDynamicAxis",
+                                                "LogSoftmax",
+                                                "LogPlus",
+                                                "CosDistance",
+                                                "Sin",
+                                                "Cos",
+                                                "Pass",
+                                                "Block",
+                                                "Unpooling",
+                                                "LambdaRank",
+                                                "NDCG",
+                                                "EditDistanceError",
+                                                "NoOp",
+                                                "LabelsToGraph",
+                                                "StopGradient",
+                                                "ELU",
+                                                "ForwardBackward",
+                                                "CosDistanceWithNegativeSamples",
+                                                "OneHot",
+                                                "Pow",
+                                                "ToSequence",
+                                                "ToSequenceLike",
+                                                "UnpackSequence",
+                                                "Assign",
+                                                "Gather",
+                                                "StableSigmoid",
+                                                "RandomDistribution",
+                                                "Sinh",
+                                                "Cosh",
+                                                "UnpackBatch",
+                                                "ToBatch",
+                                                "Asin",
+                                                "Acos",
+                                                "Pad",
+                                                "Crop",
+                                                "Atanh",
+                                                "Asinh",
+                                                "TopK",
+                                                "Squeeze",
+                                                "ConstantOp",
+                                                "LatticeSequenceWithSoftmax",
+                                                "Cast",
+                                                "EyeLikeOp",
+                                                "CustomProxyOp",
+                                                "StraightThrough",
+                                                "Tan",
+                                                "Atan",
+                                                "ConvolutionSequenceShape"};
+
+using Dictionary = std::map<std::string, PbMessage, std::less<>>;
+
+Dictionary dictionary(const PbMessage& m) {
+  Dictionary d;
+  for (const PbMessage& e : m.messages("data")) {
+    const std::string key = e.text("key");
+    if (!d.emplace(key, e.message("value")).second)
+      throw bad_input("the key {} stands twice in a dictionary", printable(key));
+  }
+  return d;
+}
+
+std::string text(const Dictionary& d, std::string_view key) {
+  const auto at = d.find(key);
+  return at == d.end() ? "" : at->second.text("string");
+}
+
+std::int64_t integer(const Dictionary& d, std::string_view key, std::int64_t otherwise) {
+  const auto at = d.find(key);
+  if (at == d.end()) return otherwise;
+  for (const char* kind : {"bool", "int", "size"})
+    if (at->second.has(kind)) return at->second.integer(kind);
+  return 0;  // what is 0 is not written
+}
+
+std::vector<PbMessage> list(const Dictionary& d, std::string_view key) {
+  const auto at = d.find(key);
+  return at == d.end() ? std::vector<PbMessage>{} : at->second.message("vector").messages("value");
+}
+
+std::vector<std::string> texts(const Dictionary& d, std::string_view key) {
+  std::vector<std::string> out;
+  for (const PbMessage& v : list(d, key)) out.push_back(v.text("string"));
+  return out;
+}
+
+// Numbers as they stand in `m`: kinds 1 to 3, shapes (7), axes (8) and vectors of those (9).
+void numbers(const PbMessage& m, Ints& out, int depth) {
+  switch (m.integer("type")) {
+    case 1:
+      out.push_back(m.integer("bool"));
+      break;
+    case 2:
+      out.push_back(static_cast<std::int32_t>(m.integer("int")));
+      break;
+    case 3:
+      out.push_back(m.integer("size"));
+      break;
+    case 7:
+      for (const std::int64_t d : m.message("shape").integers("dim")) out.push_back(d);
+      break;
+    case 8:
+      out.push_back(static_cast<std::int32_t>(m.message("axis").integer("index")));
+      break;
+    case 9:
+      if (depth > 0) return;
+      for (const PbMessage& v : m.message("vector").messages("value")) numbers(v, out, depth + 1);
+      break;
+    default:
+      break;
+  }
+}
+
+Attribute attribute(const PbMessage& m) {
+  Attribute a;
+  numbers(m, a.ints, 0);
+  if (m.integer("type") == 4) a.number = static_cast<double>(m.number("float"));
+  if (m.integer("type") == 5) {
+    const Tensor t = m.tensor("double");
+    if (t.numel() == 1) a.number = t.data<double>()[0];
+  }
+  a.text = m.text("string");
+  return a;
+}
+
+struct Variable {
+  std::string uid, name;
+  std::int64_t kind = 0;  // 0 input, 2 parameter, 3 constant, 4 placeholder
+  DType dtype = DType::f32;
+  Ints shape;
+  int dynamic = 0;
+  Tensor value;
+  std::string label() const { return name.empty() ? uid : name; }
+};
+
+Variable variable(const Dictionary& d) {
+  Variable v;
+  v.uid = text(d, "uid");
+  v.name = text(d, "name");
+  const ErrorScope where(fmt::format("value {}", printable(v.label())));
+  v.kind = integer(d, "kind", 0);
+  const std::int64_t type = integer(d, "data_type", 1);
+  if (const auto at = d.find("shape"); at != d.end())
+    v.shape = at->second.message("shape").integers("dim");
+  if (v.shape.size() > 6) throw bad_input("a shape of rank {}", v.shape.size());
+  v.dynamic = static_cast<int>(std::min<std::size_t>(list(d, "dynamic_axis").size(), 3));
+  if (type == 2) v.dtype = DType::f64;
+  if (v.kind != 2 && v.kind != 3) return v;
+  const auto at = d.find("value");
+  if (at == d.end()) return v;  // its initialiser alone: a note tells
+  const PbMessage array = at->second.message("array");
+  if (array.integer("format") != 0) throw bad_input("sparse weights are not supported");
+  v.shape = array.message("shape").integers("dim");
+  if (v.shape.size() > 6) throw bad_input("a shape of rank {}", v.shape.size());
+  const std::int64_t element = array.integer("type");
+  if (element == 1)
+    v.value = array.message("floats").tensor("value");
+  else if (element == 2)
+    v.value = array.message("doubles").tensor("value");
+  else
+    throw bad_input("weights of type {} are not supported (1: float, 2: double)", element);
+  v.dtype = v.value.dtype();
+  std::int64_t count = 1;
+  for (const std::int64_t n : v.shape) {
+    if (n < 0 || (n > 0 && count > (1LL << 40) / n)) throw bad_input("an extent of {}", n);
+    count *= n;
+  }
+  if (v.value.numel() != count)
+    throw bad_input("{} elements, its shape asks for {}", v.value.numel(), count);
+  return v;
+}
+
+class File {
+ public:
+  explicit File(const PbMessage& m) : root_(dictionary(m)) {
+    if (text(root_, "type") != "CompositeFunction")
+      throw bad_input("a dictionary of type '{}', expected a CompositeFunction",
+                      printable(text(root_, "type")));
+    for (const PbMessage& v : list(root_, "inputs")) {
+      Variable made = variable(dictionary(v.message("dictionary")));
+      const std::string uid = made.uid;
+      order_.push_back(uid);
+      if (!variables_.emplace(uid, std::move(made)).second)
+        throw bad_input("the variable {} stands twice", printable(uid));
+    }
+    for (const PbMessage& f : list(root_, "primitive_functions")) {
+      const Dictionary d = dictionary(f.message("dictionary"));
+      const std::string uid = text(d, "uid");
+      if (!functions_.emplace(uid, read(d)).second)
+        throw bad_input("the function {} stands twice", printable(uid));
+    }
+  }
+
+  Model graph(const std::string& path) {
+    Ops ops(stem_of(path));
+    const std::string root = text(root_, "root");
+    const auto top = functions_.find(root);
+    if (top == functions_.end())
+      throw bad_input("its root {} is no function of it", printable(root));
+    std::vector<std::string> outputs{root + "_Output_0"};
+    if (top->second.op == "Combine") outputs = top->second.inputs;
+    for (const std::string& name : outputs) make(ops, name);
+    std::set<ValueId> given;
+    for (const std::string& name : outputs) {
+      const ValueId v = values_.at(name).value;
+      if (given.insert(v).second) ops.g.output(v, label(name));
+    }
+    ops.g.note(
+        "a sample's axes are reversed: what CNTK calls [W,H,C] is [C,H,W] here, the same bytes; "
+        "the batch stands before it, then the sequence");
+    for (const auto& [uid, v] : variables_)
+      if (v.kind == 0 && values_.contains(uid) && v.dynamic > 1)
+        ops.g.note(fmt::format("input {}: [batch, sequence, sample]; all sequences of one length",
+                               v.label()));
+    return finish_model(ops.g, path, "cntk", version(), "CNTK");
+  }
+
+  Model weights(const std::string& path, const std::string& why) const {
+    Model model;
+    model.path = path;
+    model.format = "cntk";
+    model.version = version();
+    model.producer = "CNTK";
+    model.notes.push_back(fmt::format("opened as its weights alone: {}", why));
+    std::set<std::string> taken;
+    for (const std::string& uid : order_) {
+      const Variable& v = variables_.at(uid);
+      if (!v.value) continue;
+      const std::string name = taken.insert(v.label()).second ? v.label() : v.label() + "." + uid;
+      Ints dims(v.shape.rbegin(), v.shape.rend());
+      model.graph->initializers.emplace(model.graph->add_value(name),
+                                        v.value.reshaped(Shape(dims)));
+    }
+    model.graph->finish();
+    return model;
+  }
+
+ private:
+  std::string version() const {
+    return fmt::format("dictionary version {}", integer(root_, "version", 0));
+  }
+
+  Function read(const Dictionary& d) {
+    Function f;
+    f.uid = text(d, "uid");
+    f.name = text(d, "name");
+    const ErrorScope where(fmt::format("node {}", printable(f.uid)));
+    f.inputs = texts(d, "inputs");
+    const std::int64_t op = integer(d, "op", 0);
+    f.op = op >= 0 && op < static_cast<std::int64_t>(kOps.size())
+               ? std::string(kOps[static_cast<std::size_t>(op)])
+               : fmt::format("number {}", op);
+    if (const auto at = d.find("attributes"); at != d.end())
+      for (const auto& [key, value] : dictionary(at->second.message("dictionary")))
+        f.attributes.emplace(key, attribute(value));
+    if (f.op == "Block") {
+      const auto keys = texts(d, "block_function_composite_arguments_map_keys"),
+                 values = texts(d, "block_function_composite_arguments_map_values");
+      if (keys.size() != values.size())
+        throw bad_input("{} placeholders for {} arguments", keys.size(), values.size());
+      for (std::size_t i = 0; i < keys.size(); ++i) aliases_[keys[i]] = values[i];
+      const auto inner = d.find("block_function_composite");
+      if (inner == d.end()) throw bad_input("a block without what it is made of");
+      const std::string root = text(dictionary(inner->second.message("dictionary")), "root");
+      aliases_[f.uid + "_Output_0"] = root + "_Output_0";
+      blocks_[root] = f.uid;
+    }
+    return f;
+  }
+
+  std::string label(const std::string& output) const {
+    const std::string uid = output.substr(0, output.rfind("_Output_"));
+    const auto at = functions_.find(uid);
+    return at == functions_.end() || at->second.name.empty() ? uid : at->second.name;
+  }
+
+  // What has to be made before `name`; nullptr where it is a variable.
+  const Function* maker(const std::string& name) const {
+    const std::size_t cut = name.rfind("_Output_");
+    if (cut == std::string::npos) return nullptr;
+    const auto at = functions_.find(name.substr(0, cut));
+    return at == functions_.end() ? nullptr : &at->second;
+  }
+
+  // A step of a sequence: the last or the first, as Sequence.last and first write it.
+  bool end_of_sequence(const Function& gather, std::string& from, bool& last) const {
+    if (gather.inputs.size() != 2) return false;
+    const Function* index = maker(gather.inputs[1]);
+    if (index == nullptr || index->op != "PackedIndex" || index->inputs.size() != 2) return false;
+    const Function* where = maker(index->inputs[1]);
+    if (where == nullptr || where->op != "Where" || where->inputs.size() != 1 ||
+        where->integer("newSequenceAxisLengthScalingFactor", -1) != 0 ||
+        where->integer("newSequenceAxisLengthAdditiveFactor", -1) != 1)
+      return false;
+    const Function* shift = maker(where->inputs[0]);
+    if (shift == nullptr || shift->inputs.size() != 2 || shift->integer("offset", 0) != 1)
+      return false;
+    if (shift->op != "FutureValue" && shift->op != "PastValue") return false;
+    // Flags of 0 that are 1 beyond the end: one step is chosen, the outermost.
+    const auto initial = variables_.find(shift->inputs[1]);
+    const Function* flags = maker(shift->inputs[0]);
+    if (flags == nullptr || flags->inputs.empty() || initial == variables_.end()) return false;
+    const auto zero = variables_.find(flags->inputs[0]);
+    if (zero == variables_.end()) return false;
+    const auto is = [](const Variable& v, float wanted) {
+      return v.value && v.value.numel() == 1 && v.value.dtype() == DType::f32 &&
+             v.value.data<float>()[0] == wanted;
+    };
+    if (!is(zero->second, 0) || !is(initial->second, 1)) return false;
+    from = gather.inputs[0];
+    last = shift->op == "FutureValue";
+    return true;
+  }
+
+  Sample leaf(Ops& ops, const std::string& name) {
+    const auto at = variables_.find(name);
+    if (at == variables_.end()) throw bad_input("nothing makes the value {}", printable(name));
+    const Variable& v = at->second;
+    const ErrorScope where(fmt::format("value {}", printable(v.label())));
+    if (v.kind == 0) {
+      if (v.dynamic > 2) throw Unsupported("an input of several sequence axes");
+      if (v.dynamic == 0) throw Unsupported("an input without a batch");
+      return ops.input(v.label(), v.dtype, v.shape, v.dynamic);
+    }
+    if (!v.value)
+      throw Unsupported(v.kind == 4 ? "a placeholder that nothing fills"
+                                    : "a weight that has only its initialiser");
+    return ops.constant(v.label(), v.value, v.shape);
+  }
+
+  // Depth first, on a stack of its own: a file may nest as deep as it likes.
+  void make(Ops& ops, const std::string& output) {
+    std::vector<std::string> stack{output};
+    std::set<std::string> open;
+    while (!stack.empty()) {
+      const std::string name = stack.back();
+      if (values_.contains(name)) {
+        stack.pop_back();
+        continue;
+      }
+      std::vector<std::string> wants;
+      const auto alias = aliases_.find(name);
+      const Function* f = alias == aliases_.end() ? maker(name) : nullptr;
+      std::string from;
+      bool last = false, step = false;
+      if (alias != aliases_.end()) {
+        wants = {alias->second};
+      } else if (f != nullptr) {
+        step = f->op == "GatherPacked" && end_of_sequence(*f, from, last);
+        wants = step ? std::vector{from} : f->inputs;
+      }
+      bool ready = true;
+      for (const std::string& w : wants)
+        if (!values_.contains(w)) ready = false;
+      if (!ready) {
+        if (!open.insert(name).second) throw Unsupported("a loop over a sequence (recurrence)");
+        for (const std::string& w : wants)
+          if (!values_.contains(w)) {
+            if (open.contains(w)) throw Unsupported("a loop over a sequence (recurrence)");
+            stack.push_back(w);
+          }
+        continue;
+      }
+      if (alias != aliases_.end()) {
+        values_[name] = values_.at(alias->second);
+      } else if (f == nullptr) {
+        values_[name] = leaf(ops, name);
+      } else {
+        Function named = *f;
+        if (const auto block = blocks_.find(f->uid); block != blocks_.end() && f->name.empty())
+          named.name = functions_.at(block->second).name;
+        if (step) named.op = last ? "SequenceLast" : "SequenceFirst";
+        const ErrorScope where(
+            fmt::format("node {}", printable(named.name.empty() ? named.uid : named.name)));
+        std::vector<Sample> in;
+        for (const std::string& w : wants) in.push_back(values_.at(w));
+        values_[name] = ops.translate(named, in);
+      }
+      open.erase(name);
+      stack.pop_back();
+    }
+  }
+
+  Dictionary root_;
+  std::map<std::string, Variable> variables_;
+  std::vector<std::string> order_;
+  std::map<std::string, Function> functions_;
+  std::map<std::string, std::string> aliases_, blocks_;
+  std::map<std::string, Sample> values_;
+};
+
+Model open(const std::string& path, std::span<const std::string>) {
+  const Blob blob = map_file(path);
+  const ErrorScope scope(path);
+  File file(PbMessage::from_wire(schema().type("Dictionary"), blob));
+  try {
+    return file.graph(path);
+  } catch (const Unsupported& why) {
+    std::string text = why.what();
+    if (text.starts_with(path + ": ")) text.erase(0, path.size() + 2);
+    return file.weights(path, text);
+  }
+}
+
+// The dictionary's version, then an entry with one of the keys of a composite function.
+bool match(const FileView& file) {
+  const auto fields = peek_fields(file.prefix, 2);
+  if (fields.size() < 2 || fields[0].number != 1 || fields[0].wire != 0 || fields[0].value > 100 ||
+      fields[1].number != 2 || fields[1].wire != 2)
+    return false;
+  const auto entry = peek_fields(fields[1].payload, 1);
+  if (entry.empty() || entry[0].number != 1 || entry[0].wire != 2) return false;
+  const std::string_view key{reinterpret_cast<const char*>(entry[0].payload.data()),
+                             entry[0].payload.size()};
+  for (const std::string_view known :
+       {"version", "uid", "type", "root", "inputs", "name", "primitive_functions", "state"})
+    if (key == known) return true;
+  return false;
+}
+
+}  // namespace
+}  // namespace cntk
+
+const FormatRow& cntk_format() {
+  static const FormatRow row{.name = "cntk",
+                             .endings = ".model .cmf .dnn",
+                             .summary = "CNTK 2 model: a dictionary of functions.",
+                             .match = cntk::match,
+                             .open = cntk::open};
+  return row;
+}
+
+}  // namespace etalon

@@ -1,0 +1,87 @@
+// What both of CNTK's formats come down to: functions over named values, with their attributes.
+//
+// CNTK counts axes of a sample from the fastest one (column-major); here a sample has its axes
+// reversed, so that the same bytes are row-major: [W,H,C] is [C,H,W], which is also how CNTK's
+// Python shows them. Dynamic axes stand before: the batch, then the sequence.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/core/error.h"
+#include "importers/formats/translate.h"
+
+namespace etalon::cntk {
+
+// What has no meaning here; the file then opens as its weights.
+class Unsupported : public Error {
+ public:
+  explicit Unsupported(std::string_view what) : Error(ErrorKind::bad_input, what) {}
+};
+
+struct Attribute {
+  Ints ints;  // of a bool, an integer, a shape, an axis, and lists of those
+  double number = 0;
+  std::string text;
+};
+
+struct Function {
+  std::string uid, name, op;  // "Convolution"
+  std::vector<std::string> inputs;
+  std::map<std::string, Attribute, std::less<>> attributes;
+
+  bool has(std::string_view key) const { return attributes.find(key) != attributes.end(); }
+  Ints list(std::string_view key) const {
+    const auto at = attributes.find(key);
+    return at == attributes.end() ? Ints{} : at->second.ints;
+  }
+  std::int64_t integer(std::string_view key, std::int64_t otherwise) const {
+    const Ints v = list(key);
+    return v.empty() ? otherwise : v[0];
+  }
+  double number(std::string_view key, double otherwise) const {
+    const auto at = attributes.find(key);
+    return at == attributes.end() ? otherwise : at->second.number;
+  }
+  std::string text(std::string_view key) const {
+    const auto at = attributes.find(key);
+    return at == attributes.end() ? "" : at->second.text;
+  }
+};
+
+// A value and how many of its first axes are dynamic.
+struct Sample {
+  ValueId value = kAbsent;
+  int dynamic = 0;
+};
+
+class Ops {
+ public:
+  explicit Ops(const std::string& name) : g(name) {}
+  GraphBuilder g;
+
+  Sample input(const std::string& name, DType dtype, Ints shape, int dynamic);
+  // Shapes as CNTK has them, fastest axis first.
+  Sample constant(const std::string& name, const Tensor& value, const Ints& shape);
+  Sample translate(const Function& f, const std::vector<Sample>& in);
+
+ private:
+  int rank(Sample s) const { return g.rank(s.value) - s.dynamic; }
+  // Axis a of CNTK as one of the value.
+  std::int64_t axis(Sample s, std::int64_t a) const;
+  Ints shape(Sample s) const;  // of the sample, CNTK's way round
+  std::vector<Sample> aligned(const std::vector<Sample>& in);
+  Sample elementwise(std::string_view op, const std::string& name, const std::vector<Sample>& in,
+                     const Fields& fields = {});
+  Sample window(const Function& f, const std::vector<Sample>& in, bool convolution);
+  Sample times(const Function& f, Sample a, Sample b, bool transposed);
+  Sample batch_norm(const Function& f, const std::vector<Sample>& in);
+  Sample reduce(const Function& f, Sample x);
+  Sample slice(const Function& f, Sample x);
+  Sample reshape(const Function& f, Sample x);
+  Sample rnn_stack(const Function& f, Sample x, Sample weights);
+  Sample transposed(const Function& f, Sample x);
+};
+
+}  // namespace etalon::cntk
