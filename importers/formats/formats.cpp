@@ -44,6 +44,7 @@ const auto& table() {
       tensorflow_saved_model_format(),  //
       tfjs_format(),                    //
       cntk_format(),                    //
+      cntk_network_format(),            //
       coreml_format(),                  //
       torch7_format(),                  //
       darknet_format(),                 //
