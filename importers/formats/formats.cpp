@@ -13,6 +13,7 @@
 #include "importers/formats/mxnet.h"
 #include "importers/formats/neutral.h"
 #include "importers/formats/onnx.h"
+#include "importers/formats/ort.h"
 #include "importers/formats/pytorch.h"
 #include "importers/formats/tensorflow.h"
 #include "importers/formats/tensors.h"
@@ -39,6 +40,7 @@ const auto& table() {
       pickle_format(),                  //
       neutral_format(),                 //
       tflite_format(),                  //
+      ort_format(),                     //
       mxnet_params_format(),            //
       mxnet_symbol_format(),            //
       tensorflow_saved_model_format(),  //

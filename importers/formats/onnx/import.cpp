@@ -7,6 +7,7 @@
 #include "importers/containers/protobuf.h"
 #include "importers/formats/check.h"
 #include "importers/formats/onnx.h"
+#include "importers/formats/onnx/assemble.h"
 #include "importers/formats/onnx/export.h"
 
 namespace etalon {
@@ -135,13 +136,19 @@ Model open(const std::string& path, std::span<const std::string>) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   Message message = parse_model(file.bytes);
+  return assemble(message, file, path, "onnx");
+}
+
+}  // namespace
+
+Model assemble(Message& message, const Blob& file, const std::string& path, std::string format) {
   pb::ModelProto& onnx = message.model;
   if (!onnx.has_graph()) throw bad_input("no graph in it; it is no ONNX model or damaged");
   if (onnx.functions_size() != 0)
     throw bad_input("model-local functions are not supported; inline them (onnx.inliner)");
   Model model;
   model.path = path;
-  model.format = "onnx";
+  model.format = std::move(format);
   model.producer = onnx.producer_name();
   if (!onnx.producer_version().empty()) model.producer += " " + onnx.producer_version();
   Importing into;
@@ -159,8 +166,6 @@ Model open(const std::string& path, std::span<const std::string>) {
   finish_graph(*model.graph);
   return model;
 }
-
-}  // namespace
 
 // Depth is bounded by protobuf's own limit on messages that nest.
 std::shared_ptr<const Graph> read_subgraph(Importing& outer, pb::GraphProto& from,

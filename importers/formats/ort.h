@@ -1,0 +1,10 @@
+// ONNX Runtime's own format, .ort.
+#pragma once
+
+#include "importers/importers.h"
+
+namespace etalon {
+
+const FormatRow& ort_format();
+
+}  // namespace etalon
