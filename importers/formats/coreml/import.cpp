@@ -5,11 +5,15 @@
 // layers that are not listed here. Source: the public specification of the model format
 // (Model.proto, NeuralNetwork.proto: field numbers).
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
+#include "importers/containers/json.h"
 #include "importers/containers/pbtree.h"
 #include "importers/formats/coreml.h"
+#include "importers/formats/coreml/program.h"
 #include "importers/formats/translate.h"
 
 namespace etalon {
@@ -310,10 +314,11 @@ void Translator::layer(const PbMessage& l) {
   values_[outputs[0]] = y;
 }
 
-Model open(const std::string& path, std::span<const std::string>) {
+Model open_model_file(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   const PbMessage m = PbMessage::from_wire(schema().type("Model"), file);
+  if (m.has("mlProgram")) return open_program(file, path, folder_of(path));
   PbMessage net;
   for (const char* kind : {"neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor"})
     if (m.has(kind)) net = m.message(kind);
@@ -344,9 +349,37 @@ Model open(const std::string& path, std::span<const std::string>) {
                       fmt::format("specification {}", m.integer("specificationVersion")), producer);
 }
 
+// A package is a folder: its manifest names the model under Data/.
+Model open(const std::string& path, std::span<const std::string>) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(path, failed)) return open_model_file(path);
+  const std::string manifest = path + "/Manifest.json";
+  std::string item;
+  {
+    const Blob blob = map_file(manifest);
+    const ErrorScope scope(manifest);
+    const nlohmann::json json = parse_json(blob.text());
+    const std::string root = json_string(json, "rootModelIdentifier");
+    item = json_string(json_member(json_member(json, "itemInfoEntries"), root), "path");
+  }
+  const ErrorScope scope(path);
+  Model model = open_model_file(resolve_inside(path, "Data/" + item));
+  model.path = path;
+  return model;
+}
+
+bool match_package(const std::string& folder) {
+  std::error_code failed;
+  const std::string manifest = folder + "/Manifest.json";
+  if (!std::filesystem::is_regular_file(manifest, failed) ||
+      std::filesystem::file_size(manifest, failed) > 1 << 20)
+    return false;
+  return map_file(manifest).text().find("rootModelIdentifier") != std::string_view::npos;
+}
+
 // A version of 1 to 20, then the description, whose first field is an input.
 bool match(const FileView& file) {
-  if (file.is_folder) return false;
+  if (file.is_folder) return match_package(file.path);
   if (has_ending(file.path, ".mlmodel")) return true;
   const auto f = peek_fields(file.prefix, 2);
   if (f.size() < 2 || f[0].number != 1 || f[0].wire != 0 || f[0].value < 1 || f[0].value > 20 ||
@@ -361,8 +394,8 @@ bool match(const FileView& file) {
 
 const FormatRow& coreml_format() {
   static const FormatRow row{.name = "coreml",
-                             .endings = ".mlmodel",
-                             .summary = "Core ML neural network.",
+                             .endings = ".mlmodel .mlpackage",
+                             .summary = "Core ML neural network, pipeline or ML program.",
                              .match = coreml::match,
                              .open = coreml::open};
   return row;

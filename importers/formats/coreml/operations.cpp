@@ -1,0 +1,498 @@
+// MIL's operations, as their documentation (coremltools, "MIL ops") defines them, opsets of iOS 15
+// to 18. A type that is not listed here is refused by name.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "engine/core/error.h"
+#include "importers/containers/bytes.h"
+#include "importers/formats/coreml/program.h"
+#include "importers/formats/scalar.h"
+
+namespace etalon::coreml {
+namespace {
+
+using Names = std::pair<std::string_view, std::string_view>;
+constexpr Names kBinary[] = {{"add", "add"},
+                             {"sub", "sub"},
+                             {"mul", "mul"},
+                             {"real_div", "div"},
+                             {"mod", "mod"},
+                             {"pow", "pow"},
+                             {"maximum", "max"},
+                             {"minimum", "min"},
+                             {"equal", "equal"},
+                             {"less", "less"},
+                             {"less_equal", "less_or_equal"},
+                             {"greater", "greater"},
+                             {"greater_equal", "greater_or_equal"},
+                             {"logical_and", "and"},
+                             {"logical_or", "or"},
+                             {"logical_xor", "xor"}};
+constexpr Names kUnary[] = {
+    {"relu", "relu"},         {"sigmoid", "sigmoid"},  {"tanh", "tanh"},   {"softplus", "softplus"},
+    {"softsign", "softsign"}, {"silu", "silu"},        {"abs", "abs"},     {"ceil", "ceil"},
+    {"floor", "floor"},       {"round", "round"},      {"sign", "sign"},   {"exp", "exp"},
+    {"exp2", "exp2"},         {"sqrt", "sqrt"},        {"sin", "sin"},     {"cos", "cos"},
+    {"tan", "tan"},           {"asin", "asin"},        {"acos", "acos"},   {"atan", "atan"},
+    {"sinh", "sinh"},         {"cosh", "cosh"},        {"atanh", "atanh"}, {"erf", "erf"},
+    {"logical_not", "not"},   {"identity", "identity"}};
+constexpr Names kReduce[] = {
+    {"reduce_sum", "reduce_sum"},         {"reduce_mean", "reduce_mean"},
+    {"reduce_max", "reduce_max"},         {"reduce_min", "reduce_min"},
+    {"reduce_prod", "reduce_prod"},       {"reduce_l1_norm", "reduce_l1"},
+    {"reduce_l2_norm", "reduce_l2"},      {"reduce_sum_square", "reduce_sum_square"},
+    {"reduce_log_sum", "reduce_log_sum"}, {"reduce_log_sum_exp", "reduce_log_sum_exp"}};
+
+template <class List>
+std::string_view find(const List& list, std::string_view name) {
+  for (const auto& [mil, op] : list)
+    if (mil == name) return op;
+  return {};
+}
+
+DType dtype_named(const std::string& name) {
+  for (const auto& [mil, ours] : {Names{"fp16", "f16"},
+                                  {"fp32", "f32"},
+                                  {"int32", "i32"},
+                                  {"int16", "i16"},
+                                  {"uint16", "u16"},
+                                  {"int8", "i8"},
+                                  {"uint8", "u8"},
+                                  {"bool", "bool"}})
+    if (name == mil)
+      if (const auto d = find_dtype(ours)) return *d;
+  throw bad_input("the type {} is not supported", printable(name));
+}
+
+ValueId scalar(Operation& o, ValueId like, double value) {
+  return o.g.constant(o.name + ".number", scalar_of(o.g.dtype(like), value));
+}
+
+ValueId affine(Operation& o, ValueId x, double a, double b) {
+  if (a != 1) x = o.g.op("mul", o.name + ".alpha", {x, scalar(o, x, a)});
+  return o.g.op("add", o.name, {x, scalar(o, x, b)});
+}
+
+// pad is begin, end of each axis in turn.
+Fields window(const Operation& o, int spatial) {
+  const std::string kind = o.text("pad_type", "valid");
+  Fields f{{"strides", o.integers("strides")}};
+  if (o.has("dilations")) f.emplace_back("dilations", o.integers("dilations"));
+  if (kind == "same" || kind == "same_lower") {
+    f.emplace_back("auto_pad", std::string(kind == "same" ? "same_upper" : "same_lower"));
+  } else if (kind == "custom") {
+    const Ints pad = o.integers("pad");
+    if (static_cast<int>(pad.size()) != 2 * spatial)
+      throw bad_input("{} pads for {} axes", pad.size(), spatial);
+    Ints begin, end;
+    for (std::size_t i = 0; i < pad.size(); i += 2) {
+      begin.push_back(pad[i]);
+      end.push_back(pad[i + 1]);
+    }
+    f.emplace_back("pads_begin", begin);
+    f.emplace_back("pads_end", end);
+  } else if (kind != "valid") {
+    throw bad_input("padding {} is not known", printable(kind));
+  }
+  return f;
+}
+
+ValueId convolution(Operation& o) {
+  const bool up = o.type == "conv_transpose";
+  const ValueId x = o.value("x"), w = o.value("weight");
+  Fields f = window(o, o.g.rank(x) - 2);
+  f.emplace_back("groups", o.integer("groups", 1));
+  if (up && o.has("output_shape")) {
+    const Ints shape = o.integers("output_shape");
+    if (shape.size() < 3) throw bad_input("an output shape of rank {}", shape.size());
+    f.emplace_back("output_shape", Ints(shape.begin() + 2, shape.end()));
+  }
+  std::vector<ValueId> in{x, w};
+  if (o.has("bias")) in.push_back(o.value("bias"));
+  return o.g.op(up ? "conv_transpose" : "conv", o.name, in, f);
+}
+
+ValueId pooling(Operation& o) {
+  const ValueId x = o.value("x");
+  Fields f = window(o, o.g.rank(x) - 2);
+  f.emplace_back("kernel", o.integers("kernel_sizes"));
+  f.emplace_back("ceil_mode", o.flag("ceil_mode", false));
+  if (o.type == "max_pool") return o.g.op("max_pool", o.name, {x}, f);
+  const bool excluded = o.flag("exclude_padding_from_average", false);
+  f.emplace_back("count_include_pad", !excluded);
+  o.g.note(fmt::format("average pooling {} padding", excluded ? "does not count" : "counts"));
+  return o.g.op("avg_pool", o.name, {x}, f);
+}
+
+ValueId linear(Operation& o) {
+  const ValueId x = o.value("x"), w = o.value("weight");
+  if (o.g.rank(x) == 2)
+    return fully_connected(o.g, o.name, x, w, o.has("bias") ? o.value("bias") : kAbsent);
+  const ValueId y = o.g.op("matmul", o.has("bias") ? o.name + ".product" : o.name,
+                           {x, o.g.transpose(o.name + ".weight", w, {1, 0})});
+  return o.has("bias") ? o.g.op("add", o.name, {y, o.value("bias")}) : y;
+}
+
+ValueId matmul(Operation& o) {
+  const auto turned = [&](const char* key, const char* flag) {
+    const ValueId v = o.value(key);
+    if (!o.flag(flag, false)) return v;
+    const int r = o.g.rank(v);
+    if (r < 2) return v;
+    Ints perm;
+    for (int i = 0; i < r; ++i) perm.push_back(i);
+    std::swap(perm[static_cast<std::size_t>(r - 1)], perm[static_cast<std::size_t>(r - 2)]);
+    return o.g.transpose(fmt::format("{}.{}", o.name, key), v, perm);
+  };
+  return o.g.op("matmul", o.name, {turned("x", "transpose_x"), turned("y", "transpose_y")});
+}
+
+// With scale and shift left out, 1 and 0.
+ValueId weights_or(Operation& o, const char* key, ValueId x, std::int64_t n, double otherwise) {
+  if (o.has(key)) return o.value(key);
+  Tensor t = Tensor::uninitialized(o.g.dtype(x), {n});
+  const auto bytes = t.mutable_bytes();
+  for (std::int64_t i = 0; i < n; ++i) store_from_double(t.dtype(), bytes.data(), i, otherwise);
+  return o.g.constant(fmt::format("{}.{}", o.name, key), std::move(t));
+}
+
+ValueId norm(Operation& o) {
+  const ValueId x = o.value("x");
+  const float eps = o.number("epsilon", 1e-5F);
+  o.g.note(fmt::format("{}: epsilon {}", o.type, eps));
+  if (o.type == "layer_norm") {
+    const Ints axes = o.integers("axes");
+    const int rank = o.g.rank(x);
+    Ints sorted;
+    for (const std::int64_t a : axes) sorted.push_back(normalize_axis(a, rank));
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 0; i < sorted.size(); ++i)
+      if (sorted[i] !=
+          rank - static_cast<std::int64_t>(sorted.size()) + static_cast<std::int64_t>(i))
+        throw bad_input("a layer norm over axes that are not the last");
+    if (sorted.empty()) throw bad_input("a layer norm over no axis");
+    const Ints dims = o.g.dims(x);
+    const Shape inner{
+        std::span<const std::int64_t>(dims).subspan(static_cast<std::size_t>(sorted[0]))};
+    ValueId scale = kAbsent, bias = kAbsent;
+    const auto filled = [&](const char* key, double value) {
+      Tensor t = Tensor::uninitialized(o.g.dtype(x), inner);
+      const auto bytes = t.mutable_bytes();
+      for (std::int64_t i = 0; i < t.numel(); ++i)
+        store_from_double(t.dtype(), bytes.data(), i, value);
+      return o.g.constant(fmt::format("{}.{}", o.name, key), std::move(t));
+    };
+    scale = o.has("gamma") ? o.value("gamma") : filled("gamma", 1);
+    if (o.has("beta")) bias = o.value("beta");
+    std::vector<ValueId> in{x, scale};
+    if (bias != kAbsent) in.push_back(bias);
+    return o.g.op("layer_norm", o.name, in, {{"axis", sorted[0]}, {"eps", eps}});
+  }
+  const std::int64_t c = o.g.shape(x)[1];
+  const ValueId scale = weights_or(o, "gamma", x, c, 1), bias = weights_or(o, "beta", x, c, 0);
+  if (o.type == "instance_norm")
+    return o.g.op("instance_norm", o.name, {x, scale, bias}, {{"eps", eps}});
+  return o.g.op("batch_norm", o.name, {x, scale, bias, o.value("mean"), o.value("variance")},
+                {{"eps", eps}});
+}
+
+ValueId slice(Operation& o) {
+  const ValueId x = o.value("x");
+  const int rank = o.g.rank(x);
+  Ints begin = o.integers("begin"), end, steps, squeeze, axes;
+  if (static_cast<int>(begin.size()) != rank)
+    throw bad_input("{} begins of {}", begin.size(), rank);
+  const Ints begin_mask = o.integers("begin_mask"), end_mask = o.integers("end_mask"),
+             squeezed = o.integers("squeeze_mask"), stride = o.integers("stride");
+  if (o.type == "slice_by_size") {
+    const Ints size = o.integers("size");
+    if (size.size() != begin.size()) throw bad_input("{} sizes of {}", size.size(), rank);
+    for (std::size_t i = 0; i < begin.size(); ++i)
+      end.push_back(size[i] < 0 ? 1LL << 40 : begin[i] + size[i]);
+  } else {
+    end = o.integers("end");
+    if (end.size() != begin.size()) throw bad_input("{} ends of {}", end.size(), rank);
+  }
+  const auto is = [](const Ints& mask, std::size_t i) { return i < mask.size() && mask[i] != 0; };
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    const std::int64_t step = i < stride.size() ? stride[i] : 1;
+    axes.push_back(static_cast<std::int64_t>(i));
+    steps.push_back(step);
+    if (is(squeezed, i)) {
+      squeeze.push_back(static_cast<std::int64_t>(i));
+      end[i] = begin[i] == -1 ? 1LL << 40 : begin[i] + 1;
+      steps.back() = 1;
+      continue;
+    }
+    if (is(begin_mask, i)) begin[i] = step > 0 ? 0 : 1LL << 40;
+    if (is(end_mask, i)) end[i] = step > 0 ? 1LL << 40 : -(1LL << 40);
+  }
+  const ValueId y = o.g.op("slice", squeeze.empty() ? o.name : o.name + ".kept", {x},
+                           {{"starts", begin}, {"ends", end}, {"axes", axes}, {"steps", steps}});
+  return squeeze.empty() ? y : o.g.op("squeeze", o.name, {y}, {{"axes", squeeze}});
+}
+
+ValueId pad(Operation& o) {
+  const ValueId x = o.value("x");
+  const Ints pads = o.integers("pad");
+  const std::string mode = o.text("mode", "constant");
+  const int rank = o.g.rank(x), n = static_cast<int>(pads.size() / 2);
+  if (pads.size() % 2 != 0 || n > rank) throw bad_input("{} pads for rank {}", pads.size(), rank);
+  Ints begin, end, axes;  // of the last axes
+  for (int i = 0; i < n; ++i) {
+    begin.push_back(pads[static_cast<std::size_t>(2 * i)]);
+    end.push_back(pads[static_cast<std::size_t>(2 * i + 1)]);
+    axes.push_back(rank - n + i);
+  }
+  begin.insert(begin.end(), end.begin(), end.end());
+  const std::string ours = mode == "constant"    ? "constant"
+                           : mode == "reflect"   ? "reflect"
+                           : mode == "replicate" ? "edge"
+                                                 : "";
+  if (ours.empty()) throw bad_input("padding {} is not known", printable(mode));
+  return o.g.op(
+      "pad", o.name, {x},
+      {{"mode", ours}, {"pads", begin}, {"axes", axes}, {"value", o.number("constant_val", 0)}});
+}
+
+ValueId resize(Operation& o) {
+  const ValueId x = o.value("x");
+  const bool nearest = o.type == "upsample_nearest_neighbor";
+  const int rank = o.g.rank(x);
+  std::vector<float> scales(static_cast<std::size_t>(rank), 1.0F);
+  if (rank < 3) throw bad_input("an image of rank {}", rank);
+  scales[scales.size() - 2] = o.number("scale_factor_height", 1);
+  scales[scales.size() - 1] = o.number("scale_factor_width", 1);
+  const bool corners = !nearest && o.flag("align_corners", true);
+  Fields f{{"mode", std::string(nearest ? "nearest" : "linear")},
+           {"coordinate_transformation_mode", std::string(corners   ? "align_corners"
+                                                          : nearest ? "asymmetric"
+                                                                    : "half_pixel")},
+           {"scales", scales}};
+  if (nearest) f.emplace_back("nearest_mode", std::string("floor"));
+  o.g.note(
+      fmt::format("{}: {}", o.type, corners ? "corners are aligned" : "corners are not aligned"));
+  return o.g.op("resize", o.name, {x}, f);
+}
+
+// data * scale + bias in blocks, as the constexpr ops of compressed weights say it.
+ValueId dequantised(Operation& o) {
+  const Tensor* q = o.constant("quantized_data");
+  const Tensor* scale = o.constant("scale");
+  const Tensor* zero = o.constant("zero_point");
+  if (q == nullptr || scale == nullptr) throw bad_input("compressed weights that vary");
+  const int axis =
+      scale->numel() == 1 ? 0 : normalize_axis(o.integer("axis", 0), q->shape().rank());
+  const std::int64_t inner = q->shape().product(axis + 1, q->shape().rank()),
+                     extent = q->shape().rank() == 0 ? 1 : q->shape()[axis];
+  if (scale->numel() != 1 && scale->numel() != extent)
+    throw bad_input("{} scales for {} channels", scale->numel(), extent);
+  if (zero != nullptr && zero->numel() != 1 && zero->numel() != extent)
+    throw bad_input("{} zero points for {} channels", zero->numel(), extent);
+  Tensor out = Tensor::uninitialized(scale->dtype(), q->shape());
+  const auto bytes = out.mutable_bytes();
+  for (std::int64_t i = 0; i < q->numel(); ++i) {
+    const std::int64_t c = inner == 0 ? 0 : i / inner % std::max<std::int64_t>(extent, 1);
+    const double z = zero == nullptr ? 0 : load_as_double(*zero, zero->numel() == 1 ? 0 : c),
+                 s = load_as_double(*scale, scale->numel() == 1 ? 0 : c);
+    store_from_double(out.dtype(), bytes.data(), i, (load_as_double(*q, i) - z) * s);
+  }
+  o.g.note("quantised weights are read as (q - zero) * scale, rounded once to their type");
+  return o.g.constant(o.name, std::move(out));
+}
+
+// A table of 2^n values and indices of n bits, the lowest bits first.
+ValueId looked_up(Operation& o) {
+  const Tensor* indices = o.constant("indices");
+  const Tensor* table = o.constant("lut");
+  const Ints shape = o.integers("shape");
+  if (indices == nullptr || table == nullptr || table->shape().rank() != 1 || !o.has("shape"))
+    throw bad_input("a table of weights in blocks is not supported");
+  const TensorType type{table->dtype(), Shape(std::span(shape))};
+  const auto bits = static_cast<std::int64_t>(std::log2(static_cast<double>(table->numel())));
+  if (bits < 1 || bits > 8 || (1LL << bits) != table->numel())
+    throw bad_input("a table of {} values", table->numel());
+  const auto packed = indices->bytes();
+  claimed_bytes(type);
+  if (type.shape.numel() > static_cast<std::int64_t>(packed.size()) * 8 / bits)
+    throw bad_input("{} bytes of indices for {} weights", packed.size(), type.shape.numel());
+  Tensor out = Tensor::uninitialized(type.dtype, type.shape);
+  const auto bytes = out.mutable_bytes();
+  for (std::int64_t i = 0; i < out.numel(); ++i) {
+    std::int64_t v = 0;
+    for (std::int64_t b = 0; b < bits; ++b) {
+      const auto at = static_cast<std::size_t>(i * bits + b);
+      v |= static_cast<std::int64_t>(std::to_integer<unsigned>(packed[at / 8]) >> (at % 8) & 1U)
+           << b;
+    }
+    store_from_double(type.dtype, bytes.data(), i, load_as_double(*table, v));
+  }
+  o.g.note("weights of a table are read as the values they name");
+  return o.g.constant(o.name, std::move(out));
+}
+
+std::vector<ValueId> split(Operation& o) {
+  Fields f{{"axis", o.integer("axis", 0)}};
+  std::size_t pieces = 0;
+  if (o.has("split_sizes")) {
+    const Ints sizes = o.integers("split_sizes");
+    pieces = sizes.size();
+    f.emplace_back("split", sizes);
+  } else {
+    const std::int64_t n = o.integer("num_splits", 0);
+    if (n < 1 || n > 1024) throw bad_input("{} pieces", n);
+    pieces = static_cast<std::size_t>(n);
+    f.emplace_back("num_outputs", n);
+  }
+  return o.g.nodes("split", o.name, {o.value("x")}, make_params(get_op("split"), f), pieces);
+}
+
+ValueId single(Operation& o) {
+  const std::string& t = o.type;
+  if (const auto op = find(kUnary, t); !op.empty()) return o.g.op(op, o.name, {o.value("x")});
+  if (const auto op = find(kBinary, t); !op.empty())
+    return o.g.op(op, o.name, {o.value("x"), o.value("y")});
+  if (t == "not_equal")
+    return o.g.op("not", o.name,
+                  {o.g.op("equal", o.name + ".equal", {o.value("x"), o.value("y")})});
+  if (t == "floor_div")
+    return o.g.op("floor", o.name, {o.g.op("div", o.name + ".div", {o.value("x"), o.value("y")})});
+  if (const auto op = find(kReduce, t); !op.empty())
+    return o.g.op(op, o.name, {o.value("x")},
+                  {{"axes", o.integers("axes")}, {"keepdims", o.flag("keep_dims", false)}});
+  if (t == "reduce_argmax" || t == "reduce_argmin") {
+    const ValueId y =
+        o.g.op(t == "reduce_argmax" ? "arg_max" : "arg_min", o.name + ".index", {o.value("x")},
+               {{"axis", o.integer("axis", -1)}, {"keepdims", o.flag("keep_dims", false)}});
+    return o.g.op("cast", o.name, {y}, {{"to", std::string("i32")}});
+  }
+  if (t == "conv" || t == "conv_transpose") return convolution(o);
+  if (t == "max_pool" || t == "avg_pool") return pooling(o);
+  if (t == "linear") return linear(o);
+  if (t == "matmul") return matmul(o);
+  if (t == "batch_norm" || t == "layer_norm" || t == "instance_norm") return norm(o);
+  if (t == "slice_by_index" || t == "slice_by_size") return slice(o);
+  if (t == "pad") return pad(o);
+  if (t == "upsample_nearest_neighbor" || t == "upsample_bilinear") return resize(o);
+  if (t == "constexpr_affine_dequantize") return dequantised(o);
+  if (t == "constexpr_lut_to_dense") return looked_up(o);
+  const ValueId x = t == "concat" || t == "stack" ? o.values("values").at(0)
+                    : t == "select"               ? o.value("cond")
+                    : t == "constexpr_cast"       ? o.value("source_val")
+                                                  : o.value("x");
+  const auto alpha = [&](float otherwise) { return o.number("alpha", otherwise); };
+  if (t == "relu6") return o.g.op("clip", o.name, {x}, {{"min", 0.0F}, {"max", 6.0F}});
+  if (t == "clip")
+    return o.g.op("clip", o.name, {x}, {{"min", alpha(0)}, {"max", o.number("beta", 1)}});
+  if (t == "clamped_relu") {
+    const ValueId y = o.g.op("leaky_relu", o.name + ".leaky", {x}, {{"alpha", alpha(0)}});
+    return o.g.op("min", o.name, {y, scalar(o, x, static_cast<double>(o.number("beta", 0)))});
+  }
+  if (t == "leaky_relu") return o.g.op("leaky_relu", o.name, {x}, {{"alpha", alpha(0.01F)}});
+  if (t == "elu") return o.g.op("elu", o.name, {x}, {{"alpha", alpha(1)}});
+  if (t == "thresholded_relu") {
+    const ValueId at_least = o.g.op("greater_or_equal", o.name + ".mask",
+                                    {x, scalar(o, x, static_cast<double>(alpha(1)))});
+    return o.g.op("where", o.name, {at_least, x, scalar(o, x, 0)});
+  }
+  if (t == "threshold")
+    return o.g.op("max", o.name, {x, scalar(o, x, static_cast<double>(alpha(0)))});
+  if (t == "sigmoid_hard")
+    return o.g.op("hard_sigmoid", o.name, {x},
+                  {{"alpha", alpha(0.2F)}, {"beta", o.number("beta", 0.5F)}});
+  if (t == "linear_activation")
+    return affine(o, x, static_cast<double>(alpha(1)), static_cast<double>(o.number("beta", 0)));
+  if (t == "scaled_tanh") {
+    const ValueId in = o.g.op("mul", o.name + ".beta",
+                              {x, scalar(o, x, static_cast<double>(o.number("beta", 1)))});
+    return o.g.op(
+        "mul", o.name,
+        {o.g.op("tanh", o.name + ".tanh", {in}), scalar(o, x, static_cast<double>(alpha(1)))});
+  }
+  if (t == "gelu") {
+    const std::string mode = o.text("mode", "EXACT");
+    if (mode == "SIGMOID_APPROXIMATION") return o.g.op("silu", o.name, {x}, {{"alpha", 1.702F}});
+    return o.g.op("gelu", o.name, {x},
+                  {{"approximate", std::string(mode == "EXACT" ? "none" : "tanh")}});
+  }
+  if (t == "prelu") {
+    Ints shape(static_cast<std::size_t>(std::max(o.g.rank(x) - 1, 1)), 1);
+    shape[0] = -1;
+    return o.g.op("prelu", o.name, {x, o.g.reshape(o.name + ".alpha", o.value("alpha"), shape)});
+  }
+  if (t == "square") return o.g.op("mul", o.name, {x, x});
+  if (t == "log" || t == "rsqrt" || t == "inverse") {
+    const float eps = o.number("epsilon", t == "log" ? 1e-45F : t == "rsqrt" ? 1e-12F : 1e-4F);
+    o.g.note(fmt::format("{}: epsilon {} is added first", t, eps));
+    const ValueId y =
+        o.g.op("add", o.name + ".epsilon", {x, scalar(o, x, static_cast<double>(eps))});
+    return o.g.op(t == "inverse" ? "reciprocal" : t, o.name, {y});
+  }
+  if (t == "softmax") return o.g.op("softmax", o.name, {x}, {{"axis", o.integer("axis", -1)}});
+  if (t == "local_response_norm") {
+    o.g.note("LRN: alpha is divided by the window's size");
+    return o.g.op("lrn", o.name, {x},
+                  {{"size", o.integer("size", 5)},
+                   {"alpha", alpha(1e-4F)},
+                   {"beta", o.number("beta", 0.75F)},
+                   {"bias", o.number("k", 1)}});
+  }
+  if (t == "concat") {
+    if (o.flag("interleave", false)) throw bad_input("an interleaved concat");
+    return o.g.op("concat", o.name, o.values("values"), {{"axis", o.integer("axis", 0)}});
+  }
+  if (t == "stack") {
+    std::vector<ValueId> in;
+    for (const ValueId v : o.values("values"))
+      in.push_back(
+          o.g.op("unsqueeze", o.name + ".part", {v}, {{"axes", Ints{o.integer("axis", 0)}}}));
+    return o.g.op("concat", o.name, in, {{"axis", o.integer("axis", 0)}});
+  }
+  if (t == "reshape") return o.g.reshape(o.name, x, o.integers("shape"));
+  if (t == "transpose") return o.g.transpose(o.name, x, o.integers("perm"));
+  if (t == "expand_dims") return o.g.op("unsqueeze", o.name, {x}, {{"axes", o.integers("axes")}});
+  if (t == "squeeze") return o.g.op("squeeze", o.name, {x}, {{"axes", o.integers("axes")}});
+  if (t == "tile") return o.g.op("tile", o.name, {x}, {{"repeats", o.integers("reps")}});
+  if (t == "gather" || t == "gather_along_axis") {
+    if (o.integer("batch_dims", 0) != 0) throw bad_input("a gather with batch axes");
+    return o.g.op(t == "gather" ? "gather" : "gather_elements", o.name, {x, o.value("indices")},
+                  {{"axis", o.integer("axis", 0)}});
+  }
+  if (t == "gather_nd")
+    return o.g.op("gather_nd", o.name, {x, o.value("indices")},
+                  {{"batch_dims", o.integer("batch_dims", 0)}});
+  if (t == "cast")
+    return o.g.op("cast", o.name, {x},
+                  {{"to", std::string(name(dtype_named(o.text("dtype", "fp32"))))}});
+  if (t == "constexpr_cast")
+    return o.g.op("cast", o.name, {x},
+                  {{"to", std::string(name(dtype_named(o.text("output_dtype", "fp32"))))}});
+  if (t == "select") return o.g.op("where", o.name, {x, o.value("a"), o.value("b")});
+  if (t == "depth_to_space" || t == "pixel_shuffle" || t == "space_to_depth") {
+    const bool back = t == "space_to_depth";
+    return o.g.op(
+        back ? "space_to_depth" : "depth_to_space", o.name, {x},
+        {{"blocksize", o.integer(t == "pixel_shuffle" ? "upscale_factor" : "block_size", 2)},
+         {"mode", std::string(t == "pixel_shuffle" ? "CRD" : "DCR")}});
+  }
+  if (t == "shape") {
+    const ValueId y = o.g.op("shape", o.name + ".i64", {x});
+    return o.g.op("cast", o.name, {y}, {{"to", std::string("i32")}});
+  }
+  if (t == "cumsum")
+    return o.g.op("cum_sum", o.name, {x},
+                  {{"axis", o.integer("axis", 0)},
+                   {"exclusive", o.flag("exclusive", false)},
+                   {"reverse", o.flag("reverse", false)}});
+  throw bad_input("the operation {} is not supported", printable(t));
+}
+
+}  // namespace
+
+std::vector<ValueId> translate(Operation& o) {
+  if (o.type == "split") return split(o);
+  return {single(o)};
+}
+
+}  // namespace etalon::coreml
