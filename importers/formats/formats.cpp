@@ -13,6 +13,7 @@
 #include "importers/formats/mxnet.h"
 #include "importers/formats/neutral.h"
 #include "importers/formats/onnx.h"
+#include "importers/formats/openvino.h"
 #include "importers/formats/ort.h"
 #include "importers/formats/pytorch.h"
 #include "importers/formats/tensorflow.h"
@@ -48,6 +49,7 @@ const auto& table() {
       cntk_format(),                    //
       cntk_network_format(),            //
       coreml_format(),                  //
+      openvino_format(),                //
       torch7_format(),                  //
       darknet_format(),                 //
       caffe_blob_format(),              //

@@ -1,0 +1,10 @@
+// OpenVINO's intermediate representation: .xml with .bin.
+#pragma once
+
+#include "importers/importers.h"
+
+namespace etalon {
+
+const FormatRow& openvino_format();
+
+}  // namespace etalon

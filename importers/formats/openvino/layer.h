@@ -1,0 +1,40 @@
+// One layer of OpenVINO's representation as its translator sees it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "importers/formats/translate.h"
+
+namespace etalon::openvino {
+
+struct Layer {
+  GraphBuilder& g;
+  std::string type, name, version;  // "Convolution", "conv1", "opset1"
+  std::map<std::string, std::string, std::less<>> data;
+  std::vector<ValueId> inputs;
+  std::size_t outputs = 1;
+
+  bool has(std::size_t i) const { return i < inputs.size(); }
+  ValueId input(std::size_t i) const;  // a bad-input Error where it is not there
+  // The elements of an input that is a constant.
+  Ints constant(std::size_t i) const;
+  float constant_number(std::size_t i) const;
+  std::string text(std::string_view key, std::string_view otherwise) const;
+  Ints integers(std::string_view key, Ints otherwise = {}) const;  // "1, 2"
+  std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
+  float number(std::string_view key, float otherwise) const;
+  bool flag(std::string_view key, bool otherwise) const;
+};
+
+DType dtype_named(const std::string& name);
+std::vector<std::int64_t> parse_integers(std::string_view text);
+
+// The values of its outputs.
+std::vector<ValueId> translate(const Layer& layer);
+// Windows, norms and recurrent cells; empty where the type is none of them.
+std::vector<ValueId> translate_window(const Layer& layer);
+std::vector<ValueId> translate_recurrent(const Layer& layer);
+
+}  // namespace etalon::openvino
