@@ -152,9 +152,9 @@ class Program {
     const Blob& file = at->second;
     const auto offset = static_cast<std::uint64_t>(m.integer("offset"));
     if (file.bytes.size() < 64 || offset > file.bytes.size() - 64)
-      throw bad_input("a blob at {} of {} bytes of {}", offset, file.bytes.size(), name);
+      throw bad_input("a blob at {} of {} bytes of {}", offset, file.bytes.size(), printable(name));
     if (load_le<std::uint32_t>(file.bytes, offset) != 0xdeadbeef)
-      throw bad_input("byte {} of {}: no blob begins there", offset, name);
+      throw bad_input("byte {} of {}: no blob begins there", offset, printable(name));
     const auto bytes = load_le<std::uint64_t>(file.bytes, offset + 8),
                begin = load_le<std::uint64_t>(file.bytes, offset + 16);
     if (begin > file.bytes.size() || bytes > file.bytes.size() - begin)
@@ -231,7 +231,7 @@ class Program {
   }
 
   void operation(const PbMessage& m) {
-    const std::string type = m.text("type");
+    const std::string type = printable(m.text("type"));
     const auto outputs = m.messages("outputs");
     const std::string name = outputs.empty() ? type : outputs[0].text("name");
     const ErrorScope where(fmt::format("node {}", printable(name)));

@@ -43,7 +43,7 @@ class Network {
     }
     for (const XmlElement& l : layers->children)
       if (!layers_.emplace(whole(l.attribute("id")), &l).second)
-        throw bad_input("line {}: the layer {} stands twice", l.line, l.attribute("id"));
+        throw bad_input("line {}: the layer {} stands twice", l.line, printable(l.attribute("id")));
     for (const auto& [id, l] : layers_)
       if (l->attribute("type") == "Parameter") parameter(id, *l);
     for (const auto& [id, l] : layers_)
@@ -152,9 +152,10 @@ class Network {
   void layer(std::int64_t id, const XmlElement& l, const std::vector<Port>& from) {
     if (l.attribute("type") == "Parameter") return;
     if (l.child("body") != nullptr || l.child("then_body") != nullptr)
-      throw bad_input("{}: layers with a body inside are not supported", l.attribute("type"));
+      throw bad_input("{}: layers with a body inside are not supported",
+                      printable(l.attribute("type")));
     Layer layer{.g = g,
-                .type = l.attribute("type"),
+                .type = printable(l.attribute("type")),
                 .name = l.attribute("name"),
                 .version = "",
                 .data = {},

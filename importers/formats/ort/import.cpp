@@ -244,7 +244,7 @@ Model open(const std::string& path, std::span<const std::string>) {
   converter.graph(graph, *message.model.mutable_graph(), 0);
   Model model = onnx_format::assemble(message, file, path, "ort");
   model.version += ", ort " + session.text(0);
-  model.producer = from.text(2);
+  model.producer = from.text(2).empty() ? "ONNX Runtime" : from.text(2);
   if (!from.text(3).empty()) model.producer += " " + from.text(3);
   for (std::string& n : converter.notes)
     if (std::find(model.notes.begin(), model.notes.end(), n) == model.notes.end())
