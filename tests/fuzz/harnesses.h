@@ -30,7 +30,7 @@ inline constexpr std::array kGuises{
     Harness{"ncnn", "ncnn", "m.param m.bin"},
     Harness{"neutral", "neutral", "m.json m.safetensors"},
     Harness{"openvino", "openvino", "m.xml m.bin"},
-    Harness{"coreml-package", "coreml-package",
+    Harness{"coreml-package", "coreml",
             "m/Manifest.json m/Data/com.apple.CoreML/model.mlmodel "
             "m/Data/com.apple.CoreML/weights/weight.bin",
             "m"},
