@@ -120,7 +120,7 @@ TEST_CASE("lab: a tensor core's sum is drawn block by block, whose errors are th
   for (const auto& [contract, block] :
        {std::pair{"order=tensorcore:hopper:f16", 16}, std::pair{"order=tensorcore:ampere:tf32", 4},
         std::pair{"order=tensorcore:volta:f16,acc=f16", 4}}) {
-    CAPTURE(contract);
+    CAPTURE(std::string(contract));
     json q = question("tree", contract);
     q["at"] = 31;
     const json t = ask(q);

@@ -76,4 +76,9 @@ Traced TracedOps::block(V before, double after, double born) const {
   return record(NodeKind::block, after, born, before.operand());
 }
 
+double TracedOps::origin(V v) const {
+  if (recorder == nullptr || v.node < 0) return v.value;
+  return v.value - recorder->nodes[static_cast<std::size_t>(v.node)].born;
+}
+
 }  // namespace etalon::lab

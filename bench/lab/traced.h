@@ -76,6 +76,8 @@ class TracedOps {
   V sqrt(V a) const;
   V fma(V a, V b, V c) const;
   V block(V before, double after, double born) const;
+  // What an input was before it was rounded to the accumulator's format.
+  double origin(V v) const;
 
  private:
   SoftOps ops_;

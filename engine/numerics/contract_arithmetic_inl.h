@@ -15,6 +15,7 @@ inline namespace ETALON_ISA_NAMESPACE {
 template <class Ops>
 concept RecordsBlocks = requires(const Ops& ops, typename Ops::V v, double x) {
   { ops.block(v, x, x) };
+  { ops.origin(v) };
 };
 
 template <class Ops>
@@ -203,7 +204,7 @@ void ContractArithmetic<Ops>::Sum::step_core() {
   if constexpr (RecordsBlocks<Ops>) {
     // In f64 the sum of a block's products errs by some 2^-50 of them, which no drawing shows.
     double exact = before;
-    for (const Term& t : terms_) exact += static_cast<double>(t.x) * static_cast<double>(t.y);
+    for (const Term& t : terms_) exact += a_.ops_.origin(t.x) * a_.ops_.origin(t.y);
     chain_ = a_.ops_.block(chain_, after, after - exact);
     terms_.clear();
   } else {
