@@ -68,7 +68,7 @@ TEST_CASE("tensor core: the bits of MMA-Sim, every unit, format and accumulator"
     special += is_finite(static_cast<double>(got)) ? 0 : 1;
     not_seq += bits_of(dot("seq", x, y)) != bits_of(expected) ? 1 : 0;
   }
-  CHECK(compared.size() == 16);  // 11 pairs of unit and format, 5 of them with an f16 accumulator
+  CHECK(compared.size() == 18);  // 11 pairs of unit and format, 7 of them with an f16 accumulator
   for (const auto& [unit, n] : compared) CHECK_MESSAGE(n >= 14, unit);
   CHECK(special >= 20);
   CHECK(not_seq >= 100);  // the data can see it
@@ -122,7 +122,7 @@ TEST_CASE("tensor core: convolution walks k through the blocks, taps outside kee
   const Tensor image = Tensor::of<float>({1, 16, 1, 1}, std::span<const float>(x));
   const Tensor weight = Tensor::of<float>({1, 16, 1, 3}, std::span<const float>(w));
   const OpRow& conv = get_op("conv");
-  const Params padded = parse_params(conv.defaults(), "pads=[0,1,0,1]");
+  const Params padded = parse_params(conv.defaults(), "pads_begin=[0,1] pads_end=[0,1]");
   const std::array<const Tensor*, 2> in{&image, &weight};
   for (const char* contract : {"order=tensorcore:ampere:f16", "order=tensorcore:hopper:bf16"}) {
     const OpRun run =
