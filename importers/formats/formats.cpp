@@ -9,6 +9,7 @@
 #include "importers/formats/cntk.h"
 #include "importers/formats/coreml.h"
 #include "importers/formats/darknet.h"
+#include "importers/formats/gguf.h"
 #include "importers/formats/keras.h"
 #include "importers/formats/mxnet.h"
 #include "importers/formats/neutral.h"
@@ -31,6 +32,7 @@ const auto& table() {
   static const std::array kTable{
       // First: its length field may begin as a pickle does, 80 02.
       safetensors_format(),             //
+      gguf_format(),                    //
       pytorch_format_row(),             //
       caffe_format(),                   //
       keras_format_row(),               //
