@@ -287,7 +287,9 @@ TEST_CASE("exact: hostile data in odd shapes, every row") {
                                   {33, 17, 65},
                                   {16, 16, 191},
                                   {18, 31, 3},
-                                  {2, 40, 700}}) {
+                                  {2, 40, 700},
+                                  {130, 1, 257},
+                                  {21, 2, 66}}) {
       CAPTURE(k);
       const auto seed = static_cast<std::uint64_t>(m * 1000 + n);
       const Tensor a = hostile({m, k}, seed, kind), b = hostile({k, n}, seed + 1, kind),
