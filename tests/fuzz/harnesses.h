@@ -36,6 +36,7 @@ inline constexpr std::array kGuises{
             "m"},
     Harness{"pytorch", "pytorch", "m.pt"},
     Harness{"pytorch-exported", "pytorch", "m.pt2"},
+    Harness{"pytorch-script", "pytorch", "m.pt"},
     Harness{"tensorflow-text", "tensorflow", "m.pbtxt"},
     Harness{"tensorflow-checkpoint", "tensorflow-checkpoint", "m.index m.data-00000-of-00001"},
     Harness{"tensorflow-checkpoint-v1", "tensorflow-checkpoint", "m.ckpt"},

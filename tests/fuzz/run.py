@@ -48,7 +48,7 @@ def joined(parts):
 def endings(harness, name):
     """Names of files that a harness of one file takes."""
     extra = {
-        "pytorch": (".pt", ".pth"), "pickle": (".pkl", ".p"), "keras": (".h5",), "hdf5": (".h5", ".hdf5"),
+        "pytorch": (".pt", ".pth"), "pytorch-script": (".pt",), "pickle": (".pkl", ".p"), "keras": (".h5",), "hdf5": (".h5", ".hdf5"),
         "onnx-tensor": (".pb",), "theano-zip": (".zip",), "tensorflow": (".pb",), "npz": (".npz",),
         "caffe-blob": (".binaryproto",), "torch7": (".t7",), "neon": (".prm", ".p"),
         "mxnet-params": (".params", ".v0"), "container-zip": (".npz", ".pt", ".keras", ".zip"),
