@@ -39,9 +39,17 @@ std::string escape_script(std::string text) {
   return out;
 }
 
+// The page's scripts, one function.
+std::string script() {
+  std::string text = "\"use strict\";\n(() => {\n";
+  for (const char* file : {"draw.js", "bench_plots.js", "bench.js", "page.js"})
+    text += read_text_file(resource_path(std::string("bench/report/") + file));
+  return text + "})();\n";
+}
+
 std::string title_of(const nlohmann::json& record) {
   const auto path = record.value(nlohmann::json::json_pointer("/validate/model/path"), "");
-  if (path.empty()) return "Etalon report";
+  if (path.empty()) return record.contains("bench") ? "Etalon benchmark" : "Etalon report";
   return std::filesystem::path(path).filename().string() + ": Etalon report";
 }
 
@@ -66,7 +74,7 @@ std::string render_report(const nlohmann::json& record) {
     else if (name == "style")
       out += read_text_file(resource_path("bench/report/page.css"));
     else if (name == "script")
-      out += read_text_file(resource_path("bench/report/page.js"));
+      out += script();
     else if (name == "record")
       out += escape_script(record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     else
