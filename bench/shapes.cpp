@@ -90,7 +90,7 @@ std::vector<NamedShape> load_shapes(std::string_view op) {
 }
 
 bool only_by_name(std::string_view suite) {
-  return suite == "edge" || suite.starts_with("deepbench_");
+  return suite == "edge" || suite == "vendor_order" || suite.starts_with("deepbench_");
 }
 
 std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed) {

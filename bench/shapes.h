@@ -14,6 +14,9 @@
 
 namespace etalon {
 
+// The suite of shapes that were typed, not read from a file.
+inline constexpr std::string_view kTypedSuite = "typed";
+
 struct NamedShape {
   std::string suite, name;  // "lenet", "conv1"
   const OpRow* op = nullptr;
@@ -26,8 +29,8 @@ struct NamedShape {
 
 // All lines of all files, or those of one op. A bad-input Error names file and line.
 std::vector<NamedShape> load_shapes(std::string_view op = {});
-// Suites that are timed only when they are named: "edge" (for tests) and DeepBench's full lists,
-// which take hours.
+// Suites that are timed only when they are named: "edge" (for tests), "vendor_order" (for 'etalon
+// bench order') and DeepBench's full lists, which take hours.
 bool only_by_name(std::string_view suite);
 // Parses one line, as in a file of that op.
 NamedShape parse_shape(const OpRow& op, std::string_view line);

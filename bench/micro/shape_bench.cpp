@@ -1,8 +1,11 @@
 #include "bench/micro/shape_bench.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
 
+#include "bench/micro/framework_peers.h"
 #include "bench/micro/peak.h"
 #include "engine/core/error.h"
 #include "engine/core/hash.h"
@@ -39,9 +42,16 @@ class ReadyKernel {
     problem_.outputs = types_;
     problem_.contract = &contract_;
     problem_.isa = options.isa;
+    for (const TensorType& type : types_) outputs_.push_back(Tensor::zeros(type.dtype, type.shape));
+    reset_peak_resident_bytes();
+    const std::int64_t before = resident_bytes();
+    const auto start = std::chrono::steady_clock::now();
     if (row.prepare != nullptr) prepared_ = row.prepare(problem_, threads_);
-    for (const TensorType& type : types_)
-      outputs_.push_back(Tensor::uninitialized(type.dtype, type.shape));
+    set_up_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const std::int64_t ready = resident_bytes();
+    set_up_bytes_ = std::max<std::int64_t>(0, ready - before);
+    row_.run(call());  // the vendor's own lazy work, workspaces
+    workspace_bytes_ = std::max<std::int64_t>(0, peak_resident_bytes() - ready);
   }
   ReadyKernel(const ReadyKernel&) = delete;
   ReadyKernel& operator=(const ReadyKernel&) = delete;
@@ -68,6 +78,11 @@ class ReadyKernel {
   const std::string& name() const { return name_; }
   bool converts_beforehand() const { return own_layout_ != nullptr; }
   const KernelRow& row() const { return row_; }
+  void costs(BenchEntry& to) const {
+    to.set_up_s = set_up_s_;
+    to.set_up_bytes = set_up_bytes_;
+    to.workspace_bytes = workspace_bytes_;
+  }
 
  private:
   KernelCall call() {
@@ -90,6 +105,8 @@ class ReadyKernel {
   Prepared prepared_;
   std::vector<Tensor> outputs_;
   std::unique_ptr<OwnLayoutRun> own_layout_;
+  double set_up_s_ = 0;
+  std::int64_t set_up_bytes_ = 0, workspace_bytes_ = 0;
 };
 
 // The exact values of sample 0 as f64, or the reason why there are none. A row by row definition
@@ -145,15 +162,22 @@ std::vector<Tensor> truth_of_first_sample(const NamedShape& shape,
 }
 
 // Every input read and every output written once: what no kernel can do without.
-double share_of_peak(const NamedShape& shape, double gflops, double seconds,
-                     const BenchOptions& options) {
-  const Peak& peak = measured_peak(options.threads, options.isa);
-  if (gflops > 0) return peak.gflops > 0 ? gflops / peak.gflops : 0;
+double least_bytes(const NamedShape& shape) {
   double bytes = 0;
   for (const std::vector<TensorType>& types : {shape.inputs, shape.outputs})
     for (const TensorType& t : types)
       bytes += static_cast<double>(t.shape.numel() * size_bytes(t.dtype));
-  return 1e-9 * bytes / seconds / peak.gbytes;
+  return bytes;
+}
+
+void fill_rates(BenchEntry& entry, const BenchRow& row, const BenchOptions& options) {
+  entry.gflops = 1e-9 * row.flops / entry.timing.median_s;
+  entry.gbytes = 1e-9 * row.bytes / entry.timing.median_s;
+  const Peak& peak = measured_peak(options.threads, options.isa);
+  if (row.flops > 0)
+    entry.of_peak = peak.gflops > 0 ? entry.gflops / peak.gflops : 0;
+  else
+    entry.of_peak = entry.gbytes / peak.gbytes;
 }
 
 std::optional<UlpError> error_of(const Tensor& got, const std::vector<Tensor>& truth) {
@@ -179,6 +203,8 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
   BenchRow row;
   row.shape = shape;
   row.contract = to_string(options.contract);
+  row.flops = 2 * multiply_adds(shape);
+  row.bytes = least_bytes(shape);
 
   std::vector<InferInput> known;
   const bool constant = weights_constant(shape);
@@ -230,14 +256,15 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
   const DefaultFpEnvironment fp;
   std::vector<TimedCandidate> candidates;
   for (const auto& kernel : ready) {
-    kernel->run();  // first touch of the output, the vendor's own lazy work
     // One kernel may stand here under several contracts; the timer tells candidates apart by name.
     candidates.push_back({fmt::format("{} {}", kernel->name(), candidates.size()),
                           [k = kernel.get()] { k->run(); }});
   }
   TimingOptions timing = options.timing;
   timing.threads = options.threads;
+  const MachineWatch watch;
   const std::vector<Timing> timings = time_interleaved(candidates, timing);
+  row.load = watch.load();
   std::vector<Tensor> truth;
   if (options.errors)
     truth = truth_of_first_sample(shape, inputs, registry, options, row.no_error_because);
@@ -248,8 +275,8 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
     entry.blocked = ready[i]->converts_beforehand();
     if (ready[i]->row().version != nullptr) entry.version = ready[i]->row().version();
     entry.timing = timings[i];
-    entry.gflops = 2e-9 * multiply_adds(shape) / timings[i].median_s;
-    entry.of_peak = share_of_peak(shape, entry.gflops, timings[i].median_s, options);
+    fill_rates(entry, row, options);
+    ready[i]->costs(entry);
     const Tensor& output = ready[i]->output();
     entry.hash = to_string(hash_tensor(output));
     entry.error = error_of(output, truth);
@@ -258,6 +285,16 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
     else
       row.vs.push_back(std::move(entry));
   }
+  if (options.frameworks != nullptr)
+    for (FrameworkAnswer& answer : options.frameworks->time(
+             shape, inputs, weights_constant(shape), [&] { ready[0]->run(); }, timing)) {
+      BenchEntry& entry = answer.entry;
+      if (entry.status == "ok") {
+        fill_rates(entry, row, options);
+        entry.error = error_of(answer.output, truth);
+      }
+      row.vs.push_back(std::move(entry));
+    }
   return row;
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/machine_watch.h"
 #include "bench/micro/timing.h"
 #include "bench/shapes.h"
 #include "engine/backend/registry.h"
@@ -21,11 +22,14 @@
 
 namespace etalon {
 
+class FrameworkPeers;  // bench/micro/framework_peers.h
+
 struct BenchOptions {
   Contract contract = Contract::seq();
-  std::string kernels;          // as --kernels: our row's name or prefix
-  std::vector<std::string> vs;  // prefixes of rows: "onednn"
-  std::vector<Contract> also;   // our kernels under these contracts, timed in turn with the first
+  std::string kernels;                   // as --kernels: our row's name or prefix
+  std::vector<std::string> vs;           // prefixes of rows: "onednn"
+  FrameworkPeers* frameworks = nullptr;  // live ones, timed after the rows of this process
+  std::vector<Contract> also;  // our kernels under these contracts, timed in turn with the first
   int threads = 1;
   Isa isa = detect_isa();
   TimingOptions timing;
@@ -43,9 +47,19 @@ struct BenchEntry {
   bool blocked = false;  // conversions to and from the library's layout are outside the clock
   Timing timing;
   double gflops = 0;   // 0 where the op does no sums of products
+  double gbytes = 0;   // a second: every input read and every output written once
   double of_peak = 0;  // share of the machine's measured peak: of sums of products, else of bytes
+  // Packing, transforms, primitives: what is done once before the first run, outside the clock.
+  double set_up_s = 0;
+  // Growth of this process while a kernel was set up, and beyond that while it first ran. Scratch
+  // that an earlier kernel left behind and this one uses again is not seen.
+  std::int64_t set_up_bytes = 0, workspace_bytes = 0;
   std::string hash;
   std::optional<UlpError> error;
+  std::string status = "ok", reason;  // of frameworks, as in records of validate
+  // Frameworks are timed beside a second measurement of ours, in another process: its median.
+  double ours_beside_s = 0;
+  std::vector<std::string> dispatched;  // kernels that a framework says it ran
 };
 
 struct BenchRow {
@@ -55,6 +69,8 @@ struct BenchRow {
   std::vector<BenchEntry> vs;
   std::vector<std::string> refused;  // "onednn.conv.winograd: reason"
   std::string no_error_because;      // set when errors were wanted and cannot be had
+  double flops = 0, bytes = 0;       // of one run, at least: what the roofline is drawn from
+  MachineLoad load;                  // while it was timed
 };
 
 // usage Error when no kernel of ours promises the contract for the shape.

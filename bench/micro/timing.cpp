@@ -1,18 +1,44 @@
 #include "bench/micro/timing.h"
 
 #include <benchmark/benchmark.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <exception>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "engine/core/error.h"
+#include "engine/core/threads.h"
 
 namespace etalon {
 namespace {
+
+// Writes a byte of every line of twice the last cache, each thread its own part: what lay in the
+// caches of the processors is gone.
+class Eviction {
+ public:
+  explicit Eviction(int threads) : threads_(threads) {
+    const long last = sysconf(_SC_LEVEL3_CACHE_SIZE), second = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    const long largest = std::max({last, second, 32L << 20});
+    bytes_.resize(static_cast<std::size_t>(2 * largest));
+  }
+  void operator()() {
+    const auto lines = static_cast<std::int64_t>(bytes_.size() / 64);
+    parallel_for(lines, threads_, (lines + threads_ - 1) / threads_,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i)
+                     ++bytes_[static_cast<std::size_t>(64 * i)];
+                 });
+  }
+
+ private:
+  int threads_;
+  std::vector<unsigned char> bytes_;
+};
 
 // Keeps every repetition's time; prints nothing.
 class Collector final : public benchmark::BenchmarkReporter {
@@ -43,10 +69,11 @@ void settle(int threads, Watchers of) {
 
 Timing summarize(std::vector<double> seconds) {
   if (seconds.empty()) throw internal_error("no run was timed");
-  std::sort(seconds.begin(), seconds.end());
-  const double median = quantile(seconds, 0.5);
-  return {median, (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median,
-          static_cast<int>(seconds.size())};
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  const double median = quantile(sorted, 0.5);
+  return {median, (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / median,
+          static_cast<int>(seconds.size()), std::move(seconds)};
 }
 
 std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidates,
@@ -62,20 +89,38 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
 
   std::exception_ptr failure;
   benchmark::ClearRegisteredBenchmarks();
-  for (const TimedCandidate& candidate : candidates)
-    benchmark::RegisterBenchmark(candidate.name.c_str(),
-                                 [&](benchmark::State& state) {
-                                   settle(options.threads, Watchers::library);
-                                   try {
-                                     for (auto _ : state) candidate.run();
-                                   } catch (...) {
-                                     if (!failure) failure = std::current_exception();
-                                     state.SkipWithError("failed");
-                                   }
-                                 })
-        ->UseRealTime()
-        ->Repetitions(options.repetitions)
-        ->MinTime(options.min_time_s);
+  const bool cold = options.cache == Cache::cold;
+  std::optional<Eviction> evict;
+  if (cold) evict.emplace(options.threads);
+  for (const TimedCandidate& candidate : candidates) {
+    for (int i = 0; i < options.warm_up; ++i) candidate.run();
+    auto* registered =
+        benchmark::RegisterBenchmark(candidate.name.c_str(), [&](benchmark::State& state) {
+          settle(options.threads, Watchers::library);
+          try {
+            for (auto _ : state) {
+              if (!cold) {
+                candidate.run();
+                continue;
+              }
+              (*evict)();
+              settle(options.threads, Watchers::library);
+              const auto start = std::chrono::steady_clock::now();
+              candidate.run();
+              state.SetIterationTime(
+                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+            }
+          } catch (...) {
+            if (!failure) failure = std::current_exception();
+            state.SkipWithError("failed");
+          }
+        });
+    registered->Repetitions(options.repetitions);
+    if (cold)
+      registered->UseManualTime()->Iterations(kColdRuns);
+    else
+      registered->UseRealTime()->MinTime(options.min_time_s);
+  }
   Collector collector;
   benchmark::RunSpecifiedBenchmarks(&collector);
   benchmark::ClearRegisteredBenchmarks();

@@ -15,11 +15,18 @@ struct TimedCandidate {
   std::function<void()> run;
 };
 
+// What a run finds in the caches: what the run before left there, or nothing of its own. A cold run
+// is timed alone, after every thread has written through twice the last cache.
+enum class Cache { warm, cold };
+
 struct TimingOptions {
   int repetitions = 9;
-  double min_time_s = 0.03;  // of one repetition: as many runs as fill it
+  double min_time_s = 0.03;  // of one repetition: as many runs as fill it; cold: kColdRuns
   int threads = 1;           // of a run; beyond one, `settle` stands before each repetition
+  Cache cache = Cache::warm;
+  int warm_up = 1;  // runs of each candidate before the first repetition
 };
+inline constexpr int kColdRuns = 4;
 
 // Waits until the worker threads of whoever ran last have gone to sleep: they watch for more work
 // for some time, on the processors of the next to run. libgomp's do so for some 14 ms, ours for 3;
@@ -31,6 +38,7 @@ struct Timing {
   double median_s = 0;
   double spread = 0;  // (third quartile - first quartile) / median
   int repetitions = 0;
+  std::vector<double> samples;  // a repetition each, in the sequence they were taken
 };
 
 // In the sequence of the candidates. What a candidate throws is thrown here.

@@ -190,6 +190,13 @@ class LiveRunner final : public Runner {
                       runs);
   }
 
+  std::vector<std::string> profile(const TensorMap& inputs) override {
+    if (!info_.can("profile")) return {};
+    json request{{"request", "profile"}, {"inputs", inputs_file(inputs)}};
+    const json answer = ask(request, options_.request_timeout_s);
+    return guarded("profile", [&] { return answer.at("kernels").get<std::vector<std::string>>(); });
+  }
+
   TensorMap parameters() override {
     const std::string outputs = job_.file("parameters.safetensors");
     json request{{"request", "parameters"}, {"outputs", outputs}};

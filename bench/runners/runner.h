@@ -116,6 +116,9 @@ class Runner {
   virtual void plant(const Fault& fault) = 0;
   // Writes the network in one of the framework's own formats (runner.json: "saves").
   virtual void save(const std::string& format, const std::string& path) = 0;
+  // What the framework says it ran for these inputs, one line a kernel, by its own profiler; empty
+  // where its adapter has none.
+  virtual std::vector<std::string> profile(const TensorMap& inputs) = 0;
 };
 
 // Starts the adapter and says hello. Throws RunnerError (unavailable) with the reason.

@@ -159,6 +159,10 @@ class Adapter:
         """-> a function without arguments that opens request['model'] and returns what it made."""
         raise Refused("this adapter cannot time how a file is opened")
 
+    def profile(self, request):
+        """-> {"kernels": [text, ...]}: what one run of the loaded network dispatched to."""
+        raise Refused("this adapter cannot profile a network")
+
     def parameters(self, request):
         """-> (answer, tensors): the parameters as the live framework holds them."""
         raise Refused("this adapter cannot read parameters back")
@@ -182,7 +186,7 @@ class Adapter:
                       "process": os.getpid()}
             answer.update(self.hello(request))
             return answer
-        if kind in ("load", "fault", "save"):
+        if kind in ("load", "fault", "save", "profile"):
             return getattr(self, kind)(request)
         if kind in ("run", "parameters"):
             answer, tensors = getattr(self, kind)(request)

@@ -10,6 +10,7 @@ So each layered run compares its final outputs with those of the untouched file,
 
 Faults (for the tests of the verdicts) edit the file in memory, or set the session's own option.
 """
+import json
 import os
 import sys
 import tempfile
@@ -43,7 +44,8 @@ def same_bits(a, b):
 
 
 class OnnxRuntime(Adapter):
-    capabilities = ["run", "layers", "time", "open", "parameters", "fault", "memory", "save"]
+    capabilities = ["run", "layers", "time", "open", "parameters", "fault", "memory", "save",
+                    "profile"]
 
     def __init__(self):
         self.threads, self.opt = 1, "all"
@@ -135,6 +137,25 @@ class OnnxRuntime(Adapter):
         def step():
             session.run_with_iobinding(binding)
         return step
+
+    def profile(self, request):
+        """Node kernels of one run, from ONNX Runtime's own profile: the op as its optimiser left
+        it, and who computed it."""
+        options = self.options(self.opt)
+        options.enable_profiling = True
+        with tempfile.TemporaryDirectory() as folder:
+            options.profile_file_prefix = os.path.join(folder, "profile")
+            data = self.bytes if self.proto is None else self.proto.SerializeToString()
+            session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            self.evaluate(session, self.feeds(request))
+            with open(session.end_profiling()) as file:
+                events = json.load(file)
+        kernels = []
+        for event in events:
+            if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+                args = event["args"]
+                kernels.append("%s (%s)" % (args.get("op_name"), args.get("provider")))
+        return {"kernels": kernels}
 
     def prepare_opening(self, request):
         path = request["model"]

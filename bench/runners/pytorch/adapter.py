@@ -156,7 +156,7 @@ class Network(torch.nn.Module if torch is not None else object):
 
 
 class PyTorch(Adapter):
-    capabilities = ["run", "layers", "time", "parameters", "fault", "memory", "save"]
+    capabilities = ["run", "layers", "time", "parameters", "fault", "memory", "save", "profile"]
 
     def __init__(self):
         self.network, self.device = None, "cpu"
@@ -260,6 +260,13 @@ class PyTorch(Adapter):
             self.network.evaluate(feeds)
             torch.cuda.synchronize()
         return step
+
+    def profile(self, request):
+        """Operators of one run that call no other, from PyTorch's own profiler."""
+        feeds = self.feeds(request)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            self.network.evaluate(feeds)
+        return {"kernels": [e.name for e in profiler.events() if not e.cpu_children]}
 
     def parameters(self, request):
         # From the live module, not from the file it was built from. Recurrent modules hold their
