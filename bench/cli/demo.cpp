@@ -193,7 +193,7 @@ int demo(const Args& args, const Globals& g) {
   bench.timing.repetitions = 7;
   json& benched = record["bench"];
   benched["rows"] = json::array();
-  bench_shapes(choose_shapes({"lenet", "resnet50.3x_3x3", "cube.512"}), bench, benched);
+  bench_shapes(choose_shapes({"lenet", "resnet50.3x_3x3", "cube.512"}), bench, {}, benched);
 
   const auto out = std::filesystem::path(args.out);
   record["demo"]["seconds"] =

@@ -160,7 +160,7 @@ function benchSection() {
     const vs = Object.entries(r.vs || {});
     return (vs.length ? vs : [["–", null]]).map(([name, v]) => [
       h("span", {}, r.op, " ", h("code", {}, r.name && r.suite !== "typed" ? r.name : r.shape), r.threads > 1 ? h("span", { class: "small soft" }, ` ${r.threads} threads`) : null, contracts.length > 1 ? h("span", { class: "small soft" }, ` ${r.contract || ""}`) : null),
-      seconds(r.median_s), figure(r.gflops), figure(r.max_ulp), v && v.reason ? h("span", {}, peerText(name), h("span", { class: "small soft" }, ` ${v.reason}`)) : peerText(name),
+      seconds(r.median_s), figure(r.gflops), figure(r.max_ulp), v && v.reason ? h("span", { class: "small soft" }, v.reason) : peerText(name),
       v && isNumber(v.ratio) ? h("span", {}, figure(v.ratio), shareBar(Math.min(1, v.ratio / scale), v.ratio <= 1 ? "var(--explained)" : "var(--lower)")) : "–",
       v ? figure(v.max_ulp) : "–"]);
   });

@@ -1,0 +1,23 @@
+// etalon bench MODEL: whole networks, or how their files are opened, beside live frameworks.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/micro/network_bench.h"
+
+namespace etalon::cli {
+
+struct FileBenchOptions {
+  NetworkBenchOptions network;
+  std::string data;  // a data set's name; empty: noise
+  std::int64_t batch = 1, samples = 0;
+  bool import = false;
+};
+
+// Prints a table; adds rows and summary to the record's field "bench".
+void bench_files(const std::vector<std::string>& files, const FileBenchOptions& options,
+                 nlohmann::json& bench);
+
+}  // namespace etalon::cli

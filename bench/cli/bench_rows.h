@@ -1,0 +1,44 @@
+// Rows of `etalon bench` as records hold them, and what is printed of them: the table and the
+// summary are made from the record alone, so that rows of an earlier run read like fresh ones.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "bench/micro/shape_bench.h"
+
+namespace etalon::cli {
+
+// `again`: the command that times this row alone.
+nlohmann::json bench_row_json(const BenchRow& row, const BenchOptions& options,
+                              const std::string& again);
+// The command that times `shape` alone under the same options.
+std::string again_command(const NamedShape& shape, const BenchOptions& options,
+                          const std::vector<std::string>& vs);
+
+enum class BenchOrder { file, name, time, ratio, error, speed };
+BenchOrder parse_bench_order(std::string_view text);  // usage Error that lists the names
+
+// bench["rows"] as a table; `wide` adds set-up, memory and hashes.
+void print_bench_rows(const nlohmann::json& bench, BenchOrder order, bool wide);
+// Geometric mean and worst of the ratios to each library, contract and framework, into
+// bench["summary"] and printed.
+void summarize_bench(nlohmann::json& bench);
+
+// Our median over theirs, coloured: green at or below 1.
+std::string ratio_text(double ratio);
+
+// Geometric mean and worst of some ratios.
+class Ratios {
+ public:
+  void add(double ratio, const std::string& shape);
+  nlohmann::json json() const;
+
+ private:
+  double log_sum_ = 0, worst_ = 0;
+  int count_ = 0;
+  std::string worst_shape_;
+};
+
+}  // namespace etalon::cli

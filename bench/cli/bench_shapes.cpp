@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/bench.h"
+#include "bench/cli/bench_rows.h"
+#include "bench/cli/bench_state.h"
+#include "bench/cli/cli.h"
+#include "bench/cli/terminal.h"
+#include "bench/micro/framework_peers.h"
+#include "bench/micro/peak.h"
+#include "bench/report/record.h"
+#include "engine/core/error.h"
+#include "engine/core/threads.h"
+#include "kernels/kernels.h"
+
+namespace etalon::cli {
+namespace {
+
+using json = nlohmann::json;
+
+// Everything that a row hangs on but the shape.
+json settings_of(const BenchOptions& options, const ShapeBenchOptions& how) {
+  json j = base_record("", options.isa);
+  j.erase("command");
+  for (const Contract& c : options.also) j["also"].push_back(to_string(c));
+  j["contract"] = to_string(options.contract);
+  j["kernels"] = options.kernels;
+  j["vs"] = options.vs;
+  j["frameworks"] = how.framework_words;
+  j["cache"] = static_cast<int>(options.timing.cache);
+  j["timing"] = {options.timing.repetitions, options.timing.min_time_s, options.timing.warm_up};
+  j["errors"] = options.errors;
+  return j;
+}
+
+// A library that was asked for and has no row at all for this op, or whose rows all refuse for one
+// reason, is said once.
+void add_note(std::vector<std::string>& notes, const BenchRow& row, const std::string& library) {
+  for (const BenchEntry& peer : row.vs)
+    if (peer.kernel.starts_with(library)) return;
+  std::string text = fmt::format("{}: no row for {}", library, row.shape.op->name);
+  for (const std::string& reason : row.refused)
+    if (reason.starts_with(library)) text = reason;
+  if (std::ranges::find(notes, text) == notes.end()) notes.push_back(text);
+}
+
+json load_json(const MachineLoad& load) {
+  return {{"others", load.others}, {"stolen", load.stolen}, {"noisy", load.noisy()}};
+}
+
+}  // namespace
+
+std::vector<NamedShape> choose_shapes(const std::vector<std::string>& words) {
+  const std::vector<NamedShape> all = load_shapes();
+  std::vector<NamedShape> chosen;
+  for (const NamedShape& shape : all) {
+    bool wanted = words.empty() && !only_by_name(shape.suite);
+    for (const std::string& word : words)
+      wanted = wanted || word == shape.op->name || word == shape.suite ||
+               word == shape.full_name() ||
+               word == std::string(shape.op->name) + "." + shape.full_name();
+    if (wanted) chosen.push_back(shape);
+  }
+  if (!chosen.empty()) return chosen;
+  std::map<std::string, int> suites;
+  for (const NamedShape& shape : all) ++suites[shape.suite];
+  std::string names;
+  for (const auto& [suite, count] : suites) names += (names.empty() ? "" : ", ") + suite;
+  throw usage_error(
+      "nothing to time is named '{}'; give an op, a model file, --shape 'conv f32[1,3,8,8] "
+      "f32[4,3,3,3]', or one of {}",
+      fmt::join(words, " "), names);
+}
+
+NamedShape typed_shape(const std::string& text) {
+  const auto space = text.find(' ');
+  if (space == std::string::npos)
+    throw usage_error(
+        "--shape '{}': write the op, then a type for each input: --shape "
+        "'conv f32[1,3,8,8] f32[4,3,3,3] strides=2x2'",
+        text);
+  const OpRow& op = get_op(text.substr(0, space));
+  const ErrorScope scope("--shape");
+  NamedShape shape = parse_shape(op, fmt::format("{}.x {}", kTypedSuite, text.substr(space + 1)));
+  shape.name = shape.line;
+  for (char& c : shape.name)
+    if (c == ' ') c = '_';
+  return shape;
+}
+
+void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& base,
+                  const ShapeBenchOptions& how, json& bench) {
+  const BenchState kept(how.state, settings_of(base, how));
+  BenchState state = kept;
+  std::vector<std::string> skipped, notes;
+  std::string refused;  // reasons of further contracts, below the table
+  const std::vector<int> counts =
+      how.thread_counts.empty() ? std::vector<int>{base.threads} : how.thread_counts;
+  std::vector<std::string> again_vs = base.vs;
+  again_vs.insert(again_vs.end(), how.framework_words.begin(), how.framework_words.end());
+  MachineLoad load;
+  bool interrupted_early = false;
+  for (const int threads : counts) {
+    BenchOptions options = base;
+    options.threads = threads;
+    const Pinned pinned(how.pin ? threads : 0);
+    bench["pinned"].push_back({{"threads", threads}, {"processors", pinned.processors()}});
+    std::unique_ptr<FrameworkPeers> frameworks;  // started with the first shape to be timed
+    Progress progress(counts.size() > 1 ? fmt::format("timing on {}", threads) : "timing",
+                      static_cast<std::int64_t>(shapes.size()));
+    std::int64_t done = 0;
+    for (const NamedShape& shape : shapes) {
+      progress.update(done++, shape.full_name());
+      const std::string key =
+          fmt::format("{} {} {} {}", shape.op->name, shape.full_name(), shape.line, threads);
+      if (const json* known = kept.find(key)) {
+        bench["rows"].push_back(*known);
+        continue;
+      }
+      try {
+        check_interrupt();
+        if (frameworks == nullptr && !how.frameworks.empty())
+          frameworks = std::make_unique<FrameworkPeers>(how.frameworks, threads);
+        options.frameworks = frameworks.get();
+        const BenchRow row = bench_shape(shape, all_kernels(), options);
+        load.add(row.load);
+        if (!options.also.empty())
+          for (const std::string& reason : row.refused)
+            refused += fmt::format("{}: {}\n", shape.full_name(), reason);
+        for (const std::string& prefix : options.vs) add_note(notes, row, prefix);
+        json j = bench_row_json(row, options, again_command(shape, options, again_vs));
+        state.add(key, j);
+        bench["rows"].push_back(std::move(j));
+      } catch (const Error& e) {
+        if (e.kind() == ErrorKind::interrupted) {
+          interrupted_early = true;
+          break;
+        }
+        if (e.kind() != ErrorKind::usage) throw;
+        skipped.push_back(fmt::format("{}: {}", shape.full_name(), e.what()));
+        bench["skipped"].push_back(skipped.back());
+      }
+    }
+    if (interrupted_early) break;
+    const Peak& peak = measured_peak(threads, options.isa);
+    json roof = {{"threads", threads}, {"gflops", peak.gflops}, {"gbytes", peak.gbytes}};
+    bench["peaks"].push_back(roof);
+    if (threads == counts[0]) bench["peak"] = {{"gflops", peak.gflops}, {"gbytes", peak.gbytes}};
+  }
+  bench["load"] = load_json(load);
+  bench["complete"] = !interrupted_early;
+  print_bench_rows(bench, how.sort, how.wide);
+  fmt::print("\n");
+  if (bench.contains("peaks"))
+    for (const json& p : bench["peaks"])
+      fmt::print("peak measured here on {} thread{}: {:.0f} GFLOP/s of f32, {:.1f} GB/s\n",
+                 p["threads"].get<int>(), p["threads"] == 1 ? "" : "s", p["gflops"].get<double>(),
+                 p["gbytes"].get<double>());
+  if (load.noisy())
+    fmt::print(
+        "the machine was noisy: other programs took {:.0f} % of its processor time, the hypervisor "
+        "{:.0f} %; ratios hold better than times, and a quiet machine gives both\n",
+        100 * load.others, 100 * load.stolen);
+  if (kept.known() > 0)
+    fmt::print("{} rows come from an earlier run ({})\n", kept.known(), how.state);
+  for (const std::string& text : skipped) fmt::print("not timed: {}\n", text);
+  for (const std::string& text : notes) fmt::print("{}\n", text);
+  if (!refused.empty()) fmt::print("\n{}", refused);
+  summarize_bench(bench);
+  if (interrupted_early)
+    fmt::print("\ninterrupted: {} rows are kept{}\n", bench["rows"].size(),
+               how.state.empty() ? "; with --state DIR a run goes on where it stopped" : "");
+}
+
+}  // namespace etalon::cli

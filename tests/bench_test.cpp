@@ -1,0 +1,193 @@
+// The workbench: what a row holds, that an interrupted run goes on, that two records are told apart
+// only where they differ, and that what `order` finds is what it says.
+#include "bench/cli/bench.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/cli/bench_compare.h"
+#include "bench/cli/bench_state.h"
+#include "bench/compare/ulp.h"
+#include "bench/micro/machine_watch.h"
+#include "bench/micro/order_search.h"
+#include "engine/core/error.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+using namespace etalon::cli;
+using nlohmann::json;
+
+namespace {
+
+BenchOptions quick() {
+  BenchOptions options;
+  options.timing = {.repetitions = 3, .min_time_s = 1e-4};
+  options.also.push_back(Contract::parse("order=lanes:8"));
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("bench: a row says time, rates, costs, error, bits and the command that repeats it") {
+  const NamedShape shape = typed_shape("conv f32[2,8,12,12] f32[16,8,3,3] pads_begin=1x1");
+  for (const Cache cache : {Cache::warm, Cache::cold}) {
+    BenchOptions options = quick();
+    options.timing.cache = cache;
+    const BenchRow row = bench_shape(shape, all_kernels(), options);
+    const json j = bench_row_json(row, options, again_command(shape, options, {"onednn"}));
+    CHECK(j["samples"].size() == 3);
+    CHECK(j["median_s"].get<double>() > 0);
+    CHECK(j["flops"] == 2.0 * 2 * 16 * 11 * 11 * 8 * 9);
+    CHECK(j["bytes"] == 4.0 * (2 * 8 * 144 + 16 * 72 + 2 * 16 * 121));
+    CHECK(j["gflops"].get<double>() ==
+          doctest::Approx(1e-9 * j["flops"].get<double>() / j["median_s"].get<double>()));
+    CHECK(j["max_ulp"].get<double>() > 0.5);
+    CHECK(j["cache"] == (cache == Cache::cold ? "cold" : "warm"));
+    CHECK(j["hash"] != j["vs"]["order=lanes:8"]["hash"]);
+    CHECK(j["vs"]["order=lanes:8"]["kind"] == "contract");
+    const std::string again = j["again"];
+    CHECK(again.starts_with("etalon bench --shape 'conv f32[2,8,12,12] f32[16,8,3,3]"));
+    CHECK(again.find("-c 'order=lanes:8'") != std::string::npos);
+    CHECK((again.find("--cache cold") != std::string::npos) == (cache == Cache::cold));
+  }
+  CHECK_THROWS_WITH_AS(typed_shape("conv"), doctest::Contains("--shape"), Error);
+  CHECK_THROWS_WITH_AS(typed_shape("conv f32[1,3,2,2] f32[4,3,5,5]"), doctest::Contains("--shape"),
+                       Error);
+  CHECK_THROWS_AS(parse_bench_order("speedy"), Error);
+}
+
+TEST_CASE("bench: a state keeps whole rows, and those of the same settings only") {
+  const test::TemporaryFolder own;
+  const json settings = {{"contract", "seq"}};
+  {
+    BenchState state(own / "s", settings);
+    state.add("a", {{"median_s", 1}});
+    state.add("b", {{"median_s", 2}});
+  }
+  const auto file = std::filesystem::directory_iterator(own / "s")->path();
+  {
+    BenchState state(own / "s", settings);
+    CHECK(state.known() == 2);
+    REQUIRE(state.find("b") != nullptr);
+    CHECK((*state.find("b"))["median_s"] == 2);
+    CHECK(state.find("c") == nullptr);
+  }
+  // Killed while it wrote the second row: that one is measured again, the next is whole.
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 5);
+  {
+    BenchState state(own / "s", settings);
+    CHECK(state.known() == 1);
+    CHECK(state.find("b") == nullptr);
+    state.add("c", {{"median_s", 3}});
+  }
+  CHECK(BenchState(own / "s", settings).find("c") != nullptr);
+  CHECK(BenchState(own / "s", {{"contract", "exact"}}).known() == 0);
+  CHECK(BenchState("", settings).known() == 0);
+}
+
+TEST_CASE("bench: rows of an earlier run are not timed again") {
+  const test::TemporaryFolder own;
+  const std::vector<NamedShape> shapes{typed_shape("relu f32[4096]"),
+                                       typed_shape("gemm f32[32,32] f32[32,32]")};
+  ShapeBenchOptions how;
+  how.state = own / "s";
+  json first, second;
+  BenchOptions options = quick();
+  options.also.clear();
+  bench_shapes(shapes, options, how, first);
+  bench_shapes(shapes, options, how, second);
+  REQUIRE(first["rows"].size() == 2);
+  CHECK(first["rows"] == second["rows"]);  // times and all
+  CHECK(second["complete"] == true);
+}
+
+TEST_CASE("bench: two records differ where something is slower or bits moved, and nowhere else") {
+  const test::TemporaryFolder own;
+  const auto record = [&](const std::string& name, double ours, double peer, const char* hash) {
+    json rows = json::array();
+    for (int i = 0; i < 5; ++i) {
+      json samples = json::array(), theirs = json::array();
+      for (int s = 0; s < 9; ++s) {
+        samples.push_back((i == 0 ? ours : 1.0) * peer * (1 + 0.001 * ((5 * s + i) % 9)));
+        theirs.push_back(peer * (1 + 0.001 * ((7 * s + i) % 9)));
+      }
+      rows.push_back(
+          {{"op", "conv"},
+           {"name", "a.b" + std::to_string(i)},
+           {"contract", "seq"},
+           {"threads", 1},
+           {"hash", i == 1 ? hash : "00"},
+           {"samples", samples},
+           {"vs",
+            {{"onednn.conv", {{"kind", "library"}, {"version", "3"}, {"samples", theirs}}}}}});
+    }
+    std::ofstream(own / name) << json{
+        {"etalon", json::object()},
+        {"bench", {{"rows", rows}}}}.dump();
+    return own / name;
+  };
+  const std::string base = record("a.json", 1, 1, "aa");
+  json out;
+  CHECK(compare_benches(base, record("same.json", 1, 1, "aa"), out));
+  CHECK(compare_benches(base, record("slow_machine.json", 1, 1.3, "aa"), out = json()));
+  CHECK(out["drift"].get<double>() == doctest::Approx(1.3).epsilon(0.01));
+  CHECK_FALSE(compare_benches(base, record("slower.json", 1.05, 1.3, "aa"), out = json()));
+  CHECK(out["rows"][0]["verdict"] == "slower");
+  CHECK(out["rows"][2]["verdict"] == "no difference shown");
+  CHECK(compare_benches(base, record("faster.json", 0.9, 1, "aa"), out = json()));
+  CHECK(out["rows"][0]["verdict"] == "faster");
+  CHECK_FALSE(compare_benches(base, record("moved.json", 1, 1, "bb"), out = json()));
+  std::ofstream(own / "old.json")
+      << R"({"etalon": {}, "bench": {"rows": [{"op": "conv", "median_s": 1}]}})";
+  CHECK_THROWS_WITH_AS(compare_benches(base, own / "old.json", out), doctest::Contains("samples"),
+                       Error);
+  CHECK_THROWS_WITH_AS(compare_benches(own / "old.json", base, out), doctest::Contains("old.json"),
+                       Error);
+}
+
+TEST_CASE("bench: processors are bound and freed, and the machine's load is a share") {
+  const MachineWatch watch;
+  {
+    const Pinned one(1);
+    CHECK(one.processors().size() <= 1);
+    const Pinned many(100000);
+    CHECK(many.processors().empty());
+  }
+  MachineLoad load = watch.load();
+  CHECK(load.others >= 0);
+  CHECK(load.others <= 1);
+  load.add({.others = 1, .stolen = 0, .seconds = 1e9});
+  CHECK(load.noisy());
+  CHECK(resident_bytes() > 1 << 20);
+  reset_peak_resident_bytes();
+  CHECK(peak_resident_bytes() >= resident_bytes() - (1 << 20));
+}
+
+TEST_CASE("bench order: what is found differs, is saved, and is equal through a defined kernel") {
+  const test::TemporaryFolder own;
+  OrderSearch search;
+  search.libraries = {"onednn", "openblas", "none"};
+  search.folder = own / "found";
+  search.program = "/nonexistent";  // the instruction set is varied by tests of the program
+  const OrderResult result = search_orders(search);
+  CHECK(result.absent.size() >= 1);  // "none", at least
+  for (const OrderFinding& f : result.findings) {
+    CAPTURE(f.kernel);
+    CAPTURE(f.varied);
+    const Tensor one = std::move(load_tensors(f.one.file).at(0).tensor);
+    const Tensor other = std::move(load_tensors(f.other.file).at(0).tensor);
+    CHECK(f.differ > 0);
+    CHECK(bits_equal(one, other) == one.numel() - f.differ);
+    CHECK(f.max_distance >= 1);
+    CHECK(!f.one.sentence.empty());
+    CHECK(f.one.order != (f.other.order.empty() ? "?" : f.other.order));
+    CHECK(f.defined_equal());
+    CHECK(!f.defined_one.empty());
+    CHECK(open_model(f.folder + "/call.onnx").graph->nodes.size() == 1);
+  }
+}
