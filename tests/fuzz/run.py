@@ -27,7 +27,7 @@ MAX_SEED = 300_000
 
 
 def seed_folders():
-    folders = [ROOT / "tests" / "fixtures", ROOT / "tests" / "fuzz" / "seeds", ROOT / "tests" / "fuzz" / "regressions"]
+    folders = [ROOT / "tests" / "fixtures"]
     if os.environ.get("ETALON_FIXTURES"):
         folders.append(pathlib.Path(os.environ["ETALON_FIXTURES"]))
     return [f for f in folders if f.is_dir()]
@@ -57,11 +57,19 @@ def endings(harness, name):
         "container-wire": (".onnx", ".caffemodel", ".mlmodel", ".pb"), "container-sstable": (".index", ".ckpt"),
         "container-t7": (".t7",), "cntk": (".model", ".dnn", ".cmf"), "cntk-v1": (".dnn", ".cmf"),
     }
-    return extra.get(harness, (pathlib.PurePath(name).suffix,))
+    suffix = pathlib.PurePath(name).suffix
+    return extra.get(harness, (suffix,) if suffix else ("no file",))
 
 
 def seeds_of(harness, names, files):
+    own = ROOT / "tests" / "fuzz" / "seeds" / harness
     out = []
+    if all((own / n).is_file() for n in names):
+        parts = [read(own / n) for n in names]
+        out.append(joined(parts) if len(parts) > 1 else parts[0])
+    regressions = ROOT / "tests" / "fuzz" / "regressions" / harness
+    if regressions.is_dir():
+        out += [read(p) for p in sorted(regressions.iterdir())]
     if len(names) == 1:
         for p in files:
             if p.name.endswith(endings(harness, names[0])) and p.stat().st_size <= MAX_SEED:

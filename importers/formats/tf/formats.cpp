@@ -280,7 +280,9 @@ const FormatRow& tensorflow_checkpoint_format() {
                                    if (f.is_folder) return !tf::find_checkpoint(f.path).empty();
                                    return has_ending(f.path, ".index") ||
                                           f.path.find(".data-0") != std::string::npos ||
-                                          f.path.find("-of-0") != std::string::npos;
+                                          f.path.find("-of-0") != std::string::npos ||
+                                          // Under any name: a table's magic is its end.
+                                          tf::find_checkpoint(f.path) == f.path;
                                  },
                              .load =
                                  [](const std::string& path) {
