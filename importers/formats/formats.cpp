@@ -9,6 +9,7 @@
 #include "importers/formats/cntk.h"
 #include "importers/formats/coreml.h"
 #include "importers/formats/darknet.h"
+#include "importers/formats/flax.h"
 #include "importers/formats/gguf.h"
 #include "importers/formats/keras.h"
 #include "importers/formats/mxnet.h"
@@ -41,6 +42,7 @@ const auto& table() {
       npz_format(),                     //
       hdf5_format(),                    //
       pickle_format(),                  //
+      flax_format(),                    //
       neutral_format(),                 //
       tflite_format(),                  //
       ort_format(),                     //

@@ -225,6 +225,7 @@ def small():
                          ("container-hdf5", "hdf5/new.h5"), ("pickle", "pickles/values_2.pkl"),
                          ("container-pickle", "pickles/values_4.pkl"), ("pytorch", "pickles/module.pt"),
                          ("pytorch-script", "torch_graphs/block_traced.pt"), ("gguf", "gguf/blocks.gguf"),
+                         ("flax", "flax/chunks.msgpack"),
                          ("safetensors", "neutral/m.safetensors"), ("onnx", "onnx_nodes/conv_1.onnx"),
                          ("tensorflow-text", "frameworks/small.pbtxt")):
         path = OUT.parents[1] / "fixtures" / source
