@@ -26,6 +26,57 @@ const KernelRow& definition_of(const OpRow& op, const Problem& problem) {
 }
 
 struct Count {
+  std::int64_t cases = 0, slices = 0, undecided = 0;
+};
+
+template <class D>
+void compare(const OpCase& c, const Contract& contract, Count& count) {
+  const std::vector<Tensor> in = case_inputs(c);
+  const auto p = pointers(in);
+  std::vector<InferInput> types(p.size());
+  for (std::size_t i = 0; i < p.size(); ++i)
+    if (p[i] != nullptr) types[i] = {p[i]->type(), p[i], true};
+  const std::vector<TensorType> outputs = infer(*c.op, c.params, InferInputs(types));
+  const Problem problem{
+      .op = c.op, .params = &c.params, .inputs = types, .outputs = outputs, .contract = &contract};
+  if (refuse_device_definition<D>(problem)) return;
+  const KernelRow& definition = definition_of(*c.op, problem);
+  std::vector<Tensor> want, got;
+  want.push_back(Tensor::zeros(DType::f32, outputs[0].shape));
+  got.push_back(Tensor::zeros(DType::f32, outputs[0].shape));
+  const KernelCall call{.problem = &problem, .inputs = p, .outputs = want};
+  definition.run(call);
+
+  const auto plan = DevicePlan<D>::of(call);
+  const DeviceContract on_device = device_contract<D>(call);
+  std::vector<std::int64_t> undecided;
+  const std::int64_t slices = DevicePlan<D>::slices(plan);
+  float* y = got[0].mutable_data<float>().data();
+  for (std::int64_t i = 0; i < slices; ++i)
+    if (!device_slice<D>(on_device, plan, i, y)) undecided.push_back(i);
+  if (!undecided.empty())
+    definition.run_slices({.problem = &problem, .inputs = p, .outputs = got}, undecided);
+  CAPTURE(c.line);
+  CAPTURE(short_name(contract));
+  CHECK(std::memcmp(want[0].bytes().data(), got[0].bytes().data(), want[0].size_bytes()) == 0);
+  count.cases += 1;
+  count.slices += slices;
+  count.undecided += static_cast<std::int64_t>(undecided.size());
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's thread on the CPU: the bits of every definition it has") {
+  std::map<std::string_view, Count> by_op;
+  for (const char* text : {"seq", "exact", "round=rd", "store=bf16", "subnormals=flush"}) {
+    const Contract contract = Contract::parse(text);
+    for_each_device_definition([&]<class D>() {
+      const auto ops = device_ops<D>();
+      for (const OpCase& c : op_cases())
+        if (std::ranges::find(ops, c.op->name) != ops.end())
+          compare<D>(c, contract, by_op[c.op->name]);
+    });
+  }
   std::int64_t ops = 0, cases = 0, slices = 0, undecided = 0;
   for (const auto& [op, count] : by_op) {
     ops += count.cases > 0 ? 1 : 0;
