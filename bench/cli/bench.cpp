@@ -29,7 +29,6 @@
 #include "bench/cli/cli.h"
 #include "bench/report/record.h"
 #include "engine/core/error.h"
-#include "engine/core/threads.h"
 #include "engine/models/models.h"
 
 namespace etalon::cli {
@@ -211,8 +210,7 @@ Action bench_command(Options& o) {
     if ((files.empty() && !functions) || !words.empty() || !args->shapes.empty())
       bench_named(words, *args, g, out);
     if (!g.json_path.empty()) write_record(g.json_path, record);
-    if (!out.value("complete", true)) check_interrupt();  // ends as Ctrl-C does
-    return 0;
+    return out.value("complete", true) ? 0 : static_cast<int>(ErrorKind::interrupted);
   };
 }
 
