@@ -108,6 +108,9 @@ def look(browser, url, record, width, dark, checks, keep):
     page.evaluate(FRAMES)
     text = page.evaluate("document.getElementById('page').innerText")
     checks.that("no module torch" in text, where + "an absent framework gives its reason")
+    checks.that("367 of 527 outputs differ" in text and "the bits of order=lanes:8" in text and "0.248500347" in text and "-3 " in text,
+                where + "an order that was found is told, its numbers in both bases")
+    checks.that("slower" in text and "1.040 to 1.080" in text and "bits moved" in text, where + "the comparison is told")
     checks.that("The machine was noisy" in text, where + "noise is said")
     checks.that(page.evaluate("document.getElementById('markup') === null") and "<b id=markup>" in text, where + "a name became markup")
     over, wide = page.evaluate(OVERFLOW)

@@ -175,18 +175,26 @@ function benchSection() {
       lines, "Benchmark"));
 }
 
+const VARIED = { threads: "number of threads", batch: "other samples in the batch", isa: "instruction set" };
+// "0x1.8p-3", as C prints it.
+function hexFloat(text) {
+  const m = /^(-?)0x([0-9a-f])\.?([0-9a-f]*)p([+-]?\d+)$/.exec(text || "");
+  return m ? (m[1] ? -1 : 1) * parseInt(m[2] + m[3], 16) * 2 ** (Number(m[4]) - 4 * m[3].length) : undefined;
+}
+const nineDigits = (x) => (isNumber(x) ? String(Number(x.toPrecision(9))) : "–");
+
 function orderSection() {
   const order = record.order;
   section("order", "Calls whose bits hang on more than their inputs",
     h("p", { class: "soft" }, `${capital(figure(order.tried))} pairs of answers of the same call were compared. Below are those whose bits differ, and the same call through one of Etalon's kernels, varied the same way.`),
     order.findings.length ? order.findings.map((f) => h("article", { class: `finding v-${f.defined.equal ? "explained" : "wrong"}` },
-      h("header", {}, h("h3", {}, `${f.kernel}: ${f.varied}`), h("span", { class: "soft small" }, f.version)),
-      h("p", {}, `${f.one.how} against ${f.other.how}: ${f.differ} of ${f.elements} outputs differ, by ${figure(f.max_distance)} float${f.max_distance === 1 ? "" : "s"} at most.`),
+      h("header", {}, h("h3", {}, `${f.kernel}: ${VARIED[f.varied] || f.varied}`), h("span", { class: "soft small" }, f.version)),
+      h("p", {}, `${capital(f.one.how)} against ${f.other.how}: ${f.differ} of ${f.elements} outputs differ, by ${figure(f.max_distance)} float${f.max_distance === 1 ? "" : "s"} at most.`),
       h("p", { class: "small" }, h("code", {}, `${f.op} ${f.shape}`)),
       table([["", ""], ["Where they differ most", ""], ["What it is", ""]], [
-        [f.one.how, h("code", {}, f.worst.one), f.one.order ? `the bits of ${f.one.order}` : f.one.sentence],
-        [f.other.how, h("code", {}, f.worst.other), f.other.order ? `the bits of ${f.other.order}` : f.other.sentence],
-        ["exact", figure(f.worst.exact), ""],
+        [f.one.how, h("span", {}, nineDigits(hexFloat(f.worst.one)), " ", h("code", { class: "soft" }, f.worst.one)), f.one.order ? `the bits of ${f.one.order}` : f.one.sentence],
+        [f.other.how, h("span", {}, nineDigits(hexFloat(f.worst.other)), " ", h("code", { class: "soft" }, f.worst.other)), f.other.order ? `the bits of ${f.other.order}` : f.other.sentence],
+        ["exact", nineDigits(f.worst.exact), ""],
       ], `The two answers of ${f.kernel}`),
       h("p", {}, `Through ${f.defined.kernel}, varied the same way: `, h("code", {}, f.defined.one.slice(0, 16)), " and ", h("code", {}, f.defined.other.slice(0, 16)), f.defined.equal ? ", equal." : ", not equal."),
       h("p", { class: "small soft" }, "Again: ", h("code", {}, `etalon ulp ${f.one.file} ${f.other.file}`))))
