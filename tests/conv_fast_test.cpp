@@ -96,6 +96,12 @@ const Case kCases[] = {
     {{5, 30, 3, 3}, {47, 30, 3, 3}, {}, {}, {}, {}},           // one pixel an image
     {{1, 2, 4, 4}, {3, 2, 3, 3}, {3, 3}, {}, {5, 5}, {5, 5}},  // windows of padding only
     {{1, 40, 14, 14}, {64, 40, 3, 3}, {}, {}, {1, 1}, {1, 1}, 1, false},
+    // Inputs read in place (kernels/conv/in_place.h): strided and in groups, with a last panel of
+    // one vector; rows of outputs that see padding only; images in chunks; 1-D.
+    {{2, 64, 27, 30}, {94, 32, 3, 3}, {2, 2}, {}, {1, 1}, {0, 2}, 2},
+    {{1, 30, 9, 40}, {61, 30, 3, 3}, {}, {2, 3}, {9, 4}, {3, 7}},
+    {{1, 32, 40, 64}, {32, 32, 3, 3}, {}, {}, {1, 1}, {1, 1}},
+    {{2, 90, 60}, {32, 90, 3}, {}, {}, {2}, {1}},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "kernels/conv/depthwise.h"
+#include "kernels/conv/in_place.h"
 #include "kernels/conv/plan.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/refuse.h"
@@ -36,7 +37,8 @@ struct PreparedConv {
   bool packed = false;  // weights below are filled
   bool finite_weights = true;
   AlignedBuffer weights;
-  explicit PreparedConv(const ConvGeometry& g) : plan(g) {}
+  InPlaceConv in_place;
+  PreparedConv(const ConvGeometry& g, const TileSet<float>& set) : plan(g), in_place(g, set) {}
 };
 
 // Vector instructions for one k, the two ways; a packed vector costs about two, a transposed store
@@ -503,8 +505,9 @@ void by_channels(const Chunk& c) {
 template <Isa isa>
 std::shared_ptr<PreparedConv> make_plan(const ConvGeometry& g) {
   const TileSet<float>& set = *tile_set_f32(isa);
-  auto p = std::make_shared<PreparedConv>(g);
+  auto p = std::make_shared<PreparedConv>(g, set);
   p->channels_in_lanes =
+      p->in_place.worthwhile() ||
       prefer_channels(p->plan, set.lanes, set.rows, std::max<std::int64_t>(1, g.batch));
   return p;
 }
@@ -537,6 +540,15 @@ void run(const KernelCall& call) {
   const int threads = flops < kSerialFlops ? 1 : call.threads;
   const float* x = call.input(0).data<float>().data();
   float* y = call.output(0).mutable_data<float>().data();
+  if (prepared->in_place.worthwhile())
+    return prepared->in_place.run(
+        {.x = x,
+         .weights = prepared->weights.data<float>(),
+         .finite_weights = prepared->finite_weights,
+         .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
+         .y = y,
+         .threads = threads,
+         .kernel = &call});
   const std::int64_t in_size = g.in_channels * g.window.in_points();
   const std::int64_t images_at_once =
       plan.copied ? std::clamp<std::int64_t>(

@@ -1,0 +1,285 @@
+#include "kernels/conv/in_place.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "engine/core/threads.h"
+#include "kernels/gemm/packed.h"
+#include "kernels/gemm/scratch.h"
+
+namespace etalon {
+namespace {
+
+constexpr int kWide = kInPlaceVectors;  // vectors of channels in a panel
+// A panel of weights of more bytes leaves no room in the second cache.
+constexpr std::int64_t kPanelBytes = 1 << 20;
+// Bytes of input that stay there while all panels pass: few where all weights stay too, so that the
+// copy is in cache when it is read and leaves room for what is computed; else more, because each
+// further chunk reads the weights again, from the third cache.
+constexpr std::int64_t kChunkBytes = 256 << 10, kFarChunkBytes = 768 << 10;
+constexpr std::int64_t kNearWeights = 768 << 10;
+
+bool touches_padding(const WindowAxis& a, std::int64_t o) {
+  return a.at(o, 0) < 0 || a.at(o, a.kernel - 1) >= a.in;
+}
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Rows are short: a call of memcpy for each took a third of the copy's time.
+void copy_row(const float* from, std::int64_t count, float* to) {
+  constexpr std::int64_t kStep = 16;
+  if (count < kStep) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+    return;
+  }
+  for (std::int64_t i = 0; i + kStep < count; i += kStep)
+    std::memcpy(to + i, from + i, kStep * sizeof(float));
+  std::memcpy(to + count - kStep, from + count - kStep, kStep * sizeof(float));
+}
+
+void store_square([[maybe_unused]] const float* c, [[maybe_unused]] std::int64_t c_row,
+                  [[maybe_unused]] float* y, [[maybe_unused]] std::int64_t y_stride) {
+#if defined(__x86_64__)
+  avx512::store_square(c, c_row, y, y_stride);
+#endif
+}
+
+}  // namespace
+
+// Rows [first_row, last_row) of the outputs of a panel of channels.
+struct InPlaceConv::Item {
+  std::int64_t image = 0, group = 0, strip = 0, first_row = 0, last_row = 0;
+  int vectors = 0, last_lanes = 0;
+  const float* x = nullptr;     // the group's first channel in the call's input
+  const float* copy = nullptr;  // the same from row first_input on, as it is read
+  std::int64_t first_input = 0;
+};
+
+InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set)
+    : g_(geometry), set_(set) {
+  const auto& [d, h, w] = g_.window.axes;
+  const std::int64_t k = g_.k(), out = g_.group_out();
+  const bool flat = d.in == 1 && d.out == 1 && d.kernel == 1;
+#if defined(__x86_64__)
+  if (set.isa >= Isa::avx512) tiles_ = &avx512::in_place_tiles();
+#endif
+  const bool served = flat && h.out > 0 && tiles_ != nullptr;
+  // Fewer terms do not pay for turning the sums, shorter rows leave the tile's rows idle, and one
+  // tap is read better packed (README.md: the measurements).
+  const std::int64_t strips = vector_strips(out, set.lanes);
+  if (!served || k < 256 || h.kernel * w.kernel == 1 || w.out < 12 || strips < kWide ||
+      10 * out < 9 * strips * set.lanes ||
+      k * kWide * set.lanes * std::int64_t{sizeof(float)} > kPanelBytes)
+    return;
+  padded_ = touches_padding(w, 0) || touches_padding(w, w.out - 1);
+  row_stride_ = (w.out - 1) * w.stride + (w.kernel - 1) * w.dilation + 1;
+  const std::int64_t unit = store_rows(h.out), units = (h.out + unit - 1) / unit;
+  const std::int64_t unit_bytes =
+      unit * h.stride * g_.group_in() * row_stride_ * std::int64_t{sizeof(float)};
+  const std::int64_t chunk_bytes =
+      out * k * std::int64_t{sizeof(float)} > kNearWeights ? kFarChunkBytes : kChunkBytes;
+  const std::int64_t chunks = (units + std::max<std::int64_t>(1, chunk_bytes / unit_bytes) - 1) /
+                              std::max<std::int64_t>(1, chunk_bytes / unit_bytes);
+  chunk_rows_ = (units + chunks - 1) / chunks * unit;
+  const std::int64_t tall = (chunk_rows_ - 1) * h.stride + (h.kernel - 1) * h.dilation + 1;
+  channel_stride_ = std::min(h.in, tall) * row_stride_;
+  if (channel_stride_ > (std::int64_t{1} << 31) / g_.group_in()) return;
+  for (std::int64_t row = 0; row < h.out; ++row) terms_of_.push_back(add_terms(row));
+  worthwhile_ = true;
+}
+
+std::int64_t InPlaceConv::add_terms(std::int64_t row) {
+  const auto& [d, h, w] = g_.window.axes;
+  std::int64_t begin = 0;
+  while (begin < h.kernel && h.at(row, begin) < 0) ++begin;
+  std::int64_t end = begin;
+  while (end < h.kernel && h.at(row, end) < h.in) ++end;
+  for (std::size_t i = 0; i < terms_.size(); ++i)
+    if (terms_[i].begin == begin && terms_[i].end == end) return static_cast<std::int64_t>(i);
+  Terms t{begin, end, {}};
+  for (std::int64_t c = 0; c < g_.group_in(); ++c)
+    for (std::int64_t ry = begin; ry < end; ++ry)
+      for (std::int64_t rx = 0; rx < w.kernel; ++rx)
+        t.steps.push_back(
+            {static_cast<std::int32_t>(c * channel_stride_ +
+                                       (ry - begin) * h.dilation * row_stride_ + rx * w.dilation),
+             static_cast<std::int32_t>(((c * h.kernel + ry) * w.kernel + rx) * set_.lanes)});
+  t.steps.resize(t.steps.size() + index(kStepsAhead), t.steps.empty() ? TapStep{} : t.steps.back());
+  terms_.push_back(std::move(t));
+  return static_cast<std::int64_t>(terms_.size()) - 1;
+}
+
+// One pixel of a panel, with padding masked out of the sum.
+void InPlaceConv::repair(const Call& call, const Item& item, std::int64_t pixel, float* to) const {
+  const auto& [d, h, w] = g_.window.axes;
+  const std::int64_t k = g_.k();
+  float* taps = thread_scratch<float>(ScratchSlot::norms, k);
+  std::uint16_t* mask = thread_scratch<std::uint16_t>(ScratchSlot::masks, k);
+  std::int64_t i = 0;
+  for (std::int64_t c = 0; c < g_.group_in(); ++c)
+    for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+      for (std::int64_t rx = 0; rx < w.kernel; ++rx, ++i) {
+        const std::int64_t y = h.at(pixel / w.out, ry), x = w.at(pixel % w.out, rx);
+        const bool inside = y >= 0 && y < h.in && x >= 0 && x < w.in;
+        taps[i] = inside ? item.x[(c * h.in + y) * w.in + x] : 0.0F;
+        mask[i] = inside ? 0xffff : 0;
+      }
+  const std::int64_t o = item.group * g_.group_out() + item.strip * set_.lanes;
+  set_.masked[index(item.vectors)][1](
+      {.k = k,
+       .a = taps,
+       .a_step = 1,
+       .b = call.weights +
+            (item.group * vector_strips(g_.group_out(), set_.lanes) + item.strip) * set_.lanes * k,
+       .b_strip = k * set_.lanes,
+       .b_step = set_.lanes,
+       .c = to,
+       .c_row = 0,
+       .last_lanes = item.last_lanes,
+       .lane_bias = call.bias == nullptr ? nullptr : call.bias + o,
+       .mask = mask});
+}
+
+// Sums of `rows` rows of outputs, [pixel][channel] at `sums`.
+void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t first,
+                           std::int64_t last, float* sums) const {
+  const auto& [d, h, w] = g_.window.axes;
+  const std::int64_t k = g_.k(), out = g_.group_out(), width = kWide * set_.lanes;
+  const std::int64_t o = item.group * out + item.strip * set_.lanes;
+  const RowStrips strips(w.out, kInPlaceRows);
+  for (std::int64_t row = first; row < last; ++row) {
+    const Terms& terms = terms_[index(terms_of_[index(row)])];
+    const std::int64_t input = (h.at(row, terms.begin) - item.first_input) * row_stride_;
+    for (std::int64_t s = 0; s < strips.count; ++s) {
+      const std::int64_t column = strips.first(s);
+      const int height = strips.height(s);
+      const bool touches =
+          padded_ && (touches_padding(w, column) || touches_padding(w, column + height - 1));
+      float* to = sums + ((row - first) * w.out + column) * width;
+      const InPlaceTileCall t{
+          .k = static_cast<std::int64_t>(terms.steps.size()) - kStepsAhead,
+          .steps = terms.steps.data(),
+          .x = item.copy + input + column * w.stride,
+          .x_step = w.stride,
+          .w = call.weights +
+               (item.group * vector_strips(out, set_.lanes) + item.strip) * set_.lanes * k,
+          .w_vector = k * set_.lanes,
+          .bias = call.bias == nullptr ? nullptr : call.bias + o,
+          .y = to,
+          .y_row = width,
+          .last_lanes = item.last_lanes,
+          .report_zero = touches};
+      std::uint32_t again = (*tiles_)[index(item.vectors)][index(height)](t);
+      if (touches && !call.finite_weights) again = (1U << height) - 1U;
+      for (int r = 0; again >> r != 0; ++r)
+        if ((again >> r & 1U) != 0 && touches_padding(w, column + r))
+          repair(call, item, row * w.out + column + r, to + r * width);
+    }
+  }
+}
+
+void InPlaceConv::run_item(const Call& call, const Item& item) const {
+  const std::int64_t pixels = g_.window.out_points(), out_width = g_.window.axes[2].out;
+  const std::int64_t width = kWide * set_.lanes;
+  const std::int64_t channel =
+      item.image * g_.out_channels + item.group * g_.group_out() + item.strip * set_.lanes;
+  float* y = call.y + channel * pixels;
+  const std::int64_t rows_at_once = store_rows(item.last_row - item.first_row);
+  float* sums = thread_scratch<float>(ScratchSlot::tile, rows_at_once * out_width * width);
+  for (std::int64_t row = item.first_row; row < item.last_row; row += rows_at_once) {
+    const std::int64_t last = std::min(item.last_row, row + rows_at_once);
+    add_rows(call, item, row, last, sums);
+    const std::int64_t first = row * out_width, count = (last - row) * out_width;
+    for (std::int64_t at = 0; at < count; at += set_.lanes)
+      for (int v = 0; v < item.vectors; ++v) {
+        const float* from = sums + at * width + v * set_.lanes;
+        float* to = y + v * set_.lanes * pixels + first + at;
+        const int valid = v == item.vectors - 1 ? item.last_lanes : set_.lanes;
+        const int tall = static_cast<int>(std::min<std::int64_t>(set_.lanes, count - at));
+        if (tall == set_.lanes && valid == set_.lanes)
+          store_square(from, width, to, pixels);
+        else
+          set_.store_transposed(from, width, tall, valid, to, pixels);
+      }
+  }
+  if (call.kernel->finished == nullptr) return;
+  const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
+  const std::int64_t first = item.first_row * out_width;
+  const std::int64_t count = item.last_row * out_width - first;
+  if (count == pixels) return (*call.kernel->finished)(channel * pixels, channels * pixels);
+  for (std::int64_t c = 0; c < channels; ++c)
+    (*call.kernel->finished)((channel + c) * pixels + first, count);
+}
+
+// Rows of outputs whose sums are turned and stored together: whole vectors of pixels where rows
+// allow it. Stores of a row's pieces as the tiles leave them wait for each other: a line is
+// then written twice, and the next tile's loads are held up by stores that share their lowest bits.
+std::int64_t InPlaceConv::store_rows(std::int64_t rows) const {
+  constexpr std::int64_t kPixels = 96;
+  const std::int64_t width = g_.window.axes[2].out;
+  const std::int64_t whole = set_.lanes / std::gcd<std::int64_t>(set_.lanes, width);
+  return std::min(rows, (kPixels + whole * width - 1) / (whole * width) * whole);
+}
+
+// Rows of the input that outputs [first_row, last_row) read, with padding to the left and right, to
+// `to`; returns the first of them.
+std::int64_t InPlaceConv::copy_rows(const float* x, std::int64_t first_row, std::int64_t last_row,
+                                    float* to) const {
+  const auto& [d, h, w] = g_.window.axes;
+  const std::int64_t first = std::clamp<std::int64_t>(h.at(first_row, 0), 0, h.in);
+  const std::int64_t last =
+      std::clamp<std::int64_t>(h.at(last_row - 1, h.kernel - 1) + 1, first, h.in);
+  const std::int64_t begin = std::min(w.pad_begin, row_stride_);
+  const std::int64_t count = std::clamp<std::int64_t>(row_stride_ - begin, 0, w.in);
+  for (std::int64_t c = 0; c < g_.group_in(); ++c)
+    for (std::int64_t row = first; row < last; ++row) {
+      float* at = to + c * channel_stride_ + (row - first) * row_stride_;
+      std::fill_n(at, begin, 0.0F);
+      copy_row(x + (c * h.in + row) * w.in, count, at + begin);
+      std::fill_n(at + begin + count, row_stride_ - begin - count, 0.0F);
+    }
+  return first;
+}
+
+void InPlaceConv::run(const Call& call) const {
+  const auto& [d, h, w] = g_.window.axes;
+  const std::int64_t out = g_.group_out(), strips = vector_strips(out, set_.lanes);
+  const std::int64_t panels = (strips + kWide - 1) / kWide, rows = h.out;
+  const std::int64_t chunks = (rows + chunk_rows_ - 1) / chunk_rows_;
+  parallel_for(
+      g_.batch * g_.groups * chunks * panels, call.threads, 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        float* copy = thread_scratch<float>(ScratchSlot::padded, g_.group_in() * channel_stride_);
+        std::int64_t held = -1, first_input = 0;  // the chunk that is copied
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t panel = i % panels, chunk = i / panels % chunks;
+          const std::int64_t group = i / panels / chunks % g_.groups;
+          const std::int64_t image = i / panels / chunks / g_.groups;
+          const std::int64_t first_row = chunk * chunk_rows_;
+          const std::int64_t last_row = std::min(rows, first_row + chunk_rows_);
+          const float* x =
+              call.x + (image * g_.in_channels + group * g_.group_in()) * g_.window.in_points();
+          if (i / panels != held) {
+            first_input = copy_rows(x, first_row, last_row, copy);
+            held = i / panels;
+          }
+          const std::int64_t strip = panel * kWide;
+          const int vectors = static_cast<int>(std::min<std::int64_t>(kWide, strips - strip));
+          const std::int64_t lane = (strip + vectors - 1) * set_.lanes;
+          run_item(call,
+                   {.image = image,
+                    .group = group,
+                    .strip = strip,
+                    .first_row = first_row,
+                    .last_row = last_row,
+                    .vectors = vectors,
+                    .last_lanes = static_cast<int>(std::min<std::int64_t>(set_.lanes, out - lane)),
+                    .x = x,
+                    .copy = copy,
+                    .first_input = first_input});
+        }
+      });
+}
+
+}  // namespace etalon

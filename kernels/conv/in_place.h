@@ -1,0 +1,71 @@
+// conv, f32, contract seq, walk crs: channels in lanes, inputs read where they lie in their rows.
+//
+// A tile is up to 14 neighbouring outputs of a row by two vectors of channels. Under one term its
+// inputs stand at a fixed distance from each other (the stride), whatever term it is, so they are
+// broadcast from the image's own rows: nothing is packed tap by tap, and a stride costs nothing.
+//
+// Padding above and below a row of outputs leaves out whole rows of taps, the same for all its
+// pixels: those terms are not walked, as the contract says. Rows are copied first, some at a time
+// so that they stay in cache, with zeros for the padding to their left and right; where a zero
+// could change a sum (plan.h) the output is computed again.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/backend/kernel.h"
+#include "engine/ops/conv.h"
+#include "kernels/conv/in_place_tile.h"
+#include "kernels/gemm/tile.h"
+
+namespace etalon {
+
+class InPlaceConv {
+ public:
+  InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set);
+
+  // Where this way is the faster one.
+  bool worthwhile() const { return worthwhile_; }
+
+  // `weights`: each group's channels as vectors [strip][k][lanes] (pack_vector). x and y begin at
+  // the call's first image.
+  struct Call {
+    const float* x = nullptr;
+    const float* weights = nullptr;
+    bool finite_weights = true;
+    const float* bias = nullptr;
+    float* y = nullptr;
+    int threads = 1;
+    const KernelCall* kernel = nullptr;
+  };
+  void run(const Call& call) const;
+
+ private:
+  struct Item;
+  // Rows of taps that lie inside the input, and the terms they give.
+  struct Terms {
+    std::int64_t begin, end;
+    std::vector<TapStep> steps;  // and kStepsAhead more
+  };
+
+  void run_item(const Call& call, const Item& item) const;
+  void add_rows(const Call& call, const Item& item, std::int64_t first, std::int64_t last,
+                float* sums) const;
+  std::int64_t copy_rows(const float* x, std::int64_t first_row, std::int64_t last_row,
+                         float* to) const;
+  std::int64_t store_rows(std::int64_t rows) const;
+  void repair(const Call& call, const Item& item, std::int64_t pixel, float* to) const;
+  std::int64_t add_terms(std::int64_t row);
+
+  ConvGeometry g_;
+  const TileSet<float>& set_;
+  const InPlaceTiles* tiles_ = nullptr;  // nullptr where the instruction set has none
+  bool worthwhile_ = false;
+  bool padded_ = false;          // some rows of pixels begin or end in padding
+  std::int64_t chunk_rows_ = 0;  // rows of outputs whose inputs are copied at a time
+  std::int64_t row_stride_ = 0, channel_stride_ = 0;  // of that copy
+  std::vector<Terms> terms_;
+  std::vector<std::int64_t> terms_of_;  // by row of outputs: index of its terms
+};
+
+}  // namespace etalon
