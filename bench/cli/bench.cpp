@@ -204,6 +204,7 @@ Action bench_command(Options& o) {
       options.vs = args->vs;
       options.threads = g.threads;
       options.isa = g.isa;
+      options.errors = !args->no_errors;
       options.timing = timing_of(*args);
       bench_functions(options, out);
     }

@@ -14,6 +14,7 @@ struct FunctionBenchOptions {
   std::vector<std::string> vs;  // glibc, onednn
   int threads = 1;
   Isa isa = Isa::sse2;
+  bool errors = true;  // count them, on 2^11 of the 2^15 elements
   TimingOptions timing;
 };
 
