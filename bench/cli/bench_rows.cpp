@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "bench/cli/terminal.h"
 #include "engine/core/error.h"
@@ -64,26 +65,31 @@ double best_ratio(const json& row) {
   return ratio;
 }
 
+// Rows of one key keep the record's sequence.
 std::vector<const json*> in_order(const json& rows, BenchOrder order) {
-  std::vector<const json*> list;
-  for (const json& row : rows) list.push_back(&row);
-  // Largest first, but for names.
-  const auto by = [&](auto value) {
-    std::ranges::stable_sort(list,
-                             [&](const json* a, const json* b) { return value(*a) > value(*b); });
+  struct Keyed {
+    double key;  // largest first
+    std::string name;
+    std::size_t at;
+    const json* row;
   };
-  if (order == BenchOrder::name)
-    std::ranges::stable_sort(list, [](const json* a, const json* b) {
-      return a->value("op", "") + a->value("name", "") < b->value("op", "") + b->value("name", "");
-    });
-  if (order == BenchOrder::time) by([](const json& r) { return r.value("median_s", 0.0); });
-  if (order == BenchOrder::ratio) by(best_ratio);
-  if (order == BenchOrder::error)
-    by([](const json& r) {
-      return r.contains("max_ulp") && r["max_ulp"].is_number() ? r["max_ulp"].get<double>() : 0;
-    });
-  if (order == BenchOrder::speed) by([](const json& r) { return r.value("of_peak", 0.0); });
-  return list;
+  std::vector<Keyed> list;
+  for (const json& r : rows) {
+    Keyed k{0, "", list.size(), &r};
+    if (order == BenchOrder::name) k.name = r.value("op", "") + " " + r.value("name", "");
+    if (order == BenchOrder::time) k.key = r.value("median_s", 0.0);
+    if (order == BenchOrder::ratio) k.key = best_ratio(r);
+    if (order == BenchOrder::speed) k.key = r.value("of_peak", 0.0);
+    if (order == BenchOrder::error && r.contains("max_ulp") && r["max_ulp"].is_number())
+      k.key = r["max_ulp"];
+    list.push_back(std::move(k));
+  }
+  std::ranges::sort(list, [](const Keyed& a, const Keyed& b) {
+    return std::tie(b.key, a.name, a.at) < std::tie(a.key, b.name, b.at);
+  });
+  std::vector<const json*> sorted;
+  for (const Keyed& k : list) sorted.push_back(k.row);
+  return sorted;
 }
 
 }  // namespace
