@@ -13,6 +13,7 @@
 #include "importers/formats/gguf.h"
 #include "importers/formats/keras.h"
 #include "importers/formats/mxnet.h"
+#include "importers/formats/ncnn.h"
 #include "importers/formats/neutral.h"
 #include "importers/formats/onnx.h"
 #include "importers/formats/openvino.h"
@@ -54,6 +55,7 @@ const auto& table() {
       cntk_network_format(),            //
       coreml_format(),                  //
       openvino_format(),                //
+      ncnn_format(),                    //
       torch7_format(),                  //
       darknet_format(),                 //
       caffe_blob_format(),              //

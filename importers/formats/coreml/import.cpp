@@ -1,9 +1,9 @@
 // Core ML's neural network (Model fields 303, 403, 500): layers over named values. Weights are f32,
 // f16 or quantised (1 to 8 bits, linear by channel or a table of values) and read as f32. With the
 // exact mapping of shapes a value is what its description says; with the old one (rank 5) it lacks
-// the batch, which is put before it. Refused by name: ML programs (.mlpackage), pipelines, trees,
-// layers that are not listed here. Source: the public specification of the model format
-// (Model.proto, NeuralNetwork.proto: field numbers).
+// the batch, which is put before it. Pipelines of networks are one graph. Refused by name: trees
+// and other models, layers that are listed neither here nor in layers.cpp. Source: the public
+// specification of the model format (Model.proto, NeuralNetwork.proto: field numbers).
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -13,6 +13,7 @@
 #include "importers/containers/json.h"
 #include "importers/containers/pbtree.h"
 #include "importers/formats/coreml.h"
+#include "importers/formats/coreml/layers.h"
 #include "importers/formats/coreml/program.h"
 #include "importers/formats/translate.h"
 
@@ -22,8 +23,10 @@ namespace {
 
 const PbSchema& schema() {
   static const PbSchema kSchema(R"(
-Model specificationVersion 1 i description 2 Description pipeline 202 Nothing neuralNetworkRegressor 303 Network neuralNetworkClassifier 403 Network neuralNetwork 500 Network mlProgram 502 Nothing
+Model specificationVersion 1 i description 2 Description pipelineClassifier 200 PipelineHolder pipelineRegressor 201 PipelineHolder pipeline 202 Pipeline neuralNetworkRegressor 303 Network neuralNetworkClassifier 403 Network neuralNetwork 500 Network mlProgram 502 Nothing
 Nothing none 1000 i
+PipelineHolder pipeline 1 Pipeline
+Pipeline models 1 Model
 Description input 1 Feature output 10 Feature metadata 100 Metadata
 Metadata userDefined 100 StringEntry
 StringEntry key 1 s value 2 s
@@ -32,7 +35,27 @@ FeatureType imageType 4 ImageType multiArrayType 5 ArrayType
 ImageType width 1 i height 2 i colorSpace 3 i
 ArrayType shape 1 i dataType 2 i
 Network layers 1 Layer preprocessing 2 Nothing arrayInputShapeMapping 5 i imageInputShapeMapping 6 i
-Layer name 1 s input 2 s output 3 s convolution 100 Convolution pooling 120 Pooling activation 130 Activation innerProduct 140 InnerProduct batchnorm 160 BatchNorm softmax 175 Nothing lrn 180 Lrn add 230 Alpha bias 250 Bias multiply 231 Alpha flatten 301 Flatten concat 320 Nothing softmaxND 950 Axis reshapeStatic 1140 ReshapeStatic
+Layer name 1 s input 2 s output 3 s convolution 100 Convolution pooling 120 Pooling activation 130 Activation innerProduct 140 InnerProduct batchnorm 160 BatchNorm softmax 175 Nothing lrn 180 Lrn add 230 Alpha bias 250 Bias multiply 231 Alpha flatten 301 Flatten concat 320 Nothing softmaxND 950 Axis reshapeStatic 1140 ReshapeStatic unary 220 Unary average 240 Nothing scale 245 Scale max 260 Nothing min 261 Nothing loadConstant 290 LoadConstant reshape 300 Reshape permute 310 Permute split 330 Split upsample 210 Upsample padding 200 Padding copy 600 Nothing clip 660 Clip ceil 665 Nothing floor 670 Nothing sign 680 Nothing round 685 Nothing exp2 700 Nothing sin 710 Nothing cos 715 Nothing tan 720 Nothing asin 730 Nothing acos 735 Nothing atan 740 Nothing sinh 750 Nothing cosh 755 Nothing tanh 760 Nothing asinh 770 Nothing acosh 775 Nothing atanh 780 Nothing erf 790 Nothing gelu 795 Gelu modBroadcastable 865 Nothing minBroadcastable 870 Nothing maxBroadcastable 875 Nothing addBroadcastable 880 Nothing powBroadcastable 885 Nothing divideBroadcastable 890 Nothing multiplyBroadcastable 900 Nothing subtractBroadcastable 905 Nothing tile 920 Tile stack 925 Axis gather 930 Axis splitND 975 SplitND concatND 980 ConcatND transpose 985 Transpose sliceStatic 995 SliceStatic batchedMatmul 1045 Matmul loadConstantND 1070 LoadConstant squeeze 1120 AxesND expandDims 1125 AxesND flattenTo2D 1130 Axis reduceL1 1250 ReduceND reduceL2 1255 ReduceND reduceMax 1260 ReduceND reduceMin 1265 ReduceND reduceSum 1270 ReduceND reduceProd 1275 ReduceND reduceMean 1280 ReduceND reduceLogSum 1285 ReduceND reduceSumSquare 1290 ReduceND reduceLogSumExp 1295 ReduceND layerNormalization 1350 LayerNorm clampedReLU 1460 Alpha2
+Unary type 1 i alpha 2 f epsilon 3 f shift 4 f scale 5 f
+Scale shapeScale 1 i scale 2 Weights hasBias 3 i shapeBias 4 i bias 5 Weights
+LoadConstant shape 1 i data 2 Weights
+Reshape targetShape 1 i mode 2 i
+Permute axis 1 i
+Transpose axes 1 i
+AxesND axes 1 i squeezeAll 2 i
+Split nOutputs 1 i
+Gelu mode 1 i
+Upsample scalingFactor 1 i mode 5 i linearUpsampleMode 6 i
+Padding constant 1 PadValue reflection 2 Nothing replication 3 Nothing paddingAmounts 10 Borders
+PadValue value 1 f
+Clip minVal 1 f maxVal 2 f
+Tile reps 1 i
+SplitND axis 1 i numSplits 2 i splitSizes 3 i
+ConcatND axis 1 i interleave 2 i
+SliceStatic beginIds 1 i beginMasks 2 i endIds 3 i endMasks 4 i strides 5 i squeezeMasks 6 i
+Matmul transposeA 1 i transposeB 2 i weightMatrixFirstDimension 5 i weightMatrixSecondDimension 6 i hasBias 7 i weights 8 Weights bias 9 Weights
+ReduceND axes 1 i keepDims 2 i reduceAll 3 i
+LayerNorm normalizedShape 1 i eps 2 f gamma 3 Weights beta 4 Weights
 Bias shape 1 i bias 2 Weights
 Axis axis 1 i
 Alpha alpha 1 f
@@ -87,6 +110,13 @@ class Translator {
     values_[name] = g.input(name, DType::f32, dims);
   }
   void layer(const PbMessage& l);
+  // One network of a pipeline: of its values, only its outputs are seen outside.
+  void begin() { outside_ = values_; }
+  void end(const std::vector<std::string>& outputs) {
+    for (const std::string& name : outputs)
+      if (const auto at = values_.find(name); at != values_.end()) outside_[name] = at->second;
+    values_ = outside_;
+  }
   ValueId value(const std::string& name) const {
     const auto at = values_.find(name);
     if (at == values_.end()) throw bad_input("nothing makes the value {}", printable(name));
@@ -172,7 +202,7 @@ class Translator {
   ValueId activation(const PbMessage& a, ValueId x);
 
   std::string name_;
-  std::map<std::string, ValueId> values_;
+  std::map<std::string, ValueId> values_, outside_;
 };
 
 ValueId Translator::activation(const PbMessage& a, ValueId x) {
@@ -205,6 +235,15 @@ void Translator::layer(const PbMessage& l) {
   std::vector<ValueId> in;
   for (const std::string& name : l.texts("input")) in.push_back(value(name));
   const auto outputs = l.texts("output");
+  const auto more = translate_layer({g, l, name_, in, outputs.size(),
+                                     [&](const PbMessage& w, const char* role, const Shape& shape) {
+                                       return weights(w, role, shape);
+                                     }});
+  if (!more.empty()) {
+    if (more.size() < outputs.size()) throw bad_input("{} outputs", outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) values_[outputs[i]] = more[i];
+    return;
+  }
   if (in.empty() || outputs.size() != 1)
     throw bad_input("{} inputs and {} outputs", in.size(), outputs.size());
   const ValueId x = in[0];
@@ -314,28 +353,54 @@ void Translator::layer(const PbMessage& l) {
   values_[outputs[0]] = y;
 }
 
+struct Part {
+  PbMessage net;
+  std::vector<std::string> outputs;  // what the next one may read
+};
+
+// The networks of a model, one behind the other.
+std::vector<Part> networks(const PbMessage& m, int depth) {
+  if (depth > 4) throw bad_input("pipelines nest deeper than 4 levels");
+  for (const char* kind : {"neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor"})
+    if (m.has(kind) && m.message(kind).has("layers")) {
+      Part part{m.message(kind), {}};
+      for (const PbMessage& f : m.message("description").messages("output"))
+        part.outputs.push_back(f.text("name"));
+      return {std::move(part)};
+    }
+  PbMessage pipeline = m.message("pipeline");
+  for (const char* kind : {"pipelineClassifier", "pipelineRegressor"})
+    if (m.has(kind)) pipeline = m.message(kind).message("pipeline");
+  std::vector<Part> out;
+  for (const PbMessage& inner :
+       pipeline.count("models") != 0 ? pipeline.messages("models") : std::vector<PbMessage>{})
+    for (Part& part : networks(inner, depth + 1)) out.push_back(std::move(part));
+  if (out.empty())
+    throw bad_input("no neural network in it (another kind of model); convert it to one");
+  return out;
+}
+
 Model open_model_file(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   const PbMessage m = PbMessage::from_wire(schema().type("Model"), file);
   if (m.has("mlProgram")) return open_program(file, path, folder_of(path));
-  PbMessage net;
-  for (const char* kind : {"neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor"})
-    if (m.has(kind)) net = m.message(kind);
-  if (!net.has("layers"))
-    throw bad_input("no neural network in it ({}); convert it to one",
-                    m.has("mlProgram")  ? "an ML program"
-                    : m.has("pipeline") ? "a pipeline"
-                                        : "another kind of model");
   const PbMessage description = m.message("description");
   Translator t(stem_of(path));
-  const bool exact = net.integer("arrayInputShapeMapping") == 1;
+  const auto parts = networks(m, 0);
+  const bool exact = parts[0].net.integer("arrayInputShapeMapping") == 1;
   for (const PbMessage& f : description.messages("input")) t.input(f, exact);
-  if (net.has("preprocessing"))
-    t.g.note(
-        "the file's preprocessing of images (scale, bias by channel) is no part of the network: "
-        "feed what it makes");
-  for (const PbMessage& l : net.messages("layers")) t.layer(l);
+  if (parts.size() > 1)
+    t.g.note(fmt::format("a pipeline of {} networks is read as one graph", parts.size()));
+  for (const Part& part : parts) {
+    if (part.net.has("preprocessing"))
+      t.g.note(
+          "the file's preprocessing of images (scale, bias by channel) is no part of the network: "
+          "feed what it makes");
+    t.begin();
+    for (const PbMessage& l : part.net.messages("layers")) t.layer(l);
+    t.end(part.outputs);
+  }
   for (const PbMessage& f : description.messages("output")) {
     const std::string name = f.text("name");
     // A classifier's label is chosen from its probabilities, outside the network.

@@ -308,6 +308,7 @@ std::vector<ValueId> Operation::values(std::string_view key) {
     if (v.parts.empty()) out.push_back(made(v, key));
     for (Value& part : v.parts) out.push_back(made(part, key));
   }
+  if (out.empty()) throw bad_input("{} has no {}", type, key);
   return out;
 }
 

@@ -1,0 +1,10 @@
+// ncnn: .param (text) with .bin.
+#pragma once
+
+#include "importers/importers.h"
+
+namespace etalon {
+
+const FormatRow& ncnn_format();
+
+}  // namespace etalon

@@ -1,0 +1,50 @@
+// One layer of an ncnn network, and the file its weights follow one another in.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "importers/containers/bytes.h"
+#include "importers/formats/translate.h"
+
+namespace etalon::ncnn {
+
+// Weights lie in the sequence of the layers, without names or lengths.
+class Weights {
+ public:
+  explicit Weights(const Blob& file) : file_(file) {}
+  // Behind a tag of 4 bytes that says how they are kept; as f32.
+  Tensor tagged(std::int64_t count, const Shape& shape);
+  Tensor plain(std::int64_t count);  // f32 as they lie
+  std::size_t left() const { return file_.bytes.size() - at_; }
+  bool widened = false;  // some were f16 or a table
+
+ private:
+  std::span<const std::byte> take(std::size_t bytes);
+  const Blob& file_;
+  std::size_t at_ = 0;
+};
+
+struct Layer {
+  GraphBuilder& g;
+  std::string type, name;
+  std::map<int, std::vector<double>> params;
+  std::vector<ValueId> inputs;
+  std::size_t outputs = 1;
+
+  bool has(int id) const { return params.contains(id); }
+  std::int64_t integer(int id, std::int64_t otherwise) const;
+  float number(int id, float otherwise) const;
+  Ints integers(int id) const;
+  std::vector<float> numbers(int id) const;
+  ValueId input(std::size_t i = 0) const;
+  // An axis of a sample, which has no batch.
+  std::int64_t axis(std::int64_t a) const;
+};
+
+std::vector<ValueId> translate(const Layer& layer, Weights& weights);
+// Those with weights; kAbsent where the type is none of them.
+ValueId translate_weighted(const Layer& layer, Weights& weights);
+
+}  // namespace etalon::ncnn
