@@ -7,7 +7,8 @@ set -euo pipefail
 folder=${1:-$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)/.etalon/cuda}
 nvcc=$folder/toolkit/bin/nvcc
 wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88
-        nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
+        nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96
+        nvidia-cuda-cuobjdump==13.2.86 nvidia-cuda-nvdisasm==13.2.86)  # these two read machine code
 [ -x "$folder/bin/python" ] || /usr/bin/python3 -m venv "$folder"
 # --no-deps: the wheels' own requirements have no upper bound and would mix CUDA versions.
 "$folder/bin/python" -m pip install -q --no-cache-dir --disable-pip-version-check --no-deps --only-binary :all: "${wheels[@]}" >&2

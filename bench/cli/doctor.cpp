@@ -15,6 +15,7 @@
 #include "bench/report/version.h"
 #include "bench/runners/target.h"
 #include "engine/core/threads.h"
+#include "kernels/backends/cuda/libraries.h"
 #include "kernels/kernels.h"
 
 namespace etalon::cli {
@@ -73,6 +74,11 @@ std::vector<Finding> examine(const Globals& g) {
                    "this binary must not be used: build it with another compiler and report it"});
   found.push_back({"Processors", true, fmt::format("{}", hardware_threads()), ""});
   found.push_back(find_gpu());
+  for (const auto& [name, library] :
+       {std::pair{"cuBLAS", &cuda::cublas()}, std::pair{"cuDNN", &cuda::cudnn()}})
+    found.push_back({name, library->handle != nullptr,
+                     library->handle != nullptr ? library->version : library->reason,
+                     "only needed for a vendor's kernels on a GPU"});
   // Vendors' kernels by library, each once.
   std::map<std::string, std::string> vendors;
   for (const KernelRow* row : all_kernels().all())

@@ -13,6 +13,7 @@
 #include "bench/op_text.h"
 #include "bench/report/record.h"
 #include "bench/shapes.h"
+#include "kernels/backends/cuda/rows.h"
 #include "kernels/conv/algorithm_cost.h"
 #include "kernels/conv/winograd_matrices.h"
 
@@ -183,7 +184,9 @@ void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
     }
     const std::string version = row->version != nullptr ? row->version() : "";
     table.row({row == chosen.row ? "→" : "", std::string(row->name),
-               row->device == Device::cuda ? "cuda" : std::string(name(row->isa)),
+               row->device == Device::cuda
+                   ? fmt::format("cuda; seen on: {}", cuda::seen_on(row->name))
+                   : std::string(name(row->isa)),
                row->promise == Promise::vendor ? fmt::format("nothing ({})", version)
                                                : std::string(row->contracts),
                here});
@@ -196,6 +199,7 @@ void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
          {"version", version},
          {"runs", runs},
          {"here", here}});
+    if (row->device == Device::cuda) record["kernels"].back()["seen_on"] = cuda::seen_on(row->name);
   }
   table.print();
   if (!asked)

@@ -1,5 +1,7 @@
 #include <cuda_runtime.h>
 
+#include <utility>
+
 #include "kernels/backends/cuda/check.cuh"
 #include "kernels/backends/cuda/device.h"
 #include "kernels/backends/cuda/pool.h"

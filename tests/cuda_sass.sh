@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# cuda_sass.sh LIBRARY TOOLKIT: reads the machine code of the tiled kernels (kernels/gemm/cuda_tile.cu).
+# Under fma=off no FFMA may stand in them: a product contracted with its sum is rounded once where the
+# contract says twice. That FMUL and FADD are found, and FFMA in the fused kernels, shows that code was
+# read at all: cuobjdump prints none where nvdisasm is not beside it. Kernels with a division or a root
+# are not judged: there FFMA belongs to the instruction sequence that makes them exact.
+set -euo pipefail
+library=${1:?usage: cuda_sass.sh LIBRARY TOOLKIT} toolkit=${2:?usage: cuda_sass.sh LIBRARY TOOLKIT}
+PATH=$toolkit/bin:$PATH
+cuobjdump -sass "$library" | awk '
+  /Function : / { f = $0; kind = f ~ /8run_tileILb0E/ ? "off" : f ~ /8run_tileILb1E/ ? "on" : ""; if (kind != "") functions[kind]++ }
+  kind != "" && match($0, /[ \t](FFMA|FMUL|FADD)[. ]/) { n[kind, substr($0, RSTART + 1, 4)]++ }
+  END {
+    for (k in functions) printf "fma=%s: %d kernels, %d FFMA, %d FMUL, %d FADD\n", k, functions[k], n[k, "FFMA"], n[k, "FMUL"], n[k, "FADD"]
+    if (!functions["off"] || !functions["on"] || !n["off", "FMUL"] || !n["off", "FADD"] || !n["on", "FFMA"]) {
+      print "cuda_sass: no machine code was read, or not that of the tiled kernels" > "/dev/stderr"; exit 1 }
+    if (n["off", "FFMA"]) { print "cuda_sass: FFMA stands in a kernel of fma=off" > "/dev/stderr"; exit 1 }
+  }'
