@@ -2,7 +2,8 @@
 # newer, or cmake/cuda_from_wheels.sh). One binary: it starts without a GPU and says what is missing.
 if(ETALON_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)  # SASS for sm_80 and sm_90a, PTX for newer ones
+    # SASS for sm_80 and sm_90a, PTX for newer devices; one pass makes sm_80's SASS and the PTX.
+    set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)
   endif()
   enable_language(CUDA)
   # CMake 3.25 does not know that nvcc 13 has C++20.
@@ -14,7 +15,7 @@ if(ETALON_CUDA)
   # --fmad=false: a product and a sum are fused where the definition says fma, nowhere else.
   # FMT_*: fmt 9 switches its constexpr off under nvcc, which its consteval strings then miss.
   # 20091: tables of constants lie on the device; the host never calls the functions that read them.
-  target_compile_options(etalon_cuda PRIVATE --fmad=false --expt-relaxed-constexpr -diag-suppress=20091
+  target_compile_options(etalon_cuda PRIVATE --fmad=false --expt-relaxed-constexpr -diag-suppress=20091 --threads=2
                          -Xcompiler=-ffp-contract=off,-fopenmp)
   target_compile_definitions(etalon_cuda PRIVATE FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
   target_link_libraries(etalon_cuda PUBLIC etalon_engine)
