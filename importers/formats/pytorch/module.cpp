@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include "engine/core/error.h"
 #include "importers/formats/pytorch/aten.h"
@@ -173,18 +174,15 @@ class ModuleWalker {
       b_.note("Saved in training: read for inference (statistics of batch norms, no dropout).");
     AtenCall call;
     call.args.emplace(row->op == "embedding" ? "indices" : "input", AtenValue::of(x));
-    for (std::string_view rest = row->settings; !rest.empty();) {
-      const std::size_t end = std::min(rest.find(' '), rest.size());
-      const std::string_view pair = rest.substr(0, end);
-      const std::size_t equals = pair.find('=');
-      const std::string_view field = pair.substr(equals + 1);
+    std::istringstream settings{std::string(row->settings)};
+    for (std::string argument, field;
+         std::getline(settings, argument, '=') && std::getline(settings, field, ' ');) {
       if (field.starts_with('*')) {
         if (const PickleValue* v = parameter(m, field.substr(1)))
-          call.args.emplace(pair.substr(0, equals), weight(*v, name, field.substr(1)));
+          call.args.emplace(argument, weight(*v, name, field.substr(1)));
       } else if (const PickleValue* v = state->find(field)) {
-        call.args.emplace(pair.substr(0, equals), setting(*v));
+        call.args.emplace(argument, setting(*v));
       }
-      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     for (const char* flag : {"ceil_mode", "count_include_pad"})
       if (const auto at = call.args.find(flag); at != call.args.end())
