@@ -23,6 +23,13 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
+// Sums stay in registers only if every index into them is known when this is compiled.
+#if defined(__CUDACC__)
+#define ETALON_UNROLL _Pragma("unroll")
+#else
+#define ETALON_UNROLL
+#endif
+
 inline constexpr int kTileRows = 128, kTileCols = 128, kTileK = 8, kTileThreads = 256;
 
 // One matrix product of a batch or one group of a convolution: where elements lie, what follows the
@@ -65,10 +72,12 @@ template <bool Fused, bool Masked>
 struct Tile {
   ETALON_HD static void begin(const TileTask& t, TileThread& r, int tid, std::int64_t block_m,
                               std::int64_t block_n) {
-    for (auto& row : r.sum)
-      for (float& s : row) s = 0;
+    ETALON_UNROLL
+    for (auto& row : r.sum) ETALON_UNROLL
+    for (float& s : row) s = 0;
     r.row0 = block_m * kTileRows;
     r.col0 = block_n * kTileCols;
+    ETALON_UNROLL
     for (int j = 0; j < 4; ++j) {
       const std::int64_t n = r.col0 + tid % 32 + 32 * j;
       r.col_at[j] = r.col_z[j] = r.col_y[j] = r.col_x[j] = 0;
@@ -90,12 +99,14 @@ struct Tile {
   // that meet no output.
   ETALON_HD static void fetch(const TileTask& t, TileThread& r, int tid, std::int64_t k0) {
     const std::int64_t m = r.row0 + tid / 2;
+    ETALON_UNROLL
     for (int j = 0; j < 4; ++j) {
       const std::int64_t k = k0 + tid % 2 * 4 + j;
       r.a_next[j] = m < t.m && k < t.k ? t.a[m * t.a_row + k * t.a_col] : 0.0F;
     }
     const std::int64_t k = k0 + tid / 32;
     if (!t.conv) {
+      ETALON_UNROLL
       for (int j = 0; j < 4; ++j) {
         const bool inside = k < t.k && r.col0 + tid % 32 + 32 * j < t.n;
         r.b_next[j] = inside ? t.b[k * t.b_row + r.col_at[j]] : 0.0F;
@@ -107,6 +118,7 @@ struct Tile {
     const std::int64_t rx = k % w.kernel * w.dilation, ry = k / w.kernel % h.kernel * h.dilation,
                        rz = k / (w.kernel * h.kernel) % d.kernel * d.dilation,
                        channel = k / (w.kernel * h.kernel * d.kernel);
+    ETALON_UNROLL
     for (int j = 0; j < 4; ++j) {
       const std::int64_t z = r.col_z[j] + rz, y = r.col_y[j] + ry, x = r.col_x[j] + rx;
       const bool inside = k < t.k && r.col0 + tid % 32 + 32 * j < t.n && z >= 0 && z < d.in &&
@@ -118,7 +130,9 @@ struct Tile {
 
   // Registers to buffer `into` of shared memory.
   ETALON_HD static void stash(TileShared& s, const TileThread& r, int tid, int into) {
+    ETALON_UNROLL
     for (int j = 0; j < 4; ++j) s.a[into][tid % 2 * 4 + j][tid / 2] = r.a_next[j];
+    ETALON_UNROLL
     for (int j = 0; j < 4; ++j) {
       s.b[into][tid / 32][tid % 32 + 32 * j] = r.b_next[j];
       if constexpr (Masked) s.on[into][tid / 32][tid % 32 + 32 * j] = r.on_next[j] ? 1 : 0;
@@ -137,20 +151,26 @@ struct Tile {
   ETALON_HD static void multiply(const TileShared& s, TileThread& r, int tid, int from, int count) {
     for (int k = 0; k < count; ++k) {
       float a[8], b[8];
+      ETALON_UNROLL
       for (int i = 0; i < 8; ++i) a[i] = s.a[from][k][tid / 16 * 8 + i];
+      ETALON_UNROLL
       for (int j = 0; j < 8; ++j) b[j] = s.b[from][k][tid % 16 + 16 * j];
+      ETALON_UNROLL
       for (int j = 0; j < 8; ++j) {
         if constexpr (Masked)
           if (s.on[from][k][tid % 16 + 16 * j] == 0) continue;
+        ETALON_UNROLL
         for (int i = 0; i < 8; ++i) r.sum[i][j] = extend(a[i], b[j], r.sum[i][j]);
       }
     }
   }
 
   ETALON_HD static void store(const TileTask& t, const TileThread& r, int tid) {
+    ETALON_UNROLL
     for (int i = 0; i < 8; ++i) {
       const std::int64_t m = r.row0 + tid / 16 * 8 + i;
       if (m >= t.m) continue;
+      ETALON_UNROLL
       for (int j = 0; j < 8; ++j) {
         const std::int64_t n = r.col0 + tid % 16 + 16 * j;
         if (n >= t.n) continue;
