@@ -146,7 +146,8 @@ Model open(const std::string& path, std::span<const std::string>) {
     model.format = "tfjs-weights";
     for (NamedTensor& t : read_weights(in, folder, quantised))
       model.graph->initializers.emplace(model.graph->add_value(t.name), std::move(t.tensor));
-    if (quantised) model.notes.push_back("quantised weights are read as q * scale + min, in f32");
+    if (quantised)
+      model.notes.emplace_back("quantised weights are read as q * scale + min, in f32");
     return model;
   }
   const json& topology = json_member(in, "modelTopology");
