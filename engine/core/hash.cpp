@@ -11,11 +11,9 @@
 namespace etalon {
 namespace {
 
-// Short pieces gain nothing from wide vectors.
-constexpr std::size_t kWide = 1024;
-
 void update_state(XXH3_state_t* state, std::span<const std::byte> bytes) {
 #if defined(__x86_64__)
+  constexpr std::size_t kWide = 1024;  // shorter pieces gain nothing from wide vectors
   if (bytes.size() >= kWide) {
     if (detect_isa() >= Isa::avx512) return hash_update_avx512(state, bytes.data(), bytes.size());
     if (detect_isa() >= Isa::avx2) return hash_update_avx2(state, bytes.data(), bytes.size());
