@@ -186,7 +186,7 @@ def main():
             settle(page)
             page.evaluate("document.getElementById('compare').click()")
             page.wait("document.getElementById('compared').dataset.done === 'true'", 120)
-            checks.that(page.evaluate("document.querySelectorAll('#compared tbody tr').length") == 9, "nine algorithms side by side")
+            checks.that(page.evaluate("document.querySelectorAll('#compared tbody tr').length") == 11, "eleven algorithms side by side")
 
             # The hash of drawn shapes is the program's, and the link brings the state back.
             for _ in range(4):

@@ -174,7 +174,7 @@ bool Storages::append(const PickleValue& v, const std::string& name, TensorList&
   return true;
 }
 
-ZipStorages::ZipStorages(const ZipReader& zip, std::string folder, std::size_t file_bytes)
+ZipStorages::ZipStorages(const ZipReader& zip, const std::string& folder, std::size_t file_bytes)
     : Storages(file_bytes), zip_(zip) {
   for (const ZipMember& m : zip.members())
     if (m.name.starts_with(folder)) members_.emplace(m.name.substr(folder.size()), &m);

@@ -51,7 +51,7 @@ class Storages {
 // NAME/data.pkl with NAME/data/0 ... beside it; `folder` is "NAME/".
 class ZipStorages : public Storages {
  public:
-  ZipStorages(const ZipReader& zip, std::string folder, std::size_t file_bytes);
+  ZipStorages(const ZipReader& zip, const std::string& folder, std::size_t file_bytes);
 
  protected:
   Blob storage(const PickleValue& id, StorageType type) override;
