@@ -1,7 +1,8 @@
 // Claim: an op that runs on pieces of the output before it, while that is in cache, gives the bits
 // of the op run after it. In three parts: a row that announces its output announces each element
-// once and for good; a row that runs by pieces gives the same bits by any pieces, in place; and
-// whole graphs give the same bits fused and not, at any thread count and instruction set.
+// once and for good; a row that runs by pieces, or as a step on values in registers, gives the same
+// bits by any pieces, in place; and whole graphs give the same bits fused and not, at any thread
+// count and instruction set.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <limits>
 #include <mutex>
 
+#include "engine/backend/pointwise.h"
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/models/models.h"
@@ -195,18 +197,22 @@ TEST_CASE("fusion: what a kernel announces is there, once and for good") {
         const auto now = out[0].data<float>();
         const auto copy = then.mutable_data<float>();
         std::mutex mutex;
-        const auto collect = [&](std::int64_t begin, std::int64_t count) {
+        const auto collect = [&](const OutputPart& part) {
           const std::lock_guard lock(mutex);
-          REQUIRE(begin >= 0);
-          REQUIRE(count > 0);
-          REQUIRE(begin + count <= n);
-          for (auto i = static_cast<std::size_t>(begin);
-               i < static_cast<std::size_t>(begin + count); ++i) {
-            ++times[i];
-            copy[i] = now[i];
+          REQUIRE(part.count > 0);
+          REQUIRE(part.rows > 0);
+          for (std::int64_t r = 0; r < part.rows; ++r) {
+            const std::int64_t begin = part.begin + r * part.stride;
+            REQUIRE(begin >= 0);
+            REQUIRE(begin + part.count <= n);
+            for (auto i = static_cast<std::size_t>(begin);
+                 i < static_cast<std::size_t>(begin + part.count); ++i) {
+              ++times[i];
+              copy[i] = now[i];
+            }
           }
         };
-        const FunctionRef<void(std::int64_t, std::int64_t)> finished = collect;
+        const Finished finished = collect;
         const Prepared prepared =
             row->prepare == nullptr ? nullptr : row->prepare(k.problem, threads);
         row->run({.problem = &k.problem,
@@ -226,7 +232,7 @@ TEST_CASE("fusion: what a kernel announces is there, once and for good") {
 }
 
 TEST_CASE("fusion: pieces have the bits of the whole, in place and in any cut") {
-  int checked = 0;
+  int checked = 0, steps = 0;
   for (const OpCase& c : op_cases()) {
     for (const KernelRow* row : all_kernels().rows_of(c.op->name)) {
       if (row->run_piece == nullptr) continue;
@@ -252,11 +258,31 @@ TEST_CASE("fusion: pieces have the bits of the whole, in place and in any cut") 
           CHECK_MESSAGE(same_bits(y[0], whole[0]), c.line, " ", std::string(row->name),
                         " carried=", carried, " cut=", cut);
           ++checked;
+          // The same as a step: columns of all rows, if the extents have such, then the rest.
+          PointwiseStep step;
+          if (row->step == nullptr || row->run_steps == nullptr || !row->step(call, step)) continue;
+          std::memcpy(y[0].mutable_data<float>().data(), k.in[carried]->bytes().data(),
+                      y[0].size_bytes());
+          float* to = y[0].mutable_data<float>().data();
+          const std::int64_t n = y[0].numel(), columns = std::min<std::int64_t>(cut, n);
+          const std::int64_t stride = std::max<std::int64_t>(columns, 37), rows = n / stride;
+          if (rows > 0)
+            row->run_steps({&step, 1}, to, {.count = columns, .rows = rows, .stride = stride});
+          for (std::int64_t r = 0; r < rows; ++r)
+            if (stride > columns)
+              row->run_steps({&step, 1}, to,
+                             {.begin = r * stride + columns, .count = stride - columns});
+          if (rows * stride < n)
+            row->run_steps({&step, 1}, to, {.begin = rows * stride, .count = n - rows * stride});
+          CHECK_MESSAGE(same_bits(y[0], whole[0]), c.line, " ", std::string(row->name),
+                        " carried=", carried, " as a step, columns=", columns);
+          ++steps;
         }
       }
     }
   }
   CHECK(checked > 100);
+  if (detect_isa() >= Isa::avx2) CHECK(steps > 50);
 }
 
 TEST_CASE("fusion: a residual block gives the bits of its ops run one by one") {

@@ -19,13 +19,13 @@ class Announcer {
   }
   // Owed before the thread is done with its part.
   void flush() {
-    if (begin_ != end_) (*finished_)(begin_, end_ - begin_);
+    if (begin_ != end_) (*finished_)({.begin = begin_, .count = end_ - begin_});
     begin_ = end_ = 0;
   }
 
  private:
   static constexpr std::int64_t kJoined = 2048;  // 8 KiB of f32: still in the first cache
-  const FunctionRef<void(std::int64_t, std::int64_t)>* finished_;
+  const Finished* finished_;
   std::int64_t begin_ = 0, end_ = 0;
 };
 

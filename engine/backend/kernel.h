@@ -40,6 +40,14 @@ struct Problem {
 // State that a kernel prepares once from constant inputs (packed weights, a vendor's primitive).
 using Prepared = std::shared_ptr<const void>;
 
+// Elements of output 0: `rows` runs of `count` neighbours each, `stride` elements apart.
+struct OutputPart {
+  std::int64_t begin = 0, count = 0, rows = 1, stride = 0;
+};
+using Finished = FunctionRef<void(const OutputPart&)>;
+
+struct PointwiseStep;  // engine/backend/pointwise.h
+
 struct KernelCall {
   const Problem* problem = nullptr;
   std::span<const Tensor* const> inputs;  // nullptr where not given
@@ -51,9 +59,9 @@ struct KernelCall {
   int threads = 1;
   const void* prepared = nullptr;
   // Set when ops that follow go on with parts of output 0 while those are in cache (docs/adr/0006).
-  // A row that `announces` calls it with ranges that cover each element of output 0 exactly once,
-  // from any thread, each after the range was stored for good; it may change those elements.
-  const FunctionRef<void(std::int64_t begin, std::int64_t count)>* finished = nullptr;
+  // A row that `announces` calls it with parts that cover each element of output 0 exactly once,
+  // from any thread, each after the part was stored for good; it may change those elements.
+  const Finished* finished = nullptr;
 
   template <class P>
   const P& params() const {
@@ -100,6 +108,11 @@ struct KernelRow {
   // may be the same memory. refuse_piece says when a row cannot, of a problem it takes as a whole.
   void (*run_piece)(const KernelCall&, std::int64_t begin, std::int64_t count) = nullptr;
   Refusal (*refuse_piece)(const Problem&, std::size_t carried) = nullptr;
+  // Rows that run by pieces and whose op is a step on a value in a register (docs/adr/0008): `step`
+  // describes a call that run_piece would take, false where it has no such description. Rows of
+  // one `run_steps` are handed to it together, in their sequence; y is output 0, in place.
+  bool (*step)(const KernelCall&, PointwiseStep&) = nullptr;
+  void (*run_steps)(std::span<const PointwiseStep>, float* y, const OutputPart&) = nullptr;
   // Vendor rows: library and version, and after a run the algorithm that was dispatched.
   std::string (*version)() = nullptr;
   // Rows of definitions: a call falls into slices that are computed apart (an output, a row).

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/backend/pointwise.h"
 #include "engine/core/tensor_pool.h"
 #include "engine/core/threads.h"
 #include "engine/graph/control_flow.h"
@@ -83,9 +84,6 @@ void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
       plan.row->prepare == nullptr ? nullptr : plan.row->prepare(problem, options.threads);
 }
 
-// As KernelCall::finished.
-using Finished = FunctionRef<void(std::int64_t, std::int64_t)>;
-
 void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
               std::span<const Tensor* const> inputs, std::span<Tensor> outputs,
               std::span<Tensor> truth, const RunOptions& options,
@@ -107,6 +105,13 @@ struct Follower {
   std::vector<const Tensor*> inputs;
   Problem problem;
   KernelCall call;
+};
+
+// What runs on a part of an output at a time: a follower by pieces, or several as steps.
+struct Link {
+  const KernelRow* row = nullptr;
+  const KernelCall* call = nullptr;
+  std::vector<PointwiseStep> steps;
 };
 
 // Elements that all followers visit before the next ones: 16 KiB of f32, so that they stay in the
@@ -226,6 +231,27 @@ struct Executor::State {
     return chain;
   }
 
+  // The chain with steps that can stay in registers joined.
+  std::vector<Link> links_of(const std::vector<Follower>& chain) const {
+    std::vector<Link> links;
+    for (const Follower& f : chain) {
+      const KernelRow* row = plans[f.node].row;
+      PointwiseStep step;
+      if (row->step == nullptr || row->run_steps == nullptr || !row->step(f.call, step)) {
+        links.push_back({.row = row, .call = &f.call});
+        continue;
+      }
+      const bool joins = !links.empty() && !links.back().steps.empty() &&
+                         links.back().row->run_steps == row->run_steps &&
+                         std::ranges::all_of(links.back().steps, [&](const PointwiseStep& s) {
+                           return walk_together(s, step);
+                         });
+      if (!joins) links.push_back({.row = row, .call = &f.call});
+      links.back().steps.push_back(step);
+    }
+    return links;
+  }
+
   // Runs node i and the chain behind it, all on out[0]. False when node i's kernel cannot.
   bool run_fused(std::size_t i, const std::vector<const Tensor*>& in, std::vector<Tensor>& out,
                  std::vector<Follower>& chain) {
@@ -237,10 +263,27 @@ struct Executor::State {
                 .outputs = out,
                 .threads = options.threads,
                 .prepared = plans[f.node].prepared.get()};
-    const auto run_chain = [&](std::int64_t begin, std::int64_t count) {
-      for (const std::int64_t end = begin + count; begin < end; begin += kPiece)
-        for (const Follower& f : chain)
-          plans[f.node].row->run_piece(f.call, begin, std::min(kPiece, end - begin));
+    const std::vector<Link> links = links_of(chain);
+    const auto has_steps = [](const Link& link) { return !link.steps.empty(); };
+    float* y =
+        std::ranges::any_of(links, has_steps) ? out[0].mutable_data<float>().data() : nullptr;
+    const auto run_piece = [&](std::int64_t begin, std::int64_t count) {
+      for (const Link& link : links)
+        if (link.steps.empty())
+          link.row->run_piece(*link.call, begin, count);
+        else
+          link.row->run_steps(link.steps, y, {.begin = begin, .count = count});
+    };
+    const auto run_chain = [&](const OutputPart& part) {
+      if (links.size() == 1 && !links[0].steps.empty())
+        return links[0].row->run_steps(links[0].steps, y, part);
+      const bool joined = part.rows == 1 || part.count == part.stride;
+      const std::int64_t rows = joined ? 1 : part.rows;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        std::int64_t begin = part.begin + r * part.stride;
+        const std::int64_t end = begin + (joined ? part.rows : 1) * part.count;
+        for (; begin < end; begin += kPiece) run_piece(begin, std::min(kPiece, end - begin));
+      }
     };
     if (plan.row->announces) {
       const Finished finished = run_chain;
@@ -260,7 +303,7 @@ struct Executor::State {
                    for (; begin < end; begin += kPiece) {
                      const std::int64_t count = std::min(kPiece, end - begin);
                      plan.row->run_piece(call, begin, count);
-                     run_chain(begin, count);
+                     run_piece(begin, count);
                    }
                  });
     return true;

@@ -2,9 +2,11 @@
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/definition.h"
+#include "engine/backend/pointwise.h"
 #include "engine/core/threads.h"
 #include "kernels/activation/rows.h"
 #include "kernels/elementwise/f32_rows.h"
+#include "kernels/elementwise/steps.h"
 #include "kernels/gemm/refuse.h"
 
 namespace etalon {
@@ -35,6 +37,11 @@ Refusal refuse(const Problem& problem) {
   return refuse_unless_f32(problem);
 }
 
+bool step(const KernelCall&, PointwiseStep& to) {
+  to = {.kind = PointwiseStep::Kind::relu};
+  return true;
+}
+
 template <F32Row Row>
 KernelRow row(std::string_view name, Isa isa) {
   return {.op = "relu",
@@ -43,7 +50,9 @@ KernelRow row(std::string_view name, Isa isa) {
           .contracts = "all of store=f32,round=rn,subnormals=keep",
           .refuse = refuse,
           .run = run<Row>,
-          .run_piece = run_piece<Row>};
+          .run_piece = run_piece<Row>,
+          .step = step,
+          .run_steps = run_steps_of(isa)};
 }
 
 }  // namespace

@@ -99,8 +99,7 @@ struct Chunk {
     if (call.finished == nullptr || count == 0) return;
     const std::int64_t pixels = p.plan.pixels;
     const std::int64_t at = y_first + (image * p.plan.g.out_channels + o) * pixels + first;
-    if (count == pixels) return (*call.finished)(at, rows * pixels);
-    for (std::int64_t r = 0; r < rows; ++r) (*call.finished)(at + r * pixels, count);
+    (*call.finished)({.begin = at, .count = count, .rows = rows, .stride = pixels});
   }
 };
 

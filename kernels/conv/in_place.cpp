@@ -207,9 +207,8 @@ void InPlaceConv::run_item(const Call& call, const Item& item) const {
   const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
   const std::int64_t first = item.first_row * out_width;
   const std::int64_t count = item.last_row * out_width - first;
-  if (count == pixels) return (*call.kernel->finished)(channel * pixels, channels * pixels);
-  for (std::int64_t c = 0; c < channels; ++c)
-    (*call.kernel->finished)((channel + c) * pixels + first, count);
+  (*call.kernel->finished)(
+      {.begin = channel * pixels + first, .count = count, .rows = channels, .stride = pixels});
 }
 
 // Rows of outputs whose sums are turned and stored together: whole vectors of pixels where rows

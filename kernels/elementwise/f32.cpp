@@ -3,11 +3,13 @@
 #include <vector>
 
 #include "engine/backend/bits_row.h"
+#include "engine/backend/pointwise.h"
 #include "engine/backend/strided.h"
 #include "engine/core/error.h"
 #include "engine/ops/elementwise.h"
 #include "kernels/elementwise/f32_rows.h"
 #include "kernels/elementwise/rows.h"
+#include "kernels/elementwise/steps.h"
 
 namespace etalon {
 namespace {
@@ -63,6 +65,15 @@ Refusal refuse_binary_piece(const Problem& problem, std::size_t) {
   if (problem.inputs.size() != 2 || problem.input(0).shape != problem.input(1).shape)
     return "by pieces it takes two operands of one shape";
   return std::nullopt;
+}
+
+// The carried operand is the output itself.
+bool step_add(const KernelCall& call, PointwiseStep& to) {
+  const std::byte* y = output_bytes(call, 0);
+  const bool first = call.input(0).bytes().data() == y;
+  if (first == (call.input(1).bytes().data() == y)) return false;
+  to = {.kind = PointwiseStep::Kind::add, .other = call.input(first ? 1 : 0).data<float>().data()};
+  return true;
 }
 
 template <F32Row Row>
@@ -140,7 +151,9 @@ std::span<const KernelRow> elementwise_f32_rows() {
                        .refuse = refuse,
                        .run = binary ? set.binary : set.clip,
                        .run_piece = binary ? set.pieces[i] : nullptr,
-                       .refuse_piece = binary ? refuse_binary_piece : nullptr});
+                       .refuse_piece = binary ? refuse_binary_piece : nullptr,
+                       .step = kOps[i] == "add" ? step_add : nullptr,
+                       .run_steps = run_steps_of(set.isa)});
       }
     return all;
   }();

@@ -138,10 +138,8 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
         }
         if (task.finished == nullptr) continue;
         const std::int64_t column = first * lanes, columns = std::min(n, last * lanes) - column;
-        if (columns == n)
-          (*task.finished)(row* n, height* n);
-        else
-          for (int r = 0; r < height; ++r) (*task.finished)((row + r) * n + column, columns);
+        (*task.finished)(
+            {.begin = row * n + column, .count = columns, .rows = height, .stride = n});
       }
     }
   });

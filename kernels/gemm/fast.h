@@ -18,9 +18,8 @@ struct GemmTask {
   float alpha = 1.0F, beta = 1.0F;
   const float* c = nullptr;  // c[m * c_row + n * c_col], strides 0 where broadcast
   std::int64_t c_row = 0, c_col = 0;
-  float* y = nullptr;  // [m, n]
-  // As KernelCall::finished.
-  const FunctionRef<void(std::int64_t begin, std::int64_t count)>* finished = nullptr;
+  float* y = nullptr;                  // [m, n]
+  const Finished* finished = nullptr;  // as KernelCall::finished
 };
 
 void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads);

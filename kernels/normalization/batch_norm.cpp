@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "engine/backend/bits_row.h"
+#include "engine/backend/pointwise.h"
 #include "engine/core/threads.h"
 #include "engine/ops/normalization.h"
+#include "kernels/elementwise/steps.h"
 #include "kernels/gemm/refuse.h"
 
 namespace etalon {
@@ -74,6 +76,19 @@ void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
   piece<isa>(call, p, p.factor.data(), begin, count);
 }
 
+bool step(const KernelCall& call, PointwiseStep& to) {
+  const auto& p = *static_cast<const PreparedBatchNorm*>(call.prepared);
+  if (p.inner == 1) return false;
+  to = {.kind = PointwiseStep::Kind::affine,
+        .mean = call.input(3).data<float>().data(),
+        .factor = p.factor.data(),
+        .bias = call.input(2).data<float>().data(),
+        .inner = p.inner,
+        .channels = p.channels,
+        .fused = call.contract().fma};
+  return true;
+}
+
 template <Isa isa>
 void run(const KernelCall& call) {
   const auto& params = call.params<BatchNormParams>();
@@ -117,7 +132,9 @@ KernelRow batch_norm_f32_row(std::string_view name) {
           .run = run<isa>,
           .prepare = prepare,
           .run_piece = run_piece<isa>,
-          .refuse_piece = refuse_piece};
+          .refuse_piece = refuse_piece,
+          .step = step,
+          .run_steps = run_steps_of(isa)};
 }
 template KernelRow batch_norm_f32_row<Isa::avx512>(std::string_view name);
 template KernelRow batch_norm_f32_row<Isa::avx2>(std::string_view name);

@@ -58,6 +58,10 @@ struct F32 {
     return _mm256_blendv_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)),
                             _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
   }
+  // v where its sign bit is clear, else +0: of canonical values, their ReLU.
+  ETALON_INLINE static Reg clear_negative(Reg v) {
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(v), _mm256_setzero_si256()));
+  }
   ETALON_INLINE static Mask is_zero(Reg v) {
     return _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_EQ_OQ));
   }

@@ -56,6 +56,10 @@ struct F32 {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v,
                                 _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
   }
+  // v where its sign bit is clear, else +0: of canonical values, their ReLU.
+  ETALON_INLINE static Reg clear_negative(Reg v) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(v), _mm512_setzero_si512()));
+  }
   ETALON_INLINE static Mask is_zero(Reg v) {
     return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ);
   }
