@@ -40,11 +40,13 @@ void MappedFile::forget(std::span<const std::byte> bytes,
                         const std::shared_ptr<const void>& keeper) {
   // The type of the deleter tells whose memory it is.
   if (std::get_deleter<Delete>(keeper) == nullptr) return;
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t begin = (at + page - 1) / page * page,
-                       end = (at + bytes.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  // Whole pages only: the first and the last may hold what is still wanted.
+  auto* const data = const_cast<std::byte*>(bytes.data());
+  const std::size_t lead = (page - reinterpret_cast<std::uintptr_t>(data) % page) % page;
+  if (bytes.size() < lead) return;
+  const std::size_t whole = (bytes.size() - lead) / page * page;
+  if (whole > 0) ::madvise(data + lead, whole, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {
