@@ -66,14 +66,20 @@ void compare(const OpCase& c, const Contract& contract, Count& count) {
 
 }  // namespace
 
-TEST_CASE("a GPU's thread on the CPU: the bits of every definition it has") {
+namespace {
+
+// All cases of every op under seq, and under the other contracts each case under one of `share` in
+// turn.
+void compare_all(unsigned share) {
   std::map<std::string_view, Count> by_op;
+  unsigned turn = 0;
   for (const char* text : {"seq", "exact", "round=rd", "store=bf16", "subnormals=flush"}) {
     const Contract contract = Contract::parse(text);
+    const bool all = text == std::string_view("seq");
     for_each_device_definition([&]<class D>() {
       const auto ops = device_ops<D>();
       for (const OpCase& c : op_cases())
-        if (std::ranges::find(ops, c.op->name) != ops.end())
+        if (std::ranges::find(ops, c.op->name) != ops.end() && (all || turn++ % share == 0))
           compare<D>(c, contract, by_op[c.op->name]);
     });
   }
@@ -87,6 +93,14 @@ TEST_CASE("a GPU's thread on the CPU: the bits of every definition it has") {
   MESSAGE(ops, " ops, ", cases, " cases, ", slices, " slices, ", undecided, " undecided");
   CHECK(ops >= 75);
   CHECK(undecided * 4 < slices);  // the device does the work
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's thread on the CPU: the bits of every definition it has") { compare_all(3); }
+
+TEST_SUITE("long") {
+  TEST_CASE("a GPU's thread on the CPU: every case under every contract") { compare_all(1); }
 }
 
 TEST_CASE("a GPU's thread on the CPU: a sum at a midpoint is left to the host") {
