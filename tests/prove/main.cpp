@@ -1,7 +1,8 @@
 // etalon_prove: the proof of proof.h over all 2^32 inputs, in pieces that can be taken up again.
 //
-//   etalon_prove [--state FILE [--hash GOLDEN [--write]]] [--threads N] [--pieces N]
-//   FUNCTION...|all etalon_prove --hash GOLDEN [--write] [--threads N] FUNCTION...|all
+//   etalon_prove [--balls] [--state FILE [--hash GOLDEN [--write]]] [--threads N] [--pieces N] F...
+//   etalon_prove --hash GOLDEN [--write] [--threads N] F...
+// F is a function's name, or all. --balls: input by input, without laws (proof.h).
 //
 // A piece is 2^24 inputs. --state keeps one line for each finished piece and reads it back; the
 // first pieces of each function only with --pieces. --hash computes each function's hash over its
@@ -29,6 +30,7 @@ namespace {
 struct Options {
   std::string state, hash;
   bool write = false;
+  ProofMethod method = ProofMethod::laws;
   int threads = hardware_threads(), pieces = kRangeBlocks;
   std::vector<const SurveyedFunction*> functions;
 };
@@ -45,6 +47,8 @@ Options parse(int argc, char** argv) {
       o.state = value();
     else if (word == "--hash")
       o.hash = value();
+    else if (word == "--balls")
+      o.method = ProofMethod::balls;
     else if (word == "--write")
       o.write = true;
     else if (word == "--threads")
@@ -63,10 +67,11 @@ Options parse(int argc, char** argv) {
 using Key = std::pair<std::string, int>;
 
 std::string line_of(const Key& key, const ProofCounts& c) {
-  std::string s = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {:a} {:08x} {:016x} {:016x}",
-                              key.first, key.second, c.inputs, c.exact, c.refused, c.undecided[0],
-                              c.undecided[1], c.undecided[2], c.undecided[3], c.sampled, c.wrong,
-                              c.apart, c.nearest_midpoint, c.hardest, c.hash.high, c.hash.low);
+  std::string s = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {:a} {:08x} {:016x} {:016x}", key.first,
+      key.second, c.inputs, c.exact, c.by_lemma, c.by_law, c.by_taylor, c.refused, c.undecided[0],
+      c.undecided[1], c.undecided[2], c.undecided[3], c.sampled, c.wrong, c.apart,
+      c.nearest_midpoint, c.hardest, c.hash.high, c.hash.low);
   for (const auto& w : c.witnesses) s += "\t" + w;
   return s + "\n";
 }
@@ -78,9 +83,9 @@ std::map<Key, ProofCounts> read_state(const std::string& file) {
     Key key;
     ProofCounts c;
     std::string nearest, hardest, high, low;
-    if (!(words >> key.first >> key.second >> c.inputs >> c.exact >> c.refused >> c.undecided[0] >>
-          c.undecided[1] >> c.undecided[2] >> c.undecided[3] >> c.sampled >> c.wrong >> c.apart >>
-          nearest >> hardest >> high >> low) ||
+    if (!(words >> key.first >> key.second >> c.inputs >> c.exact >> c.by_lemma >> c.by_law >>
+          c.by_taylor >> c.refused >> c.undecided[0] >> c.undecided[1] >> c.undecided[2] >>
+          c.undecided[3] >> c.sampled >> c.wrong >> c.apart >> nearest >> hardest >> high >> low) ||
         low.size() != 16)
       continue;  // a line that was cut short is computed again
     c.nearest_midpoint = std::strtod(nearest.c_str(), nullptr);
@@ -136,9 +141,10 @@ int prove(const Options& o) {
   if (!o.hash.empty()) golden.emplace(o);
   bool holds = true;
   const Isa isa = detect_isa();
-  fmt::print("{:<13}{:>11}{:>11}{:>8}{:>8}{:>8}{:>8}{:>9}{:>7}{:>7}  {:<27}{:>8}\n", "function",
-             "inputs", "exact", "rn", "rz", "ru", "rd", "sampled", "wrong", "apart",
-             "nearest to a midpoint", "s");
+  fmt::print(
+      "{:<13}{:>11}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>8}{:>8}{:>9}{:>7}{:>7}  {:<27}{:>8}\n",
+      "function", "inputs", "exact", "lemma", "law", "taylor", "rn", "rz", "ru", "rd", "sampled",
+      "wrong", "apart", "nearest to a midpoint", "s");
   for (const SurveyedFunction* f : o.functions) {
     const auto start = std::chrono::steady_clock::now();
     parallel_for(o.pieces, o.threads, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -149,8 +155,8 @@ int prove(const Options& o) {
           if (done.contains(key)) continue;
         }
         check_interrupt();
-        const ProofCounts c =
-            prove_block(*f, isa, static_cast<std::uint32_t>(piece * kRangeBlock), kRangeBlock);
+        const ProofCounts c = prove_block(*f, isa, static_cast<std::uint32_t>(piece * kRangeBlock),
+                                          kRangeBlock, o.method);
         const std::scoped_lock lock(mutex);
         done[key] = c;
         if (!o.state.empty()) std::ofstream(o.state, std::ios::app) << line_of(key, c);
@@ -169,10 +175,12 @@ int prove(const Options& o) {
     const double s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     fmt::print(stderr, "\r");
-    fmt::print("{:<13}{:>11}{:>11}{:>8}{:>8}{:>8}{:>8}{:>9}{:>7}{:>7}  {:<16a}{:>10.3g} {:>8.0f}\n",
-               f->name, all.inputs, all.exact, all.undecided[0], all.undecided[1], all.undecided[2],
-               all.undecided[3], all.sampled, all.wrong, all.apart, float_of(all.hardest),
-               all.nearest_midpoint, s);
+    fmt::print(
+        "{:<13}{:>11}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>8}{:>8}{:>9}{:>7}{:>7}  {:<16a}{:>10.3g} "
+        "{:>8.0f}\n",
+        f->name, all.inputs, all.exact, all.by_lemma, all.by_law, all.by_taylor, all.undecided[0],
+        all.undecided[1], all.undecided[2], all.undecided[3], all.sampled, all.wrong, all.apart,
+        float_of(all.hardest), all.nearest_midpoint, s);
     for (const auto& w : all.witnesses) fmt::print("  {}\n", w);
     std::fflush(stdout);
     holds = holds && all.wrong == 0 && all.apart == 0;
