@@ -157,6 +157,7 @@ TEST_CASE("lab: the trees of two orders differ on the same data") {
 TEST_CASE("lab: what cannot be is refused in one sentence that names the field") {
   const std::pair<json, const char*> faults[] = {
       {{{"do", "conv"}, {"kernel", 9}, {"height", 4}, {"pad", 0}}, "kernel: 9 by 9"},
+      {{{"do", "conv"}, {"kernel", 3}, {"dilation", 4}, {"height", 6}, {"pad", 0}}, "dilation 4"},
       {{{"do", "conv"}, {"channels", 0}}, "channels: 0"},
       {{{"do", "conv"}, {"channels", 1e9}}, "channels: 1000000000"},
       {{{"do", "conv"}, {"height", "x"}}, "height: \"x\""},

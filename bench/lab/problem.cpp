@@ -106,14 +106,17 @@ ConvProblem read_problem(const json& q) {
                      w = extent(q, "width", 16, 1, kMostExtent),
                      o = extent(q, "filters", 1, 1, kMostFilters),
                      k = extent(q, "kernel", 3, 1, kMostKernel),
-                     stride = extent(q, "stride", 1, 1, 8), pad = extent(q, "pad", 1, 0, 16);
-  if (k > h + 2 * pad || k > w + 2 * pad)
+                     stride = extent(q, "stride", 1, 1, 8), pad = extent(q, "pad", 1, 0, 16),
+                     dilation = extent(q, "dilation", 1, 1, 8), reach = (k - 1) * dilation + 1;
+  if (reach > h + 2 * pad || reach > w + 2 * pad)
     throw usage_error(
-        "kernel: {} by {} is larger than the padded input of {} by {}; take a "
-        "smaller kernel or more padding",
-        k, k, h + 2 * pad, w + 2 * pad);
+        "kernel: {} by {}{} is larger than the padded input of {} by {}; take a "
+        "smaller kernel{} or more padding",
+        k, k, dilation == 1 ? "" : fmt::format(", spread over {} by dilation {},", reach, dilation),
+        h + 2 * pad, w + 2 * pad, dilation == 1 ? "" : ", less dilation");
   ConvProblem p;
   p.params.strides = {stride, stride};
+  p.params.dilations = {dilation, dilation};
   p.params.pads_begin = p.params.pads_end = {pad, pad};
   p.x = Tensor::uninitialized(DType::f32, Shape{1, c, h, w});
   p.w = Tensor::uninitialized(DType::f32, Shape{o, c, k, k});

@@ -2,7 +2,7 @@
 // JSON that the page and `etalon lab ask` share.
 //
 //   {"channels": 3, "height": 16, "width": 16, "filters": 4, "kernel": 3, "stride": 1, "pad": 1,
-//    "data": "noise", "seed": 1, "contract": "order=lanes:8"}
+//    "dilation": 1, "data": "noise", "seed": 1, "contract": "order=lanes:8"}
 //
 // x [1, channels, height, width], w [filters, channels, kernel, kernel], f32, no bias. Element i of
 // x is word i of Philox stream 1 of the seed, of w stream 2 (engine/core/philox.h).

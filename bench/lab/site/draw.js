@@ -19,28 +19,30 @@ function svg(name, attributes = {}, ...children) {
 }
 const short = (v) => v === null || v === undefined ? 'not finite' : v === 0 ? '0' :
   Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3 ? v.toExponential(2) : String(Number(v.toPrecision(4)));
-const count = (n) => n.toLocaleString('en').replaceAll(',', '\u202f');
+const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, '\u202f');
+
+// 256 shades from c0 to c1 ([red, green, blue]), as a canvas stores its pixels.
+const shadesOf = (c0, c1) => Uint32Array.from({length: 256}, (_, i) => c0.reduce((word, from, at) => word | Math.round(from + (c1[at] - from) * i / 255) << 8 * at, 0xff000000) >>> 0);
+const shades = {grey: shadesOf([31, 30, 29], [245, 245, 244]), up: shadesOf([252, 244, 240], [200, 75, 24]), down: shadesOf([240, 245, 252], [28, 94, 190]), absent: 0xffff00dd};
 
 const draw = {
-  // A channel as a picture. signed: two hues around zero, scaled by the logarithm.
+  // A channel as a picture, a pixel for each value. signed: two hues around zero, scaled by the
+  // logarithm.
   map(values, width, height, {signed = false, label, unit = ''}) {
     const scale = Math.max(4, Math.floor(260 / Math.max(width, height)));
-    const canvas = el('canvas', {width: width * scale, height: height * scale, role: 'img', 'aria-label': label, tabindex: '0'});
-    const c = canvas.getContext('2d');
-    const finite = values.filter((v) => v !== null);
-    let low = Math.min(...finite), high = Math.max(...finite);
-    const most = Math.max(Math.abs(low), Math.abs(high), 0.5);
-    if (high === low) high = low + 1;
-    values.forEach((v, i) => {
-      let fill;
-      if (v === null) fill = '#d0f';
-      else if (signed) {
-        const t = Math.log2(1 + 2 * Math.abs(v)) / Math.log2(1 + 2 * most);
-        fill = v >= 0 ? `hsl(18 85% ${96 - 52 * t}%)` : `hsl(212 75% ${96 - 52 * t}%)`;
-      } else fill = `hsl(40 4% ${12 + 84 * (v - low) / (high - low)}%)`;
-      c.fillStyle = fill;
-      c.fillRect(i % width * scale, Math.floor(i / width) * scale, scale, scale);
-    });
+    const canvas = el('canvas', {width, height, style: `width:${width * scale}px`, role: 'img', 'aria-label': label, tabindex: '0'});
+    const c = canvas.getContext('2d'), picture = c.createImageData(width, height), pixels = new Uint32Array(picture.data.buffer);
+    let low = Infinity, high = -Infinity;
+    for (const v of values) if (v !== null) { if (v < low) low = v; if (v > high) high = v; }
+    const most = Math.log2(1 + 2 * Math.max(Math.abs(low), Math.abs(high), 0.5));
+    if (high <= low) high = low + 1;
+    for (let i = 0; i < values.length; i++) {
+      const v = values[i];
+      if (v === null) pixels[i] = shades.absent;
+      else if (signed) pixels[i] = shades[v >= 0 ? 'up' : 'down'][Math.round(255 * Math.log2(1 + 2 * Math.abs(v)) / most)];
+      else pixels[i] = shades.grey[Math.round(255 * (v - low) / (high - low))];
+    }
+    c.putImageData(picture, 0, 0);
     const note = el('figcaption', {}, label);
     const figure = el('figure', {}, canvas, note);
     const tell = (i) => { note.textContent = `row ${Math.floor(i / width)}, column ${i % width}: ${short(values[i])}${unit}`; };
@@ -87,12 +89,26 @@ const draw = {
     return g;
   },
 
-  // A grid of cells; mark(i, j) gives a class or nothing.
+  // A grid of cells; mark(i, j) gives a class or nothing. Neighbours of one class are one rectangle,
+  // with the lines of the grid above them.
   grid(rows, cols, cell, mark, label) {
     const g = svg('svg', {viewBox: `0 0 ${cols * cell + 1} ${rows * cell + 1}`, width: cols * cell + 1, height: rows * cell + 1, role: 'img', 'aria-label': label, class: 'grid'});
-    for (let i = 0; i < rows; i++)
-      for (let j = 0; j < cols; j++)
-        g.append(svg('rect', {x: j * cell + .5, y: i * cell + .5, width: cell, height: cell, class: mark(i, j) || 'cell'}));
+    let open = new Map();  // by columns and class: the rectangle that this row may lengthen
+    for (let i = 0; i < rows; i++) {
+      const now = new Map();
+      for (let j = 0; j < cols;) {
+        const kind = mark(i, j) || 'cell', from = j;
+        while (j < cols && (mark(i, j) || 'cell') === kind) j++;
+        const key = `${from} ${j} ${kind}`, above = open.get(key);
+        if (above) above.setAttribute('height', Number(above.getAttribute('height')) + cell);
+        now.set(key, above ?? g.appendChild(svg('rect', {x: from * cell + .5, y: i * cell + .5, width: (j - from) * cell, height: cell, class: kind})));
+      }
+      open = now;
+    }
+    let lines = '';
+    for (let i = 0; i <= rows; i++) lines += `M.5 ${i * cell + .5}h${cols * cell}`;
+    for (let j = 0; j <= cols; j++) lines += `M${j * cell + .5} .5v${rows * cell}`;
+    g.append(svg('path', {d: lines, class: 'lines'}));
     return el('figure', {}, g, el('figcaption', {}, label));
   },
 
@@ -127,7 +143,7 @@ const draw = {
       if (kind === 6) pass(a, 1);
     }
     const sums = nodes.map((n, i) => [...n, i]).filter((n) => n[0] !== 0);
-    const born = Math.max(...sums.map((n) => Math.abs(n[5])), 1e-300);
+    const born = sums.reduce((m, n) => Math.max(m, Math.abs(n[5])), 1e-300);
     const close = `Result ${nodes[root][4]}, exact ${exact}, error ${short(nodes[root][4] - exact)}`;
     if (sums.length > 48 || deepest > 9) {
       const w = 640, h = 190;
@@ -138,12 +154,19 @@ const draw = {
       let total = 0, path = '';
       const totals = shares.map((v) => (total += v));
       const reach = shares.reduce((m, v, i) => Math.max(m, Math.abs(v), Math.abs(totals[i])), 1e-300);
-      shares.forEach((v, i) => {
-        const x = (i + .5) / sums.length * w;
-        if (v) g.append(svg('line', {x1: x, x2: x, y1: h / 2, y2: h / 2 - v / reach * (h / 2 - 6), class: v > 0 ? 'up' : 'down'}));
-        path += `${i ? 'L' : 'M'}${x.toFixed(1)} ${(h / 2 - totals[i] / reach * (h / 2 - 6)).toFixed(1)}`;
-      });
-      g.append(svg('path', {d: path, class: 'running'}));
+      // Where there are more roundings than pixels, the first, least and greatest of each half pixel.
+      const each = Math.max(1, Math.floor(sums.length / (2 * w)));
+      const place = (v) => (h / 2 - v / reach * (h / 2 - 6)).toFixed(1);
+      let up = '', down = '';
+      for (let i = 0; i < sums.length; i += each) {
+        const x = ((i + .5) / sums.length * w).toFixed(1);
+        let least = 0, most = 0;
+        for (let j = i; j < Math.min(i + each, sums.length); j++) { least = Math.min(least, shares[j]); most = Math.max(most, shares[j]); }
+        if (most > 0) up += `M${x} ${h / 2}V${place(most)}`;
+        if (least < 0) down += `M${x} ${h / 2}V${place(least)}`;
+        path += `${i ? 'L' : 'M'}${x} ${place(totals[i])}`;
+      }
+      g.append(svg('path', {d: up, class: 'up'}), svg('path', {d: down, class: 'down'}), svg('path', {d: path, class: 'running'}));
       return el('figure', {}, g, el('figcaption', {}, `${count(sums.length)} roundings in their sequence, ${deepest + 1} deep: each bar is what one of them did to the result, the line is their sum (height of the drawing: ${short(reach)}). ${close}`));
     }
     // Leaves left to right, each inner node above the middle of what it reads.

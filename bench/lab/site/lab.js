@@ -2,8 +2,8 @@
 'use strict';
 const $ = (id) => document.getElementById(id);
 const PAGES = [['lab', 'Laboratory'], ['order', '1 Order'], ['im2col', '2 im2col'], ['winograd', '3 Winograd'], ['fft', '4 FFT'], ['formats', '5 Formats'], ['about', 'About']];
-const START = {channels: 8, height: 12, filters: 2, kernel: 3, stride: 1, pad: 1, data: 'noise', seed: 1, digit: 0, algo: 'direct', order: 'seq', fma: 'on', acc: 'f32', m: 4, points: 'usual', transform: 'f32', sums: 'seq', n: 16, at: 0};
-const RANGES = {channels: [1, 64], height: [1, 64], filters: [1, 16], kernel: [1, 15], stride: [1, 4], pad: [0, 7], seed: [0, 9999]};
+const START = {channels: 8, height: 12, filters: 2, kernel: 3, stride: 1, pad: 1, dilation: 1, data: 'noise', seed: 1, digit: 0, algo: 'direct', order: 'seq', fma: 'on', acc: 'f32', m: 4, points: 'usual', transform: 'f32', sums: 'seq', n: 16, at: 0};
+const RANGES = {channels: [1, 64], height: [1, 64], filters: [1, 16], kernel: [1, 15], stride: [1, 4], pad: [0, 7], dilation: [1, 4], seed: [0, 9999]};
 const CHOICES = {
   data: [['noise', 'noise'], ['ones', 'all terms equal'], ['cancelling', 'cancelling pairs'], ['scales', 'channels of many scales'], ['digit', 'a digit of MNIST'], ['photo', 'a photo of yours']],
   algo: [['direct', 'direct'], ['im2col', 'im2col'], ['winograd', 'Winograd'], ['fft', 'FFT'], ['exact', 'exact (one rounding)']],
@@ -15,7 +15,7 @@ const CHOICES = {
   sums: [['seq', 'one chain'], ['pairwise:1', 'a balanced tree']],
   n: [['8', '8 × 8'], ['16', '16 × 16'], ['32', '32 × 32'], ['64', '64 × 64']],
 };
-const NAMES = {channels: 'Channels', height: 'Image side', filters: 'Filters', kernel: 'Kernel side', stride: 'Stride', pad: 'Padding', data: 'Data', seed: 'Seed', digit: 'Digit', photo: 'Photo', algo: 'Algorithm', order: 'Order', fma: 'Fused', acc: 'Accumulator', m: 'Outputs a tile', points: 'Points', transform: 'Transforms in', sums: 'Channel sums', n: 'Tile'};
+const NAMES = {channels: 'Channels', height: 'Image side', filters: 'Filters', kernel: 'Kernel side', stride: 'Stride', pad: 'Padding', dilation: 'Dilation', data: 'Data', seed: 'Seed', digit: 'Digit', photo: 'Photo', algo: 'Algorithm', order: 'Order', fma: 'Fused', acc: 'Accumulator', m: 'Outputs a tile', points: 'Points', transform: 'Transforms in', sums: 'Channel sums', n: 'Tile'};
 // What belongs to an algorithm.
 const FOR = {order: ['direct', 'im2col'], fma: ['direct', 'im2col'], acc: ['direct', 'im2col'], m: ['winograd'], points: ['winograd'], transform: ['winograd'], sums: ['winograd'], n: ['fft']};
 let state = {...START}, photo = null, last = null;
@@ -36,7 +36,7 @@ function contract(s) {
 }
 
 function problem(s = state) {
-  const q = {channels: s.channels, height: s.height, width: s.height, filters: s.filters, kernel: s.kernel, stride: s.stride, pad: s.pad, data: s.data, seed: s.seed, contract: contract(s)};
+  const q = {channels: s.channels, height: s.height, width: s.height, filters: s.filters, kernel: s.kernel, stride: s.stride, pad: s.pad, dilation: s.dilation, data: s.data, seed: s.seed, contract: contract(s)};
   if (s.data === 'digit' || s.data === 'photo') {
     q.data = 'image';
     const picture = s.data === 'digit' ? ETALON_DATA.digits[s.digit % ETALON_DATA.digits.length] : photo;
@@ -141,6 +141,8 @@ const command = (q) => {
   const text = JSON.stringify(image ? {...plain, image: '…'} : plain);
   return `etalon lab ask '${text}'`;
 };
+// Drawings of one answer are tasks of their own, so that none keeps the page from its reader.
+const breath = () => new Promise((done) => setTimeout(done));
 let round = 0;
 async function compute() {
   const mine = ++round, s = {...state};
@@ -162,6 +164,8 @@ async function compute() {
   fault('');
   last = {a, s};
   render(a, s);
+  await breath();
+  if (mine !== round) return;
   movement(a, s);
   const t = await engine.ask({do: 'tree', at: s.at, ...problem(s)}, 'tree');
   if (t && mine === round) summation(t, s);
@@ -199,10 +203,11 @@ async function movement(a, s) {
   const [, , h, w] = a.shape, at = Math.min(s.at, h * w - 1), oy = Math.floor(at / w), ox = at % w;
   const side = s.height + 2 * s.pad, cell = Math.max(7, Math.min(22, Math.floor(330 / side)));
   const tile = s.algo === 'winograd' ? s.m : s.algo === 'fft' ? Math.max(1, s.n - s.kernel + 1) : 1;
-  const reach = s.algo === 'winograd' ? s.m + s.kernel - 1 : s.algo === 'fft' ? s.n : s.kernel;
+  const reach = s.algo === 'winograd' ? s.m + s.kernel - 1 : s.algo === 'fft' ? s.n : (s.kernel - 1) * s.dilation + 1;
   const ty = Math.floor(oy / tile) * tile, tx = Math.floor(ox / tile) * tile;
   const inside = (i, j) => i >= s.pad && j >= s.pad && i < side - s.pad && j < side - s.pad;
-  const input = draw.grid(side, side, cell, (i, j) => i >= ty * s.stride && i < ty * s.stride + reach && j >= tx * s.stride && j < tx * s.stride + reach ? 'win' : inside(i, j) ? '' : 'pad',
+  const gap = tile > 1 ? 1 : s.dilation, taken = (i, from) => i >= from && i < from + reach && (i - from) % gap === 0;
+  const input = draw.grid(side, side, cell, (i, j) => taken(i, ty * s.stride) && taken(j, tx * s.stride) ? 'win' : inside(i, j) ? '' : 'pad',
     `Channel 0 with its padding: ${tile > 1 ? `the tile of ${reach} × ${reach}` : `the window of ${s.kernel} × ${s.kernel}`} in use`);
   const output = draw.grid(h, w, cell, (i, j) => i === oy && j === ox ? 'hit' : i >= ty && i < ty + tile && j >= tx && j < tx + tile ? 'win' : '', `Output ${oy}, ${ox} of filter 0`);
   const parts = [input];
@@ -217,7 +222,7 @@ async function movement(a, s) {
     const rows = Math.min(a.k, 36), cols = Math.min(h * w, 48), from = Math.max(0, Math.min(at - 24, h * w - cols));
     parts.push(draw.grid(rows, cols, 9, (i, j) => {
       const k = i, o = from + j, r = Math.floor(k / s.kernel) % s.kernel, c = k % s.kernel;
-      const y = Math.floor(o / w) * s.stride + r, x = o % w * s.stride + c;
+      const y = Math.floor(o / w) * s.stride + r * s.dilation, x = o % w * s.stride + c * s.dilation;
       return o === at ? 'win' : inside(y, x) ? '' : 'pad';
     }, `The matrix: ${rows} of ${count(a.k)} rows, columns ${from} to ${from + cols - 1}; grey is padding`));
   }
@@ -317,7 +322,7 @@ for (const [id, name] of PAGES) $('nav').append(el('a', {href: `#${id}`, 'data-p
 const form = $('controls');
 form.addEventListener('submit', (e) => e.preventDefault());
 form.append(
-  el('fieldset', {}, el('legend', {}, 'Shape'), ...['channels', 'height', 'filters', 'kernel', 'stride', 'pad'].map(control)),
+  el('fieldset', {}, el('legend', {}, 'Shape'), ...['channels', 'height', 'filters', 'kernel', 'stride', 'pad', 'dilation'].map(control)),
   el('fieldset', {}, el('legend', {}, 'Data'), ...['data', 'digit', 'photo', 'seed'].map(control)),
   el('fieldset', {}, el('legend', {}, 'Algorithm'), ...['algo', 'order', 'fma', 'acc', 'm', 'points', 'transform', 'sums', 'n'].map(control)));
 for (const p of document.querySelectorAll('.try')) {
