@@ -157,17 +157,17 @@ void split_pairs_of(const PairRows& r) {
   for (std::int64_t row = 0; row < r.rows; ++row) {
     const float* from = r.from + row * r.from_row;
     float* to_even = r.even + row * r.to_row;
-    float* to_odd = r.odd + row * r.to_row;
+    float* to_odd = r.odd == nullptr ? nullptr : r.odd + row * r.to_row;
     for (std::int64_t i = 0; i < whole; i += 2 * V::lanes) {
       const typename V::Reg a = V::load(from + i), b = V::load(from + i + V::lanes);
       V::store(to_even + i / 2, V::even(a, b));
-      V::store(to_odd + i / 2, V::odd(a, b));
+      if (to_odd != nullptr) V::store(to_odd + i / 2, V::odd(a, b));
     }
     if (left == 0) continue;
     const typename V::Reg a = V::load(from + whole, low);
     const typename V::Reg b = left > V::lanes ? V::load(from + whole + V::lanes, high) : V::zero();
     V::store(to_even + whole / 2, V::even(a, b), even);
-    V::store(to_odd + whole / 2, V::odd(a, b), odd);
+    if (to_odd != nullptr) V::store(to_odd + whole / 2, V::odd(a, b), odd);
   }
 }
 

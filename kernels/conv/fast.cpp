@@ -25,20 +25,40 @@ constexpr double kSerialFlops = 4e5;
 constexpr std::int64_t kBlockBytes = 768 << 10;
 // Terms of the sum in one block of k: 14 rows of weights are then 36 KiB.
 constexpr std::int64_t kBlockTerms = 640;
+// Vectors of pixels that are announced together: of 14 channels 7 KiB, still in the first cache.
+constexpr std::int64_t kAnnouncedVectors = 8;
 constexpr std::int64_t kLine = 64 / sizeof(float);  // a cache line
 // Weights of more bytes come from the third cache.
 constexpr std::int64_t kSecondCache = 4 << 20;
 // Padded copies of images that are held at a time.
 constexpr std::int64_t kCopyBytes = 16 << 20;
 
+// A single tap that steps over elements reads a sample of its input; of that sample it is a tap of
+// stride 1, and an image of it one run of neighbours.
+bool is_sampled(const ConvGeometry& g) {
+  bool steps = false;
+  for (const WindowAxis& a : g.window.axes) {
+    if (a.kernel != 1 || a.out == 0 || a.at(0, 0) < 0 || a.at(a.out - 1, 0) >= a.in) return false;
+    steps = steps || a.stride != 1;
+  }
+  return steps;
+}
+ConvGeometry of_sample(ConvGeometry g) {
+  for (WindowAxis& a : g.window.axes) a = {.in = a.out, .out = a.out};
+  return g;
+}
+
 struct PreparedConv {
-  ConvPlan plan;
+  ConvGeometry given;
+  bool sampled = false;
+  ConvPlan plan;  // of the sample, where there is one
   bool channels_in_lanes = false;
   bool packed = false;  // weights below are filled
   bool finite_weights = true;
   AlignedBuffer weights;
   InPlaceConv in_place;
-  PreparedConv(const ConvGeometry& g, const TileSet<float>& set) : plan(g), in_place(g, set) {}
+  PreparedConv(const ConvGeometry& g, const TileSet<float>& set)
+      : given(g), sampled(is_sampled(g)), plan(sampled ? of_sample(g) : g), in_place(plan.g, set) {}
 };
 
 // Vector instructions for one k, the two ways; a packed vector costs about two, a transposed store
@@ -270,7 +290,8 @@ void by_pixels(const Chunk& c) {
     float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k_blocks.longest());
     std::vector<char> border(static_cast<std::size_t>(block));
     std::vector<std::vector<std::int64_t>> repairs;
-    std::vector<std::int64_t> later;  // strips that are finished when they are repaired
+    std::vector<std::pair<std::int64_t, std::int64_t>> later;  // strip, vector from which on it is
+                                                               // finished when it is repaired
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % parts, b = item / parts % blocks;
       const std::int64_t group = item / parts / blocks % g.groups;
@@ -304,6 +325,7 @@ void by_pixels(const Chunk& c) {
                             .row_bias = c.bias == nullptr || !last_block ? nullptr : c.bias + o};
           const int most = widest_tile(set, height);
           bool repaired = false;
+          std::int64_t announced = 0;  // vectors
           for (std::int64_t v = 0; v < count;) {
             const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
             TileGather gather;
@@ -339,19 +361,21 @@ void by_pixels(const Chunk& c) {
                   repairs[static_cast<std::size_t>(v + i)].push_back(s);
             }
             v += w;
+            if (!last_block || repaired || (v < count && v - announced < kAnnouncedVectors))
+              continue;
+            c.finished(image, o, height, pixel + announced * lanes,
+                       std::min(pixel_count, v * lanes) - announced * lanes);
+            announced = v;
           }
-          if (!last_block) continue;
-          if (repaired)
-            later.push_back(s);
-          else
-            c.finished(image, o, height, pixel, pixel_count);
+          if (last_block && repaired) later.emplace_back(s, announced);
         }
       }
       for (std::size_t v = 0; v < repairs.size(); ++v)
         if (!repairs[v].empty())
           repair_pixels(c, image, group, first + static_cast<std::int64_t>(v), repairs[v]);
-      for (const std::int64_t s : later)
-        c.finished(image, group * out + strips.first(s), strips.height(s), pixel, pixel_count);
+      for (const auto& [s, v] : later)
+        c.finished(image, group * out + strips.first(s), strips.height(s), pixel + v * lanes,
+                   pixel_count - v * lanes);
     }
   });
 }
@@ -520,6 +544,29 @@ Prepared prepare(const Problem& problem, int threads) {
   return p;
 }
 
+using Split = void (*)(const PairRows&);
+
+// Channel of an image that one tap reads, [out], to `to`.
+void copy_sample(const Window& window, const float* from, float* to, Split split) {
+  const auto& [d, h, w] = window.axes;
+  for (std::int64_t z = 0; z < d.out; ++z) {
+    const float* row = from + (d.at(z, 0) * h.in + h.at(0, 0)) * w.in + w.at(0, 0);
+    const std::int64_t from_row = h.stride * w.in;
+    if (w.stride == 2) {
+      split({.from = row,
+             .from_row = from_row,
+             .rows = h.out,
+             .count = 2 * w.out - 1,
+             .even = to,
+             .to_row = w.out});
+      to += h.out * w.out;
+      continue;
+    }
+    for (std::int64_t y = 0; y < h.out; ++y, row += from_row, to += w.out)
+      for (std::int64_t x = 0; x < w.out; ++x) to[x] = row[x * w.stride];
+  }
+}
+
 template <Isa isa>
 void run(const KernelCall& call) {
   const TileSet<float>& set = *tile_set_f32(isa);
@@ -548,22 +595,28 @@ void run(const KernelCall& call) {
          .y = y,
          .threads = threads,
          .kernel = &call});
-  const std::int64_t in_size = g.in_channels * g.window.in_points();
+  const std::int64_t in_points = prepared->given.window.in_points();
+  const std::int64_t in_size = g.in_channels * in_points;
+  const bool copies = plan.copied || prepared->sampled;
   const std::int64_t images_at_once =
-      plan.copied ? std::clamp<std::int64_t>(
-                        kCopyBytes / std::max<std::int64_t>(
-                                         1, plan.image_stride * std::int64_t{sizeof(float)}),
-                        1, g.batch)
-                  : g.batch;
+      copies ? std::clamp<std::int64_t>(
+                   kCopyBytes /
+                       std::max<std::int64_t>(1, plan.image_stride * std::int64_t{sizeof(float)}),
+                   1, g.batch)
+             : g.batch;
   for (std::int64_t image = 0; image < g.batch; image += images_at_once) {
     const std::int64_t images = std::min(images_at_once, g.batch - image);
     const float* source = x + image * in_size;
-    if (plan.copied) {
+    if (copies) {
       float* copy = thread_scratch<float>(ScratchSlot::padded, images * plan.image_stride);
       parallel_for(images * g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+        constexpr Split kSplit = isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs;
         for (std::int64_t i = begin; i < end; ++i)
-          plan.copy_channel(source + i * g.window.in_points(), copy + i * plan.channel_stride,
-                            isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs);
+          if (prepared->sampled)
+            copy_sample(prepared->given.window, source + i * in_points,
+                        copy + i * plan.channel_stride, kSplit);
+          else
+            plan.copy_channel(source + i * in_points, copy + i * plan.channel_stride, kSplit);
       });
       source = copy;
     }

@@ -184,6 +184,7 @@ void InPlaceConv::run_item(const Call& call, const Item& item) const {
   const std::int64_t width = kWide * set_.lanes;
   const std::int64_t channel =
       item.image * g_.out_channels + item.group * g_.group_out() + item.strip * set_.lanes;
+  const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
   float* y = call.y + channel * pixels;
   const std::int64_t rows_at_once = store_rows(item.last_row - item.first_row);
   float* sums = thread_scratch<float>(ScratchSlot::tile, rows_at_once * out_width * width);
@@ -202,13 +203,10 @@ void InPlaceConv::run_item(const Call& call, const Item& item) const {
         else
           set_.store_transposed(from, width, tall, valid, to, pixels);
       }
+    if (call.kernel->finished != nullptr)
+      (*call.kernel->finished)(
+          {.begin = channel * pixels + first, .count = count, .rows = channels, .stride = pixels});
   }
-  if (call.kernel->finished == nullptr) return;
-  const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
-  const std::int64_t first = item.first_row * out_width;
-  const std::int64_t count = item.last_row * out_width - first;
-  (*call.kernel->finished)(
-      {.begin = channel * pixels + first, .count = count, .rows = channels, .stride = pixels});
 }
 
 // Rows of outputs whose sums are turned and stored together: whole vectors of pixels where rows

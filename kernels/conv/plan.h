@@ -24,7 +24,7 @@ struct PairRows {
   const float* from = nullptr;
   std::int64_t from_row = 0, rows = 0, count = 0;  // elements of a row
   float* even = nullptr;
-  float* odd = nullptr;
+  float* odd = nullptr;  // nullptr where nobody reads them
   std::int64_t to_row = 0;
 };
 

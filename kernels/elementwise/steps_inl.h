@@ -8,6 +8,10 @@
 
 namespace etalon::simd {
 
+// The other operand of an addition comes from far, row by row: what the next part of a row will
+// read is asked for now, and arrives while the head computes that part.
+inline constexpr int kAheadVectors = 8;
+
 // N vectors of channel c that begin at element `at`; only with N = 1 may the mask leave lanes out.
 template <class V, int N, bool kMasked>
 ETALON_INLINE void steps_on(const PointwiseStep* step, const PointwiseStep* end, float* y,
@@ -34,7 +38,10 @@ ETALON_INLINE void steps_on(const PointwiseStep* step, const PointwiseStep* end,
         });
     } else if (step->kind == PointwiseStep::Kind::add) {
       const float* other = step->other + at;
-      unroll<N>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = V::add(v[i], load(other, i)); });
+      unroll<N>([&](auto i) ETALON_INLINE_LAMBDA {
+        __builtin_prefetch(other + (i + kAheadVectors) * V::lanes);
+        v[i] = V::add(v[i], load(other, i));
+      });
     } else {
       unroll<N>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = V::clear_negative(V::canonical(v[i])); });
     }
