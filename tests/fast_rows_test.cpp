@@ -2,6 +2,8 @@
 // definitions at any thread count. The data holds NaN, infinities, -0, ties and subnormals.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -110,6 +112,38 @@ TEST_CASE("pools: fast rows have the definition's bits") {
       }
     }
   if (detect_isa() >= Isa::avx2) CHECK(compared >= 7 * 2 * 4 * 4);
+}
+
+// Finite, so that the fast form serves (kernels/pool/max_rows.h), but for one channel with a NaN
+// and one with infinities; most maxima are zeros of both signs, whose first in the window must win.
+TEST_CASE("max pools of stride 2: ties keep the first, NaN and infinities win where they should") {
+  int compared = 0, plus = 0, minus = 0, nans = 0;
+  for (const Shape& shape : {Shape{2, 5, 12, 12}, Shape{1, 4, 9, 33}, Shape{1, 4, 6, 70}})
+    for (const Ints& kernel : {Ints{2, 2}, Ints{3, 3}, Ints{2, 3}})
+      for (const std::int64_t pad : {0, 1}) {
+        Tensor x = make(shape, 9, false);
+        const auto v = x.mutable_data<float>();
+        for (float& f : v)
+          f = f < -0.5F   ? -std::numeric_limits<float>::max()
+              : f < -0.1F ? -0.0F
+              : f < 0.3F  ? 0.0F
+                          : -f;
+        const std::size_t points = v.size() / static_cast<std::size_t>(shape[0] * shape[1]);
+        v[points + points / 2] = -std::numeric_limits<float>::quiet_NaN();
+        std::fill_n(v.begin() + static_cast<std::ptrdiff_t>(2 * points), points / 2,
+                    -std::numeric_limits<float>::infinity());
+        const Params params(window<MaxPoolParams>(kernel, {2, 2}, {pad, pad}, {pad, pad}));
+        compared += compare("max_pool", params, {&x});
+        const Tensor* in[] = {&x};
+        const OpRun got =
+            run_op(get_op("max_pool"), params, in, all_kernels(), {.contract = Contract::seq()});
+        for (const float f : got.outputs[0].data<float>())
+          ++(std::isnan(f) ? nans : std::signbit(f) ? minus : plus);
+      }
+  CHECK(plus > 200);
+  CHECK(minus > 200);
+  CHECK(nans > 10);
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 3 * 3 * 2 * 4);
 }
 
 TEST_CASE("elementwise arithmetic and relu: fast rows have the definition's bits") {

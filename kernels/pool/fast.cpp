@@ -8,12 +8,15 @@
 #include "engine/ops/pool.h"
 #include "kernels/conv/depthwise.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/gemm/scratch.h"
+#include "kernels/pool/max_rows.h"
 
 namespace etalon {
 namespace {
 
 struct PreparedPool {
   WindowRows rows;
+  MaxRows max_rows;             // of max pooling, where it serves
   std::vector<float> divisors;  // of average pooling
 };
 
@@ -35,13 +38,21 @@ Prepared prepare(const Problem& problem, int) {
     const auto& params = problem.params->as<AvgPoolParams>();
     const PoolGeometry g = pool_geometry(params, x);
     return std::make_shared<PreparedPool>(WindowRows(as_depthwise(g), kLanes<isa>),
+                                          MaxRows(Window{}, kLanes<isa>),
                                           average_divisors(g, params));
   } else {
-    return std::make_shared<PreparedPool>(
-        WindowRows(as_depthwise(pool_geometry(problem.params->as<MaxPoolParams>(), x)),
-                   kLanes<isa>),
-        std::vector<float>{});
+    const PoolGeometry g = pool_geometry(problem.params->as<MaxPoolParams>(), x);
+    return std::make_shared<PreparedPool>(WindowRows(as_depthwise(g), kLanes<isa>),
+                                          MaxRows(g.window, kLanes<isa>), std::vector<float>{});
   }
+}
+
+template <Isa isa>
+bool max_rows(const MaxRowsCall& call) {
+  if constexpr (isa >= Isa::avx512)
+    return avx512::max_rows(call);
+  else
+    return avx2::max_rows(call);
 }
 
 template <Isa isa, bool kAverage>
@@ -62,9 +73,17 @@ void run(const KernelCall& call) {
                  DepthwiseCall c = p.rows.call();
                  Announcer announcer(call);
                  c.divisor = kAverage ? p.divisors.data() : nullptr;
+                 MaxRowsCall rows = p.max_rows.call();
+                 if (p.max_rows.serves())
+                   rows.kept = thread_scratch<float>(ScratchSlot::norms, p.max_rows.kept_size());
                  for (std::int64_t i = begin; i < end; ++i) {
+                   c.y = rows.y = y + i * plan.pixels;
+                   rows.x = x + i * in_points;
+                   if (p.max_rows.serves() && max_rows<isa>(rows)) {
+                     announcer.add(i * plan.pixels, plan.pixels);
+                     continue;
+                   }
                    c.x = p.rows.channel(x + i * in_points);
-                   c.y = y + i * plan.pixels;
                    if constexpr (isa >= Isa::avx512)
                      kAverage ? avx512::average_pool(c) : avx512::max_pool(c);
                    else

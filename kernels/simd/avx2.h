@@ -54,6 +54,11 @@ struct F32 {
         best, x,
         _mm256_and_ps(_mm256_cmp_ps(x, best, _CMP_NLE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q)));
   }
+  // x where it is larger, else best, of numbers: a tie keeps best.
+  ETALON_INLINE static Reg larger(Reg x, Reg best) { return _mm256_max_ps(x, best); }
+  ETALON_INLINE static Mask is_nan(Reg v) {
+    return _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  }
   ETALON_INLINE static Reg canonical(Reg v) {
     return _mm256_blendv_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)),
                             _mm256_cmp_ps(v, v, _CMP_UNORD_Q));

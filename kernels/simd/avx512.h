@@ -52,6 +52,9 @@ struct F32 {
     const Mask ordered = _mm512_cmp_ps_mask(best, best, _CMP_ORD_Q);
     return _mm512_mask_blend_ps(_mm512_mask_cmp_ps_mask(ordered, x, best, _CMP_NLE_UQ), best, x);
   }
+  // x where it is larger, else best, of numbers: a tie keeps best.
+  ETALON_INLINE static Reg larger(Reg x, Reg best) { return _mm512_max_ps(x, best); }
+  ETALON_INLINE static Mask is_nan(Reg v) { return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q); }
   ETALON_INLINE static Reg canonical(Reg v) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v,
                                 _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));

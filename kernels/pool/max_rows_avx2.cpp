@@ -1,0 +1,8 @@
+#include "kernels/pool/max_rows_inl.h"
+#include "kernels/simd/avx2.h"
+
+namespace etalon::avx2 {
+
+bool max_rows(const MaxRowsCall& call) { return simd::max_rows<F32>(call); }
+
+}  // namespace etalon::avx2

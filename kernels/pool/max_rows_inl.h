@@ -1,0 +1,97 @@
+// The loops of max_rows.h over a vector type V; included only by the files of one instruction set.
+#pragma once
+
+#include "kernels/pool/max_rows.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::simd {
+
+// One vector of outputs of a row: the larger of its two or three columns. `bad` becomes NaN under
+// columns that are not finite.
+template <class V, int kColumns, class Load>
+ETALON_INLINE typename V::Reg max_of_columns(Load load, typename V::Reg& bad) {
+  using Reg = typename V::Reg;
+  const Reg a = load(0), b = load(1);
+  const Reg first = V::even(a, b), second = V::odd(a, b);
+  bad = V::fma(first, V::zero(), bad);
+  bad = V::fma(second, V::zero(), bad);
+  Reg best = V::larger(second, first);
+  if constexpr (kColumns == 3) {
+    const Reg third = V::even(load(2), load(3));
+    bad = V::fma(third, V::zero(), bad);
+    best = V::larger(third, best);
+  }
+  return best;
+}
+
+// kOne: a row of outputs fits one vector.
+template <class V, int kColumns, bool kOne>
+bool max_rows_of(const MaxRowsCall& call) {
+  using Reg = typename V::Reg;
+  const MaxRowsCall c = call;
+  const std::int64_t vectors = kOne ? 1 : (c.out_columns + V::lanes - 1) / V::lanes;
+  const typename V::Mask last =
+      V::first(static_cast<int>(c.out_columns - (vectors - 1) * V::lanes));
+  const Reg least = V::set1(-__FLT_MAX__);
+  typename V::Mask inside[4];
+  unroll<4>([&](auto i) ETALON_INLINE_LAMBDA { inside[i] = V::from_bits(c.loads[0].inside[i]); });
+  Reg bad = V::zero();
+  // Vector v of a row of the input, reduced along its columns.
+  const auto row_max = [&](std::int64_t row, std::int64_t v) ETALON_INLINE_LAMBDA {
+    const float* from = c.x + row * c.in_columns - c.pad + v * 2 * V::lanes;
+    const auto at = [&](int i)
+                        ETALON_INLINE_LAMBDA { return from + (i % 2) * V::lanes + (i / 2) * 2; };
+    const RowLoads& loads = c.loads[v];
+    if (!kOne && loads.whole)
+      return max_of_columns<V, kColumns>([&](int i) ETALON_INLINE_LAMBDA { return V::load(at(i)); },
+                                         bad);
+    return max_of_columns<V, kColumns>(
+        [&](int i) ETALON_INLINE_LAMBDA {
+          return V::load_into(least, at(i), kOne ? inside[i] : V::from_bits(loads.inside[i]));
+        },
+        bad);
+  };
+  std::int64_t kept_row = -1;  // the row whose vectors are kept: the windows' last
+  [[maybe_unused]] Reg kept = least;
+  for (std::int64_t o = 0; o < c.out_rows; ++o) {
+    const std::int64_t begin = c.row_begin[o], end = c.row_end[o];
+    float* y = c.y + o * c.out_columns;
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      Reg row;
+      if (kept_row != begin)
+        row = row_max(begin, v);
+      else if constexpr (kOne)
+        row = kept;
+      else
+        row = V::load(c.kept + v * V::lanes);
+      Reg best = row;
+      for (std::int64_t r = begin + 1; r < end; ++r) {
+        row = row_max(r, v);
+        best = V::larger(row, best);
+      }
+      if constexpr (kOne)
+        kept = row;
+      else
+        V::store(c.kept + v * V::lanes, row);
+      if (v + 1 < vectors)
+        V::store(y + v * V::lanes, best);
+      else
+        V::store(y + v * V::lanes, best, last);
+    }
+    kept_row = end - 1;
+  }
+  return V::to_bits(V::is_nan(bad)) == 0;
+}
+
+template <class V, int kColumns>
+bool max_rows_of(const MaxRowsCall& c) {
+  return c.out_columns <= V::lanes ? max_rows_of<V, kColumns, true>(c)
+                                   : max_rows_of<V, kColumns, false>(c);
+}
+
+template <class V>
+bool max_rows(const MaxRowsCall& c) {
+  return c.tap_columns == 3 ? max_rows_of<V, 3>(c) : max_rows_of<V, 2>(c);
+}
+
+}  // namespace etalon::simd
