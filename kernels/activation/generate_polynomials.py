@@ -62,13 +62,19 @@ def emit(name, f, a, b, degree, limit, comment):
 
 def series(f, limit_value):
     """f with its value at 0 given."""
-    return lambda x: limit_value if x == 0 else f(x)
+    return lambda x: limit_value if abs(x) < mp.mpf(10) ** -40 else f(x)
 
 
 ln2 = mp.log(2)
 h = ln2 / 2 * mp.mpf("1.0001")
 emit("kExpm1", series(lambda x: (mp.expm1(x) - x) / x ** 2, mp.mpf(1) / 2), -h, h, 9, -48,
      "(e^r - 1 - r)/r^2 on |r| <= ln2/2")
+emit("kExpm1Eighth", series(lambda x: (mp.expm1(x) - x) / x ** 2, mp.mpf(1) / 2), -h / 8, h / 8, 4, -37,
+     "the same on |r| <= ln2/16")
+emit("kLogShort", series(lambda t: (2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t) - 2) / t, mp.mpf(2) / 3),
+     mp.mpf(0), mp.mpf("0.02945"), 4, -33, "(log((1+s)/(1-s)) - 2s)/s^3 in powers of s^2, m = (1+s)/(1-s) in [0.707, 1.414]")
+emit("kLog1pShort", series(lambda t: (2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t) - 2) / t, mp.mpf(2) / 3),
+     mp.mpf(0), mp.mpf(1) / 9, 6, -36, "the same for |s| <= 1/3")
 emit("kLog", series(lambda t: (2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t) - 2) / t, mp.mpf(2) / 3),
      mp.mpf(0), mp.mpf("0.02945"), 6, -46, "(log((1+s)/(1-s)) - 2s)/s^3 in powers of s^2, m = (1+s)/(1-s) in [0.707, 1.414]")
 emit("kLog1p", series(lambda t: (2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t) - 2) / t, mp.mpf(2) / 3),
@@ -80,18 +86,20 @@ emit("kErf", series(lambda t: mp.erf(mp.sqrt(t)) / mp.sqrt(t), 2 / mp.sqrt(mp.pi
 K, END = mp.mpf("3.5"), mp.mpf("10.4")
 a, b = mp.mpf(-1), (END - K) / (END + K)
 f = lambda t: mp.exp(((1 + t) / (1 - t) * K) ** 2) * mp.erfc((1 + t) / (1 - t) * K)
-p = fit(f, a, b, 19)
 middle, half = (a + b) / 2, (b - a) / 2
-e = max(abs(mp.polyval(p[::-1], (t - middle) / half) / f(t) - 1)
-        for t in (a + (b - a) * mp.mpf(k) / 500 for k in range(501)))
-print("kErfcx", mp.nstr(mp.log(e, 2), 5))
-assert mp.log(e, 2) < -50
-out.append("// erfcx(x) in powers of u = kErfcxOffset - kErfcxScale/(x + kErfcxShift), 0 <= x <= 10.4, |u| <= 1:\n"
-           "// relative error below 2^-50; the terms' sizes add up to at most 18.4 times the value.\n"
+out.append("// erfcx(x) in powers of u = kErfcxOffset - kErfcxScale/(x + kErfcxShift), 0 <= x <= 10.4, |u| <= 1; the\n"
+           "// terms' sizes add up to at most 18.4 times the value.\n"
            f"inline constexpr double kErfcxShift = {float(K)};\n"
            f"inline constexpr double kErfcxOffset = {float((1 - middle) / half).hex()};\n"
-           f"inline constexpr double kErfcxScale = {float(2 * K / half).hex()};\n"
-           f"inline constexpr double kErfcx[] = {{{', '.join(float(c).hex() for c in p)}}};\n")
+           f"inline constexpr double kErfcxScale = {float(2 * K / half).hex()};\n")
+for name, degree, limit in (("kErfcx", 19, -50), ("kErfcxShort", 15, -40)):
+    p = fit(f, a, b, degree)
+    e = max(abs(mp.polyval(p[::-1], (t - middle) / half) / f(t) - 1)
+            for t in (a + (b - a) * mp.mpf(k) / 500 for k in range(501)))
+    print(name, mp.nstr(mp.log(e, 2), 5))
+    assert mp.log(e, 2) < limit
+    out.append(f"// Relative error below 2^{limit}.\n"
+               f"inline constexpr double {name}[] = {{{', '.join(float(c).hex() for c in p)}}};\n")
 
 # Trigonometric functions, all in powers of z, the square of the argument.
 emit("kSin", series(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mp.mpf(1) / 6), mp.mpf(0), mp.mpf("0.6201"),
@@ -102,6 +110,12 @@ emit("kAtan", series(lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mp.m
      mp.mpf("0.17158"), 9, -46, "(atan(t)/t - 1)/z, z = t^2, |t| <= sqrt(2) - 1")
 emit("kAsin", series(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mpf(1) / 6), mp.mpf(0), mp.mpf("0.25"),
      10, -44, "(asin(t)/t - 1)/z, z = t^2, |t| <= 1/2")
+
+# 2^(j/8), j = 0..7: the bits, less j 2^49, so that adding n 2^49 with n = 8 k + j makes 2^(n/8).
+bits = [int.from_bytes(__import__("struct").pack(">d", float(mp.mpf(2) ** (mp.mpf(j) / 8))), "big") - (j << 49)
+        for j in range(8)]
+out.append("// The bits of 2^(j/8) less j 2^49: with 2^49 n added, n = 8 k + j, those of 2^(n/8).\n"
+           f"inline constexpr unsigned long long kPowerEighth[] = {{{', '.join(f'0x{b:x}' for b in bits)}}};\n")
 
 # 2/pi, as multiples of a float's last place: row E - 27 is that of floats in [2^E, 2^(E+1)).
 rows = []

@@ -2,7 +2,7 @@
 // the same bits as the definitions, lane by lane.
 //
 // A lane evaluates the function in f64 with a proven relative error, and one rounding test for all
-// functions rounds both ends of the interval to f32. Where they differ (once in 2^17 to 2^19), and
+// functions rounds both ends of the interval to f32. Where they differ (once in some 2^14), and
 // for NaN and whatever lies outside the formula's domain, `scalar` computes that element. So each
 // element's bits depend on its value alone, never on its position, the vector length or the
 // instruction set.

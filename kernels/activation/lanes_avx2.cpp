@@ -19,6 +19,11 @@ struct Lanes : F64 {
     y = _mm256_blendv_ps(y, low, _mm256_cmp_ps(x, low, _CMP_LT_OQ));
     return F32::canonical(y);
   }
+  // Between 0 and 1; -0 becomes +0, NaN the canonical one (the second operand, where one is NaN).
+  ETALON_INLINE static __m256 unit(__m256 x) {
+    return _mm256_min_ps(F32::set1(1), F32::clear_negative(F32::canonical(x)));
+  }
+  static constexpr bool quick = false;
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }

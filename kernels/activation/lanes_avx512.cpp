@@ -19,6 +19,19 @@ struct Lanes : F64 {
     y = _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, low, _CMP_LT_OQ), low);
     return F32::canonical(y);
   }
+  // Between 0 and 1; -0 becomes +0, NaN the canonical one (the second operand, where one is NaN).
+  ETALON_INLINE static __m512 unit(__m512 x) {
+    return _mm512_min_ps(F32::set1(1), F32::clear_negative(F32::canonical(x)));
+  }
+  static constexpr bool quick = true;
+  ETALON_INLINE static Reg reciprocal14(Reg a) { return _mm512_rcp14_pd(a); }  // error 2^-14
+  ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_pd(a, b, c); }
+  // 2^(n/8) for the low bits n of each lane.
+  ETALON_INLINE static Reg power_eighth(Int n) {
+    const Int table = _mm512_loadu_si512(polynomials::kPowerEighth);
+    return _mm512_castsi512_pd(
+        _mm512_add_epi64(_mm512_permutexvar_epi64(n, table), _mm512_slli_epi64(n, 49)));
+  }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_pd(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }

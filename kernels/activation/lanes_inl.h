@@ -1,10 +1,16 @@
 // The formulas of lanes.h over a vector of doubles D (lanes_avx2.h, lanes_avx512.h).
 //
+// A first pass need not be better than its rounding test's neighbours are rare: with an error of
+// 2^-39 one input in some ten thousand goes to the definition, which costs less than a term of a
+// polynomial. So where the processor can (D::quick: AVX-512's approximate reciprocals and
+// permutations of registers), quotients err by 2^-41.9 and polynomials stop there too; what is used
+// for sums and powers, whose errors grow, keeps all bits (Fine).
+//
 // Intermediate bits need not agree between instruction sets, only stay within the error that the
 // rounding test allows for; fma is used freely. Errors in units of u = 2^-53, u for each operation
-// without a note. Every function but erfc's kin (52 u) stays below 30 u, and is tested with kPure =
-// 2^-46 (128 u); compositions that amplify the error of an argument have their own bound beside
-// them.
+// without a note. Every function but erfc's kin (52 u) stays below 30 u where all steps are fine,
+// below 2^-39.8 where they are quick, and is tested with kPure = 2^-39; compositions that amplify
+// an error have their own bound beside them.
 //
 // Clamps: outside them an f32 result no longer depends on x, because it has overflowed, underflowed
 // below half the smallest subnormal, or met its limit; the value at the clamp rounds the same. The
@@ -22,7 +28,7 @@ struct LaneMath {
   using R = typename D::Reg;
   using M = typename D::Test;
 
-  static constexpr double kPure = 0x1p-46;
+  static constexpr double kPure = 0x1p-39;
 
   ETALON_INLINE static R c(double x) { return D::set1(x); }
   ETALON_INLINE static R clamp(R x, double low, double high) {
@@ -48,12 +54,41 @@ struct LaneMath {
     return D::fma(b, x, a);
   }
 
+  // a/b, b normal and of moderate size: r errs by 2^-14, e = 1 - b r; r (1 + e + e^2) by e^3.
+  ETALON_INLINE static R quotient(R a, R b) {
+    if constexpr (D::quick) {
+      const R r = D::reciprocal14(b);
+      const R e = D::fnma(b, r, c(1));
+      return D::mul(a, D::fma(r, D::fma(e, e, e), r));
+    } else {
+      return D::div(a, b);
+    }
+  }
+
   // |x| <= 700: x = k ln2 + r; e^r - 1 = r + r^2 q(r) with 1.2 u of its value (q is at most r/5 of
   // it), and 2^k. The reduction errs by |k| 2^-85 and u of r.
   struct Exp {
     R p, scale;
   };
+  //
+  // Quick, |x| <= 200: x = n ln2/8 + r; 2^(n/8) is one of eight doubles of a register, n's low bits
+  // choose it and the others its exponent. The product n ln2/8 has one rounded factor, n 2^-57 <=
+  // 2^-45.8; the polynomial adds 2^-48 of e^r, 2^-43.4 of e^r - 1.
+  template <bool Fine>
   ETALON_INLINE static Exp exp_parts(R x) {
+    if constexpr (D::quick && !Fine) {
+      const R magic = c(0x1.8p52);
+      const R shifted = D::fma(x, c(0x1.71547652b82fep3), magic);
+      return exp_eighth(D::fnma(D::sub(shifted, magic), c(0x1.62e42fefa39efp-4), x), shifted);
+    } else {
+      return exp_fine(x);
+    }
+  }
+  ETALON_INLINE static Exp exp_eighth(R r, R shifted) {
+    const R q = even_odd(polynomials::kExpm1Eighth, r);
+    return {D::fma(D::mul(r, r), q, r), D::power_eighth(D::bits64(shifted))};
+  }
+  ETALON_INLINE static Exp exp_fine(R x) {
     const R magic = c(0x1.8p52 + 1023);
     const R shifted = D::fma(x, c(0x1.71547652b82fep0), magic);
     const R k = D::sub(shifted, magic);
@@ -63,15 +98,18 @@ struct LaneMath {
     return {D::fma(D::mul(r, r), q, r),
             D::from_bits64(D::template shift_left<52>(D::bits64(shifted)))};
   }
+  template <bool Fine = false>
   ETALON_INLINE static R exp(R x) {
-    const Exp e = exp_parts(x);
+    const Exp e = exp_parts<Fine>(x);
     return D::fma(e.scale, e.p, e.scale);
   }
-  // 2^k p + (2^k - 1): exact second part; for k <= -1 and k >= 1 at most 2.4 times the errors. The
-  // sums lose the sign of -0, which is put back.
-  ETALON_INLINE static R expm1(R x) {
-    const Exp e = exp_parts(x);
-    return D::copy_sign(D::abs(D::fma(e.scale, e.p, D::sub(e.scale, c(1)))), x);
+  // 2^k p + (2^k - 1): exact second part; for k <= -1 and k >= 1 at most 2.4 times the errors.
+  // Quick: the result is 0.08 at least where the power is not 1, whose rounding then counts
+  // 2^-49.4. The sums lose the sign of -0, which is put back.
+  ETALON_INLINE static R expm1(R x) { return D::copy_sign(D::abs(expm1_unsigned(x)), x); }
+  ETALON_INLINE static R expm1_unsigned(R x) {
+    const Exp e = exp_parts<false>(x);
+    return D::fma(e.scale, e.p, D::sub(e.scale, c(1)));
   }
   // log((1+s)/(1-s))
   template <int N>
@@ -92,18 +130,28 @@ struct LaneMath {
         D::from_bits64(D::add64(D::sub64(b, D::template shift_left<52>(biased)),
                                 D::set64(static_cast<std::int64_t>(std::uint64_t{1024} << 52))))};
   }
-  // log m by s = (m - 1)/(m + 1), m - 1 exact: 4 u.
+  // log m by s = f/(2 + f), f = m - 1 exact: 4 u. Quick: the quotient's 2^-41.9, at most 1.04
+  // times, and 2^-43 of the polynomial.
+  template <bool Fine>
+  ETALON_INLINE static R log_by_ratio(R f, R below) {
+    if constexpr (D::quick && !Fine)
+      return log_of_ratio(polynomials::kLogShort, quotient(f, below));
+    else
+      return log_of_ratio(polynomials::kLog, D::div(f, below));
+  }
+  template <bool Fine = false>
   ETALON_INLINE static R log_near_1(R m) {
-    return log_of_ratio(polynomials::kLog, D::div(D::sub(m, c(1)), D::add(m, c(1))));
+    return log_by_ratio<Fine>(D::sub(m, c(1)), D::add(m, c(1)));
   }
   ETALON_INLINE static R with_ln2(R k, R p) {
     return D::fma(k, c(0x1.62e42fefa0000p-1), D::fma(k, c(0x1.cf79abc9e3b3ap-40), p));
   }
   // Where k is not 0 the sum with k ln2 does not cancel below 0.34; so for the other bases (0.5,
   // 0.15), whose factor is one rounding and its own error.
+  template <bool Fine = false>
   ETALON_INLINE static R log(R x) {
     const Parts t = parts(x);
-    return with_ln2(t.k, log_near_1(t.m));
+    return with_ln2(t.k, log_near_1<Fine>(t.m));
   }
   ETALON_INLINE static R log2(R x) {
     const Parts t = parts(x);
@@ -120,12 +168,15 @@ struct LaneMath {
   ETALON_INLINE static R log1p(R w) {
     const Parts t = parts(D::add(c(1), w));
     const R f = D::select(D::less(D::abs(t.k), c(0.5)), w, D::sub(t.m, c(1)));
-    const R p = log_of_ratio(polynomials::kLog, D::div(f, D::add(c(2), f)));
+    const R p = log_by_ratio<false>(f, D::add(c(2), f));
     return D::copy_sign(D::abs(with_ln2(t.k, p)), w);
   }
   // log(1 + e), 0 <= e <= 1.
   ETALON_INLINE static R log1p_unit(R e) {
-    return log_of_ratio(polynomials::kLog1p, D::div(e, D::add(e, c(2))));
+    if constexpr (D::quick)
+      return log_of_ratio(polynomials::kLog1pShort, quotient(e, D::add(e, c(2))));
+    else
+      return log_of_ratio(polynomials::kLog1p, D::div(e, D::add(e, c(2))));
   }
   // e^-a for a >= 0, and max(x, 0) + log1p(e^-|x|).
   ETALON_INLINE static R softplus(R x) {
@@ -133,21 +184,27 @@ struct LaneMath {
     return D::add(D::max(c(0), x), log1p_unit(e));
   }
   ETALON_INLINE static R tanh(R x) {
-    const R e = expm1(D::min(c(40), D::abs(D::add(x, x))));
-    return D::copy_sign(D::div(e, D::add(e, c(2))), x);
+    const R e = expm1_unsigned(D::min(c(40), D::abs(D::add(x, x))));
+    return D::copy_sign(quotient(e, D::add(e, c(2))), x);
   }
   // e^x/(1 + e^x) loses nothing on the left; on the right it is as good: e^x = 2^288 at most.
   ETALON_INLINE static R sigmoid(R x) {
     const R e = exp(clamp(x, -200, 200));
-    return D::div(e, D::add(e, c(1)));
+    return quotient(e, D::add(e, c(1)));
   }
   // erfc(a), 0 <= a <= 10.4: e^(-a^2) erfcx(a). a^2 is split by fma. erfcx: its argument's 5 u
-  // times 1.5, 18.4 * 2 u for the evaluation (terms of both signs): 45 u; all: below 52 u.
+  // times 1.5, 18.4 * 2 u for the evaluation (terms of both signs): 45 u; all: below 52 u. Quick:
+  // the quotient is at most 2.7, its 2^-40.5 count 1.5 times; 2^-40.5 of the polynomial: below
+  // 2^-38.9.
   ETALON_INLINE static R erfc_positive(R a) {
     using namespace polynomials;
     const R square = D::mul(a, a), low = D::fma(a, a, D::neg(square));
-    const R u = D::sub(c(kErfcxOffset), D::div(c(kErfcxScale), D::add(a, c(kErfcxShift))));
-    const R g = even_odd(kErfcx, u);
+    const R u = D::sub(c(kErfcxOffset), quotient(c(kErfcxScale), D::add(a, c(kErfcxShift))));
+    R g;
+    if constexpr (D::quick)
+      g = even_odd(kErfcxShort, u);
+    else
+      g = even_odd(kErfcx, u);
     return D::mul(exp(D::neg(square)), D::fma(D::neg(low), g, g));
   }
   ETALON_INLINE static R erf(R x) {
@@ -163,6 +220,17 @@ struct LaneMath {
 
   // |x| <= 200: as exp; x - k is exact.
   ETALON_INLINE static R exp2(R x) {
+    if constexpr (D::quick) {
+      const R magic = c(0x1.8p49);
+      const R shifted = D::add(x, magic);
+      const Exp e =
+          exp_eighth(D::mul(D::sub(x, D::sub(shifted, magic)), c(0x1.62e42fefa39efp-1)), shifted);
+      return D::fma(e.scale, e.p, e.scale);
+    } else {
+      return exp2_fine(x);
+    }
+  }
+  ETALON_INLINE static R exp2_fine(R x) {
     const R magic = c(0x1.8p52 + 1023);
     const R shifted = D::add(x, magic);
     const R r = D::mul(D::sub(x, D::sub(shifted, magic)), c(0x1.62e42fefa39efp-1));
@@ -326,10 +394,8 @@ struct LaneMath {
 
   // Relative errors; the sums of u are below three quarters of them.
   static constexpr double error_of(LaneFunction f) {
-    if (f == LaneFunction::gelu) return 0x1p-43;
-    if (f == LaneFunction::gelu_tanh) return 0x1p-42;
-    if (f == LaneFunction::celu) return 0x1p-44;
-    return kPure;
+    using L = LaneFunction;
+    return f == L::gelu || f == L::erf || f == L::erfc ? 0x1p-38 : kPure;
   }
   template <LaneFunction F>
   ETALON_INLINE static R evaluate(R x, const LaneParams& p) {
@@ -371,8 +437,8 @@ struct LaneMath {
       return finite_only(x, D::mul(v, sigmoid(v)));
     }
     if constexpr (F == L::gelu) {
-      // The argument z = |x|/sqrt(2) errs by 2 u, erfc by 2 z^2 + 1.5 times that: 220 * 2 u; and 52
-      // u: below 2^-43.8. At the clamp, z = 10.32, |x| erfc(z)/2 < 2^-151.
+      // The argument z = |x|/sqrt(2) errs by 2 u, erfc by 2 z^2 + 1.5 times that: 220 * 2 u; and
+      // erfc's own: below 2^-38.8. At the clamp, z = 10.32, |x| erfc(z)/2 < 2^-151.
       const R v = D::max(c(-14.6), x);
       const R z = D::mul(D::abs(v), c(0x1.6a09e667f3bcdp-1));
       const R y = erfc_positive(D::min(c(10.4), z));
@@ -392,7 +458,7 @@ struct LaneMath {
       const R v = D::max(c(-200), x);
       const R e = exp(D::min(c(200), v));
       const R t = D::mul(e, D::add(e, c(2)));
-      return finite_only(x, D::mul(v, D::div(t, D::add(t, c(2)))));
+      return finite_only(x, D::mul(v, quotient(t, D::add(t, c(2)))));
     }
     if constexpr (F == L::softsign) return finite_only(x, D::div(x, D::add(c(1), D::abs(x))));
     if constexpr (F == L::elu ||
@@ -526,11 +592,12 @@ struct LaneMath {
       const R r = n == D::lanes ? D::load(v + i) : D::load(v + i, D::first(n));
       const R d = D::mul(r, c(error));
       const auto low = D::narrow(D::sub(r, d)), high = D::narrow(D::add(r, d));
-      const std::uint32_t nan = D::to_bits(D::unordered(r)) & ((1U << n) - 1U);
-      std::uint32_t bad = D::narrow_differ(low, high) & ~nan;
+      // NaN differs from itself.
+      std::uint32_t bad = D::narrow_differ(low, high), nan = 0;
       float wanted[D::lanes];
       if (bad != 0) [[unlikely]] {
-        bad &= (1U << n) - 1U;
+        nan = D::to_bits(D::unordered(r)) & ((1U << n) - 1U);
+        bad &= ((1U << n) - 1U) & ~nan;
         for (std::uint32_t b = bad; b != 0; b &= b - 1) {
           const int lane = __builtin_ctz(b);
           wanted[lane] = scalar(i + lane);
@@ -584,6 +651,18 @@ struct LaneMath {
                       [&](auto v) ETALON_INLINE_LAMBDA { return F::canonical(F::div(one, v)); });
         return 0;
       }
+      case LaneFunction::hard_sigmoid: {
+        // Of f32 parameters one fma is the rounded value. A sum of zeros has a sign that the
+        // definition knows: not here.
+        const auto alpha = static_cast<float>(p.alpha), beta = static_cast<float>(p.beta);
+        if (static_cast<double>(alpha) != p.alpha || static_cast<double>(beta) != p.beta ||
+            beta == 0)
+          break;
+        const auto a = F::set1(alpha), b = F::set1(beta);
+        each_float<F>(x, y, count,
+                      [&](auto v) ETALON_INLINE_LAMBDA { return D::unit(F::fma(a, v, b)); });
+        return 0;
+      }
       case LaneFunction::hard_tanh: {
         const auto low = F::set1(static_cast<float>(p.low));
         const auto high = F::set1(static_cast<float>(p.high));
@@ -622,9 +701,9 @@ struct LaneMath {
       each(block, [&](std::int64_t k, int n) ETALON_INLINE_LAMBDA {
         const R base = widened(x + i + k, n);
         const R exponent = y_varies ? widened(y + i + k, n) : c(static_cast<double>(*y));
-        const R z = D::mul(exponent, log(base));
-        const R r = finite_only(
-            exponent, refuse(D::not_inside(base, c(0), c(0x1p128)), exp(clamp(z, -200, 200))));
+        const R z = D::mul(exponent, log<true>(base));
+        const R r = finite_only(exponent, refuse(D::not_inside(base, c(0), c(0x1p128)),
+                                                 exp<true>(clamp(z, -200, 200))));
         D::store(v + k, r);  // whole vectors: the block has room
       });
       refused += round_tested(v, 0x1p-40, out + i, block, [&](std::int64_t at) {
@@ -648,7 +727,7 @@ struct LaneMath {
   static void exp_shifted(const float* x, float m, double* e, std::int64_t count) {
     const R shift = c(static_cast<double>(m));
     each(count, [&](std::int64_t i, int n) ETALON_INLINE_LAMBDA {
-      const R y = exp(D::max(c(-200), D::sub(widened(x + i, n), shift)));
+      const R y = exp<true>(D::max(c(-200), D::sub(widened(x + i, n), shift)));
       if (n == D::lanes)
         D::store(e + i, y);
       else

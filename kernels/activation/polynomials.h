@@ -9,6 +9,22 @@ inline constexpr double kExpm1[] = {
     0x1.6c16c1788bd90p-10, 0x1.a01a01a7c41d5p-13, 0x1.a019b90d2ae7ap-16, 0x1.71de0dae63bb3p-19,
     0x1.289185613a3d6p-22, 0x1.af38a9b0ec855p-26};
 
+// the same on |r| <= ln2/16: relative error below 2^-37.
+inline constexpr double kExpm1Eighth[] = {0x1.0000000000000p-1, 0x1.5555554dd37c3p-3,
+                                          0x1.55555551946a6p-5, 0x1.1114f8e104197p-7,
+                                          0x1.6c1aa93ab420ep-10};
+
+// (log((1+s)/(1-s)) - 2s)/s^3 in powers of s^2, m = (1+s)/(1-s) in [0.707, 1.414]: relative error
+// below 2^-33.
+inline constexpr double kLogShort[] = {0x1.5555555564f23p-1, 0x1.999998ca9ec73p-2,
+                                       0x1.2493242f22b76p-2, 0x1.c67ab529f564fp-3,
+                                       0x1.8c8edd9198f8ep-3};
+
+// the same for |s| <= 1/3: relative error below 2^-36.
+inline constexpr double kLog1pShort[] = {
+    0x1.555555555ed28p-1, 0x1.99999958485b0p-2, 0x1.24926db12eb2ap-2, 0x1.c70d2f5e45807p-3,
+    0x1.75de5d874a272p-3, 0x1.27db2445d4862p-3, 0x1.8677a4bf9332ap-3};
+
 // (log((1+s)/(1-s)) - 2s)/s^3 in powers of s^2, m = (1+s)/(1-s) in [0.707, 1.414]: relative error
 // below 2^-46.
 inline constexpr double kLog[] = {0x1.5555555555558p-1, 0x1.99999999952b2p-2, 0x1.2492492df6947p-2,
@@ -27,17 +43,26 @@ inline constexpr double kErf[] = {
     -0x1.b82ce30f291fdp-6, 0x1.565bcbf854bfbp-8,   -0x1.c02d4f4607141p-11,
     0x1.f98dace8138eep-14, -0x1.f22458d16a63fp-17, 0x1.8b46e196ddb44p-20};
 
-// erfcx(x) in powers of u = kErfcxOffset - kErfcxScale/(x + kErfcxShift), 0 <= x <= 10.4, |u| <= 1:
-// relative error below 2^-50; the terms' sizes add up to at most 18.4 times the value.
+// erfcx(x) in powers of u = kErfcxOffset - kErfcxScale/(x + kErfcxShift), 0 <= x <= 10.4, |u| <= 1;
+// the terms' sizes add up to at most 18.4 times the value.
 inline constexpr double kErfcxShift = 3.5;
 inline constexpr double kErfcxOffset = 0x1.ac4ec4ec4ec4fp+0;
 inline constexpr double kErfcxScale = 0x1.2b62762762762p+3;
+
+// Relative error below 2^-50.
 inline constexpr double kErfcx[] = {
     0x1.f7a366e773a83p-3,   -0x1.547d2c9c57b1ep-2, 0x1.c9c8ee246886dp-3,   -0x1.f3b7df9c9f8e9p-4,
     0x1.b4e4be142ccb7p-5,   -0x1.2709087564d66p-6, 0x1.192cc2d465716p-8,   -0x1.0e9e962e8ad51p-11,
     -0x1.0de2832e9b4edp-14, 0x1.31e242c33a4d8p-15, -0x1.1d2d1b95a5769p-19, -0x1.dcb4e261d50bcp-20,
     0x1.24cead0ca6c55p-22,  0x1.9bef6936f126fp-24, -0x1.5fbcf029bae7bp-26, -0x1.bc7d4588692eep-28,
     0x1.67dbf41afa327p-30,  0x1.1457b0e521930p-31, -0x1.077ffbfd53e78p-34, -0x1.116ffdded1989p-35};
+
+// Relative error below 2^-40.
+inline constexpr double kErfcxShort[] = {
+    0x1.f7a366e7735ebp-3,   -0x1.547d2c9c57beep-2, 0x1.c9c8ee248d4b1p-3,   -0x1.f3b7df9c85892p-4,
+    0x1.b4e4be08159a1p-5,   -0x1.2709087df5860p-6, 0x1.192cc5dd866b4p-8,   -0x1.0e9e8d901dfd9p-11,
+    -0x1.0de583ecf046cp-14, 0x1.31e01f51d6558p-15, -0x1.1c5daf79ceff0p-19, -0x1.dc2062cdf6202p-20,
+    0x1.1cfd32ce6b1b1p-22,  0x1.90a3a06df4cf7p-24, -0x1.0f8d336ebd840p-26, -0x1.469cb92f7b16fp-28};
 
 // (sin(r)/r - 1)/z, z = r^2, |r| <= 0.7874: relative error below 2^-48.
 inline constexpr double kSin[] = {-0x1.5555555555555p-3,  0x1.1111111110b8ep-7,
@@ -60,6 +85,11 @@ inline constexpr double kAsin[] = {
     0x1.55555555555bbp-3, 0x1.33333333030cfp-4,  0x1.6db6dba99e56dp-5, 0x1.f1c6ff7f5507fp-6,
     0x1.6e8f34a32a3ecp-6, 0x1.1c0d74beb3610p-6,  0x1.cf5ed14c7cb7ep-7, 0x1.512bc40e88a9ep-7,
     0x1.fa1b2b4831188p-7, -0x1.bf16e7c9f283cp-8, 0x1.c8a4a8d5d7026p-6};
+
+// The bits of 2^(j/8) less j 2^49: with 2^49 n added, n = 8 k + j, those of 2^(n/8).
+inline constexpr unsigned long long kPowerEighth[] = {
+    0x3ff0000000000000, 0x3fef72b83c7d517b, 0x3fef06fe0a31b715, 0x3feebfdad5362a27,
+    0x3feea09e667f3bcd, 0x3feeace5422aa0db, 0x3feee89f995ad3ad, 0x3fef5818dcfba487};
 
 // Four numbers a row; row E - 27 is for floats x of [2^E, 2^(E+1)): x times the first is
 // 2 x/pi modulo 4 but for the rest, |rest| < 2^-4, x times the second what is left of it to
