@@ -20,7 +20,7 @@ constexpr std::int64_t kApartStrips = 2, kSetBytes = 4096;
 // Rows from which packing the vector side pays, when it could be read in place.
 constexpr std::int64_t kPackRows = 28;
 // A vector side of so few bytes stays in the nearest caches as it lies.
-constexpr std::int64_t kSmallBytes = 128 << 10;
+constexpr std::int64_t kSmallBytes = 256 << 10;
 
 struct Grid {
   std::int64_t block = 1;    // strips of n in a block
