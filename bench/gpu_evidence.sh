@@ -28,6 +28,7 @@ out=${2:-}
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2> /dev/null) ||
   { echo "gpu_evidence.sh: no nvcc on this machine; install CUDA 12.4 or newer" >&2; exit 4; }
 build=$root/build/gpu
+mkdir -p "$root/build"
 started=$SECONDS
 generator=(); command -v ninja > /dev/null && generator=(-G Ninja)
 defines=()

@@ -18,10 +18,13 @@ if(ETALON_CUDA)
   target_compile_options(etalon_cuda PRIVATE --fmad=false --expt-relaxed-constexpr -diag-suppress=20091 --threads=2
                          -Xcompiler=-ffp-contract=off,-fopenmp)
   target_compile_definitions(etalon_cuda PRIVATE FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
-  target_link_libraries(etalon_cuda PUBLIC etalon_engine)
+  # Launches call functions of the kernels' library, which calls the launches.
+  target_link_libraries(etalon_cuda PUBLIC etalon_kernels)
   # The library alone can be built, without the engine that it names: does CUDA code compile?
   set_target_properties(etalon_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static EXPORT_NAME cuda OPTIMIZE_DEPENDENCIES ON)
   set_property(GLOBAL APPEND PROPERTY ETALON_LIBRARIES etalon_cuda)
-  target_compile_definitions(etalon_kernels PUBLIC ETALON_CUDA)
+  # Only these two know of it: a compiler cache serves all others from a build without CUDA.
+  set_property(SOURCE kernels/kernels.cpp kernels/backends/cuda/device.cpp APPEND PROPERTY
+               COMPILE_DEFINITIONS ETALON_CUDA)
   target_link_libraries(etalon_kernels PUBLIC etalon_cuda)
 endif()

@@ -5,8 +5,6 @@
 #include "kernels/activation/vector_rows.h"
 #ifdef ETALON_CUDA
 #include "kernels/backends/cuda/rows.h"
-#include "kernels/conv/cudnn.h"
-#include "kernels/gemm/cublas.h"
 #endif
 #include "kernels/conv/openblas.h"
 #include "kernels/conv/rows.h"
@@ -70,8 +68,6 @@ const Registry& all_kernels() {
     r.add(openblas_gemm_rows());
 #ifdef ETALON_CUDA
     r.add(cuda::rows());
-    r.add(cuda::cublas_rows());
-    r.add(cuda::cudnn_conv_rows());
 #endif
 #ifdef ETALON_ONEDNN
     r.add(onednn_eltwise_rows());

@@ -14,6 +14,7 @@
 #include "engine/core/hash.h"
 #include "engine/graph/executor.h"
 #include "importers/importers.h"
+#include "kernels/backends/cuda/executor.h"
 #include "kernels/kernels.h"
 
 namespace etalon::cli {
@@ -78,10 +79,16 @@ int run(Args& args, const Globals& g) {
     options.progress = [&progress](std::size_t done, std::size_t) {
       progress.update(static_cast<std::int64_t>(done));
     };
-    Executor executor(model.graph, all_kernels(), options);
     // The first run plans and packs weights; times are those of every later one.
-    if (args.times) executor.run(inputs);
-    trace = executor.run(inputs);
+    if (g.device == Device::cuda) {
+      cuda::DeviceExecutor executor(model.graph, all_kernels(), options);
+      if (args.times) executor.run(inputs);
+      trace = executor.run(inputs, args.times);
+    } else {
+      Executor executor(model.graph, all_kernels(), options);
+      if (args.times) executor.run(inputs);
+      trace = executor.run(inputs);
+    }
   }
 
   fmt::print("{}\n", to_string(options.contract));

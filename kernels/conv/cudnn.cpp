@@ -3,16 +3,15 @@
 // its workspace is asked for: that becomes an error that names the status. The bias is added by
 // cudnnAddTensor.
 #include "kernels/conv/cudnn.h"
-#ifdef ETALON_CUDA
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "engine/core/error.h"
 #include "engine/ops/conv.h"
-#include "kernels/backends/cuda/device.h"
 #include "kernels/backends/cuda/libraries.h"
 
 namespace etalon::cuda {
@@ -76,7 +75,7 @@ class Described {
 int as_int(std::int64_t n) { return static_cast<int>(n); }
 
 template <Algorithm algorithm, Math math>
-void run(const KernelCall& host) {
+void enqueue(const KernelCall& host, Work& work) {
   const ConvGeometry g =
       conv_geometry(host.params<ConvParams>(), host.input(0).shape(), host.input(1).shape());
   const WindowAxis &h = g.window.axes[1], &w = g.window.axes[2];
@@ -95,24 +94,21 @@ void run(const KernelCall& host) {
   std::size_t size = 0;
   call("cudnnGetConvolutionForwardWorkspaceSize", handle(), x.get(), filter.get(), conv.get(),
        y.get(), static_cast<int>(algorithm), &size);
-  CallOnDevice on_device(host);
-  const KernelCall& here = on_device.call();
-  const DeviceBuffer workspace(size);
+  void* const workspace = work.scratch(std::max<std::size_t>(1, size));
   const float one = 1, zero = 0;
   const auto bytes = [&](std::size_t i) {
-    return static_cast<const void*>(here.input(i).bytes().data());
+    return static_cast<const void*>(host.input(i).bytes().data());
   };
   const void *px = bytes(0), *pw = bytes(1);
   const void *alpha = &one, *beta = &zero, *keep = &one;
-  void* py = on_device.y();
+  void* py = device_floats(host.output(0));
   call("cudnnConvolutionForward", handle(), alpha, x.get(), px, filter.get(), pw, conv.get(),
-       static_cast<int>(algorithm), workspace.get(), size, beta, y.get(), py);
+       static_cast<int>(algorithm), workspace, size, beta, y.get(), py);
   if (host.has(2)) {
     call("cudnnSetTensor4dDescriptor", bias.get(), kNchw, kFloat, 1, as_int(g.out_channels), 1, 1);
     const void* pb = bytes(2);
     call("cudnnAddTensor", handle(), alpha, bias.get(), pb, keep, y.get(), py);
   }
-  on_device.fetch_output();
 }
 
 Refusal refuse(const Problem& problem) {
@@ -130,21 +126,22 @@ Refusal refuse(const Problem& problem) {
 }
 
 template <Algorithm algorithm, Math math = kFma>
-KernelRow row(std::string_view name) {
-  return {.op = "conv",
-          .name = name,
-          .promise = Promise::vendor,
-          .device = Device::cuda,
-          .contracts = "none",
-          .refuse = refuse,
-          .run = run<algorithm, math>,
-          .version = [] { return cudnn().version; }};
+DeviceRow row(std::string_view name) {
+  return {.row = {.op = "conv",
+                  .name = name,
+                  .promise = Promise::vendor,
+                  .device = Device::cuda,
+                  .contracts = "none",
+                  .refuse = refuse,
+                  .run = run_enqueued<enqueue<algorithm, math>>,
+                  .version = [] { return cudnn().version; }},
+          .enqueue = enqueue<algorithm, math>};
 }
 
 }  // namespace
 
-std::span<const KernelRow> cudnn_conv_rows() {
-  static const KernelRow rows[] = {
+std::span<const DeviceRow> cudnn_device_rows() {
+  static const DeviceRow rows[] = {
       row<kImplicitGemm>("cudnn.conv.implicit_gemm"),
       row<kImplicitPrecomputedGemm>("cudnn.conv.implicit_precomputed_gemm"),
       row<kGemm>("cudnn.conv.gemm"),
@@ -159,5 +156,3 @@ std::span<const KernelRow> cudnn_conv_rows() {
 }
 
 }  // namespace etalon::cuda
-
-#endif

@@ -2,12 +2,12 @@
 
 #include <span>
 
-#include "engine/backend/kernel.h"
+#include "kernels/backends/cuda/rows.h"
 
 namespace etalon::cuda {
 
 // cuDNN's forward convolutions, each algorithm it offers a row of its own, without TF32; and the
 // two GEMM forms with it. Vendor rows: bits reported, never promised. Seen on hardware: never.
-std::span<const KernelRow> cudnn_conv_rows();
+std::span<const DeviceRow> cudnn_device_rows();
 
 }  // namespace etalon::cuda

@@ -1,7 +1,6 @@
 // gemm and matmul of two matrices by cuBLAS, each math mode a row of its own. Row-major y = a b is
 // column-major y' = b' a', so the operands change places.
 #include "kernels/gemm/cublas.h"
-#ifdef ETALON_CUDA
 
 #include <fmt/format.h>
 
@@ -10,7 +9,6 @@
 #include "engine/core/error.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
-#include "kernels/backends/cuda/device.h"
 #include "kernels/backends/cuda/libraries.h"
 
 namespace etalon::cuda {
@@ -51,8 +49,7 @@ struct Product {
 };
 
 template <MathMode mode>
-void multiply(const CallOnDevice& on_device, const Product& p) {
-  const KernelCall& call = on_device.call();
+void multiply(const KernelCall& call, const Product& p) {
   const auto* a = reinterpret_cast<const float*>(call.input(0).bytes().data());
   const auto* b = reinterpret_cast<const float*>(call.input(1).bytes().data());
   require(cublas().function<int(Handle, int)>("cublasSetMathMode")(handle(), mode),
@@ -63,30 +60,26 @@ void multiply(const CallOnDevice& on_device, const Product& p) {
               handle(), p.trans_b ? kTransposed : kPlain, p.trans_a ? kTransposed : kPlain,
               checked_int(p.n), checked_int(p.m), checked_int(p.k), &p.alpha, b,
               checked_int(p.trans_b ? p.k : p.n), a, checked_int(p.trans_a ? p.m : p.k), &p.beta,
-              on_device.y(), checked_int(p.n)),
+              device_floats(call.output(0)), checked_int(p.n)),
           "cublasSgemm");
 }
 
 template <MathMode mode>
-void run_gemm(const KernelCall& host) {
-  const auto& params = host.params<GemmParams>();
-  const GemmGeometry g = gemm_geometry(params, host.input(0).shape(), host.input(1).shape());
-  CallOnDevice on_device(host);
-  multiply<mode>(on_device, {.m = g.m,
-                             .n = g.n,
-                             .k = g.k,
-                             .alpha = params.alpha,
-                             .trans_a = params.trans_a,
-                             .trans_b = params.trans_b});
-  on_device.fetch_output();
+void enqueue_gemm(const KernelCall& call, Work&) {
+  const auto& params = call.params<GemmParams>();
+  const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
+  multiply<mode>(call, {.m = g.m,
+                        .n = g.n,
+                        .k = g.k,
+                        .alpha = params.alpha,
+                        .trans_a = params.trans_a,
+                        .trans_b = params.trans_b});
 }
 
 template <MathMode mode>
-void run_matmul(const KernelCall& host) {
-  const Shape &a = host.input(0).shape(), &b = host.input(1).shape();
-  CallOnDevice on_device(host);
-  multiply<mode>(on_device, {.m = a[0], .n = b[1], .k = a[1]});
-  on_device.fetch_output();
+void enqueue_matmul(const KernelCall& call, Work&) {
+  const Shape &a = call.input(0).shape(), &b = call.input(1).shape();
+  multiply<mode>(call, {.m = a[0], .n = b[1], .k = a[1]});
 }
 
 Refusal refuse(const Problem& problem) {
@@ -102,27 +95,27 @@ Refusal refuse(const Problem& problem) {
   return refuse_without_device();
 }
 
-template <MathMode mode>
-KernelRow row(std::string_view op, std::string_view name) {
-  return {.op = op,
-          .name = name,
-          .promise = Promise::vendor,
-          .device = Device::cuda,
-          .contracts = "none",
-          .refuse = refuse,
-          .run = op == "gemm" ? run_gemm<mode> : run_matmul<mode>,
-          .version = [] { return cublas().version; }};
+template <Enqueue f>
+DeviceRow row(std::string_view op, std::string_view name) {
+  return {.row = {.op = op,
+                  .name = name,
+                  .promise = Promise::vendor,
+                  .device = Device::cuda,
+                  .contracts = "none",
+                  .refuse = refuse,
+                  .run = run_enqueued<f>,
+                  .version = [] { return cublas().version; }},
+          .enqueue = f};
 }
 
 }  // namespace
 
-std::span<const KernelRow> cublas_rows() {
-  static const KernelRow rows[] = {
-      row<kPedantic>("gemm", "cublas.gemm.f32"), row<kTf32>("gemm", "cublas.gemm.tf32"),
-      row<kPedantic>("matmul", "cublas.matmul.f32"), row<kTf32>("matmul", "cublas.matmul.tf32")};
+std::span<const DeviceRow> cublas_device_rows() {
+  static const DeviceRow rows[] = {row<enqueue_gemm<kPedantic>>("gemm", "cublas.gemm.f32"),
+                                   row<enqueue_gemm<kTf32>>("gemm", "cublas.gemm.tf32"),
+                                   row<enqueue_matmul<kPedantic>>("matmul", "cublas.matmul.f32"),
+                                   row<enqueue_matmul<kTf32>>("matmul", "cublas.matmul.tf32")};
   return rows;
 }
 
 }  // namespace etalon::cuda
-
-#endif

@@ -1,6 +1,8 @@
 // The launch of cuda_tile.h: a block's phases with barriers between them.
-#include "kernels/backends/cuda/check.cuh"
+#include <cuda_runtime.h>
+
 #include "kernels/backends/cuda/device.h"
+#include "kernels/backends/cuda/launches.h"
 #include "kernels/backends/cuda/tile_tasks.h"
 
 namespace etalon::cuda {
@@ -33,17 +35,18 @@ __global__ void __launch_bounds__(kTileThreads) run_tile(const __grid_constant__
 
 }  // namespace
 
-void launch_tiles(const CallOnDevice& on_device) {
-  const bool fused = on_device.call().contract().fma;
-  for (const TileTask& t : tile_tasks(on_device.call(), on_device.y())) {
+int launch_tiles(const KernelCall& call, void* stream) {
+  const bool fused = call.contract().fma;
+  for (const TileTask& t : tile_tasks(call, device_floats(call.output(0)))) {
     if (t.m * t.n == 0) continue;
     const dim3 grid(static_cast<unsigned>((t.n + kTileCols - 1) / kTileCols),
                     static_cast<unsigned>((t.m + kTileRows - 1) / kTileRows));
     const auto kernel = t.padded ? (fused ? run_tile<true, true> : run_tile<false, true>)
                                  : (fused ? run_tile<true, false> : run_tile<false, false>);
-    kernel<<<grid, kTileThreads, 0, static_cast<cudaStream_t>(stream())>>>(t);
-    check(cudaGetLastError(), "the kernel's launch");
+    kernel<<<grid, kTileThreads, 0, static_cast<cudaStream_t>(stream)>>>(t);
+    if (const cudaError_t failed = cudaGetLastError(); failed != cudaSuccess) return failed;
   }
+  return cudaSuccess;
 }
 
 }  // namespace etalon::cuda

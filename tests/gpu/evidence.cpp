@@ -1,7 +1,9 @@
 // gpu_evidence: what a machine with a GPU shows, as one JSON object on standard output.
 //   device, driver and commit; for every CUDA row and every case of tests/op_cases its hash beside
-//   that of the CPU's definition; times of the tiled products beside cuBLAS's f32, in one run,
-//   interleaved, on the device's clock, copies left out.
+//   that of the CPU's definition; whole networks likewise, with the time of one launch of their
+//   graph; 10^8 hostile cases of each tensor core format beside the software model; times of the
+//   tiled products beside cuBLAS's f32, in one run, interleaved, on the device's clock, copies left
+//   out.
 // gpu_evidence COMMIT writes the record; gpu_evidence --sanitize runs the few cases that
 // compute-sanitizer is to see, without timing.
 // Exit code 0: all hashes equal; 1: one is not; 4: no device. Built with ETALON_CUDA;
@@ -18,9 +20,14 @@
 
 #include "engine/core/error.h"
 #include "engine/core/hash.h"
+#include "engine/core/threads.h"
 #include "engine/graph/executor.h"
+#include "engine/models/inputs.h"
+#include "engine/models/models.h"
 #include "kernels/backends/cuda/device.h"
+#include "kernels/backends/cuda/executor.h"
 #include "kernels/backends/cuda/libraries.h"
+#include "kernels/backends/cuda/tensor_core_check.h"
 #include "kernels/kernels.h"
 #include "tests/op_cases.h"
 
@@ -107,7 +114,7 @@ nlohmann::json time_gemm(std::int64_t n) {
   const auto* b = reinterpret_cast<const float*>(on_device.call().input(1).bytes().data());
   for (int i = 0; i < 33; ++i) {
     timer.start();
-    cuda::launch_tiles(on_device);
+    cuda::check(cuda::api().tiles(on_device.call(), cuda::stream()), "the kernel's launch");
     ours.push_back(timer.stop_s());
     if (handle == nullptr) continue;
     timer.start();
@@ -134,6 +141,74 @@ nlohmann::json time_gemm(std::int64_t n) {
   }
   record["spread"] = *std::ranges::max_element(ours) / *std::ranges::min_element(ours);
   return record;
+}
+
+// A network's output hash on the device, node by node and as one graph, beside the CPU's.
+nlohmann::json run_network(std::string_view name, std::int64_t batch, bool& equal) {
+  const Model model = build_model(name);
+  const InputMap inputs = random_inputs(model, batch, 7);
+  RunOptions options{.contract = Contract::seq()};
+  options.threads = hardware_threads();
+  const auto hash = [](const Trace& trace) {
+    HashStream all;
+    for (const auto& [output, tensor] : trace.outputs) all.update(tensor);
+    return to_string(all.digest());
+  };
+  const std::string want = hash(Executor(model.graph, all_kernels(), options).run(inputs));
+  cuda::DeviceExecutor executor(model.graph, all_kernels(), options);
+  const std::string nodes = hash(executor.run(inputs));
+  std::vector<double> seconds;
+  std::string graph;
+  for (int i = 0; i < 23; ++i) {
+    const Trace trace = executor.run(inputs);
+    graph = hash(trace);
+    if (i >= 3) seconds.push_back(trace.seconds);
+  }
+  const bool same = nodes == want && graph == want && executor.launched_graph();
+  equal = equal && same;
+  return {{"network", name},
+          {"batch", batch},
+          {"hash", want},
+          {"node_by_node", nodes},
+          {"graph", graph},
+          {"equal", same},
+          {"median_s", median(seconds)}};
+}
+
+// mma beside the software model. The model of f8 is wgmma's: mma may do f8 in another way, so its
+// difference is reported and decides nothing.
+nlohmann::json run_tensor_cores(std::uint64_t tiles, bool& equal) {
+  nlohmann::json rows = nlohmann::json::array();
+  const struct {
+    const char* name;
+    TensorCoreFormat format;
+    DType acc;
+    bool decides;
+  } formats[] = {{"f16", TensorCoreFormat::f16, DType::f32, true},
+                 {"f16", TensorCoreFormat::f16, DType::f16, true},
+                 {"bf16", TensorCoreFormat::bf16, DType::f32, true},
+                 {"tf32", TensorCoreFormat::tf32, DType::f32, true},
+                 {"f8e4m3", TensorCoreFormat::f8e4m3, DType::f32, false},
+                 {"f8e5m2", TensorCoreFormat::f8e5m2, DType::f32, false}};
+  for (const auto& f : formats) {
+    std::string unit;
+    cuda::TensorCoreCount count;
+    cuda::check(cuda::check_tensor_cores(f.format, f.acc, tiles, 2026, unit, count),
+                "the tensor cores' kernel");
+    if (unit.empty()) continue;
+    if (f.decides) equal = equal && count.differ == 0;
+    rows.push_back({{"format", f.name},
+                    {"unit", unit},
+                    {"decides", f.decides},
+                    {"cases", count.cases},
+                    {"differ", count.differ}});
+    if (count.differ > 0)
+      rows.back()["first"] = fmt::format("tile {} row {} column {}: {:08x}, the model {:08x}",
+                                         count.tile, count.row, count.col, count.got, count.want);
+    fmt::print(stderr, "tensor cores, {}, {}: {} of {} differ\n", f.name, unit, count.differ,
+               count.cases);
+  }
+  return rows;
 }
 
 }  // namespace
@@ -165,6 +240,11 @@ int main(int argc, char** argv) {
            {"first_difference", result.first_difference}});
       fmt::print(stderr, "{}: {} of {}\n", row->name, result.equal, result.compared);
     }
+    record["tensor_cores"] = run_tensor_cores(brief ? 256 : 781250, all_equal);
+    record["networks"].push_back(run_network("lenet", brief ? 1 : 64, all_equal));
+    if (!brief)
+      for (const std::int64_t batch : {1, 8})
+        record["networks"].push_back(run_network("resnet50", batch, all_equal));
     for (const std::int64_t n : {512, 1024, 2048, 4096})
       if (!brief) record["times"].push_back(time_gemm(n));
     record["all_equal"] = all_equal;

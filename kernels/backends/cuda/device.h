@@ -1,13 +1,16 @@
-// The device as the rest of the build sees it; no CUDA header is needed. All work of a thread of
-// the program goes to one stream, in sequence; every copy is spelled out.
+// The device as kernels and executor use it; no CUDA header is needed. Each thread of the program
+// has one stream, on which all its work runs in sequence; every copy is spelled out.
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/backend/kernel.h"
+#include "kernels/backends/cuda/api.h"
 
 namespace etalon::cuda {
 
@@ -18,7 +21,27 @@ Refusal refuse_without_device();
 // "NVIDIA H200, sm_90, driver 13.0"; empty without a device.
 std::string device_name();
 
-// Device memory with one owner, from the pool. Throws a `missing` Error when there is none left.
+// The table in use. Throws a `missing` Error in a program without CUDA.
+const Api& api();
+// Throws a `missing` Error that names the call unless code is 0.
+void check(int code, const char* call);
+// Another table while it lives, and a fresh stream and pool, for tests of one thread.
+class UseApi {
+ public:
+  explicit UseApi(const Api& other);
+  ~UseApi();
+  UseApi(const UseApi&) = delete;
+  UseApi& operator=(const UseApi&) = delete;
+
+ private:
+  const Api* before_;
+};
+
+struct StreamState;  // a stream and the memory that waits to be used on it again
+
+// Device memory with one owner, from the pool of the thread's stream; goes back to that pool at
+// once, for what is put on the stream later runs later. Throws a `missing` Error when there is none
+// left.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(std::size_t size_bytes);
@@ -27,16 +50,18 @@ class DeviceBuffer {
   DeviceBuffer& operator=(DeviceBuffer&&) = delete;
   void* get() const { return p_; }
   std::size_t size_bytes() const { return size_; }
+  // `from` must live until the stream is waited for.
   void upload(std::span<const std::byte> from);
   // Waits for all work before it; a kernel that failed is reported here, `to` untouched.
   void download(std::span<std::byte> to) const;
 
  private:
+  std::shared_ptr<StreamState> stream_;
   void* p_ = nullptr;
   std::size_t size_ = 0;
 };
 
-void* stream();      // cudaStream_t
+void* stream();      // cudaStream_t of this thread
 void synchronize();  // throws what the work before it failed with
 
 // Time on the device between two points of the stream.
@@ -53,27 +78,60 @@ class DeviceTimer {
   void* events_[2] = {};
 };
 
-// A call whose floating inputs lie on the device. Integer inputs (axes, shapes) stay where they
-// are: they are read while a kernel is planned. The output's memory there is y().
+// Memory that a kernel needs beside its tensors. A node of a network keeps its own from run to run,
+// so that nothing is allocated while a run is captured; begin() before each run.
+class Work {
+ public:
+  void begin() { next_ = kept_next_ = 0; }
+  // Uninitialised, for this run.
+  void* scratch(std::size_t size_bytes);
+  // Bytes that are the same in every run of this call: made and uploaded once.
+  const void* kept(const std::function<std::vector<std::byte>()>& make);
+  // A list for `slices` slices, cleared on the stream.
+  UndecidedList undecided(std::int64_t slices);
+  // What the last run listed, ascending. Waits. All of 0 .. slices - 1 where there were more than
+  // places.
+  bool listed() const { return list_.count != nullptr; }
+  std::vector<std::int64_t> fetch_undecided() const;
+  // An empty list without waiting for each node: the executor looks at all counts at once.
+  void count_at(std::int64_t* count) { count_ = count; }
+
+ private:
+  std::vector<DeviceBuffer> scratch_, kept_, places_;
+  std::vector<std::vector<std::byte>>
+      sources_;  // until the stream was waited for: as long as we live
+  std::size_t next_ = 0, kept_next_ = 0;
+  UndecidedList list_;
+  std::int64_t slices_ = 0;
+  std::int64_t* count_ = nullptr;
+};
+
+// A call whose floating tensors lie on the device. Integer inputs (axes, shapes) stay where they
+// are: they are read while a kernel is planned.
 class CallOnDevice {
  public:
   explicit CallOnDevice(const KernelCall& host);
   const KernelCall& call() const { return call_; }
-  float* y() const { return static_cast<float*>(y_.get()); }
-  void fetch_output();  // into output 0 of the host's call
+  void fetch_outputs();  // into the outputs of the host's call
 
  private:
   const KernelCall& host_;
-  std::vector<DeviceBuffer> buffers_;
-  std::vector<Tensor> views_;
+  std::vector<DeviceBuffer> buffers_, results_;
+  std::vector<Tensor> views_, outputs_;
   std::vector<const Tensor*> inputs_;
   KernelCall call_;
-  DeviceBuffer y_;
+  // Last, so that it goes first: no copy may be under way from memory that is given up.
+  struct Settled {
+    Settled() = default;
+    Settled(const Settled&) = delete;
+    Settled& operator=(const Settled&) = delete;
+    ~Settled();
+  } settled_;
 };
 
-// The definition of `op` (device_definition.h), all slices; those left undecided, ascending.
-std::vector<std::int64_t> launch_definition(std::string_view op, const CallOnDevice& call);
-// kernels/gemm/cuda_tile.h.
-void launch_tiles(const CallOnDevice& call);
+// The memory of an output that lies on the device.
+inline float* device_floats(const Tensor& t) {
+  return reinterpret_cast<float*>(const_cast<std::byte*>(t.bytes().data()));
+}
 
 }  // namespace etalon::cuda

@@ -130,6 +130,14 @@ inline std::vector<std::string_view> device_ops<ReduceDefinition<false>>() {
           "reduce_sum_square", "reduce_prod", "reduce_log_sum", "reduce_log_sum_exp"};
 }
 
+// Does a call fall to D?
+template <class D>
+bool device_takes(const KernelCall& call) {
+  for (const std::string_view op : device_ops<D>())
+    if (op == call.problem->op->name) return !refuse_device_definition<D>(*call.problem);
+  return false;
+}
+
 // f.template operator()<D>() for every definition of the table.
 template <class F>
 void for_each_device_definition(F&& f) {

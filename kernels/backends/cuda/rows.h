@@ -1,14 +1,41 @@
+// The rows of the ops that run on a GPU, and what each puts on the stream.
 #pragma once
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "engine/backend/kernel.h"
+#include "kernels/backends/cuda/device.h"
 
 namespace etalon::cuda {
 
-// Rows of the ops that run on a GPU. Each call copies its inputs to the device and its output back.
+// Puts the kernels of one call on the stream and returns; floating tensors of the call lie on the
+// device, integer inputs on the host.
+using Enqueue = void (*)(const KernelCall& on_device, Work& work);
+
+struct DeviceRow {
+  KernelRow row;  // its `run` copies inputs to the device, enqueues, and copies the outputs back
+  Enqueue enqueue = nullptr;
+  bool alias = false;  // the output is input 0 under another shape
+};
+
+// This program's own kernels.
+std::span<const DeviceRow> device_rows();
+// Those of all rows of a registry (vendors' too); nullptr for a row of the CPU.
+const DeviceRow* find_device_row(const KernelRow& row);
+// The same as rows of a registry.
 std::span<const KernelRow> rows();
+
+// For the tables of rows: `run` of a row that enqueues f.
+void run_with_copies(const KernelCall& host, Enqueue f);
+template <Enqueue f>
+void run_enqueued(const KernelCall& host) {
+  run_with_copies(host, f);
+}
+// Computes the slices that a device left undecided: the op's definition on the CPU, over the ladder
+// of real.h. All tensors lie on the host.
+void settle_on_host(const KernelCall& call, std::span<const std::int64_t> undecided);
 
 // The device and commit on which a row's bits were compared with the CPU's, as docs/evidence has
 // it; "never" where no hardware has.

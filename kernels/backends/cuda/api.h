@@ -1,0 +1,85 @@
+// Everything that the backend asks of a device, as one table of functions: the calls of the CUDA
+// runtime and the launches of this program's kernels. The machine's own table is runtime_api();
+// tests put another in its place that computes on the CPU (tests/host_device.h), so that memory,
+// copies, sequence and every failure are tested where there is no GPU.
+//
+// Functions return the runtime's code, 0 for success. Work on a stream runs in the sequence it was
+// put there and not before: what it reads must live, unchanged, until the stream is waited for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "engine/backend/kernel.h"
+
+namespace etalon::cuda {
+
+struct DeviceFacts {
+  std::string name;  // "NVIDIA H200"
+  int major = 0, minor = 0;
+  int driver = 0;  // 13000: the newest CUDA it serves
+  std::size_t memory_bytes = 0;
+};
+
+// Where a launch lists the slices that it could not decide (device_definition.h): their number,
+// which may be larger than there are places, and the first of them, in no sequence.
+struct UndecidedList {
+  std::int64_t* count = nullptr;
+  std::int64_t* places = nullptr;
+  std::int64_t capacity = 0;
+};
+
+// y[i] = the element that map[i] names: 0 is `fill`, k + 1 is element k of the sources, counted on
+// from each to the next.
+struct MoveTask {
+  static constexpr int kMostSources = 64;
+  std::byte* y = nullptr;
+  std::int64_t count = 0;
+  const std::uint32_t* map = nullptr;
+  int element_bytes = 4;
+  int sources = 0;
+  std::array<const std::byte*, kMostSources> from{};
+  std::array<std::uint32_t, kMostSources> first{};  // map's name of each source's element 0
+  std::uint64_t fill = 0;
+};
+
+struct Api {
+  int (*device_count)(int* count);
+  int (*describe)(DeviceFacts* facts);
+  const char* (*text)(int code);
+
+  int (*allocate)(void** p, std::size_t size);  // 2: there is no memory left
+  int (*release)(void* p);
+  int (*make_stream)(void** stream);
+  int (*drop_stream)(void* stream);
+  int (*wait_for_stream)(void* stream);
+  int (*to_device)(void* to, const void* from, std::size_t size, void* stream);
+  int (*to_host)(void* to, const void* from, std::size_t size, void* stream);
+  int (*on_device)(void* to, const void* from, std::size_t size, void* stream);
+  int (*clear)(void* p, std::size_t size, void* stream);
+
+  int (*make_event)(void** event);
+  int (*drop_event)(void* event);
+  int (*record)(void* event, void* stream);
+  int (*wait_for_event)(void* event);
+  int (*milliseconds)(float* elapsed, void* from, void* to);
+
+  // Between the two, work on the stream is written down and not done. Nothing may be allocated or
+  // waited for meanwhile.
+  int (*begin_capture)(void* stream);
+  int (*end_capture)(void* stream, void** graph);
+  int (*launch_graph)(void* graph, void* stream);
+  int (*drop_graph)(void* graph);
+
+  // Kernels; the tensors of the call lie on the device, its integer inputs on the host.
+  int (*definition)(const KernelCall& call, const UndecidedList& undecided, void* stream);
+  int (*tiles)(const KernelCall& call, void* stream);
+  int (*move)(const MoveTask& task, void* stream);
+};
+
+// nullptr in a program that was built without CUDA.
+const Api* runtime_api();
+
+}  // namespace etalon::cuda

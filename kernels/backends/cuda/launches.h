@@ -1,0 +1,12 @@
+// The launches that the .cu files offer to the runtime's table (runtime_api.cu).
+#pragma once
+
+#include "kernels/backends/cuda/api.h"
+
+namespace etalon::cuda {
+
+int launch_definition(const KernelCall& call, const UndecidedList& undecided, void* stream);
+int launch_tiles(const KernelCall& call, void* stream);  // kernels/gemm/cuda_tile.h
+int launch_move(const MoveTask& task, void* stream);
+
+}  // namespace etalon::cuda

@@ -1,0 +1,36 @@
+// A device made of host memory, for tests: a table of kernels/backends/cuda/api.h whose kernels are
+// the host shims of the GPU's. Work on a stream is queued and done when the stream is waited for,
+// never before, so that a result that is read too early, or memory given up too early, shows.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "kernels/backends/cuda/api.h"
+
+namespace etalon {
+
+struct HostDevice {
+  HostDevice();  // a device of 8 GiB, sm_90, nothing wrong with it
+  ~HostDevice();
+  HostDevice(const HostDevice&) = delete;
+  HostDevice& operator=(const HostDevice&) = delete;
+
+  cuda::Api api;
+
+  // What to answer.
+  int count = 1, count_code = 0;
+  cuda::DeviceFacts facts{.name = "Host", .major = 9, .minor = 0, .driver = 13000};
+  std::size_t room = std::size_t{8} << 30;
+  // The call of this number (from 0, of all that can fail) and all after it fail with `fail_code`.
+  std::int64_t fail_at = -1;
+  int fail_code = 719;
+
+  // What happened.
+  std::int64_t calls = 0, launches = 0, graph_launches = 0, waits = 0;
+  std::size_t used = 0, peak = 0;
+  std::map<void*, std::size_t> live;
+};
+
+}  // namespace etalon
