@@ -92,4 +92,12 @@ std::unique_ptr<OwnLayoutRun> run_in_own_layout([[maybe_unused]] const KernelRow
   return nullptr;
 }
 
+std::optional<LibraryMemory> library_memory([[maybe_unused]] const KernelRow& row,
+                                            [[maybe_unused]] const KernelCall& call) {
+#ifdef ETALON_ONEDNN
+  if (row.name.starts_with("onednn.")) return onednn::memory_of(call);
+#endif
+  return std::nullopt;
+}
+
 }  // namespace etalon

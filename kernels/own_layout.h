@@ -1,11 +1,13 @@
-// A vendor's kernel in the layouts that its library chooses.
+// A vendor's kernel in the layouts that its library chooses, and the memory that it takes for them.
 //
 // Our tensors are row-major; a library may want blocks of channels side by side, and its row then
 // converts x and y inside the run. In a network whose neighbours all keep that layout nothing is
 // converted. Both are honest figures, so who times a kernel can have the second one too.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "engine/backend/kernel.h"
 
@@ -22,5 +24,13 @@ class OwnLayoutRun {
 // nullptr where the row's run converts nothing. `call` is prepared, and it and its tensors outlive
 // what is returned.
 std::unique_ptr<OwnLayoutRun> run_in_own_layout(const KernelRow& row, const KernelCall& call);
+
+// In bytes, as the library tells.
+struct LibraryMemory {
+  std::int64_t kept = 0;       // constants in its layouts
+  std::int64_t workspace = 0;  // scratch of a run, and x and y in its layouts
+};
+// nullopt where the library has no word for it.
+std::optional<LibraryMemory> library_memory(const KernelRow& row, const KernelCall& call);
 
 }  // namespace etalon

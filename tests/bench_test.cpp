@@ -1,5 +1,5 @@
-// The workbench: what a row holds, that an interrupted run goes on, that two records are told apart
-// only where they differ, and that what `order` finds is what it says.
+// The workbench: what a row holds, that an interrupted run goes on, and that what `order` finds is
+// what it says.
 #include "bench/cli/bench.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/cli/bench_compare.h"
 #include "bench/cli/bench_state.h"
 #include "bench/compare/ulp.h"
 #include "bench/micro/machine_watch.h"
@@ -104,50 +103,6 @@ TEST_CASE("bench: rows of an earlier run are not timed again") {
   REQUIRE(first["rows"].size() == 2);
   CHECK(first["rows"] == second["rows"]);  // times and all
   CHECK(second["complete"] == true);
-}
-
-TEST_CASE("bench: two records differ where something is slower or bits moved, and nowhere else") {
-  const test::TemporaryFolder own;
-  const auto record = [&](const std::string& name, double ours, double peer, const char* hash) {
-    json rows = json::array();
-    for (int i = 0; i < 5; ++i) {
-      json samples = json::array(), theirs = json::array();
-      for (int s = 0; s < 9; ++s) {
-        samples.push_back((i == 0 ? ours : 1.0) * peer * (1 + 0.001 * ((5 * s + i) % 9)));
-        theirs.push_back(peer * (1 + 0.001 * ((7 * s + i) % 9)));
-      }
-      rows.push_back(
-          {{"op", "conv"},
-           {"name", "a.b" + std::to_string(i)},
-           {"contract", "seq"},
-           {"threads", 1},
-           {"hash", i == 1 ? hash : "00"},
-           {"samples", samples},
-           {"vs",
-            {{"onednn.conv", {{"kind", "library"}, {"version", "3"}, {"samples", theirs}}}}}});
-    }
-    std::ofstream(own / name) << json{
-        {"etalon", json::object()},
-        {"bench", {{"rows", rows}}}}.dump();
-    return own / name;
-  };
-  const std::string base = record("a.json", 1, 1, "aa");
-  json out;
-  CHECK(compare_benches(base, record("same.json", 1, 1, "aa"), out));
-  CHECK(compare_benches(base, record("slow_machine.json", 1, 1.3, "aa"), out = json()));
-  CHECK(out["drift"].get<double>() == doctest::Approx(1.3).epsilon(0.01));
-  CHECK_FALSE(compare_benches(base, record("slower.json", 1.05, 1.3, "aa"), out = json()));
-  CHECK(out["rows"][0]["verdict"] == "slower");
-  CHECK(out["rows"][2]["verdict"] == "no difference shown");
-  CHECK(compare_benches(base, record("faster.json", 0.9, 1, "aa"), out = json()));
-  CHECK(out["rows"][0]["verdict"] == "faster");
-  CHECK_FALSE(compare_benches(base, record("moved.json", 1, 1, "bb"), out = json()));
-  std::ofstream(own / "old.json")
-      << R"({"etalon": {}, "bench": {"rows": [{"op": "conv", "median_s": 1}]}})";
-  CHECK_THROWS_WITH_AS(compare_benches(base, own / "old.json", out), doctest::Contains("samples"),
-                       Error);
-  CHECK_THROWS_WITH_AS(compare_benches(own / "old.json", base, out), doctest::Contains("old.json"),
-                       Error);
 }
 
 TEST_CASE("bench: processors are bound and freed, and the machine's load is a share") {

@@ -11,6 +11,8 @@
 //   etalon bench model:resnet50 --vs onnxruntime
 //   etalon bench net.onnx --import --vs onnxruntime:opt=off
 //                                       from the path to every tensor hashed, against a session
+//   etalon bench conv --runs 5 --json a.json    five processes, one record
+//   etalon bench conv --against old/etalon      two programs in turns, and a verdict
 //   etalon bench --compare a.json b.json
 //   etalon bench order                  vendor calls whose bits hang on threads, batch or ISA
 #include "bench/cli/bench.h"
@@ -18,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,6 +29,7 @@
 #include "bench/cli/bench_files.h"
 #include "bench/cli/bench_functions.h"
 #include "bench/cli/bench_order.h"
+#include "bench/cli/bench_runs.h"
 #include "bench/cli/cli.h"
 #include "bench/report/record.h"
 #include "engine/core/error.h"
@@ -36,8 +40,8 @@ namespace {
 
 struct Args {
   std::vector<std::string> words, shapes, vs, contracts, thread_counts, compare;
-  std::string kernels, data, cache = "warm", sort = "file", state;
-  std::int64_t repetitions = 9, batch = 1, samples = 0, warm_up = 1;
+  std::string kernels, data, cache = "warm", sort = "file", state, against;
+  std::int64_t repetitions = 9, batch = 1, samples = 0, warm_up = 1, runs = 1;
   double min_time_ms = 30;
   OrderOptions order;
   bool no_errors = false, import = false, wide = false, no_pin = false;
@@ -106,6 +110,38 @@ void bench_named(const std::vector<std::string>& words, const Args& args, const 
   bench_shapes(shapes, options, how, out);
 }
 
+// "2026-11-22T05:30:12.345Z": times of runs sort as texts.
+std::string now_text() {
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const auto day = std::chrono::floor<std::chrono::days>(now);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(now - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     time.hours().count(), time.minutes().count(), time.seconds().count(),
+                     time.subseconds().count());
+}
+
+// Several runs as one table and one record; against another program, whether nothing is slower.
+bool bench_in_runs(const Args& args, nlohmann::json& record) {
+  const bool two = !args.against.empty();
+  const int runs = args.runs > 1 ? static_cast<int>(args.runs) : 5;
+  const BenchRuns how = these_runs(runs, args.against, args.state);
+  const BenchSides sides = run_benches(how);
+  nlohmann::json& out = record["bench"] = merged_benches(sides.own);
+  print_bench_rows(out, parse_bench_order(args.sort), args.wide);
+  fmt::print("\n{} runs, each a process of its own; spread is over all their repetitions\n", runs);
+  if (out["load"].value("noisy", false))
+    fmt::print("the machine was noisy: other programs took {:.0f} % of its processor time\n",
+               100 * out["load"]["others"].get<double>());
+  summarize_bench(out);
+  if (!two) return true;
+  fmt::print("\nA is {}, B is {}\n\n", args.against, how.program);
+  const bool holds = compare_benches(BenchRecords{{args.against}, sides.other},
+                                     BenchRecords{{how.program}, sides.own}, record["compare"]);
+  return holds;
+}
+
 }  // namespace
 
 Action bench_command(Options& o) {
@@ -134,9 +170,16 @@ Action bench_command(Options& o) {
              "cold: every timed run finds the caches full of other data")
       .list("--scale", args->thread_counts, "N,...",
             "Time every shape on each of these numbers of threads")
+      .value("--runs", args->runs,
+             "Time everything this often, each time in a process of its own: two runs of one "
+             "program differ too")
+      .value("--against", args->against, "PROGRAM",
+             "Time another build of etalon in turns with this one (--runs 5), and compare; exit "
+             "code 1 when this one is slower or bits moved")
       .repeated("--compare", args->compare, "A B",
-                "Time nothing: hold two records against each other, with a significance test; "
-                "exit code 1 when something is slower or bits moved",
+                "Time nothing: hold two sides against each other, with a significance test over "
+                "runs; a side is a record, several (a1.json,a2.json,...), or a folder of them; "
+                "exit code 1 when B is slower or bits moved",
                 2)
       .value("--state", args->state, "DIR", "Keep finished rows there, and go on from them")
       .value("--sort", args->sort, "ORDER", "file, name, time, ratio, error or speed")
@@ -158,16 +201,18 @@ Action bench_command(Options& o) {
           .push_back(word);
     const bool functions = std::erase(words, "functions") > 0;
     if (args->repetitions < 1 || args->repetitions > 1000 || args->min_time_ms <= 0 ||
-        args->batch < 1 || args->warm_up < 1)
-      throw usage_error("--repetitions, --min-time, --warm-up and --batch must be positive");
+        args->batch < 1 || args->warm_up < 1 || args->runs < 1 || args->runs > 1000)
+      throw usage_error(
+          "--repetitions, --min-time, --warm-up, --runs and --batch must be positive");
     if (args->import && (files.empty() || !words.empty()))
       throw usage_error(
           "--import times how model files are opened: give model files and no other word");
     nlohmann::json record = base_record(g.command_line, g.isa);
     if (!args->compare.empty()) {
       if (args->compare.size() != 2 || !args->words.empty() || !args->shapes.empty())
-        throw usage_error("--compare takes two records and no other word: --compare a.json b.json");
-      const bool holds = compare_benches(args->compare[0], args->compare[1], record["compare"]);
+        throw usage_error("--compare takes two sides and no other word: --compare a.json b.json");
+      const bool holds = compare_benches(read_benches(args->compare[0]),
+                                         read_benches(args->compare[1]), record["compare"]);
       if (!g.json_path.empty()) write_record(g.json_path, record);
       return holds ? 0 : 1;
     }
@@ -179,7 +224,19 @@ Action bench_command(Options& o) {
       if (!g.json_path.empty()) write_record(g.json_path, record);
       return code;
     }
+    if (args->runs > 1 || !args->against.empty()) {
+      if (!files.empty() || functions)
+        throw usage_error("--runs and --against time ops, suites and shapes");
+      if (words.empty() && args->shapes.empty())
+        throw usage_error("--runs and --against take the name of what to time");
+      if (!words.empty()) choose_shapes(words);  // a wrong name is said here, once
+      for (const std::string& text : args->shapes) typed_shape(text);
+      const bool holds = bench_in_runs(*args, record);
+      if (!g.json_path.empty()) write_record(g.json_path, record);
+      return holds ? 0 : 1;
+    }
     nlohmann::json& out = record["bench"];
+    out["started"] = now_text();
     out["rows"] = nlohmann::json::array();
     out["summary"] = nlohmann::json::object();
     if (!files.empty()) {

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <vector>
 
 #include "bench/cli/terminal.h"
 #include "bench/micro/significance.h"
@@ -19,93 +21,215 @@ namespace {
 
 using json = nlohmann::json;
 constexpr double kAlpha = 0.05;
+constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
+// One way to compute one row: a time for each run of the side, kAbsent where a run lacks it.
 struct Timed {
-  std::vector<double> samples;
+  std::vector<double> runs;
   std::string hash, version;
+  bool steady = true;  // the same hash and version in all runs
 };
-struct Rows {
-  std::map<std::string, Timed> ours, peers;
+using Rows = std::map<std::string, Timed>;
+
+struct Side {
+  std::vector<std::string> started;  // of each run; empty where an old record does not say
+  Rows ours, peers;
+  std::size_t runs() const { return started.size(); }
 };
 
-Rows read(const std::string& path) {
-  const ErrorScope scope(path);
-  const json record = parse_json(read_text_file(path));
-  if (!record.is_object() || !record.contains("bench") || !record["bench"].contains("rows"))
-    throw bad_input("this is no record of 'etalon bench': the field bench.rows is expected");
-  Rows rows;
-  const auto timed = [](const json& j) -> std::optional<Timed> {
-    if (!j.contains("samples") || !j["samples"].is_array()) return std::nullopt;
-    return Timed{j["samples"].get<std::vector<double>>(), j.value("hash", ""),
-                 j.value("version", "")};
-  };
-  for (const json& row : record["bench"]["rows"]) {
+void note(Rows& rows, const std::string& key, const json& j, std::size_t first, std::size_t count) {
+  std::vector<double> times;
+  if (j.contains("run_medians"))
+    times = j["run_medians"].get<std::vector<double>>();
+  else if (j.contains("median_s"))
+    times = {j["median_s"].get<double>()};
+  if (times.size() != count) return;
+  const std::string hash = j.value("hash", ""), version = j.value("version", "");
+  const auto [it, fresh] = rows.try_emplace(key, Timed{{}, hash, version, true});
+  it->second.steady = it->second.steady && it->second.hash == hash && it->second.version == version;
+  it->second.runs.resize(first, kAbsent);
+  it->second.runs.insert(it->second.runs.end(), times.begin(), times.end());
+}
+
+void add(const json& bench, Side& side) {
+  const std::size_t first = side.runs();
+  if (bench.contains("runs"))
+    for (const json& run : bench["runs"]) side.started.push_back(run.value("started", ""));
+  else
+    side.started.push_back(bench.value("started", ""));
+  const std::size_t count = side.runs() - first;
+  for (const json& row : bench["rows"]) {
     const std::string where = fmt::format(
         "{} {}, {} threads{}", row.value("op", ""), row.value("name", row.value("shape", "")),
         row.value("threads", 1), row.value("cache", "warm") == "cold" ? ", cold" : "");
-    if (const auto t = timed(row)) rows.ours[where + "\n" + row.value("contract", "")] = *t;
+    note(side.ours, where + "\n" + row.value("contract", ""), row, first, count);
     if (!row.contains("vs")) continue;
     for (const auto& [name, peer] : row["vs"].items())
-      if (const auto t = timed(peer))
-        (peer.value("kind", "library") == "contract" ? rows.ours
-                                                     : rows.peers)[where + "\n" + name] = *t;
+      note(peer.value("kind", "library") == "contract" ? side.ours : side.peers,
+           where + "\n" + name, peer, first, count);
   }
-  if (rows.ours.empty())
-    throw bad_input(
-        "no row of this record holds samples; records hold them since this command exists: measure "
-        "again with 'etalon bench ... --json FILE'");
-  return rows;
 }
 
-// The median ratio of the times of those who did not change; nullopt where there are none.
-std::optional<double> drift_of(const Rows& a, const Rows& b, int& count) {
-  std::vector<double> logs;
-  for (const auto& [key, before] : a.peers) {
-    const auto after = b.peers.find(key);
-    if (after == b.peers.end() || after->second.version != before.version) continue;
-    logs.push_back(std::log(median_of(after->second.samples) / median_of(before.samples)));
+Side side_of(const BenchRecords& records) {
+  Side side;
+  for (const json& record : records.records) add(record["bench"], side);
+  for (Rows* rows : {&side.ours, &side.peers})
+    for (auto& [key, timed] : *rows) timed.runs.resize(side.runs(), kAbsent);
+  return side;
+}
+
+std::vector<double> present(const std::vector<double>& runs) {
+  std::vector<double> kept;
+  std::ranges::copy_if(runs, std::back_inserter(kept), [](double t) { return !std::isnan(t); });
+  return kept;
+}
+
+// Libraries that stand in every run of both sides under one version: by how much each run is slower
+// than the mean of all runs, in logarithms, for each library's row.
+class Unchanged {
+ public:
+  Unchanged(const Side& a, const Side& b) : runs_(a.runs() + b.runs()) {
+    for (const auto& [key, before] : a.peers) {
+      const auto after = b.peers.find(key);
+      if (after == b.peers.end() || after->second.version != before.version || !before.steady ||
+          !after->second.steady)
+        continue;
+      std::vector<double> times = before.runs;
+      times.insert(times.end(), after->second.runs.begin(), after->second.runs.end());
+      if (present(times).size() != runs_) continue;
+      double mean = 0;
+      for (double& t : times) mean += (t = std::log(t)) / static_cast<double>(runs_);
+      for (double& t : times) t -= mean;
+      rows_.push_back(std::move(times));
+    }
   }
-  count = static_cast<int>(logs.size());
-  if (logs.empty()) return std::nullopt;
-  return std::exp(median_of(logs));
+  std::size_t count() const { return rows_.size(); }
+  // What is divided out of each run: the median of these rows, or of all but one of them.
+  std::vector<double> drift(std::size_t without = SIZE_MAX) const {
+    std::vector<double> by_run(runs_, 1.0);
+    for (std::size_t run = 0; run < runs_; ++run) {
+      std::vector<double> all;
+      for (std::size_t i = 0; i < rows_.size(); ++i)
+        if (i != without) all.push_back(rows_[i][run]);
+      if (!all.empty()) by_run[run] = std::exp(median_of(all));
+    }
+    return by_run;
+  }
+  // Each as if it were a row of ours, with the drift of the others divided out.
+  std::vector<TimeRatio> controls(std::size_t of_a) const {
+    std::vector<TimeRatio> list;
+    if (rows_.size() < 2) return list;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const std::vector<double> by_run = drift(i);
+      std::vector<double> times;
+      for (std::size_t run = 0; run < runs_; ++run)
+        times.push_back(std::exp(rows_[i][run]) / by_run[run]);
+      const std::span<const double> all(times);
+      list.push_back(compare_runs(all.first(of_a), all.subspan(of_a)));
+    }
+    return list;
+  }
+
+ private:
+  std::size_t runs_;
+  std::vector<std::vector<double>> rows_;
+};
+
+double change(double ratio) { return std::fabs(std::log(ratio)); }
+
+// 19 of 20 controls moved by less.
+double blind_below(const std::vector<TimeRatio>& controls) {
+  if (controls.empty()) return 0;
+  std::vector<double> moved;
+  for (const TimeRatio& c : controls) moved.push_back(change(c.ratio));
+  std::ranges::sort(moved);
+  const auto at = static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(moved.size())));
+  return moved[at - 1];
+}
+
+// Whether the runs of one side all came before those of the other, as far as records say.
+bool one_after_the_other(const Side& a, const Side& b) {
+  std::vector<std::string> x = a.started, y = b.started;
+  std::ranges::sort(x);
+  std::ranges::sort(y);
+  if (x.front().empty() || y.front().empty()) return true;
+  return x.back() < y.front() || y.back() < x.front();
 }
 
 }  // namespace
 
-bool compare_benches(const std::string& a_path, const std::string& b_path, json& out) {
-  const Rows a = read(a_path), b = read(b_path);
-  int peers = 0;
-  const std::optional<double> drift = drift_of(a, b, peers);
+BenchRecords read_benches(const std::string& words) {
+  BenchRecords side;
+  for (std::size_t from = 0; from <= words.size();) {
+    const std::size_t comma = std::min(words.find(',', from), words.size());
+    const std::string word = words.substr(from, comma - from);
+    from = comma + 1;
+    if (!std::filesystem::is_directory(word)) {
+      side.names.push_back(word);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const auto& entry : std::filesystem::directory_iterator(word))
+      if (entry.path().extension() == ".json") inside.push_back(entry.path().string());
+    if (inside.empty()) throw bad_input("{}: no record (*.json) lies in this folder", word);
+    std::ranges::sort(inside);
+    side.names.insert(side.names.end(), inside.begin(), inside.end());
+  }
+  for (const std::string& path : side.names) {
+    const ErrorScope scope(path);
+    json record = parse_json(read_text_file(path));
+    if (!record.is_object() || !record.contains("bench") || !record["bench"].contains("rows") ||
+        !record["bench"]["rows"].is_array() || record["bench"]["rows"].empty())
+      throw bad_input("this is no record of 'etalon bench': the field bench.rows is expected");
+    side.records.push_back(std::move(record));
+  }
+  return side;
+}
+
+bool compare_benches(const BenchRecords& of_a, const BenchRecords& of_b, json& out) {
+  const Side a = side_of(of_a), b = side_of(of_b);
+  const Unchanged unchanged(a, b);
+  const std::vector<double> drift = unchanged.drift();
+  const std::vector<TimeRatio> controls = unchanged.controls(a.runs());
+  const double blind = blind_below(controls);
+  // Without a library in both, only turns tell the machine's change from the program's.
+  const bool confounded = unchanged.count() == 0 && one_after_the_other(a, b);
+
   struct Pair {
     std::string key;
-    const Timed* before;
-    std::vector<double> after;
+    double before, after;
     bool moved;
-    double p;
+    TimeRatio found;
   };
   std::vector<Pair> pairs;
   for (const auto& [key, before] : a.ours) {
     const auto found = b.ours.find(key);
     if (found == b.ours.end()) continue;
-    Pair pair{key, &before, found->second.samples, before.hash != found->second.hash, 1};
-    for (double& s : pair.after) s /= drift.value_or(1);
-    pair.p = rank_test(before.samples, pair.after);
-    pairs.push_back(std::move(pair));
+    std::vector<double> x = before.runs, y = found->second.runs;
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] /= drift[i];
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] /= drift[a.runs() + i];
+    x = present(x);
+    y = present(y);
+    if (x.empty() || y.empty()) continue;
+    pairs.push_back({key, median_of(x), median_of(y),
+                     before.hash != found->second.hash || !before.steady || !found->second.steady,
+                     compare_runs(x, y)});
   }
   if (pairs.empty())
     throw bad_input(
         "{} and {} have no row in common: the same operation, shape, contract, threads "
         "and cache are expected in both",
-        a_path, b_path);
+        fmt::join(of_a.names, ","), fmt::join(of_b.names, ","));
   std::vector<double> p;
-  for (const Pair& pair : pairs) p.push_back(pair.p);
+  for (const Pair& pair : pairs)
+    if (pair.found.tested) p.push_back(pair.found.p);
   const std::vector<double> held = corrected(p);
 
-  out["a"] = a_path;
-  out["b"] = b_path;
+  out["a"] = of_a.names;
+  out["b"] = of_b.names;
+  out["runs"] = {a.runs(), b.runs()};
   out["alpha"] = kAlpha;
-  if (drift) out["drift"] = *drift;
-  out["peers"] = peers;
+  out["peers"] = unchanged.count();
   const auto right = Table::Align::right;
   Table table({{"shape"},
                {"contract"},
@@ -117,52 +241,75 @@ bool compare_benches(const std::string& a_path, const std::string& b_path, json&
                {"bits"},
                {""}});
   int slower = 0, faster = 0, moved = 0;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const Pair& pair = pairs[i];
-    const double before = median_of(pair.before->samples), after = median_of(pair.after);
-    const Interval interval = ratio_interval(pair.before->samples, pair.after);
-    const char* verdict = held[i] >= kAlpha ? "no difference shown"
-                          : after > before  ? "slower"
-                                            : "faster";
+  std::size_t tested = 0;
+  for (const Pair& pair : pairs) {
+    const TimeRatio& r = pair.found;
+    const double corrected_p = r.tested ? held[tested++] : 1;
+    const char* verdict = !r.tested                  ? "too few runs"
+                          : corrected_p >= kAlpha    ? "no difference shown"
+                          : confounded               ? "or the machine changed"
+                          : change(r.ratio) <= blind ? "no more than libraries that did not change"
+                          : r.ratio > 1              ? "slower"
+                                                     : "faster";
     slower += *verdict == 's' ? 1 : 0;
     faster += *verdict == 'f' ? 1 : 0;
     moved += pair.moved ? 1 : 0;
     const auto line = pair.key.find('\n');
     const std::string where = pair.key.substr(0, line), contract = pair.key.substr(line + 1);
-    table.row({where, contract, human_seconds(before), human_seconds(after),
-               fmt::format("{:.3f}", after / before),
-               fmt::format("{:.3f} to {:.3f}", interval.low, interval.high),
-               fmt::format("{:.2g}", held[i]), pair.moved ? "moved" : "same",
+    table.row({where, contract, human_seconds(pair.before), human_seconds(pair.after),
+               fmt::format("{:.3f}", r.ratio),
+               r.tested ? fmt::format("{:.3f} to {:.3f}", r.low, r.high) : "-",
+               r.tested ? fmt::format("{:.2g}", corrected_p) : "-", pair.moved ? "moved" : "same",
                coloured(verdict, *verdict == 's'   ? Colour::red
                                  : *verdict == 'f' ? Colour::green
                                                    : Colour::plain)});
-    out["rows"].push_back({{"row", where},
-                           {"contract", contract},
-                           {"a_s", before},
-                           {"b_s", after},
-                           {"ratio", after / before},
-                           {"low", interval.low},
-                           {"high", interval.high},
-                           {"p", held[i]},
-                           {"bits_moved", pair.moved},
-                           {"verdict", verdict}});
+    json row = {{"row", where},      {"contract", contract}, {"a_s", pair.before},
+                {"b_s", pair.after}, {"ratio", r.ratio},     {"bits_moved", pair.moved},
+                {"verdict", verdict}};
+    if (r.tested) row.update({{"low", r.low}, {"high", r.high}, {"p", corrected_p}});
+    out["rows"].push_back(std::move(row));
   }
   table.print();
-  if (drift)
+
+  fmt::print("\n{} run{} of A, {} of B", a.runs(), a.runs() == 1 ? "" : "s", b.runs());
+  if (tested == 0)
     fmt::print(
-        "\nlibraries of the same version took {:.3f} times as long in B (median of {} rows): the "
-        "machine's own change, divided out of B's times above\n",
-        *drift, peers);
-  else
+        ": nothing can be said about speed, for two runs of one program differ too. Measure each "
+        "side {} times or more: --runs {}, or --compare a1.json,a2.json,... b1.json,b2.json,...",
+        kLeastRuns, kLeastRuns + 2);
+  fmt::print("\n");
+  if (unchanged.count() > 0) {
+    const std::span<const double> all(drift);
+    const double by = std::exp(std::log(median_of(all.subspan(a.runs()))) -
+                               std::log(median_of(all.first(a.runs()))));
+    out["drift"] = by;
     fmt::print(
-        "\nno library stands in both records: a change of the machine looks like one of the "
-        "program; --vs onednn in both runs tells them apart\n");
+        "libraries of the same version took {:.3f} times as long in B ({} rows of them): the "
+        "machine's own change, divided out of each run\n",
+        by, unchanged.count());
+  } else {
+    fmt::print(
+        "no library stands in both: a change of the machine looks like one of the program; --vs "
+        "onednn on both sides tells them apart{}\n",
+        confounded ? ", or runs of A and B in turns (--against)" : "");
+  }
+  if (!controls.empty() && tested > 0) {
+    const auto alarms = std::ranges::count_if(
+        controls, [](const TimeRatio& c) { return c.tested && c.p < kAlpha; });
+    out["controls"] = {{"rows", controls.size()}, {"below_alpha", alarms}, {"blind_below", blind}};
+    fmt::print(
+        "the same test on {} rows of libraries that did not change: {} below {} (expected: "
+        "{:.1f}); "
+        "they differ by up to {:.1f} %, and smaller changes of ours are not called\n",
+        controls.size(), alarms, kAlpha, kAlpha * static_cast<double>(controls.size()),
+        100 * (std::exp(blind) - 1));
+  }
   const bool holds = slower == 0 && moved == 0;
   out["holds"] = holds;
   fmt::print(
-      "{} rows: {} slower, {} faster, {} with other bits (Mann-Whitney, Holm's correction, "
-      "alpha {})\n",
-      pairs.size(), slower, faster, moved, kAlpha);
+      "{} rows: {} slower, {} faster, {} with other bits{}\n", pairs.size(), slower, faster, moved,
+      tested > 0 ? fmt::format(" (Welch's test over runs, Holm's correction, alpha {})", kAlpha)
+                 : "");
   return holds;
 }
 

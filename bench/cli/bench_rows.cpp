@@ -44,6 +44,11 @@ void add_entry(json& out, const BenchEntry& e) {
   out["gbytes"] = e.gbytes;
   out["of_peak"] = e.of_peak;
   out["set_up_s"] = e.set_up_s;
+  out["set_up_bytes"] = e.set_up_bytes;
+  out["workspace_bytes"] = e.workspace_bytes;
+  out["memory_by"] = e.memory_by == MemoryBy::counted   ? "counted"
+                     : e.memory_by == MemoryBy::library ? "library"
+                                                        : "resident";
   out["hash"] = e.hash;
   if (!e.error) return;
   out["max_ulp"] = e.error->max;
@@ -55,8 +60,9 @@ std::string spread_text(const json& row) {
 }
 std::string memory_text(const json& row) {
   if (!row.contains("workspace_bytes")) return "";
-  return human_bytes(row.value("set_up_bytes", std::uint64_t{0}) +
-                     row.value("workspace_bytes", std::uint64_t{0}));
+  const std::string text = human_bytes(row.value("set_up_bytes", std::uint64_t{0}) +
+                                       row.value("workspace_bytes", std::uint64_t{0}));
+  return (row.value("memory_by", "") == "resident" ? "~" : "") + text;
 }
 double best_ratio(const json& row) {
   double ratio = 0;
@@ -106,8 +112,6 @@ json bench_row_json(const BenchRow& row, const BenchOptions& options, const std:
               {"cache", options.timing.cache == Cache::cold ? "cold" : "warm"},
               {"flops", row.flops},
               {"bytes", row.bytes},
-              {"set_up_bytes", row.ours.set_up_bytes},
-              {"workspace_bytes", row.ours.workspace_bytes},
               {"load", {{"others", row.load.others}, {"stolen", row.load.stolen}}},
               {"again", again},
               {"refused", row.refused}};
@@ -121,12 +125,7 @@ json bench_row_json(const BenchRow& row, const BenchOptions& options, const std:
       const double ours = framework ? peer.ours_beside_s : row.ours.timing.median_s;
       theirs["ratio"] = ours / peer.timing.median_s;
       theirs["kind"] = framework ? "framework" : !peer.contract.empty() ? "contract" : "library";
-      if (framework) {
-        theirs["ours_beside_s"] = ours;
-      } else {
-        theirs["set_up_bytes"] = peer.set_up_bytes;
-        theirs["workspace_bytes"] = peer.workspace_bytes;
-      }
+      if (framework) theirs["ours_beside_s"] = ours;
       if (!peer.dispatched.empty()) theirs["dispatched"] = peer.dispatched;
     } else {
       theirs["kind"] = "framework";

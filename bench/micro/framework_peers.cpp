@@ -79,11 +79,20 @@ std::vector<FrameworkAnswer> FrameworkPeers::time(const NamedShape& shape,
                             fmt::format("{}: only this process can clear the caches before a run; "
                                         "time it with --cache warm",
                                         peer.name));
+        const auto resident = [&](bool reset) {
+          return peer.runner->peak_memory(reset).value_or(0);
+        };
+        entry.memory_by = MemoryBy::resident;
+        resident(true);
+        const std::int64_t before = resident(false);
         const auto start = std::chrono::steady_clock::now();
         peer.runner->load(model);
         entry.set_up_s =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        const std::int64_t loaded = resident(false);
+        entry.set_up_bytes = std::max<std::int64_t>(0, loaded - before);
         RunAnswer got = peer.runner->run(feeds);
+        entry.workspace_bytes = std::max<std::int64_t>(0, resident(false) - loaded);
         if (got.tensors.empty())
           throw RunnerError(RunnerStatus::refused, fmt::format("{}: gave no output", peer.name));
         answer.output = std::move(got.tensors.begin()->second);

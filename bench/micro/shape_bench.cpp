@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "bench/micro/allocation_watch.h"
 #include "bench/micro/framework_peers.h"
 #include "bench/micro/peak.h"
 #include "engine/core/error.h"
@@ -12,6 +13,7 @@
 #include "engine/core/threads.h"
 #include "engine/graph/executor.h"
 #include "engine/numerics/fp.h"
+#include "kernels/gemm/scratch.h"
 #include "kernels/own_layout.h"
 
 namespace etalon {
@@ -43,15 +45,7 @@ class ReadyKernel {
     problem_.contract = &contract_;
     problem_.isa = options.isa;
     for (const TensorType& type : types_) outputs_.push_back(Tensor::zeros(type.dtype, type.shape));
-    reset_peak_resident_bytes();
-    const std::int64_t before = resident_bytes();
-    const auto start = std::chrono::steady_clock::now();
-    if (row.prepare != nullptr) prepared_ = row.prepare(problem_, threads_);
-    set_up_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const std::int64_t ready = resident_bytes();
-    set_up_bytes_ = std::max<std::int64_t>(0, ready - before);
-    row_.run(call());  // the vendor's own lazy work, workspaces
-    workspace_bytes_ = std::max<std::int64_t>(0, peak_resident_bytes() - ready);
+    set_up();
   }
   ReadyKernel(const ReadyKernel&) = delete;
   ReadyKernel& operator=(const ReadyKernel&) = delete;
@@ -82,9 +76,46 @@ class ReadyKernel {
     to.set_up_s = set_up_s_;
     to.set_up_bytes = set_up_bytes_;
     to.workspace_bytes = workspace_bytes_;
+    to.memory_by = memory_by_;
   }
 
  private:
+  // Packing and the like, and a first run for what is made lazily; the memory of both.
+  void set_up() {
+    const bool vendor = row_.promise == Promise::vendor;
+    if (vendor) reset_peak_resident_bytes();
+    forget_scratch();
+    const std::int64_t before = vendor ? resident_bytes() : 0;
+    const auto start = std::chrono::steady_clock::now();
+    const auto prepare = [&] {
+      if (row_.prepare != nullptr) prepared_ = row_.prepare(problem_, threads_);
+      set_up_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    if (!vendor) {
+      {
+        const AllocationWatch watch;
+        prepare();
+        set_up_bytes_ = watch.held();
+      }
+      const AllocationWatch watch;
+      row_.run(call());
+      workspace_bytes_ = watch.most();
+      return;
+    }
+    prepare();
+    const std::int64_t ready = resident_bytes();
+    row_.run(call());
+    if (const auto told = library_memory(row_, call())) {
+      memory_by_ = MemoryBy::library;
+      set_up_bytes_ = told->kept;
+      workspace_bytes_ = told->workspace;
+    } else {
+      memory_by_ = MemoryBy::resident;
+      set_up_bytes_ = std::max<std::int64_t>(0, ready - before);
+      workspace_bytes_ = std::max<std::int64_t>(0, peak_resident_bytes() - ready);
+    }
+  }
+
   KernelCall call() {
     return {.problem = &problem_,
             .inputs = pointers_,
@@ -107,6 +138,7 @@ class ReadyKernel {
   std::unique_ptr<OwnLayoutRun> own_layout_;
   double set_up_s_ = 0;
   std::int64_t set_up_bytes_ = 0, workspace_bytes_ = 0;
+  MemoryBy memory_by_ = MemoryBy::counted;
 };
 
 // The exact values of sample 0 as f64, or the reason why there are none. A row by row definition

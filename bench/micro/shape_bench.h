@@ -41,6 +41,10 @@ struct UlpError {
   double max = 0, mean = 0;
 };
 
+// How a memory figure came about: every allocation counted; told by the library; or the growth of a
+// process's resident size, which misses what earlier calls left behind.
+enum class MemoryBy { counted, library, resident };
+
 struct BenchEntry {
   std::string kernel, version;
   std::string contract;  // of `also`, as short_name() gives it; empty for the first and for vendors
@@ -51,9 +55,9 @@ struct BenchEntry {
   double of_peak = 0;  // share of the machine's measured peak: of sums of products, else of bytes
   // Packing, transforms, primitives: what is done once before the first run, outside the clock.
   double set_up_s = 0;
-  // Growth of this process while a kernel was set up, and beyond that while it first ran. Scratch
-  // that an earlier kernel left behind and this one uses again is not seen.
+  // What is kept from set-up to the last run, and what a run needs beside it and its operands.
   std::int64_t set_up_bytes = 0, workspace_bytes = 0;
+  MemoryBy memory_by = MemoryBy::counted;
   std::string hash;
   std::optional<UlpError> error;
   std::string status = "ok", reason;  // of frameworks, as in records of validate

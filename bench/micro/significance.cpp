@@ -4,89 +4,96 @@
 #include <cmath>
 #include <numeric>
 
-#include "engine/core/philox.h"
-
 namespace etalon {
 namespace {
 
-// How many of the C(n+m, n) sequences have each value of U: the coefficients of the Gaussian
-// binomial, prod (1 - q^(m+i)) / (1 - q^i). Below 2^53 for n, m <= 25, so doubles count exactly.
-std::vector<double> counts_of_u(std::size_t n, std::size_t m) {
-  std::vector<double> c(n * m + 1, 0.0);
-  c[0] = 1;
-  for (std::size_t i = 1; i <= n; ++i) {
-    for (std::size_t u = c.size(); u-- > m + i;) c[u] -= c[u - m - i];
-    for (std::size_t u = i; u < c.size(); ++u) c[u] += c[u - i];
+// The regularised incomplete beta function by its continued fraction (Lentz's algorithm), which
+// converges fast for x < (a + 1) / (a + b + 2).
+double incomplete_beta(double a, double b, double x) {
+  if (x <= 0) return 0;
+  if (x >= 1) return 1;
+  if (x > (a + 1) / (a + b + 2)) return 1 - incomplete_beta(b, a, 1 - x);
+  const double front = std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) +
+                                a * std::log(x) + b * std::log1p(-x)) /
+                       a;
+  constexpr double kTiny = 1e-300;
+  double c = 1, d = 1 / std::max(kTiny, 1 - (a + b) * x / (a + 1)), f = d;
+  for (int m = 1; m <= 500; ++m) {
+    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    double step = 1;
+    for (const double term : {even, odd}) {
+      d = 1 + term * d;
+      d = 1 / (std::fabs(d) < kTiny ? kTiny : d);
+      c = 1 + term / c;
+      if (std::fabs(c) < kTiny) c = kTiny;
+      step = c * d;
+      f *= step;
+    }
+    if (std::fabs(step - 1) < 1e-15) break;
   }
-  return c;
+  return front * f;
+}
+
+struct Moments {
+  double mean = 0, variance_of_mean = 0, count = 0;
+};
+Moments moments(std::span<const double> times) {
+  Moments m;
+  m.count = static_cast<double>(times.size());
+  for (const double t : times) m.mean += std::log(t) / m.count;
+  double squares = 0;
+  for (const double t : times) squares += (std::log(t) - m.mean) * (std::log(t) - m.mean);
+  if (times.size() > 1) m.variance_of_mean = squares / (m.count - 1) / m.count;
+  return m;
 }
 
 }  // namespace
+
+double student_tails(double t, double degrees) {
+  return incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t));
+}
+
+double student_quantile(double p, double degrees) {
+  double low = 0, high = 1;
+  while (student_tails(high, degrees) > p && high < 1e12) high *= 2;
+  for (int i = 0; i < 200 && high - low > 1e-12 * high; ++i) {
+    const double middle = 0.5 * (low + high);
+    (student_tails(middle, degrees) > p ? low : high) = middle;
+  }
+  return high;
+}
+
+TimeRatio compare_runs(std::span<const double> a, std::span<const double> b) {
+  if (a.empty() || b.empty()) return {};
+  const Moments x = moments(a), y = moments(b);
+  const double shift = y.mean - x.mean;
+  TimeRatio r;
+  r.ratio = std::exp(shift);
+  if (std::min(a.size(), b.size()) < static_cast<std::size_t>(kLeastRuns)) return r;
+  r.tested = true;
+  const double variance = x.variance_of_mean + y.variance_of_mean;
+  if (variance <= 0) {  // no run differs from the others of its side
+    r.p = shift == 0 ? 1 : 0;
+    r.low = r.high = r.ratio;
+    return r;
+  }
+  const double degrees = variance * variance /
+                         (x.variance_of_mean * x.variance_of_mean / (x.count - 1) +
+                          y.variance_of_mean * y.variance_of_mean / (y.count - 1));
+  const double error = std::sqrt(variance);
+  r.p = student_tails(shift / error, degrees);
+  const double reach = student_quantile(0.05, degrees) * error;
+  r.low = std::exp(shift - reach);
+  r.high = std::exp(shift + reach);
+  return r;
+}
 
 double median_of(std::span<const double> values) {
   std::vector<double> sorted(values.begin(), values.end());
   std::ranges::sort(sorted);
   const std::size_t half = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
-}
-
-double rank_test(std::span<const double> a, std::span<const double> b) {
-  if (a.empty() || b.empty()) return 1;
-  double u = 0;
-  bool ties = false;
-  for (const double x : a)
-    for (const double y : b) {
-      u += x > y ? 1 : x == y ? 0.5 : 0;
-      ties = ties || x == y;
-    }
-  const auto n = static_cast<double>(a.size()), m = static_cast<double>(b.size());
-  if (!ties && a.size() <= 25 && b.size() <= 25) {
-    const std::vector<double> counts = counts_of_u(a.size(), b.size());
-    const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
-    const auto at = static_cast<std::size_t>(std::min(u, n * m - u));
-    const double tail =
-        std::accumulate(counts.begin(), counts.begin() + 1 + static_cast<std::ptrdiff_t>(at), 0.0);
-    return std::min(1.0, 2 * tail / all);
-  }
-  std::vector<double> joined(a.begin(), a.end());
-  joined.insert(joined.end(), b.begin(), b.end());
-  std::ranges::sort(joined);
-  double tied = 0;
-  for (std::size_t i = 0; i < joined.size();) {
-    std::size_t j = i;
-    while (j < joined.size() && joined[j] == joined[i]) ++j;
-    const auto t = static_cast<double>(j - i);
-    tied += t * t * t - t;
-    i = j;
-  }
-  const double all = n + m;
-  const double variance = n * m / 12 * (all + 1 - tied / (all * (all - 1)));
-  if (variance <= 0) return 1;
-  const double z = std::max(0.0, std::fabs(u - n * m / 2) - 0.5) / std::sqrt(variance);
-  return std::erfc(z / std::sqrt(2.0));
-}
-
-Interval ratio_interval(std::span<const double> a, std::span<const double> b) {
-  if (a.empty() || b.empty()) return {};
-  constexpr int kDraws = 2000;
-  const Philox random{.seed = 1979};
-  std::uint64_t at = 0;
-  const auto draw = [&](std::span<const double> from) {
-    std::vector<double> drawn(from.size());
-    for (double& x : drawn) {
-      const double u = 0.5 * (1 + static_cast<double>(random.uniform(at++)));
-      x = from[std::min(from.size() - 1,
-                        static_cast<std::size_t>(u * static_cast<double>(from.size())))];
-    }
-    return median_of(drawn);
-  };
-  std::vector<double> ratios(kDraws);
-  for (double& r : ratios) {
-    const double base = draw(a);
-    r = draw(b) / base;
-  }
-  std::ranges::sort(ratios);
-  return {ratios[kDraws / 40], ratios[kDraws - 1 - kDraws / 40]};
 }
 
 std::vector<double> corrected(const std::vector<double>& p) {

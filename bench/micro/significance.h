@@ -1,10 +1,10 @@
-// Whether two sets of times differ, without assuming how times are spread.
+// Whether two programs differ in speed, from several runs of each.
 //
-// Mann and Whitney (1947): the probability, under equal distributions, of ranks at least as far
-// apart as those seen. It is counted exactly for sets without ties of at most 25 each, and by the
-// normal approximation with the correction for ties otherwise. The interval of the ratio of medians
-// is a bootstrap (Efron 1979, percentiles of 2000 drawn pairs); the draws come from Philox, so that
-// the same times give the same interval.
+// The unit is a run, a process of its own. Repetitions within one run share its memory layout and
+// its minutes on the machine: two runs of one program differ by more than their repetitions do, and
+// a test over repetitions calls that a change (measured: 3 of 5 rows). So a run counts as one
+// number, the logarithm of its median time, and what runs of one side differ by among themselves is
+// the yardstick: Welch's test (1947), which does not ask that both sides vary alike.
 #pragma once
 
 #include <span>
@@ -12,14 +12,22 @@
 
 namespace etalon {
 
-// Two-sided; 1 where a set is empty.
-double rank_test(std::span<const double> a, std::span<const double> b);
+// Fewer runs of a side say too little about how runs differ.
+inline constexpr int kLeastRuns = 3;
 
-struct Interval {
-  double low = 0, high = 0;
+// P(|T| >= |t|) of Student's distribution.
+double student_tails(double t, double degrees);
+// The t > 0 with student_tails(t) = p.
+double student_quantile(double p, double degrees);
+
+// Of times b over times a. p, low and high mean something where `tested`.
+struct TimeRatio {
+  double ratio = 1;          // of the geometric means
+  bool tested = false;       // both sides have kLeastRuns
+  double p = 1;              // two-sided
+  double low = 0, high = 0;  // 95 %
 };
-// Of median(b) / median(a), 95 %.
-Interval ratio_interval(std::span<const double> a, std::span<const double> b);
+TimeRatio compare_runs(std::span<const double> a, std::span<const double> b);
 
 double median_of(std::span<const double> values);  // not empty
 

@@ -204,10 +204,15 @@ function orderSection() {
 
 function compareSection() {
   const compare = record.compare;
-  section("compare", "Two records against each other",
-    h("p", {}, compare.holds ? "Nothing is slower, and no bits moved." : "Something is slower, or bits moved."),
-    h("p", { class: "soft" }, "A is ", h("code", {}, compare.a), ", B ", h("code", {}, compare.b), `. A difference counts where a rank test over the repetitions, corrected for their number, is below ${compare.alpha}. `,
-      isNumber(compare.drift) ? `Libraries that did not change took ${figure(compare.drift)} times as long in B: the machine's own change, divided out.` : "No library stands in both: a change of the machine looks like one of the program."),
+  const names = (side) => [side].flat().map((name, i) => [i ? ", " : "", h("code", {}, name)]).flat();
+  const verdicts = { "too few runs": "too few runs to tell", "or the machine changed": "different, but the machine may have changed",
+    "no more than libraries that did not change": "no more than libraries that did not change" };
+  const runs = compare.runs || [1, 1], controls = compare.controls;
+  section("compare", "Two sides against each other",
+    h("p", {}, !compare.holds ? "Something is slower, or bits moved." : Math.min(...runs) < 3 ? "Too few runs to say anything about speed; no bits moved." : "Nothing is shown to be slower, and no bits moved."),
+    h("p", { class: "soft" }, "A is ", names(compare.a), ` (${count(runs[0], "run", "runs")}), B `, names(compare.b), ` (${count(runs[1], "run", "runs")}). A run counts as one time: a difference is shown where Welch's test over the runs, corrected for the number of rows, is below ${compare.alpha}. `,
+      isNumber(compare.drift) ? `Libraries that did not change took ${compare.drift.toFixed(3)} times as long in B: the machine's own change, divided out of each run. ` : "No library stands in both: a change of the machine looks like one of the program. ",
+      controls ? `The same test calls ${controls.below_alpha} of ${controls.rows} rows of those libraries different; they still differ by up to ${percent(Math.exp(controls.blind_below) - 1)}, and smaller changes are not called.` : ""),
     table([["Row", ""], ["Contract", ""], ["A", "n"], ["B", "n"], ["B / A", "n"], ["95 % of it", "n"], ["p", "n"], ["Bits", ""], ["", ""]],
-      compare.rows.map((r) => [r.row, h("code", {}, r.contract), seconds(r.a_s), seconds(r.b_s), r.ratio.toFixed(3), `${r.low.toFixed(3)} to ${r.high.toFixed(3)}`, figure(r.p), r.bits_moved ? "moved" : "same", r.verdict]), "Comparison"));
+      compare.rows.map((r) => [r.row, h("code", {}, r.contract), seconds(r.a_s), seconds(r.b_s), r.ratio.toFixed(3), isNumber(r.low) ? `${r.low.toFixed(3)} to ${r.high.toFixed(3)}` : "–", figure(r.p), r.bits_moved ? "moved" : "same", verdicts[r.verdict] || r.verdict]), "Comparison"));
 }

@@ -1,6 +1,5 @@
 #include "engine/core/tensor.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -31,10 +30,12 @@ Tensor Tensor::uninitialized(DType dtype, const Shape& shape) {
   t.type_ = {dtype, shape};
   // Whole vectors may be read (never written) past the end, so round the allocation up.
   const std::size_t n = (byte_count(t.type_) + kAlignment) / kAlignment * kAlignment;
-  void* p = std::aligned_alloc(kAlignment, n);
+  void* p = ::operator new(n, std::align_val_t{kAlignment}, std::nothrow);
   if (p == nullptr)
     throw bad_input("not enough memory for a tensor {} of {} bytes", to_string(t.type_), n);
-  t.owner_ = std::shared_ptr<const void>(p, [](const void* q) { std::free(const_cast<void*>(q)); });
+  t.owner_ = std::shared_ptr<const void>(p, [](const void* q) {
+    ::operator delete(const_cast<void*>(q), std::align_val_t{kAlignment});
+  });
   t.bytes_ = static_cast<const std::byte*>(p);
   t.writable_ = true;
   return t;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #endif
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -51,13 +52,13 @@ class AlignedBuffer {
   const T* data() const {
     return static_cast<const T*>(data_);
   }
-
- private:
   void release() {
     if (data_ != nullptr) ::operator delete(data_, std::align_val_t{align_});
     data_ = nullptr;
     size_ = 0;
   }
+
+ private:
   void* data_ = nullptr;
   std::size_t size_ = 0, align_ = kScratchAlign;
 };
@@ -67,9 +68,20 @@ class AlignedBuffer {
 // thread.
 enum class ScratchSlot { broadcast, vector, padded, tile, masks, norms, turned, count };
 
+inline std::atomic<int> g_scratch_age = 0;
+
+// Each thread lets go of what it keeps when it next asks: who measures what one kernel needs begins
+// with this. Not while a kernel runs.
+inline void forget_scratch() { ++g_scratch_age; }
+
 template <class T>
 T* thread_scratch(ScratchSlot slot, std::int64_t count) {
   thread_local AlignedBuffer buffers[static_cast<std::size_t>(ScratchSlot::count)];
+  thread_local int age = 0;
+  if (const int now = g_scratch_age.load(std::memory_order_relaxed); age != now) {
+    for (AlignedBuffer& buffer : buffers) buffer.release();
+    age = now;
+  }
   return buffers[static_cast<std::size_t>(slot)].at_least<T>(count);
 }
 

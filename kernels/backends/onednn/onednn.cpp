@@ -94,6 +94,34 @@ void Operation::keep_constant(int arg, const float* data) {
   }
 }
 
+namespace {
+
+// The scratch that the library allocates for a primitive.
+std::int64_t scratch_of(const dnnl::primitive& primitive) {
+  std::int64_t bytes = 0;
+  dnnl::error::wrap_c_api(dnnl_primitive_desc_query(primitive.get_primitive_desc(),
+                                                    dnnl_query_memory_consumption_s64, 0, &bytes),
+                          "the memory of a primitive");
+  return bytes;
+}
+
+}  // namespace
+
+LibraryMemory Operation::memory() const {
+  LibraryMemory m{.workspace = scratch_of(primitive_)};
+  const auto add = [&](const Port& p) {
+    if (!p.convert) return;
+    const auto bytes = static_cast<std::int64_t>(p.library.get_desc().get_size());
+    if (p.constant)
+      m.kept += bytes;
+    else
+      m.workspace += bytes + scratch_of(*p.convert);
+  };
+  for (const Port& p : inputs_) add(p);
+  add(output_);
+  return m;
+}
+
 bool Operation::converts() const {
   return output_.convert.has_value() || std::ranges::any_of(inputs_, [](const Port& p) {
            return p.convert.has_value() && !p.constant;
@@ -169,6 +197,12 @@ std::unique_ptr<OwnLayoutRun> own_layout_run(const KernelCall& call) {
   const auto& operation = *static_cast<const Operation*>(call.prepared);
   if (!operation.converts()) return nullptr;
   return std::make_unique<OwnLayout>(operation, call);
+}
+
+std::optional<LibraryMemory> memory_of(const KernelCall& call) {
+  if (call.prepared == nullptr) return std::nullopt;
+  return guarded("to tell its memory",
+                 [&] { return static_cast<const Operation*>(call.prepared)->memory(); });
 }
 
 }  // namespace etalon::onednn

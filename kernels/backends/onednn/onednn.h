@@ -81,6 +81,7 @@ class Operation {
   // Whether a run reorders anything.
   bool converts() const;
   const std::string& implementation() const { return implementation_; }
+  LibraryMemory memory() const;
 
   // One run. Runs of one Operation wait for each other: they share the memory of its reorders.
   void run(const KernelCall& call) const;
@@ -108,6 +109,7 @@ class Operation {
 
 // Of any row of this library (kernels/own_layout.h).
 std::unique_ptr<OwnLayoutRun> own_layout_run(const KernelCall& call);
+std::optional<LibraryMemory> memory_of(const KernelCall& call);
 
 // Runs f, turning the library's exceptions into internal Errors.
 template <class F>
