@@ -67,6 +67,33 @@ void open_damaged(const File& f, const test::TemporaryFolder& folder, const std:
   }
 }
 
+// Cut short at `cuts` places, one bit turned in `flips`, a count that no file can hold in `counts`.
+void damage_all(std::size_t cuts, std::size_t flips, std::size_t counts) {
+  for (const File& f : files()) {
+    const test::TemporaryFolder folder;
+    std::filesystem::copy(at(f.name), folder / f.name, std::filesystem::copy_options::recursive);
+    for (const char* other : f.with) std::filesystem::copy(at(other), folder / other);
+    std::filesystem::permissions(folder / f.damage, std::filesystem::perms::owner_write,
+                                 std::filesystem::perm_options::add);
+    const std::string file = test::read_bytes(at(f.damage));
+    REQUIRE(!file.empty());
+    for (std::size_t n = 1; n < file.size(); n += 1 + file.size() / cuts)
+      open_damaged(f, folder, file.substr(0, n));
+    for (std::size_t i = 0; i < flips; ++i) {
+      std::string flipped = file;
+      const std::size_t byte = i * 7919 % file.size();
+      flipped[byte] = static_cast<char>(flipped[byte] ^ (1 << i % 8));
+      open_damaged(f, folder, flipped);
+    }
+    // Counts that a file cannot hold.
+    for (std::size_t i = 0; i + 8 <= file.size(); i += 1 + file.size() / counts) {
+      std::string huge = file;
+      std::memset(huge.data() + i, 0x7f, 8);
+      open_damaged(f, folder, huge);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a network in each runtime's format is recognised by its bytes and means the same") {
@@ -103,28 +130,12 @@ TEST_CASE("conventions are said in the notes") {
 }
 
 TEST_CASE("damaged models of runtimes are read or refused, in one sentence") {
-  for (const File& f : files()) {
-    const test::TemporaryFolder folder;
-    std::filesystem::copy(at(f.name), folder / f.name, std::filesystem::copy_options::recursive);
-    for (const char* other : f.with) std::filesystem::copy(at(other), folder / other);
-    std::filesystem::permissions(folder / f.damage, std::filesystem::perms::owner_write,
-                                 std::filesystem::perm_options::add);
-    const std::string file = test::read_bytes(at(f.damage));
-    REQUIRE(!file.empty());
-    for (std::size_t n = 1; n < file.size(); n += 1 + file.size() / 60)
-      open_damaged(f, folder, file.substr(0, n));
-    for (std::size_t i = 0; i < 400; ++i) {
-      std::string flipped = file;
-      const std::size_t byte = i * 7919 % file.size();
-      flipped[byte] = static_cast<char>(flipped[byte] ^ (1 << i % 8));
-      open_damaged(f, folder, flipped);
-    }
-    // Counts that a file cannot hold.
-    for (std::size_t i = 0; i + 8 <= file.size(); i += 1 + file.size() / 200) {
-      std::string huge = file;
-      std::memset(huge.data() + i, 0x7f, 8);
-      open_damaged(f, folder, huge);
-    }
+  damage_all(20, 100, 60);
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("damaged models of runtimes are read or refused, at many places") {
+    damage_all(400, 8000, 2000);
   }
 }
 

@@ -31,8 +31,11 @@ namespace {
 
 struct Args {
   ModelArgs model;
-  bool nodes = false, tensors = false;
+  bool nodes = false, tensors = false, hashes = false;
 };
+
+// Weights of more stay on the disk: a look at a file takes as long as its description is long.
+constexpr std::uint64_t kHashedBytes = std::uint64_t{128} << 20;
 
 std::string joined(const Graph& graph, const std::vector<ValueId>& values) {
   std::string text;
@@ -54,6 +57,7 @@ nlohmann::json declarations(const Graph& graph, const std::vector<Declaration>& 
 int inspect(Args& args, const Globals& g) {
   const Model model = open_model_args(args.model);
   const Graph& graph = *model.graph;
+  const bool as_json = !g.json_path.empty();
   nlohmann::json record = base_record(g.command_line, g.isa);
   nlohmann::json& out = record["inspect"];
   out = {{"path", args.model.path},
@@ -89,6 +93,7 @@ int inspect(Args& args, const Globals& g) {
       const std::string params = to_string(node.params);
       nodes.row({node.name, std::string(node.op->name), joined(graph, node.inputs),
                  joined(graph, node.outputs), params});
+      if (!as_json) continue;
       out["nodes"].push_back({{"name", node.name},
                               {"op", node.op->name},
                               {"inputs", joined(graph, node.inputs)},
@@ -103,27 +108,38 @@ int inspect(Args& args, const Globals& g) {
 
   Table tensors({{"tensor"}, {"type"}, {"bytes", Table::Align::right}, {"hash"}});
   std::uint64_t bytes = 0, elements = 0;
-  HashStream all;
   for (const auto& [id, tensor] : graph.initializers) {
-    const std::string hash = to_string(hash_tensor(tensor));
-    const std::string& tensor_name = graph.value_name(id);
-    tensors.row({tensor_name, to_string(tensor.type()), human_bytes(tensor.size_bytes()), hash});
-    out["tensors"].push_back({{"name", tensor_name},
-                              {"dtype", name(tensor.dtype())},
-                              {"type", to_string(tensor.type())},
-                              {"hash", hash}});
     bytes += tensor.size_bytes();
     elements += static_cast<std::uint64_t>(tensor.numel());
-    all.update(tensor);
   }
-  const std::string hash = to_string(all.digest());
-  fmt::print("\n{} tensors, {} elements, {}, hash of all {}\n", graph.initializers.size(), elements,
-             human_bytes(bytes), hash);
-  out["weights"] = {{"tensors", graph.initializers.size()},
-                    {"elements", elements},
-                    {"bytes", bytes},
-                    {"hash", hash}};
-  if (args.tensors || graph.initializers.size() <= 40)
+  const bool hashed = args.hashes || bytes <= kHashedBytes,
+             listed = args.tensors || graph.initializers.size() <= 40;
+  HashStream all;
+  for (const auto& [id, tensor] : graph.initializers) {
+    if (hashed) all.update(tensor);
+    if (!listed && !as_json) continue;
+    const std::string hash = hashed ? to_string(hash_tensor(tensor)) : "-";
+    const std::string& tensor_name = graph.value_name(id);
+    if (listed)
+      tensors.row({tensor_name, to_string(tensor.type()), human_bytes(tensor.size_bytes()), hash});
+    if (!as_json) continue;
+    nlohmann::json& t = out["tensors"].emplace_back();
+    t = {
+        {"name", tensor_name}, {"dtype", name(tensor.dtype())}, {"type", to_string(tensor.type())}};
+    if (hashed) t["hash"] = hash;
+  }
+  out["weights"] = {
+      {"tensors", graph.initializers.size()}, {"elements", elements}, {"bytes", bytes}};
+  fmt::print("\n{} tensors, {} elements, {}", graph.initializers.size(), elements,
+             human_bytes(bytes));
+  if (hashed) {
+    const std::string hash = to_string(all.digest());
+    fmt::print(", hash of all {}\n", hash);
+    out["weights"]["hash"] = hash;
+  } else {
+    fmt::print("; not read (--hashes reads and hashes more than {})\n", human_bytes(kHashedBytes));
+  }
+  if (listed)
     tensors.print();
   else
     fmt::print("(--tensors lists them)\n");
@@ -137,7 +153,8 @@ Action inspect_command(Options& o) {
   auto args = std::make_shared<Args>();
   model_options(o, "FILE", fmt::format("{}, or a file of tensors", kModelWord), args->model)
       .flag("--nodes", args->nodes, "List all nodes of a large graph")
-      .flag("--tensors", args->tensors, "List all tensors of a large file");
+      .flag("--tensors", args->tensors, "List all tensors of a large file")
+      .flag("--hashes", args->hashes, "Read and hash weights of more than 128 MiB too");
   return [args](const Globals& g) { return inspect(*args, g); };
 }
 

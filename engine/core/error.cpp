@@ -11,8 +11,17 @@ std::vector<std::string>& scopes() {
 }
 
 std::string with_scopes(std::string_view what) {
+  // Of functions that call one another without end the first and the last places say enough.
+  constexpr std::size_t kFirst = 4, kLast = 2;
+  const std::vector<std::string>& all = scopes();
   std::string text;
-  for (const std::string& where : scopes()) text += where + ": ";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == kFirst && all.size() > kFirst + kLast + 1) {
+      text += fmt::format("({} more): ", all.size() - kFirst - kLast);
+      i = all.size() - kLast;
+    }
+    text += all[i] + ": ";
+  }
   return text.append(what);
 }
 

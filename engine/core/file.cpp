@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 
 namespace etalon {
 
@@ -33,6 +34,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
     file->data_ = static_cast<const std::byte*>(p);
   }
   ::close(fd);
+  MemoryBudget::add_file(path, file->size_);
   return file;
 }
 

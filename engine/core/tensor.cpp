@@ -3,6 +3,8 @@
 #include <cstring>
 #include <new>
 
+#include "engine/core/memory_budget.h"
+
 namespace etalon {
 namespace {
 
@@ -30,6 +32,7 @@ Tensor Tensor::uninitialized(DType dtype, const Shape& shape) {
   t.type_ = {dtype, shape};
   // Whole vectors may be read (never written) past the end, so round the allocation up.
   const std::size_t n = (byte_count(t.type_) + kAlignment) / kAlignment * kAlignment;
+  MemoryBudget::charge(n);
   void* p = ::operator new(n, std::align_val_t{kAlignment}, std::nothrow);
   if (p == nullptr)
     throw bad_input("not enough memory for a tensor {} of {} bytes", to_string(t.type_), n);

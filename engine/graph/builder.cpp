@@ -5,10 +5,14 @@
 #include <numeric>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 #include "engine/ops/layout.h"
 
 namespace etalon {
 namespace {
+
+// About what one takes, with its entries in tables by name.
+constexpr std::size_t kValueBytes = 512, kNodeBytes = 512;
 
 Ints to_front(int rank) {  // [N, spatial, C] -> [N, C, spatial]
   Ints perm(static_cast<std::size_t>(rank));
@@ -103,6 +107,7 @@ std::string GraphBuilder::fresh(const std::string& name,
 
 ValueId GraphBuilder::add(const std::string& name, std::optional<TensorType> type,
                           std::optional<TensorType> other) {
+  MemoryBudget::charge(kValueBytes + 2 * name.size());
   slots_.push_back({fresh(name, value_names_), type, other, -1});
   return static_cast<ValueId>(slots_.size() - 1);
 }
@@ -164,6 +169,7 @@ std::vector<ValueId> GraphBuilder::nodes(std::string_view op, const std::string&
   const auto max = static_cast<std::size_t>(row.max_outputs);
   if (outputs > max && row.max_outputs < kVariadic)
     throw internal_error("{} outputs asked of {}", outputs, op);
+  MemoryBudget::charge(kNodeBytes + 2 * name.size());
   Node made{fresh(name, node_names_), &row, std::move(params), inputs, {}, {}};
   for (std::size_t i = 0; i < outputs; ++i) {
     const ValueId v = add(i == 0 ? name : fmt::format("{}.{}", name, i),

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 #include "engine/graph/control_flow.h"
 
 namespace etalon {
@@ -23,6 +24,7 @@ void collect_outer_reads(const Graph& inner, const Graph& outer, std::vector<Val
 
 ValueId Graph::add_value(std::string value) {
   const auto id = static_cast<ValueId>(value_names.size());
+  MemoryBudget::charge(128 + 2 * value.size());
   const auto [at, fresh] = index_.emplace(value, id);
   if (!fresh)
     throw bad_input("the value '{}' is made twice; each name may be assigned once", value);

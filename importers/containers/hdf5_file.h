@@ -12,6 +12,7 @@
 #include <set>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 #include "importers/containers/hdf5.h"
 
 namespace etalon {
@@ -147,6 +148,7 @@ struct Hdf5File::Impl {
     allocated += bytes;
     if (allocated > hdf5::kMaxExpansion * file.bytes.size() + (1U << 20))
       throw bad_input("the datasets claim more memory than the file can justify");
+    MemoryBudget::add(4 * bytes);
   }
 
   std::span<const std::byte> at(std::uint64_t address, std::uint64_t size) const {

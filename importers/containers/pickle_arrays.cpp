@@ -8,6 +8,8 @@
 namespace etalon {
 namespace {
 
+constexpr std::string_view kCudaArray = "theano.sandbox.cuda.type.CudaNdarray_unpickler";
+
 // numpy.dtype('f4', 0, 1) with the state (3, '<', ...): "<f4". Empty where elements are no numbers.
 std::string descr_of(const PickleValue& dtype) {
   if (!dtype.is_object("numpy.dtype") || dtype.args == nullptr)
@@ -36,8 +38,11 @@ std::optional<Tensor> numpy_array(const PickleValue& v,
                                   const std::shared_ptr<const Pickle>& keeper) {
   if (!v.is(PickleKind::object) || v.args == nullptr) return std::nullopt;
   const std::string_view name = v.text;
-  if (name == "theano.sandbox.cuda.type.CudaNdarray_unpickler")
-    return numpy_array(pickle_item(*v.args, 0, "a CudaNdarray"), keeper);
+  if (name == kCudaArray) {
+    const PickleValue& inner = pickle_item(*v.args, 0, "a CudaNdarray");
+    if (inner.is_object(kCudaArray)) throw bad_input("a CudaNdarray made of a CudaNdarray");
+    return numpy_array(inner, keeper);
+  }
   if (name.ends_with(".multiarray._reconstruct")) {
     if (v.state == nullptr) throw bad_input("a NumPy array without its state in the pickle");
     const std::string descr = descr_of(pickle_item(*v.state, 2, "an array"));

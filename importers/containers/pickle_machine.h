@@ -98,7 +98,17 @@ class PickleMachine {
     v->text = text;
     push(v);
   }
-  std::string_view keep(std::string text) { return p_.decoded_.emplace_back(std::move(text)); }
+  // What an opcode copies instead of referring to it: a text decoded once is below the file's size,
+  // one that the memo gives again and again need not be.
+  void copies(std::size_t bytes) {
+    copied_ += bytes;
+    if (copied_ > 16 * bytes_.size() + 4096)
+      throw fault("the same text or elements are copied over and over");
+  }
+  std::string_view keep(std::string text) {
+    copies(text.size());
+    return p_.decoded_.emplace_back(std::move(text));
+  }
   void push_integer(std::int64_t value) {
     if (value >= 0 && value < static_cast<std::int64_t>(small_.size()))
       return push(small_[static_cast<std::size_t>(value)]);
@@ -154,7 +164,7 @@ class PickleMachine {
 
   Pickle& p_;
   std::span<const std::byte> bytes_;
-  std::size_t at_ = 0, at_op_ = 0;
+  std::size_t at_ = 0, at_op_ = 0, copied_ = 0;
   std::vector<Value*> stack_;
   std::vector<std::size_t> marks_;
   std::vector<Value*> memo_;

@@ -112,7 +112,10 @@ void PickleMachine::construct(const Value* callable, Value* args) {
   }
   if (name.ends_with("builtin__.set") || name.ends_with("frozenset") || name == "builtins.set") {
     Value* v = make(PickleKind::set);
-    if (!args->items.empty()) v->items = args->items[0]->items;
+    if (!args->items.empty()) {
+      copies(args->items[0]->items.size() * sizeof(Value*));
+      v->items = args->items[0]->items;
+    }
     return push(v);
   }
   if (name == "_codecs.encode" && args->items.size() == 2 && args->items[0]->is_text())

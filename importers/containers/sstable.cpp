@@ -54,7 +54,8 @@ void each_entry(const Blob& block, std::size_t& budget, F&& f) {
                         length = varint(entries, at);
     const std::size_t left = entries.size() - at;
     if (shared > key.size() || own > left || length > left - own)
-      throw bad_input("an entry of the table does not fit its block; the file is damaged");
+      throw bad_input("the entry at byte {} of a block of {} does not fit it; the file is damaged",
+                      at, block.bytes.size());
     key.resize(shared);
     key.append(reinterpret_cast<const char*>(entries.data()) + at, own);
     at += own;
@@ -74,7 +75,8 @@ bool is_sstable(std::span<const std::byte> suffix) {
 
 std::vector<TableEntry> read_sstable(const Blob& file) {
   if (file.bytes.size() < 48 || !is_sstable(file.bytes))
-    throw bad_input("no sorted table: the file does not end with its mark; fetch it again");
+    throw bad_input("no sorted table: its {} bytes do not end with the mark of one; fetch it again",
+                    file.bytes.size());
   const auto footer = file.bytes.last(48);
   std::size_t at = 0;
   handle(footer, at);

@@ -33,6 +33,7 @@ class Reader {
     out_.root = value(0);
     return std::move(out_);
   }
+  bool at_end() const { return left() == 0; }
 
  private:
   std::size_t left() const { return file_.bytes.size() - at_; }
@@ -344,7 +345,11 @@ T7File read_t7(const Blob& file) {
     return Reader(file, Form::binary64).run();
   } catch (const Error&) {
     try {
-      return Reader(file, Form::binary32).run();
+      // Of longs read at half their width a tensor without elements remains, and the rest behind
+      // it.
+      Reader narrow(file, Form::binary32);
+      T7File out = narrow.run();
+      if (narrow.at_end()) return out;
     } catch (const Error&) {
       // The first error is the likelier one.
     }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 
 namespace etalon {
 namespace {
@@ -52,7 +53,9 @@ Directory find_directory(std::span<const std::byte> file) {
                       d.members, d.bytes);
     return d;
   }
-  throw bad_input("no zip directory at the end; the file is cut short, fetch it again");
+  throw bad_input(
+      "no zip directory from byte {} to the end, {}; the file is cut short, fetch it again", first,
+      file.size());
 }
 
 void check_name(const std::string& name) {
@@ -125,11 +128,18 @@ ZipReader::ZipReader(Blob file) : file_(std::move(file)) {
     const auto flags = load_le<std::uint16_t>(rest, 8);
     if (!names.insert(m.name).second)
       throw bad_input("zip member {} stands twice; which one is meant cannot be told", m.name);
+    // Made on Unix: the upper half holds the mode.
+    const auto made_by = load_le<std::uint16_t>(rest, 4);
+    const auto mode = load_le<std::uint32_t>(rest, 38) >> 16;
+    if (made_by >> 8 == 3 && (mode & 0170000) == 0120000)
+      throw bad_input("zip member {} is a symbolic link; repack the archive with the file itself",
+                      m.name);
     if ((flags & 1) != 0) throw bad_input("zip member {} is encrypted; decrypt it first", m.name);
     if (m.method != 0 && m.method != 8)
       throw bad_input("zip member {} is packed by method {}; repack it stored or deflated", m.name,
                       m.method);
     place(m, offset, d.offset);
+    if (m.method == 8) MemoryBudget::add(4 * m.bytes);
     rest = rest.subspan(46 + name + extra + comment);
     if (m.name.back() != '/') members_.push_back(std::move(m));
   }

@@ -3,8 +3,10 @@
 #include <filesystem>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 #include "engine/models/models.h"
 #include "importers/containers/bytes.h"
+#include "importers/containers/zip.h"
 #include "importers/formats/caffe.h"
 #include "importers/formats/cntk.h"
 #include "importers/formats/coreml.h"
@@ -122,23 +124,32 @@ const FormatRow& format_of(const std::string& path) {
     if (row.match(view)) return row;
     known.append(known.empty() ? "" : ", ").append(row.name);
   }
+  if (is_zip(view.prefix)) {
+    // What keeps an archive from being read says more than that nobody knows it.
+    const ErrorScope scope(path);
+    const ZipReader zip(file);
+  }
   throw bad_input("{}: no known format; the formats are {}", path, known);
 }
 
 Model open_model(const std::string& path, std::span<const std::string> with) {
   if (const std::string_view name = built_model_name(path); !name.empty()) return build_model(name);
+  const MemoryBudget budget;
   const FormatRow& row = format_of(path);
   if (row.open != nullptr) return row.open(path, with);
   Model model;
   model.path = path;
   model.format = row.name;
-  for (NamedTensor& t : row.load(path))
+  TensorList tensors = row.load(path);
+  const ErrorScope scope(path);
+  for (NamedTensor& t : tensors)
     model.graph->initializers.emplace(model.graph->add_value(t.name), std::move(t.tensor));
   return model;
 }
 
 TensorList load_tensors(const std::string& path) {
   if (!built_model_name(path).empty()) return weights_of(open_model(path));
+  const MemoryBudget budget;
   const FormatRow& row = format_of(path);
   return row.load != nullptr ? row.load(path) : weights_of(row.open(path, {}));
 }

@@ -2,6 +2,9 @@
 // them with their files. An input is opened and every tensor of it read, or refused; anything but a
 // bad-input Error of one line is a finding.
 //
+// --harness=NAME --inputs=FOLDER --blocks=FILE runs a folder of inputs and writes which basic
+// blocks of the importers they reach (run.py --evidence makes lines of them).
+//
 // The last line says how many inputs became a model, and how many reached the graph builder or a
 // tensor. Mutants that all die in the container test nothing else.
 #include <unistd.h>
@@ -10,9 +13,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 #include "tests/fuzz/targets.h"
+
+// What -fsanitize=fuzzer-no-link laid into the importers: a counter for each basic block, and where
+// that block begins.
+extern "C" {
+extern std::uint8_t __start___sancov_cntrs[], __stop___sancov_cntrs[];
+extern const std::uintptr_t __start___sancov_pcs[];
+extern const char __executable_start[];
+}
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
@@ -36,6 +49,33 @@ struct State {
 };
 std::unique_ptr<State> state;
 
+void run_one(Bytes input) {
+  const Outcome outcome = run_input(state->target, state->folder, input);
+  ++state->runs;
+  state->opened += outcome.opened ? 1 : 0;
+  state->reached += outcome.reached ? 1 : 0;
+  if (!outcome.finding.empty()) {
+    std::fprintf(stderr, "FINDING: %s\n", outcome.finding.c_str());
+    std::abort();
+  }
+}
+
+// Runs the files of a folder and writes the blocks of the importers, one a line: its address in the
+// program, and 1 where it was reached.
+void write_blocks(const std::string& inputs, const std::string& to) {
+  for (const auto& entry : std::filesystem::directory_iterator(inputs)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    run_one({std::istreambuf_iterator<char>(in), {}});
+  }
+  std::ofstream out(to);
+  const std::ptrdiff_t blocks = __stop___sancov_cntrs - __start___sancov_cntrs;
+  for (std::ptrdiff_t i = 0; i < blocks; ++i)
+    out << fmt::format(
+        "{:#x} {}\n",
+        __start___sancov_pcs[2 * i] - reinterpret_cast<std::uintptr_t>(__executable_start),
+        __start___sancov_cntrs[i] != 0 ? 1 : 0);
+}
+
 }  // namespace
 
 namespace etalon::fuzz {
@@ -49,7 +89,7 @@ void mutate_bytes(Bytes& file, Draw& draw) {
 }  // namespace etalon::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  std::string name;
+  std::string name, inputs, blocks;
   const std::vector<Target> all = targets();
   for (int i = 1; i < *argc; ++i) {
     const std::string_view word = (*argv)[i];
@@ -62,6 +102,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
       std::exit(0);
     }
     if (word.starts_with("--harness=")) name = word.substr(10);
+    if (word.starts_with("--inputs=")) inputs = word.substr(9);
+    if (word.starts_with("--blocks=")) blocks = word.substr(9);
   }
   for (const Target& t : all)
     if (t.name == name) state = std::make_unique<State>(t);
@@ -69,18 +111,15 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     std::fprintf(stderr, "no harness '%s'; --list names them\n", name.c_str());
     std::exit(2);
   }
+  if (!blocks.empty()) {
+    write_blocks(inputs, blocks);
+    std::exit(0);
+  }
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const Outcome outcome = run_input(state->target, state->folder, Bytes(data, data + size));
-  ++state->runs;
-  state->opened += outcome.opened ? 1 : 0;
-  state->reached += outcome.reached ? 1 : 0;
-  if (!outcome.finding.empty()) {
-    std::fprintf(stderr, "FINDING: %s\n", outcome.finding.c_str());
-    std::abort();
-  }
+  run_one(Bytes(data, data + size));
   return 0;
 }
 

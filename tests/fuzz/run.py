@@ -4,13 +4,16 @@
     cmake --preset fuzz && cmake --build --preset fuzz
     python3 tests/fuzz/run.py --seconds 20                 every harness for 20 seconds
     python3 tests/fuzz/run.py --seconds 600 --only onnx,pytorch --state build/fuzz/state
+    python3 tests/fuzz/run.py --seconds 20 --until 10000000     round after round, to that many executions
+    python3 tests/fuzz/run.py --table --evidence docs/evidence/fuzz.json      what all runs came to
 
-Seeds are the files under tests/, and those of the folder ETALON_FIXTURES where it is set. What one
-run finds new it keeps in the state folder (corpus/, findings/, runs.json), and the next goes on from
-there; runs.json adds up executions. Exit code 1 when there is a finding.
+Seeds are the files under tests/, and those of the folder ETALON_FIXTURES where it is set; an input of
+more than --largest bytes is left out, since small ones find the same faults a hundred times as fast.
+What one run finds new it keeps in the state folder (corpus/, findings/, runs.json), and the next goes
+on from there; runs.json adds up executions. Exit code 1 when there is a finding.
 
 The table: executions, inputs that became a model, inputs that reached the graph builder or a tensor,
-edges covered (of the whole program's, which is the same for all).
+edges covered (of the importers', which is the same number for all).
 """
 import argparse
 import json
@@ -20,10 +23,10 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MAX_SEED = 300_000
 
 
 def seed_folders():
@@ -61,7 +64,7 @@ def endings(harness, name):
     return extra.get(harness, (suffix,) if suffix else ("no file",))
 
 
-def seeds_of(harness, names, files):
+def seeds_of(harness, names, files, largest):
     own = ROOT / "tests" / "fuzz" / "seeds" / harness
     out = []
     if all((own / n).is_file() for n in names):
@@ -72,7 +75,7 @@ def seeds_of(harness, names, files):
         out += [read(p) for p in sorted(regressions.iterdir())]
     if len(names) == 1:
         for p in files:
-            if p.name.endswith(endings(harness, names[0])) and p.stat().st_size <= MAX_SEED:
+            if p.name.endswith(endings(harness, names[0])) and p.stat().st_size <= largest:
                 out.append(read(p))
         if harness == "tensorflow-checkpoint-v1":
             out += [read(p) for p in files if p.name == "export-00000-of-00001"]
@@ -111,7 +114,7 @@ def seeds_of(harness, names, files):
             parts = [p.parent / (stem + n[1:]) for n in names]
         parts = [q if q.is_file() else None for q in parts]
         parts += [None] * (len(names) - len(parts))
-        if parts[0] is None or sum(q.stat().st_size for q in parts if q) > MAX_SEED:
+        if parts[0] is None or sum(q.stat().st_size for q in parts if q) > largest:
             continue
         out.append(joined([read(q) if q else b"" for q in parts]))
     return out
@@ -122,13 +125,14 @@ def run(program, harness, names, args, files, state):
     findings = state / "findings" / harness
     if not corpus.is_dir():
         corpus.mkdir(parents=True)
-        for i, data in enumerate(seeds_of(harness, names, files)):
+        for i, data in enumerate(seeds_of(harness, names, files, args.largest)):
             (corpus / f"seed-{i}").write_bytes(data)
     findings.mkdir(parents=True, exist_ok=True)
     largest = max([p.stat().st_size for p in corpus.iterdir()] + [4096])
     command = [str(program), f"--harness={harness}", str(corpus), f"-max_total_time={args.seconds}",
-               f"-artifact_prefix={findings}/", f"-max_len={largest + 4096}", "-timeout=20", "-rss_limit_mb=3000",
-               "-malloc_limit_mb=1000", "-print_final_stats=1", "-use_value_profile=0", f"-seed={args.seed}"]
+               f"-artifact_prefix={findings}/", f"-max_len={largest + 1024}", f"-timeout={args.timeout}", "-rss_limit_mb=3000",
+               "-malloc_limit_mb=1000", "-print_final_stats=1", "-use_value_profile=0", "-reload=0",
+               f"-seed={args.seed}"]
     before = {p.name for p in findings.iterdir()}
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=0")
     result = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
@@ -151,6 +155,58 @@ def run(program, harness, names, args, files, state):
     return row
 
 
+def lines_reached(program, state, folder):
+    """Of the source lines that begin a basic block of the importers: those that the corpora reach, and all."""
+    reached = {}
+    for harness in sorted(p.name for p in (state / "corpus").iterdir()):
+        out = folder / "blocks.txt"
+        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+        subprocess.run([program, f"--harness={harness}", f"--inputs={state / 'corpus' / harness}", f"--blocks={out}"],
+                       check=True, env=environment, stderr=subprocess.DEVNULL)
+        for line in out.read_text().splitlines():
+            address, hit = line.split()
+            reached[address] = reached.get(address, False) or hit == "1"
+    addresses = list(reached)
+    text = subprocess.run(["llvm-symbolizer-19", f"--obj={program}", "--functions=none"], input="\n".join(addresses),
+                          capture_output=True, text=True, check=True).stdout
+    lines = {}
+    for address, frames in zip(addresses, text.split("\n\n")):
+        # The innermost frame that is the importers' own: what was inlined into it are the libraries'.
+        for frame in frames.splitlines():
+            if "/importers/" in frame and not frame.startswith("??"):
+                key = tuple(frame[frame.index("/importers/") + 1:].split(":")[:2])
+                lines[key] = lines.get(key, False) or reached[address]
+                break
+    return lines
+
+
+def write_evidence(args, rows):
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    with tempfile.TemporaryDirectory() as folder:
+        lines = lines_reached(args.program, args.state, pathlib.Path(folder))
+    files = {}
+    for (file, _), hit in lines.items():
+        n = files.setdefault(file, [0, 0])
+        n[0] += hit
+        n[1] += 1
+    told = sum(r["told"] for r in rows.values())
+    record = {
+        "what": "libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer, all runs of one state folder; tests/fuzz/run.py",
+        "commit": commit,
+        "executions": sum(r["executions"] for r in rows.values()),
+        "reached_share": round(sum(r["reached"] for r in rows.values()) / max(1, told), 4),
+        "findings": sum(r["findings"] for r in rows.values()),
+        "lines": {"reached": sum(lines.values()), "of": len(lines),
+                  "are": "source lines of the importers that begin a basic block; reached by the kept corpora"},
+        "harnesses": {name: {"executions": r["executions"], "opened_share": round(r["opened"] / max(1, r["told"]), 4),
+                             "reached_share": round(r["reached"] / max(1, r["told"]), 4), "edges": r.get("edges", 0),
+                             "findings": r["findings"]} for name, r in sorted(rows.items())},
+        "files": {file: f"{hit} of {of} lines" for file, (hit, of) in sorted(files.items())},
+    }
+    args.evidence.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"{args.evidence}: {record['lines']['reached']} of {record['lines']['of']} lines")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=20, help="for each harness")
@@ -159,6 +215,10 @@ def main():
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "fuzz" / "bin" / "etalon_fuzz")
     parser.add_argument("--state", type=pathlib.Path, default=ROOT / "build" / "fuzz" / "state")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--until", type=int, help="go round until all runs of the state together are so many executions")
+    parser.add_argument("--largest", type=int, default=20_000, help="bytes of a seed")
+    parser.add_argument("--timeout", type=int, default=20, help="seconds that one input may take")
+    parser.add_argument("--evidence", type=pathlib.Path, help="write what all runs came to, with lines covered, as JSON")
     parser.add_argument("--table", action="store_true", help="print what all runs together came to, run nothing")
     args = parser.parse_args()
     book = args.state / "runs.json"
@@ -175,19 +235,27 @@ def main():
             args.seconds = max(1, args.total // max(1, len(harnesses)))
         files = all_files()
         args.state.mkdir(parents=True, exist_ok=True)
-        for name, *parts in harnesses:
-            row = run(args.program, name, parts, args, files, args.state)
-            found = found or bool(row["findings"])
-            kept = rows.setdefault(name, {"executions": 0, "opened": 0, "reached": 0, "told": 0, "findings": 0})
-            for key in ("executions", "opened", "reached", "told"):
-                kept[key] += row[key]
-            kept["findings"] += len(row["findings"])
-            kept["edges"] = max(row["edges"], kept.get("edges", 0))
-            kept["edges_of"] = row["edges_of"]
-            kept["seeds"] = row["seeds"]
-            book.write_text(json.dumps(rows, indent=1))
-            print(f"{time.strftime('%H:%M:%S')} {name}: {row['executions']} executions, cov {row['edges']}"
-                  + (f", FOUND {row['findings']}" if row["findings"] else ""), flush=True)
+        done = False
+        while not done:
+            for name, *parts in harnesses:
+                row = run(args.program, name, parts, args, files, args.state)
+                found = found or bool(row["findings"])
+                kept = rows.setdefault(name, {"executions": 0, "opened": 0, "reached": 0, "told": 0, "findings": 0})
+                for key in ("executions", "opened", "reached", "told"):
+                    kept[key] += row[key]
+                kept["findings"] += len(row["findings"])
+                kept["edges"] = max(row["edges"], kept.get("edges", 0))
+                kept["edges_of"] = row["edges_of"]
+                kept["seeds"] = row["seeds"]
+                kept["seconds"] = kept.get("seconds", 0) + args.seconds
+                book.write_text(json.dumps(rows, indent=1))
+                executions = sum(r["executions"] for r in rows.values())
+                print(f"{time.strftime('%H:%M:%S')} {name}: {row['executions']} executions, cov {row['edges']}, "
+                      f"{executions} of all" + (f", FOUND {row['findings']}" if row["findings"] else ""), flush=True)
+                done = args.until is None or executions >= args.until
+                if done and args.until is not None:
+                    break
+            args.seed += 1
     print(f"{'harness':28}{'seeds':>6}{'executions':>12}{'a model':>9}{'reached':>9}{'edges':>8}{'findings':>9}")
     total = {"executions": 0, "reached": 0, "told": 0}
     for name, r in sorted(rows.items()):
@@ -197,6 +265,8 @@ def main():
         for key in total:
             total[key] += r[key]
     print(f"{'all':28}{'':6}{total['executions']:12}{'':9}{100 * total['reached'] / max(1, total['told']):7.0f} %")
+    if args.evidence:
+        write_evidence(args, rows)
     sys.exit(1 if found else 0)
 
 

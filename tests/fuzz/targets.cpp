@@ -1,10 +1,12 @@
 #include "tests/fuzz/targets.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/hash.h"
+#include "engine/core/memory_budget.h"
 #include "importers/containers/bytes.h"
 #include "importers/containers/hdf5.h"
 #include "importers/containers/json.h"
@@ -87,6 +90,7 @@ void read_model(const Target& target, const std::string& path) {
     view.prefix = file.bytes.first(std::min(file.bytes.size(), kPrefixBytes));
     static_cast<void>(row.match(view));
   }
+  const MemoryBudget budget;
   if (row.open != nullptr) {
     const Model model = row.open(path, {});
     for (const auto& [id, tensor] : model.graph->initializers)
@@ -94,6 +98,20 @@ void read_model(const Target& target, const std::string& path) {
   } else {
     for (const NamedTensor& t : row.load(path)) static_cast<void>(hash_tensor(t.tensor));
   }
+}
+
+// The folder is there but for the first input.
+void write_part(const std::string& path, const Bytes& bytes) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  int fd = ::open(path.c_str(), kFlags, 0600);
+  if (fd < 0) {
+    fs::create_directories(fs::path(path).parent_path());
+    fd = ::open(path.c_str(), kFlags, 0600);
+  }
+  const bool written =
+      fd >= 0 && ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  if (fd >= 0) ::close(fd);
+  if (!written) throw internal_error("{}: an input could not be written", path);
 }
 
 std::uint32_t length_at(const std::uint8_t* data) {
@@ -150,11 +168,7 @@ Outcome run_input(const Target& target, const std::string& folder, const Bytes& 
     } else {
       const auto parts = parts_of(input.data(), input.size(), target.files.size());
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        const std::string path = folder + target.files[i];
-        fs::create_directories(fs::path(path).parent_path());
-        std::ofstream(path, std::ios::binary)
-            .write(reinterpret_cast<const char*>(parts[i].data()),
-                   static_cast<std::streamsize>(parts[i].size()));
+        write_part(folder + target.files[i], parts[i]);
       }
       read_model(target, folder + target.open);
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the weights of VGG-16 (138 million numbers, 553 MB) as each format of `bench --import` holds them,
-and many_tensors.safetensors and .npz: 100 000 small tensors.
+and many_tensors.*: 100 000 small tensors in each format that can hold them.
 
     PYTHON bench/runners/loaders/make_files.py FOLDER [pt h5 caffemodel index safetensors onnx many ...]
 
@@ -115,12 +115,97 @@ def index(folder, w):
     tf.train.Checkpoint(**{k.replace(".", "_"): tf.Variable(v) for k, v in w.items()}).write(str(folder / "vgg16"))
 
 
+def flatbuffer(parts):
+    """Model of .tflite with one subgraph whose tensors have `parts`: (name, shape, bytes)."""
+    import flatbuffers
+    b = flatbuffers.Builder(1 << 24)
+
+    def table(count, slots):
+        b.StartObject(count)
+        for slot, kind, value in slots:
+            {"offset": lambda s, v: b.PrependUOffsetTRelativeSlot(s, v, 0), "u32": lambda s, v: b.PrependUint32Slot(s, v, 0),
+             "i8": lambda s, v: b.PrependInt8Slot(s, v, 0)}[kind](slot, value)
+        return b.EndObject()
+
+    def vector(offsets):
+        b.StartVector(4, len(offsets), 4)
+        for o in reversed(offsets):
+            b.PrependUOffsetTRelative(o)
+        return b.EndVector()
+    buffers, tensors = [table(3, [])], []
+    for i, (name, shape, data) in enumerate(parts):
+        held = b.CreateByteVector(data)
+        buffers.append(table(3, [(0, "offset", held)]))
+        text = b.CreateString(name)
+        dims = b.CreateNumpyVector(np.array(shape, np.int32))
+        tensors.append(table(10, [(0, "offset", dims), (1, "i8", 0), (2, "u32", i + 1), (3, "offset", text)]))
+    none = b.CreateNumpyVector(np.array([], np.int32))
+    subgraph = table(5, [(0, "offset", vector(tensors)), (1, "offset", none), (2, "offset", none), (3, "offset", vector([]))])
+    model = table(8, [(0, "u32", 3), (1, "offset", vector([])), (2, "offset", vector([subgraph])), (4, "offset", vector(buffers))])
+    b.Finish(model, b"TFL3")
+    return bytes(b.Output())
+
+
 def many(folder, _):
-    from safetensors.numpy import save_file
+    import pickle
+    import struct
     rng = np.random.default_rng(2)
     tensors = {f"layer{i // 4}.part{i % 4}.weight": rng.standard_normal((3, 5), np.float32) for i in range(100_000)}
-    save_file(tensors, folder / "many_tensors.safetensors")
-    np.savez(folder / "many_tensors.npz", **tensors)
+
+    def attempt(name, make):
+        try:
+            make(folder / ("many_tensors" + name))
+            print("many_tensors" + name)
+        except ImportError as error:
+            print(f"many_tensors{name}: left out, {error}")
+
+    def as_safetensors(path):
+        from safetensors.numpy import save_file
+        save_file(tensors, path)
+
+    def as_pt(path, **how):
+        import torch
+        torch.save({k: torch.from_numpy(v) for k, v in tensors.items()}, path, **how)
+
+    def as_h5(path):
+        import h5py
+        with h5py.File(path, "w") as file:
+            for k, v in tensors.items():
+                file.create_dataset(k.replace(".", "/"), data=v)
+
+    def as_onnx(path):
+        from onnx import TensorProto, helper, numpy_helper, save
+        node = helper.make_node("Relu", ["x"], ["y"])
+        x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in "xy")
+        graph = helper.make_graph([node], "many", [x], [y], [numpy_helper.from_array(v, k) for k, v in tensors.items()])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+    def as_gguf(path):
+        out, at = [b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 0)], 0
+        for k in tensors:
+            out.append(struct.pack("<Q", len(k)) + k.encode() + struct.pack("<IQQIQ", 2, 5, 3, 0, at))
+            at += 64
+        head = b"".join(out)
+        path.write_bytes(head + bytes(-len(head) % 32) + b"".join(v.tobytes().ljust(64, b"\0") for v in tensors.values()))
+
+    def as_checkpoint(path):
+        import tensorflow as tf
+        v1 = tf.compat.v1
+        names = list(tensors)
+        with v1.Graph().as_default(), v1.Session() as session:
+            session.run(tf.raw_ops.SaveV2(prefix=str(path)[: -len(".index")], tensor_names=names, shape_and_slices=[""] * len(names),
+                                          tensors=[v1.constant(v) for v in tensors.values()]))
+
+    attempt(".safetensors", as_safetensors)
+    attempt(".npz", lambda path: np.savez(path, **tensors))
+    attempt(".pkl", lambda path: path.write_bytes(pickle.dumps(tensors, 4)))
+    attempt(".pt", as_pt)
+    attempt("_legacy.pt", lambda path: as_pt(path, _use_new_zipfile_serialization=False))
+    attempt(".h5", as_h5)
+    attempt(".onnx", as_onnx)
+    attempt(".tflite", lambda path: path.write_bytes(flatbuffer((k, v.shape, v.tobytes()) for k, v in tensors.items())))
+    attempt(".gguf", as_gguf)
+    attempt(".index", as_checkpoint)
 
 
 MAKERS = {"pt": pt, "safetensors": safetensors, "h5": h5, "onnx": onnx, "caffemodel": caffemodel, "index": index, "many": many}
@@ -130,7 +215,7 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     to = pathlib.Path(sys.argv[1])
     to.mkdir(parents=True, exist_ok=True)
-    made = weights()
+    made = {} if sys.argv[2:] == ["many"] else weights()
     for name in sys.argv[2:] or MAKERS:
         try:
             MAKERS[name](to, made)

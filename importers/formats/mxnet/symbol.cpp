@@ -165,7 +165,9 @@ const FormatRow& mxnet_params_format() {
             Model model;
             model.path = path;
             model.format = "mxnet-params";
-            for (NamedTensor& t : mxnet::read_params(path))
+            TensorList tensors = mxnet::read_params(path);
+            const ErrorScope scope(path);
+            for (NamedTensor& t : tensors)
               model.graph->initializers.emplace(model.graph->add_value(t.name),
                                                 std::move(t.tensor));
             return model;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 #include "importers/formats/pytorch/aten.h"
 #include "importers/formats/pytorch/input_guess.h"
 #include "importers/formats/pytorch/script_syntax.h"
@@ -190,7 +191,7 @@ class Walker {
         return plain({.kind = Kind::text, .text = e.text});
       case Expr::Kind::negative: {
         Value v = eval(e.items[0], scope);
-        v.plain.integer = -v.plain.integer;
+        v.plain.integer = negated(v.plain.integer);
         v.plain.number = -v.plain.number;
         return v;
       }
@@ -242,7 +243,12 @@ class Walker {
   }
 
   Value named(const std::string& name, const Scope& scope) const {
-    if (const auto at = scope.find(name); at != scope.end()) return at->second;
+    if (const auto at = scope.find(name); at != scope.end()) {
+      // A line may name a list twice, and the next that one: x = [x, x].
+      if (!at->second.items.empty() || !at->second.plain.text.empty())
+        MemoryBudget::charge(weight(at->second, 0));
+      return at->second;
+    }
     if (name == "None") return {};
     if (name == "True" || name == "False") return flag(name == "True");
     if (name == "inf")
@@ -259,6 +265,13 @@ class Walker {
     return held(*root.items[static_cast<std::size_t>(i)], fmt::format("constant{}", i), true);
   }
 
+  static std::size_t weight(const Value& v, int depth) {
+    if (depth > kMaxCalls) throw AtenUnknown{"lists nested deeper than 64"};
+    std::size_t bytes = sizeof(Value) + v.plain.text.size() + v.name.size();
+    for (const Value& i : v.items) bytes += weight(i, depth + 1);
+    return bytes;
+  }
+
   static const PickleValue* state_of(const PickleValue& object) {
     return object.state != nullptr && object.state->is(PickleKind::dict) ? object.state : nullptr;
   }
@@ -273,6 +286,7 @@ class Walker {
   // Where values are shared, so may their parts be: visits are counted.
   Value held(const PickleValue& v, const std::string& name, bool constant) {
     if (++values_ > kMaxValues) throw AtenUnknown{"more than 1000000 values"};
+    MemoryBudget::charge(sizeof(Value) + v.text.size());
     switch (v.kind) {
       case PickleKind::none:
         return {};
@@ -465,8 +479,14 @@ class Walker {
       if (op == "ge") return flag(a >= b);
     }
     if (op == "neg" && count == 1 && v[0].plain.kind == Kind::integer && !v[0].plain.free)
-      return integer(-v[0].plain.integer);
+      return integer(negated(v[0].plain.integer));
     return std::nullopt;
+  }
+
+  static std::int64_t negated(std::int64_t a) {
+    std::int64_t out = 0;
+    if (__builtin_sub_overflow(std::int64_t{0}, a, &out)) throw bad_input("-({}) does not fit", a);
+    return out;
   }
 
   static std::int64_t checked_add(std::int64_t a, std::int64_t b) {

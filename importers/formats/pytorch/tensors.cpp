@@ -21,6 +21,8 @@ constexpr std::pair<std::string_view, StorageType> kStorages[] = {
     {"UInt16Storage", {DType::u16}}, {"UInt32Storage", {DType::u32}},
     {"UInt64Storage", {DType::u64}},
 };
+// A parameter is one wrap around a tensor, a quantised or sparse tensor one around its parts.
+constexpr int kMaxWraps = 8;
 // torch.save's first pickle: 0x1950a86a20f9469cfc6c in ten bytes.
 constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 
@@ -107,23 +109,25 @@ Tensor Storages::view(const PickleValue& id, std::int64_t offset, const Ints& di
   return tensor_from_bytes(type, {out.bytes(), std::make_shared<Tensor>(out.share())});
 }
 
-std::optional<Tensor> Storages::tensor(const PickleValue& v) {
+std::optional<Tensor> Storages::tensor(const PickleValue& v, int depth) {
+  if (depth > kMaxWraps)
+    throw bad_input("a parameter of a parameter of {} more, or one that holds itself", kMaxWraps);
   if (!v.is(PickleKind::object) || v.args == nullptr) return std::nullopt;
   if (v.text == "torch._utils._rebuild_parameter" ||
       v.text == "torch._utils._rebuild_parameter_with_state")
-    return tensor(pickle_item(*v.args, 0, "a parameter"));
+    return tensor(pickle_item(*v.args, 0, "a parameter"), depth + 1);
   if (v.text == "torch._tensor._rebuild_from_type_v2") {  // a subclass: function, class, arguments
     PickleValue inner;
     inner.kind = PickleKind::object;
     inner.text = pickle_item(*v.args, 0, "a tensor's class").text;
     inner.args = &pickle_item(*v.args, 2, "a tensor's class");
-    return inner.text == v.text ? std::nullopt : tensor(inner);
+    return inner.text == v.text ? std::nullopt : tensor(inner, depth + 1);
   }
   if (!v.text.starts_with("torch._utils._rebuild_tensor") &&
       v.text != "torch._utils._rebuild_qtensor") {
     // torch 0.3's Parameter, made without a call: its state holds the tensor.
     if (v.text == "torch.nn.parameter.Parameter" && v.state != nullptr && !v.state->items.empty())
-      return v.state->is(PickleKind::tuple) ? tensor(*v.state->items[0]) : std::nullopt;
+      return v.state->is(PickleKind::tuple) ? tensor(*v.state->items[0], depth + 1) : std::nullopt;
     return numpy_array(v);
   }
   const auto arg = [&](std::size_t i) -> const PickleValue& {
@@ -133,15 +137,16 @@ std::optional<Tensor> Storages::tensor(const PickleValue& v) {
               pickle_ints(arg(2), "a tensor's size"), pickle_ints(arg(3), "a tensor's strides"));
 }
 
-bool Storages::append(const PickleValue& v, const std::string& name, TensorList& to) {
+bool Storages::append(const PickleValue& v, const std::string& name, TensorList& to, int depth) {
+  if (depth > kMaxWraps) throw bad_input("tensor {} is made of itself", printable(name));
   const ErrorScope scope(fmt::format("tensor {}", printable(name)));
   const auto note = [&](std::string text) {
     if (std::ranges::find(notes_, text) == notes_.end()) notes_.push_back(std::move(text));
   };
   if (v.is_object("torch._utils._rebuild_sparse_tensor")) {
     const PickleValue& parts = pickle_item(*v.args, 1, "a sparse tensor");
-    append(pickle_item(parts, 0, "a sparse tensor"), name + ".indices", to);
-    append(pickle_item(parts, 1, "a sparse tensor"), name + ".values", to);
+    append(pickle_item(parts, 0, "a sparse tensor"), name + ".indices", to, depth + 1);
+    append(pickle_item(parts, 1, "a sparse tensor"), name + ".values", to, depth + 1);
     note("A sparse tensor is kept as its indices and values, NAME.indices and NAME.values.");
     return true;
   }
@@ -153,8 +158,8 @@ bool Storages::append(const PickleValue& v, const std::string& name, TensorList&
     const PickleValue &scale = pickle_item(how, 1, "a quantised tensor"),
                       &zero = pickle_item(how, 2, "a quantised tensor");
     if (scheme.text.find("per_channel") != std::string_view::npos) {
-      append(scale, name + ".scale", to);
-      append(zero, name + ".zero_point", to);
+      append(scale, name + ".scale", to, depth + 1);
+      append(zero, name + ".zero_point", to, depth + 1);
       note(
           "A tensor quantised by channel is kept as its integers, with NAME.scale and "
           "NAME.zero_point: x = (q - zero_point) * scale.");

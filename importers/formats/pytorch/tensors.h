@@ -30,9 +30,9 @@ class Storages {
  public:
   virtual ~Storages() = default;
   // What `v` says, a call of torch._utils._rebuild_* or of a parameter; absent when it is none.
-  std::optional<Tensor> tensor(const PickleValue& v);
+  std::optional<Tensor> tensor(const PickleValue& v, int depth = 0);
   // Appends `v` under `name`, and what belongs to it.
-  bool append(const PickleValue& v, const std::string& name, TensorList& to);
+  bool append(const PickleValue& v, const std::string& name, TensorList& to, int depth = 0);
   const std::vector<std::string>& notes() const { return notes_; }
 
  protected:

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 #include "engine/numerics/element.h"
 #include "importers/containers/bytes.h"
 #include "importers/containers/json.h"
@@ -65,6 +67,7 @@ Tensor take(const json& weight, const Blob& group, std::size_t& at, bool& quanti
 TensorList read_weights(const json& manifest, const std::string& folder, bool& quantised) {
   TensorList out;
   if (!manifest.is_array()) throw bad_input("the manifest of weights must be a list");
+  std::set<std::string> names;
   std::size_t total = 0;
   for (const json& group : manifest) {
     std::vector<Blob> shards;
@@ -78,6 +81,7 @@ TensorList read_weights(const json& manifest, const std::string& folder, bool& q
     // more often than any model does.
     total += shards.size() > 1 ? bytes : 0;
     Blob whole;
+    if (shards.size() > 1) MemoryBudget::charge(bytes);
     if (shards.size() == 1) {
       whole = shards[0];
     } else if (!shards.empty()) {
@@ -90,6 +94,7 @@ TensorList read_weights(const json& manifest, const std::string& folder, bool& q
     for (const json& w : json_array(group, "weights")) {
       const std::string name = json_string(w, "name");
       const ErrorScope where(fmt::format("tensor {}", printable(name)));
+      if (!names.insert(name).second) throw bad_input("stands twice in the manifest of weights");
       out.push_back({name, take(w, whole, at, quantised)});
     }
   }
