@@ -3,10 +3,12 @@
 // not in the file gives its weights and says why; damaged code is refused or gives weights.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 
 #include "bench/compare/network.h"
 #include "engine/core/error.h"
+#include "engine/graph/executor.h"
 #include "importers/formats/pytorch/script_syntax.h"
 #include "importers/importers.h"
 #include "kernels/kernels.h"
@@ -19,7 +21,8 @@ using test::fixture;
 namespace {
 
 Tensor recorded(const std::string& name) {
-  for (NamedTensor& t : load_tensors(fixture("torch_graphs/expected.npz")))
+  for (NamedTensor& t : load_tensors(fixture(
+           name.starts_with("ops_") ? "torch_graphs/ops.npz" : "torch_graphs/expected.npz")))
     if (t.name == name) return std::move(t.tensor);
   throw bad_input("no {}", name);
 }
@@ -55,6 +58,38 @@ TEST_CASE("torch graphs: modules and TorchScript give PyTorch's outputs") {
     const Judgement& j = judged[0].judgement;
     CHECK_MESSAGE(j.verdict <= Verdict::explained, etalon::name(j.verdict), ", ", j.cause);
   }
+}
+
+// make_torch_ops.py: some 150 calls of ATen, all their outputs joined.
+TEST_CASE("torch graphs: calls of ATen, traced and exported, give PyTorch's outputs") {
+  for (const char* name : {"ops_shapes", "ops_math", "ops_layers"})
+    for (const char* ending : {".pt", ".pt2"}) {
+      CAPTURE(name);
+      CAPTURE(ending);
+      const Model model = open_model(fixture("torch_graphs/" + std::string(name) + ending));
+      const Graph& graph = *model.graph;
+      for (const std::string& n : model.notes) CAPTURE(n);
+      REQUIRE(graph.inputs.size() == 1);
+      REQUIRE(graph.outputs.size() == 1);
+      const Tensor want = recorded(std::string(name) + ".y");
+      std::map<std::string, Tensor, std::less<>> in;
+      in.emplace(graph.value_name(graph.inputs[0].value), recorded(std::string(name) + ".x"));
+      RunOptions options;
+      options.contract = Contract::parse("seq");
+      options.threads = 1;
+      Executor executor(model.graph, all_kernels(), options);
+      const Trace trace = executor.run(in);
+      REQUIRE(trace.outputs.size() == 1);
+      const Tensor& out = trace.outputs.begin()->second;
+      REQUIRE(to_string(out.shape()) == to_string(want.shape()));
+      const auto got = out.data<float>(), expected = want.data<float>();
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        CAPTURE(i);
+        // Values are of size 1; a step function of a value that differs in its last bit is not
+        // among the calls.
+        CHECK(std::abs(got[i] - expected[i]) <= 2e-5F * std::max(1.0F, std::abs(expected[i])));
+      }
+    }
 }
 
 TEST_CASE("torch graphs: what is not in the file gives weights and says so") {

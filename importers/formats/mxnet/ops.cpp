@@ -90,6 +90,11 @@ ValueId Translator::variable(const SymbolNode& n, std::size_t index, std::int64_
       return g.input(n.name, DType::f32, dims, {1, c, extent, extent});
     }
   }
+  if (const std::int64_t features = features_of_rnn(index); features > 0) {
+    g.note(fmt::format("the file does not say the shape of '{}': {} features, as its RNN has them",
+                       n.name, features));
+    return g.input(n.name, DType::f32, {-1, -1, features}, {4, 1, features});
+  }
   throw bad_input("nothing tells the shape of the input; store __shape__ in the symbol");
 }
 
@@ -152,6 +157,46 @@ ValueId Translator::batch_norm() {
             {{"eps", eps}, {"axis", integer("axis", 1)}});
 }
 
+// 0 copies an extent, -1 is what is left, -2 all that follow, -3 the product of two, -4 splits one
+// into the two numbers behind it.
+Ints Translator::reshaped(const Ints& shape) const {
+  if (std::ranges::all_of(shape, [](std::int64_t n) { return n >= -1; }) && !flag("reverse", false))
+    return shape;
+  if (flag("reverse", false)) throw bad_input("a reshape from the right is not supported");
+  const Ints dims = g.dims(x());
+  Ints to;
+  std::size_t at = 0;
+  const auto next = [&] {
+    if (at >= dims.size()) throw bad_input("a reshape beyond the {} axes there are", dims.size());
+    return dims[at++];
+  };
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::int64_t n = shape[i];
+    if (n == -2) {
+      while (at < dims.size()) to.push_back(next());
+    } else if (n == -3) {
+      const std::int64_t a = next(), b = next();
+      to.push_back(a < 0 || b < 0 ? -1 : a * b);
+    } else if (n == -4) {
+      if (i + 2 >= shape.size()) throw bad_input("a reshape whose -4 lacks its two numbers");
+      const std::int64_t whole = next();
+      std::int64_t a = shape[i + 1], b = shape[i + 2];
+      if (a == -1 && b > 0 && whole > 0) a = whole / b;
+      if (b == -1 && a > 0 && whole > 0) b = whole / a;
+      to.push_back(a);
+      to.push_back(b);
+      i += 2;
+    } else if (n == 0) {
+      to.push_back(next());
+    } else {
+      if (at < dims.size()) ++at;
+      to.push_back(n);
+    }
+  }
+  if (std::ranges::count(to, -1) > 1) throw bad_input("a reshape with two free extents");
+  return to;
+}
+
 std::vector<ValueId> Translator::translate() {
   const std::string& t = n_->op;
   static const std::map<std::string_view, std::string_view> kUnary{
@@ -209,6 +254,7 @@ std::vector<ValueId> Translator::translate() {
   if (t == "Deconvolution") return {convolution(true)};
   if (t == "Pooling" || t == "Pooling_v1") return {pooling()};
   if (t == "BatchNorm" || t == "BatchNorm_v1") return {batch_norm()};
+  if (t == "RNN") return recurrent();
   if (t == "FullyConnected") {
     ValueId in = x();
     const bool flat = flag("flatten", true);
@@ -285,9 +331,72 @@ std::vector<ValueId> Translator::translate() {
   }
   if (t == "Reshape" || t == "reshape") {
     const Ints shape = integers(attribute("shape").empty() ? "target_shape" : "shape");
-    if (flag("reverse", false) || std::ranges::any_of(shape, [](std::int64_t d) { return d < -1; }))
-      throw bad_input("a reshape by special codes (below -1, or reverse) is not supported");
-    return {op("reshape", {x()}, {{"shape", shape}})};
+    return {g.reshape(n_->name, x(), reshaped(shape))};
+  }
+  if (t == "_rnn_param_concat") return {parameters_of_rnn()};
+  if (t == "_zeros" || t == "_ones" || t == "_full") {
+    const Ints shape = integers("shape");
+    std::int64_t count = 1;
+    for (const std::int64_t n : shape)
+      if (n < 1 || (count *= n) > 1 << 24) return {kAbsent};  // a state that begins at zero
+    const float v = t == "_zeros" ? 0 : t == "_ones" ? 1 : number("value", 0);
+    return {g.reshape(n_->name, g.constant(n_->name, filled_f32(count, v)), shape)};
+  }
+  if (t == "SwapAxis" || t == "swapaxes") {
+    Ints perm;
+    for (int a = 0; a < g.rank(x()); ++a) perm.push_back(a);
+    const auto place = [&](const char* key) {
+      return static_cast<std::size_t>(normalize_axis(integer(key, 0), g.rank(x())));
+    };
+    std::swap(perm[place("dim1")], perm[place("dim2")]);
+    return {g.transpose(n_->name, x(), perm)};
+  }
+  if (t == "slice") {
+    Fields f;
+    Ints begin, end, step, axes;
+    const auto texts = [&](const char* key) {
+      std::vector<std::string> out(1);
+      for (const char c : attribute(key))
+        if (c == ',')
+          out.emplace_back();
+        else if (c != '(' && c != ')' && c != ' ' && c != '[' && c != ']')
+          out.back() += c;
+      return out;
+    };
+    const auto b = texts("begin"), e = texts("end"), by = texts("step");
+    for (std::size_t a = 0; a < b.size(); ++a) {
+      if (b[a].empty()) continue;
+      const std::int64_t s =
+          a < by.size() && !by[a].empty() && by[a] != "None" ? first_of(by[a]) : 1;
+      axes.push_back(static_cast<std::int64_t>(a));
+      step.push_back(s);
+      begin.push_back(b[a] != "None" ? first_of(b[a]) : s > 0 ? 0 : INT64_MAX);
+      end.push_back(a < e.size() && !e[a].empty() && e[a] != "None" ? first_of(e[a])
+                    : s > 0                                         ? INT64_MAX
+                                                                    : INT64_MIN);
+    }
+    return {
+        op("slice", {x()}, {{"starts", begin}, {"ends", end}, {"axes", axes}, {"steps", step}})};
+  }
+  if (t == "stack") {
+    std::vector<ValueId> parts;
+    const std::int64_t axis = integer("axis", 0);
+    for (std::size_t i = 0; i < in_.size(); ++i)
+      parts.push_back(g.op("unsqueeze", n_->name + ".part", {x(i)}, {{"axes", Ints{axis}}}));
+    return {op("concat", parts, {{"axis", axis}})};
+  }
+  if (t == "_contrib_AdaptiveAvgPooling2D") {
+    const Ints size = integers("output_size");
+    if (!std::ranges::all_of(size, [](std::int64_t n) { return n == 1; }))
+      throw bad_input("adaptive pooling to more than one window is not supported");
+    return {op("global_avg_pool", {x()})};
+  }
+  if (t == "GroupNorm")
+    return {op("group_norm", {x(0), x(1), x(2)},
+               {{"groups", integer("num_groups", 1)}, {"eps", number("eps", 1e-5F)}})};
+  if (t == "take") {
+    const ValueId ids = g.op("cast", n_->name + ".ids", {x(1)}, {{"to", std::string("i64")}});
+    return {op("gather", {x(), ids}, {{"axis", integer("axis", 0)}})};
   }
   if (t == "transpose") {
     Ints axes = integers("axes");

@@ -1,6 +1,7 @@
 // An MXNet symbol: its nodes as the JSON writes them, and their translation.
 //   symbol.cpp  JSON; the files that belong together
 //   ops.cpp     what each operator means
+//   recurrent.cpp  the fused operator RNN
 #pragma once
 
 #include <map>
@@ -84,6 +85,11 @@ class Translator {
   ValueId convolution(bool transposed);
   ValueId pooling();
   ValueId batch_norm();
+  Ints reshaped(const Ints& shape) const;
+  // recurrent.cpp
+  std::vector<ValueId> recurrent();
+  ValueId parameters_of_rnn();
+  std::int64_t features_of_rnn(std::size_t input) const;
 
   const Symbol& symbol_;
   const std::map<std::string, Tensor>& weights_;

@@ -107,30 +107,50 @@ ValueId by_channel(const Layer& l, Tensor t, const char* role) {
   return l.g.constant(fmt::format("{}.{}", l.name, role), t.reshaped(Shape(std::span(dims))));
 }
 
-ValueId lstm(const Layer& l, Weights& weights) {
+// LSTM: gates i, f, o, g and one bias of each. GRU: r, u, n with biases of r, u, of the input's n
+// and of the state's n, the reset behind the product. RNN: tanh. In the file: weights of the input,
+// biases, weights of the state, each behind a tag.
+ValueId recurrent(const Layer& l, Weights& weights) {
+  const bool is_lstm = l.type == "LSTM", gru = l.type == "GRU";
   const std::int64_t h = l.integer(0, 0), size = l.integer(1, 0), direction = l.integer(2, 0),
-                     d = direction == 2 ? 2 : 1;
-  if (l.integer(3, h) != h) throw bad_input("a projected LSTM");
-  if (h < 1 || size < 1 || h > 1 << 20 || size % (d * 4 * h) != 0)
+                     d = direction == 2 ? 2 : 1,
+                     gates = is_lstm ? 4
+                             : gru   ? 3
+                                     : 1,
+                     biases = gru ? 4 : gates;
+  if (is_lstm && l.integer(3, h) != h) throw bad_input("a projected LSTM");
+  if (l.integer(8, 0) != 0) throw bad_input("{} of int8 is not supported", l.type);
+  if (l.inputs.size() > 1 || l.outputs > 1) throw bad_input("{} with states of its own", l.type);
+  if (direction < 0 || direction > 2) throw bad_input("direction {}", direction);
+  if (h < 1 || size < 1 || h > 1 << 20 || size % (d * gates * h) != 0)
     throw bad_input("{} weights for {} units", size, h);
-  const std::int64_t in = size / (d * 4 * h);
-  const ValueId w = l.g.constant(l.name + ".w", weights.tagged(size, {d, 4 * h, in}));
-  const Tensor bias = weights.tagged(d * 4 * h, {d, 4 * h});
-  const ValueId r = l.g.constant(l.name + ".r", weights.tagged(d * 4 * h * h, {d, 4 * h, h}));
-  Tensor both = Tensor::zeros(DType::f32, {d, 8 * h});
+  const std::int64_t in = size / (d * gates * h);
+  const ValueId w = l.g.constant(l.name + ".w", weights.tagged(size, {d, gates * h, in}));
+  const Tensor bias = weights.tagged(d * biases * h, {d, biases * h});
+  const ValueId r =
+      l.g.constant(l.name + ".r", weights.tagged(d * gates * h * h, {d, gates * h, h}));
+  Tensor both = Tensor::zeros(DType::f32, {d, 2 * gates * h});
   auto to = both.mutable_data<float>();
   const auto from = bias.data<float>();
-  for (std::int64_t k = 0; k < d; ++k)
-    std::copy_n(from.begin() + k * 4 * h, 4 * h, to.begin() + k * 8 * h);
-  l.g.note("LSTM: gates i, f, o, g; one bias, the other of the pair is 0");
+  for (std::int64_t k = 0; k < d; ++k) {
+    std::copy_n(from.begin() + k * biases * h, gates * h, to.begin() + k * 2 * gates * h);
+    if (gru) std::copy_n(from.begin() + (k * 4 + 3) * h, h, to.begin() + (k * 6 + 5) * h);
+  }
+  l.g.note(is_lstm ? "LSTM: gates i, f, o, g; one bias, the other of the pair is 0"
+           : gru ? "GRU: gates r, u, n; the reset comes behind the product, with a bias of its own"
+                 : "RNN: tanh; one bias, the other of the pair is 0");
   const char* names[] = {"forward", "reverse", "bidirectional"};
-  if (direction < 0 || direction > 2) throw bad_input("direction {}", direction);
+  Fields f{{"hidden_size", h}, {"direction", std::string(names[direction])}, {"batch_first", true}};
+  if (is_lstm) f.emplace_back("gates", std::string("ifoc"));
+  if (gru) {
+    f.emplace_back("gates", std::string("rzh"));
+    f.emplace_back("linear_before_reset", true);
+  }
   const ValueId y =
-      l.g.op("lstm", l.name, {l.input(), w, r, l.g.constant(l.name + ".b", std::move(both))},
-             {{"hidden_size", h},
-              {"gates", std::string("ifoc")},
-              {"direction", std::string(names[direction])},
-              {"batch_first", true}});
+      l.g.op(is_lstm ? "lstm"
+             : gru   ? "gru"
+                     : "rnn",
+             l.name, {l.input(), w, r, l.g.constant(l.name + ".b", std::move(both))}, f);
   return l.g.reshape(l.name + ".rows", y, {0, 0, d * h});
 }
 
@@ -353,7 +373,7 @@ ValueId translate_weighted(const Layer& l, Weights& weights) {
       t == "DeconvolutionDepthWise")
     return convolution(l, weights);
   if (t == "InnerProduct") return inner_product(l, weights);
-  if (t == "LSTM") return lstm(l, weights);
+  if (t == "LSTM" || t == "GRU" || t == "RNN") return recurrent(l, weights);
   if (t == "BatchNorm") {
     const std::int64_t c = l.integer(0, 0);
     const float eps = l.number(1, 0);

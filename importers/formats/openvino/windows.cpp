@@ -117,11 +117,44 @@ std::vector<ValueId> translate_window(const Layer& l) {
   return {};
 }
 
+namespace {
+
+// A cell is a sequence of one step: [B,I] is [B,1,I], a state [B,H] is [B,1,H], weights and biases
+// are those of one direction.
+std::vector<ValueId> cell(const Layer& l) {
+  const bool lstm = l.type == "LSTMCell";
+  const std::size_t states = lstm ? 2 : 1;
+  const auto with_axis = [&](ValueId v, std::int64_t axis, const char* role) {
+    if (l.g.constant_of(v) != nullptr) {
+      Ints dims = l.g.dims(v);
+      dims.insert(dims.begin() + axis, 1);
+      return l.g.reshape(l.name + role, v, dims);
+    }
+    return l.g.op("unsqueeze", l.name + role, {v}, {{"axes", Ints{axis}}});
+  };
+  Layer one = l;
+  one.type = lstm ? "LSTMSequence" : l.type == "GRUCell" ? "GRUSequence" : "RNNSequence";
+  one.inputs.clear();
+  for (std::size_t i = 0; i <= states; ++i)
+    one.inputs.push_back(with_axis(l.input(i), 1, i == 0 ? ".x" : ".first"));
+  one.inputs.push_back(kAbsent);  // every row has its one step
+  for (std::size_t i = 1; i <= 3; ++i)
+    one.inputs.push_back(with_axis(l.input(states + i), 0, ".weights"));
+  const auto made = translate_recurrent(one);
+  std::vector<ValueId> out;
+  for (std::size_t i = 1; i <= states; ++i)
+    out.push_back(l.g.op("squeeze", l.name + ".state", {made.at(i)}, {{"axes", Ints{1}}}));
+  return out;
+}
+
+}  // namespace
+
 // [B,T,I], states [B,D,H], lengths [B]; gates f i c o (LSTM), z r h (GRU); one bias, which here is
 // the first of two.
 std::vector<ValueId> translate_recurrent(const Layer& l) {
   const bool lstm = l.type == "LSTMSequence", gru = l.type == "GRUSequence",
              rnn = l.type == "RNNSequence";
+  if (l.type == "LSTMCell" || l.type == "GRUCell" || l.type == "RNNCell") return cell(l);
   if (!lstm && !gru && !rnn) return {};
   const std::size_t base = lstm ? 3 : 2;  // of the lengths
   const ValueId w = l.input(base + 1), r = l.input(base + 2);

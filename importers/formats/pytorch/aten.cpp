@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/core/error.h"
+#include "importers/formats/pytorch/aten_parts.h"
 #include "importers/formats/pytorch/aten_recurrent.h"
 #include "importers/formats/translate.h"
 
@@ -13,13 +14,7 @@ namespace {
 
 using Kind = AtenValue::Kind;
 
-// An op that changes its operand in place (relu_) has the same name without the line.
-constexpr std::size_t kMost = 14;
-struct Signature {
-  std::string_view op;
-  std::array<std::string_view, kMost> arguments;
-};
-constexpr Signature kSignatures[] = {
+constexpr AtenSignature kSignatures[] = {
     {"_convolution",
      {"input", "weight", "bias", "stride", "padding", "dilation", "transposed", "output_padding",
       "groups"}},
@@ -36,8 +31,6 @@ constexpr Signature kSignatures[] = {
     {"avg_pool2d",
      {"self", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad",
       "divisor_override"}},
-    {"adaptive_avg_pool1d", {"self", "output_size"}},
-    {"adaptive_avg_pool2d", {"self", "output_size"}},
     {"batch_norm",
      {"input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps"}},
     {"layer_norm", {"input", "normalized_shape", "weight", "bias", "eps"}},
@@ -71,7 +64,7 @@ constexpr Signature kSignatures[] = {
     {"add", {"self", "other", "alpha"}},
     {"sub", {"self", "other", "alpha"}},
     {"mul", {"self", "other"}},
-    {"div", {"self", "other"}},
+    {"div", {"self", "other", "rounding_mode"}},
     {"cat", {"tensors", "dim"}},
     {"mean", {"self", "dim", "keepdim", "dtype"}},
     {"sum", {"self", "dim", "keepdim", "dtype"}},
@@ -105,7 +98,8 @@ constexpr Signature kSignatures[] = {
 };
 
 std::string_view plain_op(std::string_view op) {
-  return op.size() > 1 && op.ends_with('_') ? op.substr(0, op.size() - 1) : op;
+  return op.size() > 1 && op.ends_with('_') && !op.ends_with("__") ? op.substr(0, op.size() - 1)
+                                                                   : op;
 }
 
 Ints spread(Ints v, std::size_t axes) {
@@ -160,27 +154,14 @@ ValueId pooling(GraphBuilder& b, const std::string& op, const std::string& name,
   return b.op("avg_pool", name, {x}, fields);
 }
 
-ValueId adaptive(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
-  const auto axes = static_cast<std::size_t>(b.rank(x) - 2);
-  const Ints out = spread(c.ints("output_size", {1}), axes);
-  if (std::ranges::all_of(out, [](std::int64_t o) { return o == 1; }))
-    return b.op("global_avg_pool", name, {x});
-  const Ints dims = b.dims(x);
-  Ints kernel;
-  for (std::size_t a = 0; a < axes; ++a) {
-    const std::int64_t in = dims[a + 2];
-    if (in < 1 || out.size() != axes || out[a] < 1 || in % out[a] != 0)
-      throw AtenUnknown{"an adaptive pool whose windows are not all alike"};
-    kernel.push_back(in / out[a]);
-  }
-  return b.op("avg_pool", name, {x},
-              {{"kernel", kernel}, {"strides", kernel}, {"count_include_pad", true}});
-}
-
 ValueId batch_norm(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
-  if (c.flag("training", false)) throw AtenUnknown{"batch_norm in training"};
   const ValueId mean = c.tensor("running_mean"), var = c.tensor("running_var");
-  if (mean == kAbsent || var == kAbsent) throw AtenUnknown{"batch_norm without statistics"};
+  if (c.flag("training", false) || mean == kAbsent || var == kAbsent) {
+    // Statistics of the input itself: of one sample they are those of an instance norm.
+    if (b.rank(x) < 3 || b.dims(x)[0] != 1) throw AtenUnknown{"batch_norm in training"};
+    b.note("a batch norm with the statistics of its one sample is an instance norm.");
+    return translate_aten(b, "instance_norm", name, c).at(0);
+  }
   const std::int64_t length = b.shape(mean).numel();
   ValueId weight = c.tensor("weight"), bias = c.tensor("bias");
   if (weight == kAbsent) weight = filled(b, name + ".weight", length, 1);
@@ -192,14 +173,18 @@ ValueId affine_norm(GraphBuilder& b, const std::string& op, const std::string& n
                     const AtenCall& c) {
   const bool layer = op == "layer_norm";
   const Ints shape = c.ints("normalized_shape", {});
-  if (layer && shape.size() != 1) throw AtenUnknown{"layer_norm over several axes"};
-  const std::int64_t length = layer ? shape[0] : b.shape(x).dim(1);
+  std::int64_t length = layer ? 1 : b.shape(x).dim(1);
+  for (const std::int64_t n : shape) length = checked_mul(length, n);
   ValueId weight = c.tensor("weight"), bias = c.tensor("bias");
   if (weight == kAbsent) weight = filled(b, name + ".weight", length, 1);
   if (bias == kAbsent) bias = filled(b, name + ".bias", length, 0);
+  if (shape.size() > 1) {
+    weight = b.reshape(name + ".scale", weight, shape);
+    bias = b.reshape(name + ".shift", bias, shape);
+  }
   Fields fields{{"eps", c.number("eps", 1e-5F)}};
   if (layer)
-    fields.emplace_back("axis", std::int64_t{-1});
+    fields.emplace_back("axis", -static_cast<std::int64_t>(shape.size()));
   else
     fields.emplace_back("groups", c.integer("num_groups", 1));
   return b.op(op, name, {x, weight, bias}, fields);
@@ -216,12 +201,6 @@ ValueId linear(GraphBuilder& b, const std::string& name, ValueId x, const AtenCa
   return bias == kAbsent ? y : b.op("add", name + ".bias", {y, bias});
 }
 
-std::int64_t axis_of(GraphBuilder& b, ValueId x, std::int64_t axis, int more = 0) {
-  const std::int64_t rank = b.rank(x) + more;
-  if (axis < -rank || axis >= rank) throw bad_input("axis {} of a tensor of rank {}", axis, rank);
-  return axis < 0 ? axis + rank : axis;
-}
-
 // Extents as PyTorch's view takes them; a free one is copied, or what is left.
 ValueId viewed(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
   const AtenValue* size = c.find("size");
@@ -236,7 +215,7 @@ ValueId viewed(GraphBuilder& b, const std::string& name, ValueId x, const AtenCa
     if (v.kind != Kind::integer) throw AtenUnknown{"a view with an extent that is no integer"};
     if (!v.free) {
       shape.push_back(v.integer);
-    } else if (i < dims.size() && dims[i] < 0) {
+    } else if (v.number >= 0 && i < dims.size() && dims[i] < 0) {
       shape.push_back(0);
     } else if (!left) {
       shape.push_back(-1);
@@ -250,19 +229,31 @@ ValueId viewed(GraphBuilder& b, const std::string& name, ValueId x, const AtenCa
 
 ValueId binary(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
                const AtenCall& c) {
-  if (c.number("alpha", 1) != 1) throw AtenUnknown{op + " with a factor"};
   ValueId other = c.tensor("other");
-  // A number of Python's that tracing made a tensor: it takes the type of the other operand.
-  if (const Tensor* t = other == kAbsent ? nullptr : b.constant_of(other);
-      t != nullptr && t->shape().rank() == 0 && t->dtype() != b.dtype(x) &&
-      b.dtype(x) == DType::f32)
-    other = b.constant(name + ".other", as_f32(*t));
   if (other == kAbsent) {
     const AtenValue* v = c.find("other");
-    if (v == nullptr || b.dtype(x) != DType::f32) throw AtenUnknown{op + " of other than f32"};
-    other = b.constant(name + ".other", Tensor::of<float>({}, {c.number("other", 0)}));
+    if (v == nullptr) throw AtenUnknown{op + " of one operand"};
+    other = aten_number(b, name + ".other", x, *v);
   }
-  return b.op(op, name, {x, other});
+  if (const AtenValue* alpha = c.find("alpha"); alpha != nullptr && c.number("alpha", 1) != 1)
+    other = b.op("mul", name + ".scaled", {other, aten_number(b, name + ".alpha", other, *alpha)});
+  auto [left, right] = promoted(b, name, x, other);
+  const AtenValue* mode = c.find("rounding_mode");
+  if (op == "div" && mode == nullptr && !is_floating(b.dtype(left))) {
+    left = aten_cast(b, name + ".dividend", left, DType::f32);
+    right = aten_cast(b, name + ".divisor", right, DType::f32);
+  }
+  const ValueId y = b.op(op, name, {left, right});
+  if (mode == nullptr || !is_floating(b.dtype(y))) return y;
+  if (mode->text != "floor") throw AtenUnknown{"a quotient that is rounded by " + mode->text};
+  return b.op("floor", name + ".floor", {y});
+}
+
+ValueId constant_cast(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
+  const AtenValue* type = c.find("dtype");
+  return type == nullptr || type->kind != Kind::integer
+             ? x
+             : aten_cast(b, name, x, aten_dtype(type->integer));
 }
 
 }  // namespace
@@ -329,19 +320,66 @@ Ints AtenCall::ints(std::string_view name, const Ints& missing) const {
   return out.empty() ? missing : out;
 }
 
-std::span<const std::string_view> aten_arguments(std::string_view op) {
-  for (const Signature& s : kSignatures)
-    if (s.op == plain_op(op)) {
-      std::size_t n = 0;
-      while (n < kMost && !s.arguments[n].empty()) ++n;
-      return std::span(s.arguments).first(n);
-    }
+std::int64_t aten_axis(GraphBuilder& b, ValueId x, std::int64_t axis, int more) {
+  const std::int64_t rank = b.rank(x) + more;
+  if (axis < -rank || axis >= rank) throw bad_input("axis {} of a tensor of rank {}", axis, rank);
+  return axis < 0 ? axis + rank : axis;
+}
+
+Ints aten_axes(GraphBuilder& b, ValueId x, const AtenCall& c) {
+  Ints axes = c.ints("dim", {});
+  for (std::int64_t& a : axes) a = aten_axis(b, x, a);
+  if (axes.empty())
+    for (int a = 0; a < b.rank(x); ++a) axes.push_back(a);
+  return axes;
+}
+
+Ints free_extents(const AtenCall& c, std::string_view name) {
+  const AtenValue* v = c.find(name);
+  if (v != nullptr && v->kind == Kind::zeros) throw AtenUnknown{"extents of another kind"};
+  if (v == nullptr || (v->kind != Kind::list && v->kind != Kind::integer))
+    throw AtenUnknown{"an argument " + std::string(name) + " that is no list of integers"};
+  Ints out;
+  const auto add = [&](const AtenValue& i) {
+    if (i.kind != Kind::integer)
+      throw AtenUnknown{"an argument " + std::string(name) + " that is no list of integers"};
+    out.push_back(i.free ? -1 : i.integer);
+  };
+  if (v->kind == Kind::integer) add(*v);
+  for (const AtenValue& i : v->items) add(i);
+  return out;
+}
+
+ValueId first_tensor(const AtenCall& c, const std::string& op) {
+  ValueId x = c.tensor("self");
+  if (x == kAbsent) x = c.tensor("input");
+  if (x == kAbsent) throw AtenUnknown{"a call of " + op + " without a tensor"};
+  return x;
+}
+
+std::span<const std::string_view> aten_arguments(std::string_view op, std::size_t places) {
+  static constexpr std::array<std::string_view, 3> kRange{"start", "end", "step"};
+  if (op == "arange" && places > 1) return kRange;
+  // An op that changes its operand in place (relu_) has the same name without the line.
+  for (const std::string_view name : {op, plain_op(op)})
+    for (const std::span<const AtenSignature> family :
+         {std::span<const AtenSignature>(kSignatures), shape_signatures(), math_signatures(),
+          layer_signatures()})
+      for (const AtenSignature& s : family)
+        if (s.op == name) {
+          std::size_t n = 0;
+          while (n < s.arguments.size() && !s.arguments[n].empty()) ++n;
+          return std::span(s.arguments).first(n);
+        }
   return {};
 }
 
 std::vector<ValueId> translate_aten(GraphBuilder& b, const std::string& called,
                                     const std::string& name, const AtenCall& c) {
-  const std::string op(plain_op(called));
+  std::string op(plain_op(called));
+  if (op == "true_divide" || op == "divide") op = "div";
+  if (op == "multiply") op = "mul";
+  if (op == "subtract") op = "sub";
   if (op == "lstm" || op == "gru" || op == "rnn_tanh" || op == "rnn_relu")
     return recurrent_aten(b, op, name, c);
   if (op == "embedding")
@@ -350,14 +388,13 @@ std::vector<ValueId> translate_aten(GraphBuilder& b, const std::string& called,
   if (op == "cat") {
     const std::vector<ValueId> in = c.tensors("tensors");
     if (in.empty()) throw bad_input("a concatenation of nothing");
-    return {b.op("concat", name, in, {{"axis", axis_of(b, in[0], c.integer("dim", 0))}})};
+    return {b.op("concat", name, in, {{"axis", aten_axis(b, in[0], c.integer("dim", 0))}})};
   }
-  ValueId x = c.tensor("self");
-  if (x == kAbsent) x = c.tensor("input");
-  if (x == kAbsent) throw AtenUnknown{"a call of " + op + " without a tensor"};
+  for (const auto family : {translate_shapes, translate_math, translate_layers})
+    if (auto made = family(b, op, name, c)) return *made;
+  ValueId x = first_tensor(c, op);
   if (op.starts_with("conv") || op == "_convolution") return {convolution(b, op, name, x, c)};
   if (op.starts_with("max_pool") || op.starts_with("avg_pool")) return {pooling(b, op, name, x, c)};
-  if (op.starts_with("adaptive_avg_pool")) return {adaptive(b, name, x, c)};
   if (op == "batch_norm") return {batch_norm(b, name, x, c)};
   if (op == "layer_norm" || op == "group_norm") return {affine_norm(b, op, name, x, c)};
   if (op == "linear") return {linear(b, name, x, c)};
@@ -374,26 +411,42 @@ std::vector<ValueId> translate_aten(GraphBuilder& b, const std::string& called,
       for (int a = 0; a < b.rank(x); ++a) perm.push_back(a);
       const bool matrix = op == "t";
       std::swap(
-          perm.at(static_cast<std::size_t>(axis_of(b, x, matrix ? 0 : c.integer("dim0", 0)))),
-          perm.at(static_cast<std::size_t>(axis_of(b, x, matrix ? -1 : c.integer("dim1", 1)))));
+          perm.at(static_cast<std::size_t>(aten_axis(b, x, matrix ? 0 : c.integer("dim0", 0)))),
+          perm.at(static_cast<std::size_t>(aten_axis(b, x, matrix ? -1 : c.integer("dim1", 1)))));
     }
-    for (std::int64_t& p : perm) p = axis_of(b, x, p);
+    for (std::int64_t& p : perm) p = aten_axis(b, x, p);
     return {b.transpose(name, x, perm)};
   }
   if (op == "flatten") {
-    const std::int64_t begin = axis_of(b, x, c.integer("start_dim", 0)),
-                       end = axis_of(b, x, c.integer("end_dim", -1));
-    if (begin != 1 || end != b.rank(x) - 1)
-      throw AtenUnknown{"flatten of other axes than those behind the batch"};
-    return {b.op("flatten", name, {x})};
+    const std::int64_t begin = aten_axis(b, x, c.integer("start_dim", 0)),
+                       end = aten_axis(b, x, c.integer("end_dim", -1));
+    if (begin == 1 && end == b.rank(x) - 1) return {b.op("flatten", name, {x})};
+    if (begin >= end) return {x};
+    const Ints dims = b.dims(x);
+    Ints to;
+    for (std::int64_t a = 0; a < b.rank(x); ++a)
+      if (a < begin)
+        to.push_back(0);
+      else if (a == begin)
+        to.push_back(-1);
+      else if (a > end)
+        to.push_back(dims[static_cast<std::size_t>(a)]);
+    if (std::ranges::count(to, -1) > 1) throw AtenUnknown{"flatten with two free extents"};
+    return {b.reshape(name, x, to)};
   }
   if (op == "view" || op == "reshape") return {viewed(b, name, x, c)};
-  if (op == "unsqueeze" || (op == "squeeze" && c.find("dim") != nullptr))
-    return {b.op(op, name, {x},
-                 {{"axes", Ints{axis_of(b, x, c.integer("dim", 0), op == "unsqueeze" ? 1 : 0)}}})};
+  if (op == "squeeze" && c.find("dim") == nullptr) return {b.op(op, name, {x})};
+  if (op == "squeeze") {
+    // An axis of another extent than 1 stays.
+    Ints axes;
+    for (const std::int64_t a : aten_axes(b, x, c))
+      if (b.dims(x)[static_cast<std::size_t>(a)] == 1) axes.push_back(a);
+    return {axes.empty() ? x : b.op(op, name, {x}, {{"axes", axes}})};
+  }
+  if (op == "unsqueeze")
+    return {b.op(op, name, {x}, {{"axes", Ints{aten_axis(b, x, c.integer("dim", 0), 1)}}})};
   if (op == "softmax" || op == "log_softmax") {
-    if (c.find("dtype") != nullptr && c.integer("dtype", 6) != 6)
-      throw AtenUnknown{op + " in another type"};
+    x = constant_cast(b, name, x, c);
     return {b.op(op, name, {x}, {{"axis", c.integer("dim", -1)}})};
   }
   if (op == "dropout" || op == "feature_dropout") {
@@ -402,8 +455,9 @@ std::vector<ValueId> translate_aten(GraphBuilder& b, const std::string& called,
   }
   if (op == "contiguous" || op == "clone" || op == "detach") return {x};
   if (op == "mean" || op == "sum") {
-    if (c.find("dtype") != nullptr && c.integer("dtype", 6) != 6)
-      throw AtenUnknown{op + " in another type"};
+    // sum(x, dtype) has its type where the axes stand.
+    x = constant_cast(b, name, x, c);
+    if (op == "sum" && b.dtype(x) == DType::boolean) x = aten_cast(b, name, x, DType::i64);
     return {b.op("reduce_" + op, name, {x},
                  {{"axes", c.ints("dim", {})}, {"keepdims", c.flag("keepdim", false)}})};
   }
@@ -411,7 +465,7 @@ std::vector<ValueId> translate_aten(GraphBuilder& b, const std::string& called,
     return {b.op(
         "gather", name,
         {x, b.constant(name + ".index", Tensor::of<std::int64_t>({}, {c.integer("index", 0)}))},
-        {{"axis", axis_of(b, x, c.integer("dim", 0))}})};
+        {{"axis", aten_axis(b, x, c.integer("dim", 0))}})};
   if (op == "leaky_relu")
     return {b.op(op, name, {x}, {{"alpha", c.number("negative_slope", 0.01F)}})};
   if (op == "elu") return {b.op(op, name, {x}, {{"alpha", c.number("alpha", 1)}})};

@@ -22,13 +22,18 @@ struct AtenValue {
   Kind kind = Kind::none;
   ValueId tensor = kAbsent;
   std::int64_t integer = 0;  // of a boolean 0 or 1; -1 where free
-  bool free = false;         // an extent that the graph leaves free
+  bool free = false;         // an extent that the graph leaves free; `number` is then its axis,
+                             // below 0 where it was computed
   double number = 0;
   std::string text;
   std::vector<AtenValue> items;  // of a list or tuple
 
   static AtenValue of(ValueId v) { return {.kind = Kind::tensor, .tensor = v}; }
   static AtenValue of_integer(std::int64_t v) { return {.kind = Kind::integer, .integer = v}; }
+  // A size computed of free ones.
+  static AtenValue computed() {
+    return {.kind = Kind::integer, .integer = -1, .free = true, .number = -1};
+  }
   static AtenValue of_flag(bool v) { return {.kind = Kind::boolean, .integer = v ? 1 : 0}; }
 };
 
@@ -51,8 +56,9 @@ class AtenCall {
   const AtenValue* find(std::string_view name) const;           // nullptr where none or None
 };
 
-// The order of an op's arguments; empty where it has no translation.
-std::span<const std::string_view> aten_arguments(std::string_view op);
+// The order of an op's arguments, `places` of which are given by their place; empty where it has no
+// translation.
+std::span<const std::string_view> aten_arguments(std::string_view op, std::size_t places);
 
 // The node or nodes of a call; several values where the op gives several.
 std::vector<ValueId> translate_aten(GraphBuilder& graph, const std::string& op,

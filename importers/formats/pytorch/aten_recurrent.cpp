@@ -27,17 +27,22 @@ ValueId joined(GraphBuilder& b, const std::string& name, const std::vector<Value
   return b.constant(name, std::move(out));
 }
 
-bool is_zero(const AtenValue* v) {
+bool is_zero(GraphBuilder& b, const AtenValue* v) {
   if (v == nullptr || v->kind == AtenValue::Kind::zeros) return true;
+  if (v->kind == AtenValue::Kind::tensor) {
+    const Tensor* t = b.constant_of(v->tensor);
+    return t != nullptr &&
+           std::ranges::all_of(t->bytes(), [](std::byte byte) { return byte == std::byte{0}; });
+  }
   return v->kind == AtenValue::Kind::list &&
-         std::ranges::all_of(v->items, [](const AtenValue& i) { return is_zero(&i); });
+         std::ranges::all_of(v->items, [&](const AtenValue& i) { return is_zero(b, &i); });
 }
 
 }  // namespace
 
 std::vector<ValueId> recurrent_aten(GraphBuilder& b, const std::string& op, const std::string& name,
                                     const AtenCall& c) {
-  if (!is_zero(c.find("hx"))) throw AtenUnknown{op + " whose first state is not zero"};
+  if (!is_zero(b, c.find("hx"))) throw AtenUnknown{op + " whose first state is not zero"};
   if (c.flag("train", false) && c.number("dropout", 0) != 0)
     throw AtenUnknown{op + " with dropout in training"};
   const std::vector<ValueId> params = c.tensors("params");

@@ -67,13 +67,26 @@ TensorList weights_of(const ZipReader& zip, const std::string& folder) {
   return out;
 }
 
+using Values = std::map<std::string, AtenValue>;
+
+// A size of the schema: a number, or the name of one that the program computes.
+AtenValue size_of(const json& v, const Values& values) {
+  if (v.is_object() && v.contains("as_name")) {
+    const auto at = values.find(json_string(v, "as_name"));
+    if (at == values.end()) throw AtenUnknown{"a size that nothing here makes"};
+    return at->second;
+  }
+  return AtenValue::of_integer(
+      json_integer(v.is_object() ? json_member(v, "as_int") : v, "an argument"));
+}
+
 // One argument as the schema writes it: {"as_int": 3}, {"as_tensor": {"name": "x"}}.
-AtenValue value_of(const json& arg, const std::map<std::string, ValueId>& values) {
+AtenValue value_of(const json& arg, const Values& values) {
   const auto tensor = [&](const json& named) {
     const std::string value = json_string(named, "name");
     const auto found = values.find(value);
     if (found == values.end()) throw bad_input("nothing makes '{}'", printable(value));
-    return AtenValue::of(found->second);
+    return found->second;
   };
   if (!arg.is_object() || arg.empty()) return {};
   const std::string& kind = arg.begin().key();
@@ -85,17 +98,60 @@ AtenValue value_of(const json& arg, const std::map<std::string, ValueId>& values
     return {.kind = AtenValue::Kind::number, .number = v.get<double>()};
   if (kind == "as_string" && v.is_string())
     return {.kind = AtenValue::Kind::text, .text = v.get<std::string>()};
-  if ((kind == "as_ints" || kind == "as_tensors") && v.is_array()) {
-    AtenValue list{.kind = AtenValue::Kind::list};
-    for (const json& i : v)
-      list.items.push_back(kind == "as_ints" ? AtenValue::of_integer(json_integer(i, "an argument"))
-                                             : tensor(i));
-    return list;
+  if (kind == "as_sym_int") return size_of(v, values);
+  if (kind == "as_scalar_type") {
+    // The schema counts from 1, and BF16 is its 13.
+    const std::int64_t n = json_integer(v, "a type");
+    return AtenValue::of_integer(n == 13 ? 15 : n - 1);
   }
-  return {};
+  if (!v.is_array()) return {};
+  AtenValue list{.kind = AtenValue::Kind::list};
+  for (const json& i : v) {
+    if (kind == "as_ints")
+      list.items.push_back(AtenValue::of_integer(json_integer(i, "an argument")));
+    else if (kind == "as_floats" && i.is_number())
+      list.items.push_back({.kind = AtenValue::Kind::number, .number = i.get<double>()});
+    else if (kind == "as_tensors")
+      list.items.push_back(tensor(i));
+    else if (kind == "as_optional_tensors")
+      list.items.push_back(i.contains("as_tensor") ? tensor(i["as_tensor"]) : AtenValue{});
+    else if (kind == "as_sym_ints")
+      list.items.push_back(size_of(i, values));
+    else
+      return {};
+  }
+  return list;
 }
 
-AtenCall call_of(const json& node, const std::map<std::string, ValueId>& values) {
+// What a program computes of sizes: known, or free.
+AtenValue size_arithmetic(const std::string& target, const AtenCall& call, const json& node) {
+  std::vector<AtenValue> v;
+  for (const json& input : json_array(node, "inputs")) {
+    const auto at = call.args.find(json_string(input, "name"));
+    if (at == call.args.end() || at->second.kind != AtenValue::Kind::integer)
+      throw AtenUnknown{target};
+    v.push_back(at->second);
+  }
+  if (v.size() != 2) throw AtenUnknown{target};
+  if (v[0].free || v[1].free) return AtenValue::computed();
+  const std::int64_t p = v[0].integer, q = v[1].integer;
+  constexpr std::int64_t kSmall = 1LL << 60;
+  const bool small = p > -kSmall && p < kSmall && q > -kSmall && q < kSmall;
+  std::int64_t out = 0;
+  if (target == "_operator.mul")
+    out = checked_mul(p, q);
+  else if (target == "_operator.add" && small)
+    out = p + q;
+  else if (target == "_operator.sub" && small)
+    out = p - q;
+  else if (target == "_operator.floordiv" && q > 0 && p >= 0)
+    out = p / q;
+  else
+    throw AtenUnknown{target};
+  return AtenValue::of_integer(out);
+}
+
+AtenCall call_of(const json& node, const Values& values) {
   AtenCall call;
   for (const json& input : json_array(node, "inputs"))
     call.args.emplace(json_string(input, "name"), value_of(json_member(input, "arg"), values));
@@ -137,7 +193,7 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
     model.producer = "pytorch " + printable(root["torch_version"].get<std::string>());
   try {
     GraphBuilder b("exported");
-    std::map<std::string, ValueId> values;
+    Values values;
     const json& types = json_member(graph, "tensor_values");
     for (const json& spec : json_array(json_member(module, "signature"), "input_specs")) {
       bool held = false;
@@ -149,7 +205,7 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
         const auto at = std::ranges::find(weights, name, &NamedTensor::name);
         if (at == weights.end()) throw bad_input("no weight '{}' in the archive", printable(name));
         values[json_string(json_member(spec[kind], "arg"), "name")] =
-            b.constant(name, at->tensor.share());
+            AtenValue::of(b.constant(name, at->tensor.share()));
         held = true;
       }
       if (held) continue;
@@ -161,26 +217,55 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
       const Ints dims = sizes_of(meta);
       Ints nominal;
       for (const std::int64_t d : dims) nominal.push_back(d < 0 ? 2 : d);
-      values[name] = b.input(name, dtype_of(json_member(meta, "dtype")), dims, nominal);
+      values[name] =
+          AtenValue::of(b.input(name, dtype_of(json_member(meta, "dtype")), dims, nominal));
     }
     for (const json& node : json_array(graph, "nodes")) {
       const std::string target = json_string(node, "target");
       const std::string_view prefix = "torch.ops.aten.";
+      const json& outputs = json_array(node, "outputs");
+      if (outputs.empty()) continue;  // an assertion
+      const AtenCall call = call_of(node, values);
+      if (outputs[0].contains("as_sym_int")) {
+        const std::string name = json_string(outputs[0]["as_sym_int"], "as_name");
+        if (!target.starts_with("torch.ops.aten.sym_size")) {
+          values[name] = size_arithmetic(target, call, node);
+          continue;
+        }
+        const ValueId x = call.tensor("self");
+        const std::int64_t axis = call.integer("dim", 0);
+        if (x == kAbsent || axis < 0 || axis >= b.rank(x)) throw AtenUnknown{target};
+        const std::int64_t n = b.dims(x)[static_cast<std::size_t>(axis)];
+        values[name] = {.kind = AtenValue::Kind::integer,
+                        .integer = n,
+                        .free = n < 0,
+                        .number = n < 0 ? static_cast<double>(axis) : 0};
+        continue;
+      }
       if (!target.starts_with(prefix)) throw AtenUnknown{target};
       const std::string op =
           target.substr(prefix.size(), target.find('.', prefix.size()) - prefix.size());
-      const json& outputs = json_array(node, "outputs");
-      if (outputs.size() != 1 || !outputs[0].contains("as_tensor"))
-        throw AtenUnknown{target + " with other outputs than one tensor"};
-      const std::string name = json_string(outputs[0]["as_tensor"], "name");
-      const ErrorScope scope("node " + printable(name));
-      values[name] = translate_aten(b, op, name, call_of(node, values)).at(0);
+      std::vector<std::string> names;
+      for (const json& out : outputs) {
+        if (out.contains("as_tensor"))
+          names.push_back(json_string(out["as_tensor"], "name"));
+        else if (out.contains("as_tensors") && out["as_tensors"].is_array())
+          for (const json& one : out["as_tensors"]) names.push_back(json_string(one, "name"));
+        else
+          throw AtenUnknown{target + " with other outputs than tensors"};
+      }
+      if (names.empty()) continue;
+      const ErrorScope scope("node " + printable(names[0]));
+      const std::vector<ValueId> made = translate_aten(b, op, names[0], call);
+      if (made.size() < names.size()) throw AtenUnknown{target + " with more outputs"};
+      for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = AtenValue::of(made[i]);
     }
     for (const json& out : json_array(graph, "outputs")) {
       if (!out.contains("as_tensor")) throw AtenUnknown{"an output that is no tensor"};
       const auto at = values.find(json_string(out["as_tensor"], "name"));
-      if (at == values.end()) throw bad_input("nothing makes an output");
-      b.output(at->second);
+      if (at == values.end() || at->second.tensor == kAbsent)
+        throw bad_input("nothing makes an output");
+      b.output(at->second.tensor);
     }
     *model.graph = b.finish();
     model.notes = b.take_notes();

@@ -8,6 +8,17 @@ std::vector<InputGuess> input_guesses(const Shape& w, FirstModule module) {
   const auto words = [](std::string_view what) {
     return fmt::format("The file does not say the shape of its input: {}.", what);
   };
+  // Code that computes with the size of the batch wants it known.
+  const auto single = [&](std::vector<InputGuess> free) {
+    const std::size_t n = free.size();
+    for (std::size_t i = 0; i < n; ++i) {
+      InputGuess one = free[i];
+      one.dims[0] = 1;
+      one.said += " One sample: its code computes with the size of the batch.";
+      free.push_back(std::move(one));
+    }
+    return free;
+  };
   if (module == FirstModule::embedding)
     return {{DType::i64, {-1, -1}, {1, 4}, words("indices (batch, length), as for its embedding")}};
   if (module == FirstModule::recurrent)
@@ -40,7 +51,7 @@ std::vector<InputGuess> input_guesses(const Shape& w, FirstModule module) {
   image(32, false);
   for (const std::int64_t extent : kUsualExtents) image(extent, true);
   for (std::int64_t extent = 1; extent <= 40; ++extent) image(extent, true);
-  return out;
+  return single(std::move(out));
 }
 
 }  // namespace etalon::pytorch_format

@@ -345,6 +345,14 @@ class Walker {
     }
     std::vector<Value> args;
     for (std::size_t i = 1; i < e.items.size(); ++i) args.push_back(eval(e.items[i], scope));
+    if (dotted == "torch.append" && args.size() == 2 && e.items[1].kind == Expr::Kind::name) {
+      const auto list = scope.find(e.items[1].text);
+      if (list == scope.end() || list->second.plain.kind != Kind::list)
+        throw AtenUnknown{"an append to what is no list"};
+      if (list->second.items.size() >= kMaxValues / 16) throw AtenUnknown{"a list without end"};
+      list->second.items.push_back(args[1]);
+      return list->second;
+    }
     if (dotted == "getattr") {
       needs(2);
       return attribute(args[0], args[1].plain.text);
@@ -380,7 +388,7 @@ class Walker {
   }
 
   static Value primitive(const std::string& name, const std::vector<Value>& args) {
-    if (name == "NumToTensor" && args.size() == 1) return args[0];
+    if ((name == "NumToTensor" || name == "data") && args.size() == 1) return args[0];
     if (name == "dtype" || name == "device" || name == "layout") return {};
     if (name == "unchecked_cast" && !args.empty()) return args.back();
     if (name == "RaiseException") throw AtenUnknown{"code that raises an error for this input"};
@@ -389,7 +397,8 @@ class Walker {
 
   // Equal, different, or not to be known: free extents are equal to themselves alone.
   static bool same(const Value& a, const Value& b) {
-    if (a.plain.free != b.plain.free || (a.plain.free && a.plain.number != b.plain.number) ||
+    if (a.plain.free != b.plain.free ||
+        (a.plain.free && (a.plain.number < 0 || a.plain.number != b.plain.number)) ||
         a.plain.kind == Kind::tensor || b.plain.kind == Kind::tensor)
       throw AtenUnknown{"a comparison with an extent that is free"};
     if (a.items.size() != b.items.size()) return false;
@@ -414,6 +423,19 @@ class Walker {
   // What needs no tensor's elements; none where it is an op on tensors.
   std::optional<Value> known(const std::string& op, const std::vector<Value>& v) {
     const auto count = v.size();
+    if (std::ranges::any_of(v, [](const Value& i) { return i.plain.kind == Kind::integer; })) {
+      // Traced code counts sizes in tensors of one number.
+      std::vector<Value> plain_numbers = v;
+      bool tensors = false, all = true;
+      for (Value& i : plain_numbers) {
+        if (i.plain.kind != Kind::tensor) continue;
+        tensors = true;
+        const Tensor* t = b_.constant_of(i.plain.tensor);
+        all = all && t != nullptr && t->shape().rank() == 0 && t->dtype() == DType::i64;
+        if (all) i = integer(t->data<std::int64_t>()[0]);
+      }
+      if (tensors && all) return known(op, plain_numbers);
+    }
     if (op == "__is__" && count == 2) return flag(is_none(v[0]) && is_none(v[1]));
     if (op == "__isnot__" && count == 2) return flag(!(is_none(v[0]) && is_none(v[1])));
     if (op == "warn") return Value{};
@@ -428,10 +450,18 @@ class Walker {
         list.items.push_back(extent(v[0].plain.tensor, a));
       return list;
     }
+    if (op == "numel" && count == 1 && v[0].plain.kind == Kind::tensor) {
+      std::int64_t n = 1;
+      for (const std::int64_t d : b_.dims(v[0].plain.tensor)) {
+        if (d < 0) return plain(AtenValue::computed());
+        n = checked_mul(n, d);
+      }
+      return integer(n);
+    }
     if (op == "len" && count == 1 && v[0].plain.kind == Kind::list)
       return integer(static_cast<std::int64_t>(v[0].items.size()));
     // A state that begins at zero; its elements are its extents.
-    if (op == "zeros" && count >= 1) {
+    if (op == "zeros" && count >= 1 && !v[0].items.empty()) {
       Value zeros = v[0];
       zeros.plain.kind = Kind::zeros;
       return zeros;
@@ -463,8 +493,16 @@ class Walker {
       if (op == "ge") return flag(a >= b);
       if (op == "add") return integer(checked_add(a, b));
       if (op == "mul") return integer(checked_mul(a, b));
-      if (op == "floordiv" && b > 0 && a >= 0) return integer(a / b);
+      if (op == "sub" || op == "rsub")
+        return integer(op == "sub" ? checked_add(a, checked_mul(b, -1))
+                                   : checked_add(b, checked_mul(a, -1)));
+      if ((op == "floordiv" || op == "floor_divide") && b > 0 && a >= 0) return integer(a / b);
+      if (op == "remainder" && b > 0 && a >= 0) return integer(a % b);
     }
+    if (count >= 2 && v[0].plain.kind == Kind::integer && v[1].plain.kind == Kind::integer &&
+        (v[0].plain.free || v[1].plain.free))
+      for (const char* arithmetic : {"add", "sub", "mul", "floordiv", "floor_divide"})
+        if (op == arithmetic) return plain(AtenValue::computed());
     const auto is_number = [](const Value& n) {
       return n.plain.kind == Kind::number || (n.plain.kind == Kind::integer && !n.plain.free);
     };
@@ -498,12 +536,17 @@ class Walker {
   Value torch(const std::string& op, const std::vector<Value>& args,
               const std::vector<std::string>& keywords) {
     if (auto v = known(op, args)) return *v;
-    const auto order = aten_arguments(op);
+    const auto places = static_cast<std::size_t>(
+        std::ranges::count_if(keywords, [](const std::string& k) { return k.empty(); }));
+    const auto order = aten_arguments(op, places);
     if (order.empty()) throw AtenUnknown{"a call of torch." + op};
+    const bool state = op == "lstm" || op == "gru" || op.starts_with("rnn_");
     AtenCall c;
     for (std::size_t i = 0; i < args.size(); ++i) {
       if (keywords[i].empty() && i >= order.size()) break;  // switches of cuDNN and the like
-      c.args.emplace(keywords[i].empty() ? std::string(order[i]) : keywords[i], aten(args[i]));
+      AtenValue v = aten(args[i]);
+      if (v.kind == Kind::zeros && !state) v = zeros(v);
+      c.args.emplace(keywords[i].empty() ? std::string(order[i]) : keywords[i], std::move(v));
     }
     const ErrorScope scope("torch." + op);
     count_copies(c);
@@ -514,6 +557,14 @@ class Walker {
     Value list = plain({.kind = Kind::list});
     for (const ValueId v : values) list.items.push_back(plain(AtenValue::of(v)));
     return list;
+  }
+
+  // Zeros that are no state, as a tensor.
+  AtenValue zeros(const AtenValue& v) {
+    AtenCall c;
+    c.args.emplace("size", v);
+    c.args["size"].kind = Kind::list;
+    return AtenValue::of(translate_aten(b_, "zeros", "zeros", c).at(0));
   }
 
   // Calls may lay weights out anew (transposed, joined): no more of that than the file justifies.

@@ -1,0 +1,83 @@
+// Recurrent layers as each format keeps them: gates, pairs of biases, directions, layers. Outputs
+// are those of the frameworks or of an evaluation of their description in f64
+// (fixtures/make_mxnet_rnn.py).
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+
+#include "engine/graph/executor.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+using test::fixture;
+
+namespace {
+
+Tensor array(const std::string& file, const std::string& name) {
+  for (NamedTensor& t : load_tensors(fixture(file)))
+    if (t.name == name) return std::move(t.tensor);
+  throw bad_input("no {} in {}", name, file);
+}
+
+Trace run(const Model& model, Tensor x) {
+  RunOptions options;
+  options.contract = Contract::parse("seq");
+  options.threads = 1;
+  std::map<std::string, Tensor, std::less<>> in;
+  in.emplace(model.graph->value_name(model.graph->inputs.at(0).value), std::move(x));
+  Executor executor(model.graph, all_kernels(), options);
+  return executor.run(in);
+}
+
+// Largest difference over the size of what was expected.
+double distance(const Tensor& got, const Tensor& want) {
+  REQUIRE(to_string(got.shape()) == to_string(want.shape()));
+  const auto a = got.data<float>(), b = want.data<float>();
+  double most = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    REQUIRE(std::isfinite(a[i]));
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    size = std::max(size, std::abs(static_cast<double>(b[i])));
+  }
+  REQUIRE(size > 0);
+  return most / size;
+}
+
+}  // namespace
+
+TEST_CASE("recurrent: MXNet's fused RNN, every mode in two layers and directions") {
+  for (const std::string mode : {"lstm", "gru", "rnn_tanh", "rnn_relu"}) {
+    CAPTURE(mode);
+    const Model model = open_model(fixture("frameworks/rnn_" + mode + "-symbol.json"));
+    CHECK(model.format == "mxnet");
+    REQUIRE(model.graph->outputs.size() == 2);
+    const Trace trace = run(model, array("frameworks/rnn.npz", "x"));
+    const auto& first = model.graph->value_name(model.graph->outputs[0].value);
+    const auto& second = model.graph->value_name(model.graph->outputs[1].value);
+    CHECK(distance(trace.outputs.at(first), array("frameworks/rnn.npz", mode)) < 1e-6);
+    CHECK(distance(trace.outputs.at(second), array("frameworks/rnn.npz", mode + ".state")) < 1e-6);
+  }
+}
+
+// make_openvino_bodies.py: cells in a TensorIterator, backwards and forwards, a Loop and an If.
+TEST_CASE("recurrent: OpenVINO's bodies, iterations one behind the other") {
+  const Model model = open_model(fixture("runtimes/bodies.xml"));
+  CHECK(model.format == "openvino");
+  const Trace trace = run(model, array("runtimes/bodies.npz", "x"));
+  for (const auto& [output, name] :
+       {std::pair{"lstm", "lstm"}, {"gru", "gru"}, {"loop", "loop"}, {"if", "chosen"}}) {
+    CAPTURE(output);
+    CHECK(distance(trace.outputs.at(output), array("runtimes/bodies.npz", name)) < 1e-6);
+  }
+}
+
+// make_ncnn_recurrent.py: a GRU of two directions, then an RNN backwards.
+TEST_CASE("recurrent: ncnn's GRU and RNN") {
+  const Model model = open_model(fixture("runtimes/recurrent.param"));
+  CHECK(model.format == "ncnn");
+  const Trace trace = run(model, array("runtimes/recurrent.npz", "x"));
+  CHECK(distance(trace.outputs.at("y"), array("runtimes/recurrent.npz", "y")) < 1e-6);
+}
