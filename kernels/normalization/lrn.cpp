@@ -19,7 +19,9 @@ float power(float base) {
   return static_cast<float>(a.pow(a.input(static_cast<double>(base)), a.constant(0.75)));
 }
 
+template <Isa isa>
 void run(const KernelCall& call) {
+  constexpr auto kLrn = isa >= Isa::avx512 ? avx512::lrn : avx2::lrn;
   const auto& p = call.params<LrnParams>();
   const LrnDefinition::Plan plan = LrnDefinition::plan(call);
   if (plan.count == 0) return;
@@ -34,15 +36,15 @@ void run(const KernelCall& call) {
           const std::int64_t pixel = item % blocks * kPixels;
           for (std::int64_t c = 0; c < channels; ++c) {
             const std::int64_t at = (item / blocks * channels + c) * inner + pixel;
-            avx2::lrn({.x = x + at,
-                       .y = y + at,
-                       .n = std::min(kPixels, inner - pixel),
-                       .first = std::max(-plan.below, -c),
-                       .last = std::min(plan.above, channels - 1 - c),
-                       .step = inner,
-                       .factor = p.alpha_divided ? p.alpha / static_cast<float>(p.size) : p.alpha,
-                       .bias = p.bias,
-                       .power = power});
+            kLrn({.x = x + at,
+                  .y = y + at,
+                  .n = std::min(kPixels, inner - pixel),
+                  .first = std::max(-plan.below, -c),
+                  .last = std::min(plan.above, channels - 1 - c),
+                  .step = inner,
+                  .factor = p.alpha_divided ? p.alpha / static_cast<float>(p.size) : p.alpha,
+                  .bias = p.bias,
+                  .power = power});
           }
         }
       });
@@ -55,13 +57,12 @@ Refusal refuse(const Problem& problem) {
 
 }  // namespace
 
-KernelRow lrn_f32_row() {
-  return {.op = "lrn",
-          .name = "lrn.f32.avx2",
-          .isa = Isa::avx2,
-          .contracts = "seq",
-          .refuse = refuse,
-          .run = run};
+template <Isa isa>
+KernelRow lrn_f32_row(std::string_view name) {
+  return {
+      .op = "lrn", .name = name, .isa = isa, .contracts = "seq", .refuse = refuse, .run = run<isa>};
 }
+template KernelRow lrn_f32_row<Isa::avx512>(std::string_view name);
+template KernelRow lrn_f32_row<Isa::avx2>(std::string_view name);
 
 }  // namespace etalon

@@ -4,7 +4,9 @@
 // b^(3/4), correctly rounded by contract, is sqrt(b) * sqrt(sqrt(b)) in f64: three roundings and
 // half of one carried through the inner root, so a relative error below 3.5 * 2^-53 < 2^-51. Where
 // both ends of an interval of 2^-50 round to one f32, that is the result; elsewhere, and for b that
-// is not positive, the definition computes it. Limit: the two f64 square roots of an element.
+// is not positive, the definition computes it. Limit: the two f64 square roots of an element;
+// AVX-512 has approximate inverse roots, whose wider interval decides all but one vector in a
+// thousand (lrn_avx512.cpp).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,11 @@ namespace avx2 {
 // Returns how many elements `power` computed.
 std::int64_t lrn(const LrnCall& call);
 }  // namespace avx2
+namespace avx512 {
+std::int64_t lrn(const LrnCall& call);
+}
 
-KernelRow lrn_f32_row();
+template <Isa isa>
+KernelRow lrn_f32_row(std::string_view name);
 
 }  // namespace etalon

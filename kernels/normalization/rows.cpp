@@ -24,7 +24,8 @@ std::span<const KernelRow> normalization_rows() {
       definition_row<RowNormDefinition<RmsNorm>>("rms_norm.definition"),
       definition_row<LpNormDefinition>("lp_norm.definition"),
 #if defined(__x86_64__)
-      lrn_f32_row(),
+      lrn_f32_row<Isa::avx512>("lrn.f32.avx512"),
+      lrn_f32_row<Isa::avx2>("lrn.f32.avx2"),
 #endif
       definition_row<LrnDefinition>("lrn.definition"),
   };
