@@ -352,7 +352,6 @@ std::vector<ValueId> Translator::translate() {
     return {g.transpose(n_->name, x(), perm)};
   }
   if (t == "slice") {
-    Fields f;
     Ints begin, end, step, axes;
     const auto texts = [&](const char* key) {
       std::vector<std::string> out(1);
