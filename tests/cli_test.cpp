@@ -198,3 +198,18 @@ TEST_CASE("cli: ulp counts from the second tensor, rounded once where it is wide
   CHECK(ran({"survey", "sine", "--of", "glibc"}).code == 2);
   CHECK(ran({"edges", "exp", "--within", "1"}).code == 2);
 }
+
+TEST_CASE("cli: inspect leaves the weights of a big file on the disk") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "big.safetensors";
+  std::string header = R"({"w":{"dtype":"F32","shape":[50000000],"data_offsets":[0,200000000]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = header.size();
+  test::write_bytes(path,
+                    std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
+  std::filesystem::resize_file(path, 8 + length + 200'000'000);  // of zeros that take no room
+  const Ran r = ran({"inspect", path});
+  CHECK(r.code == 0);
+  CHECK(r.out.find("50000000 elements, 200 MB; not read") != std::string::npos);
+  CHECK(r.out.find("hash of all") == std::string::npos);
+}

@@ -35,7 +35,7 @@ struct Args {
 };
 
 // Weights of more stay on the disk: a look at a file takes as long as its description is long.
-constexpr std::uint64_t kHashedBytes = std::uint64_t{128} << 20;
+constexpr std::uint64_t kHashedBytes = 128'000'000;
 
 std::string joined(const Graph& graph, const std::vector<ValueId>& values) {
   std::string text;
@@ -154,7 +154,7 @@ Action inspect_command(Options& o) {
   model_options(o, "FILE", fmt::format("{}, or a file of tensors", kModelWord), args->model)
       .flag("--nodes", args->nodes, "List all nodes of a large graph")
       .flag("--tensors", args->tensors, "List all tensors of a large file")
-      .flag("--hashes", args->hashes, "Read and hash weights of more than 128 MiB too");
+      .flag("--hashes", args->hashes, "Read and hash weights of more than 128 MB too");
   return [args](const Globals& g) { return inspect(*args, g); };
 }
 
