@@ -24,14 +24,16 @@ TEST_CASE("allocation watch: what is held, the most that was, and nothing older"
   {
     const auto one = std::make_unique<std::byte[]>(1 << 20);
     CHECK(watch.held() == 1 << 20);
-    std::thread([] { const auto two = std::make_unique<std::byte[]>(1 << 21); }).join();
+    // A direct call, which no compiler may leave out, on another thread.
+    std::thread([] { ::operator delete(::operator new(1 << 21)); }).join();
     CHECK(watch.most() >= 3 << 20);
     CHECK(watch.most() < (3 << 20) + 4096);  // a thread's own record
+    CHECK(watch.held() < (1 << 20) + 4096);
     const Tensor t = Tensor::zeros(DType::f32, {256, 256});
     CHECK(watch.held() >= (1 << 20) + (1 << 18));
     CHECK(watch.held() < (1 << 20) + (1 << 18) + 4096);
   }
-  CHECK(watch.held() == 0);
+  CHECK(watch.held() < 4096);
   CHECK_THROWS_AS(AllocationWatch(), Error);
 }
 

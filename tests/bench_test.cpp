@@ -105,6 +105,17 @@ TEST_CASE("bench: rows of an earlier run are not timed again") {
   CHECK(second["complete"] == true);
 }
 
+TEST_CASE("bench: a shape beyond the memory costs its own line, not the run") {
+  json out;
+  BenchOptions options = quick();
+  options.also.clear();
+  bench_shapes({typed_shape("relu f32[1000000,1000000]"), typed_shape("relu f32[4096]")}, options,
+               {}, out);
+  CHECK(out["rows"].size() == 1);
+  REQUIRE(out["skipped"].size() == 1);
+  CHECK(out["skipped"][0].get<std::string>().find("8000.0 GB") != std::string::npos);
+}
+
 TEST_CASE("bench: processors are bound and freed, and the machine's load is a share") {
   const MachineWatch watch;
   {

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/bench.h"
@@ -46,6 +48,24 @@ void add_note(std::vector<std::string>& notes, const BenchRow& row, const std::s
   for (const std::string& reason : row.refused)
     if (reason.starts_with(library)) text = reason;
   if (std::ranges::find(notes, text) == notes.end()) notes.push_back(text);
+}
+
+// A usage Error where the tensors alone are more than the memory that is free. The system would
+// grant it and end the process once it is used.
+void require_memory(const NamedShape& shape) {
+  double needed = 0;
+  for (const auto* types : {&shape.inputs, &shape.outputs})
+    for (const TensorType& t : *types)
+      needed += static_cast<double>(t.shape.numel()) * static_cast<double>(size_bytes(t.dtype));
+  std::ifstream info("/proc/meminfo");
+  for (std::string word; info >> word;) {
+    if (word != "MemAvailable:") continue;
+    double free_kb = 0;
+    info >> free_kb;
+    if (needed > 1024 * free_kb)
+      throw usage_error("its tensors take {:.1f} GB, and {:.1f} GB of memory are free",
+                        1e-9 * needed, 1.024e-6 * free_kb);
+  }
 }
 
 json load_json(const MachineLoad& load) {
@@ -123,6 +143,7 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& bas
       }
       try {
         check_interrupt();
+        require_memory(shape);
         if (frameworks == nullptr && !how.frameworks.empty())
           frameworks = std::make_unique<FrameworkPeers>(how.frameworks, threads);
         options.frameworks = frameworks.get();
@@ -142,6 +163,9 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& bas
         }
         if (e.kind() != ErrorKind::usage) throw;
         skipped.push_back(fmt::format("{}: {}", shape.full_name(), e.what()));
+        bench["skipped"].push_back(skipped.back());
+      } catch (const std::bad_alloc&) {
+        skipped.push_back(fmt::format("{}: there is not enough memory for it", shape.full_name()));
         bench["skipped"].push_back(skipped.back());
       }
     }
