@@ -82,7 +82,8 @@ std::vector<Finding> examine(const Globals& g) {
   // Vendors' kernels by library, each once.
   std::map<std::string, std::string> vendors;
   for (const KernelRow* row : all_kernels().all())
-    if (row->promise == Promise::vendor && row->version != nullptr)
+    // Those of a GPU were looked at above.
+    if (row->promise == Promise::vendor && row->device == Device::cpu && row->version != nullptr)
       vendors.emplace(row->name.substr(0, row->name.find('.')), row->version());
   for (const auto& [library, text] : vendors)
     found.push_back({"Library " + library, !text.empty(),
