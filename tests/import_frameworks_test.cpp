@@ -191,8 +191,7 @@ TEST_CASE("Torch7: an ascii tensor; what refers to itself ends") {
   CHECK(list[0].tensor.data<float>()[1] == 2.5F);
   // A table whose one value is the table.
   test::write_bytes(folder / "loop.t7", "3\n1\n1\n1\n1\n3\n1\n");
-  CHECK_THROWS_WITH_AS(load_tensors(folder / "loop.t7"), doctest::Contains("holds no tensor"),
-                       Error);
+  CHECK(load_tensors(folder / "loop.t7").empty());
   test::write_bytes(folder / "cut.t7", "3\n1\n900000000\n");
   CHECK_THROWS_WITH_AS(open_model(folder / "cut.t7"), doctest::Contains("longer than the file"),
                        Error);

@@ -430,8 +430,6 @@ Model open(const std::string& path, std::span<const std::string>) {
   std::set<const T7Object*> seen;
   TensorList tensors;
   collect(file.root, "", seen, 0, tensors);
-  if (tensors.empty())
-    throw bad_input("the file holds no tensor{}{}", why.empty() ? "" : "; as a network: ", why);
   std::set<std::string> names;
   for (NamedTensor& t : tensors) {
     std::string name = t.name;
