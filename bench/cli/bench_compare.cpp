@@ -62,7 +62,8 @@ void add(const json& bench, Side& side) {
     const std::string where = fmt::format(
         "{} {}, {} threads{}", row.value("op", ""), row.value("name", row.value("shape", "")),
         row.value("threads", 1), row.value("cache", "warm") == "cold" ? ", cold" : "");
-    note(side.ours, where + "\n" + row.value("contract", ""), row, first, count);
+    note(side.ours, where + "\n" + row.value("contract_name", row.value("contract", "")), row,
+         first, count);
     if (!row.contains("vs")) continue;
     for (const auto& [name, peer] : row["vs"].items())
       note(peer.value("kind", "library") == "contract" ? side.ours : side.peers,
