@@ -95,13 +95,14 @@ ValueId attention(GraphBuilder& b, const std::string& name, const AtenCall& c) {
                                  scalar_of(b.dtype(q), -std::numeric_limits<double>::infinity()));
   if (c.flag("is_causal", false)) {
     const std::int64_t rows = dims[dims.size() - 2], columns = keys[keys.size() - 2];
-    if (rows < 0 || columns < 0 || rows * columns > 1 << 24)
-      throw AtenUnknown{"causal attention over a free length"};
-    Tensor seen = Tensor::uninitialized(DType::boolean, {rows, columns});
-    for (std::int64_t i = 0; i < rows * columns; ++i)
-      store_from_double(DType::boolean, seen.mutable_bytes().data(), i,
-                        i % columns <= i / columns ? 1 : 0);
-    s = b.op("where", name + ".causal", {b.constant(name + ".seen", std::move(seen)), s, out});
+    if (rows < 0 || columns < 0) throw AtenUnknown{"causal attention over a free length"};
+    const ValueId all =
+        b.op("expand", name + ".all", {b.constant(name + ".one", scalar_of(DType::f32, 1))},
+             {{"shape", Ints{rows, columns}}});
+    const ValueId seen =
+        aten_cast(b, name + ".seen", b.op("trilu", name + ".lower", {all}, {{"upper", false}}),
+                  DType::boolean);
+    s = b.op("where", name + ".causal", {seen, s, out});
   }
   if (const ValueId mask = c.tensor("attn_mask"); mask != kAbsent)
     s = b.dtype(mask) == DType::boolean ? b.op("where", name + ".mask", {mask, s, out})

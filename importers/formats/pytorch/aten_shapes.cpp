@@ -244,19 +244,25 @@ ValueId index(GraphBuilder& b, const std::string& name, ValueId x, const AtenCal
   return b.transpose(name + ".back", y, back);
 }
 
-// Sizes of a tensor that is made here; AtenUnknown where one is free.
-Tensor made(const AtenCall& c, std::string_view sizes, DType type, double value) {
+constexpr std::int64_t kPlaces = 1 << 14;  // of indices that a call writes down
+
+// A tensor of one value; a large one is made when the network runs.
+ValueId made(GraphBuilder& b, const std::string& name, const AtenCall& c, std::string_view sizes,
+             DType type, double value) {
+  constexpr std::int64_t kHeld = 4096;
   const Ints dims = free_extents(c, sizes);
   std::int64_t n = 1;
   for (const std::int64_t d : dims) {
     if (d < 0) throw AtenUnknown{"a tensor that is made with a free extent"};
-    if (d > 1 << 24 || (n *= std::max<std::int64_t>(d, 1)) > 1 << 24)
-      throw AtenUnknown{"a tensor of more than 2^24 numbers that is made here"};
+    n = checked_mul(n, d);
   }
+  if (n > kHeld)
+    return b.op("expand", name, {b.constant(name + ".value", scalar_of(type, value))},
+                {{"shape", dims}});
   Tensor t = Tensor::uninitialized(type, Shape(std::span(dims)));
   for (std::int64_t i = 0; i < t.numel(); ++i)
     store_from_double(type, t.mutable_bytes().data(), i, value);
-  return t;
+  return b.constant(name, std::move(t));
 }
 
 DType type_of(const AtenCall& c, DType missing) {
@@ -274,7 +280,7 @@ ValueId arange(GraphBuilder& b, const std::string& name, const AtenCall& c) {
   if (step == 0) throw bad_input("arange with a step of 0");
   const DType type = type_of(c, whole ? DType::i64 : DType::f32);
   const double count = std::max(0.0, std::ceil((end - start) / step));
-  if (!(count <= 1 << 24)) throw AtenUnknown{"arange of more than 2^24 numbers"};
+  if (!(count <= 1 << 17)) throw AtenUnknown{"arange of more than 2^17 numbers"};
   Tensor t = Tensor::uninitialized(type, {static_cast<std::int64_t>(count)});
   for (std::int64_t i = 0; i < t.numel(); ++i)
     store_from_double(type, t.mutable_bytes().data(), i, start + static_cast<double>(i) * step);
@@ -296,18 +302,15 @@ AtenOutputs creation(GraphBuilder& b, const std::string& op, const std::string& 
   };
   if (op == "arange") return {{arange(b, name, c)}};
   if (op == "full")
-    return {{b.constant(name,
-                        made(c, "size", type_of(c, missing("fill_value")), value("fill_value")))}};
+    return {{made(b, name, c, "size", type_of(c, missing("fill_value")), value("fill_value"))}};
   if (op == "ones" || op == "zeros")
-    return {{b.constant(name, made(c, "size", type_of(c, DType::f32), op == "ones" ? 1 : 0))}};
+    return {{made(b, name, c, "size", type_of(c, DType::f32), op == "ones" ? 1 : 0)}};
   if (op == "scalar_tensor")
     return {{b.constant(name, scalar_of(type_of(c, missing("s")), value("s")))}};
   if (op == "new_zeros" || op == "new_ones" || op == "new_full") {
     const DType type = type_of(c, b.dtype(first_tensor(c, op)));
-    return {{b.constant(name, made(c, "size", type,
-                                   op == "new_zeros"  ? 0
-                                   : op == "new_ones" ? 1
-                                                      : value("fill_value")))}};
+    const double v = op == "new_zeros" ? 0 : op == "new_ones" ? 1 : value("fill_value");
+    return {{made(b, name, c, "size", type, v)}};
   }
   if (op == "full_like" || op == "zeros_like" || op == "ones_like") {
     const ValueId x = first_tensor(c, op);
@@ -494,7 +497,8 @@ AtenOutputs moved(GraphBuilder& b, const std::string& op, const std::string& nam
                        size = c.integer("size", 1), step = c.integer("step", 1);
     if (size < 1 || step < 1 || size > n) throw bad_input("windows of {} of {}", size, n);
     const std::int64_t count = (n - size) / step + 1;
-    if (count * size > 1 << 24) throw AtenUnknown{"unfold into more than 2^24 places"};
+    if (size > kPlaces || count > kPlaces / size)
+      throw AtenUnknown{"unfold into more than 16384 places"};
     Tensor at = Tensor::uninitialized(DType::i64, {count, size});
     auto to = at.mutable_data<std::int64_t>();
     for (std::int64_t i = 0; i < count * size; ++i)
@@ -525,6 +529,7 @@ AtenOutputs moved(GraphBuilder& b, const std::string& op, const std::string& nam
       if (k[a] < 1 || d[a] < 1 || s[a] < 1 || reach > n || k[a] > 4096 || d[a] > 1 << 20)
         throw bad_input("windows of {} in {}", reach, n);
       const std::int64_t windows = (n - reach) / s[a] + 1;
+      if (windows > kPlaces / k[a]) throw AtenUnknown{"im2col of more than 16384 places"};
       Tensor at = Tensor::uninitialized(DType::i64, {k[a], windows});
       auto to = at.mutable_data<std::int64_t>();
       for (std::int64_t i = 0; i < k[a] * windows; ++i)

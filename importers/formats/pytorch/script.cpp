@@ -553,6 +553,8 @@ class Walker {
     std::string name = op.starts_with("_") ? op.substr(1) : op;
     while (name.ends_with("_")) name.pop_back();
     const auto values = translate_aten(b_, op, name, c);
+    if (op == "arange" || op == "full" || op == "ones" || op.starts_with("new_"))
+      for (const ValueId v : values) count_bytes(v);
     if (values.size() == 1) return plain(AtenValue::of(values[0]));
     Value list = plain({.kind = Kind::list});
     for (const ValueId v : values) list.items.push_back(plain(AtenValue::of(v)));
@@ -569,16 +571,16 @@ class Walker {
 
   // Calls may lay weights out anew (transposed, joined): no more of that than the file justifies.
   void count_copies(const AtenCall& c) {
-    const auto count = [&](ValueId v) {
-      const Tensor* t = v == kAbsent ? nullptr : b_.constant_of(v);
-      if (t == nullptr) return;
-      if (t->size_bytes() > copies_) throw AtenUnknown{"calls that copy weights time and again"};
-      copies_ -= t->size_bytes();
-    };
     for (const auto& [name, v] : c.args) {
-      count(v.tensor);
-      for (const AtenValue& i : v.items) count(i.tensor);
+      count_bytes(v.tensor);
+      for (const AtenValue& i : v.items) count_bytes(i.tensor);
     }
+  }
+  void count_bytes(ValueId v) {
+    const Tensor* t = v == kAbsent ? nullptr : b_.constant_of(v);
+    if (t == nullptr) return;
+    if (t->size_bytes() > copies_) throw AtenUnknown{"calls that copy weights time and again"};
+    copies_ -= t->size_bytes();
   }
 
   Archive& a_;
