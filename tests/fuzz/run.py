@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -182,8 +183,10 @@ def lines_reached(program, state, folder):
 
 def write_evidence(args, rows):
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    with tempfile.TemporaryDirectory() as folder:
-        lines = lines_reached(args.program, args.state, pathlib.Path(folder))
+    lines = {}
+    if shutil.which("llvm-symbolizer-19"):  # Debian package llvm-19
+        with tempfile.TemporaryDirectory() as folder:
+            lines = lines_reached(args.program, args.state, pathlib.Path(folder))
     files = {}
     for (file, _), hit in lines.items():
         n = files.setdefault(file, [0, 0])
@@ -203,8 +206,11 @@ def write_evidence(args, rows):
                              "findings": r["findings"]} for name, r in sorted(rows.items())},
         "files": {file: f"{hit} of {of} lines" for file, (hit, of) in sorted(files.items())},
     }
+    if not lines:
+        del record["lines"], record["files"]
+        print("lines are not counted: llvm-symbolizer-19 is not here (apt-get install llvm-19)")
     args.evidence.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"{args.evidence}: {record['lines']['reached']} of {record['lines']['of']} lines")
+    print(f"{args.evidence}: {sum(lines.values())} of {len(lines)} lines")
 
 
 def main():
