@@ -20,8 +20,8 @@ bool taylor(const double* p, double error, double lane_error, const float* x, co
     const double apart = __builtin_fabs(lanes[i] - v),
                  room = (error + lane_error * __builtin_fabs(v)) * (1 + 0x1p-20);
     bad |= (word(a) ^ word(b)) | (word(a) ^ word(served));
-    bad |= (a >= low) & (a <= high) ? 1U : 0U;
-    bad |= (__builtin_fabs(a) < 0x1p128) & (apart <= room) ? 0U : 1U;
+    bad |= ((a >= low) & (a <= high)) ? 1U : 0U;
+    bad |= ((__builtin_fabs(a) < 0x1p128) & (apart <= room)) ? 0U : 1U;
   }
   return bad == 0;
 }
@@ -40,7 +40,7 @@ bool lemma(double constant, double slope, double end, double slack, bool inside,
                b = static_cast<double>(static_cast<float>(high)),
                served = static_cast<double>(y[i]);
     bad |= (word(a) ^ word(b)) | (word(a) ^ word(served));
-    bad |= !inside & (a > low) & (a < high) ? 1U : 0U;
+    bad |= (!inside & (a > low) & (a < high)) ? 1U : 0U;
   }
   return bad == 0;
 }
