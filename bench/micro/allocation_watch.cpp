@@ -74,6 +74,14 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   }
 }
 
+void* allocate_or_null(std::size_t bytes, std::size_t alignment) noexcept {
+  try {
+    return allocate(bytes, alignment);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 AllocationWatch::AllocationWatch() {
@@ -97,10 +105,29 @@ std::int64_t AllocationWatch::most() const {
 
 }  // namespace etalon
 
-// The forms that are not here (arrays, nothrow, sized) call these, as the standard has it.
+// Every form is here: a sanitizer's runtime has forms of its own, and memory of one of theirs must
+// not end in a delete of ours.
+// NOLINTBEGIN(misc-new-delete-overloads): each form has its partner among these.
 void* operator new(std::size_t bytes) { return etalon::allocate(bytes, 0); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return etalon::allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return etalon::allocate_or_null(bytes, 0);
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return etalon::allocate_or_null(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes) { return operator new(bytes); }
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return operator new(bytes, alignment);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t& none) noexcept {
+  return operator new(bytes, none);
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment,
+                     const std::nothrow_t& none) noexcept {
+  return operator new(bytes, alignment, none);
 }
 void operator delete(void* p) noexcept {
   etalon::note_delete(p);
@@ -109,3 +136,16 @@ void operator delete(void* p) noexcept {
 void operator delete(void* p, std::size_t) noexcept { operator delete(p); }
 void operator delete(void* p, std::align_val_t) noexcept { operator delete(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { operator delete(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { operator delete(p); }
+void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept {
+  operator delete(p);
+}
+void operator delete[](void* p) noexcept { operator delete(p); }
+void operator delete[](void* p, std::size_t) noexcept { operator delete(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { operator delete(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { operator delete(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { operator delete(p); }
+void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept {
+  operator delete(p);
+}
+// NOLINTEND(misc-new-delete-overloads)
