@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "bench/op_text.h"
 #include "bench/resources.h"
@@ -55,6 +56,7 @@ NamedShape parse_shape(const OpRow& op, std::string_view line) {
 std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text,
                                      std::string_view file) {
   std::vector<NamedShape> shapes;
+  std::map<std::string, int> lines;  // of each name
   int number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -69,6 +71,9 @@ std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text,
       if (type.shape.numel() == 0)
         throw bad_input("{} has no elements; every extent of a shape to time is at least 1",
                         to_string(type));
+    if (const auto [it, first] = lines.emplace(shape.full_name(), number); !first)
+      throw bad_input("{} is named on line {} already; every problem of a file has its own name",
+                      it->first, it->second);
     shapes.push_back(std::move(shape));
   }
   return shapes;

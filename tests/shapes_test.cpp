@@ -70,4 +70,5 @@ TEST_CASE("shapes: a bad file is refused with its line and the rule") {
   refused("a.b f32[2,-3] f32[3,4]", "");
   refused("a.b f32[4611686018427387904,8] f32[8,4]", "");
   refused("ab f32[2,3] f32[3,4]", "SUITE.NAME");
+  refused("a.first f32[5,3] f32[3,4]", "named on line 1 already");
 }
