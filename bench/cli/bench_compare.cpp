@@ -27,7 +27,9 @@ constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 struct Timed {
   std::vector<double> runs;
   std::string hash, version;
-  bool steady = true;  // the same hash and version in all runs
+  std::size_t repetitions = 0;  // of each run
+  bool steady = true;           // the same hash and version in all runs
+  bool alike = true;            // and as many repetitions
 };
 using Rows = std::map<std::string, Timed>;
 
@@ -38,15 +40,19 @@ struct Side {
 };
 
 void note(Rows& rows, const std::string& key, const json& j, std::size_t first, std::size_t count) {
+  if (!j.contains("samples") || j["samples"].empty()) return;
+  const auto samples = j["samples"].get<std::vector<double>>();
   std::vector<double> times;
-  if (j.contains("run_medians"))
-    times = j["run_medians"].get<std::vector<double>>();
-  else if (j.contains("median_s"))
-    times = {j["median_s"].get<double>()};
+  if (j.contains("run_fastest"))
+    times = j["run_fastest"].get<std::vector<double>>();
+  else
+    times = {std::ranges::min(samples)};
   if (times.size() != count) return;
+  const std::size_t repetitions = samples.size() / count;
   const std::string hash = j.value("hash", ""), version = j.value("version", "");
-  const auto [it, fresh] = rows.try_emplace(key, Timed{{}, hash, version, true});
+  const auto [it, fresh] = rows.try_emplace(key, Timed{{}, hash, version, repetitions});
   it->second.steady = it->second.steady && it->second.hash == hash && it->second.version == version;
+  it->second.alike = it->second.alike && it->second.repetitions == repetitions;
   it->second.runs.resize(first, kAbsent);
   it->second.runs.insert(it->second.runs.end(), times.begin(), times.end());
 }
@@ -60,8 +66,9 @@ void add(const json& bench, Side& side) {
   const std::size_t count = side.runs() - first;
   for (const json& row : bench["rows"]) {
     const std::string where = fmt::format(
-        "{} {}, {} threads{}", row.value("op", ""), row.value("name", row.value("shape", "")),
-        row.value("threads", 1), row.value("cache", "warm") == "cold" ? ", cold" : "");
+        "{} {}, {} thread{}{}", row.value("op", ""), row.value("name", row.value("shape", "")),
+        row.value("threads", 1), row.value("threads", 1) == 1 ? "" : "s",
+        row.value("cache", "warm") == "cold" ? ", cold" : "");
     note(side.ours, where + "\n" + row.value("contract_name", row.value("contract", "")), row,
          first, count);
     if (!row.contains("vs")) continue;
@@ -79,6 +86,11 @@ Side side_of(const BenchRecords& records) {
   return side;
 }
 
+// The fastest of more repetitions is faster.
+bool as_often(const Timed& a, const Timed& b) {
+  return a.alike && b.alike && a.repetitions == b.repetitions;
+}
+
 std::vector<double> present(const std::vector<double>& runs) {
   std::vector<double> kept;
   std::ranges::copy_if(runs, std::back_inserter(kept), [](double t) { return !std::isnan(t); });
@@ -93,7 +105,7 @@ class Unchanged {
     for (const auto& [key, before] : a.peers) {
       const auto after = b.peers.find(key);
       if (after == b.peers.end() || after->second.version != before.version || !before.steady ||
-          !after->second.steady)
+          !after->second.steady || !as_often(before, after->second))
         continue;
       std::vector<double> times = before.runs;
       times.insert(times.end(), after->second.runs.begin(), after->second.runs.end());
@@ -177,8 +189,9 @@ BenchRecords read_benches(const std::string& words) {
     side.names.insert(side.names.end(), inside.begin(), inside.end());
   }
   for (const std::string& path : side.names) {
+    const std::string text = read_text_file(path);  // its errors name the file
     const ErrorScope scope(path);
-    json record = parse_json(read_text_file(path));
+    json record = parse_json(text);
     if (!record.is_object() || !record.contains("bench") || !record["bench"].contains("rows") ||
         !record["bench"]["rows"].is_array() || record["bench"]["rows"].empty())
       throw bad_input("this is no record of 'etalon bench': the field bench.rows is expected");
@@ -199,7 +212,7 @@ bool compare_benches(const BenchRecords& of_a, const BenchRecords& of_b, json& o
   struct Pair {
     std::string key;
     double before, after;
-    bool moved;
+    bool moved, as_often;
     TimeRatio found;
   };
   std::vector<Pair> pairs;
@@ -214,7 +227,7 @@ bool compare_benches(const BenchRecords& of_a, const BenchRecords& of_b, json& o
     if (x.empty() || y.empty()) continue;
     pairs.push_back({key, median_of(x), median_of(y),
                      before.hash != found->second.hash || !before.steady || !found->second.steady,
-                     compare_runs(x, y)});
+                     as_often(before, found->second), compare_runs(x, y)});
   }
   if (pairs.empty())
     throw bad_input(
@@ -223,7 +236,7 @@ bool compare_benches(const BenchRecords& of_a, const BenchRecords& of_b, json& o
         fmt::join(of_a.names, ","), fmt::join(of_b.names, ","));
   std::vector<double> p;
   for (const Pair& pair : pairs)
-    if (pair.found.tested) p.push_back(pair.found.p);
+    if (pair.found.tested && pair.as_often) p.push_back(pair.found.p);
   const std::vector<double> held = corrected(p);
 
   out["a"] = of_a.names;
@@ -245,8 +258,10 @@ bool compare_benches(const BenchRecords& of_a, const BenchRecords& of_b, json& o
   std::size_t tested = 0;
   for (const Pair& pair : pairs) {
     const TimeRatio& r = pair.found;
-    const double corrected_p = r.tested ? held[tested++] : 1;
-    const char* verdict = !r.tested                  ? "too few runs"
+    const bool told = r.tested && pair.as_often;
+    const double corrected_p = told ? held[tested++] : 1;
+    const char* verdict = !pair.as_often             ? "other repetitions"
+                          : !r.tested                ? "too few runs"
                           : corrected_p >= kAlpha    ? "no difference shown"
                           : confounded               ? "or the machine changed"
                           : change(r.ratio) <= blind ? "no more than libraries that did not change"
@@ -259,21 +274,22 @@ bool compare_benches(const BenchRecords& of_a, const BenchRecords& of_b, json& o
     const std::string where = pair.key.substr(0, line), contract = pair.key.substr(line + 1);
     table.row({where, contract, human_seconds(pair.before), human_seconds(pair.after),
                fmt::format("{:.3f}", r.ratio),
-               r.tested ? fmt::format("{:.3f} to {:.3f}", r.low, r.high) : "-",
-               r.tested ? fmt::format("{:.2g}", corrected_p) : "-", pair.moved ? "moved" : "same",
+               told ? fmt::format("{:.3f} to {:.3f}", r.low, r.high) : "-",
+               told ? fmt::format("{:.2g}", corrected_p) : "-", pair.moved ? "moved" : "same",
                coloured(verdict, *verdict == 's'   ? Colour::red
                                  : *verdict == 'f' ? Colour::green
                                                    : Colour::plain)});
     json row = {{"row", where},      {"contract", contract}, {"a_s", pair.before},
                 {"b_s", pair.after}, {"ratio", r.ratio},     {"bits_moved", pair.moved},
                 {"verdict", verdict}};
-    if (r.tested) row.update({{"low", r.low}, {"high", r.high}, {"p", corrected_p}});
+    if (told) row.update({{"low", r.low}, {"high", r.high}, {"p", corrected_p}});
     out["rows"].push_back(std::move(row));
   }
   table.print();
 
   fmt::print("\n{} run{} of A, {} of B", a.runs(), a.runs() == 1 ? "" : "s", b.runs());
-  if (tested == 0)
+  const bool too_few = std::min(a.runs(), b.runs()) < kLeastRuns;
+  if (too_few)
     fmt::print(
         ": nothing can be said about speed, for two runs of one program differ too. Measure each "
         "side {} times or more: --runs {}, or --compare a1.json,a2.json,... b1.json,b2.json,...",

@@ -98,6 +98,7 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
         {"threads", options.threads},
         {"median_s", times[0].median_s},
         {"spread", times[0].spread},
+        {"samples", times[0].samples},
         {"ns_per_element", times[0].median_s * 1e9 / kCount}};
     const auto note = [&](nlohmann::json& to, const Accuracy& a) {
       if (!options.errors) return;
@@ -115,6 +116,7 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
       j["vs"][peer] = {{"version", rows[i]->version()},
                        {"median_s", times[i].median_s},
                        {"spread", times[i].spread},
+                       {"samples", times[i].samples},
                        {"ratio", ratio}};
       note(j["vs"][peer], theirs);
       sums[peer].first += std::log(ratio);

@@ -25,9 +25,9 @@ struct BenchSides {
 // A missing Error with the program's last words where a run fails.
 BenchSides run_benches(const BenchRuns& how);
 
-// The fields "bench" of several runs as one: all samples of a row, `run_medians`, the median over
-// the runs of the ratio to each library; `runs` says when each began and how noisy it was. Rows
-// that a run lacks are left out.
+// The fields "bench" of several runs as one: all samples of a row, each run's fastest in
+// `run_fastest`, the median over the runs of the ratio to each library; `runs` says when each began
+// and how noisy it was. Rows that a run lacks are left out.
 nlohmann::json merged_benches(const std::vector<nlohmann::json>& records);
 
 }  // namespace etalon::cli

@@ -74,7 +74,7 @@ function rooflineSection(bench, rows) {
       const lows = points.map((c) => c.x), low = Math.min(...lows) / 2, high = Math.max(...lows) * 2, corner = p.gflops / p.gbytes;
       const roof = [[Math.min(low, corner), Math.min(low, corner) * p.gbytes], [corner, p.gflops], [Math.max(high, corner), p.gflops]];
       return h("div", {}, plot({
-        label: `Speed over operations for each byte, ${list.length} operations, ${p.threads} threads`,
+        label: `Speed over operations for each byte, ${list.length} operations, ${count(p.threads, "thread", "threads")}`,
         x: { label: "operations for each byte", base: 2, format: figure }, y: { label: "GFLOP/s", base: 2, format: figure },
         series: byKind(points, (c) => ({ x: c.x, y: c.gflops, text: `${rowText(c.row)}, ${c.name}: ${figure(c.gflops)} GFLOP/s, ${percent(c.gflops / Math.min(p.gflops, c.x * p.gbytes))} of what is possible` })),
         over: [{ name: "measured peak", points: roof, stretch: true }],
@@ -205,12 +205,12 @@ function orderSection() {
 function compareSection() {
   const compare = record.compare;
   const names = (side) => [side].flat().map((name, i) => [i ? ", " : "", h("code", {}, name)]).flat();
-  const verdicts = { "too few runs": "too few runs to tell", "or the machine changed": "different, but the machine may have changed",
+  const verdicts = { "too few runs": "too few runs to tell", "other repetitions": "not timed equally often", "or the machine changed": "different, but the machine may have changed",
     "no more than libraries that did not change": "no more than libraries that did not change" };
   const runs = compare.runs || [1, 1], controls = compare.controls;
   section("compare", "Two sides against each other",
     h("p", {}, !compare.holds ? "Something is slower, or bits moved." : Math.min(...runs) < 3 ? "Too few runs to say anything about speed; no bits moved." : "Nothing is shown to be slower, and no bits moved."),
-    h("p", { class: "soft" }, "A is ", names(compare.a), ` (${count(runs[0], "run", "runs")}), B `, names(compare.b), ` (${count(runs[1], "run", "runs")}). A run counts as one time: a difference is shown where Welch's test over the runs, corrected for the number of rows, is below ${compare.alpha}. `,
+    h("p", { class: "soft" }, "A is ", names(compare.a), ` (${count(runs[0], "run", "runs")}), B `, names(compare.b), ` (${count(runs[1], "run", "runs")}). A run counts as one time, its fastest: a difference is shown where Welch's test over the runs, corrected for the number of rows, is below ${compare.alpha}. `,
       isNumber(compare.drift) ? `Libraries that did not change took ${compare.drift.toFixed(3)} times as long in B: the machine's own change, divided out of each run. ` : "No library stands in both: a change of the machine looks like one of the program. ",
       controls ? `The same test calls ${controls.below_alpha} of ${controls.rows} rows of those libraries different; they still differ by up to ${percent(Math.exp(controls.blind_below) - 1)}, and smaller changes are not called.` : ""),
     table([["Row", ""], ["Contract", ""], ["A", "n"], ["B", "n"], ["B / A", "n"], ["95 % of it", "n"], ["p", "n"], ["Bits", ""], ["", ""]],

@@ -42,6 +42,7 @@ const ulp = (x) => (x === undefined ? "–" : `${figure(x)} ULP`);
 function percent(share) {
   if (!isNumber(share)) return "–";
   if (share === 1) return "100 %";
+  if (share > 1) return `${figure(100 * share)} %`;
   if (share > 0.9999) return ">99.99 %";
   if (share > 0 && share < 0.0001) return "<0.01 %";
   return `${Number((100 * share).toFixed(share > 0.99 || share < 0.01 ? 2 : 1))} %`;
