@@ -4,15 +4,19 @@ Writes the site with `etalon lab conv`, opens it from its folder in headless Chr
 desktop width, light and dark, and checks: no error on the console, nothing loaded from outside, the
 hash of drawn shapes equals the program's, every control changes the answer or the page, what cannot
 be computed gets a sentence, trees and matrices are drawn, lessons check answers by computing,
-nothing is wider than the screen, a link holds the page's state. With --keep the screenshots stay in
-FOLDER. Says "skipped" where there is no Chromium or no WebAssembly build.
+nothing is wider than the screen, a link holds the page's state, a photo is read, and whatever can be
+acted on has a name for a screen reader. With --keep the screenshots stay in FOLDER. Says "skipped"
+where there is no Chromium or no WebAssembly build.
 """
 import json
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
+import urllib.parse
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -26,6 +30,21 @@ WIDE = """(() => {
   });
   return [document.documentElement.scrollWidth - width, wide.slice(0, 3).map((e) => e.tagName + '.' + e.className + ': ' + e.textContent.slice(0, 40))];
 })()"""
+
+
+# What a reader acts on or looks at needs a name.
+NAMED = ("button", "link", "slider", "spinbutton", "combobox", "checkbox", "radio", "textbox", "image")
+
+
+def write_png(path, width, height):
+    rows = b"".join(b"\0" + bytes((7 * x * c + 3 * y) % 256 for x in range(width) for c in (1, 2, 3)) for y in range(height))
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+                   + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 class Checks:
@@ -210,6 +229,24 @@ def main():
                 native = subprocess.run([etalon, "lab", "ask", question], capture_output=True, text=True).stdout
                 checks.that(other.evaluate("document.getElementById('hash').textContent") in native, "%s: the program says %s" % (state, native))
                 checks.that(not other.errors(), "console: %s" % other.errors())
+
+            # A photo is asked for; its question is a file that the program answers with the same hash.
+            photo = browser.open(url + "#lab?data=photo", width=1280)
+            settle(photo)
+            checks.that("Choose a photo" in photo.evaluate("document.querySelector('.field-fault').textContent"), "a photo is asked for")
+            picture = os.path.join(folder, "photo.png")
+            write_png(picture, 50, 40)
+            root = photo.call("DOM.getDocument")["root"]["nodeId"]
+            photo.evaluate("window.labAnswer = null")
+            photo.call("DOM.setFileInputFiles", {"nodeId": photo.call("DOM.querySelector", {"nodeId": root, "selector": "#c-photo"})["nodeId"], "files": [picture]})
+            settle(photo)
+            checks.that(not photo.evaluate("!!document.querySelector('.field-fault')"), "a photo is taken")
+            question = urllib.parse.unquote(photo.evaluate("document.getElementById('question').href").split(",", 1)[1])
+            native = subprocess.run([etalon, "lab", "ask", question], capture_output=True, text=True).stdout
+            checks.that(photo.evaluate("document.getElementById('hash').textContent") in native, "a photo: the program says %s" % native)
+            nodes = [n for n in photo.call("Accessibility.getFullAXTree")["nodes"] if not n.get("ignored")]
+            nameless = [n["role"]["value"] for n in nodes if n["role"]["value"] in NAMED and not n.get("name", {}).get("value", "").strip()]
+            checks.that(sum(n["role"]["value"] in NAMED for n in nodes) > 20 and not nameless, "a screen reader has no name for %s" % nameless)
 
             # Lessons check by computing: each question answered rightly once, wrongly once.
             lesson = browser.open(url + "#winograd", width=1280)

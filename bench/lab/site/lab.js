@@ -136,11 +136,12 @@ async function load(file) {
 }
 
 // --- Answers --------------------------------------------------------------------------------------
-const command = (q) => {
-  const {image, ...plain} = q;
-  const text = JSON.stringify(image ? {...plain, image: '…'} : plain);
-  return `etalon lab ask '${text}'`;
-};
+// An image is too long to be read in a command: it comes in a file.
+function command(q) {
+  const text = JSON.stringify(q), code = (t) => el('code', {class: 'command', id: 'command'}, t);
+  if (!q.image) return [code(`etalon lab ask '${text}'`)];
+  return [code('etalon lab ask "$(cat question.json)"'), ', with ', el('a', {id: 'question', href: `data:application/json,${encodeURIComponent(text)}`, download: 'question.json'}, 'question.json'), ', which holds the image.'];
+}
 // Drawings of one answer are tasks of their own, so that none keeps the page from its reader.
 const breath = () => new Promise((done) => setTimeout(done));
 let round = 0;
@@ -161,7 +162,7 @@ async function compute() {
     window.labAnswer = a;
     return;
   }
-  fault('');
+  fault(s.data === 'photo' && !photo ? 'Choose a photo; until then these are the results of noise.' : '', 'photo');
   last = {a, s};
   render(a, s);
   await breath();
@@ -179,7 +180,7 @@ function render(a, s) {
   $('answer').replaceChildren(
     el('p', {class: 'small contract'}, a.contract),
     el('p', {class: 'hash', id: 'hash'}, a.hash),
-    el('p', {class: 'small'}, 'The hash of these outputs, by this browser. The same from your terminal: ', el('code', {class: 'command', id: 'command'}, command({do: 'conv', ...problem(s)}))),
+    el('p', {class: 'small'}, 'The hash of these outputs, by this browser. The same from your terminal: ', ...command({do: 'conv', ...problem(s)})),
     el('div', {class: 'cards'},
       card(short(st.max_ulp), 'largest error, ULP'), card(short(st.mean_ulp), 'mean error, ULP'),
       card(`${(100 * share).toFixed(1)} %`, 'correctly rounded'),
