@@ -53,6 +53,9 @@ const std::map<std::string_view, std::string_view>& unary_ops() {
       {"Acosh", "acosh"},
       {"Atanh", "atanh"},
       {"Erf", "erf"},
+      {"Erfc", "erfc"},
+      {"Expm1", "expm1"},
+      {"Log1p", "log1p"},
       {"Reciprocal", "reciprocal"},
       {"Inv", "reciprocal"},
       {"Sign", "sign"},
@@ -101,6 +104,15 @@ std::optional<ValueId> Ops::elementwise() {
   if (op == "Gelu")
     return g.elementwise("gelu", n_->name, {n_->in(0)},
                          {{"approximate", std::string(n_->flag("approximate") ? "tanh" : "none")}});
+  if (op == "TruncateMod" || op == "Mod")
+    return g.elementwise("mod", n_->name, {n_->in(0), n_->in(1)}, {{"fmod", true}});
+  if (op == "TruncateDiv") return g.elementwise("div", n_->name, {n_->in(0), n_->in(1)});
+  if (op == "DivNoNan") {
+    const ValueId zero = g.elementwise("sub", part("zero"), {n_->in(1), n_->in(1)});
+    return g.op("where", n_->name,
+                {g.elementwise("equal", part("no"), {n_->in(1), zero}), zero,
+                 g.elementwise("div", part("quotient"), {n_->in(0), n_->in(1)})});
+  }
   if (op == "Square") return g.elementwise("mul", n_->name, {n_->in(0), n_->in(0)});
   if (op == "SquaredDifference") {
     const ValueId d = g.elementwise("sub", part("difference"), {n_->in(0), n_->in(1)});

@@ -9,11 +9,10 @@
 namespace etalon::tf {
 namespace {
 
-const std::map<std::string_view, std::string_view> kReduce{{"Mean", "reduce_mean"},
-                                                           {"Sum", "reduce_sum"},
-                                                           {"Max", "reduce_max"},
-                                                           {"Min", "reduce_min"},
-                                                           {"Prod", "reduce_prod"}};
+const std::map<std::string_view, std::string_view> kReduce{
+    {"Mean", "reduce_mean"}, {"Sum", "reduce_sum"},         {"Max", "reduce_max"},
+    {"Min", "reduce_min"},   {"Prod", "reduce_prod"},       {"Any", "reduce_max"},
+    {"All", "reduce_min"},   {"EuclideanNorm", "reduce_l2"}};
 
 }  // namespace
 
@@ -240,6 +239,14 @@ std::optional<ValueId> Ops::shapes() {
                 {{"starts", begin}, {"ends", ends}, {"axes", axes}});
   }
   if (op == "StridedSlice") return strided_slice();
+  if (op == "ReverseV2") {
+    const Ints axes = constant_ints(1, "axes");
+    return g.op("slice", n_->name, {n_->in(0)},
+                {{"starts", Ints(axes.size(), -1)},
+                 {"ends", Ints(axes.size(), INT64_MIN)},
+                 {"axes", axes},
+                 {"steps", Ints(axes.size(), -1)}});
+  }
   if (op == "Tile")
     return g.op("tile", n_->name, {n_->in(0)}, {{"repeats", constant_ints(1, "multiples")}});
   if (op == "BroadcastTo")
