@@ -101,17 +101,6 @@ ValueId Translator::finish(ValueId v) {
   return how == nullptr ? v : activation(v, *how);
 }
 
-ValueId Translator::relu_layer() {
-  const json* most = find("max_value");
-  const float slope = number("negative_slope", 0), threshold = number("threshold", 0);
-  if (threshold != 0 || (most != nullptr && slope != 0))
-    throw UnknownLayer{"ReLU with a threshold, or with slope and limit"};
-  if (most != nullptr)
-    return b_.elementwise("clip", name_, {x()}, {{"min", 0.0F}, {"max", as_float(*most)}});
-  if (slope != 0) return b_.elementwise("leaky_relu", name_, {x()}, {{"alpha", slope}});
-  return b_.elementwise("relu", name_, {x()});
-}
-
 ValueId Translator::dense(ValueId v) {
   std::vector<ValueId> inputs{v, weight(0)};
   ValueId y;

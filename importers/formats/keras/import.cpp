@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "engine/core/error.h"
@@ -9,7 +10,9 @@
 #include "importers/containers/zip.h"
 #include "importers/formats/keras.h"
 #include "importers/formats/keras/layers.h"
+#include "importers/formats/keras/masks.h"
 #include "importers/formats/keras/model.h"
+#include "importers/formats/scalar.h"
 
 namespace etalon {
 namespace keras_format {
@@ -88,7 +91,8 @@ class V3Weights : public Weights {
     const auto at = paths_.find(key);
     if (at == paths_.end()) return out;
     for (const char* part : {"", "/cell", "/forward_layer/cell", "/forward_layer",
-                             "/backward_layer/cell", "/backward_layer", "/layer"}) {
+                             "/backward_layer/cell", "/backward_layer", "/layer", "/query_dense",
+                             "/key_dense", "/value_dense", "/output_dense"}) {
       const auto vars = file_.find(root_, at->second + part + "/vars");
       if (!vars || !vars->is_group) continue;
       for (std::size_t i = 0; i < vars->children.size(); ++i)
@@ -176,12 +180,26 @@ class ModelBuilder {
   }
 
   std::vector<ValueId> call(const json& layer, const std::vector<ValueId>& inputs,
-                            std::vector<std::string> path, int depth) {
+                            std::vector<std::string> path, int depth,
+                            ValueId given_mask = kAbsent) {
     const std::string type = json_string(layer, "class_name"), name = name_of(layer);
     const ErrorScope scope("layer " + printable(name));
     path.push_back(name);
     if (is_model(layer)) return body(layer, inputs, path, depth + 1);
-    if (is_identity(type)) return {inputs.empty() ? kAbsent : inputs[0]};
+    const json& config = json_member(layer, "config");
+    const auto masked = std::ranges::find_if(inputs, [&](ValueId v) { return masks_.contains(v); });
+    const MaskUse use = masked == inputs.end() && given_mask == kAbsent
+                            ? MaskUse::ends
+                            : mask_use(type, config, origin_.version);
+    ValueId mask = masked == inputs.end() ? kAbsent : masks_.at(*masked);
+    for (const ValueId v : inputs)  // kAbsent: one that is not known
+      if (const auto at = masks_.find(v); at == masks_.end() || at->second != mask) mask = kAbsent;
+    if (given_mask != kAbsent) mask = given_mask;
+    const bool unknown = mask == kAbsent || b_.dtype(mask) != DType::boolean;
+    if (use == MaskUse::computes || (use == MaskUse::mean && unknown))
+      throw UnknownLayer{fmt::format("'{}', {} behind a mask (Embedding with mask_zero),",
+                                     printable(name), printable(type))};
+    if (is_identity(type) && inputs.size() <= 1) return {inputs.empty() ? kAbsent : inputs[0]};
     // A layer that is used more than once has one set of weights.
     std::string key;
     for (const std::string& p : path) key += "/" + p;
@@ -195,8 +213,17 @@ class ModelBuilder {
       }
       held = held_.emplace(key, std::move(values)).first;
     }
-    return {
-        translate(b_, origin_, {type, name, json_member(layer, "config"), inputs, held->second})};
+    const ValueId y = translate(
+        b_, origin_,
+        {type, name, config, inputs, held->second, use == MaskUse::mean ? mask : kAbsent});
+    if (use == MaskUse::passes) masks_[y] = mask;
+    if (starts_mask(type, config)) {
+      const Tensor zero = scalar_of(b_.dtype(inputs.at(0)), 0);
+      masks_[y] = b_.op("not", name + ".mask",
+                        {b_.op("equal", name + ".padding",
+                               {inputs[0], b_.constant(name + ".zero", zero.share())})});
+    }
+    return {y};
   }
 
   // The values a model gives for `inputs`; without any, it makes its own.
@@ -238,19 +265,50 @@ class ModelBuilder {
   }
 
   using Reference = std::pair<std::string, std::int64_t>;  // layer, node
-  struct Calls {
-    std::vector<std::vector<std::pair<Reference, std::int64_t>>> nodes;
+  struct Argument {
+    Reference from;
+    std::int64_t tensor = 0;
+    std::optional<double> number = {};  // instead of a tensor
+  };
+  using Arguments = std::vector<Argument>;
+
+  struct Call {
+    const std::string& layer;
+    const std::string& type;
+    const json& config;
+    Arguments tensors = {};
+    Arguments mask = {};  // of a mean, one
   };
 
+  // What a call gives by name must be nothing, or a mask that the layer passes by: what else it
+  // changes is not in the configuration.
+  void named(const json& kwargs, Call& out, int depth) const {
+    if (!kwargs.is_object()) return;
+    for (const auto& [name, value] : kwargs.items()) {
+      if (value.is_null() || value == false) continue;
+      const MaskUse use =
+          name == "mask" ? mask_use(out.type, out.config, origin_.version) : MaskUse::computes;
+      if (use == MaskUse::computes)
+        throw UnknownLayer{fmt::format("'{}', {} called with the argument {},",
+                                       printable(out.layer), printable(out.type), printable(name))};
+      if (use != MaskUse::mean) continue;
+      Call inner{out.layer, out.type, out.config};
+      references(value, inner, depth + 1);
+      if (inner.tensors.size() != 1 || inner.tensors[0].number)
+        throw bad_input("the mask of a call must be one tensor");
+      out.mask = std::move(inner.tensors);
+    }
+  }
+
   // All tensors that an inbound node names, in order: [layer, node, tensor(, kwargs)] up to Keras
-  // 2, __keras_tensor__ from Keras 3 on.
-  static void references(const json& v, std::vector<std::pair<Reference, std::int64_t>>& out,
-                         int depth) {
+  // 2, __keras_tensor__ from Keras 3 on, where numbers stand among them.
+  void references(const json& v, Call& out, int depth) const {
     if (depth > kMaxNesting) throw bad_input("a call nests too deep");
     if (v.is_array()) {
       if (v.size() >= 3 && v[0].is_string() && v[1].is_number() && v[2].is_number()) {
-        out.push_back({{v[0].get<std::string>(), json_integer(v[1], "a node")},
-                       json_integer(v[2], "a tensor")});
+        out.tensors.push_back({{v[0].get<std::string>(), json_integer(v[1], "a node")},
+                               json_integer(v[2], "a tensor")});
+        if (v.size() > 3) named(v[3], out, depth);
         return;
       }
       for (const json& e : v) references(e, out, depth + 1);
@@ -259,38 +317,78 @@ class ModelBuilder {
         const json& history = json_array(json_member(v, "config"), "keras_history");
         return references(history, out, depth + 1);
       }
-      if (v.contains("args")) references(v["args"], out, depth + 1);
+      if (!v.contains("args"))
+        throw UnknownLayer{fmt::format("'{}', {} called with a value that no layer gives,",
+                                       printable(out.layer), printable(out.type))};
+      if (v.contains("kwargs")) named(v["kwargs"], out, depth);
+      references(v["args"], out, depth + 1);
+    } else if (v.is_number()) {
+      out.tensors.push_back({{}, 0, v.get<double>()});
+    } else if (!v.is_null()) {
+      throw UnknownLayer{fmt::format("'{}', {} called with a text or a truth value,",
+                                     printable(out.layer), printable(out.type))};
     }
+  }
+
+  // A number in a call of an operator, as 2 in 2 * x; it takes the type of `beside`.
+  ValueId number(const Call& call, double value, ValueId beside) {
+    for (const char* t : {"Add", "Subtract", "Multiply", "NotEqual"})
+      if (call.type == t)
+        return b_.constant(call.layer + ".number", scalar_of(b_.dtype(beside), value));
+    throw UnknownLayer{
+        fmt::format("'{}', {} called with a number,", printable(call.layer), printable(call.type))};
+  }
+
+  using Values = std::map<Reference, std::vector<ValueId>>;
+  // The values of arguments, kAbsent for a number; nothing while one of them is not made yet.
+  static std::optional<std::vector<ValueId>> ready(const Arguments& arguments,
+                                                   const Values& values) {
+    std::vector<ValueId> out;
+    for (const auto& [from, tensor, value] : arguments) {
+      if (value) {
+        out.push_back(kAbsent);
+        continue;
+      }
+      const auto have = values.find(from);
+      if (have == values.end()) return std::nullopt;
+      if (tensor < 0 || static_cast<std::size_t>(tensor) >= have->second.size())
+        throw bad_input("layer '{}' has no output {}", printable(from.first), tensor);
+      out.push_back(have->second[static_cast<std::size_t>(tensor)]);
+    }
+    return out;
   }
 
   std::vector<ValueId> functional(const json& config, const std::vector<ValueId>& inputs,
                                   const std::vector<std::string>& path, int depth) {
     struct Layer {
       const json* config;
-      std::vector<std::vector<std::pair<Reference, std::int64_t>>> calls;
+      std::string type;
+      std::vector<Call> calls;
     };
     std::map<std::string, Layer> layers;
     std::vector<std::string> order;
     for (const json& l : json_array(config, "layers")) {
-      const std::string name = name_of(l);
-      Layer entry{&l, {}};
+      const auto [at, is_new] =
+          layers.emplace(name_of(l), Layer{&l, json_string(l, "class_name"), {}});
+      if (!is_new) throw bad_input("two layers are called '{}'", printable(at->first));
       for (const json& node : json_array(l, "inbound_nodes")) {
-        entry.calls.emplace_back();
-        references(node, entry.calls.back(), 0);
+        Call call{at->first, at->second.type, json_member(l, "config")};
+        references(node, call, 0);
+        at->second.calls.push_back(std::move(call));
       }
-      order.push_back(name);
-      if (!layers.emplace(name, std::move(entry)).second)
-        throw bad_input("two layers are called '{}'", printable(name));
+      order.push_back(at->first);
     }
-    std::map<Reference, std::vector<ValueId>> values;
-    std::vector<std::pair<Reference, std::int64_t>> ins, outs;
-    references(json_array(config, "input_layers"), ins, 0);
-    references(json_array(config, "output_layers"), outs, 0);
+    Values values;
+    const std::string model = "the model", ends = "ends";
+    Call first{model, ends, config}, last{model, ends, config};
+    references(json_array(config, "input_layers"), first, 0);
+    references(json_array(config, "output_layers"), last, 0);
+    const Arguments &ins = first.tensors, &outs = last.tensors;
     if (!inputs.empty() && inputs.size() != ins.size())
       throw bad_input("a nested model of {} inputs is given {}", ins.size(), inputs.size());
     for (std::size_t i = 0; i < ins.size(); ++i) {
-      const auto at = layers.find(ins[i].first.first);
-      if (at == layers.end()) throw bad_input("no input layer '{}'", printable(ins[i].first.first));
+      const auto at = layers.find(ins[i].from.first);
+      if (at == layers.end()) throw bad_input("no input layer '{}'", printable(ins[i].from.first));
       const json& c = json_member(*at->second.config, "config");
       const json* shape = shape_of(c);
       if (inputs.empty() && shape == nullptr) throw UnknownLayer{"an input without a shape"};
@@ -302,24 +400,26 @@ class ModelBuilder {
       for (const std::string& name : order) {
         const Layer& l = layers.at(name);
         for (std::size_t n = 0; n < l.calls.size(); ++n) {
+          const Call& made = l.calls[n];
           const Reference self{name, static_cast<std::int64_t>(n)};
-          if (values.contains(self) || l.calls[n].empty()) continue;
-          std::vector<ValueId> args;
-          for (const auto& [from, tensor] : l.calls[n]) {
-            const auto have = values.find(from);
-            if (have == values.end()) break;
-            if (tensor < 0 || static_cast<std::size_t>(tensor) >= have->second.size())
-              throw bad_input("layer '{}' has no output {}", printable(from.first), tensor);
-            args.push_back(have->second[static_cast<std::size_t>(tensor)]);
-          }
-          if (args.size() != l.calls[n].size()) continue;
-          values[self] = call(*l.config, args, path, depth);
+          if (values.contains(self) || made.tensors.empty()) continue;
+          const auto args = ready(made.tensors, values);
+          const auto mask = ready(made.mask, values);
+          if (!args || !mask) continue;
+          const auto tensor = std::ranges::find_if(*args, [](ValueId v) { return v != kAbsent; });
+          if (tensor == args->end()) throw bad_input("a call with numbers alone");
+          std::vector<ValueId> inputs_of = *args;
+          for (std::size_t i = 0; i < inputs_of.size(); ++i)
+            if (made.tensors[i].number)
+              inputs_of[i] = number(made, *made.tensors[i].number, *tensor);
+          values[self] =
+              call(*l.config, inputs_of, path, depth, mask->empty() ? kAbsent : mask->front());
           moved = true;
         }
       }
     }
     std::vector<ValueId> out;
-    for (const auto& [from, tensor] : outs) {
+    for (const auto& [from, tensor, value] : outs) {
       auto have = values.find(from);
       // A nested model's nodes are numbered on from those it was made with.
       if (have == values.end()) have = values.find({from.first, 0});
@@ -335,6 +435,7 @@ class ModelBuilder {
   const Origin& origin_;
   Weights& weights_;
   std::map<std::string, std::vector<ValueId>> held_;
+  std::map<ValueId, ValueId> masks_;  // of values that have one
 };
 
 class GivenWeights : public Weights {

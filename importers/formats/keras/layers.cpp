@@ -10,6 +10,8 @@ namespace etalon::keras_format {
 
 ValueId Translator::run() {
   const std::string& t = c_.type;
+  if (c_.inputs.size() > 1 && !takes_many(t))
+    throw UnknownLayer{fmt::format("the second input of '{}', {}", name_, t)};
   if (is_identity(t)) return x();
   if (t == "Dense") return dense(x());
   if (t == "Activation") return activation(x(), config("activation"));
@@ -94,6 +96,7 @@ ValueId Translator::run() {
   if (t == "LSTM" || t == "GRU" || t == "SimpleRNN") return recurrent(t, c_.config, 0, false);
   if (t == "Bidirectional") return bidirectional();
   if (t == "TimeDistributed") return time_distributed();
+  if (const auto y = later()) return *y;
   throw UnknownLayer{"layer class " + t};
 }
 
@@ -146,10 +149,19 @@ ValueId Translator::chain(const std::string& op) {
   return v;
 }
 
+bool takes_many(std::string_view type) {
+  for (const std::string_view t :
+       {"Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract", "Concatenate", "Merge",
+        "Dot", "MultiHeadAttention", "NotEqual", "LogicalOr", "LogicalAnd"})
+    if (type == t) return true;
+  return false;
+}
+
 bool is_identity(std::string_view type) {
   for (const std::string_view t :
        {"InputLayer", "Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
-        "AlphaDropout", "GaussianNoise", "GaussianDropout", "ActivityRegularization"})
+        "AlphaDropout", "GaussianNoise", "GaussianDropout", "ActivityRegularization", "RandomFlip",
+        "RandomRotation", "RandomZoom", "RandomTranslation", "RandomContrast", "RandomBrightness"})
     if (type == t) return true;
   return false;
 }

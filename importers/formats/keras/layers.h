@@ -36,10 +36,12 @@ struct LayerCall {
   const nlohmann::json& config;
   std::vector<ValueId> inputs;
   std::vector<ValueId> weights;  // in the order of the file
+  ValueId mask = kAbsent;        // [N, T], false where a step is padding (masks.h)
 };
 
 // The value of the layer; UnknownLayer names a class or an option without a translation.
 ValueId translate(GraphBuilder& builder, const Origin& origin, const LayerCall& call);
 bool is_identity(std::string_view type);
+bool takes_many(std::string_view type);  // more inputs than one
 
 }  // namespace etalon::keras_format

@@ -1,11 +1,13 @@
 // One layer of a Keras file on its way to ops; layers.h says what each class means.
 //   layers.cpp     which class is what; normalisation, several inputs
 //   config.cpp     what the configuration says; activations, Dense
+//   attention.cpp  layers of later Keras
 //   windows.cpp    convolutions, pooling, padding, layout
 //   recurrent.cpp  LSTM, GRU, SimpleRNN and the layers around layers
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +84,7 @@ class Translator {
 
   ValueId pool(const std::string& op, int axes);
   ValueId global_pool(const std::string& op);
+  ValueId masked_mean();
   ValueId flatten();
   std::vector<std::pair<std::int64_t, std::int64_t>> margins(std::string_view key, int axes) const;
   ValueId zero_padding(int axes);
@@ -91,6 +94,13 @@ class Translator {
   ValueId filled(const std::string& part, std::int64_t count, float value);
   ValueId batch_norm();
   ValueId layer_norm();
+
+  // ---- attention.cpp ----
+  std::optional<ValueId> later();
+  ValueId attention();
+  ValueId group_norm();
+  ValueId normalization();
+  ValueId dot();
 
   // ---- several inputs ----
   ValueId merge(const std::string& op) { return b_.elementwise(op, name_, c_.inputs); }

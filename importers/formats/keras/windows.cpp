@@ -5,6 +5,7 @@
 #include "engine/core/error.h"
 #include "importers/containers/json.h"
 #include "importers/formats/keras/translator.h"
+#include "importers/formats/scalar.h"
 
 namespace etalon::keras_format {
 
@@ -173,12 +174,26 @@ ValueId Translator::pool(const std::string& op, int axes) {
 }
 
 ValueId Translator::global_pool(const std::string& op) {
+  if (c_.mask != kAbsent) return masked_mean();
   const ValueId v = first(x());
   const ValueId y = b_.op(op, name_, {v});
   if (flag("keepdims", false)) return last(y);
   Ints axes;
   for (int i = 2; i < b_.rank(v); ++i) axes.push_back(i);
   return b_.op("squeeze", name_ + ".flat", {y}, {{"axes", axes}});
+}
+
+// GlobalAveragePooling1D behind a mask: the sum of the steps that count by their number.
+ValueId Translator::masked_mean() {
+  if (!channels_last()) throw UnknownLayer{"a masked mean of channels_first"};
+  const Fields along{{"axes", Ints{1}}, {"keepdims", flag("keepdims", false)}};
+  const ValueId counts = b_.op("unsqueeze", name_ + ".counts", {c_.mask}, {{"axes", Ints{2}}});
+  const ValueId zero = b_.constant(name_ + ".zero", scalar_of(DType::f32, 0));
+  const ValueId sum = b_.op("reduce_sum", name_ + ".sum",
+                            {b_.op("where", name_ + ".kept", {counts, x(), zero})}, along);
+  const ValueId number = b_.op("cast", name_ + ".ones", {counts}, {{"to", std::string("f32")}});
+  b_.note("GlobalAveragePooling1D divides by the steps that the mask leaves.");
+  return b_.op("div", name_, {sum, b_.op("reduce_sum", name_ + ".number", {number}, along)});
 }
 
 ValueId Translator::flatten() {

@@ -1,0 +1,101 @@
+// Networks of Keras 3 (fixtures/make_keras.py): layers of later versions and numbers in calls give
+// Keras' outputs; a mask is obeyed, known not to matter, or refused by the layer's name. Then ops
+// of a frozen TensorFlow graph.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "engine/graph/executor.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+using test::fixture;
+
+namespace {
+
+using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+const Tensors& expected() {
+  static const Tensors all = [] {
+    Tensors out;
+    for (NamedTensor& t : load_tensors(fixture("keras/expected.npz")))
+      out.emplace(t.name, std::move(t.tensor));
+    return out;
+  }();
+  return all;
+}
+
+Tensors outputs_of(const Model& model, const Tensors& inputs) {
+  RunOptions options;
+  options.contract = Contract::parse("seq");
+  options.threads = 1;
+  const Trace trace = Executor(model.graph, all_kernels(), options).run(inputs);
+  Tensors out;
+  for (const auto& [name, value] : trace.outputs) out.emplace(name, value.share());
+  return out;
+}
+
+void near(const Tensor& got, const Tensor& want) {
+  REQUIRE(got.shape() == want.shape());
+  const auto a = got.data<float>(), b = want.data<float>();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    CHECK(std::fabs(a[i] - b[i]) <= 2e-5F * std::max(1.0F, std::fabs(b[i])));
+}
+
+}  // namespace
+
+TEST_CASE("keras: layers of Keras 3, numbers in calls, masks that can be had") {
+  for (const char* name : {"mask_mean", "mask_ends", "mask_flat", "numbers", "attention", "norms",
+                           "products", "products2", "products3", "relus"}) {
+    CAPTURE(name);
+    const Model model = open_model(fixture("keras/" + std::string(name) + ".keras"));
+    REQUIRE(model.graph->inputs.size() == 1);
+    Tensors in;
+    in.emplace(model.graph->value_name(model.graph->inputs[0].value),
+               expected().at(name + std::string(".x0")).share());
+    const Tensors got = outputs_of(model, in);
+    REQUIRE(got.size() == 1);
+    near(got.begin()->second, expected().at(name + std::string(".y")));
+  }
+}
+
+TEST_CASE("keras: what computes with a mask or a state is refused by its name") {
+  const std::pair<const char*, const char*> refused[] = {
+      {"mask_lstm", "'reader', LSTM"},
+      {"mask_both", "'both', Bidirectional"},
+      {"mask_attention", "'looks', Multi"},
+      {"mask_max", "'larger', Maximum"},
+      {"mask_masking", "LSTM called with the argument mask"},
+      {"state", "'goes_on', GRU called with the argument initial_state"},
+      {"causal", "'looks', MultiHeadAttention called with the argument use_causal_mask"}};
+  for (const auto& [name, sentence] : refused) {
+    CAPTURE(name);
+    const Model model = open_model(fixture("keras/" + std::string(name) + ".keras"));
+    CHECK(model.graph->nodes.empty());
+    CHECK_FALSE(model.graph->initializers.empty());
+    REQUIRE(model.notes.size() == 1);
+    CAPTURE(model.notes[0]);
+    CHECK(model.notes[0].find(sentence) != std::string::npos);
+  }
+}
+
+TEST_CASE("tensorflow: Erfc, Expm1, Log1p, ReverseV2, Any, All, DivNoNan, TruncateMod") {
+  const Model model = open_model(fixture("keras/ops.pb"));
+  Tensors in;
+  for (const char* name : {"x", "y"})
+    in.emplace(name, expected().at("ops." + std::string(name)).share());
+  const Tensors got = outputs_of(model, in);
+  const std::array names{"all",   "any",   "erfc",     "expm1", "length", "length2",
+                         "log1p", "nonan", "quotient", "rest",  "reverse"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    CAPTURE(names[i]);
+    const std::string name = i == 0 ? "Identity" : "Identity_" + std::to_string(i);
+    REQUIRE(got.contains(name));
+    near(got.at(name), expected().at("ops.out." + std::string(names[i])));
+  }
+}
