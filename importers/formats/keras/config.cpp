@@ -87,6 +87,7 @@ ValueId Translator::activation_named(ValueId v, const std::string& f) {
     return b_.elementwise("hard_sigmoid", name, {v},
                           {{"alpha", origin_.version >= 3 ? 1.0F / 6 : 0.2F}, {"beta", 0.5F}});
   }
+  if (f == "hard_silu" || f == "hard_swish") return b_.elementwise("hard_swish", name, {v});
   if (f == "exponential") return b_.elementwise("exp", name, {v});
   if (f == "swish" || f == "silu") return b_.elementwise("silu", name, {v});
   if (f == "leaky_relu") return b_.elementwise("leaky_relu", name, {v}, {{"alpha", 0.2F}});
