@@ -166,8 +166,8 @@ TEST_CASE("bench compare: the fastest repetition of a run sees through other pro
   machine.repetitions = 9;
   const auto median_only = [](json record) {
     for (json& row : record["bench"]["rows"]) {
-      row["samples"] = {row["median_s"]};
-      row["vs"]["onednn.conv"]["samples"] = {row["vs"]["onednn.conv"]["median_s"]};
+      row["samples"] = json::array({row["median_s"]});
+      row["vs"]["onednn.conv"]["samples"] = json::array({row["vs"]["onednn.conv"]["median_s"]});
     }
     return record;
   };
