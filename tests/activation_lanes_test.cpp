@@ -23,15 +23,16 @@ struct Tested {
 #define ETALON_F(f) {LaneFunction::f, Function::f}
 #define ETALON_C(f) {LaneFunction::f, Function::exp, true}
 constexpr Tested kAll[] = {
-    ETALON_F(exp),      ETALON_F(exp2),     ETALON_F(expm1),       ETALON_F(log),
-    ETALON_F(log2),     ETALON_F(log10),    ETALON_F(log1p),       ETALON_F(rsqrt),
-    ETALON_F(cbrt),     ETALON_F(sin),      ETALON_F(cos),         ETALON_F(tan),
-    ETALON_F(asin),     ETALON_F(acos),     ETALON_F(atan),        ETALON_F(sinh),
-    ETALON_F(cosh),     ETALON_F(tanh),     ETALON_F(asinh),       ETALON_F(acosh),
-    ETALON_F(atanh),    ETALON_F(erf),      ETALON_F(erfc),        ETALON_F(sigmoid),
-    ETALON_F(sqrt),     ETALON_F(softplus), ETALON_F(log_sigmoid), ETALON_F(reciprocal),
-    ETALON_C(silu),     ETALON_C(gelu),     ETALON_C(gelu_tanh),   ETALON_C(mish),
-    ETALON_C(softsign), ETALON_C(elu),      ETALON_C(selu),        ETALON_C(celu)};
+    ETALON_F(exp),       ETALON_F(exp2),     ETALON_F(expm1),       ETALON_F(log),
+    ETALON_F(log2),      ETALON_F(log10),    ETALON_F(log1p),       ETALON_F(rsqrt),
+    ETALON_F(cbrt),      ETALON_F(sin),      ETALON_F(cos),         ETALON_F(tan),
+    ETALON_F(asin),      ETALON_F(acos),     ETALON_F(atan),        ETALON_F(sinh),
+    ETALON_F(cosh),      ETALON_F(tanh),     ETALON_F(asinh),       ETALON_F(acosh),
+    ETALON_F(atanh),     ETALON_F(erf),      ETALON_F(erfc),        ETALON_F(sigmoid),
+    ETALON_F(sqrt),      ETALON_F(softplus), ETALON_F(log_sigmoid), ETALON_F(reciprocal),
+    ETALON_C(silu),      ETALON_C(gelu),     ETALON_C(gelu_tanh),   ETALON_C(mish),
+    ETALON_C(softsign),  ETALON_C(elu),      ETALON_C(selu),        ETALON_C(celu),
+    ETALON_C(hard_swish)};
 #undef ETALON_F
 #undef ETALON_C
 constexpr LaneParams kParams{.alpha = 1.6732631921768188, .gamma = 1.0507010221481323};
@@ -68,6 +69,10 @@ typename A::V formula(A& a, const Tested& tested, double x) {
     }
     case LaneFunction::softsign:
       return a.div(v, a.add(number(1), a.abs(v)));
+    case LaneFunction::hard_swish:
+      if (x <= -3) return a.mul(v, number(0));
+      if (x >= 3) return v;
+      return a.div(a.mul(v, a.add(v, number(3))), number(6));
     case LaneFunction::celu: {
       if (x > 0) return v;
       const auto alpha = number(kParams.alpha);
@@ -102,7 +107,7 @@ std::vector<float> inputs(int count, std::uint64_t stream) {
                            0x1.fffffep127F,
                            -0x1.fffffep127F};
   for (const float p : {200.0F, 14.6F, 14.2F, 10.4F, 10.0543F, 103.97F, 88.7228F, 20.0F, 6.0F, 0.5F,
-                        9.01F, 16.6F, 0.34657F})
+                        9.01F, 16.6F, 0.34657F, 3.0F, 14.73F, 22.0F, 0x1p-100F, 0x1p64F})
     for (int d = -2; d <= 2; ++d) {
       xs.push_back(float_of(bits_of(p) + static_cast<std::uint32_t>(d)));
       xs.push_back(-xs.back());

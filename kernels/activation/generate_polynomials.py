@@ -69,8 +69,9 @@ ln2 = mp.log(2)
 h = ln2 / 2 * mp.mpf("1.0001")
 emit("kExpm1", series(lambda x: (mp.expm1(x) - x) / x ** 2, mp.mpf(1) / 2), -h, h, 9, -48,
      "(e^r - 1 - r)/r^2 on |r| <= ln2/2")
-emit("kExpm1Eighth", series(lambda x: (mp.expm1(x) - x) / x ** 2, mp.mpf(1) / 2), -h / 8, h / 8, 4, -37,
-     "the same on |r| <= ln2/16")
+emit("kExpSixteenth", mp.exp, -h / 16, h / 16, 4, mp.mpf("-38.5"), "e^r on |r| <= ln2/32")
+emit("kExpm1Sixteenth", series(lambda x: mp.expm1(x) / x, mp.mpf(1)), -h / 16, h / 16, 4, -41, "(e^r - 1)/r on the same")
+emit("kExp2Sixteenth", lambda x: mp.mpf(2) ** x, -mp.mpf(1) / 32, mp.mpf(1) / 32, 4, mp.mpf("-38.5"), "2^r on |r| <= 1/32")
 emit("kLogShort", series(lambda t: (2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t) - 2) / t, mp.mpf(2) / 3),
      mp.mpf(0), mp.mpf("0.02945"), 4, -33, "(log((1+s)/(1-s)) - 2s)/s^3 in powers of s^2, m = (1+s)/(1-s) in [0.707, 1.414]")
 emit("kLog1pShort", series(lambda t: (2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t) - 2) / t, mp.mpf(2) / 3),
@@ -82,24 +83,47 @@ emit("kLog1p", series(lambda t: (2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t) - 2) / t,
 emit("kErf", series(lambda t: mp.erf(mp.sqrt(t)) / mp.sqrt(t), 2 / mp.sqrt(mp.pi)), mp.mpf(0), mp.mpf("0.2501"), 8, -50,
      "erf(x)/x in powers of x^2, |x| <= 1/2")
 
-# erfcx(x) on [0, 10.4]: in u, the image of t = (x - K)/(x + K) stretched to [-1, 1].
-K, END = mp.mpf("3.5"), mp.mpf("10.4")
-a, b = mp.mpf(-1), (END - K) / (END + K)
-f = lambda t: mp.exp(((1 + t) / (1 - t) * K) ** 2) * mp.erfc((1 + t) / (1 - t) * K)
-middle, half = (a + b) / 2, (b - a) / 2
-out.append("// erfcx(x) in powers of u = kErfcxOffset - kErfcxScale/(x + kErfcxShift), 0 <= x <= 10.4, |u| <= 1; the\n"
-           "// terms' sizes add up to at most 18.4 times the value.\n"
-           f"inline constexpr double kErfcxShift = {float(K)};\n"
-           f"inline constexpr double kErfcxOffset = {float((1 - middle) / half).hex()};\n"
-           f"inline constexpr double kErfcxScale = {float(2 * K / half).hex()};\n")
-for name, degree, limit in (("kErfcx", 19, -50), ("kErfcxShort", 15, -40)):
-    p = fit(f, a, b, degree)
-    e = max(abs(mp.polyval(p[::-1], (t - middle) / half) / f(t) - 1)
-            for t in (a + (b - a) * mp.mpf(k) / 500 for k in range(501)))
-    print(name, mp.nstr(mp.log(e, 2), 5))
-    assert mp.log(e, 2) < limit
-    out.append(f"// Relative error below 2^{limit}.\n"
-               f"inline constexpr double {name}[] = {{{', '.join(float(c).hex() for c in p)}}};\n")
+# erfcx(x/sqrt(2))/2 and erfcx(x) by one quotient of polynomials, whose coefficients are all positive: no
+# cancellation, and beyond the interval it goes on falling as 1/x does. The weights of a linear least-squares
+# problem are repeated until the error is nearly level (Loeb 1957, Lawson 1961).
+def quotient_fit(f, end, above, below, steps):
+    points = [end * ((1 - mp.cos(mp.pi * (mp.mpf(k) + mp.mpf(1) / 2) / 64)) / 2) for k in range(64)]
+    values = [f(x) for x in points]
+    weights, last = [mp.mpf(1)] * len(points), [mp.mpf(1)] * len(points)
+    best = None
+    for _ in range(steps):
+        rows, right = [], []
+        for x, y, w, q in zip(points, values, weights, last):
+            scale = mp.sqrt(w) / (y * q)
+            rows.append([scale * x**i for i in range(above + 1)] + [-scale * y * x**i for i in range(1, below + 1)])
+            right.append(scale * y)
+        solution = list(mp.qr_solve(mp.matrix(rows), mp.matrix(right))[0])
+        p, q = solution[:above + 1], [mp.mpf(1)] + solution[above + 1:]
+        last = [mp.polyval(q[::-1], x) for x in points]
+        errors = [abs(mp.polyval(p[::-1], x) / d / y - 1) for x, y, d in zip(points, values, last)]
+        if best is None or max(errors) < best[0]:
+            best = (max(errors), p, q)
+        weights = [w * e for w, e in zip(weights, errors)]
+        total = mp.fsum(weights)
+        weights = [w / total for w in weights]
+    return best[1], best[2]
+
+
+ABOVE, BELOW, ERFCX_LIMIT = 6, 7, -39
+END = mp.mpf("10.42")
+erfcx = lambda x: mp.exp(x * x) * mp.erfc(x)
+p, q = quotient_fit(erfcx, END, ABOVE, BELOW, 12)
+assert min(p + q) > 0
+e = max(abs(mp.polyval(p[::-1], x) / mp.polyval(q[::-1], x) / erfcx(x) - 1) for x in (END * mp.mpf(k) / 2000 for k in range(2001)))
+print("erfcx", mp.nstr(mp.log(e, 2), 5))
+assert mp.log(e, 2) < ERFCX_LIMIT
+for name, inner, outer, comment in (
+        ("kErfcx", mp.mpf(1), mp.mpf(1), "erfcx(x), 0 <= x <= 10.42"),
+        ("kErfcxGelu", mp.sqrt(2) / 2, mp.mpf(1) / 2, "erfcx(x/sqrt(2))/2, 0 <= x <= 14.73")):
+    out.append(f"// {comment}, is a quotient of these two: relative error below 2^{ERFCX_LIMIT}.\n")
+    for part, row, scale in (("Above", p, outer), ("Below", q, mp.mpf(1))):
+        cells = ", ".join(float(scale * v * inner**i).hex() for i, v in enumerate(row))
+        out.append(f"inline constexpr double {name}{part}[] = {{{cells}}};\n")
 
 # Trigonometric functions, all in powers of z, the square of the argument.
 emit("kSin", series(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mp.mpf(1) / 6), mp.mpf(0), mp.mpf("0.6201"),
@@ -111,11 +135,11 @@ emit("kAtan", series(lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mp.m
 emit("kAsin", series(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mpf(1) / 6), mp.mpf(0), mp.mpf("0.25"),
      10, -44, "(asin(t)/t - 1)/z, z = t^2, |t| <= 1/2")
 
-# 2^(j/8), j = 0..7: the bits, less j 2^49, so that adding n 2^49 with n = 8 k + j makes 2^(n/8).
-bits = [int.from_bytes(__import__("struct").pack(">d", float(mp.mpf(2) ** (mp.mpf(j) / 8))), "big") - (j << 49)
-        for j in range(8)]
-out.append("// The bits of 2^(j/8) less j 2^49: with 2^49 n added, n = 8 k + j, those of 2^(n/8).\n"
-           f"inline constexpr unsigned long long kPowerEighth[] = {{{', '.join(f'0x{b:x}' for b in bits)}}};\n")
+# 2^(j/16), j = 0..15: the bits, less j 2^48, so that adding n 2^48 with n = 16 k + j makes 2^(n/16).
+bits = [int.from_bytes(__import__("struct").pack(">d", float(mp.mpf(2) ** (mp.mpf(j) / 16))), "big") - (j << 48)
+        for j in range(16)]
+out.append("// The bits of 2^(j/16) less j 2^48: with 2^48 n added, n = 16 k + j, those of 2^(n/16).\n"
+           f"inline constexpr unsigned long long kPowerSixteenth[] = {{{', '.join(f'0x{b:x}' for b in bits)}}};\n")
 
 # 2/pi, as multiples of a float's last place: row E - 27 is that of floats in [2^E, 2^(E+1)).
 rows = []

@@ -23,16 +23,30 @@ struct Lanes : F64 {
   ETALON_INLINE static __m256 unit(__m256 x) {
     return _mm256_min_ps(F32::set1(1), F32::clear_negative(F32::canonical(x)));
   }
+  ETALON_INLINE static __m256 abs(__m256 x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), x); }
+  ETALON_INLINE static __m256 neg(__m256 x) { return _mm256_xor_ps(x, _mm256_set1_ps(-0.0F)); }
+  ETALON_INLINE static __m256 max(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
+  ETALON_INLINE static __m256 fnma(__m256 a, __m256 b, __m256 c) {
+    return _mm256_fnmadd_ps(a, b, c);
+  }
+  ETALON_INLINE static F32::Mask less(__m256 a, __m256 b) {
+    return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_LT_OQ));
+  }
+  ETALON_INLINE static std::uint32_t differ(__m256 a, __m256 b) {
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ)));
+  }
   static constexpr bool quick = false;
+  ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm256_fnmadd_pd(a, b, c); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm256_min_pd(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
   ETALON_INLINE static Reg neg(Reg a) { return _mm256_xor_pd(a, _mm256_set1_pd(-0.0)); }
+  // The magnitude's own sign does not count.
   ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
-    return _mm256_or_pd(magnitude, _mm256_and_pd(sign, _mm256_set1_pd(-0.0)));
+    const Reg bit = _mm256_set1_pd(-0.0);
+    return _mm256_or_pd(_mm256_andnot_pd(bit, magnitude), _mm256_and_pd(sign, bit));
   }
-  ETALON_INLINE static Test none() { return _mm256_setzero_pd(); }
   ETALON_INLINE static Test less(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
   ETALON_INLINE static Test unordered(Reg a) { return _mm256_cmp_pd(a, a, _CMP_UNORD_Q); }
   ETALON_INLINE static Test not_less(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_NLT_UQ); }

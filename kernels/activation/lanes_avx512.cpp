@@ -23,24 +23,39 @@ struct Lanes : F64 {
   ETALON_INLINE static __m512 unit(__m512 x) {
     return _mm512_min_ps(F32::set1(1), F32::clear_negative(F32::canonical(x)));
   }
+  ETALON_INLINE static __m512 abs(__m512 x) { return _mm512_abs_ps(x); }
+  ETALON_INLINE static __m512 neg(__m512 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0F)); }
+  ETALON_INLINE static __m512 max(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+  ETALON_INLINE static __m512 fnma(__m512 a, __m512 b, __m512 c) {
+    return _mm512_fnmadd_ps(a, b, c);
+  }
+  ETALON_INLINE static F32::Mask less(__m512 a, __m512 b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+  }
+  ETALON_INLINE static std::uint32_t differ(__m512 a, __m512 b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
+  }
   static constexpr bool quick = true;
   ETALON_INLINE static Reg reciprocal14(Reg a) { return _mm512_rcp14_pd(a); }  // error 2^-14
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_pd(a, b, c); }
-  // 2^(n/8) for the low bits n of each lane.
-  ETALON_INLINE static Reg power_eighth(Int n) {
-    const Int table = _mm512_loadu_si512(polynomials::kPowerEighth);
+  // 2^(n/16) for the low bits n of each lane.
+  ETALON_INLINE static Reg power_sixteenth(Int n) {
+    const Int low = _mm512_loadu_si512(polynomials::kPowerSixteenth),
+              high = _mm512_loadu_si512(polynomials::kPowerSixteenth + 8);
     return _mm512_castsi512_pd(
-        _mm512_add_epi64(_mm512_permutexvar_epi64(n, table), _mm512_slli_epi64(n, 49)));
+        _mm512_add_epi64(_mm512_permutex2var_epi64(low, n, high), _mm512_slli_epi64(n, 48)));
   }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_pd(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm512_abs_pd(a); }
   ETALON_INLINE static Reg neg(Reg a) { return _mm512_xor_pd(a, _mm512_set1_pd(-0.0)); }
+  // The magnitude's own sign does not count.
   ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
-    return _mm512_or_pd(magnitude, _mm512_and_pd(sign, _mm512_set1_pd(-0.0)));
+    return _mm512_castsi512_pd(_mm512_ternarylogic_epi64(
+        _mm512_castpd_si512(_mm512_set1_pd(-0.0)), _mm512_castpd_si512(sign),
+        _mm512_castpd_si512(magnitude), 0xca));  // first ? second : third
   }
-  ETALON_INLINE static Test none() { return 0; }
   ETALON_INLINE static Test less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
   ETALON_INLINE static Test unordered(Reg a) { return _mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q); }
   ETALON_INLINE static Test not_less(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_NLT_UQ); }

@@ -9,10 +9,20 @@ inline constexpr double kExpm1[] = {
     0x1.6c16c1788bd90p-10, 0x1.a01a01a7c41d5p-13, 0x1.a019b90d2ae7ap-16, 0x1.71de0dae63bb3p-19,
     0x1.289185613a3d6p-22, 0x1.af38a9b0ec855p-26};
 
-// the same on |r| <= ln2/16: relative error below 2^-37.
-inline constexpr double kExpm1Eighth[] = {0x1.0000000000000p-1, 0x1.5555554dd37c3p-3,
-                                          0x1.55555551946a6p-5, 0x1.1114f8e104197p-7,
-                                          0x1.6c1aa93ab420ep-10};
+// e^r on |r| <= ln2/32: relative error below 2^-38.5.
+inline constexpr double kExpSixteenth[] = {0x1.0000000000000p+0, 0x1.fffffffb12cf8p-1,
+                                           0x1.fffffffe5b9aep-2, 0x1.5557e5734c36ap-3,
+                                           0x1.55570abe5482fp-5};
+
+// (e^r - 1)/r on the same: relative error below 2^-41.
+inline constexpr double kExpm1Sixteenth[] = {0x1.0000000000000p+0, 0x1.fffffffe5b9aep-2,
+                                             0x1.55555554dd388p-3, 0x1.55570abe5482fp-5,
+                                             0x1.11120b03cd855p-7};
+
+// 2^r on |r| <= 1/32: relative error below 2^-38.5.
+inline constexpr double kExp2Sixteenth[] = {0x1.0000000000000p+0, 0x1.62e42fec39c7dp-1,
+                                            0x1.ebfbdff6988c8p-3, 0x1.c6b3f746c5f99p-5,
+                                            0x1.3b2c4ac7da565p-7};
 
 // (log((1+s)/(1-s)) - 2s)/s^3 in powers of s^2, m = (1+s)/(1-s) in [0.707, 1.414]: relative error
 // below 2^-33.
@@ -43,26 +53,25 @@ inline constexpr double kErf[] = {
     -0x1.b82ce30f291fdp-6, 0x1.565bcbf854bfbp-8,   -0x1.c02d4f4607141p-11,
     0x1.f98dace8138eep-14, -0x1.f22458d16a63fp-17, 0x1.8b46e196ddb44p-20};
 
-// erfcx(x) in powers of u = kErfcxOffset - kErfcxScale/(x + kErfcxShift), 0 <= x <= 10.4, |u| <= 1;
-// the terms' sizes add up to at most 18.4 times the value.
-inline constexpr double kErfcxShift = 3.5;
-inline constexpr double kErfcxOffset = 0x1.ac4ec4ec4ec4fp+0;
-inline constexpr double kErfcxScale = 0x1.2b62762762762p+3;
+// erfcx(x), 0 <= x <= 10.42, is a quotient of these two: relative error below 2^-39.
 
-// Relative error below 2^-50.
-inline constexpr double kErfcx[] = {
-    0x1.f7a366e773a83p-3,   -0x1.547d2c9c57b1ep-2, 0x1.c9c8ee246886dp-3,   -0x1.f3b7df9c9f8e9p-4,
-    0x1.b4e4be142ccb7p-5,   -0x1.2709087564d66p-6, 0x1.192cc2d465716p-8,   -0x1.0e9e962e8ad51p-11,
-    -0x1.0de2832e9b4edp-14, 0x1.31e242c33a4d8p-15, -0x1.1d2d1b95a5769p-19, -0x1.dcb4e261d50bcp-20,
-    0x1.24cead0ca6c55p-22,  0x1.9bef6936f126fp-24, -0x1.5fbcf029bae7bp-26, -0x1.bc7d4588692eep-28,
-    0x1.67dbf41afa327p-30,  0x1.1457b0e521930p-31, -0x1.077ffbfd53e78p-34, -0x1.116ffdded1989p-35};
+inline constexpr double kErfcxAbove[] = {
+    0x1.0000000001789p+0, 0x1.9e00e9c472e70p+0, 0x1.48f4456a842dfp+0, 0x1.3aa0611f8940cp-1,
+    0x1.7a2454c5705c4p-3, 0x1.0f5ad4701f73ep-5, 0x1.71a784f0636cbp-9};
 
-// Relative error below 2^-40.
-inline constexpr double kErfcxShort[] = {
-    0x1.f7a366e7735ebp-3,   -0x1.547d2c9c57beep-2, 0x1.c9c8ee248d4b1p-3,   -0x1.f3b7df9c85892p-4,
-    0x1.b4e4be08159a1p-5,   -0x1.2709087df5860p-6, 0x1.192cc5dd866b4p-8,   -0x1.0e9e8d901dfd9p-11,
-    -0x1.0de583ecf046cp-14, 0x1.31e01f51d6558p-15, -0x1.1c5daf79ceff0p-19, -0x1.dc2062cdf6202p-20,
-    0x1.1cfd32ce6b1b1p-22,  0x1.90a3a06df4cf7p-24, -0x1.0f8d336ebd840p-26, -0x1.469cb92f7b16fp-28};
+inline constexpr double kErfcxBelow[] = {
+    0x1.0000000000000p+0, 0x1.5f6f2f64c17b7p+1, 0x1.b1073b99b6500p+1, 0x1.3821774fdfe3cp+1,
+    0x1.1e5982308d5e3p+0, 0x1.51ad88cad2fecp-2, 0x1.e0f6d4cd923c6p-5, 0x1.4798fd3643827p-8};
+
+// erfcx(x/sqrt(2))/2, 0 <= x <= 14.73, is a quotient of these two: relative error below 2^-39.
+
+inline constexpr double kErfcxGeluAbove[] = {
+    0x1.0000000001789p-1, 0x1.24bea69a7879bp-1, 0x1.48f4456a842dfp-2, 0x1.bcf2f425db890p-4,
+    0x1.7a2454c5705c4p-6, 0x1.7fc0eed1cf2e7p-9, 0x1.71a784f0636cbp-13};
+
+inline constexpr double kErfcxGeluBelow[] = {
+    0x1.0000000000000p+0, 0x1.f100d039bd0dap+0, 0x1.b1073b99b6500p+0, 0x1.b96b64d0f43dbp-1,
+    0x1.1e5982308d5e3p-2, 0x1.dd8c7273a4b6bp-5, 0x1.e0f6d4cd923c6p-8, 0x1.cf4b01481c534p-12};
 
 // (sin(r)/r - 1)/z, z = r^2, |r| <= 0.7874: relative error below 2^-48.
 inline constexpr double kSin[] = {-0x1.5555555555555p-3,  0x1.1111111110b8ep-7,
@@ -86,10 +95,12 @@ inline constexpr double kAsin[] = {
     0x1.6e8f34a32a3ecp-6, 0x1.1c0d74beb3610p-6,  0x1.cf5ed14c7cb7ep-7, 0x1.512bc40e88a9ep-7,
     0x1.fa1b2b4831188p-7, -0x1.bf16e7c9f283cp-8, 0x1.c8a4a8d5d7026p-6};
 
-// The bits of 2^(j/8) less j 2^49: with 2^49 n added, n = 8 k + j, those of 2^(n/8).
-inline constexpr unsigned long long kPowerEighth[] = {
-    0x3ff0000000000000, 0x3fef72b83c7d517b, 0x3fef06fe0a31b715, 0x3feebfdad5362a27,
-    0x3feea09e667f3bcd, 0x3feeace5422aa0db, 0x3feee89f995ad3ad, 0x3fef5818dcfba487};
+// The bits of 2^(j/16) less j 2^48: with 2^48 n added, n = 16 k + j, those of 2^(n/16).
+inline constexpr unsigned long long kPowerSixteenth[] = {
+    0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
+    0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429,
+    0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
+    0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da};
 
 // Four numbers a row; row E - 27 is for floats x of [2^E, 2^(E+1)): x times the first is
 // 2 x/pi modulo 4 but for the rest, |rest| < 2^-4, x times the second what is left of it to

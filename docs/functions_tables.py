@@ -1,0 +1,119 @@
+"""Writes docs/functions-tables.md: what is proven of each function, and where libraries are wrong.
+
+    docs/functions_tables.py --state STATE --survey RECORD.json [--survey RECORD.json ...]
+
+STATE is etalon_prove's file (--state), RECORD what `etalon survey ... --json` wrote. The page says
+which part of the range a survey looked at.
+"""
+import argparse
+import pathlib
+
+import json
+import struct
+
+FIELDS = "inputs exact lemma law taylor refused rn rz ru rd sampled wrong apart".split()
+NAMES = {"glibc": "glibc", "onednn": "oneDNN", "numpy": "NumPy", "pytorch": "PyTorch", "onnxruntime": "ONNX Runtime"}
+
+
+def float_of(bits):
+    return struct.unpack("f", struct.pack("I", bits))[0]
+
+
+def proofs(path):
+    """Function -> sums of its 256 pieces, and the hardest input; functions not finished are left out."""
+    found = {}
+    for line in pathlib.Path(path).read_text().splitlines():
+        words = line.split("\t")[0].split()
+        if len(words) != 19 or len(words[18]) != 16:
+            continue
+        f = found.setdefault(words[0], {})
+        f[int(words[1])] = ([int(w) for w in words[2:15]], float.fromhex(words[15]), int(words[16], 16))
+    rows = []
+    for name, pieces in found.items():
+        if len(pieces) != 256:
+            continue
+        sums = [sum(column) for column in zip(*(p[0] for p in pieces.values()))]
+        distance, bits = min((p[1], p[2]) for p in pieces.values())
+        rows.append((name, dict(zip(FIELDS, sums)), distance, bits))
+    return rows
+
+
+def count(n):
+    return f"{n:,}".replace(",", " ")
+
+
+def share(part, whole):
+    return "0" if part == 0 else f"{100 * part / whole:.2g} %"
+
+
+def proof_table(path, out):
+    out.append("| Function | by lemma or exact | by a law | by polynomials | left to MPFR: nearest, directed | wrong | "
+               "nearest to a midpoint, ULP | at x |\n|---|---|---|---|---|---|---|---|")
+    for name, s, distance, bits in proofs(path):
+        assert s["inputs"] == 1 << 32 and s["apart"] == 0, name
+        near = ("", "") if distance >= 1 else (f"{distance:.2g}", f"`{float_of(bits).hex()}`")
+        out.append(f"| `{name}` | {count(s['lemma'] + s['exact'])} | {count(s['law'])} | {count(s['taylor'])} | "
+                   f"{s['rn']}, {s['rz'] + s['ru'] + s['rd']} | {s['wrong']} | {near[0]} | {near[1]} |")
+
+
+def survey_tables(records, out):
+    rows, libraries = [], {}
+    for path in records:
+        for row in json.loads(pathlib.Path(path).read_text())["survey"]["rows"]:
+            rows.append(row)
+            libraries[row["library"]] = row["version"]
+    order = [name for name in NAMES if name in libraries]
+    functions = list(dict.fromkeys(row["function"] for row in rows))
+    at = {(row["function"], row["library"]): row for row in rows}
+    out.append("Libraries: " + ", ".join(libraries[name] for name in order) + ". Inputs of each row: "
+               + ", ".join(sorted({count(row["inputs"]) for row in rows})) + ".\n")
+    out.append("Share that is not correctly rounded, and the largest error in ULP:\n")
+    out.append("| Function | " + " | ".join(NAMES[n] for n in order) + " |\n|---" * 1 + "|---" * len(order) + "|")
+    for f in functions:
+        cells = []
+        for n in order:
+            row = at.get((f, n))
+            cells.append("" if row is None else f"{share(row['wrong'], row['inputs'])}, {max(row['max_ulp'], 0.5):.3g}")
+        out.append(f"| `{f}` | " + " | ".join(cells) + " |")
+    out.append("\nWitnesses of the largest errors:\n")
+    out.append("| Function | Library | x | its result | the right one |\n|---|---|---|---|---|")
+    for f in functions:
+        for n in order:
+            worst = at.get((f, n), {}).get("worst")
+            if worst:
+                out.append(f"| `{f}` | {NAMES[n]} | `{worst['x']}` | `{worst['got']}` | `{worst['expected']}` |")
+    out.append("\nWrong NaN, infinities and zeros; neighbours in the wrong order; broken symmetry; results that change "
+               "with the place in an array or with its length:\n")
+    out.append("| Function | Library | special | order | symmetry | place | witness |\n|---|---|---|---|---|---|---|")
+    for f in functions:
+        for n in order:
+            row = at.get((f, n))
+            if row is None:
+                continue
+            special = row["nan_wrong"] + row["infinity_wrong"] + row["zero_sign_wrong"]
+            kinds = {"special": special, "order": row["order_breaks"], "symmetry": row["symmetry_breaks"],
+                     "place": row["place_breaks"]}
+            if not any(kinds.values()):
+                continue
+            first = next(k for k, v in kinds.items() if v)
+            w = row.get(first)
+            text = f"f({w['x']}) = {w['got']}, {'elsewhere' if first == 'place' else 'expected'} {w['expected']}" if w else ""
+            out.append(f"| `{f}` | {NAMES[n]} | " + " | ".join(count(v) for v in kinds.values()) + f" | {text} |")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--state", required=True)
+    parser.add_argument("--survey", action="append", default=[])
+    options = parser.parse_args()
+    out = ["# The functions, measured", "",
+           "Written by `docs/functions_tables.py`; what the columns mean: [functions.md](functions.md).", "",
+           "## Proven on all 2^32 inputs", ""]
+    proof_table(options.state, out)
+    out += ["", "By `etalon_prove --state FILE all`. The distance is that among the inputs which went one by one.", "",
+            "## Libraries", ""]
+    survey_tables(options.survey, out)
+    (pathlib.Path(__file__).parent / "functions-tables.md").write_text("\n".join(out) + "\n")
+
+
+main()
