@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "bench/compare/lipschitz.h"
 #include "bench/compare/param_fields.h"
 #include "engine/numerics/element.h"
 #include "engine/ops/quantize.h"
@@ -24,9 +25,6 @@ Tensor absolute(const Tensor& t) {
 
 Tensor zeros_like(const Tensor& t) { return Tensor::zeros(DType::f32, t.shape()); }
 
-constexpr std::string_view kOneLipschitz[] = {"relu",    "tanh", "sigmoid",  "abs",
-                                              "neg",     "elu",  "softplus", "identity",
-                                              "dropout", "clip", "softsign", "hard_sigmoid"};
 // Ops that move elements; pad and gather are not among them (they make values of their own).
 constexpr std::string_view kMoves[] = {"reshape",   "flatten", "transpose", "squeeze",
                                        "unsqueeze", "slice",   "concat",    "split"};
@@ -95,9 +93,12 @@ bool CarriedValues::majorant(const Node& node, const Layer& layer,
       if (errors[i] != nullptr) return false;
     return errors[0] != nullptr;
   };
-  if (among(kOneLipschitz, op)) {
+  if (const std::optional<Lipschitz> f = lipschitz_of(op, layer.params)) {
     if (!only_first()) return false;
-    result = errors[0]->share();
+    result = errors[0]->clone();
+    if (f->slope != 1 || f->jump != 0)
+      for (float& e : result.mutable_data<float>())
+        e = up(static_cast<double>(e) * f->slope + f->jump);
     return true;
   }
   if (op == "softmax" || op == "log_softmax") {
