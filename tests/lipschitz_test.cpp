@@ -8,6 +8,8 @@
 
 #include "bench/compare/network.h"
 #include "engine/graph/builder.h"
+#include "engine/graph/executor.h"
+#include "engine/models/inputs.h"
 #include "engine/ops/activation.h"
 #include "kernels/kernels.h"
 
@@ -83,7 +85,7 @@ TEST_CASE("lipschitz: a steep elu behind a product of another order is not calle
   const ValueId s = b.op("matmul", "sum", {x, b.constant("w", std::move(w))});
   const ValueId y = b.node("elu", "y", {s}, Params(EluParams{.alpha = 256}));
   b.output(y);
-  const Graph graph = b.finish();
+  const auto graph = std::make_shared<const Graph>(b.finish());
   Tensor data = Tensor::uninitialized(DType::f32, Shape({64, 2}));
   auto values = data.mutable_data<float>();
   for (std::size_t i = 0; i < 64; ++i) {  // sums that nearly vanish, below zero
@@ -93,13 +95,13 @@ TEST_CASE("lipschitz: a steep elu behind a product of another order is not calle
   InputMap inputs;
   inputs.emplace("x", std::move(data));
   const auto outputs_of = [&](const Contract& contract) {
-    Executor executor(std::make_shared<const Graph>(graph), all_kernels(), {.contract = contract});
+    Executor executor(graph, all_kernels(), {.contract = contract});
     std::map<std::string, Tensor, std::less<>> got;
     for (auto& [name, t] : executor.run(inputs).outputs) got.emplace(name, t.share());
     return got;
   };
   const auto other = outputs_of(Contract::parse("fma=off"));
-  const auto judged = judge_network(graph, inputs, other, {.registry = &all_kernels()});
+  const auto judged = judge_network(*graph, inputs, other, {.registry = &all_kernels()});
   REQUIRE(judged.size() == 1);
   CHECK(judged[0].judgement.bits_equal < 1);
   CHECK_MESSAGE(judged[0].judgement.verdict != Verdict::wrong, judged[0].judgement.cause);
