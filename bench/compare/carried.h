@@ -6,8 +6,8 @@
 //   m' = f(m) rounded,   E' = (B + L(E)) (1 + 2^-8) + |m' - f(m)|
 // where 2^-8 covers what rounding on inputs other than the midpoints, and the rounding of E itself,
 // may add (both of second order). L is the same op on absolute values: sum |w| E for products,
-// max E over a window, slope E for functions (lipschitz.h). An op without such a majorant ends the chain:
-// E is infinite and the verdict undecided.
+// max E over a window, slope E for functions (lipschitz.h). An op without such a majorant ends the
+// chain: E is infinite and the verdict undecided.
 //
 // Products take B from the same op on absolute values, gamma(K + 3) (|x| * |w| + |b|), because that
 // is as fast as the op itself; B counts twice there, once for the framework's rounding and once for
