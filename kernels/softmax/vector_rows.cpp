@@ -6,7 +6,7 @@
 #include "engine/core/threads.h"
 #include "engine/numerics/elementary/f64_core.h"
 #include "kernels/activation/lanes.h"
-#include "kernels/reduce/f32_steps.h"
+#include "kernels/reduce/row_steps.h"
 #include "kernels/softmax/definition.h"
 
 namespace etalon {
@@ -28,68 +28,46 @@ float scalar_exp(const void* /*context*/, float x) {
   return std::nullopt;
 }
 
-// The largest element; NaN if there is one.
-float largest_of(const float* x, std::int64_t n) {
-  float m = x[0];
-  bool nan = false;
-  for (std::int64_t k = 0; k < n; ++k) {
-    nan |= x[k] != x[k];
-    m = x[k] > m ? x[k] : m;
-  }
-  return nan ? float_of(kNanF32) : m;
+// The sum of a row under orders that have no vectors here.
+float sum_in_order(const Contract& contract, const float* e, std::int64_t n) {
+  using A = ContractArithmetic<NativeF32Ops>;
+  const A a(contract);
+  A::Sum sum(a, n);
+  for (std::int64_t k = 0; k < n; ++k) sum.add(e[k]);
+  return sum.result();
 }
 
-// Each term of a row with one operand; vectorised, as each element is computed apart.
-void subtract(const float* x, float m, float* y, std::int64_t n) {
-#pragma omp simd
-  for (std::int64_t k = 0; k < n; ++k) y[k] = x[k] - m;
-}
-void divide(float* y, float s, std::int64_t n) {
-#pragma omp simd
-  for (std::int64_t k = 0; k < n; ++k) y[k] = y[k] / s;
-}
-
-// Up to kChains rows side by side, so that the largest elements and, under order=seq, the sums are
-// found in as many chains at once: one chain alone waits for each of its additions.
+// Up to kRowsAtOnce rows, so that the sums of order=seq are as many chains side by side.
 template <bool kLog>
-void softmax_rows(const Contract& contract, LaneKernel lanes, const StepFunctions& steps,
-                  const float* x, float* y, float* scratch, std::int64_t rows, std::int64_t n) {
-  std::array<const float*, kChains> from;
-  const auto at = [&](const float* first, std::int64_t stride) {  // spare chains repeat the last
-    for (std::int64_t r = 0; r < kChains; ++r)
-      from[static_cast<std::size_t>(r)] = first + std::min(r, rows - 1) * stride;
-  };
-  std::array<float, kChains> largest, sums{};
-  largest.fill(-__builtin_inff());
-  at(x, n);
-  steps.along(Step::max, largest.data(), from.data(), n, 1);
+void softmax_rows(const Contract& contract, LaneKernel lanes, const RowSteps& steps, const float* x,
+                  float* y, float* scratch, std::int64_t rows, std::int64_t n) {
+  std::array<float, kRowsAtOnce> sums{};
+  std::array<bool, kRowsAtOnce> finite{};
   float* e = kLog ? scratch : y;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float m = largest[static_cast<std::size_t>(r)];
-    subtract(x + r * n, is_finite(static_cast<double>(m)) ? m : 0, y + r * n, n);
+    const float m = steps.largest(x + r * n, n);
+    finite[static_cast<std::size_t>(r)] = is_finite(static_cast<double>(m));
+    steps.subtract(x + r * n, is_finite(static_cast<double>(m)) ? m : 0, y + r * n, n);
     lanes(LaneFunction::exp, {}, y + r * n, e + r * n, n, {scalar_exp, nullptr});
   }
-  if (contract.order.kind == OrderKind::seq) {
-    at(e, n);
-    steps.along(Step::sum, sums.data(), from.data(), n, 1);
-  } else {
-    using A = ContractArithmetic<NativeF32Ops>;
-    const A a(contract);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      A::Sum sum(a, n);
-      for (std::int64_t k = 0; k < n; ++k) sum.add(e[r * n + k]);
-      sums[static_cast<std::size_t>(r)] = sum.result();
-    }
-  }
+  const Order& order = contract.order;
+  if (order.kind == OrderKind::seq)
+    steps.chains(false, e, n, rows, n, sums.data());
+  else
+    for (std::int64_t r = 0; r < rows; ++r)
+      sums[static_cast<std::size_t>(r)] =
+          order.kind == OrderKind::lanes && order.sizes[0] <= kMostLanes
+              ? steps.lanes(false, e + r * n, n, order.sizes[0])
+              : sum_in_order(contract, e + r * n, n);
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = y + r * n;
     const float s = sums[static_cast<std::size_t>(r)];
-    if (!is_finite(static_cast<double>(largest[static_cast<std::size_t>(r)])))
+    if (!finite[static_cast<std::size_t>(r)])
       std::fill_n(row, n, float_of(kNanF32));
     else if constexpr (kLog)
-      subtract(row, correctly_rounded_f32(Function::log, s), row, n);
+      steps.subtract(row, correctly_rounded_f32(Function::log, s), row, n);
     else
-      divide(row, s, n);
+      steps.affine({.d = row, .root = s, .y = row, .n = n});
   }
 }
 
@@ -109,8 +87,9 @@ double sum_of(const double* e, std::int64_t count) {
 // theirs and 2^-49, and x_k - m - log s does not cancel, both parts being at most 0; where all of
 // them lie below e^-200, so does the output's distance from x_k - m.
 template <bool kLog>
-bool exact_row(const ExpLanes& lanes, const float* x, float* y, double* e, std::int64_t n) {
-  const float m = largest_of(x, n);
+bool exact_row(const ExpLanes& lanes, const RowSteps& steps, const float* x, float* y, double* e,
+               std::int64_t n) {
+  const float m = steps.largest(x, n);
   if (!is_finite(static_cast<double>(m))) {
     for (std::int64_t k = 0; k < n; ++k) y[k] = float_of(kNanF32);
     return true;
@@ -130,6 +109,11 @@ bool exact_row(const ExpLanes& lanes, const float* x, float* y, double* e, std::
   }
 }
 
+template <Isa kIsa>
+const RowSteps& row_steps() {
+  return kIsa >= Isa::avx512 ? row_steps_avx512() : row_steps_avx2();
+}
+
 template <bool kLog, Isa kIsa>
 void run_exact(const KernelCall& call, const SoftmaxGeometry& g, const float* x, float* y) {
   const ExpLanes& lanes = *exp_lanes(kIsa);
@@ -137,7 +121,8 @@ void run_exact(const KernelCall& call, const SoftmaxGeometry& g, const float* x,
     std::vector<double> e(static_cast<std::size_t>(g.length));
     const auto plan = SoftmaxDefinition<kLog>::plan(call);
     for (std::int64_t r = begin; r < end; ++r)
-      if (!exact_row<kLog>(lanes, x + r * g.length, y + r * g.length, e.data(), g.length))
+      if (!exact_row<kLog>(lanes, row_steps<kIsa>(), x + r * g.length, y + r * g.length, e.data(),
+                           g.length))
         correctly_rounded_slice<SoftmaxDefinition<kLog>>(call, plan, r);
   });
 }
@@ -150,18 +135,15 @@ void run(const KernelCall& call) {
   const float* x = call.input(0).template data<float>().data();
   float* y = call.output(0).template mutable_data<float>().data();
   if (call.contract().exact()) return run_exact<kLog, kIsa>(call, g, x, y);
-  const StepFunctions& steps =
-      kIsa >= Isa::avx512 ? step_functions_avx512() : step_functions_avx2();
-  parallel_for(
-      g.rows, call.threads,
-      std::min<std::int64_t>(kChains, (g.rows + call.threads - 1) / call.threads),
-      [&](std::int64_t begin, std::int64_t end) {
-        std::vector<float> scratch(kLog ? static_cast<std::size_t>(g.length * kChains) : 0);
-        for (std::int64_t r = begin; r < end; r += kChains)
-          softmax_rows<kLog>(call.contract(), lane_kernel(kIsa), steps, x + r * g.length,
-                             y + r * g.length, scratch.data(),
-                             std::min<std::int64_t>(kChains, end - r), g.length);
-      });
+  const std::int64_t grain = std::clamp<std::int64_t>(g.rows / call.threads, 1, kRowsAtOnce);
+  parallel_for(g.rows, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
+    // Of other orders than seq a row is done in one go, while it is in the first cache.
+    const std::int64_t group = call.contract().order.kind == OrderKind::seq ? kRowsAtOnce : 1;
+    std::vector<float> scratch(kLog ? static_cast<std::size_t>(g.length * group) : 0);
+    for (std::int64_t r = begin; r < end; r += group)
+      softmax_rows<kLog>(call.contract(), lane_kernel(kIsa), row_steps<kIsa>(), x + r * g.length,
+                         y + r * g.length, scratch.data(), std::min(group, end - r), g.length);
+  });
 }
 
 template <bool kLog, Isa kIsa>

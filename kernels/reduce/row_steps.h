@@ -1,0 +1,48 @@
+// Steps of row-wise f32 operators (softmax, layer_norm, rms_norm) over rows that lie contiguous in
+// memory: sums in the contract's order, the largest element, and what is done to each element
+// apart.
+//
+// Same bits: under order=seq a row is one chain; the chains of as many rows as a vector has lanes
+// run side by side, their terms turned in squares so that a lane is a row. Under order=lanes:N the
+// lanes are the contract's own, in registers where N is a few vectors. The largest element does not
+// depend on the order it is looked for in, but for the sign of a zero, which nobody here sees: x -
+// (+0) and x - (-0) differ for x = -0 alone, and e^(+0) = e^(-0).
+#pragma once
+
+#include <cstdint>
+
+namespace etalon {
+
+// Most lanes of a sum.
+inline constexpr std::int64_t kMostLanes = 4096;
+// Rows that are summed side by side at best.
+inline constexpr std::int64_t kRowsAtOnce = 16;
+
+// y = d / root, then fma(y, scale, bias), y * scale, or as it is where both are nullptr; a bias
+// without a scale is added to y * 1. NaN canonical. y may be d.
+struct RowAffine {
+  const float* d = nullptr;
+  float root = 1;
+  const float* scale = nullptr;
+  const float* bias = nullptr;
+  float* y = nullptr;
+  std::int64_t n = 0;
+};
+
+struct RowSteps {
+  // sums[r] for r < rows: the chain over row r's terms, x[r * stride + k], or over their squares,
+  // fused.
+  void (*chains)(bool square, const float* x, std::int64_t stride, std::int64_t rows,
+                 std::int64_t n, float* sums);
+  // The sum of one row, term k in lane k mod `lanes`, then a tree by halving distance.
+  float (*lanes)(bool square, const float* x, std::int64_t n, std::int64_t lanes);
+  // NaN if there is one, -inf of nothing.
+  float (*largest)(const float* x, std::int64_t n);
+  void (*subtract)(const float* x, float m, float* y, std::int64_t n);  // y = x - m
+  void (*affine)(const RowAffine& row);
+};
+
+const RowSteps& row_steps_avx2();
+const RowSteps& row_steps_avx512();
+
+}  // namespace etalon

@@ -1,0 +1,167 @@
+// row_steps.h over a vector type V, which has a Divisor beside kernels/simd's; included only by the
+// files of one instruction set each.
+#pragma once
+
+#include "kernels/reduce/row_steps.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::simd {
+
+template <class V, bool kSquare>
+ETALON_INLINE typename V::Reg take(typename V::Reg s, typename V::Reg x) {
+  if constexpr (kSquare)
+    return V::fma(x, x, s);
+  else
+    return V::add(s, x);
+}
+
+// V::lanes rows.
+template <class V, bool kSquare>
+void row_chains(const float* const* row, std::int64_t n, float* sums) {
+  typename V::Reg s = V::zero(), square[V::lanes];
+  std::int64_t k = 0;
+  for (; k + V::lanes <= n; k += V::lanes) {
+    unroll<V::lanes>([&](auto r) ETALON_INLINE_LAMBDA { square[r] = V::load(row[r] + k); });
+    V::transpose(square);
+    unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA { s = take<V, kSquare>(s, square[i]); });
+  }
+  if (k < n) {
+    const auto rest = static_cast<int>(n - k);
+    const typename V::Mask m = V::first(rest);
+    unroll<V::lanes>([&](auto r) ETALON_INLINE_LAMBDA { square[r] = V::load(row[r] + k, m); });
+    V::transpose(square);
+    unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA {
+      if (i < rest) s = take<V, kSquare>(s, square[i]);
+    });
+  }
+  V::store(sums, s);
+}
+
+template <class V>
+void row_chains(bool square, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t n,
+                float* sums) {
+  for (std::int64_t first = 0; first < rows; first += V::lanes) {
+    const float* row[V::lanes];
+    float all[V::lanes];
+    for (int r = 0; r < V::lanes; ++r)  // spare lanes repeat the last row
+      row[r] = x + (first + r < rows ? first + r : rows - 1) * stride;
+    square ? row_chains<V, true>(row, n, all) : row_chains<V, false>(row, n, all);
+    for (int r = 0; r < V::lanes && first + r < rows; ++r) sums[first + r] = all[r];
+  }
+}
+
+// Joins the first m of s by halving distance.
+ETALON_INLINE float join_lanes(float* s, std::int64_t m) {
+  while (m > 1) {
+    const std::int64_t h = (m + 1) / 2;
+    for (std::int64_t j = 0; j < m - h; ++j) s[j] += s[j + h];
+    m = h;
+  }
+  return s[0];
+}
+
+// kVectors vectors of lanes, in registers.
+template <class V, bool kSquare, int kVectors>
+float row_lanes_in(const float* x, std::int64_t n) {
+  constexpr std::int64_t kLanes = kVectors * V::lanes;
+  typename V::Reg s[kVectors];
+  unroll<kVectors>([&](auto i) ETALON_INLINE_LAMBDA { s[i] = V::zero(); });
+  std::int64_t k = 0;
+  for (; k + kLanes <= n; k += kLanes)
+    unroll<kVectors>([&](auto i) ETALON_INLINE_LAMBDA {
+      s[i] = take<V, kSquare>(s[i], V::load(x + k + i * V::lanes));
+    });
+  unroll<kVectors>([&](auto i) ETALON_INLINE_LAMBDA {
+    const std::int64_t left = n - k - i * V::lanes;
+    if (left > 0) {  // lanes without a term keep their sum, -0 too
+      const typename V::Mask m = V::first(left < V::lanes ? static_cast<int>(left) : V::lanes);
+      s[i] = V::select(m, take<V, kSquare>(s[i], V::load(x + k + i * V::lanes, m)), s[i]);
+    }
+  });
+  float all[kLanes];
+  unroll<kVectors>([&](auto i) ETALON_INLINE_LAMBDA { V::store(all + i * V::lanes, s[i]); });
+  return join_lanes(all, kLanes);
+}
+
+template <class V, bool kSquare>
+float row_lanes_of(const float* x, std::int64_t n, std::int64_t lanes) {
+  if (lanes == 4 * V::lanes) return row_lanes_in<V, kSquare, 4>(x, n);
+  if (lanes == 64) return row_lanes_in<V, kSquare, 64 / V::lanes>(x, n);
+  float s[kMostLanes];
+  for (std::int64_t j = 0; j < lanes; ++j) s[j] = 0;
+  for (std::int64_t k = 0; k < n; k += lanes) {
+    const std::int64_t count = n - k < lanes ? n - k : lanes;
+    for (std::int64_t j = 0; j < count; j += V::lanes) {
+      const typename V::Mask m =
+          V::first(count - j < V::lanes ? static_cast<int>(count - j) : V::lanes);
+      V::store(s + j, take<V, kSquare>(V::load(s + j, m), V::load(x + k + j, m)), m);
+    }
+  }
+  return join_lanes(s, lanes);
+}
+
+template <class V>
+float row_lanes(bool square, const float* x, std::int64_t n, std::int64_t lanes) {
+  return square ? row_lanes_of<V, true>(x, n, lanes) : row_lanes_of<V, false>(x, n, lanes);
+}
+
+template <class V>
+float row_largest(const float* x, std::int64_t n) {
+  using Reg = typename V::Reg;
+  const Reg least = V::set1(-__builtin_inff());
+  Reg best[4] = {least, least, least, least};
+  std::uint32_t nan = 0;
+  std::int64_t k = 0;
+  for (; k + 4 * V::lanes <= n; k += 4 * V::lanes)
+    unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+      const Reg v = V::load(x + k + i * V::lanes);
+      nan |= V::to_bits(V::is_nan(v));
+      best[i] = V::larger(v, best[i]);
+    });
+  for (; k < n; k += V::lanes) {
+    const typename V::Mask m = V::first(n - k < V::lanes ? static_cast<int>(n - k) : V::lanes);
+    const Reg v = V::load_into(least, x + k, m);
+    nan |= V::to_bits(V::is_nan(v));
+    best[0] = V::larger(v, best[0]);
+  }
+  if (nan != 0) return __builtin_nanf("");
+  float all[V::lanes];
+  V::store(all, V::larger(V::larger(best[0], best[1]), V::larger(best[2], best[3])));
+  float largest = all[0];
+  for (const float v : all) largest = v > largest ? v : largest;
+  return largest;
+}
+
+template <class V>
+void row_subtract(const float* x, float m, float* y, std::int64_t n) {
+  const typename V::Reg ms = V::set1(m);
+  std::int64_t k = 0;
+  for (; k + V::lanes <= n; k += V::lanes) V::store(y + k, V::sub(V::load(x + k), ms));
+  if (k == n) return;
+  const typename V::Mask rest = V::first(static_cast<int>(n - k));
+  V::store(y + k, V::sub(V::load(x + k, rest), ms), rest);
+}
+
+template <class V>
+void row_affine(const RowAffine& row) {
+  using Reg = typename V::Reg;
+  const RowAffine r = row;
+  const typename V::Divisor root(r.root);
+  for (std::int64_t i = 0; i < r.n; i += V::lanes) {
+    const typename V::Mask m = V::first(r.n - i < V::lanes ? static_cast<int>(r.n - i) : V::lanes);
+    Reg y = root.divide(V::load(r.d + i, m));
+    if (r.bias != nullptr)
+      y = V::fma(y, r.scale == nullptr ? V::set1(1.0F) : V::load(r.scale + i, m),
+                 V::load(r.bias + i, m));
+    else if (r.scale != nullptr)
+      y = V::mul(y, V::load(r.scale + i, m));
+    V::store(r.y + i, V::canonical(y), m);
+  }
+}
+
+template <class V>
+constexpr RowSteps make_row_steps() {
+  return {row_chains<V>, row_lanes<V>, row_largest<V>, row_subtract<V>, row_affine<V>};
+}
+
+}  // namespace etalon::simd

@@ -1,0 +1,145 @@
+// Claim: the steps of rows (kernels/reduce/row_steps.h) give the bits of scalar loops: sums in
+// their order for any number of rows, terms and lanes, the largest element, quotients rounded to
+// nearest. The data shows the order: seq and lanes are asserted to differ.
+#include "kernels/reduce/row_steps.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "engine/core/cpu.h"
+#include "engine/core/philox.h"
+
+using namespace etalon;
+
+namespace {
+
+std::vector<float> noise(std::int64_t count, std::uint64_t seed) {
+  std::vector<float> x(static_cast<std::size_t>(count));
+  const Philox random{seed, 0};
+  std::uint64_t i = 0;
+  for (float& v : x) {
+    v = random.uniform(i) - 0.5F;
+    if (random.word(i++ + 1000000) % 16 == 0) v = -0.0F;
+  }
+  return x;
+}
+
+std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+std::vector<const RowSteps*> all_steps() {
+  std::vector<const RowSteps*> all;
+#if defined(__x86_64__)
+  if (detect_isa() >= Isa::avx2) all.push_back(&row_steps_avx2());
+  if (detect_isa() >= Isa::avx512) all.push_back(&row_steps_avx512());
+#endif
+  return all;
+}
+
+float chain(bool square, const float* x, std::int64_t n) {
+  float s = 0;
+  for (std::int64_t k = 0; k < n; ++k) s = square ? std::fma(x[k], x[k], s) : s + x[k];
+  return s;
+}
+
+float in_lanes(bool square, const float* x, std::int64_t n, std::int64_t lanes) {
+  std::vector<float> s(static_cast<std::size_t>(lanes), 0.0F);
+  for (std::int64_t k = 0; k < n; ++k) {
+    float& to = s[static_cast<std::size_t>(k % lanes)];
+    to = square ? std::fma(x[k], x[k], to) : to + x[k];
+  }
+  for (std::size_t m = s.size(); m > 1; m = (m + 1) / 2)
+    for (std::size_t j = 0; j < m - (m + 1) / 2; ++j) s[j] += s[j + (m + 1) / 2];
+  return s[0];
+}
+
+}  // namespace
+
+TEST_CASE("row steps: sums in their order") {
+  int differ = 0, compared = 0;
+  for (const RowSteps* steps : all_steps())
+    for (const std::int64_t rows : {1, 7, 16, 17, 35})
+      for (const std::int64_t n : {0, 1, 15, 16, 64, 100, 131}) {
+        const std::int64_t stride = n + 3;
+        const std::vector<float> x = noise(rows * stride + 1, static_cast<std::uint64_t>(n));
+        for (const bool square : {false, true}) {
+          std::vector<float> sums(static_cast<std::size_t>(rows), -1.0F);
+          steps->chains(square, x.data(), stride, rows, n, sums.data());
+          for (std::int64_t r = 0; r < rows; ++r) {
+            const float* row = x.data() + r * stride;
+            const float seq = chain(square, row, n);
+            CHECK(bits(sums[static_cast<std::size_t>(r)]) == bits(seq));
+            ++compared;
+            for (const std::int64_t lanes : {1, 5, 16, 32, 64, 100}) {
+              const float want = in_lanes(square, row, n, lanes);
+              CHECK(bits(steps->lanes(square, row, n, lanes)) == bits(want));
+              differ += bits(want) != bits(seq) ? 1 : 0;
+            }
+          }
+        }
+      }
+  if (!all_steps().empty()) {
+    CHECK(compared > 900);
+    CHECK(differ > 500);
+  }
+}
+
+TEST_CASE("row steps: the largest element, NaN if there is one") {
+  for (const RowSteps* steps : all_steps())
+    for (const std::int64_t n : {1, 15, 64, 65, 200}) {
+      std::vector<float> x = noise(n, 5);
+      float want = -HUGE_VALF;
+      for (const float v : x) want = std::max(want, v);
+      CHECK(steps->largest(x.data(), n) == want);
+      for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
+        x = noise(n, 5);
+        x[static_cast<std::size_t>(at)] = HUGE_VALF;
+        CHECK(steps->largest(x.data(), n) == HUGE_VALF);
+        x[static_cast<std::size_t>(at)] = std::nanf("");
+        CHECK(std::isnan(steps->largest(x.data(), n)));
+      }
+      x.assign(static_cast<std::size_t>(n), -HUGE_VALF);
+      CHECK(steps->largest(x.data(), n) == -HUGE_VALF);
+    }
+}
+
+// Significands of every kind by divisors of every kind, then all magnitudes, zeros of both signs,
+// infinities and subnormals.
+TEST_CASE("row steps: quotients are rounded to nearest") {
+  const Philox random{17, 0};
+  const auto any = [&](std::uint64_t i) { return random.word(i); };
+  int compared = 0, wrong = 0;
+  for (const RowSteps* steps : all_steps())
+    for (std::uint64_t d = 0; d < 600; ++d) {
+      const bool moderate = d % 3 != 0;
+      const std::uint32_t word = any(d);
+      float root =
+          std::bit_cast<float>(moderate ? (word & 0x007fffffU) | 0x3f800000U : word & 0x7fffffffU);
+      if (d % 7 == 0) root = std::bit_cast<float>(0x40000000U - static_cast<std::uint32_t>(d));
+      if (root != root) root = 3;
+      std::vector<float> x(1000), y(1000);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::uint32_t w = any(1000 * d + i + 100000);
+        x[i] = std::bit_cast<float>(moderate && i % 50 != 0 ? (w & 0x80ffffffU) | 0x3f000000U : w);
+        if (i % 97 == 0) x[i] = i % 2 == 0 ? -0.0F : 0.0F;
+        if (i < 16 && moderate) x[i] = std::bit_cast<float>(bits(root) + w % 8 - 4);
+        // A quotient close to the middle of two numbers: the product of a middle, rounded.
+        if (i >= 500 && moderate)
+          x[i] = static_cast<float>(
+              (static_cast<double>(std::bit_cast<float>((w & 0x007fffffU) | 0x3f800000U)) +
+               0x1p-24) *
+              static_cast<double>(root));
+        if (x[i] != x[i]) x[i] = 1;
+      }
+      steps->affine({.d = x.data(), .root = root, .y = y.data(), .n = 1000});
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const float want = x[i] / root;
+        wrong += want != want ? y[i] == y[i] : bits(want) != bits(y[i]);
+        ++compared;
+      }
+    }
+  CHECK(wrong == 0);
+  if (!all_steps().empty()) CHECK(compared >= 600000);
+}
