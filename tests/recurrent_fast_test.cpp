@@ -88,3 +88,43 @@ TEST_CASE("lstm: fast rows have the definition's bits") {
   CHECK(nans > 100);
   CHECK(numbers > 10000);
 }
+
+// The terms of x are summed for many steps at once, and of one row the products are shared out
+// between threads: extents at which both are cut.
+TEST_CASE("lstm: steps in blocks and one row on several threads have the definition's bits") {
+  struct Extents {
+    std::int64_t t, b, in, h;
+  };
+  int compared = 0;
+  for (const auto& [t, b, in, h] : {Extents{45, 3, 5, 33}, Extents{3, 1, 7, 230}}) {
+    const Tensor x = make({t, b, in}, 1, true), w = make({1, 4 * h, in}, 2, false),
+                 r = make({1, 4 * h, h}, 3, false), bias = make({1, 8 * h}, 4, false);
+    Tensor lengths = Tensor::uninitialized(DType::i32, {b});
+    std::int64_t i = 0;
+    for (std::int32_t& length : lengths.mutable_data<std::int32_t>())
+      length = static_cast<std::int32_t>(t - i++ * 7 % t);
+    const std::vector<const Tensor*> inputs{&x, &w, &r, &bias, &lengths};
+    for (const Direction direction : {Direction::forward, Direction::reverse}) {
+      LstmParams p;
+      p.direction = direction;
+      const auto run = [&](std::string kernel, int threads) {
+        RunOptions options{.threads = threads};
+        options.kernels = std::move(kernel);
+        return run_op(get_op("lstm"), Params(p), inputs, all_kernels(), options).outputs;
+      };
+      const auto want = run("lstm.definition", 1);
+      for (const KernelRow* row : all_kernels().rows_of("lstm")) {
+        if (row->name == "lstm.definition" || row->isa > detect_isa()) continue;
+        for (const int threads : {1, 2}) {
+          const auto got = run(std::string(row->name), threads);
+          for (std::size_t o = 0; o < 3; ++o)
+            CHECK_MESSAGE(std::memcmp(got[o].bytes().data(), want[o].bytes().data(),
+                                      want[o].size_bytes()) == 0,
+                          std::string(row->name), " output ", o, " threads=", threads, " h=", h);
+          ++compared;
+        }
+      }
+    }
+  }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 8);
+}

@@ -60,7 +60,7 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
   const bool in_place =
       task.packed_b == nullptr && task.b.row_stride == 1 && (m < kPackRows || small);
   const float* b = task.packed_b;
-  std::int64_t b_strip = k * lanes, b_step = lanes;
+  std::int64_t b_strip = task.packed_strip != 0 ? task.packed_strip : k * lanes, b_step = lanes;
   const float* tail = nullptr;  // the last strip, packed where it would be read past its end
   if (in_place) {
     b = task.b.data;
@@ -111,7 +111,8 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
                           .a_step = height,
                           .a_row = task.a.row_stride,
                           .b_strip = b_strip,
-                          .c_row = n};
+                          .c_row = n,
+                          .resume = task.resume};
         // A single row is its own strip.
         const auto* tiles = apart && height > 1 ? set.rows_apart.data() : set.plain.data();
         for (std::int64_t v = first; v < last;) {

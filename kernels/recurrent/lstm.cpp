@@ -1,7 +1,7 @@
 #include "kernels/recurrent/lstm.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <vector>
 
 #include "engine/backend/bits_row.h"
@@ -60,18 +60,27 @@ float scalar(const void* context, float x) {
       [&](auto& a) { return cell_function(a, f, static_cast<double>(x)); }, DType::f32)));
 }
 
+// A product of fewer rows is bound by reading its weights: the terms of x are summed for so many
+// rows at once, of several steps where a batch has few.
+constexpr std::int64_t kProductRows = 56;
+
 // What one thread needs for its rows of one direction.
 template <Isa isa>
 class Rows {
  public:
-  Rows(const KernelCall& call, const RecurrentPlan& plan, const float* weights, std::int64_t d)
-      : call_(call), p_(plan), g_(plan.g), weights_(weights), d_(d) {}
+  Rows(const KernelCall& call, const RecurrentPlan& plan, const PreparedLstm& packed,
+       std::int64_t d, int threads)
+      : call_(call),
+        p_(plan),
+        g_(plan.g),
+        weights_(packed.weights.data<float>() + d * packed.stride),
+        bias_(call.has(3) ? call.input(3).data<float>().data() + d * 8 * plan.g.hidden : nullptr),
+        d_(d),
+        threads_(threads) {}
 
   void run(std::int64_t first, std::int64_t last) {
-    const std::int64_t rows = last - first, h = g_.hidden, k = g_.inputs + h;
-    const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-    operand_.resize(size(rows * k));
-    gates_.resize(size(rows * 4 * h));
+    const std::int64_t rows = last - first, h = g_.hidden;
+    first_ = first;
     squashed_.resize(size(h));
     h_.assign(size(rows * h), 0.0F);
     c_.assign(size(rows * h), 0.0F);
@@ -79,13 +88,16 @@ class Rows {
       if (call_.has(5)) start(5, b, h_.data() + (b - first) * h);
       if (call_.has(6)) start(6, b, c_.data() + (b - first) * h);
     }
-    std::vector<std::int64_t> running;
-    for (std::int64_t step = 0; step < g_.steps; ++step) {
-      running.clear();
-      for (std::int64_t b = first; b < last; ++b)
-        if (step < p_.length_of(b)) running.push_back(b);
-      if (running.empty()) break;
-      advance(step, first, running);
+    const std::int64_t at_once = std::max<std::int64_t>(1, kProductRows / rows);
+    for (std::int64_t step = 0; step < g_.steps; step += at_once) {
+      add_inputs(step, std::min(g_.steps, step + at_once), first, last);
+      if (running_.empty()) break;
+      std::int64_t row = 0;  // of the sums
+      for (std::int64_t s = step; row < std::ssize(running_); ++s) {
+        const std::int64_t count = starts_[size(s - step) + 1] - row;
+        advance(s, {running_.data() + row, size(count)}, gates_.data() + row * 4 * h);
+        row += count;
+      }
     }
     float* y = call_.output(0).mutable_data<float>().data();
     for (std::int64_t b = first; b < last; ++b) {
@@ -99,61 +111,110 @@ class Rows {
   }
 
  private:
+  static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
   // A NaN state comes out canonical, as every value that is stored.
   void start(std::size_t input, std::int64_t b, float* to) const {
     const float* from = call_.input(input).data<float>().data() + g_.state_at(d_, b);
     for (std::int64_t j = 0; j < g_.hidden; ++j) to[j] = canonical(from[j]);
   }
 
-  void advance(std::int64_t step, std::int64_t first, const std::vector<std::int64_t>& running) {
-    const std::int64_t h = g_.hidden, k = g_.inputs + h;
-    const auto m = static_cast<std::int64_t>(running.size());
+  std::int64_t time_of(std::int64_t step, std::int64_t b) const {
+    return g_.reversed(d_) ? p_.length_of(b) - 1 - step : step;
+  }
+
+  // The chains of all gates over the terms of x, for the rows that run at steps [begin, end).
+  void add_inputs(std::int64_t begin, std::int64_t end, std::int64_t first, std::int64_t last) {
     const float* x = call_.input(0).data<float>().data();
-    const float* bias = call_.has(3) ? call_.input(3).data<float>().data() + d_ * 8 * h : nullptr;
-    float* y = call_.output(0).mutable_data<float>().data();
-    const auto time_of = [&](std::int64_t b) {
-      return g_.reversed(d_) ? p_.length_of(b) - 1 - step : step;
-    };
-    for (std::int64_t r = 0; r < m; ++r) {
-      const std::int64_t b = running[static_cast<std::size_t>(r)];
-      float* to = operand_.data() + r * k;
-      std::copy_n(x + g_.x_at(time_of(b), b), g_.inputs, to);
-      std::copy_n(h_.data() + (b - first) * h, h, to + g_.inputs);
+    running_.clear();
+    starts_.assign(1, 0);
+    bool neighbours = true;  // the rows of x lie one behind the other
+    const float *x_first = nullptr, *x_next = nullptr;
+    for (std::int64_t step = begin; step < end; ++step) {
+      for (std::int64_t b = first; b < last; ++b) {
+        if (step >= p_.length_of(b)) continue;
+        const float* from = x + g_.x_at(time_of(step, b), b);
+        if (running_.empty()) x_first = x_next = from;
+        neighbours = neighbours && from == x_next;
+        x_next = from + g_.inputs;
+        running_.push_back(b);
+      }
+      starts_.push_back(std::ssize(running_));
     }
-    gemm_f32(*tile_set_f32(isa),
+    const std::int64_t m = std::ssize(running_);
+    if (m == 0) return;
+    if (!neighbours) {
+      operand_.resize(size(m * g_.inputs));
+      for (std::int64_t step = begin; step < end; ++step)
+        for (std::int64_t r = starts_[size(step - begin)]; r < starts_[size(step - begin) + 1]; ++r)
+          std::copy_n(x + g_.x_at(time_of(step, running_[size(r)]), running_[size(r)]), g_.inputs,
+                      operand_.data() + r * g_.inputs);
+      x_first = operand_.data();
+    }
+    gates_.resize(size(m * 4 * g_.hidden));
+    product(x_first, m, false, gates_.data());
+  }
+
+  // The chains of m rows of gates take their terms of x from `from`, [m, I], or those of the state
+  // behind them, [m, H], which the bias follows.
+  void product(const float* from, std::int64_t m, bool of_state, float* gates) const {
+    const TileSet<float>& set = *tile_set_f32(isa);
+    const std::int64_t k = of_state ? g_.hidden : g_.inputs;
+    const float* bias = of_state ? bias_ : nullptr;
+    gemm_f32(set,
              {.m = m,
-              .n = 4 * h,
+              .n = 4 * g_.hidden,
               .k = k,
-              .a = {operand_.data(), k, 1},
-              .packed_b = weights_,
+              .a = {from, k, 1},
+              .packed_b = weights_ + (of_state ? g_.inputs * set.lanes : 0),
+              .packed_strip = (g_.inputs + g_.hidden) * set.lanes,
+              .resume = of_state,
               .c = bias,
               .c_row = 0,
               .c_col = bias == nullptr ? 0 : 1,
-              .y = gates_.data()},
-             1);
-    const auto& functions = g_.activations[static_cast<std::size_t>(d_)];
+              .y = gates},
+             threads_);
+  }
+
+  // One step of the rows `running`; their gates hold the sums over the terms of x.
+  void advance(std::int64_t step, std::span<const std::int64_t> running, float* gates) {
+    const std::int64_t h = g_.hidden, m = std::ssize(running);
+    float* y = call_.output(0).mutable_data<float>().data();
+    const float* states = h_.data() + (running.front() - first_) * h;
+    if (running.back() - running.front() + 1 != m) {
+      operand_.resize(size(m * h));
+      for (std::int64_t r = 0; r < m; ++r)
+        std::copy_n(h_.data() + (running[size(r)] - first_) * h, h, operand_.data() + r * h);
+      states = operand_.data();
+    }
+    product(states, m, true, gates);
+    const auto& functions = g_.activations[size(d_)];
     const LaneKernel lanes = lane_kernel(isa);
-    const auto activate = [&](LaneFunction f, std::size_t which, const float* from, float* to) {
-      lanes(f, {}, from, to, h, {scalar, &functions[which]});
+    const auto activate = [&](LaneFunction f, std::size_t which, const float* from, float* to,
+                              std::int64_t n) {
+      lanes(f, {}, from, to, n, {scalar, &functions[which]});
     };
+    const bool cell_last = g_.block_of[3] == 3;  // i, o and f lie side by side
     for (std::int64_t r = 0; r < m; ++r) {
-      const std::int64_t b = running[static_cast<std::size_t>(r)];
-      float* s = gates_.data() + r * 4 * h;
-      if (bias != nullptr) kRow(F32Op::add, s, s, bias + 4 * h, 4 * h, true, true);
+      const std::int64_t b = running[size(r)];
+      float* s = gates + r * 4 * h;
+      if (bias_ != nullptr) kRow(F32Op::add, s, s, bias_ + 4 * h, 4 * h, true, true);
       float *i = s + g_.block_of[0] * h, *o = s + g_.block_of[1] * h, *f = s + g_.block_of[2] * h,
             *u = s + g_.block_of[3] * h;
-      activate(LaneFunction::sigmoid, 0, i, i);
-      activate(LaneFunction::sigmoid, 0, o, o);
-      activate(LaneFunction::sigmoid, 0, f, f);
-      activate(LaneFunction::tanh, 1, u, u);
-      float *c = c_.data() + (b - first) * h, *state = h_.data() + (b - first) * h;
+      if (cell_last) {
+        activate(LaneFunction::sigmoid, 0, s, s, 3 * h);
+      } else {
+        for (float* gate : {i, o, f}) activate(LaneFunction::sigmoid, 0, gate, gate, h);
+      }
+      activate(LaneFunction::tanh, 1, u, u, h);
+      float *c = c_.data() + (b - first_) * h, *state = h_.data() + (b - first_) * h;
       if constexpr (isa >= Isa::avx512)
         avx512::lstm_cell(i, f, u, c, h);
       else
         avx2::lstm_cell(i, f, u, c, h);
-      activate(LaneFunction::tanh, 2, c, squashed_.data());
+      activate(LaneFunction::tanh, 2, c, squashed_.data(), h);
       kRow(F32Op::mul, state, o, squashed_.data(), h, true, true);
-      std::copy_n(state, h, y + g_.y_at(time_of(b), d_, b));
+      std::copy_n(state, h, y + g_.y_at(time_of(step, b), d_, b));
     }
   }
 
@@ -163,7 +224,10 @@ class Rows {
   const RecurrentPlan& p_;
   const RecurrentGeometry& g_;
   const float* weights_;
-  std::int64_t d_;
+  const float* bias_;
+  std::int64_t d_, first_ = 0;
+  int threads_;                                 // of a product
+  std::vector<std::int64_t> running_, starts_;  // rows by step; where each step's begin
   std::vector<float> operand_, gates_, squashed_, h_, c_;
 };
 
@@ -182,13 +246,15 @@ void run(const KernelCall& call) {
     packed = fresh.get();
   }
   if (g.batch == 0 || g.directions == 0) return;
-  // As many parts as there are threads: a part of few rows reads all weights for them.
+  // As many parts as there are threads: a part of few rows reads all weights for them. Of one row
+  // the products themselves are shared out.
   const std::int64_t parts =
       std::clamp<std::int64_t>((call.threads + g.directions - 1) / g.directions, 1, g.batch);
+  const int inner = g.directions * parts == 1 ? call.threads : 1;
   parallel_for(g.directions * parts, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t d = item / parts, part = item % parts;
-      Rows<isa>(call, plan, packed->weights.data<float>() + d * packed->stride, d)
+      Rows<isa>(call, plan, *packed, d, inner)
           .run(part * g.batch / parts, (part + 1) * g.batch / parts);
     }
   });

@@ -1,9 +1,9 @@
 // lstm on f32, contract seq, with the usual activations and neither peepholes nor clipping.
 //
-// A gate's argument is one fma chain over the terms of x, then those of h: one product of [x_t h]
-// with the packed [W R] gives all gates of all rows at a step (kernels/gemm), and both biases are
-// added by one rounding each. The activations are the correctly rounded lanes of
-// kernels/activation.
+// A gate's argument is one fma chain over the terms of x, then those of h. The terms of x do not
+// wait for the state: one product with W (kernels/gemm) begins the chains of all gates of several
+// steps, and each step goes on with them by a product with R; both biases are added by one rounding
+// each. The activations are the correctly rounded lanes of kernels/activation.
 // Same bits: every output keeps its own chain; rows of the batch never meet, so threads take rows
 // through all steps without waiting for each other.
 // Limit: two 512-bit fma a cycle for the product; the lanes of sigmoid and tanh take about as long.
