@@ -95,6 +95,8 @@ TEST_CASE("pools: fast rows have the definition's bits") {
       {{2, 2, 9, 20}, {3, 3}, {1, 1}, {2, 2}, {2, 2}, {2, 1}, false},
       {{2, 3, 7, 8, 9}, {2, 3, 2}, {2, 1, 1}, {0, 1, 1}, {1, 1, 0}, {}, false},
       {{3, 2, 19}, {4}, {3}, {1}, {2}, {}, true},
+      {{2, 3, 8, 8}, {3, 3}, {2, 2}, {}, {1, 1}, {}, true},
+      {{1, 3, 6, 17}, {5, 5}, {1, 1}, {2, 2}, {2, 2}, {}, false},
   };
   int compared = 0;
   for (const auto& c : cases)
@@ -111,14 +113,15 @@ TEST_CASE("pools: fast rows have the definition's bits") {
         compared += compare("avg_pool", Params(average), {&x});
       }
     }
-  if (detect_isa() >= Isa::avx2) CHECK(compared >= 7 * 2 * 4 * 4);
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 9 * 2 * 4 * 4);
 }
 
 // Finite, so that the fast form serves (kernels/pool/max_rows.h), but for one channel with a NaN
 // and one with infinities; most maxima are zeros of both signs, whose first in the window must win.
 TEST_CASE("max pools of stride 2: ties keep the first, NaN and infinities win where they should") {
   int compared = 0, plus = 0, minus = 0, nans = 0;
-  for (const Shape& shape : {Shape{2, 5, 12, 12}, Shape{1, 4, 9, 33}, Shape{1, 4, 6, 70}})
+  for (const Shape& shape :
+       {Shape{2, 5, 12, 12}, Shape{2, 5, 5, 7}, Shape{1, 4, 9, 33}, Shape{1, 4, 6, 70}})
     for (const Ints& kernel : {Ints{2, 2}, Ints{3, 3}, Ints{2, 3}})
       for (const std::int64_t pad : {0, 1}) {
         Tensor x = make(shape, 9, false);

@@ -4,6 +4,7 @@
 
 #include "engine/backend/announce.h"
 #include "engine/core/threads.h"
+#include "kernels/conv/tap_rows.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
 
@@ -163,19 +164,26 @@ namespace {
 template <Isa isa>
 constexpr int kLanes = isa >= Isa::avx512 ? 16 : 8;
 
+struct PreparedDepthwise {
+  WindowRows runs;
+  TapRows rows;
+};
+
 template <Isa isa>
 Prepared prepare(const Problem& problem, int) {
-  return std::make_shared<WindowRows>(conv_geometry(problem.params->as<ConvParams>(),
-                                                    problem.input(0).shape, problem.input(1).shape),
-                                      kLanes<isa>);
+  const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+                                       problem.input(1).shape);
+  return std::make_shared<PreparedDepthwise>(WindowRows(g, kLanes<isa>),
+                                             TapRows(g.window, kLanes<isa>));
 }
 
 template <Isa isa>
 void run(const KernelCall& call) {
   const Prepared fresh =
       call.prepared == nullptr ? prepare<isa>(*call.problem, call.threads) : nullptr;
-  const auto& p =
-      *static_cast<const WindowRows*>(call.prepared == nullptr ? fresh.get() : call.prepared);
+  const auto& prepared = *static_cast<const PreparedDepthwise*>(
+      call.prepared == nullptr ? fresh.get() : call.prepared);
+  const WindowRows& p = prepared.runs;
   const ConvGeometry& g = p.g;
   const float* x = call.input(0).data<float>().data();
   const float* w = call.input(1).data<float>().data();
@@ -187,18 +195,20 @@ void run(const KernelCall& call) {
       std::max<std::int64_t>(1, 100000 / std::max<std::int64_t>(1, p.pixels * p.k));
   parallel_for(g.batch * g.groups, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
     DepthwiseCall c = p.call();
+    TapRowsCall rows = prepared.rows.call();
     Announcer announcer(call);
     for (std::int64_t i = begin; i < end; ++i) {
-      c.x = p.channel(x + i * in_points);
+      rows.x = x + i * in_points;
+      if (!prepared.rows.serves()) c.x = p.channel(rows.x);
       for (std::int64_t m = 0; m < multiplier; ++m) {
         const std::int64_t o = i % g.groups * multiplier + m;
-        c.w = w + o * p.k;
-        c.bias = bias == nullptr ? nullptr : bias + o;
-        c.y = y + (i * multiplier + m) * p.pixels;
-        if constexpr (isa >= Isa::avx512)
-          avx512::depthwise(c);
+        c.w = rows.w = w + o * p.k;
+        c.bias = rows.bias = bias == nullptr ? nullptr : bias + o;
+        c.y = rows.y = y + (i * multiplier + m) * p.pixels;
+        if (prepared.rows.serves())
+          isa >= Isa::avx512 ? avx512::tap_rows_sum(rows) : avx2::tap_rows_sum(rows);
         else
-          avx2::depthwise(c);
+          isa >= Isa::avx512 ? avx512::depthwise(c) : avx2::depthwise(c);
         announcer.add((i * multiplier + m) * p.pixels, p.pixels);
       }
     }

@@ -7,6 +7,7 @@
 #include "engine/core/threads.h"
 #include "engine/ops/pool.h"
 #include "kernels/conv/depthwise.h"
+#include "kernels/conv/tap_rows.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
 #include "kernels/pool/max_rows.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct PreparedPool {
   WindowRows rows;
+  TapRows tap_rows;             // of average pooling, where it serves
   MaxRows max_rows;             // of max pooling, where it serves
   std::vector<float> divisors;  // of average pooling
 };
@@ -37,22 +39,26 @@ Prepared prepare(const Problem& problem, int) {
   if constexpr (kAverage) {
     const auto& params = problem.params->as<AvgPoolParams>();
     const PoolGeometry g = pool_geometry(params, x);
-    return std::make_shared<PreparedPool>(WindowRows(as_depthwise(g), kLanes<isa>),
-                                          MaxRows(Window{}, kLanes<isa>),
-                                          average_divisors(g, params));
+    return std::make_shared<PreparedPool>(
+        WindowRows(as_depthwise(g), kLanes<isa>), TapRows(g.window, kLanes<isa>),
+        MaxRows(Window{}, kLanes<isa>), average_divisors(g, params));
   } else {
     const PoolGeometry g = pool_geometry(problem.params->as<MaxPoolParams>(), x);
     return std::make_shared<PreparedPool>(WindowRows(as_depthwise(g), kLanes<isa>),
+                                          TapRows(Window{}, kLanes<isa>),
                                           MaxRows(g.window, kLanes<isa>), std::vector<float>{});
   }
 }
 
+// Channels from i on, two where they fit one vector; returns how many, 0 where the general loop
+// must take this one.
 template <Isa isa>
-bool max_rows(const MaxRowsCall& call) {
-  if constexpr (isa >= Isa::avx512)
-    return avx512::max_rows(call);
-  else
-    return avx2::max_rows(call);
+int max_rows(const MaxRows& rows, const MaxRowsCall& call, bool another) {
+  constexpr bool kWide = isa >= Isa::avx512;
+  if (!rows.serves()) return 0;
+  if (another && rows.pairs() && (kWide ? avx512::max_rows_pair(call) : avx2::max_rows_pair(call)))
+    return 2;
+  return (kWide ? avx512::max_rows(call) : avx2::max_rows(call)) ? 1 : 0;
 }
 
 template <Isa isa, bool kAverage>
@@ -74,13 +80,24 @@ void run(const KernelCall& call) {
                  Announcer announcer(call);
                  c.divisor = kAverage ? p.divisors.data() : nullptr;
                  MaxRowsCall rows = p.max_rows.call();
+                 TapRowsCall taps = p.tap_rows.call();
+                 taps.divisor = c.divisor;
                  if (p.max_rows.serves())
                    rows.kept = thread_scratch<float>(ScratchSlot::norms, p.max_rows.kept_size());
+                 rows.other_x = in_points;
+                 rows.other_y = plan.pixels;
                  for (std::int64_t i = begin; i < end; ++i) {
-                   c.y = rows.y = y + i * plan.pixels;
-                   rows.x = x + i * in_points;
-                   if (p.max_rows.serves() && max_rows<isa>(rows)) {
+                   c.y = rows.y = taps.y = y + i * plan.pixels;
+                   rows.x = taps.x = x + i * in_points;
+                   if (p.tap_rows.serves()) {
+                     isa >= Isa::avx512 ? avx512::tap_rows_average(taps)
+                                        : avx2::tap_rows_average(taps);
                      announcer.add(i * plan.pixels, plan.pixels);
+                     continue;
+                   }
+                   if (const int done = max_rows<isa>(p.max_rows, rows, i + 1 < end); done > 0) {
+                     announcer.add(i * plan.pixels, done * plan.pixels);
+                     i += done - 1;
                      continue;
                    }
                    c.x = p.rows.channel(x + i * in_points);

@@ -46,6 +46,7 @@ MaxRows::MaxRows(const Window& window, int lanes) : window_(window) {
   }
   kept_size_ = static_cast<std::int64_t>(loads_.size()) * lanes;
   serves_ = true;
+  pairs_ = 2 * w.out <= lanes;
 }
 
 MaxRowsCall MaxRows::call() const {

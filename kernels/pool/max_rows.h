@@ -26,6 +26,8 @@ struct MaxRowsCall {
   const float* x = nullptr;  // one channel
   float* y = nullptr;
   float* kept = nullptr;  // MaxRows::kept_size floats
+  // Of a pair of channels: from the first to the second.
+  std::int64_t other_x = 0, other_y = 0;
   std::int64_t in_columns = 0, out_rows = 0, out_columns = 0;
   std::int64_t tap_columns = 0, pad = 0;    // pad: columns in front
   const std::int64_t* row_begin = nullptr;  // by row of outputs: rows of the input in its windows
@@ -36,22 +38,27 @@ struct MaxRowsCall {
 namespace avx512 {
 // False where the channel holds NaN or an infinity; y is then not the result.
 bool max_rows(const MaxRowsCall& call);
+// The same of two channels.
+bool max_rows_pair(const MaxRowsCall& call);
 }  // namespace avx512
 namespace avx2 {
 bool max_rows(const MaxRowsCall& call);
-}
+bool max_rows_pair(const MaxRowsCall& call);
+}  // namespace avx2
 
 class MaxRows {
  public:
   MaxRows(const Window& window, int lanes);
   bool serves() const { return serves_; }
+  // A row of outputs fills half a vector at most: the other half takes a second channel.
+  bool pairs() const { return pairs_; }
   std::int64_t kept_size() const { return kept_size_; }
   // All but x, y and kept.
   MaxRowsCall call() const;
 
  private:
   Window window_;
-  bool serves_ = false;
+  bool serves_ = false, pairs_ = false;
   std::int64_t kept_size_ = 0;
   std::vector<std::int64_t> row_begin_, row_end_;
   std::vector<RowLoads> loads_;

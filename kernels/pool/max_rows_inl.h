@@ -24,23 +24,32 @@ ETALON_INLINE typename V::Reg max_of_columns(Load load, typename V::Reg& bad) {
   return best;
 }
 
-// kOne: a row of outputs fits one vector.
-template <class V, int kColumns, bool kOne>
+// Vectors of a row of outputs: several, one, or one for two channels, whose halves of a vector are
+// what even and odd elements of a row of each give.
+enum class MaxRowsForm { many, one, pair };
+
+template <class V, int kColumns, MaxRowsForm kForm>
 bool max_rows_of(const MaxRowsCall& call) {
   using Reg = typename V::Reg;
+  constexpr bool kOne = kForm != MaxRowsForm::many, kPair = kForm == MaxRowsForm::pair;
   const MaxRowsCall c = call;
   const std::int64_t vectors = kOne ? 1 : (c.out_columns + V::lanes - 1) / V::lanes;
   const typename V::Mask last =
       V::first(static_cast<int>(c.out_columns - (vectors - 1) * V::lanes));
+  const typename V::Mask other =
+      V::from_bits(V::to_bits(last) << (kPair ? V::lanes / 2 : 0));  // the second channel's
   const Reg least = V::set1(-__FLT_MAX__);
   typename V::Mask inside[4];
-  unroll<4>([&](auto i) ETALON_INLINE_LAMBDA { inside[i] = V::from_bits(c.loads[0].inside[i]); });
+  unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    inside[i] = V::from_bits(c.loads[0].inside[kPair ? i / 2 * 2 : i]);
+  });
   Reg bad = V::zero();
   // Vector v of a row of the input, reduced along its columns.
   const auto row_max = [&](std::int64_t row, std::int64_t v) ETALON_INLINE_LAMBDA {
     const float* from = c.x + row * c.in_columns - c.pad + v * 2 * V::lanes;
+    const std::int64_t second = kPair ? c.other_x : V::lanes;
     const auto at = [&](int i)
-                        ETALON_INLINE_LAMBDA { return from + (i % 2) * V::lanes + (i / 2) * 2; };
+                        ETALON_INLINE_LAMBDA { return from + (i % 2) * second + (i / 2) * 2; };
     const RowLoads& loads = c.loads[v];
     if (!kOne && loads.whole)
       return max_of_columns<V, kColumns>([&](int i) ETALON_INLINE_LAMBDA { return V::load(at(i)); },
@@ -73,7 +82,10 @@ bool max_rows_of(const MaxRowsCall& call) {
         kept = row;
       else
         V::store(c.kept + v * V::lanes, row);
-      if (v + 1 < vectors)
+      if constexpr (kPair) {
+        V::store(y, best, last);
+        V::store(y + c.other_y - V::lanes / 2, best, other);
+      } else if (v + 1 < vectors)
         V::store(y + v * V::lanes, best);
       else
         V::store(y + v * V::lanes, best, last);
@@ -83,15 +95,18 @@ bool max_rows_of(const MaxRowsCall& call) {
   return V::to_bits(V::is_nan(bad)) == 0;
 }
 
-template <class V, int kColumns>
-bool max_rows_of(const MaxRowsCall& c) {
-  return c.out_columns <= V::lanes ? max_rows_of<V, kColumns, true>(c)
-                                   : max_rows_of<V, kColumns, false>(c);
+template <class V>
+bool max_rows(const MaxRowsCall& c) {
+  using enum MaxRowsForm;
+  if (c.out_columns <= V::lanes)
+    return c.tap_columns == 3 ? max_rows_of<V, 3, one>(c) : max_rows_of<V, 2, one>(c);
+  return c.tap_columns == 3 ? max_rows_of<V, 3, many>(c) : max_rows_of<V, 2, many>(c);
 }
 
 template <class V>
-bool max_rows(const MaxRowsCall& c) {
-  return c.tap_columns == 3 ? max_rows_of<V, 3>(c) : max_rows_of<V, 2>(c);
+bool max_rows_pair(const MaxRowsCall& c) {
+  using enum MaxRowsForm;
+  return c.tap_columns == 3 ? max_rows_of<V, 3, pair>(c) : max_rows_of<V, 2, pair>(c);
 }
 
 }  // namespace etalon::simd
