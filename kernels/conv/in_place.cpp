@@ -54,6 +54,9 @@ struct InPlaceConv::Item {
   const float* x = nullptr;     // the group's first channel in the call's input
   const float* copy = nullptr;  // the same from row first_input on, as it is read
   std::int64_t first_input = 0;
+  // The next panel's weights, asked for while this one is computed.
+  const float* next = nullptr;
+  std::int64_t next_count = 0;
 };
 
 InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set)
@@ -61,10 +64,11 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
   const auto& [d, h, w] = g_.window.axes;
   const std::int64_t k = g_.k(), out = g_.group_out();
   const bool flat = d.in == 1 && d.out == 1 && d.kernel == 1;
+  const InPlaceTiles* tiles = nullptr;
 #if defined(__x86_64__)
-  if (set.isa >= Isa::avx512) tiles_ = &avx512::in_place_tiles();
+  if (set.isa >= Isa::avx512) tiles = &avx512::in_place_tiles();
 #endif
-  const bool served = flat && h.out > 0 && tiles_ != nullptr;
+  const bool served = flat && h.out > 0 && tiles != nullptr;
   // Fewer terms do not pay for turning the sums, shorter rows leave the tile's rows idle, and one
   // tap is read better packed (README.md: the measurements).
   const std::int64_t strips = vector_strips(out, set.lanes);
@@ -86,6 +90,9 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
   channel_stride_ = std::min(h.in, tall) * row_stride_;
   if (channel_stride_ > (std::int64_t{1} << 31) / g_.group_in()) return;
   for (std::int64_t row = 0; row < h.out; ++row) terms_of_.push_back(add_terms(row));
+  single_ = w.out > kInPlaceRows && w.out <= kInPlaceSingle;
+  const bool grouped = w.dilation == 1 && w.stride <= kInPlaceSteps;
+  tiles_ = &(*tiles)[grouped ? index(w.stride) : 0];
   worthwhile_ = true;
 }
 
@@ -98,14 +105,17 @@ std::int64_t InPlaceConv::add_terms(std::int64_t row) {
   for (std::size_t i = 0; i < terms_.size(); ++i)
     if (terms_[i].begin == begin && terms_[i].end == end) return static_cast<std::int64_t>(i);
   Terms t{begin, end, {}};
+  const std::int64_t most = w.dilation == 1 && w.stride <= kInPlaceSteps ? kGroupTaps : 1;
   for (std::int64_t c = 0; c < g_.group_in(); ++c)
     for (std::int64_t ry = begin; ry < end; ++ry)
-      for (std::int64_t rx = 0; rx < w.kernel; ++rx)
-        t.steps.push_back(
+      for (std::int64_t rx = 0; rx < w.kernel; rx += most)
+        t.groups.push_back(
             {static_cast<std::int32_t>(c * channel_stride_ +
                                        (ry - begin) * h.dilation * row_stride_ + rx * w.dilation),
-             static_cast<std::int32_t>(((c * h.kernel + ry) * w.kernel + rx) * set_.lanes)});
-  t.steps.resize(t.steps.size() + index(kStepsAhead), t.steps.empty() ? TapStep{} : t.steps.back());
+             static_cast<std::int32_t>(((c * h.kernel + ry) * w.kernel + rx) * set_.lanes),
+             static_cast<std::int32_t>(std::min(most, w.kernel - rx))});
+  t.groups.resize(t.groups.size() + index(kGroupsAhead),
+                  t.groups.empty() ? TapGroup{} : t.groups.back());
   terms_.push_back(std::move(t));
   return static_cast<std::int64_t>(terms_.size()) - 1;
 }
@@ -147,7 +157,8 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
   const auto& [d, h, w] = g_.window.axes;
   const std::int64_t k = g_.k(), out = g_.group_out(), width = kWide * set_.lanes;
   const std::int64_t o = item.group * out + item.strip * set_.lanes;
-  const RowStrips strips(w.out, kInPlaceRows);
+  const RowStrips strips(w.out, single_ ? kInPlaceSingle : kInPlaceRows);
+  constexpr std::int64_t kLine = 64 / sizeof(float);
   for (std::int64_t row = first; row < last; ++row) {
     const Terms& terms = terms_[index(terms_of_[index(row)])];
     const std::int64_t input = (h.at(row, terms.begin) - item.first_input) * row_stride_;
@@ -157,9 +168,9 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
       const bool touches =
           padded_ && (touches_padding(w, column) || touches_padding(w, column + height - 1));
       float* to = sums + ((row - first) * w.out + column) * width;
-      const InPlaceTileCall t{
-          .k = static_cast<std::int64_t>(terms.steps.size()) - kStepsAhead,
-          .steps = terms.steps.data(),
+      InPlaceTileCall t{
+          .count = static_cast<std::int64_t>(terms.groups.size()) - kGroupsAhead,
+          .groups = terms.groups.data(),
           .x = item.copy + input + column * w.stride,
           .x_step = w.stride,
           .w = call.weights +
@@ -170,7 +181,26 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
           .y_row = width,
           .last_lanes = item.last_lanes,
           .report_zero = touches};
-      std::uint32_t again = (*tiles_)[index(item.vectors)][index(height)](t);
+      // A share by each tile.
+      if (const std::int64_t share = ((row - item.first_row) * strips.count + s) * t.count * kLine;
+          share < item.next_count) {
+        t.next = item.next + share;
+        t.next_step = kLine;
+      }
+      std::uint32_t again = 0;
+      if (single_) {
+        for (int v = 0; v < item.vectors; ++v) {
+          InPlaceTileCall one = t;
+          one.w += v * t.w_vector;
+          one.y += v * set_.lanes;
+          if (one.bias != nullptr) one.bias += v * set_.lanes;
+          if (v + 1 < item.vectors) one.last_lanes = set_.lanes;
+          if (v > 0) one.next_step = 0;
+          again |= (*tiles_)[1][index(height)](one);
+        }
+      } else {
+        again = (*tiles_)[index(item.vectors)][index(height)](t);
+      }
       if (touches && !call.finite_weights) again = (1U << height) - 1U;
       for (int r = 0; again >> r != 0; ++r)
         if ((again >> r & 1U) != 0 && touches_padding(w, column + r))
@@ -264,17 +294,23 @@ void InPlaceConv::run(const Call& call) const {
           const std::int64_t strip = panel * kWide;
           const int vectors = static_cast<int>(std::min<std::int64_t>(kWide, strips - strip));
           const std::int64_t lane = (strip + vectors - 1) * set_.lanes;
-          run_item(call,
-                   {.image = image,
-                    .group = group,
-                    .strip = strip,
-                    .first_row = first_row,
-                    .last_row = last_row,
-                    .vectors = vectors,
-                    .last_lanes = static_cast<int>(std::min<std::int64_t>(set_.lanes, out - lane)),
-                    .x = x,
-                    .copy = copy,
-                    .first_input = first_input});
+          const std::int64_t next = (i + 1) % panels * kWide;  // of this group, if one is left
+          const bool more = i + 1 < end && (i + 1) / panels / chunks % g_.groups == group;
+          run_item(
+              call,
+              {.image = image,
+               .group = group,
+               .strip = strip,
+               .first_row = first_row,
+               .last_row = last_row,
+               .vectors = vectors,
+               .last_lanes = static_cast<int>(std::min<std::int64_t>(set_.lanes, out - lane)),
+               .x = x,
+               .copy = copy,
+               .first_input = first_input,
+               .next = call.weights + (group * strips + next) * set_.lanes * g_.k(),
+               .next_count =
+                   more ? std::min<std::int64_t>(kWide, strips - next) * set_.lanes * g_.k() : 0});
         }
       });
 }

@@ -1,8 +1,9 @@
 // conv, f32, contract seq, walk crs: channels in lanes, inputs read where they lie in their rows.
 //
-// A tile is up to 14 neighbouring outputs of a row by two vectors of channels. Under one term its
+// A tile is up to 12 neighbouring outputs of a row by two vectors of channels. Under one term its
 // inputs stand at a fixed distance from each other (the stride), whatever term it is, so they are
 // broadcast from the image's own rows: nothing is packed tap by tap, and a stride costs nothing.
+// Rows of 13 and 14 outputs are one tile for each vector.
 //
 // Padding above and below a row of outputs leaves out whole rows of taps, the same for all its
 // pixels: those terms are not walked, as the contract says. Rows are copied first, some at a time
@@ -45,7 +46,7 @@ class InPlaceConv {
   // Rows of taps that lie inside the input, and the terms they give.
   struct Terms {
     std::int64_t begin, end;
-    std::vector<TapStep> steps;  // and kStepsAhead more
+    std::vector<TapGroup> groups;  // and kGroupsAhead more
   };
 
   void run_item(const Call& call, const Item& item) const;
@@ -59,9 +60,10 @@ class InPlaceConv {
 
   ConvGeometry g_;
   const TileSet<float>& set_;
-  const InPlaceTiles* tiles_ = nullptr;  // nullptr where the instruction set has none
+  const InPlaceTiles::value_type* tiles_ = nullptr;  // of this step
   bool worthwhile_ = false;
   bool padded_ = false;          // some rows of pixels begin or end in padding
+  bool single_ = false;          // a tile has one vector
   std::int64_t chunk_rows_ = 0;  // rows of outputs whose inputs are copied at a time
   std::int64_t row_stride_ = 0, channel_stride_ = 0;  // of that copy
   std::vector<Terms> terms_;

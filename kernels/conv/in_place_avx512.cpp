@@ -9,35 +9,71 @@
 namespace etalon::avx512 {
 namespace {
 
-template <int R, int W>
+// From the asking for weights to their use: a line a tap.
+constexpr std::int64_t kLinesAhead = 16;
+
+// kStep: from output to output, 0 where only x_step says it and groups have one tap.
+template <int R, int W, int kStep>
 std::uint32_t tile(const InPlaceTileCall& t) {
   using V = F32;
   V::Reg acc[R][W];
   simd::unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
     simd::unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::zero(); });
   });
-  // Four rows to a pointer, so that the addresses fit the registers.
-  constexpr int kGroups = (R + 3) / 4;
-  const std::int64_t within[4] = {0, t.x_step, 2 * t.x_step, 3 * t.x_step};
   const std::int64_t x_step = t.x_step, w_vector = t.w_vector;
   const float *x = t.x, *weights = t.w;
-  const TapStep* step = t.steps;
-  for (std::int64_t k = 0; k < t.k; ++k, ++step) {
-    V::Reg wv[W];
+  const TapGroup* group = t.groups;
+  const float* next = t.next_step == 0 ? t.w : t.next;
+  const std::int64_t next_step = t.next_step;
+  const auto add = [&](auto taps) ETALON_INLINE_LAMBDA {
+    constexpr int kTaps = taps;
+    V::Reg wv[kTaps][W];
     simd::unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-      const float* from = weights + step->w + w * w_vector;
-      _mm_prefetch(reinterpret_cast<const char*>(from + kStepsAhead * V::lanes), _MM_HINT_T0);
-      wv[w] = V::load(from);
+      const float* from = weights + group->w + w * w_vector;
+      simd::unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+        _mm_prefetch(reinterpret_cast<const char*>(from + (s + kLinesAhead) * V::lanes),
+                     _MM_HINT_T0);
+        wv[s][w] = V::load(from + s * V::lanes);
+      });
     });
-    const float* first = x + step->x;
-    _mm_prefetch(reinterpret_cast<const char*>(x + step[kStepsAhead].x), _MM_HINT_T0);
-    const float* group[kGroups];
-    simd::unroll<kGroups>([&](auto i) ETALON_INLINE_LAMBDA { group[i] = first + 4 * i * x_step; });
-    simd::unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-      const V::Reg xv = V::set1(group[r / 4][within[r % 4]]);
-      simd::unroll<W>([&](auto w)
-                          ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(xv, wv[w], acc[r][w]); });
-    });
+    const float* first = x + group->x;
+    if constexpr (kStep == 0) {
+      // Four outputs to a pointer, so that the addresses fit the registers.
+      const std::int64_t within[4] = {0, x_step, 2 * x_step, 3 * x_step};
+      const float* from = first;
+      simd::unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        if constexpr (r != 0 && r % 4 == 0) from += 4 * x_step;
+        const V::Reg xv = V::set1(from[within[r % 4]]);
+        simd::unroll<W>([&](auto w)
+                            ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(xv, wv[0][w], acc[r][w]); });
+      });
+    } else {
+      simd::unroll<(R - 1) * kStep + kTaps>([&](auto j) ETALON_INLINE_LAMBDA {
+        const V::Reg xv = V::set1(first[j]);
+        simd::unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+          if constexpr (j >= s && (j - s) % kStep == 0 && (j - s) / kStep < R) {
+            constexpr int r = (j - s) / kStep;
+            simd::unroll<W>(
+                [&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(xv, wv[s][w], acc[r][w]); });
+          }
+        });
+      });
+    }
+  };
+  for (std::int64_t k = 0; k < t.count; ++k, ++group) {
+    _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+    next += next_step;
+    _mm_prefetch(reinterpret_cast<const char*>(x + group[kGroupsAhead].x), _MM_HINT_T0);
+    if constexpr (kStep == 0) {
+      add(std::integral_constant<int, 1>{});
+    } else {
+      if (group->taps == 3)
+        add(std::integral_constant<int, 3>{});
+      else if (group->taps == 2)
+        add(std::integral_constant<int, 2>{});
+      else
+        add(std::integral_constant<int, 1>{});
+    }
   }
   const V::Mask last = V::first(t.last_lanes);
   std::uint32_t zero_rows = 0;
@@ -70,9 +106,12 @@ std::uint32_t tile(const InPlaceTileCall& t) {
 const InPlaceTiles& in_place_tiles() {
   static const InPlaceTiles tiles = [] {
     InPlaceTiles all{};
-    simd::unroll<kInPlaceRows>([&](auto r) {
-      all[1][r + 1] = tile<r + 1, 1>;
-      all[2][r + 1] = tile<r + 1, 2>;
+    simd::unroll<kInPlaceSteps + 1>([&](auto step) {
+      simd::unroll<kInPlaceSingle - kInPlaceLeast + 1>([&](auto i) {
+        constexpr int rows = kInPlaceLeast + i;
+        all[step][1][rows] = tile<rows, 1, step>;
+        if constexpr (rows <= kInPlaceRows) all[step][2][rows] = tile<rows, 2, step>;
+      });
     });
     return all;
   }();

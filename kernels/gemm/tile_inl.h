@@ -11,6 +11,34 @@ namespace etalon::simd {
 
 enum class TileForm { plain, masked, rows_apart, gathering };
 
+// acc = fma(*a, b, acc) as one instruction that broadcasts as it loads.
+#if defined(__AVX512F__)
+ETALON_INLINE void fma_broadcast(__m512& acc, const float* a, __m512 b) {
+  asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(b), "m"(*a));
+}
+ETALON_INLINE void fma_broadcast(__m512d& acc, const double* a, __m512d b) {
+  asm("vfmadd231pd %2%{1to8%}, %1, %0" : "+v"(acc) : "v"(b), "m"(*a));
+}
+template <class V>
+inline constexpr bool kBroadcasts = sizeof(typename V::Reg) == 64;
+#else
+template <class V>
+inline constexpr bool kBroadcasts = false;
+#endif
+// Row r of a tile of W vectors: every second row of two vectors broadcasts in its fma instead of
+// apart. That is an instruction less and a load more; a core has loads to spare here, and where
+// another program runs on it, instructions are what is short.
+template <class V, int R, int W, int r>
+ETALON_INLINE void fma_row(typename V::Reg (&acc)[R][W], const typename V::Scalar* a,
+                           const typename V::Reg (&b)[W]) {
+  if constexpr (kBroadcasts<V> && W == 2 && r % 2 == 1) {
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { fma_broadcast(acc[r][w], a, b[w]); });
+  } else {
+    const typename V::Reg av = V::set1(*a);
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(av, b[w], acc[r][w]); });
+  }
+}
+
 template <class V, int R, int W, TileForm form>
 std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
   using T = typename V::Scalar;
@@ -91,15 +119,11 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
       });
     } else if constexpr (form == TileForm::rows_apart) {
       unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-        const Reg av = V::set1(group[r / 4][within[r % 4]]);
-        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(av, bv[w], acc[r][w]); });
+        fma_row<V, R, W, r>(acc, group[r / 4] + within[r % 4], bv);
       });
       unroll<kGroups>([&](auto i) ETALON_INLINE_LAMBDA { ++group[i]; });
     } else {
-      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-        const Reg av = V::set1(a[r]);
-        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(av, bv[w], acc[r][w]); });
-      });
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { fma_row<V, R, W, r>(acc, a + r, bv); });
     }
     a += a_step;
     b += b_step;
