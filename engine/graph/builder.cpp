@@ -90,6 +90,12 @@ Ints GraphBuilder::dims(ValueId v) const {
   return dims;
 }
 
+std::pair<std::int64_t, std::int64_t> GraphBuilder::extents(ValueId v, int axis) const {
+  const std::int64_t one = shape(v).dim(axis);
+  const auto& other = slot(v).other;
+  return {one, other && other->shape.rank() == shape(v).rank() ? other->shape.dim(axis) : one};
+}
+
 const Tensor* GraphBuilder::constant_of(ValueId v) const {
   const auto at = constants_.find(v);
   return at == constants_.end() ? nullptr : &at->second;

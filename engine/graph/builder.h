@@ -48,7 +48,9 @@ class GraphBuilder {
   const Shape& shape(ValueId v) const { return type(v).shape; }
   DType dtype(ValueId v) const { return type(v).dtype; }
   int rank(ValueId v) const { return shape(v).rank(); }
-  Ints dims(ValueId v) const;                  // -1 where free
+  Ints dims(ValueId v) const;  // -1 where free
+  // An extent at either size of the free ones: two that agree at both are one.
+  std::pair<std::int64_t, std::int64_t> extents(ValueId v, int axis) const;
   const Tensor* constant_of(ValueId v) const;  // nullptr where it is none
   const std::string& name_of(ValueId v) const { return slot(v).name; }
 

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,16 +26,16 @@ struct AtenValue {
   std::int64_t integer = 0;  // of a boolean 0 or 1; -1 where free
   bool free = false;         // an extent that the graph leaves free; `number` is then its axis,
                              // below 0 where it was computed
+  std::int64_t sizes[2] = {0, 0};  // of a free one: at either size that the builder tries
   double number = 0;
   std::string text;
   std::vector<AtenValue> items;  // of a list or tuple
 
   static AtenValue of(ValueId v) { return {.kind = Kind::tensor, .tensor = v}; }
   static AtenValue of_integer(std::int64_t v) { return {.kind = Kind::integer, .integer = v}; }
-  // A size computed of free ones.
-  static AtenValue computed() {
-    return {.kind = Kind::integer, .integer = -1, .free = true, .number = -1};
-  }
+  // The extent of an axis, and what is computed of such: known, or free with its sizes.
+  static AtenValue extent(const GraphBuilder& b, ValueId x, std::int64_t axis);
+  static AtenValue computed(std::string_view arithmetic, const AtenValue& p, const AtenValue& q);
   static AtenValue of_flag(bool v) { return {.kind = Kind::boolean, .integer = v ? 1 : 0}; }
 };
 
@@ -42,7 +44,8 @@ struct AtenUnknown {
   std::string what;
 };
 
-// The arguments of a call, by the names of native_functions.yaml. Wrong kinds are AtenUnknown.
+// The arguments of a call, by the names of native_functions.yaml. Wrong kinds are AtenUnknown. What
+// is read is noted, so that an argument that no translation looked at can be refused.
 class AtenCall {
  public:
   std::map<std::string, AtenValue, std::less<>> args;
@@ -52,15 +55,24 @@ class AtenCall {
   std::int64_t integer(std::string_view name, std::int64_t missing) const;
   bool flag(std::string_view name, bool missing) const;
   float number(std::string_view name, float missing) const;
+  double real(std::string_view name, double missing) const;     // of a number or a bool
   Ints ints(std::string_view name, const Ints& missing) const;  // an empty list is missing
   const AtenValue* find(std::string_view name) const;           // nullptr where none or None
+  // The first argument that is given, was not read and can change the result; empty: none.
+  std::string overlooked() const;
+
+ private:
+  // Of a call and its copies, which stand for the same call.
+  std::shared_ptr<std::set<std::string, std::less<>>> read_ =
+      std::make_shared<std::set<std::string, std::less<>>>();
 };
 
 // The order of an op's arguments, `places` of which are given by their place; empty where it has no
 // translation.
 std::span<const std::string_view> aten_arguments(std::string_view op, std::size_t places);
 
-// The node or nodes of a call; several values where the op gives several.
+// The node or nodes of a call; several values where the op gives several. An argument that the
+// translation does not look at is AtenUnknown.
 std::vector<ValueId> translate_aten(GraphBuilder& graph, const std::string& op,
                                     const std::string& name, const AtenCall& call);
 

@@ -1,9 +1,15 @@
-// Elementwise functions, comparisons, reductions, conversions of type.
+// Arithmetic, comparisons, logic, conversions of type.
+//
+// A quotient that floors, of integers: the quotient that is cut toward zero, less one where the
+// remainders of both kinds differ. Of floating numbers, as PyTorch's div_floor: fmod is exact, the
+// quotient of what it leaves is whole but for its last rounding, and is put on the nearest whole
+// number below or at it.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "engine/core/error.h"
+#include "importers/formats/integer_quotient.h"
 #include "importers/formats/pytorch/aten_parts.h"
 #include "importers/formats/scalar.h"
 
@@ -12,77 +18,17 @@ namespace {
 
 using Kind = AtenValue::Kind;
 
-constexpr AtenSignature kSignatures[] = {
-    {"pow", {"self", "exponent"}},
-    {"rsub", {"self", "other", "alpha"}},
-    {"maximum", {"self", "other"}},
-    {"minimum", {"self", "other"}},
-    {"max", {"self", "dim", "keepdim"}},
-    {"min", {"self", "dim", "keepdim"}},
-    {"floor_divide", {"self", "other"}},
-    {"remainder", {"self", "other"}},
-    {"fmod", {"self", "other"}},
-    {"eq", {"self", "other"}},
-    {"ne", {"self", "other"}},
-    {"lt", {"self", "other"}},
-    {"le", {"self", "other"}},
-    {"gt", {"self", "other"}},
-    {"ge", {"self", "other"}},
-    {"logical_and", {"self", "other"}},
-    {"logical_or", {"self", "other"}},
-    {"logical_xor", {"self", "other"}},
-    {"logical_not", {"self"}},
-    {"bitwise_and", {"self", "other"}},
-    {"bitwise_or", {"self", "other"}},
-    {"bitwise_not", {"self"}},
-    {"__and__", {"self", "other"}},
-    {"__or__", {"self", "other"}},
-    {"where", {"condition", "self", "other"}},
-    {"masked_fill", {"self", "mask", "value"}},
-    {"clamp", {"self", "min", "max"}},
-    {"clamp_min", {"self", "min"}},
-    {"clamp_max", {"self", "max"}},
-    {"square", {"self"}},
-    {"threshold", {"self", "threshold", "value"}},
-    {"celu", {"self", "alpha"}},
-    {"selu", {"self"}},
-    {"log_sigmoid", {"self"}},
-    {"hardshrink", {"self", "lambd"}},
-    {"softshrink", {"self", "lambd"}},
-    {"rrelu", {"self", "lower", "upper", "training"}},
-    {"glu", {"self", "dim"}},
-    {"isnan", {"self"}},
-    {"isinf", {"self"}},
-    {"addcmul", {"self", "tensor1", "tensor2", "value"}},
-    {"addcdiv", {"self", "tensor1", "tensor2", "value"}},
-    {"lerp", {"self", "end", "weight"}},
-    {"amax", {"self", "dim", "keepdim"}},
-    {"amin", {"self", "dim", "keepdim"}},
-    {"argmax", {"self", "dim", "keepdim"}},
-    {"argmin", {"self", "dim", "keepdim"}},
-    {"topk", {"self", "k", "dim", "largest", "sorted"}},
-    {"cumsum", {"self", "dim", "dtype"}},
-    {"logsumexp", {"self", "dim", "keepdim"}},
-    {"prod", {"self", "dim", "keepdim", "dtype"}},
-    {"any", {"self", "dim", "keepdim"}},
-    {"all", {"self", "dim", "keepdim"}},
-    {"var", {"self", "dim", "unbiased", "keepdim"}},
-    {"std", {"self", "dim", "unbiased", "keepdim"}},
-    {"var_mean", {"self", "dim", "unbiased", "keepdim"}},
-    {"norm", {"self", "p", "dim", "keepdim"}},
-    {"linalg_vector_norm", {"self", "ord", "dim", "keepdim", "dtype"}},
-    {"frobenius_norm", {"self", "dim", "keepdim"}},
-    {"to", {"self", "dtype", "other"}},
-    {"_to_copy", {"self", "dtype"}},
-    {"type_as", {"self", "other"}},
-    {"round", {"self", "decimals"}},
-    {"true_divide", {"self", "other"}},
-    {"subtract", {"self", "other", "alpha"}},
-    {"multiply", {"self", "other"}},
-    {"divide", {"self", "other"}},
+// Calls of one operand that are an op of ours.
+struct Unary {
+  std::string_view theirs, ours;
 };
-
-constexpr std::pair<std::string_view, std::string_view> kUnary[] = {
+constexpr Unary kUnary[] = {
+    {"exp", "exp"},
+    {"log", "log"},
+    {"sqrt", "sqrt"},
+    {"abs", "abs"},
+    {"neg", "neg"},
+    {"erf", "erf"},
     {"reciprocal", "reciprocal"},
     {"rsqrt", "rsqrt"},
     {"sin", "sin"},
@@ -105,32 +51,131 @@ constexpr std::pair<std::string_view, std::string_view> kUnary[] = {
     {"floor", "floor"},
     {"ceil", "ceil"},
     {"sign", "sign"},
-    {"mish", "mish"},
-    {"softsign", "softsign"},
-    {"logical_not", "not"},
     {"isnan", "is_nan"},
     {"isinf", "is_inf"},
-    {"log_sigmoid", "log_sigmoid"},
 };
-constexpr AtenSignature kOne{"", {"self"}};
+
+constexpr AtenSignature kOthers[] = {
+    {"add", {"self", "other", "alpha"}},
+    {"sub", {"self", "other", "alpha"}},
+    {"subtract", {"self", "other", "alpha"}},
+    {"rsub", {"self", "other", "alpha"}},
+    {"mul", {"self", "other"}},
+    {"multiply", {"self", "other"}},
+    {"div", {"self", "other", "rounding_mode"}},
+    {"divide", {"self", "other", "rounding_mode"}},
+    {"true_divide", {"self", "other"}},
+    {"floor_divide", {"self", "other"}},
+    {"remainder", {"self", "other"}},
+    {"fmod", {"self", "other"}},
+    {"pow", {"self", "exponent"}},
+    {"square", {"self"}},
+    {"maximum", {"self", "other"}},
+    {"minimum", {"self", "other"}},
+    {"clamp", {"self", "min", "max"}},
+    {"clamp_min", {"self", "min"}},
+    {"clamp_max", {"self", "max"}},
+    {"addcmul", {"self", "tensor1", "tensor2", "value"}},
+    {"addcdiv", {"self", "tensor1", "tensor2", "value"}},
+    {"lerp", {"self", "end", "weight"}},
+    {"round", {"self", "decimals"}},
+    {"eq", {"self", "other"}},
+    {"ne", {"self", "other"}},
+    {"lt", {"self", "other"}},
+    {"le", {"self", "other"}},
+    {"gt", {"self", "other"}},
+    {"ge", {"self", "other"}},
+    {"logical_and", {"self", "other"}},
+    {"logical_or", {"self", "other"}},
+    {"logical_xor", {"self", "other"}},
+    {"logical_not", {"self"}},
+    {"bitwise_and", {"self", "other"}},
+    {"bitwise_or", {"self", "other"}},
+    {"bitwise_not", {"self"}},
+    {"__and__", {"self", "other"}},
+    {"__or__", {"self", "other"}},
+    {"where", {"condition", "self", "other"}},
+    {"masked_fill", {"self", "mask", "value"}},
+    {"to", {"self", "dtype", "other", "non_blocking", "copy", "memory_format"}},
+    {"_to_copy", {"self", "dtype"}},
+    {"type_as", {"self", "other"}},
+};
+
+std::span<const AtenSignature> signatures() {
+  static const std::vector<AtenSignature> kAll = [] {
+    std::vector<AtenSignature> all(std::begin(kOthers), std::end(kOthers));
+    for (const Unary& u : kUnary) all.push_back({u.theirs, {"self"}});
+    return all;
+  }();
+  return kAll;
+}
 
 ValueId truth(GraphBuilder& b, const std::string& name, ValueId x) {
   return aten_cast(b, name, x, DType::boolean);
 }
 
-// The second operand of a call: a tensor, or a number as a constant.
-ValueId operand(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c,
-                std::string_view key) {
-  if (const ValueId y = c.tensor(key); y != kAbsent) return y;
-  const AtenValue* v = c.find(key);
-  if (v == nullptr) throw AtenUnknown{"a call without " + std::string(key)};
-  return aten_number(b, name, x, *v);
+// The quotient of floating numbers, floored, as PyTorch computes it.
+ValueId floored(GraphBuilder& b, const std::string& name, ValueId x, ValueId y) {
+  const auto op = [&](std::string_view what, const char* role, const std::vector<ValueId>& in,
+                      const Fields& f = {}) { return b.op(what, name + "." + role, in, f); };
+  const auto number = [&](const char* role, double v) {
+    return b.constant(name + "." + role, scalar_of(b.dtype(x), v));
+  };
+  const ValueId zero = number("zero", 0), one = number("one", 1);
+  const ValueId left = op("mod", "left", {x, y}, {{"fmod", true}});
+  const ValueId whole = op("div", "whole", {op("sub", "rest", {x, left}), y});
+  const ValueId signs = op(
+      "xor", "signs", {op("less", "y_below", {y, zero}), op("less", "left_below", {left, zero})});
+  const ValueId uneven = op("not", "uneven", {op("equal", "even", {left, zero})});
+  const ValueId under =
+      op("where", "under",
+         {op("and", "differ", {uneven, signs}), op("sub", "one_less", {whole, one}), whole});
+  const ValueId down = op("floor", "down", {under});
+  const ValueId off = op("greater", "off", {op("sub", "by", {under, down}), number("half", 0.5)});
+  const ValueId near = op("where", "near", {off, op("add", "one_more", {down, one}), down});
+  // A zero has the sign of the quotient; what is divided by zero is that quotient.
+  const ValueId quotient = op("div", "quotient", {x, y});
+  const ValueId signed_zero = op("mul", "signed_zero", {quotient, zero});
+  const ValueId kept = op("where", "kept", {op("equal", "none", {under, zero}), signed_zero, near});
+  return op("where", "floored", {op("equal", "by_zero", {y, zero}), quotient, kept});
 }
 
-ValueId paired(GraphBuilder& b, std::string_view op, const std::string& name, ValueId x, ValueId y,
-               const Fields& f = {}) {
-  const auto [p, q] = promoted(b, name, x, y);
-  return b.op(op, name, {p, q}, f);
+ValueId divided(GraphBuilder& b, const std::string& name, ValueId x, ValueId y,
+                const std::string& rounding) {
+  auto [left, right] = promoted(b, name, x, y);
+  const bool floating = is_floating(b.dtype(left));
+  if (rounding.empty()) {
+    if (!floating) {
+      left = aten_cast(b, name + ".dividend", left, DType::f32);
+      right = aten_cast(b, name + ".divisor", right, DType::f32);
+    }
+    return b.op("div", name, {left, right});
+  }
+  if (b.dtype(left) == DType::boolean) throw AtenUnknown{"a whole quotient of truth values"};
+  if (rounding == "floor")
+    return floating ? floored(b, name, left, right) : floor_quotient(b, name, left, right);
+  if (rounding != "trunc") throw AtenUnknown{"a quotient that is rounded by " + rounding};
+  const ValueId q = b.op("div", name, {left, right});
+  if (!floating) return q;
+  const ValueId zero = b.constant(name + ".zero", scalar_of(b.dtype(q), 0));
+  return b.op("where", name + ".cut",
+              {b.op("less", name + ".below", {q, zero}), b.op("ceil", name + ".up", {q}),
+               b.op("floor", name + ".down", {q})});
+}
+
+ValueId arithmetic(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
+                   const AtenCall& c) {
+  ValueId other = aten_operand(b, name + ".other", x, c, "other");
+  if (op == "div") {
+    const AtenValue* mode = c.find("rounding_mode");
+    return divided(b, name, x, other, mode == nullptr ? "" : mode->text);
+  }
+  if (const AtenValue* alpha = c.find("alpha"); alpha != nullptr && c.real("alpha", 1) != 1) {
+    ValueId& by = op == "rsub" ? x : other;
+    by = b.op("mul", name + ".scaled", {by, aten_number(b, name + ".alpha", by, *alpha)});
+  }
+  if (op == "rsub") return paired(b, "sub", name, other, x);
+  return paired(b, op, name, x, other);
 }
 
 AtenOutputs compared(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
@@ -140,243 +185,175 @@ AtenOutputs compared(GraphBuilder& b, const std::string& op, const std::string& 
       {"le", "less_or_equal"}, {"gt", "greater"}, {"ge", "greater_or_equal"}};
   for (const auto& [theirs, ours] : kOps)
     if (op == theirs) {
-      const ValueId y = operand(b, name + ".other", x, c, "other");
-      if (op == "ne") return {{b.op("not", name, {paired(b, ours, name + ".equal", x, y)})}};
-      return {{paired(b, ours, name, x, y)}};
+      const ValueId y = aten_operand(b, name + ".other", x, c, "other");
+      if (op == "ne") return {b.op("not", name, {paired(b, ours, name + ".equal", x, y)})};
+      return {paired(b, ours, name, x, y)};
     }
-  return std::nullopt;
+  return {};
 }
 
-AtenOutputs elementwise(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
-                        const AtenCall& c) {
-  for (const auto& [theirs, ours] : kUnary)
-    if (op == theirs) return {{b.op(ours, name, {op == "logical_not" ? truth(b, name, x) : x})}};
-  if (auto v = compared(b, op, name, x, c)) return v;
-  const auto other = [&](std::string_view key = "other") {
-    return operand(b, name + "." + std::string(key), x, c, key);
+ValueId clamped(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
+  const bool tensors = c.tensor("min") != kAbsent || c.tensor("max") != kAbsent;
+  const auto whole = [&](const char* key) {
+    const AtenValue* v = c.find(key);
+    return v == nullptr || v->kind != Kind::number;
   };
-  if (op == "pow") {
-    const AtenValue* e = c.find("exponent");
-    if (e != nullptr && e->kind != Kind::tensor && c.number("exponent", 0) == 2)
-      return {{b.op("mul", name, {x, x})}};
-    return {{paired(b, "pow", name, x, other("exponent"))}};
+  // A bound with a fraction makes whole numbers floating.
+  if (tensors || !is_floating(b.dtype(x))) {
+    const bool exact = whole("min") && whole("max");
+    if (!exact && !is_floating(b.dtype(x))) x = aten_cast(b, name, x, DType::f32);
+    for (const auto& [key, op] : {std::pair{"min", "max"}, std::pair{"max", "min"}})
+      if (c.find(key) != nullptr)
+        x = paired(b, op, name + "." + key, x, aten_operand(b, name + ".bound", x, c, key));
+    return x;
   }
-  if (op == "square") return {{b.op("mul", name, {x, x})}};
-  if (op == "rsub") {
-    if (c.number("alpha", 1) != 1) throw AtenUnknown{"rsub with a factor"};
-    return {{paired(b, "sub", name, other(), x)}};
-  }
-  if (op == "maximum" || op == "minimum")
-    return {{paired(b, op == "maximum" ? "max" : "min", name, x, other())}};
-  if (op == "floor_divide") {
-    const ValueId y = paired(b, "div", name, x, other());
-    if (!is_floating(b.dtype(y)))
-      b.note("a quotient of integers is cut toward zero here, Python's floors.");
-    return {{is_floating(b.dtype(y)) ? b.op("floor", name + ".floor", {y}) : y}};
-  }
-  if (op == "remainder" || op == "fmod")
-    return {{paired(b, "mod", name, x, other(), {{"fmod", op == "fmod"}})}};
-  if (op.starts_with("logical_") || op.starts_with("bitwise_") || op.starts_with("__")) {
-    const bool logic = op.starts_with("logical_") || b.dtype(x) == DType::boolean;
-    const std::string kind = op.find("and") != op.npos   ? "and"
-                             : op.find("xor") != op.npos ? "xor"
-                             : op.find("not") != op.npos ? "not"
-                                                         : "or";
-    const std::string ours = logic ? kind : "bitwise_" + kind;
-    if (kind == "not") return {{b.op(ours, name, {x})}};
-    if (logic) return {{b.op(ours, name, {truth(b, name, x), truth(b, name, other())})}};
-    return {{paired(b, ours, name, x, other())}};
-  }
-  if (op == "masked_fill") {
-    const auto [value, kept] = promoted(b, name, operand(b, name + ".value", x, c, "value"), x);
-    return {{b.op("where", name, {truth(b, name, c.tensor("mask")), value, kept})}};
-  }
-  if (op == "clamp" || op == "clamp_min" || op == "clamp_max") {
-    if (c.tensor("min") != kAbsent || c.tensor("max") != kAbsent) {
-      if (c.find("min") != nullptr) x = paired(b, "max", name + ".low", x, other("min"));
-      if (c.find("max") != nullptr) x = paired(b, "min", name + ".high", x, other("max"));
-      return {{x}};
-    }
-    constexpr float kInf = std::numeric_limits<float>::infinity();
-    return {{b.op("clip", name, {x},
-                  {{"min", c.number("min", -kInf)}, {"max", c.number("max", kInf)}})}};
-  }
-  if (op == "threshold") {
-    if (c.number("value", 0) != 0) throw AtenUnknown{"a threshold with another value than 0"};
-    return {{b.op("thresholded_relu", name, {x}, {{"alpha", c.number("threshold", 0)}})}};
-  }
-  if (op == "celu") return {{b.op(op, name, {x}, {{"alpha", c.number("alpha", 1)}})}};
-  if (op == "selu") return {{b.op(op, name, {x})}};
-  if (op == "hardshrink")
-    return {{b.op("shrink", name, {x}, {{"lambd", c.number("lambd", 0.5F)}})}};
-  if (op == "softshrink") return {{b.op(op, name, {x}, {{"lambd", c.number("lambd", 0.5F)}})}};
-  if (op == "rrelu") {
-    if (c.flag("training", false)) throw AtenUnknown{"rrelu in training"};
-    return {{b.op("leaky_relu", name, {x},
-                  {{"alpha", (c.number("lower", 0.125F) + c.number("upper", 1.0F / 3)) / 2}})}};
-  }
-  if (op == "glu") {
-    const std::int64_t axis = aten_axis(b, x, c.integer("dim", -1));
-    const auto halves = b.nodes(
-        "split", name + ".halves", {x},
-        make_params(get_op("split"), {{"axis", axis}, {"num_outputs", std::int64_t{2}}}), 2);
-    return {{b.op("mul", name, {halves[0], b.op("sigmoid", name + ".gate", {halves[1]})})}};
-  }
-  if (op == "addcmul" || op == "addcdiv") {
-    ValueId y = paired(b, op == "addcmul" ? "mul" : "div", name + ".term", c.tensor("tensor1"),
-                       c.tensor("tensor2"));
-    if (const AtenValue* v = c.find("value"); v != nullptr && c.number("value", 1) != 1)
-      y = b.op("mul", name + ".scaled", {y, aten_number(b, name + ".value", y, *v)});
-    return {{paired(b, "add", name, x, y)}};
-  }
-  if (op == "lerp") {
-    const ValueId d = paired(b, "sub", name + ".way", c.tensor("end"), x);
-    return {{b.op("add", name, {x, b.op("mul", name + ".part", {d, other("weight")})})}};
-  }
-  if (op == "round") {
-    if (c.integer("decimals", 0) != 0) throw AtenUnknown{"round to decimals"};
-    return {{b.op("round", name, {x})}};
-  }
-  if (op == "to" || op == "_to_copy" || op == "type_as") {
-    if (const ValueId like = c.tensor("other"); like != kAbsent)
-      return {{aten_cast(b, name, x, b.dtype(like))}};
-    for (const char* key : {"dtype", "other"}) {
-      const AtenValue* v = c.find(key);
-      if (v != nullptr && v->kind == Kind::tensor)
-        return {{aten_cast(b, name, x, b.dtype(v->tensor))}};
-      if (v != nullptr && v->kind == Kind::integer)
-        return {{aten_cast(b, name, x, aten_dtype(v->integer))}};
-    }
-    return {{x}};
-  }
-  return std::nullopt;
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  return b.op("clip", name, {x}, {{"min", c.number("min", -kInf)}, {"max", c.number("max", kInf)}});
 }
 
-// The mean, and the mean square distance to it over n - correction elements.
-std::pair<ValueId, ValueId> moments(GraphBuilder& b, const std::string& name, ValueId x,
-                                    const AtenCall& c) {
-  const Ints axes = aten_axes(b, x, c);
-  const bool keep = c.flag("keepdim", false);
-  const AtenValue* by = c.find("correction");
-  const double less = by != nullptr ? static_cast<double>(c.number("correction", 1))
-                                    : (c.flag("unbiased", true) ? 1 : 0);
-  std::int64_t n = 1;
-  for (const std::int64_t a : axes) {
-    const std::int64_t d = b.dims(x)[static_cast<std::size_t>(a)];
-    if (d < 0) throw AtenUnknown{"a variance over a free extent"};
-    n *= d;
-  }
-  const ValueId mean =
-      b.op("reduce_mean", name + ".mean", {x}, {{"axes", axes}, {"keepdims", true}});
-  const ValueId d = b.op("sub", name + ".centred", {x, mean});
-  const ValueId sum =
-      b.op("reduce_sum_square", name + ".squares", {d}, {{"axes", axes}, {"keepdims", keep}});
-  const ValueId over = b.constant(
-      name + ".count", scalar_of(b.dtype(x), std::max(static_cast<double>(n) - less, 0.0)));
-  b.note("a variance is written step by step, each rounds.");
-  const ValueId m = keep ? mean : b.op("squeeze", name + ".plain", {mean}, {{"axes", axes}});
-  return {b.op("div", name, {sum, over}), m};
+ValueId chosen(GraphBuilder& b, const std::string& name, const AtenCall& c) {
+  if (c.find("self") == nullptr) throw AtenUnknown{"where without values"};
+  const ValueId condition = c.tensor("condition");
+  ValueId x = c.tensor("self"), y = c.tensor("other");
+  if (condition == kAbsent || (x == kAbsent && y == kAbsent))
+    throw AtenUnknown{"where of two numbers"};
+  if (x == kAbsent) x = aten_number(b, name + ".self", y, *c.find("self"));
+  if (y == kAbsent) y = aten_operand(b, name + ".other", x, c, "other");
+  const auto [p, q] = promoted(b, name, x, y);
+  return b.op("where", name, {truth(b, name, condition), p, q});
 }
 
-AtenOutputs reduced(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
-                    const AtenCall& c) {
-  const bool keep = c.flag("keepdim", false);
-  const auto over = [&](std::string_view ours, ValueId v) {
-    return b.op(ours, name, {v}, {{"axes", aten_axes(b, v, c)}, {"keepdims", keep}});
-  };
-  if (op == "amax" || op == "amin") return {{over(op == "amax" ? "reduce_max" : "reduce_min", x)}};
-  if (op == "logsumexp") return {{over("reduce_log_sum_exp", x)}};
-  if (op == "prod") return {{over("reduce_prod", x)}};
-  if (op == "any" || op == "all")
-    return {{over(op == "any" ? "reduce_max" : "reduce_min", truth(b, name, x))}};
-  if (op == "max" || op == "min") {
-    const AtenValue* dim = c.find("dim");
-    ValueId y = c.tensor("other");
-    if (y == kAbsent && dim != nullptr && dim->kind == Kind::tensor) y = dim->tensor;
-    if (y != kAbsent) return {{paired(b, op, name, x, y)}};
-    const ValueId most = over(op == "max" ? "reduce_max" : "reduce_min", x);
-    if (dim == nullptr) return {{most}};
-    return {{most, b.op(op == "max" ? "arg_max" : "arg_min", name + ".index", {x},
-                        {{"axis", aten_axis(b, x, c.integer("dim", 0))}, {"keepdims", keep}})}};
-  }
-  if (op == "argmax" || op == "argmin") {
-    if (c.find("dim") == nullptr) throw AtenUnknown{op + " of a flattened tensor"};
-    return {{b.op(op == "argmax" ? "arg_max" : "arg_min", name, {x},
-                  {{"axis", aten_axis(b, x, c.integer("dim", 0))}, {"keepdims", keep}})}};
-  }
-  if (op == "topk")
-    return b.nodes("top_k", name, {x},
-                   make_params(get_op("top_k"), {{"axis", aten_axis(b, x, c.integer("dim", -1))},
-                                                 {"k", c.integer("k", 1)},
-                                                 {"largest", c.flag("largest", true)}}),
-                   2);
-  if (op == "cumsum") {
-    if (!is_floating(b.dtype(x))) x = aten_cast(b, name, x, DType::i64);
-    return {{b.op("cum_sum", name, {x}, {{"axis", aten_axis(b, x, c.integer("dim", 0))}})}};
-  }
-  if (op == "var") return {{moments(b, name, x, c).first}};
-  if (op == "std") return {{b.op("sqrt", name + ".root", {moments(b, name, x, c).first})}};
-  if (op == "var_mean") {
-    const auto [v, m] = moments(b, name, x, c);
-    return {{v, m}};
-  }
-  if (op == "norm" || op == "linalg_vector_norm" || op == "frobenius_norm") {
-    const float p = op == "frobenius_norm" ? 2.0F : c.number(op == "norm" ? "p" : "ord", 2);
-    if (p == 1) return {{over("reduce_l1", x)}};
-    if (p == 2) return {{over("reduce_l2", x)}};
-    if (std::isinf(p) && p > 0) return {{over("reduce_max", b.op("abs", name + ".abs", {x}))}};
-    throw AtenUnknown{fmt::format("a norm of order {}", p)};
-  }
-  return std::nullopt;
+ValueId logical(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
+                const AtenCall& c) {
+  const bool logic = op.starts_with("logical_") || b.dtype(x) == DType::boolean;
+  const std::string kind = op.find("and") != op.npos   ? "and"
+                           : op.find("xor") != op.npos ? "xor"
+                           : op.find("not") != op.npos ? "not"
+                                                       : "or";
+  const std::string ours = logic ? kind : "bitwise_" + kind;
+  if (kind == "not") return b.op(ours, name, {logic ? truth(b, name, x) : x});
+  const ValueId other = aten_operand(b, name + ".other", x, c, "other");
+  // Truth and numbers together are numbers in bitwise calls.
+  if (!op.starts_with("logical_") && logic && b.dtype(other) != DType::boolean)
+    return paired(b, "bitwise_" + kind, name, x, other);
+  if (logic) return b.op(ours, name, {truth(b, name, x), truth(b, name, other)});
+  return paired(b, ours, name, x, other);
 }
 
-}  // namespace
-
-std::span<const AtenSignature> math_signatures() {
-  static const std::vector<AtenSignature> kAll = [] {
-    std::vector<AtenSignature> all(std::begin(kSignatures), std::end(kSignatures));
-    for (const auto& [theirs, ours] : kUnary) {
-      const bool known =
-          std::ranges::any_of(kSignatures, [&](const auto& s) { return s.op == theirs; });
-      if (!known) all.push_back({theirs, kOne.arguments});
-    }
-    return all;
-  }();
-  return kAll;
+ValueId converted(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
+  const AtenValue* types[] = {c.find("dtype"), c.find("other")};
+  for (const AtenValue* v : types) {
+    if (v != nullptr && v->kind == Kind::tensor) return aten_cast(b, name, x, b.dtype(v->tensor));
+    if (v != nullptr && v->kind == Kind::integer)
+      return aten_cast(b, name, x, aten_dtype(v->integer));
+  }
+  return x;
 }
 
-AtenOutputs translate_math(GraphBuilder& b, const std::string& called, const std::string& name,
-                           const AtenCall& c) {
-  const bool ours =
-      std::ranges::any_of(math_signatures(), [&](const auto& s) { return s.op == called; });
-  if (!ours) return std::nullopt;
-  const std::string op = called;
-  if (op == "where") {
-    if (c.find("self") == nullptr) throw AtenUnknown{"where without values"};
-    const ValueId condition = c.tensor("condition");
-    ValueId x = c.tensor("self"), y = c.tensor("other");
-    if (condition == kAbsent || (x == kAbsent && y == kAbsent))
-      throw AtenUnknown{"where of two numbers"};
-    if (x == kAbsent) x = aten_number(b, name + ".self", y, *c.find("self"));
-    if (y == kAbsent) y = operand(b, name + ".other", x, c, "other");
-    const auto [p, q] = promoted(b, name, x, y);
-    return {{b.op("where", name, {truth(b, name, condition), p, q})}};
-  }
+AtenOutputs translate(GraphBuilder& b, const std::string& called, const std::string& name,
+                      const AtenCall& c) {
+  const std::string op = called == "true_divide" || called == "divide" ? "div"
+                         : called == "multiply"                        ? "mul"
+                         : called == "subtract"                        ? "sub"
+                                                                       : called;
+  if (op == "where") return {chosen(b, name, c)};
   if (op == "pow" && c.tensor("self") == kAbsent && c.tensor("exponent") != kAbsent) {
     const ValueId e = c.tensor("exponent");
     const AtenValue* base = c.find("self");
     if (base == nullptr) throw AtenUnknown{"a power of nothing"};
-    return {{paired(b, "pow", name, aten_number(b, name + ".base", e, *base), e)}};
+    return {paired(b, "pow", name, aten_number(b, name + ".base", e, *base), e)};
   }
   const ValueId x = first_tensor(c, op);
-  if (auto v = elementwise(b, op, name, x, c)) return v;
-  return reduced(b, op, name, x, c);
+  for (const auto& [theirs, ours] : kUnary)
+    if (op == theirs) return {b.op(ours, name, {x})};
+  if (AtenOutputs made = compared(b, op, name, x, c); !made.empty()) return made;
+  const auto other = [&](std::string_view key = "other") {
+    return aten_operand(b, name + "." + std::string(key), x, c, key);
+  };
+  for (const char* plain : {"add", "sub", "rsub", "mul", "div"})
+    if (op == plain) return {arithmetic(b, op, name, x, c)};
+  if (op == "floor_divide") return {divided(b, name, x, other(), "floor")};
+  if (op == "remainder" || op == "fmod")
+    return {paired(b, "mod", name, x, other(), {{"fmod", op == "fmod"}})};
+  if (op == "pow") {
+    const AtenValue* e = c.find("exponent");
+    if (e != nullptr && e->kind != Kind::tensor && c.number("exponent", 0) == 2)
+      return {b.op("mul", name, {x, x})};
+    return {paired(b, "pow", name, x, other("exponent"))};
+  }
+  if (op == "square") return {b.op("mul", name, {x, x})};
+  if (op == "maximum" || op == "minimum")
+    return {paired(b, op == "maximum" ? "max" : "min", name, x, other())};
+  if (op.starts_with("clamp")) return {clamped(b, name, x, c)};
+  if (op.starts_with("logical_") || op.starts_with("bitwise_") || op.starts_with("__"))
+    return {logical(b, op, name, x, c)};
+  if (op == "masked_fill") {
+    const ValueId mask = c.tensor("mask");
+    if (mask == kAbsent) throw AtenUnknown{"masked_fill without a mask"};
+    const auto [value, kept] = promoted(b, name, other("value"), x);
+    return {b.op("where", name, {truth(b, name, mask), value, kept})};
+  }
+  if (op == "addcmul" || op == "addcdiv") {
+    const ValueId one = c.tensor("tensor1"), two = c.tensor("tensor2");
+    if (one == kAbsent || two == kAbsent) throw AtenUnknown{op + " of what are no tensors"};
+    ValueId y = paired(b, op == "addcmul" ? "mul" : "div", name + ".term", one, two);
+    if (const AtenValue* v = c.find("value"); v != nullptr && c.real("value", 1) != 1)
+      y = b.op("mul", name + ".scaled", {y, aten_number(b, name + ".value", y, *v)});
+    return {paired(b, "add", name, x, y)};
+  }
+  if (op == "lerp") {
+    if (c.tensor("end") == kAbsent) throw AtenUnknown{"lerp to what is no tensor"};
+    const ValueId d = paired(b, "sub", name + ".way", c.tensor("end"), x);
+    return {b.op("add", name, {x, b.op("mul", name + ".part", {d, other("weight")})})};
+  }
+  if (op == "round") {
+    if (c.integer("decimals", 0) != 0) throw AtenUnknown{"round to decimals"};
+    return {b.op("round", name, {x})};
+  }
+  return {converted(b, name, x, c)};  // to, _to_copy, type_as
+}
+
+}  // namespace
+
+const AtenFamily& math_family() {
+  static const AtenFamily kFamily{signatures(), translate};
+  return kFamily;
+}
+
+ValueId aten_operand(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c,
+                     std::string_view key) {
+  if (const ValueId y = c.tensor(key); y != kAbsent) return y;
+  const AtenValue* v = c.find(key);
+  if (v == nullptr) throw AtenUnknown{"a call without " + std::string(key)};
+  return aten_number(b, name, x, *v);
+}
+
+ValueId paired(GraphBuilder& b, std::string_view op, const std::string& name, ValueId x, ValueId y,
+               const Fields& f) {
+  const auto [p, q] = promoted(b, name, x, y);
+  return b.op(op, name, {p, q}, f);
+}
+
+namespace {
+constexpr std::pair<std::int64_t, DType> kTypes[] = {
+    {0, DType::u8},  {1, DType::i8},  {2, DType::i16},      {3, DType::i32}, {4, DType::i64},
+    {5, DType::f16}, {6, DType::f32}, {11, DType::boolean}, {7, DType::f64}, {15, DType::bf16}};
+}
+
+std::int64_t aten_number_of(DType dtype) {
+  for (const auto& [n, d] : kTypes)
+    if (d == dtype) return n;
+  throw AtenUnknown{"an element type that PyTorch lacks"};
+}
+
+ValueId cast_as_told(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
+  const AtenValue* type = c.find("dtype");
+  return type == nullptr || type->kind != Kind::integer
+             ? x
+             : aten_cast(b, name, x, aten_dtype(type->integer));
 }
 
 DType aten_dtype(std::int64_t number) {
-  constexpr std::pair<std::int64_t, DType> kTypes[] = {
-      {0, DType::u8},  {1, DType::i8},  {2, DType::i16},      {3, DType::i32}, {4, DType::i64},
-      {5, DType::f16}, {6, DType::f32}, {11, DType::boolean}, {7, DType::f64}, {15, DType::bf16}};
   for (const auto& [n, dtype] : kTypes)
     if (n == number) return dtype;
   throw AtenUnknown{fmt::format("the element type {}", number)};
@@ -396,6 +373,9 @@ ValueId aten_number(GraphBuilder& b, const std::string& name, ValueId x, const A
     throw AtenUnknown{"an operand that is no known number"};
   const DType type =
       b.dtype(x) == DType::boolean && v.kind == Kind::integer ? DType::i64 : b.dtype(x);
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;
+  if (v.integer > kExact || v.integer < -kExact)
+    throw AtenUnknown{fmt::format("the number {}, which f64 may not hold", v.integer)};
   return b.constant(name, scalar_of(type, static_cast<double>(v.integer)));
 }
 

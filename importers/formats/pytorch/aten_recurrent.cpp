@@ -1,12 +1,29 @@
-#include "importers/formats/pytorch/aten_recurrent.h"
-
+// torch.lstm, gru, rnn_tanh, rnn_relu: several layers in one or both directions, weights as a flat
+// list (for each layer and direction w_ih, w_hh and the biases of both), states that begin at zero.
+// Gives y, h_n and for lstm c_n.
 #include <algorithm>
 #include <cstring>
 
 #include "engine/core/error.h"
+#include "importers/formats/pytorch/aten_parts.h"
 
 namespace etalon::pytorch_format {
 namespace {
+
+constexpr AtenSignature kSignatures[] = {
+    {"lstm",
+     {"input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
+      "batch_first"}},
+    {"gru",
+     {"input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
+      "batch_first"}},
+    {"rnn_tanh",
+     {"input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
+      "batch_first"}},
+    {"rnn_relu",
+     {"input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
+      "batch_first"}},
+};
 
 // Constants of one type, one behind the other, under a new shape.
 ValueId joined(GraphBuilder& b, const std::string& name, const std::vector<ValueId>& parts,
@@ -38,13 +55,11 @@ bool is_zero(GraphBuilder& b, const AtenValue* v) {
          std::ranges::all_of(v->items, [&](const AtenValue& i) { return is_zero(b, &i); });
 }
 
-}  // namespace
-
-std::vector<ValueId> recurrent_aten(GraphBuilder& b, const std::string& op, const std::string& name,
-                                    const AtenCall& c) {
+AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string& name,
+                      const AtenCall& c) {
   if (!is_zero(b, c.find("hx"))) throw AtenUnknown{op + " whose first state is not zero"};
-  if (c.flag("train", false) && c.number("dropout", 0) != 0)
-    throw AtenUnknown{op + " with dropout in training"};
+  const float dropout = c.number("dropout", 0);
+  if (c.flag("train", false) && dropout != 0) throw AtenUnknown{op + " with dropout in training"};
   const std::vector<ValueId> params = c.tensors("params");
   const bool biases = c.flag("has_biases", true), batch_first = c.flag("batch_first", false);
   const std::int64_t layers = c.integer("num_layers", 1);
@@ -107,6 +122,13 @@ std::vector<ValueId> recurrent_aten(GraphBuilder& b, const std::string& op, cons
                                         : b.op("concat", fmt::format("{}.state{}", name, s),
                                                states[s], {{"axis", std::int64_t{0}}}));
   return out;
+}
+
+}  // namespace
+
+const AtenFamily& recurrent_family() {
+  static const AtenFamily kFamily{kSignatures, translate};
+  return kFamily;
 }
 
 }  // namespace etalon::pytorch_format

@@ -1,12 +1,14 @@
 #include "importers/formats/pytorch/exported.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 #include "engine/graph/builder.h"
 #include "importers/containers/json.h"
+#include "importers/formats/pytorch/aliases.h"
 #include "importers/formats/pytorch/aten.h"
 
 namespace etalon::pytorch_format {
@@ -58,6 +60,15 @@ TensorList weights_of(const ZipReader& zip, const std::string& folder) {
                 "a weight that is spread by strides; call contiguous() before exporting");
           dense = checked_mul(dense, dims[i]);
         }
+        if (meta.contains("storage_offset")) {
+          const json& offset = meta["storage_offset"];
+          const std::int64_t at = json_integer(
+              offset.is_object() ? json_member(offset, "as_int") : offset, "a storage_offset");
+          const auto size = static_cast<std::int64_t>(size_bytes(type.dtype));
+          if (at < 0 || at > static_cast<std::int64_t>(bytes.bytes.size()) / size)
+            throw bad_input("it begins at element {} of {} bytes", at, bytes.bytes.size());
+          bytes.bytes = bytes.bytes.subspan(static_cast<std::size_t>(at * size));
+        }
         if (bytes.bytes.size() > claimed_bytes(type))
           bytes.bytes = bytes.bytes.first(claimed_bytes(type));
         out.push_back({name, tensor_from_bytes(type, bytes)});
@@ -80,6 +91,15 @@ AtenValue size_of(const json& v, const Values& values) {
       json_integer(v.is_object() ? json_member(v, "as_int") : v, "an argument"));
 }
 
+// JSON has no infinity and no NaN: texts stand for them.
+double float_of(const json& v) {
+  if (v.is_number()) return v.get<double>();
+  if (v == "Infinity") return std::numeric_limits<double>::infinity();
+  if (v == "-Infinity") return -std::numeric_limits<double>::infinity();
+  if (v == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  throw bad_input("an argument that should be a number");
+}
+
 // One argument as the schema writes it: {"as_int": 3}, {"as_tensor": {"name": "x"}}.
 AtenValue value_of(const json& arg, const Values& values) {
   const auto tensor = [&](const json& named) {
@@ -92,10 +112,11 @@ AtenValue value_of(const json& arg, const Values& values) {
   const std::string& kind = arg.begin().key();
   const json& v = arg.begin().value();
   if (kind == "as_tensor") return tensor(v);
+  if (kind == "as_optional_tensor")
+    return v.is_object() && v.contains("as_tensor") ? tensor(v["as_tensor"]) : AtenValue{};
   if (kind == "as_int") return AtenValue::of_integer(json_integer(v, "an argument"));
   if (kind == "as_bool") return AtenValue::of_flag(v == true);
-  if (kind == "as_float" && v.is_number())
-    return {.kind = AtenValue::Kind::number, .number = v.get<double>()};
+  if (kind == "as_float") return {.kind = AtenValue::Kind::number, .number = float_of(v)};
   if (kind == "as_string" && v.is_string())
     return {.kind = AtenValue::Kind::text, .text = v.get<std::string>()};
   if (kind == "as_sym_int") return size_of(v, values);
@@ -104,13 +125,17 @@ AtenValue value_of(const json& arg, const Values& values) {
     const std::int64_t n = json_integer(v, "a type");
     return AtenValue::of_integer(n == 13 ? 15 : n - 1);
   }
-  if (!v.is_array()) return {};
+  if (kind == "as_none" || kind == "as_memory_format" || kind == "as_layout" || kind == "as_device")
+    return {};
+  if (!v.is_array()) throw AtenUnknown{"an argument of kind " + printable(kind)};
   AtenValue list{.kind = AtenValue::Kind::list};
   for (const json& i : v) {
     if (kind == "as_ints")
       list.items.push_back(AtenValue::of_integer(json_integer(i, "an argument")));
-    else if (kind == "as_floats" && i.is_number())
-      list.items.push_back({.kind = AtenValue::Kind::number, .number = i.get<double>()});
+    else if (kind == "as_floats")
+      list.items.push_back({.kind = AtenValue::Kind::number, .number = float_of(i)});
+    else if (kind == "as_bools")
+      list.items.push_back(AtenValue::of_flag(i == true));
     else if (kind == "as_tensors")
       list.items.push_back(tensor(i));
     else if (kind == "as_optional_tensors")
@@ -118,7 +143,7 @@ AtenValue value_of(const json& arg, const Values& values) {
     else if (kind == "as_sym_ints")
       list.items.push_back(size_of(i, values));
     else
-      return {};
+      throw AtenUnknown{"an argument of kind " + printable(kind)};
   }
   return list;
 }
@@ -132,32 +157,20 @@ AtenValue size_arithmetic(const std::string& target, const AtenCall& call, const
       throw AtenUnknown{target};
     v.push_back(at->second);
   }
-  if (v.size() != 2) throw AtenUnknown{target};
-  if (v[0].free || v[1].free) return AtenValue::computed();
-  const std::int64_t p = v[0].integer, q = v[1].integer;
-  constexpr std::int64_t kSmall = 1LL << 60;
-  const bool small = p > -kSmall && p < kSmall && q > -kSmall && q < kSmall;
-  std::int64_t out = 0;
-  if (target == "_operator.mul")
-    out = checked_mul(p, q);
-  else if (target == "_operator.add" && small)
-    out = p + q;
-  else if (target == "_operator.sub" && small)
-    out = p - q;
-  else if (target == "_operator.floordiv" && q > 0 && p >= 0)
-    out = p / q;
-  else
-    throw AtenUnknown{target};
-  return AtenValue::of_integer(out);
+  constexpr std::string_view kPrefix = "_operator.";
+  if (v.size() != 2 || !target.starts_with(kPrefix)) throw AtenUnknown{target};
+  return AtenValue::computed(target.substr(kPrefix.size()), v[0], v[1]);
 }
 
 AtenCall call_of(const json& node, const Values& values) {
   AtenCall call;
   for (const json& input : json_array(node, "inputs"))
     call.args.emplace(json_string(input, "name"), value_of(json_member(input, "arg"), values));
-  // Tensors that the schema names otherwise: view's extents.
-  if (const auto shape = call.args.find("shape"); shape != call.args.end())
-    call.args.emplace("size", shape->second);
+  // What the schema names otherwise: reshape's extents.
+  if (const auto shape = call.args.find("shape"); shape != call.args.end()) {
+    call.args.emplace("size", std::move(shape->second));
+    call.args.erase(shape);
+  }
   return call;
 }
 
@@ -193,6 +206,7 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
     model.producer = "pytorch " + printable(root["torch_version"].get<std::string>());
   try {
     GraphBuilder b("exported");
+    Aliases aliases;
     Values values;
     const json& types = json_member(graph, "tensor_values");
     for (const json& spec : json_array(json_member(module, "signature"), "input_specs")) {
@@ -224,8 +238,13 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
       const std::string target = json_string(node, "target");
       const std::string_view prefix = "torch.ops.aten.";
       const json& outputs = json_array(node, "outputs");
-      if (outputs.empty()) continue;  // an assertion
-      const AtenCall call = call_of(node, values);
+      if (outputs.empty()) {
+        if (target.find("assert") == target.npos && target.find("constrain") == target.npos)
+          throw AtenUnknown{target + ", which gives nothing"};
+        continue;
+      }
+      AtenCall call = call_of(node, values);
+      aliases.resolve(call);
       if (outputs[0].contains("as_sym_int")) {
         const std::string name = json_string(outputs[0]["as_sym_int"], "as_name");
         if (!target.starts_with("torch.ops.aten.sym_size")) {
@@ -233,13 +252,8 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
           continue;
         }
         const ValueId x = call.tensor("self");
-        const std::int64_t axis = call.integer("dim", 0);
-        if (x == kAbsent || axis < 0 || axis >= b.rank(x)) throw AtenUnknown{target};
-        const std::int64_t n = b.dims(x)[static_cast<std::size_t>(axis)];
-        values[name] = {.kind = AtenValue::Kind::integer,
-                        .integer = n,
-                        .free = n < 0,
-                        .number = n < 0 ? static_cast<double>(axis) : 0};
+        if (x == kAbsent) throw AtenUnknown{target};
+        values[name] = AtenValue::extent(b, x, call.integer("dim", 0));
         continue;
       }
       if (!target.starts_with(prefix)) throw AtenUnknown{target};
@@ -258,14 +272,23 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
       const ErrorScope scope("node " + printable(names[0]));
       const std::vector<ValueId> made = translate_aten(b, op, names[0], call);
       if (made.size() < names.size()) throw AtenUnknown{target + " with more outputs"};
+      aliases.called(op, call, made);
       for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = AtenValue::of(made[i]);
     }
-    for (const json& out : json_array(graph, "outputs")) {
+    // Beside the outputs of the program the graph gives the states that it changes.
+    const json& specs = json_array(json_member(module, "signature"), "output_specs");
+    const json& all = json_array(graph, "outputs");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const json& out = all[i];
+      if (i < specs.size() && !specs[i].contains("user_output")) {
+        b.note("States that the program changes are not kept from run to run.");
+        continue;
+      }
       if (!out.contains("as_tensor")) throw AtenUnknown{"an output that is no tensor"};
       const auto at = values.find(json_string(out["as_tensor"], "name"));
       if (at == values.end() || at->second.tensor == kAbsent)
         throw bad_input("nothing makes an output");
-      b.output(at->second.tensor);
+      b.output(aliases.now(at->second.tensor));
     }
     *model.graph = b.finish();
     model.notes = b.take_notes();

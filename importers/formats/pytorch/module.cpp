@@ -141,8 +141,25 @@ AtenValue setting(const PickleValue& v) {
         return setting(*v.args->items[0]);
       [[fallthrough]];
     default:
+      throw AtenUnknown{"a setting that is no number, text or list"};
+    case PickleKind::none:
       return {};
   }
+}
+
+// What changes a module's result and is no argument of its call.
+void refuse_extras(const PickleValue& state) {
+  if (const PickleValue* mode = state.find("padding_mode");
+      mode != nullptr && mode->is_text() && mode->text != "zeros")
+    throw AtenUnknown{"padding by " + std::string(mode->text)};
+  if (const PickleValue* v = state.find("return_indices");
+      v != nullptr && v->is(PickleKind::boolean) && v->integer != 0)
+    throw AtenUnknown{"a pool that gives indices"};
+  if (const PickleValue* v = state.find("max_norm"); v != nullptr && !v->is(PickleKind::none))
+    throw AtenUnknown{"an embedding that scales its rows (max_norm)"};
+  for (const char* hooks : {"_forward_hooks", "_forward_pre_hooks"})
+    if (const PickleValue* v = state.find(hooks); v != nullptr && !v->items.empty())
+      throw AtenUnknown{std::string(hooks) + ", code that runs around a module"};
 }
 
 class ModuleWalker {
@@ -166,9 +183,7 @@ class ModuleWalker {
     const PickleValue* state = state_of(m);
     if (row->op.empty() || state == nullptr) return x;
     const ErrorScope scope("module " + printable(name.empty() ? row->type : name));
-    if (const PickleValue* mode = state->find("padding_mode");
-        mode != nullptr && mode->is_text() && mode->text != "zeros")
-      throw AtenUnknown{"padding by " + std::string(mode->text)};
+    refuse_extras(*state);
     if (const PickleValue* training = state->find("training");
         training != nullptr && training->is(PickleKind::boolean) && training->integer != 0)
       b_.note("Saved in training: read for inference (statistics of batch norms, no dropout).");

@@ -1,0 +1,73 @@
+#include "importers/formats/einsum.h"
+
+#include "engine/core/error.h"
+
+namespace etalon {
+
+std::optional<ValueId> einsum_of_two(GraphBuilder& b, const std::string& name,
+                                     std::string_view equation, ValueId x, ValueId y) {
+  const ValueId in[2] = {x, y};
+  std::string text;
+  for (const char ch : equation)
+    if (ch != ' ') text += ch;
+  const std::size_t arrow = text.find("->"), comma = text.find(',');
+  if (arrow == text.npos || comma == text.npos || comma > arrow || text.find('.') != text.npos ||
+      text.find(',', comma + 1) != text.npos)
+    return std::nullopt;
+  const std::string letters[2] = {text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1)};
+  const std::string result = text.substr(arrow + 2);
+  std::map<char, std::int64_t> extents;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    const Ints dims = b.dims(in[i]);
+    if (dims.size() != letters[i].size())
+      throw bad_input("the equation does not fit operands of rank {} and {}", b.rank(x), b.rank(y));
+    for (std::size_t a = 0; a < dims.size(); ++a) {
+      if (letters[i].find(letters[i][a]) != a) return std::nullopt;
+      // Extents of 1 that would broadcast are not read here.
+      const auto [at, is_new] = extents.emplace(letters[i][a], dims[a]);
+      if (!is_new && at->second != dims[a]) return std::nullopt;
+    }
+  }
+  std::string both, summed, own[2];
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+    for (const char ch : letters[i]) {
+      const bool shared = letters[1 - i].find(ch) != std::string::npos,
+                 kept = result.find(ch) != std::string::npos;
+      if (!shared && !kept) return std::nullopt;
+      if (!shared)
+        own[i] += ch;
+      else if (i == 0)
+        (kept ? both : summed) += ch;
+    }
+  if (result.size() != both.size() + own[0].size() + own[1].size()) return std::nullopt;
+  for (const char ch : result)
+    if (extents.find(ch) == extents.end()) return std::nullopt;
+  int free = 0;
+  for (const auto& [ch, n] : extents) free += n < 0 ? 1 : 0;
+  if (free > 1) return std::nullopt;  // the reshapes below leave one extent open
+  const auto product = [&](const std::string& group) {
+    std::int64_t n = 1;
+    for (const char ch : group) {
+      if (extents[ch] < 0) return std::int64_t{-1};
+      n = checked_mul(n, extents[ch]);
+    }
+    return n;
+  };
+  const auto arranged = [&](std::size_t i, const std::string& middle, const std::string& last) {
+    Ints perm;
+    for (const char ch : both + middle + last)
+      perm.push_back(static_cast<std::int64_t>(letters[i].find(ch)));
+    const std::string role = fmt::format("{}.operand{}", name, i);
+    return b.reshape(role + ".rows", b.transpose(role, in[i], perm),
+                     {product(both), product(middle), product(last)});
+  };
+  const ValueId made =
+      b.op("matmul", name + ".product", {arranged(0, own[0], summed), arranged(1, summed, own[1])});
+  const std::string order = both + own[0] + own[1];
+  Ints to, perm;
+  for (const char ch : order) to.push_back(extents[ch]);
+  for (const char ch : result) perm.push_back(static_cast<std::int64_t>(order.find(ch)));
+  return b.transpose(name, b.reshape(name + ".axes", made, to), perm);
+}
+
+}  // namespace etalon
