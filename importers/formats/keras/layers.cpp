@@ -8,10 +8,23 @@
 
 namespace etalon::keras_format {
 
+namespace {
+
+// Functions of keras.ops whose class is called as a layer with the same meaning is.
+bool is_operation(std::string_view type) {
+  for (const std::string_view t :
+       {"Add", "Subtract", "Multiply", "Maximum", "Minimum", "NotEqual", "LogicalOr", "LogicalAnd"})
+    if (type == t) return true;
+  return false;
+}
+
+}  // namespace
+
 ValueId Translator::run() {
   const std::string& t = c_.type;
   if (c_.inputs.size() > 1 && !takes_many(t))
     throw UnknownLayer{fmt::format("the second input of '{}', {}", name_, t)};
+  if (c_.operation && !is_operation(t)) throw UnknownLayer{"the operation keras.ops " + t};
   if (is_identity(t)) return x();
   if (t == "Dense") return dense(x());
   if (t == "Activation") return activation(x(), config("activation"));
@@ -31,6 +44,8 @@ ValueId Translator::run() {
   if (t == "Conv3D" || t == "Convolution3D") return conv(3);
   if (t == "DepthwiseConv2D") return depthwise(2);
   if (t == "DepthwiseConv1D") return depthwise(1);
+  if (origin_.version == 1 && (t.starts_with("Separable") || t.starts_with("Deconv")))
+    throw UnknownLayer{t + " of Keras 1"};
   if (t == "SeparableConv2D" || t == "SeparableConvolution2D") return separable(2);
   if (t == "SeparableConv1D") return separable(1);
   if (t == "Conv2DTranspose" || t == "Deconvolution2D") return conv_transpose(2);
@@ -133,6 +148,7 @@ ValueId Translator::layer_norm() {
   const std::int64_t axis = integer("axis", -1);
   const int rank = b_.rank(x());
   if (axis != -1 && axis != rank - 1) throw UnknownLayer{"LayerNormalization not of the last axis"};
+  if (flag("rms_scaling", false)) throw UnknownLayer{"LayerNormalization with rms_scaling"};
   std::size_t next = 0;
   const std::int64_t channels = b_.shape(x())[rank - 1];
   const bool scale = flag("scale", true), center = flag("center", true);
@@ -142,10 +158,28 @@ ValueId Translator::layer_norm() {
                {{"axis", std::int64_t{-1}}, {"eps", number("epsilon", 1e-3F)}});
 }
 
+// The operands of a merging layer: one with fewer axes gets axes of 1 behind the batch, where
+// NumPy, and the functions of keras.ops, put them in front.
+std::vector<ValueId> Translator::aligned() {
+  std::vector<ValueId> out = c_.inputs;
+  if (c_.operation) return out;
+  int most = 0;
+  for (const ValueId v : out) most = std::max(most, b_.rank(v));
+  for (ValueId& v : out) {
+    const int rank = b_.rank(v);
+    if (rank == most || rank == 0) continue;
+    Ints axes;
+    for (int i = 1; i <= most - rank; ++i) axes.push_back(i);
+    v = b_.op("unsqueeze", name_ + ".aligned", {v}, {{"axes", axes}});
+    b_.note("A merging layer puts missing axes behind the batch.");
+  }
+  return out;
+}
+
 ValueId Translator::chain(const std::string& op) {
-  ValueId v = x();
-  for (std::size_t i = 1; i < c_.inputs.size(); ++i)
-    v = b_.elementwise(op, name_, {v, c_.inputs[i]});
+  const std::vector<ValueId> in = aligned();
+  ValueId v = in.at(0);
+  for (std::size_t i = 1; i < in.size(); ++i) v = b_.elementwise(op, name_, {v, in[i]});
   return v;
 }
 

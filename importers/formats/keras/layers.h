@@ -29,6 +29,8 @@ struct UnknownLayer {
 struct Origin {
   int version = 2;  // 1, 2 or 3
   bool theano = false, cntk = false;
+  bool unsaid = false;      // no word of its backend, as in files of Keras 1
+  bool half_pixels = true;  // bilinear upsampling takes centres of pixels
 };
 
 struct LayerCall {
@@ -37,6 +39,7 @@ struct LayerCall {
   std::vector<ValueId> inputs;
   std::vector<ValueId> weights;  // in the order of the file
   ValueId mask = kAbsent;        // [N, T], false where a step is padding (masks.h)
+  bool operation = false;        // a function of keras.ops, whose operands broadcast as NumPy's
 };
 
 // The value of the layer; UnknownLayer names a class or an option without a translation.

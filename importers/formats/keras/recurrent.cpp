@@ -13,8 +13,11 @@ std::string Translator::recurrent_function(const json& config_of, std::string_vi
                                            std::string_view missing, std::vector<float>& alpha,
                                            std::vector<float>& beta) {
   const auto at = config_of.find(std::string(key));
-  const std::string f =
-      at == config_of.end() || !at->is_string() ? std::string(missing) : at->get<std::string>();
+  if (at != config_of.end() && !at->is_string() && !at->is_null())
+    throw UnknownLayer{"a recurrent activation that is a layer of its own"};
+  const std::string f = at == config_of.end() ? std::string(missing)
+                        : at->is_null()       ? "linear"
+                                              : at->get<std::string>();
   if (f == "hard_sigmoid") {
     alpha.push_back(origin_.version >= 3 ? 1.0F / 6 : 0.2F);
     beta.push_back(0.5F);
@@ -31,8 +34,11 @@ ValueId Translator::recurrent(const std::string& type, const json& cfg, std::siz
                               bool reverse) {
   const auto flag_of = [&](const char* key, bool missing) {
     const auto at = cfg.find(key);
-    return at == cfg.end() || !at->is_boolean() ? missing : at->get<bool>();
+    if (at == cfg.end() || at->is_null()) return missing;
+    if (!at->is_boolean()) throw bad_input("'{}' must be true or false", key);
+    return at->get<bool>();
   };
+  if (flag_of("time_major", false)) throw UnknownLayer{type + " with time_major"};
   if (flag_of("stateful", false)) b_.note("A stateful layer starts from zero in every run.");
   const bool bias = flag_of("use_bias", true);
   const bool lstm = type == "LSTM", gru = type == "GRU";
@@ -104,10 +110,27 @@ ValueId Translator::recurrent(const std::string& type, const json& cfg, std::siz
   return seq;
 }
 
+// The layer of the other direction may be one of its own: its settings must be the same.
+void Translator::same_cell(const json& there, const json& back) const {
+  for (const char* key : {"units", "activation", "recurrent_activation", "use_bias", "reset_after",
+                          "return_sequences", "stateful"}) {
+    const auto a = there.find(key), b = back.find(key);
+    if ((a == there.end()) != (b == back.end()) || (a != there.end() && *a != *b))
+      throw UnknownLayer{fmt::format("Bidirectional whose layers differ in {}", key)};
+  }
+}
+
 ValueId Translator::bidirectional() {
   const json& layer = config("layer");
   const std::string type = json_string(layer, "class_name");
   const json& cfg = json_member(layer, "config");
+  if (const json* back = find("backward_layer"); back != nullptr) {
+    if (json_string(*back, "class_name") != type)
+      throw UnknownLayer{"Bidirectional with layers of two classes"};
+    same_cell(cfg, json_member(*back, "config"));
+  }
+  if (const auto at = cfg.find("go_backwards"); at != cfg.end() && *at == true)
+    throw UnknownLayer{"Bidirectional of a layer that goes backwards"};
   if (c_.weights.size() % 2 != 0) throw bad_input("an odd number of weights for two directions");
   const ValueId there = recurrent(type, cfg, 0, false);
   const ValueId back = recurrent(type, cfg, c_.weights.size() / 2, true);

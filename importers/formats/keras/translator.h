@@ -103,13 +103,15 @@ class Translator {
   ValueId dot();
 
   // ---- several inputs ----
-  ValueId merge(const std::string& op) { return b_.elementwise(op, name_, c_.inputs); }
+  std::vector<ValueId> aligned();
+  ValueId merge(const std::string& op) { return b_.elementwise(op, name_, aligned()); }
   ValueId chain(const std::string& op);
   std::string recurrent_function(const json& config_of, std::string_view key,
                                  std::string_view missing, std::vector<float>& alpha,
                                  std::vector<float>& beta);
   ValueId recurrent(const std::string& type, const json& cfg, std::size_t first_weight,
                     bool reverse);
+  void same_cell(const json& there, const json& back) const;
   ValueId bidirectional();
   ValueId time_distributed();
 

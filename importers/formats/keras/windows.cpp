@@ -16,6 +16,10 @@ ValueId Translator::kernel(std::size_t index, int axes) {
   if (b_.rank(w) != axes + 2)
     throw bad_input("a kernel {} for {} spatial axes", to_string(b_.type(w)), axes);
   const std::string name = name_ + ".weight";
+  if (origin_.unsaid && b_.shape(w).numel() != b_.shape(w).product(axes, axes + 2))
+    b_.note(
+        "The file does not say its backend: kernels are taken as TensorFlow's, which correlate; "
+        "Theano's would have to be flipped.");
   if (origin_.version == 1 && !channels_last()) return flipped(w, axes, 2);  // already OIHW
   if (origin_.theano) w = flipped(w, axes, 0);
   Ints perm{axes + 1, axes};
@@ -134,6 +138,8 @@ ValueId Translator::conv_transpose(int axes) {
   const ValueId v = first(x());
   const Ints stride = strides(axes), dilation = window("dilation_rate", axes, 1);
   const bool same = text("padding", text("border_mode", "valid")) == "same";
+  if (same && (origin_.theano || origin_.cntk))
+    throw UnknownLayer{"a transposed convolution with padding 'same' on Theano or CNTK"};
   if (find("output_padding") != nullptr) throw UnknownLayer{"output_padding"};
   Fields fields{{"strides", stride}, {"dilations", dilation}};
   Ints begin, end, extra;
@@ -166,6 +172,9 @@ ValueId Translator::pool(const std::string& op, int axes) {
   Ints stride = extent;
   if (find("strides") != nullptr) stride = window("strides", axes, 1);
   if (find("stride") != nullptr) stride = window("stride", axes, 1);
+  if (origin_.theano && text("padding", text("border_mode", "valid")) == "same" &&
+      std::ranges::any_of(extent, [](std::int64_t n) { return n > 3; }))
+    throw UnknownLayer{"pooling with padding 'same' over more than 3 on Theano"};
   Fields fields{{"kernel", extent}, {"strides", stride}};
   pad(fields, axes, extent, Ints(static_cast<std::size_t>(axes), 1));
   if (op == "avg_pool")
@@ -259,6 +268,10 @@ ValueId Translator::up_sampling(int axes) {
   const Ints size = window(find("size") != nullptr ? "size" : "length", axes, 2);
   const std::string how = text("interpolation", "nearest");
   if (how != "nearest" && how != "bilinear") throw UnknownLayer{"interpolation " + how};
+  if (how == "bilinear" && !origin_.half_pixels)
+    throw UnknownLayer{
+        "bilinear upsampling of a version before TensorFlow 2.2, which did not take "
+        "the centres of pixels"};
   std::vector<float> scales{1, 1};
   for (const std::int64_t n : size) scales.push_back(static_cast<float>(n));
   Fields fields{{"scales", scales}};

@@ -1,0 +1,130 @@
+#include "importers/formats/keras/weights.h"
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "engine/core/error.h"
+#include "importers/containers/bytes.h"
+#include "importers/containers/json.h"
+
+namespace etalon::keras_format {
+namespace {
+
+using nlohmann::json;
+
+class H5Weights {
+ public:
+  H5Weights(const Hdf5File& file, Hdf5Object group) : file_(file), group_(std::move(group)) {}
+  TensorList of(const std::vector<std::string>& path) const {
+    // A nested model's weights all stand in the group of the outermost one, by their layer's name.
+    const auto outer = file_.find(group_, path.front());
+    TensorList out;
+    if (!outer) return out;
+    std::string before;
+    std::vector<std::string> names;
+    if (const Hdf5Value* v = outer->attribute("weight_names")) names = v->texts;
+    for (int part = 0;; ++part) {  // long lists are cut in pieces
+      const Hdf5Value* v = outer->attribute("weight_names" + std::to_string(part));
+      if (v == nullptr) break;
+      names.insert(names.end(), v->texts.begin(), v->texts.end());
+    }
+    for (const std::string& name : names) {
+      if (path.size() > 1) {
+        const std::string inner = path.back() + "/";
+        std::size_t at = name.starts_with(inner) ? 0 : name.find("/" + inner);
+        if (at == std::string::npos) continue;
+        // Two models may hold layers of one name.
+        if (out.empty()) before = name.substr(0, at);
+        if (name.substr(0, at) != before)
+          throw UnknownLayer{fmt::format("'{}', a layer whose name stands twice in nested models,",
+                                         printable(path.back()))};
+      }
+      out.push_back({name, file_.read(file_.child(*outer, name))});
+    }
+    return out;
+  }
+
+ private:
+  const Hdf5File& file_;
+  Hdf5Object group_;
+};
+
+// "MaxPooling2D" is "max_pooling2d", "LSTM" is "lstm".
+std::string snake_case(const std::string& name) {
+  std::string out;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const auto upper = [&](std::size_t k) {
+      return k < name.size() && name[k] >= 'A' && name[k] <= 'Z';
+    };
+    const auto lower = [&](std::size_t k) {
+      return k < name.size() && name[k] >= 'a' && name[k] <= 'z';
+    };
+    if (upper(i) && i > 0 && (lower(i - 1) || lower(i + 1))) out += '_';
+    out += upper(i) ? static_cast<char>(name[i] + 32) : name[i];
+  }
+  return out;
+}
+
+class V3Weights {
+ public:
+  V3Weights(const Hdf5File& file, const json& model) : file_(file), root_(file.root()) {
+    number(model, "", {}, 0);
+  }
+  TensorList of(const std::vector<std::string>& path) const {
+    TensorList out;
+    std::string key;
+    for (const std::string& p : path) key += "/" + p;
+    const auto at = paths_.find(key);
+    if (at == paths_.end()) return out;
+    for (const char* part : {"", "/cell", "/forward_layer/cell", "/forward_layer",
+                             "/backward_layer/cell", "/backward_layer", "/layer", "/query_dense",
+                             "/key_dense", "/value_dense", "/output_dense"}) {
+      const auto vars = file_.find(root_, at->second + part + "/vars");
+      if (!vars || !vars->is_group) continue;
+      for (std::size_t i = 0; i < vars->children.size(); ++i)
+        out.push_back({path.back() + part + "/" + std::to_string(i),
+                       file_.read(file_.child(*vars, std::to_string(i)))});
+    }
+    return out;
+  }
+
+ private:
+  void number(const json& model, const std::string& prefix, const std::string& key, int depth) {
+    if (depth > kMaxNesting) throw bad_input("models nest deeper than {} levels", kMaxNesting);
+    std::map<std::string, int> used;
+    for (const json& layer : json_array(json_member(model, "config"), "layers")) {
+      const std::string type = json_string(layer, "class_name");
+      const json& config = json_member(layer, "config");
+      const std::string name = config.contains("name") && config["name"].is_string()
+                                   ? config["name"].get<std::string>()
+                                   : type;
+      std::string place = snake_case(type);
+      if (const int n = used[place]++; n > 0) place += "_" + std::to_string(n);
+      std::string full = prefix + "layers/" + place;
+      // Later versions of Keras 3 write the layer's own name.
+      if (!file_.find(root_, full) && file_.find(root_, prefix + "layers/" + name))
+        full = prefix + "layers/" + name;
+      paths_[key + "/" + name] = full;
+      if (config.contains("layers")) number(layer, full + "/", key + "/" + name, depth + 1);
+    }
+  }
+  const Hdf5File& file_;
+  Hdf5Object root_;
+  std::map<std::string, std::string> paths_;
+};
+
+}  // namespace
+
+WeightsOf h5_weights(const Hdf5File& file, Hdf5Object group) {
+  return [weights = H5Weights(file, std::move(group))](const std::vector<std::string>& path) {
+    return weights.of(path);
+  };
+}
+
+WeightsOf v3_weights(const Hdf5File& file, const json& model) {
+  return [weights = std::make_shared<V3Weights>(file, model)](
+             const std::vector<std::string>& path) { return weights->of(path); };
+}
+
+}  // namespace etalon::keras_format
