@@ -12,7 +12,7 @@ namespace {
 constexpr int kMaxCalls = 64;
 
 struct Reference {
-  std::string node;
+  std::string node, name;  // of the output, in a function
   std::size_t output = 0;
   bool control = false;
 };
@@ -32,9 +32,9 @@ Reference reference(const std::string& text) {
     throw bad_input("'{}' names no output of a node", printable(text));
   r.output = std::stoul(number);
   if (second != std::string::npos) {
-    const std::string name = body.substr(first + 1, second - first - 1);
-    if (name == "indices" || name == "batch_mean") r.output += 1;
-    if (name == "batch_variance") r.output += 2;
+    r.name = body.substr(first + 1, second - first - 1);
+    if (r.name == "indices" || r.name == "batch_mean") r.output += 1;
+    if (r.name == "batch_variance") r.output += 2;
   }
   return r;
 }
@@ -108,8 +108,11 @@ class Importer {
     for (const Port& p : outputs) wanted.push_back(p.tensor);
     // Inputs in the sequence of the signature, or of the file.
     if (source_.inputs.empty()) {
+      std::set<std::string> read;
       for (const PbMessage& n : main.nodes)
-        if (n.text("op") == "Placeholder") placeholder(n);
+        for (const std::string& in : n.texts("input")) read.insert(reference(in).node);
+      for (const PbMessage& n : main.nodes)
+        if (n.text("op") == "Placeholder" && read.contains(n.text("name"))) placeholder(n);
     } else {
       for (const Port& p : source_.inputs) {
         const auto at = main.by_name.find(reference(p.tensor).node);
@@ -149,15 +152,18 @@ class Importer {
       if (!reached.insert(at).second) continue;
       for (const std::string& next : readers[at]) open.push_back(next);
     }
-    std::vector<Port> out;
+    std::vector<Port> out, counters;
     for (const PbMessage& n : main.nodes) {
       const std::string name = n.text("name"), op = n.text("op");
       if (read.contains(name) || !reached.contains(name)) continue;
       if (op == "Placeholder" || op == "NoOp" || op == "Assert" || op.starts_with("Save") ||
           op.starts_with("Restore") || op.find("Summary") != std::string::npos)
         continue;
-      out.push_back({name, name});
+      // What a loop counts with and nobody reads is no output where there are others.
+      (op == "Exit" || op == "Switch" || op == "NextIteration" ? counters : out)
+          .push_back({name, name});
     }
+    if (out.empty()) out = std::move(counters);
     if (out.empty()) throw bad_input("nothing in it leads from an input to an output");
     return out;
   }
@@ -201,10 +207,7 @@ class Importer {
       const auto at = body.by_name.find(r.node);
       if (at == body.by_name.end()) throw bad_input("nothing makes the tensor {}", printable(text));
       if (state[at->second] == kOpen)
-        throw bad_input(
-            "node {}: it hangs on itself (a loop of TensorFlow 1's control flow is not "
-            "supported)",
-            printable(r.node));
+        throw bad_input("node {}: it hangs on itself", printable(r.node));
       if (state[at->second] == kNew) stack.push_back(at->second);
     };
     std::vector<ValueId> out;
@@ -218,13 +221,28 @@ class Importer {
           continue;
         }
         state[i] = kOpen;
+        const std::string op = body.nodes[i].text("op");
+        if (op == "Exit") {
+          frame(body, made, i, prefix, depth);
+          stack.pop_back();
+          state[i] = kDone;
+          continue;
+        }
         if (!leaf(body.nodes[i]))
           for (const std::string& in : body.nodes[i].texts("input")) want(in);
         if (stack.size() > before) continue;
         stack.pop_back();
         state[i] = kDone;
+        if (op == "ReadVariableOp") refuse_assignment(body, body.nodes[i]);
         const std::string name = body.nodes[i].text("name");
-        made[name] = node(body.nodes[i], made, prefix, depth);
+        std::vector<ValueId> values = node(body.nodes[i], made, prefix, depth);
+        // A function that is called by its own name gives its results by theirs.
+        if (const auto f = functions_.find(op); f != functions_.end()) {
+          const auto results = f->second.message("signature").messages("output_arg");
+          for (std::size_t k = 0; k < results.size() && k < values.size(); ++k)
+            made[name + ":" + results[k].text("name")] = {values[k]};
+        }
+        made[name] = std::move(values);
       }
       out.push_back(value(made, text));
     }
@@ -239,6 +257,9 @@ class Importer {
 
   ValueId value(const Values& made, const std::string& text) const {
     const Reference r = reference(text);
+    if (!r.name.empty() && r.output == 0)
+      if (const auto named = made.find(r.node + ":" + r.name); named != made.end())
+        return named->second[0];
     const auto at = made.find(r.node);
     if (at == made.end() || r.output >= at->second.size())
       throw bad_input("nothing makes the tensor {}", printable(text));
@@ -247,15 +268,17 @@ class Importer {
 
   std::vector<ValueId> node(const PbMessage& n, const Values& made, const std::string& prefix,
                             int depth) {
-    if (++nodes_ > kMaxNodes)
-      throw bad_input("its functions unfold to more than {} nodes", kMaxNodes);
+    count(1);
     OpNode o = op_node(n);
     const ErrorScope where(fmt::format("node {}", printable(prefix + o.name)));
     if (o.op == "Placeholder") throw bad_input("a placeholder that is no input of the signature");
     if (o.op == "Const") {
+      // A loop reads it in every iteration.
+      const auto held = constants_.find(&n);
+      if (held != constants_.end()) return {held->second};
       Tensor t = source_.constant ? source_.constant(o.name) : Tensor();
       if (!t) t = tensor_of(attribute(n, "value").message("tensor"), source_.fill_budget);
-      return {g_.constant(prefix + o.name, std::move(t))};
+      return {constants_[&n] = g_.constant(prefix + o.name, std::move(t))};
     }
     if (o.op == "VariableV2" || o.op == "Variable" || o.op == "VarHandleOp") {
       std::string key = o.text("shared_name");
@@ -271,35 +294,192 @@ class Importer {
     for (const std::string& in : n.texts("input"))
       if (in.empty() || in[0] != '^') o.inputs.push_back(value(made, in));
     if (o.op == "PartitionedCall" || o.op == "StatefulPartitionedCall" || functions_.contains(o.op))
-      return call(o, prefix, depth);
+      return inlined(functions_.contains(o.op) ? o.op : o.text("f"), o.inputs,
+                     prefix + o.name + "/", depth);
+    if (o.op == "While" || o.op == "StatelessWhile") return loop(o, prefix, depth);
+    if (o.op == "If" || o.op == "StatelessIf") return branch(o, prefix, depth);
+    if (o.op == "Enter" || o.op == "LoopCond" || o.op == "Merge" || o.op == "Switch")
+      throw bad_input("{} outside a loop: a branch on data is not supported", o.op);
     o.name = prefix + o.name;
     return ops_.translate(o);
   }
 
-  std::vector<ValueId> call(const OpNode& o, const std::string& prefix, int depth) {
-    const std::string name = functions_.contains(o.op) ? o.op : o.text("f");
+  void count(std::size_t nodes) {
+    nodes_ += nodes;
+    if (nodes_ > kMaxNodes)
+      throw bad_input("its functions and loops unfold to more than {} nodes", kMaxNodes);
+  }
+
+  // A variable that is read behind an assignment has a value that is not in the file.
+  static void refuse_assignment(const Body& body, const PbMessage& n) {
+    for (const std::string& in : n.texts("input")) {
+      const Reference r = reference(in);
+      const auto at = r.control ? body.by_name.find(r.node) : body.by_name.end();
+      if (at != body.by_name.end() && body.nodes[at->second].text("op").starts_with("Assign"))
+        throw bad_input("node {}: it reads a variable behind an assignment, {}",
+                        printable(n.text("name")), printable(r.node));
+    }
+  }
+
+  bool condition(ValueId v, std::string_view what) const {
+    const auto known = ops_.known(v);
+    if (!known) throw bad_input("{} that hangs on data is not supported", what);
+    return *known != 0;
+  }
+
+  // Iterations are written one behind the other, as long as the condition is known to hold.
+  std::vector<ValueId> loop(const OpNode& o, const std::string& prefix, int depth) {
+    std::vector<ValueId> values = o.inputs;
+    for (int i = 0;; ++i) {
+      const std::string name = fmt::format("{}{}/{}/", prefix, o.name, i);
+      const auto goes_on = inlined(o.text("cond"), values, name, depth);
+      if (goes_on.size() != 1) throw bad_input("a loop with {} conditions", goes_on.size());
+      if (!condition(goes_on[0], "a loop's condition")) break;
+      if (i == kMaxIterations) throw bad_input("a loop of more than {} iterations", i);
+      values = inlined(o.text("body"), values, name, depth);
+      if (values.size() != o.inputs.size())
+        throw bad_input("a loop over {} values gives {}", o.inputs.size(), values.size());
+    }
+    g_.note("loops are written out, iteration by iteration");
+    return values;
+  }
+
+  std::vector<ValueId> branch(const OpNode& o, const std::string& prefix, int depth) {
+    const bool taken = condition(o.in(0), "a branch's condition");
+    return inlined(o.text(taken ? "then_branch" : "else_branch"),
+                   {o.inputs.begin() + 1, o.inputs.end()}, prefix + o.name + "/", depth);
+  }
+
+  // A loop of TensorFlow 1: Enter brings a value into the frame, Merge takes it or what
+  // NextIteration brings back, Switch lets it out to Exit where the LoopCond fails.
+  struct Turn {
+    std::size_t enter, merge, next, take;  // nodes; `take` is the Switch
+    std::vector<std::size_t> exits;
+  };
+  struct Frame {
+    std::vector<std::size_t> entered;
+    std::vector<Turn> turns;
+    std::string goes_on;  // what LoopCond reads
+  };
+
+  static const PbMessage& source_of(const Body& body, const std::string& text) {
+    const auto at = body.by_name.find(reference(text).node);
+    if (at == body.by_name.end()) throw bad_input("nothing makes the tensor {}", printable(text));
+    return body.nodes[at->second];
+  }
+  static std::string input_of(const PbMessage& n, std::size_t i) {
+    const auto all = n.texts("input");
+    if (i >= all.size()) throw bad_input("node {} lacks input {}", printable(n.text("name")), i);
+    return all[i];
+  }
+
+  static Frame frame_of(const Body& body, const std::string& name) {
+    Frame f;
+    std::map<std::string, Turn> by_merge;
+    for (std::size_t i = 0; i < body.nodes.size(); ++i)
+      if (body.nodes[i].text("op") == "Enter" &&
+          attribute(body.nodes[i], "frame_name").text("s") == name)
+        f.entered.push_back(i);
+    for (std::size_t i = 0; i < body.nodes.size(); ++i) {
+      const PbMessage& n = body.nodes[i];
+      if (n.text("op") != "Merge" || n.count("input") < 2) continue;
+      const std::string from = reference(input_of(n, 0)).node;
+      for (const std::size_t e : f.entered)
+        if (body.nodes[e].text("name") == from) {
+          const auto next = body.by_name.find(reference(input_of(n, 1)).node);
+          if (next == body.by_name.end() || body.nodes[next->second].text("op") != "NextIteration")
+            throw bad_input("node {}: nothing comes back to it", printable(n.text("name")));
+          by_merge[n.text("name")] = Turn{e, i, next->second, body.nodes.size(), {}};
+        }
+    }
+    for (std::size_t i = 0; i < body.nodes.size(); ++i) {
+      const PbMessage& n = body.nodes[i];
+      if (n.text("op") != "Switch" || n.count("input") < 2) continue;
+      const auto turn = by_merge.find(reference(input_of(n, 0)).node);
+      if (turn == by_merge.end()) continue;
+      turn->second.take = i;
+      const PbMessage& loop_condition = source_of(body, input_of(n, 1));
+      if (loop_condition.text("op") != "LoopCond")
+        throw bad_input("node {}: a branch on data is not supported", printable(n.text("name")));
+      f.goes_on = input_of(loop_condition, 0);
+    }
+    for (auto& [merge, turn] : by_merge) {
+      for (std::size_t i = 0; i < body.nodes.size(); ++i)
+        if (body.nodes[i].text("op") == "Exit" && turn.take < body.nodes.size() &&
+            reference(input_of(body.nodes[i], 0)).node == body.nodes[turn.take].text("name"))
+          turn.exits.push_back(i);
+      f.turns.push_back(turn);
+    }
+    if (f.goes_on.empty()) throw bad_input("the loop {} has no condition", printable(name));
+    return f;
+  }
+
+  // Makes every Exit of the frame that node `exit` leaves.
+  void frame(const Body& body, Values& made, std::size_t exit, const std::string& prefix,
+             int depth) {
+    if (depth > kMaxCalls) throw bad_input("loops stand in each other without end");
+    const PbMessage& take = source_of(body, input_of(body.nodes[exit], 0));
+    const PbMessage& merge = source_of(body, input_of(take, 0));
+    const PbMessage& enter = source_of(body, input_of(merge, 0));
+    if (take.text("op") != "Switch" || merge.text("op") != "Merge" || enter.text("op") != "Enter")
+      throw bad_input("node {} leaves no loop", printable(body.nodes[exit].text("name")));
+    const Frame f = frame_of(body, attribute(enter, "frame_name").text("s"));
+    Values inside = made;
+    for (const std::size_t e : f.entered) {
+      const std::string from = input_of(body.nodes[e], 0);
+      made[body.nodes[e].text("name")] = inside[body.nodes[e].text("name")] =
+          evaluate(body, made, {from}, prefix, depth + 1);
+    }
+    std::vector<ValueId> values;
+    for (const Turn& t : f.turns) values.push_back(inside.at(body.nodes[t.enter].text("name"))[0]);
+    for (int i = 0;; ++i) {
+      const std::string name = fmt::format("{}{}/", prefix, i);
+      count(1 + inside.size() / 16);  // what is copied for an iteration takes time, too
+      Values turn = inside;
+      for (std::size_t k = 0; k < f.turns.size(); ++k) {
+        turn[body.nodes[f.turns[k].merge].text("name")] = {values[k], kAbsent};
+        if (f.turns[k].take < body.nodes.size())
+          turn[body.nodes[f.turns[k].take].text("name")] = {values[k], values[k]};
+      }
+      if (!condition(evaluate(body, turn, {f.goes_on}, name, depth + 1)[0], "a loop's condition"))
+        break;
+      if (i == kMaxIterations) throw bad_input("a loop of more than {} iterations", i);
+      std::vector<std::string> wanted;
+      for (const Turn& t : f.turns) wanted.push_back(input_of(body.nodes[t.next], 0));
+      values = evaluate(body, turn, wanted, name, depth + 1);
+    }
+    g_.note("loops are written out, iteration by iteration");
+    for (std::size_t k = 0; k < f.turns.size(); ++k)
+      for (const std::size_t e : f.turns[k].exits) made[body.nodes[e].text("name")] = {values[k]};
+  }
+
+  // The results of a function.
+  std::vector<ValueId> inlined(const std::string& name, const std::vector<ValueId>& inputs,
+                               const std::string& prefix, int depth) {
+    count(1);
     const auto f = functions_.find(name);
     if (f == functions_.end()) throw bad_input("the function {} is missing", printable(name));
     const PbMessage signature = f->second.message("signature");
     const auto arguments = signature.messages("input_arg"),
                results = signature.messages("output_arg");
-    if (arguments.size() > o.inputs.size())
-      throw bad_input("{} arguments for a function of {}", o.inputs.size(), arguments.size());
+    if (arguments.size() > inputs.size())
+      throw bad_input("{} arguments for a function of {}", inputs.size(), arguments.size());
     auto [body, is_new] = bodies_.try_emplace(name, nullptr);
     if (is_new) body->second = std::make_shared<Body>(f->second.messages("node_def"));
     Values inside;
     for (std::size_t i = 0; i < arguments.size(); ++i)
-      inside[arguments[i].text("name")] = {o.inputs[i]};
+      inside[arguments[i].text("name")] = {inputs[i]};
     std::map<std::string, std::string> ret;
     for (const PbMessage& e : f->second.messages("ret")) ret[e.text("key")] = e.text("value");
     std::vector<std::string> wanted;
     for (const PbMessage& r : results) wanted.push_back(ret[r.text("name")]);
     g_.note("function calls are inlined");
     const std::shared_ptr<Body> keep = body->second;
-    return evaluate(*keep, inside, wanted, prefix + o.name + "/", depth + 1);
+    return evaluate(*keep, inside, wanted, prefix, depth + 1);
   }
 
   static constexpr std::size_t kMaxNodes = 1 << 18;
+  static constexpr int kMaxIterations = 4096;
   GraphBuilder& g_;
   GraphSource source_;
   Ops ops_;
@@ -308,6 +488,7 @@ class Importer {
   std::map<std::string, std::string> input_names_;
   std::map<std::string, Port> ports_;
   std::map<std::string, ValueId> inputs_, variables_;
+  std::map<const PbMessage*, ValueId> constants_;
   std::size_t nodes_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "engine/core/error.h"
+#include "engine/numerics/element.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/translate.h"
 
@@ -56,9 +57,19 @@ std::optional<Ints> Ops::elements(ValueId v) const {
   return to_int64_values(*c);
 }
 
+std::optional<std::int64_t> Ops::known(ValueId v) const {
+  const Tensor* c = g.constant_of(v);
+  if (c != nullptr && c->numel() == 1 && c->dtype() == DType::boolean)
+    return load_as_double(*c, 0) != 0 ? 1 : 0;
+  const auto all = elements(v);
+  if (!all || all->size() != 1 || (c == nullptr && (*all)[0] == -1)) return std::nullopt;
+  return (*all)[0];
+}
+
 Ints Ops::constant_ints(std::size_t i, std::string_view what) const {
   const auto known = elements(n_->in(i));
-  if (!known)
+  // A true constant may hold -1; of what is computed it says that an extent is free.
+  if (!known || (g.constant_of(n_->in(i)) == nullptr && std::ranges::count(*known, -1) != 0))
     throw bad_input("its {} are computed while the network runs; they must be constant", what);
   return *known;
 }
@@ -107,7 +118,8 @@ std::vector<ValueId> Ops::translate(const OpNode& node) {
     out[1] = g.op("cast", part("i32"), {out[1]}, {{"to", std::string("i32")}});
     return out;
   }
-  for (const auto family : {&Ops::layers, &Ops::elementwise, &Ops::shapes, &Ops::indices})
+  for (const auto family :
+       {&Ops::folded, &Ops::layers, &Ops::elementwise, &Ops::shapes, &Ops::indices, &Ops::lists})
     if (const auto y = (this->*family)()) return {*y};
   throw bad_input("{} is not supported", op);
 }

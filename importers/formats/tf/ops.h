@@ -46,6 +46,8 @@ class Ops {
   // Elements of a small integer value as far as they are known before a run, -1 where they hang on
   // a free extent; nullopt where nothing is known.
   std::optional<Ints> elements(ValueId v) const;
+  // A number or truth value that is known before a run.
+  std::optional<std::int64_t> known(ValueId v) const;
 
  private:
   ValueId emit(std::string_view op, const Fields& fields = {});  // from the node's inputs
@@ -54,6 +56,7 @@ class Ops {
   }
   std::string part(std::string_view role) const { return n_->name + "/" + std::string(role); }
   ValueId number(float value);
+  // Elements of an input that hang on nothing.
   Ints constant_ints(std::size_t i, std::string_view what) const;
   std::int64_t constant_int(std::size_t i, std::string_view what) const;
   bool first() const;  // data_format is NC...
@@ -66,6 +69,10 @@ class Ops {
   std::optional<ValueId> elementwise();
   std::optional<ValueId> shapes();
   std::optional<ValueId> indices();
+  std::optional<ValueId> folded();  // counters of loops: scalars computed here
+  std::optional<ValueId> lists();   // TensorList...: values of loops
+  ValueId list(std::vector<ValueId> items);
+  std::vector<ValueId>& items(std::size_t i);
   ValueId conv();
   ValueId depthwise();
   ValueId conv_transpose();
@@ -78,10 +85,13 @@ class Ops {
   ValueId space_to_batch();
   ValueId batch_to_space();
   ValueId activation(ValueId x, const std::string& kind);
+  ValueId bias(ValueId x, ValueId b);
 
   GraphBuilder& g;
   const OpNode* n_ = nullptr;
   std::map<ValueId, Ints> partial_;
+  // A list's value is a constant that stands for it; a changed list is another value.
+  std::map<ValueId, std::vector<ValueId>> lists_;
 };
 
 }  // namespace etalon::tf

@@ -3,6 +3,7 @@
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
+#include "importers/formats/integer_quotient.h"
 #include "importers/formats/tf/ops.h"
 #include "importers/formats/translate.h"
 
@@ -73,6 +74,14 @@ const std::map<std::string_view, std::string_view>& unary_ops() {
   return kUnary;
 }
 
+// A bias by channel, beside x.
+ValueId Ops::bias(ValueId x, ValueId b) {
+  if (!first()) return b;
+  Ints dims{g.shape(b).numel()};
+  dims.resize(static_cast<std::size_t>(std::max(g.rank(x) - 1, 1)), 1);
+  return g.reshape(part("bias"), b, dims);
+}
+
 std::optional<ValueId> Ops::elementwise() {
   const std::string& op = n_->op;
   if (const auto at = unary_ops().find(op); at != unary_ops().end()) {
@@ -81,12 +90,7 @@ std::optional<ValueId> Ops::elementwise() {
     return y;
   }
   if (const auto at = kBinary.find(op); at != kBinary.end()) {
-    ValueId b = n_->in(1);
-    if (op == "BiasAdd" && first()) {
-      Ints dims{g.shape(b).numel()};
-      dims.resize(static_cast<std::size_t>(g.rank(n_->in(0)) - 1), 1);
-      b = g.reshape(part("bias"), b, dims);
-    }
+    const ValueId b = op == "BiasAdd" ? bias(n_->in(0), n_->in(1)) : n_->in(1);
     return g.elementwise(at->second, n_->name, {n_->in(0), b});
   }
   if (op == "NotEqual")
@@ -118,6 +122,8 @@ std::optional<ValueId> Ops::elementwise() {
     const ValueId d = g.elementwise("sub", part("difference"), {n_->in(0), n_->in(1)});
     return g.elementwise("mul", n_->name, {d, d});
   }
+  if (op == "FloorDiv" && !is_floating(g.dtype(n_->in(0))))
+    return floor_quotient(g, n_->name, n_->in(0), n_->in(1));
   if (op == "FloorDiv")
     return g.elementwise("floor", n_->name,
                          {g.elementwise("div", part("quotient"), {n_->in(0), n_->in(1)})});
@@ -140,6 +146,7 @@ std::optional<ValueId> Ops::elementwise() {
   if (op == "Cast") {
     const std::string to = n_->text("DstT");
     if (!find_dtype(to)) throw bad_input("a cast to no element type");
+    if (n_->flag("Truncate")) throw bad_input("a cast that cuts digits off (Truncate)");
     const ValueId y = g.elementwise("cast", n_->name, {n_->in(0)}, {{"to", to}});
     if (const auto known = elements(n_->in(0))) partial_[y] = *known;
     return y;

@@ -3,6 +3,7 @@
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
+#include "importers/formats/einsum.h"
 #include "importers/formats/tf/ops.h"
 #include "importers/formats/translate.h"
 
@@ -15,6 +16,11 @@ Ints Ops::spatial(std::string_view attribute, int rank) const {
   if (all.size() != static_cast<std::size_t>(rank))
     throw bad_input("{} has {} entries for rank {}", attribute, all.size(), rank);
   const auto from = first() ? 2 : 1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool window = static_cast<int>(i) >= from && static_cast<int>(i) < from + rank - 2;
+    if (!window && all[i] != 1)
+      throw bad_input("{} of {} over the batch or the channels", attribute, all[i]);
+  }
   return {all.begin() + from, all.begin() + from + rank - 2};
 }
 
@@ -86,6 +92,8 @@ ValueId Ops::conv_transpose() {
   const int rank = g.rank(x);
   Fields f;
   padding(f, rank, true);
+  if (n_->text("padding") == "EXPLICIT")
+    throw bad_input("a transposed convolution with explicit paddings");
   const Ints sizes = constant_ints(0, "output sizes");
   if (sizes.size() != static_cast<std::size_t>(rank) &&
       sizes.size() + 2 != static_cast<std::size_t>(rank))
@@ -162,7 +170,7 @@ ValueId Ops::fused() {
   std::size_t next = 2;
   for (const std::string& step : steps) {
     if (step == "BiasAdd") {
-      y = g.elementwise("add", part(step), {y, n_->in(next++)});
+      y = g.elementwise("add", part(step), {y, bias(y, n_->in(next++))});
     } else if (step == "Prelu") {
       y = g.elementwise("prelu", part(step), {y, n_->in(next++)});
     } else if (step == "FusedBatchNorm") {
@@ -190,6 +198,12 @@ std::optional<ValueId> Ops::layers() {
     return batch_norm();
   if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2") return matmul();
   if (op.starts_with("_Fused") || op.starts_with("Fused")) return fused();
+  if (op == "Einsum") {
+    const std::string equation = n_->text("equation");
+    if (n_->inputs.size() == 2)
+      if (const auto y = einsum_of_two(g, n_->name, equation, n_->in(0), n_->in(1))) return *y;
+    throw bad_input("the Einsum '{}' of {} operands", printable(equation), n_->inputs.size());
+  }
   if (op == "Softmax") return emit("softmax");
   if (op == "LogSoftmax") return emit("log_softmax");
   if (op == "LRN") {

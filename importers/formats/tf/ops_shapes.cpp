@@ -3,6 +3,7 @@
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
+#include "importers/formats/scalar.h"
 #include "importers/formats/tf/ops.h"
 #include "importers/formats/translate.h"
 
@@ -330,7 +331,10 @@ std::optional<ValueId> Ops::indices() {
     return y;
   }
   if (op == "Fill") return emit("expand", {n_->in(1), n_->in(0)});
-  if (op == "ZerosLike") return g.op("sub", n_->name, {n_->in(0), n_->in(0)});
+  if (op == "ZerosLike") {
+    const ValueId zero = g.constant(part("zero"), scalar_of(g.dtype(n_->in(0)), 0));
+    return g.op("expand", n_->name, {zero, g.op("shape", part("shape"), {n_->in(0)})});
+  }
   if (op == "Range") return emit("range");
   if (op == "Rank") {
     const auto rank = static_cast<std::int32_t>(g.rank(n_->in(0)));
@@ -346,7 +350,13 @@ std::optional<ValueId> Ops::indices() {
         g.op("concat", part("values"),
              {g.reshape(part("off"), n_->in(3), {1}), g.reshape(part("on"), n_->in(2), {1})},
              {{"axis", std::int64_t{0}}});
-    return emit("one_hot", {n_->in(0), n_->in(1), values}, {{"axis", n_->integer("axis", -1)}});
+    // An index below 0 is none here; ours would count it from the end.
+    const ValueId index = g.op("cast", part("index"), {n_->in(0)}, {{"to", std::string("i64")}});
+    const ValueId depth = g.op("cast", part("depth"), {n_->in(1)}, {{"to", std::string("i64")}});
+    const ValueId zero = g.constant(part("zero"), scalar_of(DType::i64, 0));
+    const ValueId held =
+        g.op("where", part("held"), {g.op("less", part("none"), {index, zero}), depth, index});
+    return emit("one_hot", {held, depth, values}, {{"axis", n_->integer("axis", -1)}});
   }
   return std::nullopt;
 }

@@ -1,0 +1,122 @@
+// What loops of TensorFlow 2 keep: counters, and lists of tensors (the arrays of tf.TensorArray).
+//
+// A loop is written out iteration by iteration (graph.cpp), so every index into a list is known and
+// a list is here the values of its items; an item that was never set is zeros of the element shape.
+#include <algorithm>
+
+#include "engine/core/error.h"
+#include "importers/formats/scalar.h"
+#include "importers/formats/tf/ops.h"
+
+namespace etalon::tf {
+
+// Arithmetic on single integers and truth values that are known.
+std::optional<ValueId> Ops::folded() {
+  const std::string& op = n_->op;
+  if (n_->inputs.empty() || n_->inputs.size() > 2) return std::nullopt;
+  std::int64_t v[2] = {0, 0};
+  for (std::size_t i = 0; i < n_->inputs.size(); ++i) {
+    const ValueId in = n_->in(i);
+    if (!g.known(in) || g.rank(in) != 0 || is_floating(g.dtype(in))) return std::nullopt;
+    const auto value = known(in);
+    if (!value) return std::nullopt;
+    v[i] = *value;
+  }
+  const auto [a, b] = std::pair(v[0], v[1]);
+  const auto truth = [&](bool t) {
+    return g.constant(n_->name, scalar_of(DType::boolean, t ? 1 : 0));
+  };
+  if (op == "LogicalNot") return truth(a == 0);
+  if (n_->inputs.size() != 2) return std::nullopt;
+  if (op == "Less") return truth(a < b);
+  if (op == "LessEqual") return truth(a <= b);
+  if (op == "Greater") return truth(a > b);
+  if (op == "GreaterEqual") return truth(a >= b);
+  if (op == "LogicalAnd") return truth(a != 0 && b != 0);
+  if (op == "LogicalOr") return truth(a != 0 || b != 0);
+  const DType type = g.dtype(n_->in(0));
+  if (type != DType::i32 && type != DType::i64) return std::nullopt;
+  std::int64_t out = 0;
+  if (op == "Add" || op == "AddV2")
+    out = checked_add(a, b);
+  else if (op == "Sub" && b != INT64_MIN)
+    out = checked_add(a, -b);
+  else if (op == "Minimum")
+    out = std::min(a, b);
+  else if (op == "Maximum")
+    out = std::max(a, b);
+  else
+    return std::nullopt;
+  if (type == DType::i32 && (out < INT32_MIN || out > INT32_MAX))
+    throw bad_input("{} and {} overflow int32", a, b);
+  return g.constant(n_->name, type == DType::i32
+                                  ? Tensor::of<std::int32_t>({}, {static_cast<std::int32_t>(out)})
+                                  : Tensor::of<std::int64_t>({}, {out}));
+}
+
+ValueId Ops::list(std::vector<ValueId> items) {
+  const ValueId handle = g.constant(part("list"), Tensor::of<std::int32_t>({}, {0}));
+  lists_.emplace(handle, std::move(items));
+  return handle;
+}
+
+std::vector<ValueId>& Ops::items(std::size_t i) {
+  const auto at = lists_.find(n_->in(i));
+  if (at == lists_.end()) throw bad_input("its input {} is no list of tensors", i);
+  return at->second;
+}
+
+std::optional<ValueId> Ops::lists() {
+  const std::string& op = n_->op;
+  if (!op.starts_with("TensorList")) return std::nullopt;
+  constexpr std::int64_t kMost = 1 << 14;
+  if (op == "TensorListReserve") {
+    const auto count = known(n_->in(1));
+    if (!count || *count < 0 || *count > kMost)
+      throw bad_input("a list whose length is not known before a run, or beyond {}", kMost);
+    return list(std::vector<ValueId>(static_cast<std::size_t>(*count), kAbsent));
+  }
+  if (op == "TensorListFromTensor") {
+    const ValueId x = n_->in(0);
+    if (g.rank(x) < 1) throw bad_input("a list of a scalar's parts");
+    const std::int64_t count = g.dims(x)[0];
+    if (count < 0 || count > kMost)
+      throw bad_input("a loop over an axis whose extent is free, or beyond {}", kMost);
+    std::vector<ValueId> parts;
+    for (std::int64_t i = 0; i < count; ++i)
+      parts.push_back(g.op("gather", part("item"),
+                           {x, g.constant(part("index"), Tensor::of<std::int64_t>({}, {i}))},
+                           {{"axis", std::int64_t{0}}}));
+    return list(std::move(parts));
+  }
+  if (op == "TensorListGetItem" || op == "TensorListSetItem") {
+    const auto at = known(n_->in(1));
+    const std::vector<ValueId>& now = items(0);
+    if (!at || *at < 0 || static_cast<std::size_t>(*at) >= now.size())
+      throw bad_input("an index that is not known before a run, or beyond a list of {}",
+                      now.size());
+    const auto i = static_cast<std::size_t>(*at);
+    if (op == "TensorListSetItem") {
+      std::vector<ValueId> changed = now;
+      changed[i] = n_->in(2);
+      return list(std::move(changed));
+    }
+    if (now[i] == kAbsent) throw bad_input("item {} of a list is read, and was never set", i);
+    return now[i];
+  }
+  if (op == "TensorListStack") {
+    std::vector<ValueId> parts;
+    for (const ValueId v : items(0)) {
+      if (v == kAbsent) throw bad_input("a list is read, of which an item was never set");
+      parts.push_back(g.op("unsqueeze", part("part"), {v}, {{"axes", Ints{0}}}));
+    }
+    if (parts.empty()) throw bad_input("an empty list as a tensor");
+    return g.op("concat", n_->name, parts, {{"axis", std::int64_t{0}}});
+  }
+  if (op == "TensorListLength")
+    return g.constant(n_->name,
+                      Tensor::of<std::int32_t>({}, {static_cast<std::int32_t>(items(0).size())}));
+  return std::nullopt;
+}
+
+}  // namespace etalon::tf
