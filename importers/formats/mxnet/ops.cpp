@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -42,6 +43,27 @@ std::vector<double> Translator::numbers_of(const std::string& text) {
     }
   }
   return out;
+}
+
+float Translator::number(std::string_view key, float otherwise) const {
+  const std::string text = attribute(key);
+  if (text.empty() || text == "None") return otherwise;
+  if (text == "inf" || text == "Infinity") return std::numeric_limits<float>::infinity();
+  const auto v = numbers_of(text);
+  if (v.empty()) throw bad_input("'{}' of {} is no number", printable(text), key);
+  return static_cast<float>(v[0]);
+}
+
+bool Translator::flag(std::string_view key, bool otherwise) const {
+  const std::string v = attribute(key);
+  if (v.empty() || v == "None") return otherwise;
+  return v == "True" || v == "true" || v == "1";
+}
+
+void Translator::refuse(std::string_view key) const {
+  const std::string v = attribute(key);
+  if (!v.empty() && v != "None" && v != "False" && v != "false" && v != "0")
+    throw bad_input("{} with {}={} is not supported", n_->op, key, printable(v));
 }
 
 ValueId Translator::variable(const SymbolNode& n, std::size_t index, std::int64_t extent,
@@ -117,7 +139,9 @@ ValueId Translator::convolution(bool transposed) {
 }
 
 ValueId Translator::pooling() {
-  const std::string kind = attribute("pool_type", "max");
+  const std::string kind = attribute("pool_type", "max"), layout = attribute("layout", "None");
+  if (layout != "None" && !layout.starts_with("NC"))
+    throw bad_input("layout {} is not supported", printable(layout));
   if (kind != "max" && kind != "avg")
     throw bad_input("{} pooling is not supported", printable(kind));
   if (flag("global_pool", false))
@@ -242,6 +266,8 @@ std::vector<ValueId> Translator::translate() {
       {"_rdiv_scalar", "div"},   {"_power_scalar", "pow"}, {"_maximum_scalar", "max"},
       {"_minimum_scalar", "min"}};
   if (const auto at = kUnary.find(t); at != kUnary.end()) {
+    if (t == "Dropout" && attribute("mode") == "always")
+      throw bad_input("a dropout that is applied at inference, too (mode=always)");
     if (t == "Dropout") g.note("dropout does nothing at inference");
     return {op(at->second, {x()})};
   }
@@ -298,12 +324,17 @@ std::vector<ValueId> Translator::translate() {
   if (t == "hard_sigmoid")
     return {op("hard_sigmoid", {x()},
                {{"alpha", number("alpha", 0.2F)}, {"beta", number("beta", 0.5F)}})};
-  if (t == "SoftmaxOutput" || t == "Softmax" || t == "softmax_cross_entropy") {
+  if (t == "SoftmaxOutput" || t == "Softmax") {
     g.note("SoftmaxOutput gives the softmax; its label and gradient are training's");
     const std::int64_t axis = flag("multi_output", false) ? 1 : -1;
     ValueId in = x();
-    if (axis == -1 && g.rank(in) > 2) in = g.op("flatten", n_->name + ".flatten", {in});
+    if (axis == -1 && g.rank(in) > 2 && !flag("preserve_shape", false))
+      in = g.op("flatten", n_->name + ".flatten", {in});
     return {op("softmax", {in}, {{"axis", axis}})};
+  }
+  if (t == "softmax" || t == "log_softmax") {
+    if (number("temperature", 1) != 1) refuse("temperature");
+    refuse("use_length");
   }
   if (t == "softmax" || t == "log_softmax") return {op(t, {x()}, {{"axis", integer("axis", -1)}})};
   if (t == "SoftmaxActivation") {
@@ -338,7 +369,8 @@ std::vector<ValueId> Translator::translate() {
     const Ints shape = integers("shape");
     std::int64_t count = 1;
     for (const std::int64_t n : shape)
-      if (n < 1 || (count *= n) > 1 << 24) return {kAbsent};  // a state that begins at zero
+      if (n < 1 || n > 1 << 24 || (count *= n) > 1 << 24)
+        return {kAbsent};  // a state that begins at zero
     const float v = t == "_zeros" ? 0 : t == "_ones" ? 1 : number("value", 0);
     return {g.reshape(n_->name, g.constant(n_->name, filled_f32(count, v)), shape)};
   }
@@ -436,6 +468,7 @@ std::vector<ValueId> Translator::translate() {
   }
   if (t == "UpSampling") {
     if (attribute("sample_type", "nearest") != "nearest") throw bad_input("bilinear UpSampling");
+    if (in_.size() > 1) throw bad_input("UpSampling of several inputs");
     const float scale = number("scale", 1);
     return {op("resize", {x()},
                {{"mode", std::string("nearest")},
@@ -469,6 +502,10 @@ std::vector<ValueId> Translator::translate() {
       std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
       return g.transpose(n_->name + ".turned", v, perm);
     };
+    // dot sums over the first axis of its second operand, which is no product of matrices beyond
+    // them.
+    if (t == "dot" && (g.rank(b) > 2 || (g.rank(a) > 2 && flag("transpose_a", false))))
+      throw bad_input("dot of operands of rank {} and {}", g.rank(a), g.rank(b));
     if (flag("transpose_a", false)) a = turn(a);
     if (flag("transpose_b", false)) b = turn(b);
     return {op("matmul", {a, b})};

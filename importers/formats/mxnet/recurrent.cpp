@@ -93,6 +93,8 @@ std::vector<ValueId> Translator::recurrent() {
   if (gates == 0) throw bad_input("RNN of mode {} is not supported", printable(mode));
   if (!attribute("projection_size").empty() && attribute("projection_size") != "None")
     throw bad_input("RNN with projection_size is not supported");
+  for (const char* key : {"lstm_state_clip_min", "lstm_state_clip_max", "lstm_state_clip_nan"})
+    refuse(key);
   const std::int64_t h = integer("state_size", 0), layers = integer("num_layers", 1),
                      d = flag("bidirectional", false) ? 2 : 1;
   if (h < 1 || h > 1 << 20 || layers < 1 || layers > 1024)

@@ -62,14 +62,10 @@ class Translator {
     const Ints v = integers(key);
     return v.empty() ? otherwise : v[0];
   }
-  float number(std::string_view key, float otherwise) const {
-    const auto v = numbers_of(attribute(key));
-    return v.empty() ? otherwise : static_cast<float>(v[0]);
-  }
-  bool flag(std::string_view key, bool otherwise) const {
-    const std::string v = attribute(key);
-    return v.empty() ? otherwise : v == "True" || v == "true" || v == "1";
-  }
+  float number(std::string_view key, float otherwise) const;
+  bool flag(std::string_view key, bool otherwise) const;
+  // A setting of the operator that its translation does not compute.
+  void refuse(std::string_view key) const;
   ValueId x(std::size_t i = 0) const {
     if (i >= in_.size() || in_[i] == kAbsent) throw bad_input("{} needs input {}", n_->op, i);
     return in_[i];

@@ -90,7 +90,8 @@ class Network {
             .name = std::string(w[1]),
             .params = {},
             .inputs = {},
-            .outputs = out};
+            .outputs = out,
+            .read = nullptr};
     const ErrorScope where(fmt::format("node {}", printable(l.name)));
     for (std::size_t i = 4 + in + out; i < w.size(); ++i) setting(w[i], l);
     if (l.type == "Input") {
@@ -104,7 +105,10 @@ class Network {
       l.inputs.push_back(at->second);
       read_.insert(name);
     }
+    std::set<int> looked_at;
+    l.read = &looked_at;
     const auto made = translate(l, weights_);
+    l.refuse_overlooked();
     if (made.size() < out)
       throw bad_input("{} gives {} values, {} are named", l.type, made.size(), out);
     for (std::size_t i = 0; i < out; ++i) define(std::string(w[4 + in + i]), made[i]);
@@ -230,24 +234,38 @@ Tensor Weights::tagged(std::int64_t n, const Shape& shape) {
   return out;
 }
 
-std::int64_t Layer::integer(int id, std::int64_t otherwise) const {
+const std::vector<double>* Layer::find(int id) const {
+  if (read != nullptr) read->insert(id);
   const auto at = params.find(id);
-  if (at == params.end() || at->second.size() != 1) return otherwise;
-  const double v = at->second[0];
+  return at == params.end() ? nullptr : &at->second;
+}
+
+void Layer::refuse_overlooked() const {
+  for (const auto& [id, values] : params) {
+    // 30 and 31 choose the device's and the kernels' features.
+    if (id == 30 || id == 31 || read == nullptr || read->contains(id)) continue;
+    for (const double v : values)
+      if (v != 0) throw bad_input("{}: the setting {}={} is not supported", type, id, v);
+  }
+}
+
+std::int64_t Layer::integer(int id, std::int64_t otherwise) const {
+  const auto* at = find(id);
+  if (at == nullptr || at->size() != 1) return otherwise;
+  const double v = (*at)[0];
   if (!(std::abs(v) <= 1e12)) throw bad_input("setting {}: {} is out of range", id, v);
   return static_cast<std::int64_t>(v);
 }
 
 float Layer::number(int id, float otherwise) const {
-  const auto at = params.find(id);
-  return at == params.end() || at->second.size() != 1 ? otherwise
-                                                      : static_cast<float>(at->second[0]);
+  const auto* at = find(id);
+  return at == nullptr || at->size() != 1 ? otherwise : static_cast<float>((*at)[0]);
 }
 
 Ints Layer::integers(int id) const {
   Ints out;
-  if (const auto at = params.find(id); at != params.end())
-    for (const double v : at->second) {
+  if (const auto* at = find(id))
+    for (const double v : *at) {
       if (!(std::abs(v) <= 1e12)) throw bad_input("setting {}: {} is out of range", id, v);
       out.push_back(static_cast<std::int64_t>(v));
     }
@@ -256,8 +274,8 @@ Ints Layer::integers(int id) const {
 
 std::vector<float> Layer::numbers(int id) const {
   std::vector<float> out;
-  if (const auto at = params.find(id); at != params.end())
-    for (const double v : at->second) out.push_back(static_cast<float>(v));
+  if (const auto* at = find(id))
+    for (const double v : *at) out.push_back(static_cast<float>(v));
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,11 @@ struct Layer {
   std::map<int, std::vector<double>> params;
   std::vector<ValueId> inputs;
   std::size_t outputs = 1;
+  std::set<int>* read = nullptr;  // what the translation looked at
 
-  bool has(int id) const { return params.contains(id); }
+  // A setting that nobody looked at and that is not 0 may change the layer: a bad-input Error.
+  void refuse_overlooked() const;
+  const std::vector<double>* find(int id) const;
   std::int64_t integer(int id, std::int64_t otherwise) const;
   float number(int id, float otherwise) const;
   Ints integers(int id) const;

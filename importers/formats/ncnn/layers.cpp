@@ -41,13 +41,13 @@ ValueId activated(const Layer& l, ValueId y, int kind_id, int params_id) {
 
 // Pads of height and width from the ids of left, top, right, bottom.
 void pads(const Layer& l, Fields& f, int left, int top, int right, int bottom) {
-  const std::int64_t a = l.integer(left, 0);
+  const std::int64_t a = l.integer(left, 0), t = l.integer(top, a), r = l.integer(right, a),
+                     b = l.integer(bottom, t);
   if (a == kSameUpper || a == kSameLower) {
     f.emplace_back("auto_pad", std::string(a == kSameUpper ? "same_upper" : "same_lower"));
     l.g.note("SAME padding: the odd element stands where the file says");
     return;
   }
-  const std::int64_t t = l.integer(top, a), r = l.integer(right, a), b = l.integer(bottom, t);
   for (const std::int64_t p : {a, t, r, b})
     if (p < 0 || p > 1 << 20) throw bad_input("a pad of {}", p);
   f.emplace_back("pads_begin", Ints{t, a});
@@ -59,7 +59,7 @@ ValueId convolution(const Layer& l, Weights& weights) {
   const std::int64_t out = l.integer(0, 0), kw = l.integer(1, 0), kh = l.integer(11, kw),
                      size = l.integer(6, 0), groups = l.integer(7, 1);
   if (l.integer(8, 0) != 0) throw bad_input("int8 convolutions are not supported");
-  if (l.integer(19, 0) != 0) throw bad_input("weights that come as an input");
+  if (l.integer(up ? 28 : 19, 0) != 0) throw bad_input("weights that come as an input");
   if (!up && l.number(18, 0) != 0) throw bad_input("padding with another value than 0");
   if (out < 1 || kw < 1 || kh < 1 || kw > 1 << 16 || kh > 1 << 16 || groups < 1 ||
       out % groups != 0 || out > 1 << 24 || size < 1 || size % (out * kw * kh) != 0)
@@ -73,8 +73,12 @@ ValueId convolution(const Layer& l, Weights& weights) {
   ValueId kernel = l.g.constant(l.name + ".weight", std::move(w));
   if (up) {  // [G][O/G][C/G] there, [C][O/G] here
     f.emplace_back("output_padding", Ints{l.integer(19, l.integer(18, 0)), l.integer(18, 0)});
-    if (l.integer(20, 0) > 0)
-      f.emplace_back("output_shape", Ints{l.integer(21, l.integer(20, 0)), l.integer(20, 0)});
+    // Its extents cut the output where the padding is SAME, and there alone.
+    const std::int64_t ow = l.integer(20, 0), oh = l.integer(21, ow), side = l.integer(4, 0);
+    const bool same = side == kSameUpper || side == kSameLower;
+    if (same != (ow > 0))
+      throw bad_input("a transposed convolution of SAME padding or of an extent alone");
+    if (ow > 0) f.emplace_back("output_shape", Ints{oh, ow});
     kernel = l.g.reshape(l.name + ".groups", kernel, {groups, out / groups, in, kh, kw});
     kernel = l.g.transpose(l.name + ".turned", kernel, {0, 2, 1, 3, 4});
     kernel = l.g.reshape(l.name + ".kernel", kernel, {groups * in, out / groups, kh, kw});
@@ -158,6 +162,8 @@ ValueId pooling(const Layer& l) {
   const bool average = l.integer(0, 0) == 1;
   const ValueId x = l.input();
   if (l.integer(4, 0) != 0) {
+    for (const int id : {1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 14, 15, 18})
+      l.integer(id, 0);  // no window
     const ValueId y = l.g.op(average ? "global_avg_pool" : "global_max_pool", l.name, {x});
     return l.g.op("flatten", l.name + ".flat", {y});
   }
@@ -171,8 +177,11 @@ ValueId pooling(const Layer& l) {
     pads(l, f, 3, 13, 14, 15);
   f.emplace_back("ceil_mode", mode == 0);
   if (mode == 0) l.g.note("pooling of mode 0: the output extent is rounded up");
-  if (!average) return l.g.op("max_pool", l.name, {x}, f);
   const bool counted = l.integer(6, 0) != 0;
+  if (!average) return l.g.op("max_pool", l.name, {x}, f);
+  // What rounding up adds would be counted, too.
+  if (counted && mode == 0 && (l.integer(2, 1) != 1 || l.integer(12, l.integer(2, 1)) != 1))
+    throw bad_input("average pooling of mode 0 that counts padding");
   f.emplace_back("count_include_pad", counted);
   l.g.note(fmt::format("average pooling {} padding", counted ? "counts" : "does not count"));
   return l.g.op("avg_pool", l.name, {x}, f);
@@ -222,6 +231,7 @@ ValueId unary(const Layer& l) {
 
 ValueId reshape(const Layer& l) {
   constexpr std::int64_t kNone = -233;
+  if (l.integer(3, 0) != 0) throw bad_input("a reshape of permuted elements");
   const std::int64_t w = l.integer(0, kNone), h = l.integer(1, kNone), d = l.integer(11, kNone),
                      c = l.integer(2, kNone);
   Ints to{0};
@@ -266,12 +276,13 @@ ValueId interp(const Layer& l) {
                                                           : corners ? "align_corners"
                                                                     : "half_pixel")}};
   if (kind == 1) f.emplace_back("nearest_mode", std::string("floor"));
+  const std::vector<float> scales{l.number(1, 1), l.number(2, 1)};  // sizes go before them
   l.g.note(fmt::format("interpolation: corners are {}aligned", corners ? "" : "not "));
   f.emplace_back("axes", Ints{2, 3});
   if (h > 0 && w > 0)
     f.emplace_back("sizes", Ints{h, w});
   else
-    f.emplace_back("scales", std::vector<float>{l.number(1, 1), l.number(2, 1)});
+    f.emplace_back("scales", scales);
   return l.g.op("resize", l.name, {l.input()}, f);
 }
 
@@ -332,6 +343,7 @@ ValueId plain(const Layer& l) {
   if (t == "BinaryOp") return binary(l);
   if (t == "UnaryOp") return unary(l);
   if (t == "Concat") return l.g.op("concat", l.name, l.inputs, {{"axis", l.axis(l.integer(0, 0))}});
+  if (t == "Softmax") l.integer(1, 0);  // says that the axis is meant as it stands
   if (t == "Softmax")
     return l.g.op("softmax", l.name, {l.input()}, {{"axis", l.axis(l.integer(0, 0))}});
   if (t == "Reshape") return reshape(l);
@@ -354,13 +366,15 @@ ValueId plain(const Layer& l) {
   if (t == "Padding") {
     const std::int64_t kind = l.integer(4, 0);
     if (kind < 0 || kind > 2) throw bad_input("padding of kind {}", kind);
+    if (l.integer(6, 0) != 0) throw bad_input("padding by values of each channel");
+    const float value = l.number(5, 0);
     const char* modes[] = {"constant", "edge", "reflect"};
     return l.g.op("pad", l.name, {l.input()},
                   {{"mode", std::string(modes[kind])},
                    {"pads", Ints{l.integer(7, 0), l.integer(0, 0), l.integer(2, 0), l.integer(8, 0),
                                  l.integer(1, 0), l.integer(3, 0)}},
                    {"axes", Ints{1, 2, 3}},
-                   {"value", l.number(5, 0)}});
+                   {"value", value}});
   }
   throw bad_input("the layer type {} is not supported", t);
 }
@@ -406,6 +420,7 @@ ValueId translate_weighted(const Layer& l, Weights& weights) {
                   {{"eps", l.number(1, 0.001F)}});
   }
   if (t == "MemoryData") {
+    if (l.integer(21, 1) != 1) throw bad_input("data that is kept behind a tag");
     Ints dims{1};
     for (const int id : {2, 11, 1, 0})
       if (const std::int64_t n = l.integer(id, 0); n > 0) dims.push_back(n);

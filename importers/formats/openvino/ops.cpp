@@ -4,6 +4,7 @@
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
+#include "importers/formats/integer_quotient.h"
 #include "importers/formats/openvino/layer.h"
 #include "importers/formats/scalar.h"
 
@@ -227,7 +228,7 @@ ValueId single(const Layer& l) {
   if (const auto op = find(kBinary, t); !op.empty()) {
     if (l.text("auto_broadcast", "numpy") == "pdpd") throw bad_input("PaddlePaddle's broadcasting");
     if (t == "Divide" && !is_floating(l.g.dtype(l.input(0))) && l.flag("m_pythondiv", true))
-      l.g.note("a quotient of integers is cut toward zero here, Python's floors");
+      return floor_quotient(l.g, l.name, l.input(0), l.input(1));
     return l.g.op(op, l.name, {l.input(0), l.input(1)});
   }
   const ValueId x = l.input(0);
@@ -238,6 +239,11 @@ ValueId single(const Layer& l) {
   if (t == "SquaredDifference") {
     const ValueId d = l.g.op("sub", l.name + ".difference", {x, l.input(1)});
     return l.g.op("mul", l.name, {d, d});
+  }
+  if (const auto op = find(kReduce, t); !op.empty() && l.constant(1).empty()) {
+    // Over no axes: each element alone.
+    if (t == "ReduceL1" || t == "ReduceL2") return l.g.op("abs", l.name, {x});
+    return x;
   }
   if (const auto op = find(kReduce, t); !op.empty())
     return l.g.op(op, l.name, {x},
@@ -352,6 +358,7 @@ ValueId single(const Layer& l) {
   }
   if (t == "NormalizeL2") {
     const bool add = l.text("eps_mode", "add") == "add";
+    if (l.constant(1).empty()) throw bad_input("NormalizeL2 over no axes");
     l.g.note(fmt::format("NormalizeL2: epsilon {} is {} the sum of squares", l.number("eps", 0),
                          add ? "added to" : "the least of"));
     return l.g.op("lp_norm", l.name, {x},

@@ -179,6 +179,9 @@ std::vector<ValueId> translate_recurrent(const Layer& l) {
       to[static_cast<std::size_t>(d * 2 * gates * h + at)] =
           from[static_cast<std::size_t>(d * own + i)];
     }
+  for (const char* key :
+       {"activations_alpha", "activations_beta", "activation_alpha", "activation_beta"})
+    if (!l.text(key, "").empty()) throw bad_input("{} with {} is not supported", l.type, key);
   Fields f{{"hidden_size", h},
            {"direction", l.text("direction", "forward")},
            {"batch_first", true},
