@@ -101,11 +101,14 @@ Tensor rows_of(const Tensor& t, std::int64_t begin, std::int64_t end) {
 class Translator {
  public:
   Translator(const std::shared_ptr<const Pickle>& pickle, GraphBuilder& b)
-      : pickle_(pickle), b_(b) {}
+      : pickle_(pickle), b_(b), walk_(*pickle) {}
 
   ValueId sequence(const PickleValue& layers, ValueId x) {
-    const PickleWalk walk(*pickle_);
-    for (const PickleValue* v : layers.items) x = layer(*v, x);
+    // Containers may share their layers: what unfolds is bounded by what the file holds.
+    for (const PickleValue* v : layers.items) {
+      const PickleWalk::Level level(walk_);
+      x = layer(*v, x);
+    }
     return x;
   }
 
@@ -291,16 +294,17 @@ class Translator {
 
   const std::shared_ptr<const Pickle>& pickle_;
   GraphBuilder& b_;
+  PickleWalk walk_;
   int depth_ = 0;
 };
 
 // Weights alone: the parameters of each layer, by its name.
 void weights(const PickleValue& layers, const std::shared_ptr<const Pickle>& pickle, Model& model,
-             int depth) {
-  if (depth > 32) throw bad_input("containers nest deeper than 32 levels");
+             PickleWalk& walk) {
   for (const PickleValue* v : layers.items) {
+    const PickleWalk::Level level(walk);
     const Layer l(*v, pickle);
-    if (const PickleValue* inner = l.field("layers")) weights(*inner, pickle, model, depth + 1);
+    if (const PickleValue* inner = l.field("layers")) weights(*inner, pickle, model, walk);
     if (l.params() == nullptr) continue;
     for (std::size_t i = 0; i + 1 < l.params()->items.size(); i += 2)
       if (auto t = numpy_array(*l.params()->items[i + 1], pickle))
@@ -356,7 +360,8 @@ Model open_neon(const std::shared_ptr<const Pickle>& pickle, const std::string& 
   } catch (const Unknown& unknown) {
     model.graph = std::make_shared<Graph>();
     model.notes = {"Weights alone: " + unknown.what + " has no translation."};
-    weights(*layers, pickle, model, 0);
+    PickleWalk walk(*pickle);
+    weights(*layers, pickle, model, walk);
   }
   return model;
 }
