@@ -1,0 +1,159 @@
+// What an importer could read wrongly without a word: quotients of negative integers, factors that
+// stand beside a call, changes in place, loops, operands of different rank. Each file's outputs are
+// its framework's (fixtures/make_torch_meaning.py, make_tf_graphs.py); what is not computed is
+// refused by its name.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+
+#include "engine/core/error.h"
+#include "engine/graph/builder.h"
+#include "engine/graph/executor.h"
+#include "importers/formats/einsum.h"
+#include "importers/formats/integer_quotient.h"
+#include "importers/formats/pytorch/aliases.h"
+#include "importers/importers.h"
+#include "kernels/kernels.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+using test::fixture;
+
+namespace {
+
+using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+Tensor recorded(const std::string& file, const std::string& name) {
+  for (NamedTensor& t : load_tensors(fixture(file)))
+    if (t.name == name) return std::move(t.tensor);
+  throw bad_input("no {}", name);
+}
+
+Tensors run(std::shared_ptr<Graph> graph, const Tensors& inputs) {
+  RunOptions options;
+  options.contract = Contract::parse("seq");
+  options.threads = 1;
+  const Trace trace = Executor(std::move(graph), all_kernels(), options).run(inputs);
+  Tensors out;
+  for (const auto& [name, value] : trace.outputs) out.emplace(name, value.share());
+  return out;
+}
+
+void near(const Tensor& got, const Tensor& want) {
+  REQUIRE(to_string(got.shape()) == to_string(want.shape()));
+  const auto a = got.data<float>(), b = want.data<float>();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::fabs(a[i] - b[i]) <= 2e-5F * std::max(1.0F, std::fabs(b[i])));
+  }
+}
+
+void gives(const std::string& file, const std::string& expected, const std::string& name) {
+  CAPTURE(file);
+  const Model model = open_model(fixture(file));
+  for (const std::string& n : model.notes) CAPTURE(n);
+  REQUIRE(model.graph->outputs.size() == 1);
+  Tensors in;
+  for (std::size_t i = 0; i < model.graph->inputs.size(); ++i)
+    in.emplace(model.graph->value_name(model.graph->inputs[i].value),
+               recorded(expected, model.graph->inputs.size() == 1 && !file.ends_with(".keras")
+                                      ? name + ".x"
+                                      : name + ".x" + std::to_string(i)));
+  const Tensors got = run(model.graph, in);
+  REQUIRE(got.size() == 1);
+  near(got.begin()->second, recorded(expected, name + ".y"));
+}
+
+bool notes(const Model& model, std::string_view words) {
+  for (const std::string& n : model.notes)
+    if (n.find(words) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("meaning: calls of ATen with signs, factors and changes in place") {
+  const std::string expected = "torch_graphs/meaning.npz";
+  for (const char* name : {"meaning_quotients", "meaning_factors", "meaning_inplace"})
+    for (const char* ending : {".pt", ".pt2"})
+      gives("torch_graphs/" + std::string(name) + ending, expected, name);
+  gives("torch_graphs/meaning_decomposed.pt2", expected, "meaning_decomposed");
+  gives("torch_graphs/meaning_inplace_scripted.pt", expected, "meaning_inplace_scripted");
+}
+
+TEST_CASE("meaning: a view of what is changed in place is refused") {
+  const Model viewed = open_model(fixture("torch_graphs/meaning_viewed_scripted.pt"));
+  CHECK(viewed.graph->nodes.empty());
+  CHECK(notes(viewed, "changed through a view"));
+}
+
+TEST_CASE("meaning: loops, Einsum, Conv1D and integers of TensorFlow") {
+  for (const char* name : {"loops", "loops_v1", "mixed", "whole"})
+    gives("tf_graphs/" + std::string(name) + ".pb", "tf_graphs/expected.npz", name);
+}
+
+TEST_CASE("meaning: Keras' merging layers, and settings that change a layer") {
+  for (const char* name : {"merged", "linear"})
+    gives("tf_graphs/" + std::string(name) + ".keras", "tf_graphs/expected.npz", name);
+  const std::pair<const char*, const char*> refused[] = {
+      {"two_cells", "Bidirectional whose layers differ in activation"},
+      {"slopes", "a recurrent activation that is a layer of its own"},
+      {"scaled", "RMSNormalization"}};
+  for (const auto& [name, sentence] : refused) {
+    CAPTURE(name);
+    const Model model = open_model(fixture("tf_graphs/" + std::string(name) + ".keras"));
+    CHECK(model.graph->nodes.empty());
+    CHECK(notes(model, sentence));
+  }
+}
+
+TEST_CASE("meaning: a floored quotient of integers at every sign and at the ends") {
+  GraphBuilder b("quotient");
+  const ValueId x = b.input("x", DType::i32, {7}), y = b.input("y", DType::i32, {7});
+  b.output(floor_quotient(b, "q", x, y), "q");
+  auto graph = std::make_shared<Graph>(b.finish());
+  Tensors in;
+  in.emplace("x", Tensor::of<std::int32_t>({7}, {7, -7, 7, -7, INT32_MIN, INT32_MAX, INT32_MIN}));
+  in.emplace("y", Tensor::of<std::int32_t>({7}, {2, 2, -2, -2, 3, -2, 2}));
+  const Tensors got = run(graph, in);
+  const auto q = got.at("q").data<std::int32_t>();
+  const std::int32_t want[] = {3, -4, -4, 3, -715827883, -1073741824, -1073741824};
+  for (std::size_t i = 0; i < q.size(); ++i) CHECK(q[i] == want[i]);
+}
+
+TEST_CASE("meaning: einsum of two operands, and what it leaves alone") {
+  GraphBuilder b("einsum");
+  const ValueId x = b.input("x", DType::f32, {2, 3, 4}), y = b.input("y", DType::f32, {4, 2, 5});
+  const auto z = einsum_of_two(b, "z", "abc,cdf -> abdf", x, y);
+  REQUIRE(z.has_value());
+  CHECK(b.dims(*z) == Ints{2, 3, 2, 5});
+  for (const char* equation : {"abc,cde", "...a,abc->...bc", "aab,bcd->acd", "abc,cde->abd",
+                               "abc,cde->abdez", "abc,cde,e->abd"})
+    CHECK_FALSE(einsum_of_two(b, "z", equation, x, y).has_value());
+  CHECK_THROWS_AS(einsum_of_two(b, "z", "ab,bc->ac", x, y), Error);
+}
+
+TEST_CASE("meaning: a change in place renames its operand, and spoils older views") {
+  using namespace etalon::pytorch_format;
+  Aliases aliases;
+  const auto call = [&](const std::string& op, ValueId x, ValueId y) {
+    AtenCall c;
+    c.args.emplace("self", AtenValue::of(x));
+    aliases.resolve(c);
+    aliases.called(op, c, {y});
+  };
+  call("relu", 1, 2);
+  call("view", 2, 3);
+  call("add_", 2, 4);
+  CHECK(aliases.now(2) == 4);
+  CHECK(aliases.now(1) == 1);
+  CHECK_THROWS_AS((void)aliases.now(3), AtenUnknown);
+  call("mul_", 2, 5);  // by its old name
+  CHECK(aliases.now(2) == 5);
+  CHECK(aliases.now(4) == 5);
+  call("clone", 6, 6);  // a copy that was folded: which of the two is changed?
+  CHECK_THROWS_AS(call("add_", 6, 7), AtenUnknown);
+  call("dropout_", 8, 8);
+  CHECK(aliases.now(8) == 8);
+}
