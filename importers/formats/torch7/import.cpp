@@ -38,6 +38,7 @@ class Translator {
 
   void run(const T7Object& root, std::int64_t extent, bool fixed) {
     first_ = nullptr;
+    visits_ = 0;
     find_first(root, 0);
     if (first_ == nullptr) throw bad_input("no layer with weights tells the shape of the input");
     const Tensor w = weight_of(*first_, "weight");
@@ -86,6 +87,7 @@ class Translator {
  private:
   void find_first(const T7Object& m, int depth) {
     if (first_ != nullptr || depth > 100) return;
+    count_visit();
     const std::string type = short_name(m.type);
     if (type == "Linear" || type.starts_with("SpatialConvolution")) {
       first_ = &m;
@@ -94,6 +96,12 @@ class Translator {
     if (const T7Object* list = m.find_object("modules"))
       for (const T7Value* v : list->list())
         if (v->object) find_first(*v->object, depth + 1);
+  }
+
+  // Modules may be shared, and hold each other: what unfolds takes time.
+  void count_visit() {
+    constexpr int kMost = 1 << 14;
+    if (++visits_ > kMost) throw bad_input("its modules unfold to more than {}", kMost);
   }
 
   static Tensor weight_of(const T7Object& m, std::string_view key) {
@@ -128,6 +136,7 @@ class Translator {
 
   const T7Object* first_ = nullptr;
   bool free_extent_ = false;
+  int visits_ = 0;
 };
 
 ValueId Translator::convolution(const T7Object& m, ValueId x, const std::string& name,
@@ -224,6 +233,7 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
   const std::string name = path.empty() ? type : path + "." + type;
   const ErrorScope where("node " + printable(name));
   if (depth > 100) throw bad_input("modules nest deeper than any network");
+  count_visit();
   if (in.empty()) throw bad_input("a module without input");
   const ValueId x = in[0];
   std::vector<const T7Object*> parts;
@@ -321,6 +331,10 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
     return {fully_connected(g, name, x, wv, b)};
   }
   if (type == "View" || type == "Reshape") return {shaped(m, x, name)};
+  if (type == "SoftMax" || type == "LogSoftMax" || type == "SpatialSoftMax") {
+    // Of three axes Torch7 takes the first for the channels of one sample.
+    if (g.rank(x) == 3) throw bad_input("{} of a sequence runs over the batch in Torch7", type);
+  }
   if (type == "SoftMax" || type == "LogSoftMax" || type == "SpatialSoftMax")
     return {g.op(type == "LogSoftMax" ? "log_softmax" : "softmax", name, {x},
                  {{"axis", std::int64_t{g.rank(x) >= 3 ? 1 : g.rank(x) - 1}}})};
@@ -341,6 +355,9 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
     if (w.numel() > 1) dims.resize(static_cast<std::size_t>(std::max(1, g.rank(x) - 1)), 1);
     return {g.op("prelu", name, {x, g.constant(name + ".weight", w.reshaped(Shape(dims)))})};
   }
+  if ((type == "MulConstant" || type == "AddConstant") &&
+      std::isnan(m.number("constant_scalar", NAN)))
+    throw bad_input("{} of a tensor is not supported", type);
   if (type == "MulConstant" || type == "AddConstant")
     return {g.op(type == "MulConstant" ? "mul" : "add", name,
                  {x, g.constant(name + ".constant",
