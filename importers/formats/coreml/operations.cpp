@@ -7,6 +7,7 @@
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/coreml/program.h"
+#include "importers/formats/integer_quotient.h"
 #include "importers/formats/scalar.h"
 
 namespace etalon::coreml {
@@ -356,6 +357,8 @@ ValueId single(Operation& o) {
   if (t == "not_equal")
     return o.g.op("not", o.name,
                   {o.g.op("equal", o.name + ".equal", {o.value("x"), o.value("y")})});
+  if (t == "floor_div" && !is_floating(o.g.dtype(o.value("x"))))
+    return floor_quotient(o.g, o.name, o.value("x"), o.value("y"));
   if (t == "floor_div")
     return o.g.op("floor", o.name, {o.g.op("div", o.name + ".div", {o.value("x"), o.value("y")})});
   if (const auto op = find(kReduce, t); !op.empty())
