@@ -10,9 +10,27 @@
 
 namespace etalon::tf {
 
-// Arithmetic on single integers and truth values that are known.
+// Arithmetic on single integers and truth values that are known, and ranges of them.
 std::optional<ValueId> Ops::folded() {
   const std::string& op = n_->op;
+  if (op == "Range" && n_->inputs.size() == 3) {
+    const auto from = known(n_->in(0)), to = known(n_->in(1)), by = known(n_->in(2));
+    constexpr std::int64_t kFar = 1LL << 40, kMost = 4096;
+    if (!from || !to || !by || *by == 0 || is_floating(g.dtype(n_->in(0))) || *from < -kFar ||
+        *from > kFar || *to < -kFar || *to > kFar || *by < -kFar || *by > kFar)
+      return std::nullopt;
+    Ints all;
+    for (std::int64_t i = *from; *by > 0 ? i < *to : i > *to; i += *by) {
+      if (static_cast<std::int64_t>(all.size()) == kMost) return std::nullopt;
+      all.push_back(i);
+    }
+    if (g.dtype(n_->in(0)) != DType::i32)
+      return g.constant(n_->name,
+                        Tensor::of<std::int64_t>({static_cast<std::int64_t>(all.size())}, all));
+    const std::vector<std::int32_t> narrow(all.begin(), all.end());
+    return g.constant(n_->name,
+                      Tensor::of<std::int32_t>({static_cast<std::int64_t>(all.size())}, narrow));
+  }
   if (n_->inputs.empty() || n_->inputs.size() > 2) return std::nullopt;
   std::int64_t v[2] = {0, 0};
   for (std::size_t i = 0; i < n_->inputs.size(); ++i) {
