@@ -5,24 +5,17 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/core/philox.h"
 #include "engine/graph/builder.h"
 #include "kernels/backends/cuda/executor.h"
 #include "kernels/backends/cuda/rows.h"
 #include "kernels/kernels.h"
 #include "tests/host_device.h"
+#include "tests/noise.h"
 
 using namespace etalon;
+using test::noise;
 
 namespace {
-
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Tensor t = Tensor::uninitialized(DType::f32, shape);
-  const Philox random{seed, 0};
-  std::uint64_t i = 0;
-  for (float& x : t.mutable_data<float>()) x = random.uniform(i++);
-  return t;
-}
 
 const Registry& both() {
   static const Registry registry = [] {

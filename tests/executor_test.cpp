@@ -4,22 +4,15 @@
 
 #include <cstring>
 
-#include "engine/core/philox.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
 #include "kernels/kernels.h"
+#include "tests/noise.h"
 
 using namespace etalon;
+using test::noise;
 
 namespace {
-
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Tensor t = Tensor::uninitialized(DType::f32, shape);
-  const Philox random{seed, 0};
-  std::uint64_t i = 0;
-  for (float& x : t.mutable_data<float>()) x = random.uniform(i++);
-  return t;
-}
 
 Tensor conv(const Tensor& x, const Tensor& w, const char* contract, int threads = 1) {
   ConvParams p;

@@ -3,7 +3,6 @@
 // line, which file, and where in it (an offset, a size, a line, a name) or that there is nothing in
 // it; the exit code is 3; memory stays below a bound.
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <cstring>
 #include <filesystem>
@@ -12,27 +11,13 @@
 #include "engine/core/philox.h"
 #include "tests/fuzz/targets.h"
 #include "tests/importer_files.h"
+#include "tests/peak_memory.h"
 
 using namespace etalon;
+using test::kMostKib, test::peak_kib;
 namespace fs = std::filesystem;
 
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kKeepsFreed = true;
-#elif defined(__has_feature)
-constexpr bool kKeepsFreed = __has_feature(address_sanitizer);
-#else
-constexpr bool kKeepsFreed = false;
-#endif
-// AddressSanitizer keeps what was freed, 256 MiB by default.
-constexpr long kMostKib = (kKeepsFreed ? 320 : 64) * 1024;
-
-long peak_kib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss;
-}
 
 // What stands behind the file's name must hold a number, a name in quotes or a word for the place.
 bool says_where(std::string_view text) {

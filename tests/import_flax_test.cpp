@@ -2,16 +2,11 @@
 // network of ours, which counts channels first, they give Flax's output. Damaged files are refused.
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <map>
-
 #include "engine/core/error.h"
 #include "engine/graph/builder.h"
-#include "engine/graph/executor.h"
 #include "importers/arch.h"
 #include "importers/containers/msgpack.h"
-#include "importers/importers.h"
-#include "kernels/kernels.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
@@ -19,12 +14,7 @@ using test::fixture;
 
 namespace {
 
-std::map<std::string, Tensor> tensors(const std::string& name) {
-  std::map<std::string, Tensor> out;
-  for (NamedTensor& t : load_tensors(fixture("flax/" + name)))
-    out.emplace(t.name, std::move(t.tensor));
-  return out;
-}
+NamedTensors tensors(const std::string& name) { return test::arrays(fixture("flax/" + name)); }
 
 }  // namespace
 
@@ -47,15 +37,8 @@ TEST_CASE("flax: parameters run in a network that counts channels first") {
     CAPTURE(file);
     std::vector<Placement> placed;
     const Model model = open_with_arch(fixture(file), {}, {.network = folder / "net.json"}, placed);
-    RunOptions options;
-    options.contract = Contract::parse("seq");
-    options.threads = 1;
-    std::map<std::string, Tensor, std::less<>> in;
-    in.emplace("x", want.at("x").share());
-    const Trace trace = Executor(model.graph, all_kernels(), options).run(in);
-    const auto got = trace.outputs.begin()->second.data<float>(), y = want.at("y").data<float>();
-    REQUIRE(got.size() == y.size());
-    for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::fabs(got[i] - y[i]) < 1e-5F);
+    const Trace trace = test::run(model, want.at("x").share());
+    test::check_near(trace.outputs.at(0).second, want.at("y"), 1e-5F);
   }
 }
 

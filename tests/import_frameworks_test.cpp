@@ -6,18 +6,16 @@
 
 #include "engine/core/error.h"
 #include "engine/graph/builder.h"
-#include "engine/graph/executor.h"
 #include "importers/containers/flatbuffers.h"
 #include "importers/containers/pbjson.h"
 #include "importers/containers/pbtree.h"
 #include "importers/containers/protobuf.h"
 #include "importers/containers/sstable.h"
-#include "importers/importers.h"
-#include "kernels/kernels.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
-using test::fixture;
+using test::fixture, test::notes, test::values;
 
 namespace {
 
@@ -27,28 +25,10 @@ const Node& node(const Graph& graph, std::string_view name) {
   throw bad_input("no node {}", name);
 }
 
-bool notes(const Model& model, std::string_view words) {
-  for (const std::string& n : model.notes)
-    if (n.find(words) != std::string::npos) return true;
-  return false;
-}
-
 int count(const Graph& graph, std::string_view op) {
   int n = 0;
   for (const Node& node : graph.nodes) n += node.op->name == op ? 1 : 0;
   return n;
-}
-
-std::vector<float> run(const Model& model, Tensor x) {
-  RunOptions options;
-  options.contract = Contract::parse("seq");
-  options.threads = 1;
-  std::map<std::string, Tensor, std::less<>> in;
-  in.emplace(model.graph->value_name(model.graph->inputs.at(0).value), std::move(x));
-  Executor executor(model.graph, all_kernels(), options);
-  const Trace trace = executor.run(in);
-  const auto data = trace.outputs.begin()->second.data<float>();
-  return {data.begin(), data.end()};
 }
 
 std::span<const std::byte> bytes_of(const std::string& text) {
@@ -91,7 +71,7 @@ TEST_CASE("Caffe: layers in place, phases, ceil, counted padding") {
   CHECK(notes(model, "alpha is divided by the window's size"));
   // 6 + 2 - 3 = 5 steps of 2, rounded up: four windows, where rounding down gives three.
   CHECK(graph.outputs[0].dims == Ints{-1, 2, 4, 4});
-  const std::vector<float> y = run(model, Tensor::zeros(DType::f32, {1, 2, 6, 6}));
+  const std::vector<float> y = values(test::run(model, Tensor::zeros(DType::f32, {1, 2, 6, 6})));
   CHECK(y.size() == 32);
   CHECK(y[0] == 0.5F);
 }
@@ -108,7 +88,7 @@ TEST_CASE("TensorFlow: SAME pads at the end, a function is inlined, weights are 
   for (float& e : x.mutable_data<float>()) e = v++;
   // By hand: one element of padding, behind; so window (0, 0) holds three rows and columns whole,
   // whose sum is 261.
-  const std::vector<float> y = run(model, std::move(x));
+  const std::vector<float> y = values(test::run(model, std::move(x)));
   REQUIRE(y.size() == 9);
   CHECK(y[0] == 131.5F);
 }
@@ -171,7 +151,7 @@ TEST_CASE("Darknet: weights in sequence, the epsilon stands outside the root") {
     const Model model = open_model(folder / name);
     CHECK(notes(model, "sqrt(variance) + 1e-6"));
     Tensor x = Tensor::of<float>({1, 1, 2, 2}, {1, 1, 1, 1});
-    const std::vector<float> y = run(model, std::move(x));
+    const std::vector<float> y = values(test::run(model, std::move(x)));
     CHECK(y[0] < 3.0F);  // (5 - 3) / (2 + 1e-6) * 2 + 1
     CHECK(y[0] > 2.99999F);
   }
@@ -238,7 +218,7 @@ TEST_CASE("Core ML: a neural network's layers; an ML program is refused by name"
       head + field(500, field(1, field(1, "s") + field(2, "x") + field(3, "y") + field(175, ""))));
   const Model model = open_model(folder / "m.mlmodel");
   CHECK(model.graph->outputs[0].dims == Ints{-1, 4});
-  CHECK(run(model, Tensor::zeros(DType::f32, {1, 4}))[3] == 0.25F);
+  CHECK(values(test::run(model, Tensor::zeros(DType::f32, {1, 4})))[3] == 0.25F);
   test::write_bytes(folder / "p.mlmodel", head + field(502, ""));
   CHECK_THROWS_WITH_AS(open_model(folder / "p.mlmodel"), doctest::Contains("an ML program"), Error);
 }

@@ -3,12 +3,8 @@
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>
 
-#include <map>
-
 #include "engine/core/error.h"
-#include "engine/graph/executor.h"
-#include "importers/importers.h"
-#include "kernels/kernels.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
@@ -89,16 +85,6 @@ std::string gmodule(Writer& w, bool two, bool cyclic = false, double select = 2)
                    {W::text("modules"), list({linear.substr(0, linear.find('\n', 2) + 1)})}});
 }
 
-std::vector<float> run(const Model& model, std::map<std::string, Tensor, std::less<>> in) {
-  RunOptions options;
-  options.contract = Contract::parse("seq");
-  options.threads = 1;
-  Executor executor(model.graph, all_kernels(), options);
-  const Trace trace = executor.run(in);
-  const auto y = trace.outputs.begin()->second.data<float>();
-  return {y.begin(), y.end()};
-}
-
 }  // namespace
 
 TEST_CASE("gModule: nodes read one another; several inputs are told apart") {
@@ -109,10 +95,10 @@ TEST_CASE("gModule: nodes read one another; several inputs are told apart") {
   for (const std::string& n : two.notes) CAPTURE(n);
   REQUIRE(two.graph->nodes.size() == 2);
   REQUIRE(two.graph->inputs.size() == 2);
-  std::map<std::string, Tensor, std::less<>> in;
+  NamedTensors in;
   in.emplace("input0", Tensor::of<float>({2, 1}, {1, 10}));
   in.emplace("input1", Tensor::of<float>({2, 2}, {100, 200, 300, 400}));
-  CHECK(run(two, std::move(in)) == std::vector<float>{102.5F, 198, 320.5F, 371});
+  CHECK(test::values(test::run(two, in)) == std::vector<float>{102.5F, 198, 320.5F, 371});
 
   Writer v;
   test::write_bytes(
@@ -126,7 +112,7 @@ TEST_CASE("gModule: nodes read one another; several inputs are told apart") {
   in.clear();
   in.emplace("input", Tensor::of<float>({1, 1}, {-0.25F}));
   // Linear gives 0 and 1.75; each adds its tanh.
-  const auto y = run(one, std::move(in));
+  const auto y = test::values(test::run(one, in));
   CHECK(y[0] == 0);
   CHECK(y[1] == 1.75F + 0.94137555F);
 }

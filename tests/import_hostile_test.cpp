@@ -4,7 +4,6 @@
 // call os.system, bombs in zip and HDF5, shapes that overflow, depth, circles, names that stand
 // twice, ways out of the folder.
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <filesystem>
 #include <sstream>
@@ -12,27 +11,12 @@
 #include "engine/core/error.h"
 #include "importers/importers.h"
 #include "tests/importer_files.h"
+#include "tests/peak_memory.h"
 
 using namespace etalon;
-using test::fixture;
+using test::fixture, test::kMostKib, test::peak_kib;
 
 namespace {
-
-long peak_kib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss;
-}
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kKeepsFreed = true;
-#elif defined(__has_feature)
-constexpr bool kKeepsFreed = __has_feature(address_sanitizer);
-#else
-constexpr bool kKeepsFreed = false;
-#endif
-// AddressSanitizer keeps what was freed, 256 MiB by default.
-constexpr long kMostKib = (kKeepsFreed ? 320 : 64) * 1024;
 
 // Opens every file that `list` names; each must be refused by the sentence that stands there.
 int check_refused(const test::TemporaryFolder& folder, const char* list) {

@@ -3,49 +3,22 @@
 // of a frozen TensorFlow graph.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <map>
 
-#include "engine/graph/executor.h"
-#include "importers/importers.h"
-#include "kernels/kernels.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
-using test::fixture;
+using test::check_near, test::fixture;
 
 namespace {
 
-using Tensors = std::map<std::string, Tensor, std::less<>>;
-
-const Tensors& expected() {
-  static const Tensors all = [] {
-    Tensors out;
-    for (NamedTensor& t : load_tensors(fixture("keras/expected.npz")))
-      out.emplace(t.name, std::move(t.tensor));
-    return out;
-  }();
+const NamedTensors& expected() {
+  static const NamedTensors all = test::arrays(fixture("keras/expected.npz"));
   return all;
 }
 
-Tensors outputs_of(const Model& model, const Tensors& inputs) {
-  RunOptions options;
-  options.contract = Contract::parse("seq");
-  options.threads = 1;
-  const Trace trace = Executor(model.graph, all_kernels(), options).run(inputs);
-  Tensors out;
-  for (const auto& [name, value] : trace.outputs) out.emplace(name, value.share());
-  return out;
-}
-
-void near(const Tensor& got, const Tensor& want) {
-  REQUIRE(got.shape() == want.shape());
-  const auto a = got.data<float>(), b = want.data<float>();
-  for (std::size_t i = 0; i < a.size(); ++i)
-    CHECK(std::fabs(a[i] - b[i]) <= 2e-5F * std::max(1.0F, std::fabs(b[i])));
-}
+constexpr float kNear = 2e-5F;
 
 }  // namespace
 
@@ -55,12 +28,9 @@ TEST_CASE("keras: layers of Keras 3, numbers in calls, masks that can be had") {
     CAPTURE(name);
     const Model model = open_model(fixture("keras/" + std::string(name) + ".keras"));
     REQUIRE(model.graph->inputs.size() == 1);
-    Tensors in;
-    in.emplace(model.graph->value_name(model.graph->inputs[0].value),
-               expected().at(name + std::string(".x0")).share());
-    const Tensors got = outputs_of(model, in);
-    REQUIRE(got.size() == 1);
-    near(got.begin()->second, expected().at(name + std::string(".y")));
+    const Trace trace = test::run(model, expected().at(name + std::string(".x0")).share());
+    REQUIRE(trace.outputs.size() == 1);
+    check_near(trace.outputs[0].second, expected().at(name + std::string(".y")), kNear);
   }
 }
 
@@ -86,16 +56,15 @@ TEST_CASE("keras: what computes with a mask or a state is refused by its name") 
 
 TEST_CASE("tensorflow: Erfc, Expm1, Log1p, ReverseV2, Any, All, DivNoNan, TruncateMod") {
   const Model model = open_model(fixture("keras/ops.pb"));
-  Tensors in;
+  NamedTensors in;
   for (const char* name : {"x", "y"})
     in.emplace(name, expected().at("ops." + std::string(name)).share());
-  const Tensors got = outputs_of(model, in);
+  const Trace trace = test::run(model, in);
   const std::array names{"all",   "any",   "erfc",     "expm1", "length", "length2",
                          "log1p", "nonan", "quotient", "rest",  "reverse"};
   for (std::size_t i = 0; i < names.size(); ++i) {
     CAPTURE(names[i]);
     const std::string name = i == 0 ? "Identity" : "Identity_" + std::to_string(i);
-    REQUIRE(got.contains(name));
-    near(got.at(name), expected().at("ops.out." + std::string(names[i])));
+    check_near(test::output(trace, name), expected().at("ops.out." + std::string(names[i])), kNear);
   }
 }

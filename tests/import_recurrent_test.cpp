@@ -4,40 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <map>
 
-#include "engine/core/error.h"
-#include "engine/graph/executor.h"
-#include "importers/importers.h"
-#include "kernels/kernels.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
-using test::fixture;
+using test::arrays, test::fixture, test::output;
 
 namespace {
-
-Tensor array(const std::string& file, const std::string& name) {
-  for (NamedTensor& t : load_tensors(fixture(file)))
-    if (t.name == name) return std::move(t.tensor);
-  throw bad_input("no {} in {}", name, file);
-}
-
-Trace run(const Model& model, Tensor x) {
-  RunOptions options;
-  options.contract = Contract::parse("seq");
-  options.threads = 1;
-  std::map<std::string, Tensor, std::less<>> in;
-  in.emplace(model.graph->value_name(model.graph->inputs.at(0).value), std::move(x));
-  Executor executor(model.graph, all_kernels(), options);
-  return executor.run(in);
-}
-
-const Tensor& output(const Trace& trace, const std::string& name) {
-  for (const auto& [n, tensor] : trace.outputs)
-    if (n == name) return tensor;
-  throw bad_input("no output {}", name);
-}
 
 // Largest difference over the size of what was expected.
 double distance(const Tensor& got, const Tensor& want) {
@@ -56,35 +30,38 @@ double distance(const Tensor& got, const Tensor& want) {
 }  // namespace
 
 TEST_CASE("recurrent: MXNet's fused RNN, every mode in two layers and directions") {
+  const NamedTensors known = arrays(fixture("frameworks/rnn.npz"));
   for (const std::string mode : {"lstm", "gru", "rnn_tanh", "rnn_relu"}) {
     CAPTURE(mode);
     const Model model = open_model(fixture("frameworks/rnn_" + mode + "-symbol.json"));
     CHECK(model.format == "mxnet");
     REQUIRE(model.graph->outputs.size() == 2);
-    const Trace trace = run(model, array("frameworks/rnn.npz", "x"));
+    const Trace trace = test::run(model, known.at("x").share());
     const auto& first = model.graph->value_name(model.graph->outputs[0].value);
     const auto& second = model.graph->value_name(model.graph->outputs[1].value);
-    CHECK(distance(output(trace, first), array("frameworks/rnn.npz", mode)) < 1e-6);
-    CHECK(distance(output(trace, second), array("frameworks/rnn.npz", mode + ".state")) < 1e-6);
+    CHECK(distance(output(trace, first), known.at(mode)) < 1e-6);
+    CHECK(distance(output(trace, second), known.at(mode + ".state")) < 1e-6);
   }
 }
 
 // make_openvino_bodies.py: cells in a TensorIterator, backwards and forwards, a Loop and an If.
 TEST_CASE("recurrent: OpenVINO's bodies, iterations one behind the other") {
+  const NamedTensors known = arrays(fixture("runtimes/bodies.npz"));
   const Model model = open_model(fixture("runtimes/bodies.xml"));
   CHECK(model.format == "openvino");
-  const Trace trace = run(model, array("runtimes/bodies.npz", "x"));
+  const Trace trace = test::run(model, known.at("x").share());
   for (const auto& [given, name] :
        {std::pair{"lstm", "lstm"}, {"gru", "gru"}, {"loop", "loop"}, {"if", "chosen"}}) {
     CAPTURE(given);
-    CHECK(distance(output(trace, given), array("runtimes/bodies.npz", name)) < 1e-6);
+    CHECK(distance(output(trace, given), known.at(name)) < 1e-6);
   }
 }
 
 // make_ncnn_recurrent.py: a GRU of two directions, then an RNN backwards.
 TEST_CASE("recurrent: ncnn's GRU and RNN") {
+  const NamedTensors known = arrays(fixture("runtimes/recurrent.npz"));
   const Model model = open_model(fixture("runtimes/recurrent.param"));
   CHECK(model.format == "ncnn");
-  const Trace trace = run(model, array("runtimes/recurrent.npz", "x"));
-  CHECK(distance(output(trace, "y"), array("runtimes/recurrent.npz", "y")) < 1e-6);
+  const Trace trace = test::run(model, known.at("x").share());
+  CHECK(distance(output(trace, "y"), known.at("y")) < 1e-6);
 }

@@ -6,10 +6,8 @@
 #include <cstring>
 
 #include "engine/core/error.h"
-#include "engine/graph/executor.h"
 #include "importers/containers/xml.h"
-#include "importers/importers.h"
-#include "kernels/kernels.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
@@ -41,19 +39,6 @@ const std::vector<File>& files() {
 }
 
 std::string at(const std::string& name) { return fixture("runtimes/" + name); }
-
-std::vector<float> run(const Model& model) {
-  RunOptions options;
-  options.contract = Contract::parse("seq");
-  options.threads = 1;
-  std::map<std::string, Tensor, std::less<>> in;
-  in.emplace(model.graph->value_name(model.graph->inputs.at(0).value),
-             std::move(load_tensors(at("input.npy")).at(0).tensor));
-  Executor executor(model.graph, all_kernels(), options);
-  const Trace trace = executor.run(in);
-  const auto data = trace.outputs.begin()->second.data<float>();
-  return {data.begin(), data.end()};
-}
 
 // Copies all of a file's parts and opens it with `bytes` in place of the one that is damaged.
 void open_damaged(const File& f, const test::TemporaryFolder& folder, const std::string& bytes) {
@@ -104,7 +89,8 @@ TEST_CASE("a network in each runtime's format is recognised by its bytes and mea
     const Model model = open_model(at(f.name));
     CHECK(model.format == f.format);
     CHECK(!model.version.empty());
-    const std::vector<float> got = run(model);
+    const std::vector<float> got =
+        test::values(test::run(model, std::move(load_tensors(at("input.npy")).at(0).tensor)));
     REQUIRE(got.size() == want.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - want[i]) <= 1e-6F);
   }
@@ -119,14 +105,9 @@ TEST_CASE("the ending does not matter") {
 }
 
 TEST_CASE("conventions are said in the notes") {
-  const auto has = [](const Model& m, std::string_view words) {
-    for (const std::string& n : m.notes)
-      if (n.find(words) != std::string::npos) return true;
-    return false;
-  };
-  CHECK(has(open_model(at("small.model")), "axes are reversed"));
-  CHECK(has(open_model(at("small.model")), "CNTK's own rule"));
-  CHECK(has(open_model(at("small.dnn")), "nodes of training"));
+  CHECK(test::notes(open_model(at("small.model")), "axes are reversed"));
+  CHECK(test::notes(open_model(at("small.model")), "CNTK's own rule"));
+  CHECK(test::notes(open_model(at("small.dnn")), "nodes of training"));
 }
 
 TEST_CASE("damaged models of runtimes are read or refused, in one sentence") {

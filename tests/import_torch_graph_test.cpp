@@ -3,20 +3,15 @@
 // not in the file gives its weights and says why; damaged code is refused or gives weights.
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <map>
-
 #include "bench/compare/network.h"
 #include "engine/core/error.h"
-#include "engine/graph/executor.h"
 #include "importers/formats/pytorch/script_syntax.h"
-#include "importers/importers.h"
-#include "kernels/kernels.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
 using namespace etalon::pytorch_format;
-using test::fixture;
+using test::fixture, test::notes;
 
 namespace {
 
@@ -25,12 +20,6 @@ Tensor recorded(const std::string& name) {
            name.starts_with("ops_") ? "torch_graphs/ops.npz" : "torch_graphs/expected.npz")))
     if (t.name == name) return std::move(t.tensor);
   throw bad_input("no {}", name);
-}
-
-bool notes(const Model& model, std::string_view words) {
-  for (const std::string& n : model.notes)
-    if (n.find(words) != std::string::npos) return true;
-  return false;
 }
 
 }  // namespace
@@ -48,7 +37,7 @@ TEST_CASE("torch graphs: modules and TorchScript give PyTorch's outputs") {
     REQUIRE(graph.inputs.size() == 1);
     REQUIRE(graph.outputs.size() == 1);
     CHECK(notes(model, "does not say the shape of its input"));
-    std::map<std::string, Tensor, std::less<>> in, got;
+    NamedTensors in, got;
     in.emplace("input", recorded(std::string(name) + ".x"));
     got.emplace("output", recorded(std::string(name) + ".y"));
     const auto judged = judge_network(
@@ -72,23 +61,11 @@ TEST_CASE("torch graphs: calls of ATen, traced and exported, give PyTorch's outp
       REQUIRE(graph.inputs.size() == 1);
       REQUIRE(graph.outputs.size() == 1);
       const Tensor want = recorded(std::string(name) + ".y");
-      std::map<std::string, Tensor, std::less<>> in;
-      in.emplace(graph.value_name(graph.inputs[0].value), recorded(std::string(name) + ".x"));
-      RunOptions options;
-      options.contract = Contract::parse("seq");
-      options.threads = 1;
-      Executor executor(model.graph, all_kernels(), options);
-      const Trace trace = executor.run(in);
+      const Trace trace = test::run(model, recorded(std::string(name) + ".x"));
       REQUIRE(trace.outputs.size() == 1);
-      const Tensor& out = trace.outputs.begin()->second;
-      REQUIRE(to_string(out.shape()) == to_string(want.shape()));
-      const auto got = out.data<float>(), expected = want.data<float>();
-      for (std::size_t i = 0; i < expected.size(); ++i) {
-        CAPTURE(i);
-        // Values are of size 1; a step function of a value that differs in its last bit is not
-        // among the calls.
-        CHECK(std::abs(got[i] - expected[i]) <= 2e-5F * std::max(1.0F, std::abs(expected[i])));
-      }
+      // Values are of size 1; a step function of a value that differs in its last bit is not
+      // among the calls.
+      test::check_near(trace.outputs[0].second, want, 2e-5F);
     }
 }
 

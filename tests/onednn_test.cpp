@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "bench/micro/shape_bench.h"
-#include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
@@ -15,18 +14,14 @@
 #include "engine/ops/pool.h"
 #include "engine/ops/softmax.h"
 #include "kernels/kernels.h"
+#include "tests/noise.h"
 
 using namespace etalon;
 
 namespace {
 
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Tensor t = Tensor::uninitialized(DType::f32, shape);
-  const Philox random{seed, 0};
-  std::uint64_t i = 0;
-  for (float& x : t.mutable_data<float>()) x = random.uniform(i++) - 0.5F;
-  return t;
-}
+// The product of two is below 1/4.
+Tensor noise(const Shape& shape, std::uint64_t seed) { return test::noise(shape, seed, 0.5F); }
 
 OpRun run(const OpRow& op, const Params& p, std::vector<const Tensor*> in, const char* kernels,
           int threads = 1) {
@@ -129,10 +124,10 @@ TEST_CASE("oneDNN rows of pools, norms, softmax and activations compute the same
   }
   Tensor x = noise({2, 32, 9, 10}, 1);
   Tensor scale = noise({32}, 2), bias = noise({32}, 3), mean = noise({32}, 4), var = noise({32}, 5);
-  for (float& v : var.mutable_data<float>()) v += 2;  // noise is in [-1.5, 0.5)
+  for (float& v : var.mutable_data<float>()) v += 1;
   const Tensor features = noise({10}, 6);
   Tensor positive = noise({3, 50}, 7);
-  for (float& v : positive.mutable_data<float>()) v += 2;  // noise is in [-1.5, 0.5)
+  for (float& v : positive.mutable_data<float>()) v += 1;
   MaxPoolParams max;
   max.kernel = {3, 2};
   max.strides = {2, 2};
