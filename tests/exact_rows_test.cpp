@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
@@ -14,6 +13,7 @@
 #include "kernels/normalization/exact.h"
 #include "kernels/reduce/exact.h"
 #include "tests/op_cases.h"
+#include "tests/special_data.h"
 
 using namespace etalon;
 
@@ -25,16 +25,14 @@ void fill(Tensor& t, Data data, std::uint64_t seed) {
   const Philox random{seed, 5};
   std::uint64_t i = 0;
   for (float& x : t.mutable_data<float>()) {
-    const float u = random.uniform(2 * i), v = random.uniform(2 * i + 1);
+    const float u = random.uniform(2 * i), v = test::share(random, 2 * i + 1);
     ++i;
-    x = u - 0.5F;
+    x = u;
     if (data == Data::wild) x = std::ldexp(x, static_cast<int>(v * 120));
     if (data == Data::integers) x = std::round(x * 8);
     if (data == Data::relu) x = x < 0 ? 0.0F : std::round(x * 64);
     if (data == Data::equal) x = 3;
-    if (data == Data::special && v < 0.02F) x = std::numeric_limits<float>::quiet_NaN();
-    if (data == Data::special && v > 0.97F) x = std::numeric_limits<float>::infinity();
-    if (data == Data::special && v > 0.4F && v < 0.6F) x = 0x1p-140F;
+    if (data == Data::special) x = test::special(x, v);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/pool.h"
 #include "kernels/kernels.h"
+#include "tests/special_data.h"
 
 using namespace etalon;
 
@@ -24,21 +25,8 @@ Tensor make(const Shape& shape, std::uint64_t seed, bool special) {
   const Philox random{seed, 0};
   std::uint64_t i = 0;
   for (float& x : t.mutable_data<float>()) {
-    x = random.uniform(i++) - 0.5F;
-    const float pick = random.uniform(i + 1000000);
-    if (!special) continue;
-    if (pick < 0.02F)
-      x = std::numeric_limits<float>::infinity();
-    else if (pick < 0.04F)
-      x = -std::numeric_limits<float>::infinity();
-    else if (pick < 0.06F)
-      x = -std::numeric_limits<float>::quiet_NaN();
-    else if (pick < 0.2F)
-      x = -0.0F;
-    else if (pick < 0.3F)
-      x = 0.0F;
-    else if (pick < 0.5F)
-      x = 0x1p-140F;
+    x = random.uniform(i++);
+    if (special) x = test::special(x, test::share(random, i + 1000000));
   }
   return t;
 }

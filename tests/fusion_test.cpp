@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <mutex>
 
 #include "engine/backend/pointwise.h"
@@ -18,6 +17,7 @@
 #include "engine/ops/normalization.h"
 #include "kernels/kernels.h"
 #include "tests/op_cases.h"
+#include "tests/special_data.h"
 
 using namespace etalon;
 
@@ -60,17 +60,6 @@ bool takes(const KernelRow& row, const Problem& problem) {
          (row.refuse == nullptr || !row.refuse(problem));
 }
 
-float special(float noise, float pick) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  if (pick < 0.004F) return kInf;
-  if (pick < 0.008F) return -kInf;
-  if (pick < 0.012F) return -std::numeric_limits<float>::quiet_NaN();
-  if (pick < 0.1F) return -0.0F;
-  if (pick < 0.2F) return 0.0F;
-  if (pick < 0.3F) return noise * 0x1p-140F;
-  return noise;
-}
-
 // `share` of the elements are candidates for special values.
 Tensor noise(const Shape& shape, std::uint64_t seed, float share) {
   Tensor t = Tensor::uninitialized(DType::f32, shape);
@@ -78,8 +67,8 @@ Tensor noise(const Shape& shape, std::uint64_t seed, float share) {
   std::uint64_t i = 0;
   for (float& x : t.mutable_data<float>()) {
     x = random.uniform(i);
-    if (random.uniform(i + (1U << 30)) * 0.5F + 0.5F < share)
-      x = special(x, random.uniform(i + (1U << 29)) * 0.5F + 0.5F);
+    if (test::share(random, i + (1U << 30)) < share)
+      x = test::special(x, test::share(random, i + (1U << 29)));
     ++i;
   }
   return t;

@@ -4,12 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
-#include <limits>
 
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/ops/gemm.h"
 #include "kernels/kernels.h"
+#include "tests/special_data.h"
 
 using namespace etalon;
 
@@ -22,20 +22,9 @@ Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
   const Philox random{seed, 0};
   std::uint64_t i = 0;
   for (float& x : t.mutable_data<float>()) {
-    x = random.uniform(i++) - 0.5F;
+    x = random.uniform(i++);
     if (data == Data::tiny) x *= 0x1p-75F;  // products below the smallest subnormal
-    if (data != Data::special) continue;
-    const float pick = random.uniform(i + 1000000);
-    if (pick < 0.02F)
-      x = std::numeric_limits<float>::infinity();
-    else if (pick < 0.03F)
-      x = -std::numeric_limits<float>::infinity();
-    else if (pick < 0.04F)
-      x = -std::numeric_limits<float>::quiet_NaN();
-    else if (pick < 0.3F)
-      x = -0.0F;
-    else if (pick < 0.4F)
-      x = 0x1p-140F;
+    if (data == Data::special) x = test::special(x, test::share(random, i + 1000000));
   }
   return t;
 }

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <set>
 
 #include "engine/core/hash.h"
@@ -19,6 +18,7 @@
 #include "engine/ops/pool.h"
 #include "engine/ops/reduce.h"
 #include "kernels/kernels.h"
+#include "tests/special_data.h"
 
 using namespace etalon;
 
@@ -31,22 +31,11 @@ Tensor make(const Shape& shape, std::uint64_t seed, Data data, DType dtype = DTy
   const Philox random{seed, 0};
   for (std::int64_t i = 0; i < shape.numel(); ++i) {
     const auto at = static_cast<std::uint64_t>(i);
-    float x = random.uniform(at) - 0.5F;
-    const float pick = random.uniform(at + 1000000);
+    float x = random.uniform(at);
+    const float pick = test::share(random, at + 1000000);
     if (data == Data::tiny) x = pick < 0.5F ? x * 0x1p-75F : pick < 0.7F ? x * 0x1p-12F : -0.0F;
     if (data == Data::huge) x = pick < 0.5F ? x * 0x1p65F : x * 0x1p9F;
-    if (data == Data::special) {
-      if (pick < 0.004F)
-        x = std::numeric_limits<float>::infinity();
-      else if (pick < 0.008F)
-        x = -std::numeric_limits<float>::infinity();
-      else if (pick < 0.012F)
-        x = -std::numeric_limits<float>::quiet_NaN();
-      else if (pick < 0.3F)
-        x = -0.0F;
-      else if (pick < 0.4F)
-        x = 0x1.8p-140F;
-    }
+    if (data == Data::special) x = test::special(x, pick);
     store_from_double(dtype, t.mutable_bytes().data(), i, static_cast<double>(x));
   }
   return t;

@@ -10,6 +10,7 @@
 #include "engine/graph/executor.h"
 #include "engine/ops/normalization.h"
 #include "kernels/kernels.h"
+#include "tests/special_data.h"
 
 using namespace etalon;
 
@@ -21,9 +22,8 @@ Tensor noise(const Shape& shape, std::uint64_t seed, bool special) {
   std::uint64_t i = 0;
   for (float& x : t.mutable_data<float>()) {
     x = random.uniform(i) * 3 - 1;
-    const float pick = random.uniform(i++ + 1000000);
-    if (special && pick < 0.01F) x = pick < 0.005F ? -__builtin_inff() : -__builtin_nanf("");
-    if (special && pick > 0.8F) x = pick > 0.9F ? -0.0F : 0x1p-140F;
+    if (special) x = test::special(x, test::share(random, i + 1000000));
+    ++i;
   }
   return t;
 }
