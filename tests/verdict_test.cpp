@@ -192,11 +192,16 @@ std::vector<Contract> foreign_orders(std::int64_t k, std::uint64_t seed, std::si
 
 namespace {
 
-void plant_all(std::uint64_t seeds, std::size_t orders) {
+void plant_all(std::uint64_t seeds, std::size_t orders, bool all_at_all_lengths) {
   std::string table = "\n| fault | K = 25 | K = 800 | K = 4608 |\n|---|---|---|---|\n";
   for (const Planted& fault : planted()) {
     table += fmt::format("| {} |", fault.name);
     for (const Size& size : kSizes) {
+      // A rounding shows less the longer the sum; what is left out or misplaced shows in any.
+      if (!all_at_all_lengths && size.k() > 1000 && fault.verdict != Verdict::lower_precision) {
+        table += " |";
+        continue;
+      }
       int named = 0, trials = 0;
       for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         const Layer layer = fault.layer(size.channels, size.kernel, seed);
@@ -224,12 +229,12 @@ void plant_all(std::uint64_t seeds, std::size_t orders) {
 }  // namespace
 
 TEST_CASE("verdict: planted faults are named at K = 25, 800, 4608, and none is explained") {
-  plant_all(1, 1);
+  plant_all(1, 1, false);
 }
 
 TEST_SUITE("long") {
   TEST_CASE("verdict: planted faults, four foreign orders and three seeds each") {
-    plant_all(3, 4);
+    plant_all(3, 4, true);
   }
 }
 
