@@ -61,6 +61,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves (GCC bug 105593).
   list(APPEND ETALON_FLAGS_avx512 -Wno-uninitialized)
 endif()
+if(ETALON_SANITIZE)
+  # Each load through a pointer is checked by the address sanitizer, and by the processor where it has
+  # to be aligned; these checks of the pointer itself were half of the time and of the two gigabytes
+  # that clang takes for the tiles of gemm.
+  foreach(isa avx2 avx512)
+    list(APPEND ETALON_FLAGS_${isa} -fno-sanitize=null,alignment,object-size,pointer-overflow)
+  endforeach()
+endif()
 # Every processor with AMX has the byte permutations and the integer dot products (cpu.cpp asks).
 set(ETALON_FLAGS_amx ${ETALON_FLAGS_avx512} -mavx512vbmi -mavx512vnni -mamx-tile -mamx-int8)
 function(etalon_isa_flags)
