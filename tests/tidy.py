@@ -3,15 +3,21 @@
 
     tests/tidy.py [--build build/debug] [--seconds N] [FILE...]
 
-Nine tenths of clang-tidy's time goes into the standard library's headers, once a file. So sources
-of one folder and the same flags are looked at a dozen at a time, as one translation unit that
-includes them (the analyzer takes an included .cpp for code, not for a header). Where two of them
-do not go together (a name twice), the dozen is halved until each part compiles. What changed last is looked at first, so that a limit of time
-(--seconds) never hides a change. Exit code 1 with findings, 2 when a part could not be read.
+Nine tenths of clang-tidy's time goes into the headers, once a file. So sources of the same flags
+are looked at a dozen at a time, as one translation unit that includes them (the analyzer takes an
+included .cpp for code, not for a header). Where two of them do not go together (a name twice), the
+dozen is halved until each part compiles.
+
+What changed last is looked at first, so that a limit of time (--seconds) never hides a change; a
+part that the limit cuts short is not counted as looked at. A source without findings is remembered
+under .etalon/tidy until it, a header of ours that it reaches, its flags or the checks change: a run
+goes on where the last one ended. Exit code 1 with findings, 2 when a part could not be read.
 """
 
 import argparse
 import concurrent.futures
+import functools
+import hashlib
 import json
 import os
 import re
@@ -20,11 +26,14 @@ import sys
 import tempfile
 import time
 
+CHECKS = os.path.abspath(".clang-tidy")
+CLEAN = ".etalon/tidy"
 DOZEN = 24
+DOZEN_IN_A_HURRY = 6  # so that what changed last does not wait for what lies beside it
 
 
-def units(build, wanted):
-    """(folder, flags) -> its sources; a source with tests of its own (tests/) is not product."""
+def commands_of(build, wanted):
+    """flags -> its sources; a source with tests of its own (tests/) is not product."""
     root = os.getcwd()
     found = {}
     with open(os.path.join(build, "compile_commands.json")) as f:
@@ -35,9 +44,9 @@ def units(build, wanted):
             continue
         flags = re.sub(r"-Winvalid-pch( -Xclang \S+)+ ", "", entry["command"])
         flags = re.sub(r" -o \S+ -c \S+$", "", flags)
-        group = found.setdefault((os.path.dirname(path), flags), [])
-        if path not in group:
-            group.append(path)
+        sources = found.setdefault(flags, [])
+        if path not in sources:
+            sources.append(path)
     return found
 
 
@@ -48,58 +57,110 @@ def changed_last():
     return {path: i for i, path in reversed(list(enumerate(log.split())))}
 
 
-def look(flags, paths, checks):
-    """(findings, read all?)"""
+@functools.lru_cache(None)
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+@functools.lru_cache(None)
+def headers_of(path):
+    """The headers of ours that a file names."""
+    named = re.findall(rb'#include "([^"]+)"', read(path))
+    return [name.decode() for name in named if os.path.exists(name)]
+
+
+def mark(flags, path):
+    """Where a clean source is remembered: by all that decides its findings."""
+    reached, left = {path}, [path]
+    while left:
+        for header in headers_of(left.pop()):
+            if header not in reached:
+                reached.add(header)
+                left.append(header)
+    digest = hashlib.sha256(read(CHECKS) + flags.encode())
+    for name in sorted(reached):
+        digest.update(name.encode() + b"\0" + read(name))
+    return os.path.join(CLEAN, digest.hexdigest()[:32])
+
+
+def look(flags, paths, until):
+    """(findings, sources that could not be read), or None when the time was up"""
     with tempfile.TemporaryDirectory(prefix="etalon-tidy.") as folder:
         unit = os.path.join(folder, "unit.cpp")
         with open(unit, "w") as f:
             f.writelines(f'#include "{os.path.abspath(p)}"\n' for p in paths)
         with open(os.path.join(folder, "compile_commands.json"), "w") as f:
             json.dump([{"directory": os.getcwd(), "file": unit, "command": f"{flags} -c {unit}"}], f)
-        run = subprocess.run(
-            ["clang-tidy-19", "-p", folder, "--quiet", f"--config-file={checks}",
-             "--checks=-bugprone-suspicious-include", unit],
-            capture_output=True, text=True)
+        try:
+            run = subprocess.run(
+                ["clang-tidy-19", "-p", folder, "--quiet", f"--config-file={CHECKS}",
+                 "--checks=-bugprone-suspicious-include", unit],
+                capture_output=True, text=True,
+                timeout=max(1, until - time.monotonic()) if until else None)
+        except subprocess.TimeoutExpired:
+            return None
     if "clang-diagnostic-error" in run.stdout or (run.returncode and "error:" not in run.stdout):
         if len(paths) == 1:
-            return run.stdout or run.stderr, False
+            return run.stdout or run.stderr, paths
         half = len(paths) // 2
-        first, second = look(flags, paths[:half], checks), look(flags, paths[half:], checks)
-        return first[0] + second[0], first[1] and second[1]
-    return (run.stdout if run.returncode else ""), True
+        parts = [look(flags, part, until) for part in (paths[:half], paths[half:])]
+        if None in parts:
+            return None
+        return parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
+    return (run.stdout if run.returncode else ""), []
 
 
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("--build", default="build/debug")
-    words.add_argument("--seconds", type=float, default=float("inf"))
+    words.add_argument("--seconds", type=float)
+    words.add_argument("-j", type=int, default=os.cpu_count())
     words.add_argument("file", nargs="*")
     asked = words.parse_args()
-    end = time.monotonic() + asked.seconds
-    parts = [(flags, paths[i:i + DOZEN])
-             for (_, flags), paths in sorted(units(asked.build, set(asked.file)).items())
-             for i in range(0, len(paths), DOZEN)]
+    until = time.monotonic() + asked.seconds if asked.seconds else None
     age = changed_last()
-    parts.sort(key=lambda part: min(age.get(path, len(age) * 1000) for path in part[1]))
-    if not parts:
+    os.makedirs(CLEAN, exist_ok=True)
+    parts, known, total = [], 0, 0
+    for flags, sources in sorted(commands_of(asked.build, set(asked.file)).items()):
+        total += len(sources)
+        new = [p for p in sources if not os.path.exists(mark(flags, p))]
+        known += len(sources) - len(new)
+        # In a hurry by age alone; else neighbours, which include the same.
+        new.sort(key=lambda p: (age.get(p, len(age)), p) if until else p)
+        size = DOZEN_IN_A_HURRY if until else DOZEN
+        parts += [(flags, new[i:i + size]) for i in range(0, len(new), size)]
+    if not total:
         sys.exit(f"{asked.build}/compile_commands.json names no such source")
+    parts.sort(key=lambda part: min(age.get(path, len(age)) for path in part[1]))
+
+    looked, findings, unread = 0, set(), []
 
     def one(part):
-        return look(*part, os.path.abspath(".clang-tidy")) if time.monotonic() < end else None
+        if until and time.monotonic() > until:
+            return None
+        return look(*part, until)
 
-    looked, findings, unread = 0, set(), 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (_, paths), answer in zip(parts, pool.map(one, parts)):
-            if answer is None:
+    with concurrent.futures.ThreadPoolExecutor(asked.j) as pool:
+        answers = {pool.submit(one, part): part for part in parts}
+        for done in concurrent.futures.as_completed(answers):
+            if done.result() is None:
                 continue
+            (flags, paths), (text, lost) = answers[done], done.result()
             looked += len(paths)
-            unread += not answer[1]
-            for line in answer[0].splitlines():
-                if re.search(r"(error|warning): ", line) and line not in findings:
-                    findings.add(line)
-                    print(os.path.relpath(line) if line.startswith("/") else line, flush=True)
-    total = sum(len(paths) for _, paths in parts)
-    print(f"clang-tidy: {looked} of {total} sources, {len(findings)} findings")
+            unread += lost
+            new = {os.path.relpath(line) if line.startswith("/") else line
+                   for line in text.splitlines() if re.search(r"(error|warning): ", line)}
+            for line in sorted(new - findings):
+                print(line, flush=True)
+            findings |= new
+            if not new and not lost:
+                for path in paths:
+                    open(mark(flags, path), "w").close()
+    print(f"clang-tidy: {looked} of {total} sources looked at, {known} known to be clean, "
+          f"{len(findings)} findings")
+    if unread:
+        print("not readable:", " ".join(unread))
     sys.exit(1 if findings else 2 if unread else 0)
 
 
