@@ -137,7 +137,7 @@ Action survey_command(Options& options) {
       .list("--of", a->of, "LIB",
             "glibc, onednn, numpy, pytorch, onnxruntime; numpy@/path/to/python names one")
       .value("--state", a->state, "DIR", "keep finished pieces there, and go on from them")
-      .value("--pieces", a->pieces, "how many of the range's 256 pieces (default: all)");
+      .value("--pieces", a->pieces, "of the range's 256: a sample, mostly about 1 (default: all)");
   return [a](const Globals& g) { return run(*a, g); };
 }
 

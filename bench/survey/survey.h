@@ -3,8 +3,8 @@
 // The range falls into 256 pieces; a piece is 2^23 consecutive positive inputs (by their bits) and
 // the same with the other sign, so that symmetry can be seen. A result is wrong where its bits are
 // not the correctly rounded ones (two NaN are equal whatever they carry). Errors of wrong results
-// are counted in floats between the two, and measured in ULP from an f64 value of relative error
-// 2^-42 or better. What "breaks" means: neighbouring inputs whose results go against the
+// are counted in floats between the two, and the largest is measured in ULP from the correctly
+// rounded f64. What "breaks" means: neighbouring inputs whose results go against the
 // function's own direction; f(-x) that is not f(x) or -f(x); an input whose result changes when it
 // is computed in an array of another length or at another position.
 #pragma once
@@ -42,7 +42,7 @@ SurveyCounts survey_counts_from_json(const nlohmann::json& j);
 struct SurveyOptions {
   int threads = 1;
   Isa isa = detect_isa();
-  int pieces = 256;   // fewer: that many, spread over the range
+  int pieces = 256;   // fewer: a sample, chosen_pieces() in survey.cpp
   std::string state;  // folder of resumable state; empty: none
   std::function<void(int done, int of)> progress;
 };
