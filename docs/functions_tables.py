@@ -6,17 +6,17 @@ STATE is etalon_prove's file (--state), RECORD what `etalon survey ... --json` w
 which part of the range a survey looked at.
 """
 import argparse
-import pathlib
-
 import json
+import pathlib
 import struct
 
 FIELDS = "inputs exact lemma law taylor refused rn rz ru rd sampled wrong apart".split()
 NAMES = {"glibc": "glibc", "onednn": "oneDNN", "numpy": "NumPy", "pytorch": "PyTorch", "onnxruntime": "ONNX Runtime"}
 
 
-def float_of(bits):
-    return struct.unpack("f", struct.pack("I", bits))[0]
+def hex_float(bits):
+    fraction, exponent = struct.unpack("f", struct.pack("I", bits))[0].hex().split("p")
+    return fraction.rstrip("0") + "p" + exponent
 
 
 def proofs(path):
@@ -51,7 +51,7 @@ def proof_table(path, out):
                "nearest to a midpoint, ULP | at x |\n|---|---|---|---|---|---|---|---|")
     for name, s, distance, bits in proofs(path):
         assert s["inputs"] == 1 << 32 and s["apart"] == 0, name
-        near = ("", "") if distance >= 1 else (f"{distance:.2g}", f"`{float_of(bits).hex()}`")
+        near = ("", "") if distance >= 1 else (f"{distance:.2g}" if distance else "below 1.9e-9", f"`{hex_float(bits)}`")
         out.append(f"| `{name}` | {count(s['lemma'] + s['exact'])} | {count(s['law'])} | {count(s['taylor'])} | "
                    f"{s['rn']}, {s['rz'] + s['ru'] + s['rd']} | {s['wrong']} | {near[0]} | {near[1]} |")
 
@@ -110,7 +110,8 @@ def main():
            "Written by `docs/functions_tables.py`; what the columns mean: [functions.md](functions.md).", "",
            "## Proven on all 2^32 inputs", ""]
     proof_table(options.state, out)
-    out += ["", "By `etalon_prove --state FILE all`. The distance is that among the inputs which went one by one.", "",
+    out += ["", "By `etalon_prove --state FILE all`. What is left of 2^32 in a row went one by one, by a",
+            "ball or MPFR; the distance is the smallest among these, known to 2^-29 ULP.", "",
             "## Libraries", ""]
     survey_tables(options.survey, out)
     (pathlib.Path(__file__).parent / "functions-tables.md").write_text("\n".join(out) + "\n")
