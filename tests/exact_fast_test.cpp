@@ -16,6 +16,7 @@
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
 #include "kernels/conv/exact.h"
+#include "kernels/conv/exact_winograd.h"
 #include "kernels/gemm/exact.h"
 #include "kernels/kernels.h"
 #include "tests/special_data.h"
@@ -408,6 +409,41 @@ TEST_CASE("exact: dilated taps, one and three dimensions") {
     line.groups = 3;
     const Tensor x4 = make({2, 3, 103}, 7, data), w4 = make({6, 1, 5}, 8, data);
     CHECK(compare(conv_op(), Params(line), {&x4, &w4}) >= 2);
+  }
+}
+
+TEST_CASE("exact: 3x3 layers by Winograd, odd extents, groups, padding") {
+  if (detect_isa() < Isa::avx2) return;
+  int compared = 0;
+  for (const Data data : {Data::noise, Data::midpoint, Data::special})
+    for (const auto& [height, width, pad, groups] :
+         {std::tuple{14, 13, 1, 1}, {9, 18, 0, 2}, {7, 16, 2, 1}}) {
+      ConvParams p;
+      p.groups = groups;
+      p.pads_begin = {pad, 1};
+      p.pads_end = {1, pad};
+      const Tensor x = make({2, 32, height, width}, 4, data),
+                   w = make({40, 32 / groups, 3, 3}, 5, data), bias = make({40}, 6, data);
+      for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+        const ConvGeometry g = conv_geometry(p, x.shape(), w.shape());
+        if (isa <= detect_isa()) CHECK(fits_exact_winograd(isa, g));
+      }
+      compared += compare(conv_op(), Params(p), {&x, &w, &bias});
+    }
+  CHECK(compared >= 9 * 2);
+  // Without the rounding test, and without what settles, wrong bits come out.
+  ConvParams p;
+  p.pads_begin = p.pads_end = {1, 1};
+  const Tensor x = make({1, 32, 12, 12}, 4, Data::midpoint),
+               w = make({40, 32, 3, 3}, 5, Data::midpoint);
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > detect_isa()) continue;
+    const auto wrong = [&](const ExactSteps& steps) {
+      return wrong_outputs(conv_op(), Params(p), {&x, &w}, run_conv_exact, isa, steps);
+    };
+    CHECK(wrong({}) == 0);
+    CHECK(wrong({.rounding_test = false}) > 0);
+    CHECK(wrong({.settle = false, .definition = false}) > 0);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/conv/digits.h"
+#include "kernels/conv/exact_winograd.h"
 #include "kernels/conv/plan.h"
 #include "kernels/conv/rows.h"
 #include "kernels/gemm/exact_narrow.h"
@@ -15,7 +16,7 @@
 namespace etalon {
 namespace {
 
-constexpr std::int64_t kBlockBytes = 512 << 10;
+constexpr std::int64_t kBlockBytes = 768 << 10, kBlockTerms = 384;
 constexpr int kWide = 2;         // vectors of a tile
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 constexpr int kTapOutputs = 32;  // of one call
@@ -27,7 +28,9 @@ constexpr std::int64_t kDirectChannels = 2;
 struct PackedWeights {
   AlignedBuffer strips;
   std::vector<double> norms;
-  ConvDigits digits;  // instead, where there is such a pass
+  ConvDigits digits;         // instead, where there is such a pass
+  WinogradWeights winograd;  // likewise
+  bool in_winograd = false;
 };
 
 void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, PackedWeights& to) {
@@ -55,33 +58,49 @@ const DigitSet* digits_for(Isa isa, const ConvGeometry& g) {
 }
 
 // The inputs under one output, in the order of w; zeros in the padding.
-void window(const ConvGeometry& g, const float* x, std::int64_t group, std::int64_t pixel,
-            float* to) {
-  const auto& [d, h, w] = g.window.axes;
-  const std::int64_t ox = pixel % w.out, oy = pixel / w.out % h.out, oz = pixel / (w.out * h.out);
-  const std::int64_t first = w.at(ox, 0);
-  const bool inside = w.dilation == 1 && first >= 0 && first + w.kernel <= w.in;
-  for (std::int64_t c = 0; c < g.group_in(); ++c) {
-    const float* channel = x + (group * g.group_in() + c) * g.window.in_points();
-    for (std::int64_t rz = 0; rz < d.kernel; ++rz)
-      for (std::int64_t ry = 0; ry < h.kernel; ++ry, to += w.kernel) {
-        const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry);
-        if (z < 0 || z >= d.in || y < 0 || y >= h.in) {
-          std::fill_n(to, w.kernel, 0.0F);
-          continue;
-        }
-        const float* row = channel + (z * h.in + y) * w.in;
-        for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
-          const std::int64_t at = inside ? first + rx : w.at(ox, rx);
-          to[rx] = at >= 0 && at < w.in ? row[at] : 0.0F;
-        }
-      }
+class Windows {
+ public:
+  explicit Windows(const ConvGeometry& g) : g_(g) {
+    const auto& [d, h, w] = g.window.axes;
+    for (std::int64_t c = 0; c < g.group_in(); ++c)
+      for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+        for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+          for (std::int64_t rx = 0; rx < w.kernel; ++rx)
+            offset_.push_back(c * g.window.in_points() +
+                              (rz * d.dilation * h.in + ry * h.dilation) * w.in + rx * w.dilation);
   }
-}
+  void copy(const float* x, std::int64_t group, std::int64_t pixel, float* to) const {
+    const auto& [d, h, w] = g_.window.axes;
+    const std::int64_t ox = pixel % w.out, oy = pixel / w.out % h.out, oz = pixel / (w.out * h.out);
+    const float* from = x + group * g_.group_in() * g_.window.in_points();
+    const auto inside = [](const WindowAxis& a, std::int64_t o) {
+      return a.at(o, 0) >= 0 && a.at(o, a.kernel - 1) < a.in;
+    };
+    if (inside(d, oz) && inside(h, oy) && inside(w, ox)) {
+      from += (d.at(oz, 0) * h.in + h.at(oy, 0)) * w.in + w.at(ox, 0);
+      const std::int64_t* offset = offset_.data();
+      for (std::size_t i = 0; i < offset_.size(); ++i) to[i] = from[offset[i]];
+      return;
+    }
+    for (std::int64_t c = 0; c < g_.group_in(); ++c, from += g_.window.in_points())
+      for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+        for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+          for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
+            const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry), at = w.at(ox, rx);
+            const bool there = z >= 0 && z < d.in && y >= 0 && y < h.in && at >= 0 && at < w.in;
+            *to++ = there ? from[(z * h.in + y) * w.in + at] : 0.0F;
+          }
+  }
+
+ private:
+  const ConvGeometry& g_;
+  std::vector<std::int64_t> offset_;
+};
 
 // Settles what the first pass left, all channels of a pixel in turn; keeps the rest.
 void settle(Isa isa, const KernelCall& call, const ConvGeometry& g,
             std::vector<std::int64_t>& left) {
+  if (left.empty()) return;
   const std::int64_t points = g.window.out_points(), k = g.k(), image = g.out_channels * points;
   const float* x = call.input(0).data<float>().data();
   const float* w = call.input(1).data<float>().data();
@@ -94,21 +113,25 @@ void settle(Isa isa, const KernelCall& call, const ConvGeometry& g,
     return (i / image * g.groups + i / points % g.out_channels / g.group_out()) * points +
            i % points;
   };
-  std::ranges::sort(left, {}, key);
+  std::vector<std::pair<std::int64_t, std::int64_t>> keyed;  // a key is divisions: made once
+  keyed.reserve(left.size());
+  for (const std::int64_t i : left) keyed.emplace_back(key(i), i);
+  std::ranges::sort(keyed);
+  const Windows windows(g);
   std::vector<std::int64_t> rest;
   std::mutex joining;
-  parallel_for(static_cast<std::int64_t>(left.size()), call.threads, 64,
+  parallel_for(static_cast<std::int64_t>(keyed.size()), call.threads, 64,
                [&](std::int64_t begin, std::int64_t end) {
                  std::vector<float> taps(static_cast<std::size_t>(k));
                  std::vector<std::int64_t> mine;
                  std::int64_t in_taps = -1;
                  for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t at = left[static_cast<std::size_t>(i)];
+                   const auto [window, at] = keyed[static_cast<std::size_t>(i)];
                    const std::int64_t o = at / points % g.out_channels;
-                   if (key(at) != in_taps) {
-                     in_taps = key(at);
-                     window(g, x + at / image * g.in_channels * g.window.in_points(),
-                            o / g.group_out(), at % points, taps.data());
+                   if (window != in_taps) {
+                     in_taps = window;
+                     windows.copy(x + at / image * g.in_channels * g.window.in_points(),
+                                  o / g.group_out(), at % points, taps.data());
                    }
                    if (!exact_settle(*exact_lanes(isa),
                                      {.a = taps.data(),
@@ -134,8 +157,11 @@ Prepared prepare(const Problem& problem, int threads) {
   auto prepared = std::make_shared<PackedWeights>();
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
+  prepared->in_winograd = digits_for(isa, g) == nullptr && fits_exact_winograd(isa, g);
   if (const DigitSet* digits = digits_for(isa, g))
     pack_conv_digits(*digits, g, w->data<float>().data(), threads, prepared->digits);
+  else if (prepared->in_winograd)
+    pack_exact_winograd(isa, g, w->data<float>().data(), threads, prepared->winograd);
   else
     pack_weights(isa, g, w->data<float>().data(), threads, *prepared);
   return prepared;
@@ -164,10 +190,14 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
   const PackedWeights& w = prepared == nullptr ? fresh : *prepared;
   const double* packed_w = w.strips.data<double>();
   const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
-  const std::int64_t strip_bytes =
-      std::max<std::int64_t>(1, k * lanes * std::int64_t{sizeof(double)});
+  // Blocks of k, and blocks of pixels whose windows under one of them and whose sums fit the second
+  // cache: weights pass by once for each block of pixels.
+  const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms),
+                     k_block = (k + k_blocks - 1) / k_blocks;
+  const std::int64_t strip_bytes = std::max<std::int64_t>(
+      1, lanes * std::int64_t{sizeof(double)} * (k_block + (k_blocks > 1 ? out : 0)));
   const std::int64_t block =
-      std::min(n_strips, std::max<std::int64_t>(kWide, kBlockBytes / strip_bytes));
+      std::min(n_strips, std::max<std::int64_t>(kWide, kBlockBytes / strip_bytes / kWide * kWide));
   const std::int64_t blocks = (n_strips + block - 1) / block;
   const double factor = exact_factor(k);
   std::mutex joining;
@@ -208,57 +238,71 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       continue;
     }
     parallel_for(g.groups * blocks, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      double* packed = thread_scratch<double>(ScratchSlot::vector, block * lanes * k);
-      double* square = thread_scratch<double>(ScratchSlot::tile, kMaxTileRows * kWide * lanes);
+      double* packed = thread_scratch<double>(ScratchSlot::vector, block * lanes * k_block);
+      const std::int64_t c_row = k_blocks > 1 ? block * lanes : kWide * lanes;
+      double* sums =
+          thread_scratch<double>(ScratchSlot::tile, (k_blocks > 1 ? out : kMaxTileRows) * c_row);
       double added[kMaxOutputs] = {};
       std::vector<double> x_norm(static_cast<std::size_t>(block * lanes));
       std::vector<std::int64_t> left;
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t group = item / blocks, first = item % blocks * block;
         const std::int64_t count = std::min(block, n_strips - first);
-        for (std::int64_t s = 0; s < count; ++s) {
-          const std::int64_t pixel = (first + s) * lanes;
-          TapPiece pieces[kMaxPieces];
-          bool touches = false;
-          const int n =
-              plan.pieces(source + group * g.group_in() * plan.channel_stride, pixel,
-                          static_cast<int>(std::min<std::int64_t>(lanes, plan.pixels - pixel)),
-                          pieces, touches);
-          double* to = packed + s * lanes * k;
-          set.pack_taps(pieces, n, plan.offset.data(), k, lanes, to, lanes);
-          lane_functions.norms(to, k, x_norm.data() + s * lanes);
-        }
-        for (std::int64_t s = 0; s < strips.count; ++s) {
-          const int height = strips.height(s);
-          const std::int64_t row = strips.first(s);
-          for (std::int64_t v = 0; v < count; v += kWide) {
-            const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - v));
-            set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
-                {.k = k,
-                 .a = packed_w + (group * out + row) * k,
-                 .a_step = height,
-                 .b = packed + v * lanes * k,
-                 .b_strip = k * lanes,
-                 .b_step = lanes,
-                 .c = square,
-                 .c_row = kWide * lanes,
-                 .last_lanes = lanes});
-            const std::int64_t pixel = (first + v) * lanes;
-            for (int r = 0; r < height; ++r) {
-              const std::int64_t o = group * out + row + r;
-              const std::int64_t at = (image * g.out_channels + o) * plan.pixels + pixel;
-              if (bias != nullptr)
-                std::fill(std::begin(added), std::end(added), static_cast<double>(bias[o]));
-              exact_row(lane_functions, square + r * kWide * lanes,
-                        {.bound = factor * w.norms[static_cast<std::size_t>(o)],
-                         .norms = x_norm.data() + v * lanes,
-                         .added = bias == nullptr ? nullptr : added},
-                        {.y = y + at,
-                         .truth = truth == nullptr ? nullptr : truth + at,
-                         .at = at,
-                         .count = static_cast<int>(
-                             std::min<std::int64_t>(wide * lanes, plan.pixels - pixel))},
-                        steps, left);
+        for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
+          const std::int64_t from = kb * k_block, terms = std::min(k - from, k_block);
+          for (std::int64_t s = 0; s < count; ++s) {
+            const std::int64_t pixel = (first + s) * lanes;
+            TapPiece pieces[kMaxPieces];
+            bool touches = false;
+            const int n =
+                plan.pieces(source + group * g.group_in() * plan.channel_stride, pixel,
+                            static_cast<int>(std::min<std::int64_t>(lanes, plan.pixels - pixel)),
+                            pieces, touches);
+            double* to = packed + s * lanes * k_block;
+            set.pack_taps(pieces, n, plan.offset.data() + from, terms, lanes, to, lanes);
+            double norms[kMaxOutputs];
+            lane_functions.norms(to, terms, norms);
+            for (int i = 0; i < lanes; ++i) {
+              // The room for roundings of norms (exact_factor) covers the squares of their parts.
+              double& norm = x_norm[static_cast<std::size_t>(s * lanes + i)];
+              norm = kb == 0 ? norms[i] : std::sqrt(norm * norm + norms[i] * norms[i]);
+            }
+          }
+          for (std::int64_t s = 0; s < strips.count; ++s) {
+            const int height = strips.height(s);
+            const std::int64_t row = strips.first(s);
+            for (std::int64_t v = 0; v < count; v += kWide) {
+              const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - v));
+              double* c = k_blocks > 1 ? sums + row * c_row + v * lanes : sums;
+              set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
+                  {.k = terms,
+                   .a = packed_w + (group * out + row) * k + from * height,
+                   .a_step = height,
+                   .b = packed + v * lanes * k_block,
+                   .b_strip = k_block * lanes,
+                   .b_step = lanes,
+                   .c = c,
+                   .c_row = c_row,
+                   .last_lanes = lanes,
+                   .resume = kb > 0});
+              if (kb + 1 < k_blocks) continue;
+              const std::int64_t pixel = (first + v) * lanes;
+              for (int r = 0; r < height; ++r) {
+                const std::int64_t o = group * out + row + r;
+                const std::int64_t at = (image * g.out_channels + o) * plan.pixels + pixel;
+                if (bias != nullptr)
+                  std::fill(std::begin(added), std::end(added), static_cast<double>(bias[o]));
+                exact_row(lane_functions, c + r * c_row,
+                          {.bound = factor * w.norms[static_cast<std::size_t>(o)],
+                           .norms = x_norm.data() + v * lanes,
+                           .added = bias == nullptr ? nullptr : added},
+                          {.y = y + at,
+                           .truth = truth == nullptr ? nullptr : truth + at,
+                           .at = at,
+                           .count = static_cast<int>(
+                               std::min<std::int64_t>(wide * lanes, plan.pixels - pixel))},
+                          steps, left);
+              }
             }
           }
         }
@@ -279,6 +323,7 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
   const auto* prepared = static_cast<const PackedWeights*>(call.prepared);
   const DigitSet* digits = digits_for(isa, g);
+  const bool wants_truth = !call.truth.empty() && call.truth[0];
   bool done = false;
   if (digits != nullptr) {
     ConvDigits fresh;
@@ -300,7 +345,23 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
   if (!done) {
     // Digits have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
     undecided.clear();
-    f64_pass(call, isa, digits == nullptr ? prepared : nullptr, steps, undecided);
+    if (digits == nullptr && !wants_truth && fits_exact_winograd(isa, g)) {
+      WinogradWeights fresh;
+      if (prepared == nullptr)
+        pack_exact_winograd(isa, g, call.input(1).data<float>().data(), call.threads, fresh);
+      exact_winograd(isa, g,
+                     {.x = call.input(0).data<float>().data(),
+                      .w = prepared == nullptr ? &fresh : &prepared->winograd,
+                      .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
+                      .y = call.output(0).mutable_data<float>().data(),
+                      .steps = steps},
+                     call.threads, undecided);
+    } else {
+      // Also where a value is wanted beside the result: there prepared weights may be another
+      // pass's.
+      const bool plain = digits == nullptr && prepared != nullptr && !prepared->in_winograd;
+      f64_pass(call, isa, plain ? prepared : nullptr, steps, undecided);
+    }
   }
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
   if (steps.settle) settle(isa, call, g, undecided);

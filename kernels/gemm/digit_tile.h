@@ -55,22 +55,53 @@ struct DigitNorms {
   double high[2][kDigitRows], low[2][kDigitRows];
 };
 
+// Rows [first, first + count) of a tile are neighbours in the output, the first of them at `at`.
+struct DigitRun {
+  int first = 0, count = 0;
+  std::int64_t at = 0;
+};
+
 struct DigitTile {
+  // Row r of plane d of step s lies at a + a_steps[s] + d * a_plane + r * a_row: packed as above,
+  // or in planes that hold the rows of many tiles.
   const std::uint8_t* a = nullptr;
+  const std::int64_t* a_steps = nullptr;
+  std::int64_t a_plane = kPlaneBytes, a_row = kDigitStep;
   const std::uint8_t* b = nullptr;
   std::int64_t steps = 0;
   const DigitNorms* a_norms = nullptr;
   const DigitNorms* b_norms = nullptr;
   int rows = kDigitRows, columns = kDigitRows;  // of a, of b
   int dropped = 3;                              // t: 3 or 4
-  // Output (r, i) is scale * sum + added[r * added_row + i], rounded, at y[r * y_row + i], or with
-  // `turned` at y[i * y_row + r]. added is read in whole vectors.
+  // Output (r, i) is scale * sum + added[r * added_row + i], rounded, at y[r * y_row + i]; with
+  // runs, at y[i * y_row + run.at + r - run.first], and rows of no run are nobody's. added is read
+  // in whole vectors.
   double scale = 1;
   const double* added = nullptr;
   std::int64_t added_row = 0;
   float* y = nullptr;
   std::int64_t y_row = 0;
-  bool turned = false;
+  const DigitRun* runs = nullptr;
+  int run_count = 0;
+  std::int64_t at = 0;  // the caller's: where y lies in the output
+};
+
+// Two tiles on their way: while the tile unit multiplies one, the vector units join and round the
+// one before it, row by row between the products. Everything a tile points to must last until it
+// is rounded.
+struct DigitPipe {
+  alignas(64) std::int32_t levels[2][kMaxLevels * kDigitRows * kDigitRows];
+  alignas(64) double carry[2][kDigitRows * kDigitRows];
+  alignas(64) float square[kDigitRows * kDigitRows];
+  DigitTile tile[2];
+  bool carried[2] = {};
+  int turn = 0;        // of the tile that is multiplied next
+  bool full = false;   // whether tile[1 - turn] waits to be rounded
+  int row = 0;         // of it, the next to be rounded
+  DigitTile done;      // the tile that was rounded last: bit i of undecided[r] is set where output
+  bool ready = false;  // (r, i) may be wrong; `open` is their number
+  int open = 0;
+  std::uint16_t undecided[kDigitRows] = {};
 };
 
 // Where sums and bounds themselves are wanted: [rows][16] each, |real - sum| <= bound.
@@ -78,10 +109,20 @@ struct DigitSums {
   alignas(64) double sums[kDigitRows * kDigitRows], bounds[kDigitRows * kDigitRows];
 };
 
+struct DigitBlock {
+  const float* from = nullptr;
+  std::int64_t stride = 0;
+  int channels = 0, pixels = 0;
+};
+
 struct DigitSet {
   // Digits and norms of up to 16 rows of k values, row r at rows[r] (nullptr: zeros).
   void (*pack)(const float* const* rows, std::int64_t k, bool right, std::uint8_t* planes,
                DigitNorms& norms) = nullptr;
+  // The same of a right operand of at most 64 rows that are neighbours in memory, k values `stride`
+  // apart: strips one after the other, norms of each.
+  void (*pack_columns)(const float* from, std::int64_t stride, int columns, std::int64_t k,
+                       std::uint8_t* planes, DigitNorms* norms) = nullptr;
   // to[i * to_stride + j] = from[j * from_stride + i] for 16 i (lanes of them there, the others 0)
   // and k values of j, rounded up to 16 of them in `to`.
   void (*transpose)(const float* from, std::int64_t from_stride, int lanes, std::int64_t k,
@@ -94,6 +135,10 @@ struct DigitSet {
   // vectors of 64. Returns the sum of the squares of what rounding left, in units of `unit`.
   double (*cut)(const float* from, std::int64_t count, double unit, std::uint8_t* to,
                 std::int64_t plane) = nullptr;
+  // The same of a block of at most 64 channels by 16 pixels, turned: value (c, i) from
+  // from[c * stride + i] to to[d * plane + i * pitch + c].
+  double (*cut_turned)(const DigitBlock& block, double unit, std::uint8_t* to, std::int64_t pitch,
+                       std::int64_t plane) = nullptr;
   // One row of a left operand from planes of such digits: runs of `bytes` digits each, run i at
   // from[d * plane + offset[i]], one after the other along k.
   void (*gather)(const std::uint8_t* from, std::int64_t plane, const std::int64_t* offset, int runs,
@@ -101,9 +146,9 @@ struct DigitSet {
   // Around the products of one thread.
   void (*begin)(int rows) = nullptr;
   void (*end)() = nullptr;
-  // Stores the outputs of a tile; bit i of undecided[r] is set where (r, i) may be wrong. Returns
-  // their number.
-  int (*round)(const DigitTile&, std::uint16_t* undecided) = nullptr;
+  // Multiplies a tile (nullptr: none) and stores the outputs of the one before it, which is `done`
+  // afterwards where `ready` says so.
+  void (*next)(DigitPipe&, const DigitTile*) = nullptr;
   // Sums and bounds of a tile; scale, added and y are not read.
   void (*product)(const DigitTile&, DigitSums&) = nullptr;
 };

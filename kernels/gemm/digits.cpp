@@ -13,14 +13,28 @@ const DigitSet* digit_set([[maybe_unused]] Isa isa) {
 
 void pack_digits(const DigitSet& set, const MatrixView& from, std::int64_t rows, std::int64_t k,
                  bool right, int threads, DigitOperand& to) {
-  // Where neighbours in memory are rows, they are turned first, several strips at a time, so that
-  // memory is read in runs of cache lines.
+  // Where neighbours in memory are rows, several strips are read at a time, so that memory is read
+  // in runs of cache lines; those of a left operand are turned first.
   constexpr std::int64_t kTogether = 4;
   to.k = k;
   const std::int64_t strips = vector_strips(rows, kDigitRows), steps = to.steps();
   auto* planes =
       to.planes.at_least<std::uint8_t>(std::max<std::int64_t>(1, strips * steps) * kStepBytes);
   auto* norms = to.norms.at_least<DigitNorms>(strips);
+  if (right && from.row_stride == 1 && from.k_stride != 1) {
+    parallel_for((strips + kTogether - 1) / kTogether, threads, 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t s = begin * kTogether; s < std::min(strips, end * kTogether);
+                        s += kTogether) {
+                     const std::int64_t first = s * kDigitRows;
+                     set.pack_columns(
+                         from.data + first, from.k_stride,
+                         static_cast<int>(std::min(kTogether * kDigitRows, rows - first)), k,
+                         planes + s * steps * kStepBytes, norms + s);
+                   }
+                 });
+    return;
+  }
   const bool turned = from.k_stride != 1;
   const std::int64_t group = turned ? kTogether : 1, stride = (k + 15) / 16 * 16;
   parallel_for((strips + group - 1) / group, threads, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -86,14 +86,31 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
                                (columns + threads - 1) / threads);
   const std::int64_t blocks = (columns + block - 1) / block;
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
+  // What every row adds is made once; else it is made for each tile, two of which are on their way.
+  const bool shared = task.c != nullptr && task.c_row == 0;
+  std::vector<double> every_row(
+      static_cast<std::size_t>(shared ? columns * kDigitRows : std::int64_t{0}));
+  for (std::int64_t i = 0; shared && i < n; ++i)
+    every_row[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
   std::mutex joining;
   parallel_for(blocks * tops, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    DigitPipe pipe;
     DigitSums square;
-    double added[kDigitRows * kDigitRows] = {};
-    std::uint16_t undecided[kDigitRows];
+    double added[2][kDigitRows * kDigitRows] = {};
+    int turn = 0;
     std::vector<std::int64_t> mine;
-    DigitChoice choice;
+    DigitChoice choice(task.k);
     int configured = 0;
+    const auto next = [&](const DigitTile* tile) {
+      set.next(pipe, tile);
+      if (!pipe.ready) return;
+      const DigitTile& done = pipe.done;
+      if (pipe.open != 0 && task.steps.rounding_test)
+        for (int r = 0; r < done.rows; ++r)
+          for (std::uint32_t u = pipe.undecided[r]; u != 0; u &= u - 1)
+            mine.push_back(done.at + r * n + __builtin_ctz(u));
+      choice.saw(done.dropped, pipe.open);
+    };
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t top = item % tops, first = item / tops * block;
       const int height = static_cast<int>(std::min<std::int64_t>(kDigitRows, m - top * kDigitRows));
@@ -101,51 +118,52 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
       for (std::int64_t s = first; s < std::min(columns, first + block); ++s) {
         const int count = static_cast<int>(std::min<std::int64_t>(kDigitRows, n - s * kDigitRows));
         const std::int64_t corner = top * kDigitRows * n + s * kDigitRows;
-        const std::size_t before = mine.size();
-        const DigitTile tile{.a = packed_a.strip(top),
-                             .b = b.strip(s),
-                             .steps = steps,
-                             .a_norms = &packed_a.norms_of(top),
-                             .b_norms = &b.norms_of(s),
-                             .rows = height,
-                             .columns = count,
-                             .dropped = choice.dropped(),
-                             .scale = alpha,
-                             .added = task.c == nullptr ? nullptr : added,
-                             .added_row = task.c_row == 0 ? 0 : kDigitRows,
-                             .y = task.y + corner,
-                             .y_row = n};
-        if (task.c != nullptr)
-          for (int r = 0; r < (task.c_row == 0 ? 1 : height); ++r)
+        DigitTile tile{.a = packed_a.strip(top),
+                       .b = b.strip(s),
+                       .steps = steps,
+                       .a_norms = &packed_a.norms_of(top),
+                       .b_norms = &b.norms_of(s),
+                       .rows = height,
+                       .columns = count,
+                       .dropped = choice.dropped(),
+                       .scale = alpha,
+                       .y = task.y + corner,
+                       .y_row = n,
+                       .at = corner};
+        if (shared) {
+          tile.added = every_row.data() + s * kDigitRows;
+        } else if (task.c != nullptr) {
+          double* to = added[turn = 1 - turn];
+          for (int r = 0; r < height; ++r)
             for (int i = 0; i < count; ++i)
-              added[r * kDigitRows + i] =
+              to[r * kDigitRows + i] =
                   beta * static_cast<double>(task.c[(top * kDigitRows + r) * task.c_row +
                                                     (s * kDigitRows + i) * task.c_col]);
-        if (task.truth == nullptr) {
-          const int open = set.round(tile, undecided);
-          if (open != 0 && task.steps.rounding_test)
-            for (int r = 0; r < height; ++r)
-              for (std::uint32_t u = undecided[r]; u != 0; u &= u - 1)
-                mine.push_back(corner + r * n + __builtin_ctz(u));
-        } else {
-          set.product(tile, square);
-          for (int r = 0; r < height; ++r)
-            exact_row(lanes, square.sums + r * kDigitRows,
-                      {.bound = std::abs(alpha),
-                       .norms = square.bounds + r * kDigitRows,
-                       .scale = alpha,
-                       .slack = alpha == 1 ? 0.0 : 0x1p-52,
-                       .added = task.c == nullptr ? nullptr : added + r * tile.added_row},
-                      {.y = task.y + corner + r * n,
-                       .truth = task.truth + corner + r * n,
-                       .at = corner + r * n,
-                       .count = count},
-                      task.steps, mine);
+          tile.added = to;
+          tile.added_row = kDigitRows;
         }
-        choice.saw(tile.dropped, std::int64_t{height} * count,
-                   static_cast<std::int64_t>(mine.size() - before));
+        if (task.truth == nullptr) {
+          next(&tile);
+          continue;
+        }
+        const std::size_t before = mine.size();
+        set.product(tile, square);
+        for (int r = 0; r < height; ++r)
+          exact_row(lanes, square.sums + r * kDigitRows,
+                    {.bound = std::abs(alpha),
+                     .norms = square.bounds + r * kDigitRows,
+                     .scale = alpha,
+                     .slack = alpha == 1 ? 0.0 : 0x1p-52,
+                     .added = tile.added == nullptr ? nullptr : tile.added + r * tile.added_row},
+                    {.y = task.y + corner + r * n,
+                     .truth = task.truth + corner + r * n,
+                     .at = corner + r * n,
+                     .count = count},
+                    task.steps, mine);
+        choice.saw(tile.dropped, static_cast<std::int64_t>(mine.size() - before));
       }
     }
+    next(nullptr);
     set.end();
     const std::scoped_lock lock(joining);
     left.insert(left.end(), mine.begin(), mine.end());
@@ -186,10 +204,16 @@ class RowsAlong {
 // Settles what the first pass left, strips of 16 columns by strips of 16 rows; keeps the rest.
 void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
   const std::int64_t n = task.n;
-  const auto key = [n](std::int64_t i) {
-    return std::pair{i % n / kDigitRows, i / n / kDigitRows};
-  };
-  if (task.n > kThin) std::ranges::sort(left, {}, key);
+  if (left.empty()) return;
+  if (task.n > kThin) {
+    // A key is divisions: made once. Strips of rows fit 31 bits.
+    std::vector<std::pair<std::int64_t, std::int64_t>> keyed;
+    keyed.reserve(left.size());
+    for (const std::int64_t i : left)
+      keyed.emplace_back((i % n / kDigitRows << 32) + i / n / kDigitRows, i);
+    std::ranges::sort(keyed);
+    std::ranges::transform(keyed, left.begin(), [](const auto& p) { return p.second; });
+  }
   std::vector<std::int64_t> rest;
   std::mutex joining;
   parallel_for(static_cast<std::int64_t>(left.size()), threads, 64,
@@ -230,38 +254,54 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   const std::vector<double> a_norm = row_norms(lanes, task.a, m, k, threads);
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
   const double factor = exact_factor(k) * std::abs(alpha);
+  // Blocks of rows by columns whose sums, and the part of a under a block of k, fit the second
+  // cache: without blocks of k, strips of more than 500 terms come from the third one again and
+  // again.
+  constexpr std::int64_t kBlockTerms = 320, kBlockVectors = 16, kBlockStrips = 18;
   const std::int64_t columns = vector_strips(n, set.lanes);
+  const std::int64_t column_blocks = (columns + kBlockVectors - 1) / kBlockVectors,
+                     row_blocks = (strips.count + kBlockStrips - 1) / kBlockStrips;
+  const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
+  const std::int64_t c_row = kBlockVectors * set.lanes;
   std::mutex joining;
-  parallel_for(
-      (columns + kWide - 1) / kWide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        double* square =
-            thread_scratch<double>(ScratchSlot::tile, kMaxTileRows * kWide * set.lanes);
-        double added[kMaxOutputs] = {};
-        std::vector<std::int64_t> mine;
-        for (std::int64_t v = begin * kWide; v < std::min(columns, end * kWide); v += kWide) {
-          const int w = static_cast<int>(std::min<std::int64_t>(kWide, columns - v));
+  parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    double* sums = thread_scratch<double>(ScratchSlot::tile, kBlockStrips * kMaxTileRows * c_row);
+    double added[kMaxOutputs] = {};
+    std::vector<std::int64_t> mine;
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t column = item / row_blocks * kBlockVectors,
+                         column_end = std::min(columns, column + kBlockVectors),
+                         strip = item % row_blocks * kBlockStrips,
+                         strip_end = std::min(strips.count, strip + kBlockStrips);
+      for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
+        const std::int64_t from = kb * k / k_blocks, to = (kb + 1) * k / k_blocks;
+        for (std::int64_t v = column; v < column_end; v += kWide) {
+          const int w = static_cast<int>(std::min<std::int64_t>(kWide, column_end - v));
           const std::int64_t first = v * set.lanes;
           const int count = static_cast<int>(std::min<std::int64_t>(w * set.lanes, n - first));
-          for (std::int64_t s = 0; s < strips.count; ++s) {
+          for (std::int64_t s = strip; s < strip_end; ++s) {
             const int height = strips.height(s);
             const std::int64_t top = strips.first(s);
+            double* c = sums + (top - strips.first(strip)) * c_row + (v - column) * set.lanes;
             set.plain[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](
-                {.k = k,
-                 .a = packed_a + top * k,
+                {.k = to - from,
+                 .a = packed_a + top * k + from * height,
                  .a_step = height,
-                 .b = b.strips.data<double>() + first * k,
+                 .b = b.strips.data<double>() + first * k + from * set.lanes,
                  .b_strip = k * set.lanes,
                  .b_step = set.lanes,
-                 .c = square,
-                 .c_row = kWide * set.lanes,
-                 .last_lanes = set.lanes});
+                 .c = c,
+                 .c_row = c_row,
+                 .last_lanes = set.lanes,
+                 .resume = kb > 0});
+            if (kb + 1 < k_blocks) continue;
             for (int r = 0; r < height; ++r) {
               const std::int64_t row = top + r, at = row * n + first;
               if (task.c != nullptr)
                 for (int i = 0; i < count; ++i)
                   added[i] = beta * static_cast<double>(
                                         task.c[row * task.c_row + (first + i) * task.c_col]);
-              exact_row(lanes, square + r * kWide * set.lanes,
+              exact_row(lanes, c + r * c_row,
                         {.bound = factor * a_norm[static_cast<std::size_t>(row)],
                          .norms = b.norms.data() + first,
                          .scale = alpha,
@@ -275,9 +315,11 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
             }
           }
         }
-        const std::scoped_lock lock(joining);
-        left.insert(left.end(), mine.begin(), mine.end());
-      });
+      }
+    }
+    const std::scoped_lock lock(joining);
+    left.insert(left.end(), mine.begin(), mine.end());
+  });
 }
 
 }  // namespace

@@ -1,0 +1,278 @@
+#include "kernels/conv/exact_winograd.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+namespace etalon {
+
+const WinogradLanes* winograd_lanes([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return &avx512::winograd_lanes();
+  if (isa == Isa::avx2) return &avx2::winograd_lanes();
+#endif
+  return nullptr;
+}
+
+namespace {
+
+constexpr std::int64_t kBlockBytes = 2 << 20;  // of V and of sums
+constexpr int kWide = 2, kMaxLanes = 8;
+
+// Tiles of one image, rows of them `apart` from one another.
+struct TileGrid {
+  std::int64_t rows, columns, apart, count;
+  explicit TileGrid(const ConvGeometry& g)
+      : rows((g.window.axes[1].out + 1) / 2),
+        columns((g.window.axes[2].out + 1) / 2),
+        apart(columns + 1),
+        count(rows * apart - 1) {}
+  std::int64_t phase() const { return (rows + 1) * apart; }  // elements of one parity
+};
+
+using Square = std::array<std::array<double, kPatch>, kPatch>;
+
+// G g G^T, or with `size` |G| |g| |G^T|.
+Square transformed(const float* g, bool size) {
+  const auto pass = [size](double a, double b, double c, double* to, std::size_t step) {
+    to[0] = a;
+    to[step] = (a + b + c) / 2;
+    to[2 * step] = size ? (a + b + c) / 2 : (a - b + c) / 2;
+    to[3 * step] = c;
+  };
+  std::array<std::array<double, 3>, kPatch> half;
+  for (std::size_t j = 0; j < 3; ++j) {
+    double column[3];
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto x = static_cast<double>(g[i * 3 + j]);
+      column[i] = size ? std::abs(x) : x;
+    }
+    pass(column[0], column[1], column[2], &half[0][j], 3);
+  }
+  Square u;
+  for (std::size_t i = 0; i < kPatch; ++i) pass(half[i][0], half[i][1], half[i][2], &u[i][0], 1);
+  return u;
+}
+
+struct ImageTask {
+  Isa isa;
+  const ConvGeometry& g;
+  const WinogradTask& task;
+  TileGrid grid;
+};
+
+// Channel of an image, rows and columns split by parity, zeros in the padding.
+void split_channel(const ImageTask& t, const float* from, float* to) {
+  const WindowAxis &h = t.g.window.axes[1], &w = t.g.window.axes[2];
+  const TileGrid& grid = t.grid;
+  for (std::int64_t y = 0; y < 2 * (grid.rows + 1); ++y) {
+    const std::int64_t iy = y - h.pad_begin;
+    float* even = to + y % 2 * 2 * grid.phase() + y / 2 * grid.apart;
+    float* odd = even + grid.phase();
+    if (iy < 0 || iy >= h.in) {
+      std::fill_n(even, grid.apart, 0.0F);
+      std::fill_n(odd, grid.apart, 0.0F);
+      continue;
+    }
+    const float* row = from + iy * w.in - w.pad_begin;
+    // Pairs that lie inside.
+    const std::int64_t first = std::min((w.pad_begin + 1) / 2, grid.apart),
+                       last = std::clamp((w.in + w.pad_begin) / 2, first, grid.apart);
+    const auto one = [&](std::int64_t x) {
+      const std::int64_t at = x - w.pad_begin;
+      return at >= 0 && at < w.in ? row[x] : 0.0F;
+    };
+    for (std::int64_t i = 0; i < first; ++i) {
+      even[i] = one(2 * i);
+      odd[i] = one(2 * i + 1);
+    }
+    for (std::int64_t i = first; i < last; ++i) {
+      even[i] = row[2 * i];
+      odd[i] = row[2 * i + 1];
+    }
+    for (std::int64_t i = last; i < grid.apart; ++i) {
+      even[i] = one(2 * i);
+      odd[i] = one(2 * i + 1);
+    }
+  }
+}
+
+// Strips [first, first + count) of a group's tiles.
+void run_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std::int64_t first,
+                std::int64_t count, const float* split, std::vector<std::int64_t>& left) {
+  const TileSet<double>& set = *tile_set_f64(t.isa);
+  const WinogradLanes& lane_functions = *winograd_lanes(t.isa);
+  const WindowAxis &h = t.g.window.axes[1], &w = t.g.window.axes[2];
+  const TileGrid& grid = t.grid;
+  const std::int64_t in = t.g.group_in(), out = t.g.group_out(), lanes = set.lanes;
+  const std::int64_t v_stride = count * in * lanes, m_row = count * lanes, m_stride = out * m_row;
+  double* v = thread_scratch<double>(ScratchSlot::vector, kPositions * v_stride);
+  double* m = thread_scratch<double>(ScratchSlot::tile, kPositions * m_stride);
+  std::vector<double> norms(static_cast<std::size_t>(count * lanes));
+  for (std::int64_t s = 0; s < count; ++s)
+    for (std::int64_t c = 0; c < in; ++c) {
+      const float* from = split + (group * in + c) * 4 * grid.phase() + (first + s) * lanes;
+      const float* patch[kPatch][kPatch];
+      for (int i = 0; i < kPatch; ++i)
+        for (int j = 0; j < kPatch; ++j)
+          patch[i][j] = from + (i % 2 * 2 + j % 2) * grid.phase() + i / 2 * grid.apart + j / 2;
+      lane_functions.input(patch, v + (s * in + c) * lanes, v_stride, norms.data() + s * lanes);
+    }
+  for (double& norm : norms) norm = 2 * std::sqrt(norm);
+  const RowStrips strips(out, set.rows);
+  const double* u = t.task.w->strips.data<double>() + group * kPositions * out * in;
+  for (int p = 0; p < kPositions; ++p)
+    for (std::int64_t s = 0; s < strips.count; ++s) {
+      const int height = strips.height(s);
+      const std::int64_t row = strips.first(s);
+      for (std::int64_t i = 0; i < count; i += kWide) {
+        const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - i));
+        set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
+            {.k = in,
+             .a = u + (p * out + row) * in,
+             .a_step = height,
+             .b = v + p * v_stride + i * in * lanes,
+             .b_strip = in * lanes,
+             .b_step = lanes,
+             .c = m + p * m_stride + row * m_row + i * lanes,
+             .c_row = m_row,
+             .last_lanes = set.lanes});
+      }
+    }
+  // Lanes that are tiles, in runs of neighbours.
+  struct Run {
+    int lane, columns;
+    std::int64_t y, x;
+  };
+  std::vector<std::vector<Run>> runs(static_cast<std::size_t>(count));
+  for (std::int64_t s = 0; s < count; ++s)
+    for (int lane = 0; lane < lanes;) {
+      const std::int64_t tile = (first + s) * lanes + lane, x = tile % grid.apart;
+      if (tile >= grid.count) break;
+      const std::int64_t size = std::min(lanes - lane, grid.columns - x);
+      if (size > 0)
+        runs[static_cast<std::size_t>(s)].push_back(
+            {.lane = lane,
+             .columns = static_cast<int>(std::min(2 * size, w.out - 2 * x)),
+             .y = tile / grid.apart * 2,
+             .x = 2 * x});
+      lane += static_cast<int>(std::max<std::int64_t>(1, size));
+    }
+  const double factor = static_cast<double>(in + kPositions) * 0x1p-53 * (1 + 0x1p-10);
+  alignas(64) float y[2 * 2 * kMaxLanes];
+  std::uint32_t open[2];
+  for (std::int64_t o = 0; o < out; ++o) {
+    const std::int64_t channel = group * out + o,
+                       base = (image * t.g.out_channels + channel) * h.out * w.out;
+    const double bias = t.task.bias == nullptr ? 0.0 : static_cast<double>(t.task.bias[channel]),
+                 bound = factor * t.task.w->norms[static_cast<std::size_t>(channel)];
+    for (std::int64_t s = 0; s < count; ++s) {
+      lane_functions.output(m + o * m_row + s * lanes, m_stride, bias, bound,
+                            norms.data() + s * lanes, y, open);
+      if (!t.task.steps.rounding_test) open[0] = open[1] = 0;
+      for (const Run& run : runs[static_cast<std::size_t>(s)])
+        for (int i = 0; i < 2 && run.y + i < h.out; ++i) {
+          const std::int64_t at = base + (run.y + i) * w.out + run.x;
+          std::memcpy(t.task.y + at, y + i * 2 * lanes + 2 * run.lane,
+                      static_cast<std::size_t>(run.columns) * sizeof(float));
+          std::uint32_t bits = open[i] >> (2 * run.lane) & ((1U << run.columns) - 1);
+          for (; bits != 0; bits &= bits - 1) left.push_back(at + __builtin_ctz(bits));
+        }
+    }
+  }
+}
+
+void run_image(const ImageTask& t, std::int64_t image, int threads,
+               std::vector<std::int64_t>& undecided) {
+  const ConvGeometry& g = t.g;
+  const std::int64_t lanes = tile_set_f64(t.isa)->lanes, points = g.window.in_points(),
+                     channel = 4 * t.grid.phase();
+  float* split = thread_scratch<float>(ScratchSlot::padded, g.in_channels * channel + kMaxLanes);
+  const float* x = t.task.x + image * g.in_channels * points;
+  parallel_for(g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c)
+      split_channel(t, x + c * points, split + c * channel);
+  });
+  const std::int64_t strips = (t.grid.count + lanes - 1) / lanes,
+                     strip_bytes = kPositions * lanes * std::int64_t{sizeof(double)} *
+                                   (g.group_in() + g.group_out());
+  const std::int64_t block = std::min((strips + threads - 1) / threads,
+                                      std::clamp<std::int64_t>(kBlockBytes / strip_bytes, 4, 16));
+  const std::int64_t blocks = (strips + block - 1) / block;
+  std::mutex joining;
+  parallel_for(g.groups * blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> mine;
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t first = item % blocks * block;
+      run_strips(t, image, item / blocks, first, std::min(block, strips - first), split, mine);
+    }
+    const std::scoped_lock lock(joining);
+    undecided.insert(undecided.end(), mine.begin(), mine.end());
+  });
+}
+
+}  // namespace
+
+bool fits_exact_winograd(Isa isa, const ConvGeometry& g) {
+  const auto& [d, h, w] = g.window.axes;
+  if (d.kernel != 1 || d.in != 1 || d.out != 1 || h.kernel != 3 || w.kernel != 3) return false;
+  if (h.stride != 1 || w.stride != 1 || h.dilation != 1 || w.dilation != 1) return false;
+  if (g.group_in() < 8 || g.group_out() < 8) return false;
+  // Cycles of products, and of what is done around them, for a vector.
+  const auto in = static_cast<double>(g.group_in()), out = static_cast<double>(g.group_out());
+  const std::int64_t lanes = tile_set_f64(isa)->lanes;
+  const auto vectors = [lanes](std::int64_t n) {
+    return static_cast<double>((n + lanes - 1) / lanes);
+  };
+  return vectors(TileGrid(g).count) * (8 * in * out + 45 * in + 80 * out) <
+         vectors(g.window.out_points()) * (4.5 * in * out + 10 * (in + out));
+}
+
+void pack_exact_winograd(Isa isa, const ConvGeometry& g, const float* w, int threads,
+                         WinogradWeights& to) {
+  const TileSet<double>& set = *tile_set_f64(isa);
+  const std::int64_t in = g.group_in(), out = g.group_out();
+  const RowStrips strips(out, set.rows);
+  double* packed = to.strips.at_least<double>(kPositions * g.out_channels * in);
+  to.norms.resize(static_cast<std::size_t>(g.out_channels));
+  parallel_for(g.groups * strips.count, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t group = item / strips.count, s = item % strips.count,
+                         row = strips.first(s), height = strips.height(s);
+      for (std::int64_t r = 0; r < height; ++r) {
+        const std::int64_t o = group * out + row + r;
+        double square = 0;
+        for (std::int64_t c = 0; c < in; ++c) {
+          const Square u = transformed(w + (o * in + c) * 9, false),
+                       size = transformed(w + (o * in + c) * 9, true);
+          for (std::size_t p = 0; p < kPositions; ++p) {
+            const double z = size[p / kPatch][p % kPatch];
+            square += z * z;
+            packed[((group * kPositions + static_cast<std::int64_t>(p)) * out + row) * in +
+                   c * height + r] = u[p / kPatch][p % kPatch];
+          }
+        }
+        to.norms[static_cast<std::size_t>(o)] = std::sqrt(square);
+      }
+    }
+  });
+}
+
+void exact_winograd(Isa isa, const ConvGeometry& g, const WinogradTask& task, int threads,
+                    std::vector<std::int64_t>& undecided) {
+  const ImageTask t{isa, g, task, TileGrid(g)};
+  const std::int64_t whole = g.batch / threads * threads;
+  std::mutex joining;
+  parallel_for(whole, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> mine;
+    for (std::int64_t image = begin; image < end; ++image) run_image(t, image, 1, mine);
+    const std::scoped_lock lock(joining);
+    undecided.insert(undecided.end(), mine.begin(), mine.end());
+  });
+  for (std::int64_t image = whole; image < g.batch; ++image)
+    run_image(t, image, threads, undecided);
+}
+
+}  // namespace etalon

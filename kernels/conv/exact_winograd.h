@@ -1,0 +1,86 @@
+// The f64 first pass of an exact 3x3 convolution of stride 1 by Winograd's F(2x2, 3x3) (Lavin, Gray
+// 2016, section 4): 16 products a channel for four outputs instead of 36.
+//
+// With d a patch of 4x4 inputs, g the weights, U = G g G^T and V = B^T d B,
+//
+//     y = A^T (sum over channels of U * V) A,
+//
+//     B^T = 1  0 -1  0     G = 1   0   0     A^T = 1 1  1  0
+//           0  1  1  0         1/2 1/2 1/2         0 1 -1 -1
+//           0 -1  1  0         1/2-1/2 1/2
+//           0  1  0 -1         0   0   1
+//
+// **Bound.** u = 2^-53. An entry of U is two passes of at most two additions (halves are exact),
+// one of V two passes of one addition: fl(U) is within 4u(1 + 4u) of U relative to |G| |g| |G^T| =:
+// U', fl(V) within 2u(1 + 2u) relative to V' := |B^T| |d| |B|. A sum over C channels by fused
+// multiply-adds adds C u / (1 - C u), the two passes of A^T four additions more. No entry of A
+// exceeds 1, so each output is off by at most
+//
+//     (C + 16) u (1 + 2^-10) sum over the 16 positions and all channels of U' V'
+//         <= (C + 16) u (1 + 2^-10) |U'| |V'|       (2-norms over positions and channels).
+//
+// |U'| is made from the weights. An entry of V' sums four |d|, so its square is at most four times
+// the sum of their squares, and d(i, j) is met by n(i) n(j) positions, n = (1, 3, 3, 1):
+// |V'|^2 <= 4 sum of n(i) n(j) d(i, j)^2. For usual data the bound is 5 to 9 times that of the
+// plain sum, which has the same C u but norms over 9 C products: 1e-4 of outputs undecided at 256
+// channels. Nothing under- or overflows: sums of four f32, and of products of two of these.
+//
+// NaN and infinities reach all four outputs of a tile, whose norm they make NaN or infinite: those
+// are undecided. A correctly rounded result knows no algorithm.
+//
+// Tiles lie side by side in lanes. Rows and columns of the padded image are split by parity, so
+// that the four columns of eight neighbouring tiles are four loads of neighbours; rows of tiles
+// follow one another with one tile that is nobody's between them, so that lanes cross rows.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/ops/conv.h"
+#include "kernels/gemm/exact.h"
+
+namespace etalon {
+
+inline constexpr int kPatch = 4, kPositions = kPatch * kPatch;
+
+struct WinogradLanes {
+  // Patches of neighbouring tiles of one channel: column j of row i at patch[i][j] + lane. Position
+  // p of V goes to to[p * stride + lane]; squares[lane] += the sum of n(i) n(j) d(i, j)^2.
+  void (*input)(const float* const (*patch)[kPatch], double* to, std::int64_t stride,
+                double* squares) = nullptr;
+  // The four outputs of each tile from m[p * stride + lane], plus bias, rounded: row i of the
+  // tiles, both columns of each, at y + i * 2 * lanes. Bit 2 * lane + column of undecided[i] is set
+  // where the result may be wrong by more than its rounding; bounds[lane] is the sum's.
+  void (*output)(const double* m, std::int64_t stride, double bias, double factor,
+                 const double* norms, float* y, std::uint32_t* undecided) = nullptr;
+};
+const WinogradLanes* winograd_lanes(Isa isa);
+
+// U, position by position, as strips of output channels, group by group; |U'| of each channel.
+struct WinogradWeights {
+  AlignedBuffer strips;
+  std::vector<double> norms;
+};
+// Whether it applies and is faster than the plain sum.
+bool fits_exact_winograd(Isa isa, const ConvGeometry& g);
+void pack_exact_winograd(Isa isa, const ConvGeometry& g, const float* w, int threads,
+                         WinogradWeights& to);
+
+struct WinogradTask {
+  const float* x = nullptr;
+  const WinogradWeights* w = nullptr;
+  const float* bias = nullptr;
+  float* y = nullptr;
+  ExactSteps steps;
+};
+// Appends what it leaves undecided.
+void exact_winograd(Isa isa, const ConvGeometry& g, const WinogradTask& task, int threads,
+                    std::vector<std::int64_t>& undecided);
+
+}  // namespace etalon
+namespace etalon::avx512 {
+const WinogradLanes& winograd_lanes();
+}  // namespace etalon::avx512
+namespace etalon::avx2 {
+const WinogradLanes& winograd_lanes();
+}  // namespace etalon::avx2

@@ -1,0 +1,85 @@
+// kernels/conv/exact_winograd.h over a vector type V (kernels/gemm/exact_vector_*.h); included only
+// by the files of one instruction set each.
+#pragma once
+
+#include "kernels/conv/exact_winograd.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::simd {
+
+template <class V>
+void winograd_input(const float* const (*patch)[kPatch], double* to, std::int64_t stride,
+                    double* squares) {
+  using Reg = typename V::Reg;
+  Reg d[kPatch][kPatch];
+  unroll<kPatch>([&](auto i) ETALON_INLINE_LAMBDA {
+    unroll<kPatch>([&](auto j) ETALON_INLINE_LAMBDA { d[i][j] = V::widen(patch[i][j]); });
+  });
+  // Sums of squares by n(i) n(j): 1, 3, 9.
+  Reg q[3] = {V::zero(), V::zero(), V::zero()};
+  unroll<kPatch>([&](auto i) ETALON_INLINE_LAMBDA {
+    unroll<kPatch>([&](auto j) ETALON_INLINE_LAMBDA {
+      constexpr int n = (i == 1 || i == 2) + (j == 1 || j == 2);
+      q[n] = V::fma(d[i][j], d[i][j], q[n]);
+    });
+  });
+  const Reg three = V::set1(3);
+  V::store(squares, V::add(V::load(squares), V::fma(three, V::fma(three, q[2], q[1]), q[0])));
+  unroll<kPatch>([&](auto j) ETALON_INLINE_LAMBDA {
+    const Reg t0 = V::sub(d[0][j], d[2][j]), t1 = V::add(d[1][j], d[2][j]),
+              t2 = V::sub(d[2][j], d[1][j]), t3 = V::sub(d[1][j], d[3][j]);
+    d[0][j] = t0;
+    d[1][j] = t1;
+    d[2][j] = t2;
+    d[3][j] = t3;
+  });
+  unroll<kPatch>([&](auto i) ETALON_INLINE_LAMBDA {
+    double* row = to + i * kPatch * stride;
+    V::store(row, V::sub(d[i][0], d[i][2]));
+    V::store(row + stride, V::add(d[i][1], d[i][2]));
+    V::store(row + 2 * stride, V::sub(d[i][2], d[i][1]));
+    V::store(row + 3 * stride, V::sub(d[i][1], d[i][3]));
+  });
+}
+
+template <class V>
+void winograd_output(const double* m, std::int64_t stride, double bias, double factor,
+                     const double* norms, float* y, std::uint32_t* undecided) {
+  using Reg = typename V::Reg;
+  Reg row[2][kPatch];
+  unroll<kPatch>([&](auto j) ETALON_INLINE_LAMBDA {
+    const Reg m0 = V::load(m + j * stride), m1 = V::load(m + (kPatch + j) * stride),
+              m2 = V::load(m + (2 * kPatch + j) * stride),
+              m3 = V::load(m + (3 * kPatch + j) * stride);
+    row[0][j] = V::add(V::add(m0, m1), m2);
+    row[1][j] = V::sub(V::sub(m1, m2), m3);
+  });
+  const Reg e = V::mul(V::set1(factor), V::load(norms)), added = V::set1(bias),
+            addition = V::set1(0x1p-51);
+  unroll<2>([&](auto i) ETALON_INLINE_LAMBDA {
+    const Reg both[2] = {V::add(V::add(V::add(row[i][0], row[i][1]), row[i][2]), added),
+                         V::add(V::sub(V::sub(row[i][1], row[i][2]), row[i][3]), added)};
+    typename V::Narrow low[2];
+    std::uint32_t open = 0;
+    unroll<2>([&](auto c) ETALON_INLINE_LAMBDA {
+      const Reg all = V::fma(addition, V::abs(both[c]), e);
+      low[c] = V::narrow(V::sub(both[c], all));
+      std::uint32_t u = ~V::same(low[c], V::narrow(V::add(both[c], all)));
+      // Bits of lanes two apart.
+      u &= (1U << V::lanes) - 1;
+      u = (u | u << 4) & 0x0f0f;
+      u = (u | u << 2) & 0x3333;
+      u = (u | u << 1) & 0x5555;
+      open |= u << c;
+    });
+    V::store_pairs(y + i * 2 * V::lanes, low[0], low[1]);
+    undecided[i] = open;
+  });
+}
+
+template <class V>
+WinogradLanes make_winograd_lanes() {
+  return {.input = winograd_input<V>, .output = winograd_output<V>};
+}
+
+}  // namespace etalon::simd
