@@ -31,12 +31,12 @@ trap 'rm -rf "$scratch"' EXIT
 line() { printf '%-46s %15s %15s %15s %7s\n' "$@"; }
 
 # row 'WHAT' BINARY 'HOW TO MAKE IT' [EMULATOR...]: a process of its own, as many at a time as there
-# are processors. Leaves its lines in a file, and a word in 'bad' or 'compared'.
+# are processors. Prints its lines when it ends, and leaves a word in 'bad' or 'compared'.
 rows=0
 row() {
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
   rows=$((rows + 1))
-  run_row $rows "$@" > "$scratch/row$rows" 2>&1 &
+  { run_row $rows "$@" > "$scratch/row$rows" 2>&1; cat "$scratch/row$rows"; } &
 }
 run_row() {
   local log=$scratch/log$1 what=$2 binary=$3 how=$4 began=$SECONDS code=0 figures=()
@@ -95,5 +95,4 @@ row "GCC $(version g++), not optimised" build/plain/bin/etalon_tests "$(made pla
 row "clang 19, optimised" build/clang/bin/etalon_tests "$(made clang)"
 row "GCC $(version g++), optimised" build/release/bin/etalon_tests './etalon test golden'
 wait
-for i in $(seq $rows -1 1); do cat "$scratch/row$i"; done
 [ ! -e "$scratch/bad" ] && [ -e "$scratch/compared" ]
