@@ -147,6 +147,80 @@ TEST_CASE("a network on a device: what it leaves undecided, the host settles") {
   check_same(executor.run(tie), cpu.run(tie));
 }
 
+namespace {
+
+// relu, then by the CPU the largest and a branch that asks for it, then the device again: the
+// branch takes r from around it, and the largest's place is an index on the device.
+std::shared_ptr<const Graph> mixed() {
+  const auto value = [](Graph& g, const char* name) {
+    const ValueId known = g.find_value(name);
+    return known == kAbsent ? g.add_value(name) : known;
+  };
+  const auto node = [&](Graph& g, const char* op, std::vector<const char*> in,
+                        std::vector<const char*> out,
+                        std::vector<std::shared_ptr<const Graph>> bodies = {}) {
+    const OpRow& row = get_op(op);
+    std::vector<ValueId> from, to;
+    for (const char* n : in) from.push_back(value(g, n));
+    for (const char* n : out) to.push_back(value(g, n));
+    g.nodes.push_back({out[0], &row, row.defaults(), from, to, std::move(bodies)});
+  };
+  const auto output = [&](Graph& g, const char* name) {
+    g.outputs.push_back({.value = value(g, name), .ranked = false});
+  };
+  const auto body = [&](const char* op) {
+    auto b = std::make_shared<Graph>();
+    node(*b, op, {"r", "r"}, {"inside"});
+    output(*b, "inside");
+    b->finish();
+    return b;
+  };
+  auto g = std::make_shared<Graph>();
+  g->inputs.push_back({.value = value(*g, "x"), .ranked = false});
+  g->initializers.emplace(value(*g, "bound"), Tensor::of<float>({1}, {3.0F}));
+  node(*g, "relu", {"x"}, {"r"});
+  node(*g, "tanh", {"r"}, {"t"});
+  node(*g, "top_k", {"r"}, {"largest", "place"});
+  node(*g, "less", {"largest", "bound"}, {"small"});
+  node(*g, "if", {"small"}, {"chosen"}, {body("add"), body("mul")});
+  node(*g, "gather", {"t", "place"}, {"at"});
+  node(*g, "sub", {"chosen", "at"}, {"y"});
+  output(*g, "y");
+  output(*g, "place");
+  g->finish();
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("a network on a device: nodes that belong to the host, from one run to the next") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  const RunOptions options{.contract = Contract::seq(), .hash_nodes = true};
+  cuda::DeviceExecutor executor(mixed(), both(), options);
+  Executor cpu(mixed(), all_kernels(), options);
+  for (const float last : {2.5F, 7.25F, -1.0F}) {
+    CAPTURE(last);
+    NamedTensors in;
+    in.emplace("x", Tensor::of<float>({5}, {0.5F, -4, 1.25F, 0, last}));
+    const Trace got = executor.run(in), want = cpu.run(in);
+    check_same(got, want);
+    REQUIRE(got.nodes.size() == want.nodes.size());
+    for (std::size_t i = 0; i < want.nodes.size(); ++i) {
+      const std::string_view op = want.nodes[i].op;
+      CAPTURE(want.nodes[i].name);
+      CHECK(got.nodes[i].name == want.nodes[i].name);
+      CHECK(got.nodes[i].hashes == want.nodes[i].hashes);
+      // The trace says where a node ran.
+      const bool inside = got.nodes[i].name.find('/') != std::string::npos;
+      const bool on_device =
+          !inside && op != "top_k" && op != "less" && op != "if" && op != "control";
+      CHECK((got.nodes[i].kernel.find("cuda") != std::string_view::npos) == on_device);
+    }
+    CHECK(!executor.launched_graph());
+  }
+}
+
 TEST_CASE("a network on a device: memory that runs out anywhere, and then comes back") {
   const NamedTensors in = inputs(5);
   const Trace want = on_cpu(in, "seq");

@@ -85,7 +85,7 @@ TEST_CASE("cuda: the pool keeps blocks, and empties itself before memory runs ou
 }
 
 TEST_CASE("cuda: a vendor's library is there with its version, or says in a sentence why not") {
-  for (const cuda::VendorLibrary* library : {&cuda::cublas(), &cuda::cudnn()}) {
+  for (const cuda::VendorLibrary* library : {&cuda::cublas(), &cuda::cublas_lt(), &cuda::cudnn()}) {
     CHECK((library->handle == nullptr) == library->version.empty());
     CHECK((library->handle == nullptr) == !library->reason.empty());
     if (library->handle == nullptr)

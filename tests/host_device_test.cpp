@@ -8,10 +8,12 @@
 #include <new>
 #include <vector>
 
+#include "kernels/activation/device_lanes.h"
 #include "kernels/backends/cuda/device.h"
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/move.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/recurrent/cuda_cells.h"
 
 namespace etalon {
 namespace {
@@ -90,11 +92,11 @@ int definition(const KernelCall& call, const cuda::UndecidedList& list, void* s)
       found = true;
       const auto plan = DevicePlan<D>::of(own);
       const DeviceContract contract = device_contract<D>(own);
-      float* const y = cuda::device_floats(own.output(0));
+      const DeviceOutputs to = device_outputs(own);
       const std::int64_t slices = DevicePlan<D>::slices(plan);
       // Backwards: no slice may lean on one before it.
       for (std::int64_t i = slices; i-- > 0;)
-        if (!device_slice<D>(contract, plan, i, y)) {
+        if (!device_slice<D>(contract, plan, i, to)) {
           const std::int64_t place = (*list.count)++;
           if (place < list.capacity) list.places[place] = i;
         }
@@ -110,18 +112,16 @@ int tiles(const KernelCall& call, void* s) {
     const KernelCall own = kept->call();
     auto shared = std::make_unique<TileShared>();
     std::vector<TileThread> threads(kTileThreads);
-    for (const TileTask& t : tile_tasks(own, cuda::device_floats(own.output(0)))) {
-      const auto with = [&]<bool F, bool M>() {
-        for (std::int64_t m = 0; m * kTileRows < t.m; ++m)
-          for (std::int64_t n = 0; n * kTileCols < t.n; ++n)
-            run_tile_on_host<F, M>(t, m, n, *shared, threads.data());
-      };
-      const bool fused = own.contract().fma;
-      if (t.padded)
-        fused ? with.operator()<true, true>() : with.operator()<false, true>();
-      else
-        fused ? with.operator()<true, false>() : with.operator()<false, false>();
-    }
+    const TileTask t = tile_task(own, cuda::device_floats(own.output(0)));
+    const auto with = [&]<bool F, bool C>() {
+      for (std::int64_t block = 0; block < t.blocks(); ++block)
+        run_tile_on_host<F, C>(t, static_cast<std::uint32_t>(block), *shared, threads.data());
+    };
+    const bool fused = own.contract().fma;
+    if (own.problem->op->name == "conv")
+      fused ? with.operator()<true, true>() : with.operator()<false, true>();
+    else
+      fused ? with.operator()<true, false>() : with.operator()<false, false>();
   });
 }
 
@@ -140,6 +140,39 @@ int move(const cuda::MoveTask& task, void* s) {
           break;
         default:
           move_element<std::uint64_t>(task, i);
+      }
+  });
+}
+
+int function(const KernelCall& call, const cuda::UndecidedList& list, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, list] {
+    const DeviceFunctionTask t = device_function_task(kept->call());
+    with_device_function(t.code, [&]<int Code>() {
+      for (std::int64_t i = t.count; i-- > 0;) {
+        if (device_function<Code>(t.params, t.x[i], t.to.y[0][i]) ||
+            device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to))
+          continue;
+        const std::int64_t place = (*list.count)++;
+        if (place < list.capacity) list.places[place] = i;
+      }
+    });
+  });
+}
+
+int cells(const KernelCall& call, const cuda::CellMemory& memory, const cuda::UndecidedList& list,
+          void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, memory, list] {
+    const KernelCall own = kept->call();
+    const CellTask t = cell_task(own, memory);
+    for (std::int64_t block = recurrent_slices(t.p); block-- > 0;)
+      if (own.contract().exact() ? run_cells_on_host<true>(t, block)
+                                 : run_cells_on_host<false>(t, block)) {
+        const std::int64_t place = (*list.count)++;
+        if (place < list.capacity) list.places[place] = block;
       }
   });
 }
@@ -254,7 +287,9 @@ HostDevice::HostDevice()
               },
           .definition = definition,
           .tiles = tiles,
-          .move = move} {
+          .move = move,
+          .function = function,
+          .cells = cells} {
   device = this;
 }
 HostDevice::~HostDevice() {

@@ -44,6 +44,7 @@
 #include <array>
 #include <span>
 
+#include "engine/numerics/host_device.h"
 #include "engine/ops/op.h"
 
 namespace etalon {
@@ -127,17 +128,17 @@ struct RecurrentGeometry {
   std::array<std::array<CellActivation, 3>, 2> activations;  // [direction][f, g, h]
   bool batch_first, starts_reversed;                         // direction=reverse
 
-  std::int64_t x_at(std::int64_t t, std::int64_t b) const {
+  ETALON_HD std::int64_t x_at(std::int64_t t, std::int64_t b) const {
     return (batch_first ? b * steps + t : t * batch + b) * inputs;
   }
-  std::int64_t y_at(std::int64_t t, std::int64_t d, std::int64_t b) const {
+  ETALON_HD std::int64_t y_at(std::int64_t t, std::int64_t d, std::int64_t b) const {
     return (batch_first ? (b * steps + t) * directions + d : (t * directions + d) * batch + b) *
            hidden;
   }
-  std::int64_t state_at(std::int64_t d, std::int64_t b) const {
+  ETALON_HD std::int64_t state_at(std::int64_t d, std::int64_t b) const {
     return (batch_first ? b * directions + d : d * batch + b) * hidden;
   }
-  bool reversed(std::int64_t d) const { return d == 1 || starts_reversed; }
+  ETALON_HD bool reversed(std::int64_t d) const { return d == 1 || starts_reversed; }
 };
 
 // Inputs 0 to 7 in the sequence above; throws a bad-input Error that names the tensor and what it

@@ -57,7 +57,7 @@ def emit(name, f, a, b, degree, limit, comment):
     print(name, degree, mp.nstr(e, 5))
     assert e < limit
     cells = ", ".join(float(mp.mpf(c)).hex() for c in p)
-    out.append(f"// {comment}: relative error below 2^{limit}.\ninline constexpr double {name}[] = {{{cells}}};\n")
+    out.append(f"// {comment}: relative error below 2^{limit}.\nETALON_TABLE double {name}[] = {{{cells}}};\n")
 
 
 def series(f, limit_value):
@@ -123,7 +123,7 @@ for name, inner, outer, comment in (
     out.append(f"// {comment}, is a quotient of these two: relative error below 2^{ERFCX_LIMIT}.\n")
     for part, row, scale in (("Above", p, outer), ("Below", q, mp.mpf(1))):
         cells = ", ".join(float(scale * v * inner**i).hex() for i, v in enumerate(row))
-        out.append(f"inline constexpr double {name}{part}[] = {{{cells}}};\n")
+        out.append(f"ETALON_TABLE double {name}{part}[] = {{{cells}}};\n")
 
 # Trigonometric functions, all in powers of z, the square of the argument.
 emit("kSin", series(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mp.mpf(1) / 6), mp.mpf(0), mp.mpf("0.6201"),
@@ -139,7 +139,7 @@ emit("kAsin", series(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mp
 bits = [int.from_bytes(__import__("struct").pack(">d", float(mp.mpf(2) ** (mp.mpf(j) / 16))), "big") - (j << 48)
         for j in range(16)]
 out.append("// The bits of 2^(j/16) less j 2^48: with 2^48 n added, n = 16 k + j, those of 2^(n/16).\n"
-           f"inline constexpr unsigned long long kPowerSixteenth[] = {{{', '.join(f'0x{b:x}' for b in bits)}}};\n")
+           f"ETALON_TABLE unsigned long long kPowerSixteenth[] = {{{', '.join(f'0x{b:x}' for b in bits)}}};\n")
 
 # 2/pi, as multiples of a float's last place: row E - 27 is that of floats in [2^E, 2^(E+1)).
 rows = []
@@ -155,8 +155,8 @@ with mp.workprec(600):
 out.append("// Four numbers a row; row E - 27 is for floats x of [2^E, 2^(E+1)): x times the first is\n"
            "// 2 x/pi modulo 4 but for the rest, |rest| < 2^-4, x times the second what is left of it to\n"
            "// 2^-33; both products are exact. The third is the rest to 53 bits, the fourth is not used.\n"
-           f"inline constexpr double kTwoOverPi[] = {{{', '.join(x.hex() for x in rows)}}};\n")
+           f"ETALON_TABLE double kTwoOverPi[] = {{{', '.join(x.hex() for x in rows)}}};\n")
 
 open("polynomials.h", "w").write(
-    "// Written by generate_polynomials.py. Coefficients, lowest power first.\n#pragma once\n\n"
+    "// Written by generate_polynomials.py. Coefficients, lowest power first.\n#pragma once\n\n#include \"engine/numerics/host_device.h\"\n\n"
     "namespace etalon::polynomials {\n\n" + "\n".join(out) + "\n}  // namespace etalon::polynomials\n")

@@ -1,102 +1,100 @@
 // Written by generate_polynomials.py. Coefficients, lowest power first.
 #pragma once
 
+#include "engine/numerics/host_device.h"
+
 namespace etalon::polynomials {
 
 // (e^r - 1 - r)/r^2 on |r| <= ln2/2: relative error below 2^-48.
-inline constexpr double kExpm1[] = {
-    0x1.0000000000001p-1,  0x1.5555555555556p-3,  0x1.5555555553d63p-5,  0x1.11111111109b3p-7,
-    0x1.6c16c1788bd90p-10, 0x1.a01a01a7c41d5p-13, 0x1.a019b90d2ae7ap-16, 0x1.71de0dae63bb3p-19,
-    0x1.289185613a3d6p-22, 0x1.af38a9b0ec855p-26};
+ETALON_TABLE double kExpm1[] = {0x1.0000000000001p-1,  0x1.5555555555556p-3,  0x1.5555555553d63p-5,
+                                0x1.11111111109b3p-7,  0x1.6c16c1788bd90p-10, 0x1.a01a01a7c41d5p-13,
+                                0x1.a019b90d2ae7ap-16, 0x1.71de0dae63bb3p-19, 0x1.289185613a3d6p-22,
+                                0x1.af38a9b0ec855p-26};
 
 // e^r on |r| <= ln2/32: relative error below 2^-38.5.
-inline constexpr double kExpSixteenth[] = {0x1.0000000000000p+0, 0x1.fffffffb12cf8p-1,
-                                           0x1.fffffffe5b9aep-2, 0x1.5557e5734c36ap-3,
-                                           0x1.55570abe5482fp-5};
+ETALON_TABLE double kExpSixteenth[] = {0x1.0000000000000p+0, 0x1.fffffffb12cf8p-1,
+                                       0x1.fffffffe5b9aep-2, 0x1.5557e5734c36ap-3,
+                                       0x1.55570abe5482fp-5};
 
 // (e^r - 1)/r on the same: relative error below 2^-41.
-inline constexpr double kExpm1Sixteenth[] = {0x1.0000000000000p+0, 0x1.fffffffe5b9aep-2,
-                                             0x1.55555554dd388p-3, 0x1.55570abe5482fp-5,
-                                             0x1.11120b03cd855p-7};
+ETALON_TABLE double kExpm1Sixteenth[] = {0x1.0000000000000p+0, 0x1.fffffffe5b9aep-2,
+                                         0x1.55555554dd388p-3, 0x1.55570abe5482fp-5,
+                                         0x1.11120b03cd855p-7};
 
 // 2^r on |r| <= 1/32: relative error below 2^-38.5.
-inline constexpr double kExp2Sixteenth[] = {0x1.0000000000000p+0, 0x1.62e42fec39c7dp-1,
-                                            0x1.ebfbdff6988c8p-3, 0x1.c6b3f746c5f99p-5,
-                                            0x1.3b2c4ac7da565p-7};
+ETALON_TABLE double kExp2Sixteenth[] = {0x1.0000000000000p+0, 0x1.62e42fec39c7dp-1,
+                                        0x1.ebfbdff6988c8p-3, 0x1.c6b3f746c5f99p-5,
+                                        0x1.3b2c4ac7da565p-7};
 
 // (log((1+s)/(1-s)) - 2s)/s^3 in powers of s^2, m = (1+s)/(1-s) in [0.707, 1.414]: relative error
 // below 2^-33.
-inline constexpr double kLogShort[] = {0x1.5555555564f23p-1, 0x1.999998ca9ec73p-2,
-                                       0x1.2493242f22b76p-2, 0x1.c67ab529f564fp-3,
-                                       0x1.8c8edd9198f8ep-3};
+ETALON_TABLE double kLogShort[] = {0x1.5555555564f23p-1, 0x1.999998ca9ec73p-2, 0x1.2493242f22b76p-2,
+                                   0x1.c67ab529f564fp-3, 0x1.8c8edd9198f8ep-3};
 
 // the same for |s| <= 1/3: relative error below 2^-36.
-inline constexpr double kLog1pShort[] = {
+ETALON_TABLE double kLog1pShort[] = {
     0x1.555555555ed28p-1, 0x1.99999958485b0p-2, 0x1.24926db12eb2ap-2, 0x1.c70d2f5e45807p-3,
     0x1.75de5d874a272p-3, 0x1.27db2445d4862p-3, 0x1.8677a4bf9332ap-3};
 
 // (log((1+s)/(1-s)) - 2s)/s^3 in powers of s^2, m = (1+s)/(1-s) in [0.707, 1.414]: relative error
 // below 2^-46.
-inline constexpr double kLog[] = {0x1.5555555555558p-1, 0x1.99999999952b2p-2, 0x1.2492492df6947p-2,
-                                  0x1.c71c62debf86bp-3, 0x1.7462b69705382p-3, 0x1.39fe208c33457p-3,
-                                  0x1.2b5b5fb2eac92p-3};
+ETALON_TABLE double kLog[] = {0x1.5555555555558p-1, 0x1.99999999952b2p-2, 0x1.2492492df6947p-2,
+                              0x1.c71c62debf86bp-3, 0x1.7462b69705382p-3, 0x1.39fe208c33457p-3,
+                              0x1.2b5b5fb2eac92p-3};
 
 // the same for |s| <= 1/3: relative error below 2^-48.
-inline constexpr double kLog1p[] = {
-    0x1.5555555555555p-1, 0x1.9999999999944p-2, 0x1.2492492499d46p-2, 0x1.c71c71bedea97p-3,
-    0x1.745d19937b1fcp-3, 0x1.3b13515f6f9efp-3, 0x1.111abdc8abe16p-3, 0x1.e0a2d581ab68fp-4,
-    0x1.bc37f0140c19ep-4, 0x1.32e0d25c9c761p-4, 0x1.401d3e65cdc48p-3};
+ETALON_TABLE double kLog1p[] = {0x1.5555555555555p-1, 0x1.9999999999944p-2, 0x1.2492492499d46p-2,
+                                0x1.c71c71bedea97p-3, 0x1.745d19937b1fcp-3, 0x1.3b13515f6f9efp-3,
+                                0x1.111abdc8abe16p-3, 0x1.e0a2d581ab68fp-4, 0x1.bc37f0140c19ep-4,
+                                0x1.32e0d25c9c761p-4, 0x1.401d3e65cdc48p-3};
 
 // erf(x)/x in powers of x^2, |x| <= 1/2: relative error below 2^-50.
-inline constexpr double kErf[] = {
-    0x1.20dd750429b6dp+0,  -0x1.812746b0379b4p-2,  0x1.ce2f21a03d7d9p-4,
-    -0x1.b82ce30f291fdp-6, 0x1.565bcbf854bfbp-8,   -0x1.c02d4f4607141p-11,
-    0x1.f98dace8138eep-14, -0x1.f22458d16a63fp-17, 0x1.8b46e196ddb44p-20};
+ETALON_TABLE double kErf[] = {0x1.20dd750429b6dp+0,  -0x1.812746b0379b4p-2,  0x1.ce2f21a03d7d9p-4,
+                              -0x1.b82ce30f291fdp-6, 0x1.565bcbf854bfbp-8,   -0x1.c02d4f4607141p-11,
+                              0x1.f98dace8138eep-14, -0x1.f22458d16a63fp-17, 0x1.8b46e196ddb44p-20};
 
 // erfcx(x), 0 <= x <= 10.42, is a quotient of these two: relative error below 2^-39.
 
-inline constexpr double kErfcxAbove[] = {
+ETALON_TABLE double kErfcxAbove[] = {
     0x1.0000000001789p+0, 0x1.9e00e9c472e70p+0, 0x1.48f4456a842dfp+0, 0x1.3aa0611f8940cp-1,
     0x1.7a2454c5705c4p-3, 0x1.0f5ad4701f73ep-5, 0x1.71a784f0636cbp-9};
 
-inline constexpr double kErfcxBelow[] = {
+ETALON_TABLE double kErfcxBelow[] = {
     0x1.0000000000000p+0, 0x1.5f6f2f64c17b7p+1, 0x1.b1073b99b6500p+1, 0x1.3821774fdfe3cp+1,
     0x1.1e5982308d5e3p+0, 0x1.51ad88cad2fecp-2, 0x1.e0f6d4cd923c6p-5, 0x1.4798fd3643827p-8};
 
 // erfcx(x/sqrt(2))/2, 0 <= x <= 14.73, is a quotient of these two: relative error below 2^-39.
 
-inline constexpr double kErfcxGeluAbove[] = {
+ETALON_TABLE double kErfcxGeluAbove[] = {
     0x1.0000000001789p-1, 0x1.24bea69a7879bp-1, 0x1.48f4456a842dfp-2, 0x1.bcf2f425db890p-4,
     0x1.7a2454c5705c4p-6, 0x1.7fc0eed1cf2e7p-9, 0x1.71a784f0636cbp-13};
 
-inline constexpr double kErfcxGeluBelow[] = {
+ETALON_TABLE double kErfcxGeluBelow[] = {
     0x1.0000000000000p+0, 0x1.f100d039bd0dap+0, 0x1.b1073b99b6500p+0, 0x1.b96b64d0f43dbp-1,
     0x1.1e5982308d5e3p-2, 0x1.dd8c7273a4b6bp-5, 0x1.e0f6d4cd923c6p-8, 0x1.cf4b01481c534p-12};
 
 // (sin(r)/r - 1)/z, z = r^2, |r| <= 0.7874: relative error below 2^-48.
-inline constexpr double kSin[] = {-0x1.5555555555555p-3,  0x1.1111111110b8ep-7,
-                                  -0x1.a01a019e7b0d2p-13, 0x1.71de378b65356p-19,
-                                  -0x1.ae5fff6da1955p-26, 0x1.5e06f0aa6d5a9p-33};
+ETALON_TABLE double kSin[] = {-0x1.5555555555555p-3, 0x1.1111111110b8ep-7,   -0x1.a01a019e7b0d2p-13,
+                              0x1.71de378b65356p-19, -0x1.ae5fff6da1955p-26, 0x1.5e06f0aa6d5a9p-33};
 
 // (cos(r) - 1)/z, the same r: relative error below 2^-48.
-inline constexpr double kCos[] = {-0x1.ffffffffffffap-2,  0x1.55555555540aep-5,
-                                  -0x1.6c16c1690d677p-10, 0x1.a019fc666c80ep-16,
-                                  -0x1.27e0ea9ffdbb9p-22, 0x1.1c02626b0fe14p-29};
+ETALON_TABLE double kCos[] = {-0x1.ffffffffffffap-2, 0x1.55555555540aep-5,   -0x1.6c16c1690d677p-10,
+                              0x1.a019fc666c80ep-16, -0x1.27e0ea9ffdbb9p-22, 0x1.1c02626b0fe14p-29};
 
 // (atan(t)/t - 1)/z, z = t^2, |t| <= sqrt(2) - 1: relative error below 2^-46.
-inline constexpr double kAtan[] = {
-    -0x1.5555555555546p-2, 0x1.9999999990a93p-3, -0x1.2492491dd42c9p-3, 0x1.c71c6dd186305p-4,
-    -0x1.745c7f7b8c379p-4, 0x1.3b068e61396ddp-4, -0x1.105e3a71f0cd0p-4, 0x1.d5eb4c53c5c16p-5,
-    -0x1.6f4554e10d021p-5, 0x1.74bbdc9bd8937p-6};
+ETALON_TABLE double kAtan[] = {-0x1.5555555555546p-2, 0x1.9999999990a93p-3,  -0x1.2492491dd42c9p-3,
+                               0x1.c71c6dd186305p-4,  -0x1.745c7f7b8c379p-4, 0x1.3b068e61396ddp-4,
+                               -0x1.105e3a71f0cd0p-4, 0x1.d5eb4c53c5c16p-5,  -0x1.6f4554e10d021p-5,
+                               0x1.74bbdc9bd8937p-6};
 
 // (asin(t)/t - 1)/z, z = t^2, |t| <= 1/2: relative error below 2^-44.
-inline constexpr double kAsin[] = {
-    0x1.55555555555bbp-3, 0x1.33333333030cfp-4,  0x1.6db6dba99e56dp-5, 0x1.f1c6ff7f5507fp-6,
-    0x1.6e8f34a32a3ecp-6, 0x1.1c0d74beb3610p-6,  0x1.cf5ed14c7cb7ep-7, 0x1.512bc40e88a9ep-7,
-    0x1.fa1b2b4831188p-7, -0x1.bf16e7c9f283cp-8, 0x1.c8a4a8d5d7026p-6};
+ETALON_TABLE double kAsin[] = {0x1.55555555555bbp-3,  0x1.33333333030cfp-4, 0x1.6db6dba99e56dp-5,
+                               0x1.f1c6ff7f5507fp-6,  0x1.6e8f34a32a3ecp-6, 0x1.1c0d74beb3610p-6,
+                               0x1.cf5ed14c7cb7ep-7,  0x1.512bc40e88a9ep-7, 0x1.fa1b2b4831188p-7,
+                               -0x1.bf16e7c9f283cp-8, 0x1.c8a4a8d5d7026p-6};
 
 // The bits of 2^(j/16) less j 2^48: with 2^48 n added, n = 16 k + j, those of 2^(n/16).
-inline constexpr unsigned long long kPowerSixteenth[] = {
+ETALON_TABLE unsigned long long kPowerSixteenth[] = {
     0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
     0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429,
     0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
@@ -105,7 +103,7 @@ inline constexpr unsigned long long kPowerSixteenth[] = {
 // Four numbers a row; row E - 27 is for floats x of [2^E, 2^(E+1)): x times the first is
 // 2 x/pi modulo 4 but for the rest, |rest| < 2^-4, x times the second what is left of it to
 // 2^-33; both products are exact. The third is the rest to 53 bits, the fourth is not used.
-inline constexpr double kTwoOverPi[] = {
+ETALON_TABLE double kTwoOverPi[] = {
     -0x1.d067c92000000p-4,   0x1.391054c000000p-34,   -0x1.80f62a0b82b2dp-62,  0x0.0p+0,
     0x1.7cc1b70000000p-7,    0x1.391054a000000p-34,   0x1.fc2757d1f534ep-64,   0x0.0p+0,
     0x1.7cc1b74000000p-7,    -0x1.8ddf56c000000p-35,  0x1.fc2757d1f534ep-64,   0x0.0p+0,

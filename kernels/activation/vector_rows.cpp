@@ -4,6 +4,7 @@
 
 #include "engine/core/threads.h"
 #include "kernels/activation/definition.h"
+#include "kernels/activation/lane_params.h"
 #include "kernels/activation/lanes.h"
 #include "kernels/activation/rows.h"
 
@@ -30,40 +31,6 @@ float scalar_f32(const void* context, float x) {
   return canonical(static_cast<float>(s.value(s.params, static_cast<double>(x), DType::f32)));
 }
 
-// What a lane function takes from an op's parameters, and which parameters it has no formula for.
-template <class P>
-LaneParams lane_params(const P& p) {
-  LaneParams lanes;
-  if constexpr (requires { p.alpha; }) lanes.alpha = static_cast<double>(p.alpha);
-  if constexpr (requires { p.gamma; }) lanes.gamma = static_cast<double>(p.gamma);
-  if constexpr (requires { p.beta; }) lanes.beta = static_cast<double>(p.beta);
-  if constexpr (requires { p.threshold; }) lanes.threshold = static_cast<double>(p.threshold);
-  if constexpr (requires { p.max; }) {
-    lanes.low = static_cast<double>(p.min);
-    lanes.high = static_cast<double>(p.max);
-  }
-  return lanes;
-}
-template <class P>
-Refusal refuse_params(const P&) {
-  return std::nullopt;
-}
-template <>
-[[maybe_unused]] Refusal refuse_params(const SoftplusParams& p) {
-  if (p.beta != 1) return "takes beta=1";
-  return std::nullopt;
-}
-template <>
-[[maybe_unused]] Refusal refuse_params(const SiluParams& p) {
-  if (p.alpha != 1) return "takes alpha=1";
-  return std::nullopt;
-}
-template <>
-[[maybe_unused]] Refusal refuse_params(const CeluParams& p) {
-  if (!(p.alpha > 0)) return "takes alpha > 0";
-  return std::nullopt;
-}
-
 Refusal refuse_format(const Problem& problem, DType dtype) {
   const Contract& c = *problem.contract;
   if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
@@ -77,7 +44,7 @@ Refusal refuse(const Problem& problem) {
   if (dtype != DType::f32)
     return "input 0 is " + std::string(name(dtype)) + ", this kernel takes f32";
   if (Refusal r = refuse_format(problem, dtype)) return r;
-  return refuse_params(problem.params->as<typename F::Parameters>());
+  return refuse_lane_params(problem.params->as<typename F::Parameters>());
 }
 template <class F>
 Refusal refuse_half(const Problem& problem) {
@@ -85,7 +52,7 @@ Refusal refuse_half(const Problem& problem) {
   if (dtype != DType::f16 && dtype != DType::bf16)
     return "input 0 is " + std::string(name(dtype)) + ", this kernel takes f16 and bf16";
   if (Refusal r = refuse_format(problem, dtype)) return r;
-  return refuse_params(problem.params->as<typename F::Parameters>());
+  return refuse_lane_params(problem.params->as<typename F::Parameters>());
 }
 
 template <class F, LaneFunction L>

@@ -4,24 +4,22 @@
 // cudnnAddTensor.
 #include "kernels/conv/cudnn.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
-#include <optional>
 
-#include "engine/core/error.h"
 #include "engine/ops/conv.h"
-#include "kernels/backends/cuda/libraries.h"
+#include "kernels/backends/cuda/cudnn_calls.h"
 
 namespace etalon::cuda {
 namespace {
 
+using dnn::as_int;
+using dnn::call;
+using dnn::Described;
+using dnn::handle;
+
 // As the library's C interface has them since version 8.
-using Handle = void*;
-using Descriptor = void*;
 enum Math : int { kDefault = 0, kFma = 3 };  // kDefault may take TF32, kFma never
-constexpr int kFloat = 0, kNchw = 0, kCrossCorrelation = 1;
+constexpr int kCrossCorrelation = 1;
 enum Algorithm : int {
   kImplicitGemm = 0,
   kImplicitPrecomputedGemm = 1,
@@ -33,62 +31,19 @@ enum Algorithm : int {
   kWinogradNonfused = 7
 };
 
-void require(int status, const char* call) {
-  if (status == 0) return;
-  auto* const text = cudnn().function<const char*(int)>("cudnnGetErrorString");
-  throw missing("cuDNN {}: {} failed with {}; take another algorithm's row, or --device cpu",
-                cudnn().version, call, text(status));
-}
-template <class... A>
-void call(const char* name, A... arguments) {
-  require(cudnn().function<int(A...)>(name)(arguments...), name);
-}
-
-Handle handle() {
-  thread_local const Handle h = [] {
-    Handle made = nullptr;
-    call("cudnnCreate", &made);
-    call("cudnnSetStream", made, stream());
-    return made;
-  }();
-  return h;
-}
-
-// A descriptor with one owner; `kind` stands in the names of its functions.
-class Described {
- public:
-  explicit Described(const char* kind) : kind_(kind) {
-    call(fmt::format("cudnnCreate{}Descriptor", kind_).c_str(), &d_);
-  }
-  ~Described() {
-    cudnn().function<int(Descriptor)>(fmt::format("cudnnDestroy{}Descriptor", kind_).c_str())(d_);
-  }
-  Described(const Described&) = delete;
-  Described& operator=(const Described&) = delete;
-  Descriptor get() const { return d_; }
-
- private:
-  const char* kind_;
-  Descriptor d_ = nullptr;
-};
-
-int as_int(std::int64_t n) { return static_cast<int>(n); }
-
 template <Algorithm algorithm, Math math>
 void enqueue(const KernelCall& host, Work& work) {
   const ConvGeometry g =
       conv_geometry(host.params<ConvParams>(), host.input(0).shape(), host.input(1).shape());
   const WindowAxis &h = g.window.axes[1], &w = g.window.axes[2];
   const Described x("Tensor"), y("Tensor"), bias("Tensor"), filter("Filter"), conv("Convolution");
-  call("cudnnSetTensor4dDescriptor", x.get(), kNchw, kFloat, as_int(g.batch), as_int(g.in_channels),
-       as_int(h.in), as_int(w.in));
-  call("cudnnSetTensor4dDescriptor", y.get(), kNchw, kFloat, as_int(g.batch),
-       as_int(g.out_channels), as_int(h.out), as_int(w.out));
-  call("cudnnSetFilter4dDescriptor", filter.get(), kFloat, kNchw, as_int(g.out_channels),
+  dnn::set_4d(x, g.batch, g.in_channels, h.in, w.in);
+  dnn::set_4d(y, g.batch, g.out_channels, h.out, w.out);
+  call("cudnnSetFilter4dDescriptor", filter.get(), dnn::kFloat, dnn::kNchw, as_int(g.out_channels),
        as_int(g.group_in()), as_int(h.kernel), as_int(w.kernel));
   call("cudnnSetConvolution2dDescriptor", conv.get(), as_int(h.pad_begin), as_int(w.pad_begin),
        as_int(h.stride), as_int(w.stride), as_int(h.dilation), as_int(w.dilation),
-       kCrossCorrelation, kFloat);
+       kCrossCorrelation, dnn::kFloat);
   call("cudnnSetConvolutionGroupCount", conv.get(), as_int(g.groups));
   call("cudnnSetConvolutionMathType", conv.get(), static_cast<int>(math));
   std::size_t size = 0;
@@ -105,24 +60,19 @@ void enqueue(const KernelCall& host, Work& work) {
   call("cudnnConvolutionForward", handle(), alpha, x.get(), px, filter.get(), pw, conv.get(),
        static_cast<int>(algorithm), workspace, size, beta, y.get(), py);
   if (host.has(2)) {
-    call("cudnnSetTensor4dDescriptor", bias.get(), kNchw, kFloat, 1, as_int(g.out_channels), 1, 1);
+    dnn::set_4d(bias, 1, g.out_channels, 1, 1);
     const void* pb = bytes(2);
     call("cudnnAddTensor", handle(), alpha, bias.get(), pb, keep, y.get(), py);
   }
 }
 
 Refusal refuse(const Problem& problem) {
-  for (std::size_t i = 0; i < problem.inputs.size(); ++i)
-    if (problem.has(i) && problem.input(i).dtype != DType::f32)
-      return fmt::format("input {} is {}, not f32", i, name(problem.input(i).dtype));
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
   if (g.window.spatial != 2) return "takes two spatial axes";
-  if (problem.outputs[0].shape.numel() == 0) return "takes no empty tensor";
   for (const WindowAxis& a : g.window.axes)
     if (a.pad_begin != a.pad_end) return "pads alike on both sides of an axis";
-  if (cudnn().handle == nullptr) return cudnn().reason;
-  return refuse_without_device();
+  return dnn::refuse(problem);
 }
 
 template <Algorithm algorithm, Math math = kFma>
@@ -140,7 +90,7 @@ DeviceRow row(std::string_view name) {
 
 }  // namespace
 
-std::span<const DeviceRow> cudnn_device_rows() {
+std::span<const DeviceRow> cudnn_conv_rows() {
   static const DeviceRow rows[] = {
       row<kImplicitGemm>("cudnn.conv.implicit_gemm"),
       row<kImplicitPrecomputedGemm>("cudnn.conv.implicit_precomputed_gemm"),

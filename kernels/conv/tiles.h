@@ -24,8 +24,8 @@ struct ConvTiles {
   TileAxis y, x;
   ETALON_HD std::int64_t per_image() const { return y.count * x.count; }
   ETALON_HD std::int64_t count() const { return g.batch * per_image(); }
-  const WindowAxis& axis_y() const { return g.window.axes[1]; }
-  const WindowAxis& axis_x() const { return g.window.axes[2]; }
+  ETALON_HD const WindowAxis& axis_y() const { return g.window.axes[1]; }
+  ETALON_HD const WindowAxis& axis_x() const { return g.window.axes[2]; }
 };
 
 // Why the algorithm cannot compute this problem under this contract, naming the rule.

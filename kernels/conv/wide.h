@@ -8,6 +8,7 @@
 
 #include "engine/numerics/any_order.h"
 #include "engine/numerics/contract_arithmetic.h"
+#include "engine/numerics/seq_f32.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
@@ -37,7 +38,7 @@ struct NativeF64 {
 template <class A>
 struct WideOf {
   using type = A;
-  static type make(A& a) { return a; }
+  ETALON_HD static type make(A& a) { return a; }
   ETALON_HD static typename A::V narrow(A&, const typename A::V& v) { return v; }
   ETALON_HD static typename A::V widen(const typename A::V& v) { return v; }
 };
@@ -49,6 +50,14 @@ struct WideOf<ContractArithmetic<Ops>> {
   static type make(A&) { return {}; }
   static typename A::V narrow(A& a, double v) { return a.input(v); }
   static double widen(typename A::V v) { return static_cast<double>(v); }
+};
+
+template <>
+struct WideOf<SeqF32> {
+  using type = NativeF64;
+  ETALON_HD static type make(SeqF32&) { return {}; }
+  ETALON_HD static float narrow(SeqF32&, double v) { return static_cast<float>(v); }
+  ETALON_HD static double widen(float v) { return static_cast<double>(v); }
 };
 
 // A product by 1 in the narrow system is one rounding.

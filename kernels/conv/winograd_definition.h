@@ -129,9 +129,14 @@ struct WinogradDefinition {
   ETALON_HD static void channels(A& a, W& wide, const Plan& p, std::int64_t n, std::int64_t o,
                                  std::int64_t ty, std::int64_t tx, std::int64_t begin,
                                  std::int64_t end, typename A::V* s) {
-    const std::int64_t cells = p.t.y.size * p.t.x.size, count = end - begin;
+    const std::int64_t cells = p.t.y.size * p.t.x.size;
     typename A::V u[kCells];
-    if (p.run == 0 || count <= p.run) {
+#if defined(__CUDA_ARCH__)
+    constexpr bool one_run = true;  // a device's rows refuse spans
+#else
+    const bool one_run = p.run == 0 || end - begin <= p.run;
+#endif
+    if (one_run) {
       typename A::V v[kCells];
       const std::int64_t first = o / p.t.g.group_out() * p.t.g.group_in();
       for (std::int64_t i = 0; i < cells; ++i) s[i] = a.input(0);
@@ -142,11 +147,13 @@ struct WinogradDefinition {
       }
       return;
     }
+#if !defined(__CUDA_ARCH__)
     std::int64_t half = 1;
-    while (half * 2 < count) half *= 2;
+    while (half * 2 < end - begin) half *= 2;
     channels<kWide>(a, wide, p, n, o, ty, tx, begin, begin + half, s);
     channels<kWide>(a, wide, p, n, o, ty, tx, begin + half, end, u);
     for (std::int64_t i = 0; i < cells; ++i) s[i] = a.add(s[i], u[i]);
+#endif
   }
 
   template <bool kWide, class A, class W, class Out>

@@ -16,7 +16,7 @@ namespace {
 
 // As the library's C interface has them since version 11.
 using Handle = void*;
-enum MathMode : int { kPedantic = 2, kTf32 = 3 };
+enum MathMode : int { kDefault = 0, kPedantic = 2, kTf32 = 3, kBf16x9 = 4 };
 enum Transpose : int { kPlain = 0, kTransposed = 1 };
 
 void require(int status, const char* call) {
@@ -111,10 +111,15 @@ DeviceRow row(std::string_view op, std::string_view name) {
 }  // namespace
 
 std::span<const DeviceRow> cublas_device_rows() {
-  static const DeviceRow rows[] = {row<enqueue_gemm<kPedantic>>("gemm", "cublas.gemm.f32"),
-                                   row<enqueue_gemm<kTf32>>("gemm", "cublas.gemm.tf32"),
-                                   row<enqueue_matmul<kPedantic>>("matmul", "cublas.matmul.f32"),
-                                   row<enqueue_matmul<kTf32>>("matmul", "cublas.matmul.tf32")};
+  static const DeviceRow rows[] = {
+      row<enqueue_gemm<kDefault>>("gemm", "cublas.gemm.f32"),
+      row<enqueue_gemm<kPedantic>>("gemm", "cublas.gemm.f32_pedantic"),
+      row<enqueue_gemm<kTf32>>("gemm", "cublas.gemm.tf32"),
+      row<enqueue_gemm<kBf16x9>>("gemm", "cublas.gemm.bf16x9"),
+      row<enqueue_matmul<kDefault>>("matmul", "cublas.matmul.f32"),
+      row<enqueue_matmul<kPedantic>>("matmul", "cublas.matmul.f32_pedantic"),
+      row<enqueue_matmul<kTf32>>("matmul", "cublas.matmul.tf32"),
+      row<enqueue_matmul<kBf16x9>>("matmul", "cublas.matmul.bf16x9")};
   return rows;
 }
 

@@ -6,7 +6,8 @@
 
 namespace etalon::cuda {
 
-// cuBLAS's own products: f32 units (pedantic) and TF32. Vendor rows: bits reported, never promised.
+// cuBLAS's own products: f32 as it comes and pedantic, TF32, and f32 emulated by nine products of
+// bf16. Vendor rows: bits reported, never promised.
 // Seen on hardware: never.
 std::span<const DeviceRow> cublas_device_rows();
 

@@ -8,45 +8,44 @@
 namespace etalon::cuda {
 namespace {
 
-template <bool Fused, bool Masked>
-__global__ void __launch_bounds__(kTileThreads) run_tile(const __grid_constant__ TileTask t) {
-  using T = Tile<Fused, Masked>;
+// Two blocks of an SM hide each other's barriers: 128 registers a thread. A convolution's addresses
+// need more, which one block has.
+template <bool Fused, bool Conv>
+__global__ void __launch_bounds__(kTileThreads, Conv ? 1 : 2)
+    run_tile(const __grid_constant__ TileTask t) {
+  using T = Tile<Fused, Conv>;
   __shared__ TileShared shared;
   TileThread r;
   const int tid = static_cast<int>(threadIdx.x);
-  T::begin(t, r, tid, blockIdx.y, blockIdx.x);
-  T::fetch(t, r, tid, 0);
+  T::begin(t, shared, r, tid, blockIdx.x);
+  if constexpr (Conv) __syncthreads();  // the taps' places are there
+  T::fetch(t, shared, r, tid, 0);
   T::stash(shared, r, tid, 0);
   __syncthreads();
   int current = 0;
-  for (std::int64_t k0 = 0; k0 < t.k; k0 += kTileK) {
-    T::fetch(t, r, tid, k0 + kTileK);
-    // Two calls, so that the loop over a whole slice is unrolled.
-    if (t.k - k0 >= kTileK)
-      T::multiply(shared, r, tid, current, kTileK);
-    else
-      T::multiply(shared, r, tid, current, static_cast<int>(t.k - k0));
+  std::int64_t k0 = 0;
+  for (; k0 + kTileK <= t.k; k0 += kTileK) {
+    T::fetch(t, shared, r, tid, k0 + kTileK);
+    T::multiply(shared, r, tid, current, kTileK);
     T::stash(shared, r, tid, 1 - current);
     __syncthreads();
     current = 1 - current;
   }
+  if (k0 < t.k) T::multiply(shared, r, tid, current, static_cast<int>(t.k - k0));
   T::store(t, r, tid);
 }
 
 }  // namespace
 
 int launch_tiles(const KernelCall& call, void* stream) {
-  const bool fused = call.contract().fma;
-  for (const TileTask& t : tile_tasks(call, device_floats(call.output(0)))) {
-    if (t.m * t.n == 0) continue;
-    const dim3 grid(static_cast<unsigned>((t.n + kTileCols - 1) / kTileCols),
-                    static_cast<unsigned>((t.m + kTileRows - 1) / kTileRows));
-    const auto kernel = t.padded ? (fused ? run_tile<true, true> : run_tile<false, true>)
-                                 : (fused ? run_tile<true, false> : run_tile<false, false>);
-    kernel<<<grid, kTileThreads, 0, static_cast<cudaStream_t>(stream)>>>(t);
-    if (const cudaError_t failed = cudaGetLastError(); failed != cudaSuccess) return failed;
-  }
-  return cudaSuccess;
+  const TileTask t = tile_task(call, device_floats(call.output(0)));
+  if (t.blocks() == 0) return cudaSuccess;
+  const bool fused = call.contract().fma, conv = call.problem->op->name == "conv";
+  const auto kernel = conv ? (fused ? run_tile<true, true> : run_tile<false, true>)
+                           : (fused ? run_tile<true, false> : run_tile<false, false>);
+  kernel<<<static_cast<unsigned>(t.blocks()), kTileThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      t);
+  return cudaGetLastError();
 }
 
 }  // namespace etalon::cuda

@@ -64,15 +64,24 @@ struct RowNormPlan {
   std::int64_t by_row = 0;  // > 0: index = row % by_row
   // The elements of the row that are wanted; empty: all.
   std::vector<std::int64_t> only;
+
+  std::int64_t length() const { return rows.length(); }
+  std::int64_t first(std::int64_t row) const { return rows.firsts[static_cast<std::size_t>(row)]; }
+  std::int64_t offset(std::int64_t k) const { return rows.offsets[static_cast<std::size_t>(k)]; }
+  std::int64_t wanted() const {
+    return only.empty() ? length() : static_cast<std::int64_t>(only.size());
+  }
+  std::int64_t wanted_at(std::int64_t w) const {
+    return only.empty() ? w : only[static_cast<std::size_t>(w)];
+  }
 };
 
-template <class A, class Out>
-void row_norm_slice(A& a, const RowNormPlan& p, std::int64_t row, Out& out) {
+// P is RowNormPlan, or what a GPU can take of it (kernels/backends/cuda/device_plans.h).
+template <class A, class P, class Out>
+ETALON_HD void row_norm_slice(A& a, const P& p, std::int64_t row, Out& out) {
   using V = typename A::V;
-  const std::int64_t n = p.rows.length(), first = p.rows.firsts[static_cast<std::size_t>(row)];
-  const auto at = [&](std::int64_t k) {
-    return first + p.rows.offsets[static_cast<std::size_t>(k)];
-  };
+  const std::int64_t n = p.length(), first = p.first(row);
+  const auto at = [&](std::int64_t k) { return first + p.offset(k); };
   const auto x = [&](std::int64_t k) { return a.input(p.x[at(k)]); };
   const V count = a.constant(static_cast<double>(n));
   const V eps = a.constant(p.eps);
@@ -114,10 +123,8 @@ void row_norm_slice(A& a, const RowNormPlan& p, std::int64_t row, Out& out) {
                           std::int64_t index) {
     return a.input(s[p.by_row > 0 ? row % p.by_row : strided_offset(index, p.shape, strides)]);
   };
-  const std::int64_t wanted = p.only.empty() ? n : static_cast<std::int64_t>(p.only.size());
-  for (std::int64_t w = 0; w < wanted; ++w) {
-    const std::int64_t k = p.only.empty() ? w : p.only[static_cast<std::size_t>(w)];
-    const std::int64_t i = at(k);
+  for (std::int64_t w = 0; w < p.wanted(); ++w) {
+    const std::int64_t k = p.wanted_at(w), i = at(k);
     V y = distance(k);
     const V scale = p.scale ? affine(p.scale, p.scale_strides, i) : a.constant(1);
     if constexpr (is_real<A>) {
@@ -155,8 +162,8 @@ struct RowNormDefinition {
     return p;
   }
   static std::int64_t slices(const Plan& p) { return p.rows.length() == 0 ? 0 : p.rows.rows; }
-  template <class A, class Out>
-  static void slice(A& a, const Plan& p, std::int64_t row, Out& out) {
+  template <class A, class P, class Out>
+  ETALON_HD static void slice(A& a, const P& p, std::int64_t row, Out& out) {
     row_norm_slice(a, p, row, out);
   }
 };

@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+#include "engine/backend/bits_row.h"
 #include "engine/backend/definition.h"
 #include "engine/ops/recurrent.h"
 #include "kernels/activation/definition.h"
@@ -17,7 +18,7 @@ namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
 template <class A>
-typename A::V cell_function(A& a, const CellActivation& f, double x) {
+ETALON_HD typename A::V cell_function(A& a, const CellActivation& f, double x) {
   using V = typename A::V;
   if (is_nan(x)) return a.input(x);
   const V v = a.input(x);
@@ -90,6 +91,7 @@ struct ExactSteps {
   double store(double x) const { return x; }
 };
 
+#if !defined(__CUDACC__)  // the CPU's alone
 // Largest slope of a cell's function over the ball x +- e; infinite where it jumps there. Those of
 // sigmoid and tanh are largest at the point nearest 0; the libm that gives them is good to 2^-40.
 inline double steepest(const CellActivation& f, double x, double e) {
@@ -147,13 +149,14 @@ struct AnyOrderSteps {
   }
   static Value closed(double mid, double err) { return {mid, err, 0, 1, 0}; }
 };
+#endif
 
-inline double midpoint(double x) { return x; }
+ETALON_HD inline double midpoint(double x) { return x; }
 inline double midpoint(const AnyOrder::V& v) { return v.mid; }
-inline void move_to(double& x, double y) { x = y; }
+ETALON_HD inline void move_to(double& x, double y) { x = y; }
 inline void move_to(AnyOrder::V& v, double y) { v.mid = y; }  // the error is that of the argument
 template <class A>
-typename A::V lifted(A& a, double x) {
+ETALON_HD typename A::V lifted(A& a, double x) {
   return a.input(x);
 }
 inline AnyOrder::V lifted(const AnyOrder&, const AnyOrder::V& v) { return v; }
@@ -174,13 +177,151 @@ struct RecurrentPlan {
       throw bad_input("sequence_lens[{}] is {}, outside 0 to {}", row, n, g.steps);
     return n;
   }
-  std::int64_t weight_row(std::int64_t d, std::int64_t q, std::int64_t j) const {
+  ETALON_HD std::int64_t weight_row(std::int64_t d, std::int64_t q, std::int64_t j) const {
     return (d * g.gates + g.block_of[static_cast<std::size_t>(q)]) * g.hidden + j;
   }
-  std::int64_t bias_at(std::int64_t d, std::int64_t q, std::int64_t j, bool recurrent) const {
+  ETALON_HD std::int64_t bias_at(std::int64_t d, std::int64_t q, std::int64_t j,
+                                 bool recurrent) const {
     return ((2 * d + (recurrent ? 1 : 0)) * g.gates + g.block_of[static_cast<std::size_t>(q)]) *
                g.hidden +
            j;
+  }
+};
+
+template <CellKind Kind, class P>
+RecurrentPlan recurrent_plan(const KernelCall& call) {
+  const P& params = call.params<P>();
+  const std::vector<InferInput> known = known_inputs(call);
+  RecurrentPlan plan{recurrent_geometry(Kind, params, InferInputs(known)),
+                     static_cast<double>(params.clip)};
+  if constexpr (Kind == CellKind::gru) plan.linear_before_reset = params.linear_before_reset;
+  if constexpr (Kind == CellKind::lstm) plan.input_forget = params.input_forget;
+  plan.x = Source(call, 0);
+  plan.w = Source(call, 1);
+  plan.r = Source(call, 2);
+  plan.b = Source(call, 3);
+  plan.lengths = call.has(4) ? &call.input(4) : nullptr;
+  plan.initial_h = Source(call, 5);
+  plan.initial_c = Source(call, 6);
+  plan.p = Source(call, 7);
+  return plan;
+}
+
+// One hidden unit of one step, host and device. h and c are the state before the step, read whole;
+// what a unit makes is handed back or written at its own place.
+template <class Steps>
+struct CellUnit {
+  using Value = typename Steps::Value;
+  const RecurrentPlan& p;
+  Steps& steps;
+  std::int64_t d;  // direction
+
+  ETALON_HD const CellActivation& activation(std::size_t i) const {
+    return p.g.activations[static_cast<std::size_t>(d)][i];
+  }
+  ETALON_HD Value clipped(Value s) const {
+    const double x = midpoint(s);
+    if (p.clip > 0) move_to(s, x < -p.clip ? -p.clip : x > p.clip ? p.clip : x);
+    return s;
+  }
+  ETALON_HD Value activate(std::size_t i, const Value& s) const {
+    return steps.function(activation(i), clipped(s));
+  }
+  ETALON_HD std::int64_t peephole_at(std::int64_t q, std::int64_t j) const {
+    return (d * 3 + p.g.peephole_of[static_cast<std::size_t>(q)]) * p.g.hidden + j;
+  }
+  // The argument of gate q, element j: what of x and of the state takes part is said by the flags.
+  ETALON_HD Value argument(std::int64_t q, std::int64_t j, std::int64_t x_at, const Value* state,
+                           const Value* peephole = nullptr, const Value* scaled = nullptr) const {
+    const RecurrentGeometry& g = p.g;
+    const std::int64_t row = p.weight_row(d, q, j);
+    const bool with_x = x_at >= 0;
+    return steps.step([&](auto& a) {
+      using A = std::remove_reference_t<decltype(a)>;
+      typename A::Sum sum(a, (with_x ? g.inputs : 0) + (state != nullptr ? g.hidden : 0));
+      if (with_x)
+        for (std::int64_t k = 0; k < g.inputs; ++k)
+          sum.add_product(a.input(p.w[row * g.inputs + k]), a.input(p.x[x_at + k]));
+      if (state != nullptr)
+        for (std::int64_t k = 0; k < g.hidden; ++k)
+          sum.add_product(a.input(p.r[row * g.hidden + k]), lifted(a, state[k]));
+      if constexpr (Steps::one_sum) {
+        // One sum of everything.
+        if (peephole != nullptr)
+          sum.add_product(a.input(p.p[peephole_at(q, j)]), lifted(a, *peephole));
+        if (scaled != nullptr) sum.add_product(lifted(a, scaled[0]), lifted(a, scaled[1]));
+        if (p.b && with_x) sum.add(a.input(p.b[p.bias_at(d, q, j, false)]));
+        if (p.b && scaled == nullptr) sum.add(a.input(p.b[p.bias_at(d, q, j, true)]));
+        return sum.result();
+      } else {
+        auto s = sum.result();
+        if (peephole != nullptr)
+          s = a.fma(a.input(p.p[peephole_at(q, j)]), lifted(a, *peephole), s);
+        if (scaled != nullptr) s = a.fma(lifted(a, scaled[0]), lifted(a, scaled[1]), s);
+        if (p.b && with_x) s = a.add(s, a.input(p.b[p.bias_at(d, q, j, false)]));
+        if (p.b && scaled == nullptr) s = a.add(s, a.input(p.b[p.bias_at(d, q, j, true)]));
+        return s;
+      }
+    });
+  }
+  // a*b + c*d: one rounding under exact, fma(a, b, round(c*d)) otherwise.
+  ETALON_HD Value blend(const Value& a1, const Value& b1, const Value& c1, const Value& d1,
+                        double* truth) const {
+    return steps.store(steps.step(
+        [&](auto& a) {
+          return a.fma(lifted(a, a1), lifted(a, b1), a.mul(lifted(a, c1), lifted(a, d1)));
+        },
+        truth));
+  }
+
+  // The cell's last step is the activation: its truth is that of h.
+  ETALON_HD Value rnn(std::int64_t j, std::int64_t x_at, const Value* h, double* truth) const {
+    const Value s = argument(0, j, x_at, h);
+    if constexpr (Steps::has_truth)
+      return steps.store(
+          steps.step([&](auto& a) { return cell_function(a, activation(0), clipped(s)); }, truth));
+    else
+      return steps.store(activate(0, s));
+  }
+
+  // Two halves: the candidate reads r*h of all units.
+  ETALON_HD void gru_gates(std::int64_t j, std::int64_t x_at, const Value* h, Value& z, Value& r,
+                           Value& reset) const {
+    z = activate(0, argument(0, j, x_at, h));
+    r = activate(0, argument(1, j, x_at, h));
+    reset = steps.step([&](auto& a) { return a.mul(lifted(a, r), lifted(a, h[j])); });
+  }
+  ETALON_HD Value gru_state(std::int64_t j, std::int64_t x_at, const Value* h, const Value& z,
+                            const Value& r, const Value* reset, double* truth) const {
+    Value s{};
+    if (p.linear_before_reset) {
+      const Value scaled[] = {r, argument(2, j, -1, h)};
+      s = argument(2, j, x_at, nullptr, nullptr, scaled);
+    } else {
+      s = argument(2, j, x_at, reset);
+    }
+    const Value candidate = activate(1, s);
+    return steps.store(steps.step(
+        [&](auto& a) {
+          const auto one_less = a.sub(a.constant(1), lifted(a, z));
+          return a.fma(one_less, lifted(a, candidate), a.mul(lifted(a, z), lifted(a, h[j])));
+        },
+        truth));
+  }
+
+  ETALON_HD Value lstm(std::int64_t j, std::int64_t x_at, const Value* h, const Value* c,
+                       Value& cell, double* h_truth, double* c_truth) const {
+    const Value* const before = p.p ? c + j : nullptr;
+    const Value i = activate(0, argument(0, j, x_at, h, before));
+    const Value f = p.input_forget
+                        ? steps.step([&](auto& a) { return a.sub(a.constant(1), lifted(a, i)); })
+                        : activate(0, argument(2, j, x_at, h, before));
+    const Value u = activate(1, argument(3, j, x_at, h));
+    cell = blend(f, c[j], i, u, c_truth);
+    const Value o = activate(0, argument(1, j, x_at, h, p.p ? &cell : nullptr));
+    const Value squashed = activate(2, cell);
+    return steps.store(
+        steps.step([&](auto& a) { return a.mul(lifted(a, o), lifted(a, squashed)); }, h_truth));
   }
 };
 
@@ -207,147 +348,37 @@ class CellRow {
 
   // x_t begins at `x_at`.
   void advance(std::int64_t x_at) {
+    const CellUnit<Steps> unit{p_, steps_, d_};
+    const std::size_t n = size();
+    std::vector<Value> next(n), cell(n), z(n), r(n), reset(n);
+    const auto all = [&](auto&& f) {
+      for (std::size_t j = 0; j < n; ++j) f(j, static_cast<std::int64_t>(j));
+    };
     switch (p_.g.kind) {
       case CellKind::rnn:
-        rnn(x_at);
+        all([&](std::size_t j, std::int64_t i) {
+          next[j] = unit.rnn(i, x_at, h.data(), &h_truth[j]);
+        });
         break;
       case CellKind::gru:
-        gru(x_at);
+        all([&](std::size_t j, std::int64_t i) {
+          unit.gru_gates(i, x_at, h.data(), z[j], r[j], reset[j]);
+        });
+        all([&](std::size_t j, std::int64_t i) {
+          next[j] = unit.gru_state(i, x_at, h.data(), z[j], r[j], reset.data(), &h_truth[j]);
+        });
         break;
       case CellKind::lstm:
-        lstm(x_at);
+        all([&](std::size_t j, std::int64_t i) {
+          next[j] = unit.lstm(i, x_at, h.data(), c.data(), cell[j], &h_truth[j], &c_truth[j]);
+        });
+        c = std::move(cell);
     }
+    h = std::move(next);
   }
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(p_.g.hidden); }
-  const CellActivation& activation(std::size_t i) const {
-    return p_.g.activations[static_cast<std::size_t>(d_)][i];
-  }
-  Value clipped(Value s) const {
-    const double x = midpoint(s);
-    if (p_.clip > 0) move_to(s, x < -p_.clip ? -p_.clip : x > p_.clip ? p_.clip : x);
-    return s;
-  }
-  Value activate(std::size_t i, const Value& s) const {
-    return steps_.function(activation(i), clipped(s));
-  }
-  // The argument of gate q, element j: what of x and of the state takes part is said by the flags.
-  Value argument(std::int64_t q, std::int64_t j, std::int64_t x_at, const Value* state,
-                 const Value* peephole = nullptr, const Value* scaled = nullptr) const {
-    const RecurrentGeometry& g = p_.g;
-    const std::int64_t row = p_.weight_row(d_, q, j);
-    const bool with_x = x_at >= 0;
-    return steps_.step([&](auto& a) {
-      using A = std::remove_reference_t<decltype(a)>;
-      typename A::Sum sum(a, (with_x ? g.inputs : 0) + (state != nullptr ? g.hidden : 0));
-      if (with_x)
-        for (std::int64_t k = 0; k < g.inputs; ++k)
-          sum.add_product(a.input(p_.w[row * g.inputs + k]), a.input(p_.x[x_at + k]));
-      if (state != nullptr)
-        for (std::int64_t k = 0; k < g.hidden; ++k)
-          sum.add_product(a.input(p_.r[row * g.hidden + k]), lifted(a, state[k]));
-      if constexpr (Steps::one_sum) {
-        // One sum of everything.
-        if (peephole != nullptr)
-          sum.add_product(a.input(p_.p[peephole_at(q, j)]), lifted(a, peephole[j]));
-        if (scaled != nullptr) sum.add_product(lifted(a, scaled[0]), lifted(a, scaled[1]));
-        if (p_.b && with_x) sum.add(a.input(p_.b[p_.bias_at(d_, q, j, false)]));
-        if (p_.b && scaled == nullptr) sum.add(a.input(p_.b[p_.bias_at(d_, q, j, true)]));
-        return sum.result();
-      } else {
-        auto s = sum.result();
-        if (peephole != nullptr)
-          s = a.fma(a.input(p_.p[peephole_at(q, j)]), lifted(a, peephole[j]), s);
-        if (scaled != nullptr) s = a.fma(lifted(a, scaled[0]), lifted(a, scaled[1]), s);
-        if (p_.b && with_x) s = a.add(s, a.input(p_.b[p_.bias_at(d_, q, j, false)]));
-        if (p_.b && scaled == nullptr) s = a.add(s, a.input(p_.b[p_.bias_at(d_, q, j, true)]));
-        return s;
-      }
-    });
-  }
-  std::int64_t peephole_at(std::int64_t q, std::int64_t j) const {
-    return (d_ * 3 + p_.g.peephole_of[static_cast<std::size_t>(q)]) * p_.g.hidden + j;
-  }
-  // a*b + c*d: one rounding under exact, fma(a, b, round(c*d)) otherwise.
-  Value blend(const Value& a1, const Value& b1, const Value& c1, const Value& d1,
-              double* truth) const {
-    return steps_.store(steps_.step(
-        [&](auto& a) {
-          return a.fma(lifted(a, a1), lifted(a, b1), a.mul(lifted(a, c1), lifted(a, d1)));
-        },
-        truth));
-  }
-
-  void rnn(std::int64_t x_at) {
-    std::vector<Value> next(size());
-    for (std::int64_t j = 0; j < p_.g.hidden; ++j) {
-      const Value s = argument(0, j, x_at, h.data());
-      next[static_cast<std::size_t>(j)] = steps_.store(last_activation(s, j));
-    }
-    h = std::move(next);
-  }
-  // The cell's last step is the activation: its truth is that of h.
-  Value last_activation(const Value& s, std::int64_t j) {
-    if constexpr (Steps::has_truth)
-      return steps_.step([&](auto& a) { return cell_function(a, activation(0), clipped(s)); },
-                         &h_truth[static_cast<std::size_t>(j)]);
-    else
-      return activate(0, s);
-  }
-
-  void gru(std::int64_t x_at) {
-    const std::size_t n = size();
-    std::vector<Value> z(n), r(n), reset(n), next(n);
-    for (std::size_t j = 0; j < n; ++j) {
-      const auto i = static_cast<std::int64_t>(j);
-      z[j] = activate(0, argument(0, i, x_at, h.data()));
-      r[j] = activate(0, argument(1, i, x_at, h.data()));
-      reset[j] = steps_.step([&](auto& a) { return a.mul(lifted(a, r[j]), lifted(a, h[j])); });
-    }
-    for (std::size_t j = 0; j < n; ++j) {
-      const auto i = static_cast<std::int64_t>(j);
-      Value s{};
-      if (p_.linear_before_reset) {
-        const Value scaled[] = {r[j], argument(2, i, -1, h.data())};
-        s = argument(2, i, x_at, nullptr, nullptr, scaled);
-      } else {
-        s = argument(2, i, x_at, reset.data());
-      }
-      const Value candidate = activate(1, s);
-      next[j] = steps_.store(steps_.step(
-          [&](auto& a) {
-            const auto one_less = a.sub(a.constant(1), lifted(a, z[j]));
-            return a.fma(one_less, lifted(a, candidate), a.mul(lifted(a, z[j]), lifted(a, h[j])));
-          },
-          &h_truth[j]));
-    }
-    h = std::move(next);
-  }
-
-  void lstm(std::int64_t x_at) {
-    const std::size_t n = size();
-    std::vector<Value> next(n), cell(n);
-    const Value* before = p_.p ? c.data() : nullptr;
-    for (std::size_t j = 0; j < n; ++j) {
-      const auto e = static_cast<std::int64_t>(j);
-      const Value i = activate(0, argument(0, e, x_at, h.data(), before));
-      const Value f = p_.input_forget
-                          ? steps_.step([&](auto& a) { return a.sub(a.constant(1), lifted(a, i)); })
-                          : activate(0, argument(2, e, x_at, h.data(), before));
-      const Value u = activate(1, argument(3, e, x_at, h.data()));
-      cell[j] = blend(f, c[j], i, u, &c_truth[j]);
-    }
-    for (std::size_t j = 0; j < n; ++j) {
-      const auto e = static_cast<std::int64_t>(j);
-      const Value o = activate(0, argument(1, e, x_at, h.data(), p_.p ? cell.data() : nullptr));
-      const Value squashed = activate(2, cell[j]);
-      next[j] = steps_.store(steps_.step(
-          [&](auto& a) { return a.mul(lifted(a, o), lifted(a, squashed)); }, &h_truth[j]));
-    }
-    h = std::move(next);
-    c = std::move(cell);
-  }
 
   const RecurrentPlan& p_;
   Steps steps_;
@@ -398,6 +429,7 @@ void scan_row(const KernelCall& call, const RecurrentPlan& p, Steps steps, std::
 // A slice is one row of the batch in one direction.
 inline std::int64_t recurrent_slices(const RecurrentPlan& p) { return p.g.directions * p.g.batch; }
 
+#if !defined(__CUDACC__)  // the CPU's alone
 inline void run_recurrent(const KernelCall& call, const RecurrentPlan& p,
                           std::span<const std::int64_t> listed = {}) {
   const Contract& c = call.contract();
@@ -444,6 +476,8 @@ inline void bound_recurrent(const KernelCall& call, const RecurrentPlan& p,
         result.insert(result.end(), found.begin(), found.end());
       });
 }
+
+#endif
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon

@@ -6,8 +6,13 @@
 
 // Code of one instruction set must never be merged with another's by the linker, so whatever the
 // vector templates call is inlined.
+#if defined(__CUDACC__)
+#define ETALON_INLINE __host__ __device__ __forceinline__
+#define ETALON_INLINE_LAMBDA
+#else
 #define ETALON_INLINE [[gnu::always_inline]] inline
 #define ETALON_INLINE_LAMBDA __attribute__((always_inline))
+#endif
 
 namespace etalon::simd {
 

@@ -45,6 +45,12 @@ struct MoveTask {
   std::uint64_t fill = 0;
 };
 
+// What recurrent cells need beside their tensors (kernels/recurrent/cuda_cells.h).
+struct CellMemory {
+  double* scratch = nullptr;
+  const std::int64_t* lengths = nullptr;  // by row of the batch; nullptr: all steps
+};
+
 struct Api {
   int (*device_count)(int* count);
   int (*describe)(DeviceFacts* facts);
@@ -77,6 +83,9 @@ struct Api {
   int (*definition)(const KernelCall& call, const UndecidedList& undecided, void* stream);
   int (*tiles)(const KernelCall& call, void* stream);
   int (*move)(const MoveTask& task, void* stream);
+  int (*function)(const KernelCall& call, const UndecidedList& undecided, void* stream);
+  int (*cells)(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
+               void* stream);
 };
 
 // nullptr in a program that was built without CUDA.

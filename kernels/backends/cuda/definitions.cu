@@ -24,12 +24,13 @@ unsigned blocks_for(std::int64_t count) {
 // them.
 template <class D>
 __global__ void run_slices(const __grid_constant__ DeviceContract contract,
-                           const __grid_constant__ typename DevicePlan<D>::Plan plan, float* y,
-                           std::int64_t slices, const __grid_constant__ UndecidedList list) {
+                           const __grid_constant__ typename DevicePlan<D>::Plan plan,
+                           const __grid_constant__ DeviceOutputs to, std::int64_t slices,
+                           const __grid_constant__ UndecidedList list) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < slices; i += step)
-    if (!device_slice<D>(contract, plan, i, y)) {
+    if (!device_slice<D>(contract, plan, i, to)) {
       const auto place = static_cast<std::int64_t>(
           atomicAdd(reinterpret_cast<unsigned long long*>(list.count), 1ULL));
       if (place < list.capacity) list.places[place] = i;
@@ -42,7 +43,7 @@ int launch(const KernelCall& call, const UndecidedList& list, void* stream) {
   const std::int64_t slices = DevicePlan<D>::slices(plan);
   if (slices == 0) return cudaSuccess;
   run_slices<D><<<blocks_for(slices), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      device_contract<D>(call), plan, device_floats(call.output(0)), slices, list);
+      device_contract<D>(call), plan, device_outputs(call), slices, list);
   return cudaGetLastError();
 }
 

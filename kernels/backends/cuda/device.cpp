@@ -192,6 +192,8 @@ std::vector<std::int64_t> Work::fetch_undecided() const {
   } else if (count > 0) {
     fetch(list_.places, slices);
     std::ranges::sort(slices);
+    const auto twice = std::ranges::unique(slices);
+    slices.erase(twice.begin(), twice.end());
   }
   return slices;
 }

@@ -15,16 +15,27 @@
 #include "kernels/backends/cuda/device_plans.h"
 #include "kernels/conv/col2im_definition.h"
 #include "kernels/conv/definition.h"
+#include "kernels/conv/im2col_definition.h"
 #include "kernels/conv/transpose_definition.h"
+#include "kernels/conv/winograd_definition.h"
 #include "kernels/gemm/definition.h"
 #include "kernels/matmul/definition.h"
 #include "kernels/normalization/definition.h"
+#include "kernels/ordering/cumulative_definition.h"
 #include "kernels/pool/definition.h"
 #include "kernels/reduce/definition.h"
 #include "kernels/softmax/definition.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
+
+// Definitions of the contract field `algo`; `exact` has none.
+template <class D>
+inline constexpr bool kConvAlgorithm = false;
+template <>
+inline constexpr bool kConvAlgorithm<Im2colDefinition> = true;
+template <>
+inline constexpr bool kConvAlgorithm<WinogradDefinition> = true;
 
 struct DeviceContract {
   bool real = false;  // over RealF64
@@ -33,10 +44,16 @@ struct DeviceContract {
   Subnormals subnormals = Subnormals::keep;
 };
 
+// The outputs of a call, all f32.
+struct DeviceOutputs {
+  static constexpr std::size_t kMost = 3;
+  float* y[kMost] = {};
+};
+
 struct SeqDeviceOut {
-  float* y;
-  ETALON_HD void operator()(int, std::int64_t index, float value) const {
-    y[index] = canonical(value);
+  const DeviceOutputs& to;
+  ETALON_HD void operator()(int output, std::int64_t index, float value) const {
+    to.y[output][index] = canonical(value);
   }
   ETALON_HD void integer(int, std::int64_t, std::int64_t) const {}  // refused before
 };
@@ -44,41 +61,43 @@ struct SeqDeviceOut {
 struct RealDeviceOut {
   const DeviceContract& c;
   RealF64& a;
-  float* y;
+  const DeviceOutputs& to;
   bool undecided = false;
-  ETALON_HD void operator()(int, std::int64_t index, const RealF64::V& value) {
+  ETALON_HD void operator()(int output, std::int64_t index, const RealF64::V& value) {
     const Rounded r = a.round(value, c.stored, c.round);
     undecided = undecided || !r.decided;
-    y[index] = canonical(
+    to.y[output][index] = canonical(
         static_cast<float>(round_to(r.value, c.stored, Round::nearest_even, c.subnormals)));
   }
   ETALON_HD void integer(int, std::int64_t, std::int64_t) const {}
 };
 
-// Computes slice i into y, output 0. False: it is not decided, and what y holds of it means
-// nothing.
+// Computes slice i. False: it is not decided, and what the outputs hold of it means nothing.
 template <class D>
 ETALON_HD bool device_slice(const DeviceContract& c, const typename DevicePlan<D>::Plan& plan,
-                            std::int64_t i, float* y) {
+                            std::int64_t i, const DeviceOutputs& to) {
   if constexpr (!D::rounded_once) {
     if (!c.real) {
       SeqF32 a;
-      SeqDeviceOut out{y};
+      SeqDeviceOut out{to};
       D::slice(a, plan, i, out);
       return !a.undecided;
     }
   }
-  RealF64 a;
-  a.rounding = c.round;
-  RealDeviceOut out{c, a, y};
-  D::slice(a, plan, i, out);
-  return !a.undecided && !out.undecided;
+  if constexpr (!kConvAlgorithm<D>) {
+    RealF64 a;
+    a.rounding = c.round;
+    RealDeviceOut out{c, a, to};
+    D::slice(a, plan, i, out);
+    return !a.undecided && !out.undecided;
+  }
+  return false;
 }
 
 template <class D>
 DeviceContract device_contract(const KernelCall& call) {
   const Contract& c = call.contract();
-  return {.real = D::rounded_once || c.exact(),
+  return {.real = !kConvAlgorithm<D> && (D::rounded_once || c.exact()),
           .stored = size_bytes(c.store) < size_bytes(DType::f32) ? c.store : DType::f32,
           .round = c.round,
           .subnormals = c.subnormals};
@@ -90,11 +109,19 @@ Refusal refuse_device_definition(const Problem& problem) {
   const Contract& c = *problem.contract;
   Contract sums = c;
   sums.walk = Walk{};
+  if constexpr (kConvAlgorithm<D>) {
+    constexpr std::string_view kind = std::is_same_v<D, Im2colDefinition> ? "im2col" : "winograd";
+    if (!c.algo.starts_with(kind)) return "computes algo=" + std::string(kind);
+    sums.algo = "direct";
+  } else if (D::op != ConvDefinition::op) {
+    sums.algo = "direct";
+  }
   if (!c.exact() && !D::rounded_once && !(sums == Contract::seq()))
     return "offers seq and exact, not " + short_name(c);
-  if (problem.outputs.size() > 1) return "computes one output";
-  if (problem.outputs[0].dtype != DType::f32)
-    return "its output is " + std::string(name(problem.outputs[0].dtype)) + ", not f32";
+  if (kConvAlgorithm<D> && c.exact()) return "order=exact has no algorithm";
+  if (problem.outputs.size() > DeviceOutputs::kMost) return "computes at most three outputs";
+  for (const TensorType& y : problem.outputs)
+    if (y.dtype != DType::f32) return "an output is " + std::string(name(y.dtype)) + ", not f32";
   for (std::size_t i = 0; i < problem.inputs.size(); ++i)
     if (problem.has(i) && is_floating(problem.input(i).dtype) &&
         problem.input(i).dtype != DType::f32)
@@ -130,6 +157,13 @@ inline std::vector<std::string_view> device_ops<ReduceDefinition<false>>() {
           "reduce_sum_square", "reduce_prod", "reduce_log_sum", "reduce_log_sum_exp"};
 }
 
+inline DeviceOutputs device_outputs(const KernelCall& call) {
+  DeviceOutputs to;
+  for (std::size_t o = 0; o < call.outputs.size(); ++o)
+    to.y[o] = reinterpret_cast<float*>(const_cast<std::byte*>(call.output(o).bytes().data()));
+  return to;
+}
+
 // Does a call fall to D?
 template <class D>
 bool device_takes(const KernelCall& call) {
@@ -142,6 +176,8 @@ bool device_takes(const KernelCall& call) {
 template <class F>
 void for_each_device_definition(F&& f) {
   f.template operator()<ConvDefinition>();
+  f.template operator()<Im2colDefinition>();
+  f.template operator()<WinogradDefinition>();
   f.template operator()<ConvTransposeDefinition>();
   f.template operator()<Col2ImDefinition>();
   f.template operator()<GemmDefinition>();
@@ -161,6 +197,13 @@ void for_each_device_definition(F&& f) {
   f.template operator()<HardmaxDefinition>();
   f.template operator()<BatchNormDefinition>();
   f.template operator()<LrnDefinition>();
+  f.template operator()<RowNormDefinition<LayerNorm>>();
+  f.template operator()<RowNormDefinition<InstanceNorm>>();
+  f.template operator()<RowNormDefinition<GroupNorm>>();
+  f.template operator()<RowNormDefinition<MeanVariance>>();
+  f.template operator()<RowNormDefinition<RmsNorm>>();
+  f.template operator()<CumSumDefinition>();
+  f.template operator()<CumProdDefinition>();
 }
 
 }  // namespace ETALON_ISA_NAMESPACE

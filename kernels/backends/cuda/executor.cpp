@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/core/threads.h"
+#include "engine/graph/control_flow.h"
 #include "engine/ops/control.h"
 #include "kernels/backends/cuda/pool.h"
 #include "kernels/backends/cuda/rows.h"
@@ -29,6 +30,8 @@ struct Step {
   std::size_t node = 0;
   const KernelRow* row = nullptr;
   const DeviceRow* device = nullptr;  // nullptr: computed on the host when planned
+  double host_seconds = 0;            // then
+  std::vector<NodeRecord> inside;     // the nodes of graphs that this node owns
   std::vector<InferInput> inputs;
   std::vector<TensorType> types;
   std::vector<const Tensor*> call_inputs;
@@ -58,8 +61,10 @@ struct Plan {
   std::vector<std::unique_ptr<Step>> steps;
   std::unique_ptr<DeviceBuffer> counts;  // of undecided slices, one for each step
   Graphs graph;
+  std::size_t done = 0;  // steps that ran while it was made
   bool ran = false;
   bool node_by_node = false;  // a slice was left undecided once
+  bool once = false;          // the host computed a node from what the device had made: for one run
 };
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
@@ -98,14 +103,29 @@ struct DeviceExecutor::State {
       : graph(std::move(g)), registry(r), options(std::move(o)) {
     options.device = Device::cuda;
     uses.assign(graph->value_names.size(), 0);
-    for (const Node& node : graph->nodes) {
-      if (is_control(*node.op))
-        throw usage_error("node {}: {} owns graphs and runs on the CPU: use --device cpu",
-                          node.name, node.op->name);
-      for (const ValueId v : node.inputs)
-        if (v != kAbsent) ++uses[static_cast<std::size_t>(v)];
-    }
+    for (const Node& node : graph->nodes)
+      for (const ValueId v : reads_of(node)) ++uses[static_cast<std::size_t>(v)];
     for (const Declaration& d : graph->outputs) ++uses[static_cast<std::size_t>(d.value)];
+  }
+
+  // The inputs of a node, and what the graphs that it owns take from around them.
+  std::vector<ValueId> reads_of(const Node& node) const {
+    std::vector<ValueId> reads;
+    for (const ValueId v : node.inputs)
+      if (v != kAbsent) reads.push_back(v);
+    for (const auto& inner : node.subgraphs)
+      for (const std::string& name : captured_names(*inner))
+        if (const ValueId v = graph->find_value(name); v != kAbsent) reads.push_back(v);
+    return reads;
+  }
+
+  // Has the device no kernel for this op at all? One that refuses a contract is another matter.
+  bool belongs_to_host(const Node& node) const {
+    if (is_control(*node.op)) return true;
+    if (!options.kernels.empty()) return false;
+    return std::ranges::none_of(registry.rows_of(node.op->name), [](const KernelRow* row) {
+      return row->device == Device::cuda && row->promise == Promise::defined;
+    });
   }
 
   void check_inputs(const NamedTensors& given) const {
@@ -125,7 +145,7 @@ struct DeviceExecutor::State {
   }
 
   bool plan_serves(const NamedTensors& given) const {
-    if (plan == nullptr) return false;
+    if (plan == nullptr || plan->once) return false;
     for (const auto& [input, tensor] : given) {
       if (!(plan->input_types.at(input) == tensor.type())) return false;
       if (const auto at = plan->integers.find(input);
@@ -154,28 +174,92 @@ struct DeviceExecutor::State {
     return value.device ? &value.device : &value.host;
   }
 
-  // All inputs are known here: the CPU's kernel, once.
-  void run_on_host(Plan& p, Step& step, const Node& node) const {
+  // The value on the host; one that stands on the device alone is copied, into `own`.
+  static const Tensor* host_input(const Plan& p, ValueId v, std::vector<Tensor>& own) {
+    const Value& value = p.values[static_cast<std::size_t>(v)];
+    return value.host ? &value.host : &own.emplace_back(fetch(value.device));
+  }
+
+  // By the CPU's kernel. Of a node that asks for types alone no value is fetched.
+  void run_on_host(Plan& p, Step& step, const Node& node, bool types_alone) const {
+    const double began = now_seconds();
+    std::vector<Tensor> own;
+    own.reserve(node.inputs.size());
     std::vector<const Tensor*> in;
-    for (const ValueId v : node.inputs) {
-      const Value* value = v == kAbsent ? nullptr : &p.values[static_cast<std::size_t>(v)];
-      in.push_back(value == nullptr ? nullptr : value->host ? &value->host : &value->device);
-    }
+    for (const ValueId v : node.inputs)
+      in.push_back(v == kAbsent  ? nullptr
+                   : types_alone ? type_of(p.values[static_cast<std::size_t>(v)])
+                                 : host_input(p, v, own));
     RunOptions here = options;
     here.device = Device::cpu;
     here.kernels.clear();
     OpRun run = run_op(*node.op, node.params, in, registry, here);
     step.row = run.kernel;
-    for (std::size_t o = 0; o < node.outputs.size() && o < run.outputs.size(); ++o)
+    keep_on_host(p, node, run.outputs);
+    step.host_seconds = now_seconds() - began;
+  }
+  static const Tensor* type_of(const Value& value) {
+    return value.host ? &value.host : &value.device;
+  }
+
+  // A node that owns graphs: a graph of this node alone, by the CPU's executor.
+  void run_control_on_host(Plan& p, Step& step, const Node& node) const {
+    const double began = now_seconds();
+    auto alone = std::make_shared<Graph>();
+    alone->name = graph->name;
+    for (const std::string& name : graph->value_names) alone->add_value(name);
+    alone->nodes.push_back(node);
+    NamedTensors in;
+    for (const ValueId v : reads_of(node)) {
+      std::vector<Tensor> own;
+      own.reserve(1);
+      const Tensor* const tensor = host_input(p, v, own);
+      if (!in.emplace(graph->value_name(v), tensor->share()).second) continue;
+      alone->inputs.push_back({.value = v, .dtype = tensor->dtype(), .ranked = false});
+    }
+    for (const ValueId v : node.outputs)
+      if (v != kAbsent) alone->outputs.push_back({.value = v});
+    RunOptions here = options;
+    here.device = Device::cpu;
+    here.keep_values = false;
+    here.progress = nullptr;
+    Trace trace = Executor(std::move(alone), registry, here).run(in);
+    std::vector<Tensor> outputs;
+    std::size_t next = 0;
+    for (const ValueId v : node.outputs)
+      outputs.push_back(v == kAbsent ? Tensor() : std::move(trace.outputs[next++].second));
+    keep_on_host(p, node, outputs);
+    step.inside.assign(std::make_move_iterator(trace.nodes.begin() + 1),
+                       std::make_move_iterator(trace.nodes.end()));
+    step.host_seconds = now_seconds() - began;
+  }
+
+  static void keep_on_host(Plan& p, const Node& node, std::vector<Tensor>& outputs) {
+    for (std::size_t o = 0; o < node.outputs.size() && o < outputs.size(); ++o)
       if (node.outputs[o] != kAbsent) {
         Value& value = p.values[static_cast<std::size_t>(node.outputs[o])];
-        value.type = run.outputs[o].type();
-        value.host = std::move(run.outputs[o]);
+        value.type = outputs[o].type();
+        value.host = std::move(outputs[o]);
       }
   }
 
-  void plan_step(Plan& p, Step& step, const Node& node, std::vector<int>& left,
-                 std::vector<std::pair<std::size_t, int>>& free_blocks, std::int64_t& live) const {
+  // Which of the plan's blocks are in use while it is made.
+  struct Memory {
+    std::vector<int> left;                                 // readers to come, by block
+    std::vector<std::pair<std::size_t, int>> free_blocks;  // size, number
+    std::int64_t live = 0;
+  };
+  // A block goes back when its last reader is planned.
+  void read_by(const Plan& p, const Node& node, Memory& memory) const {
+    for (const ValueId v : reads_of(node)) {
+      const int block = p.values[static_cast<std::size_t>(v)].block;
+      if (block >= 0 && --memory.left[static_cast<std::size_t>(block)] == 0)
+        memory.free_blocks.emplace_back(p.blocks[static_cast<std::size_t>(block)].size_bytes(),
+                                        block);
+    }
+  }
+
+  void plan_step(Plan& p, Step& step, const Node& node, Memory& memory) const {
     for (const ValueId v : node.inputs) {
       if (v == kAbsent) {
         step.inputs.emplace_back();
@@ -199,6 +283,7 @@ struct DeviceExecutor::State {
     for (const ValueId v : node.inputs)
       step.call_inputs.push_back(v == kAbsent ? nullptr : device_input(p, v));
     step.alias = step.device->alias;
+    std::vector<int> unread;
     for (std::size_t o = 0; o < step.types.size(); ++o) {
       const TensorType& type = step.types[o];
       Value unwanted;
@@ -211,50 +296,53 @@ struct DeviceExecutor::State {
         value.device = Tensor::owned(type.dtype, type.shape,
                                      const_cast<std::byte*>(of.device.bytes().data()), nullptr);
         if (value.block >= 0 && wanted)
-          left[static_cast<std::size_t>(value.block)] +=
+          memory.left[static_cast<std::size_t>(value.block)] +=
               uses[static_cast<std::size_t>(node.outputs[o])];
         continue;
       }
       const auto bytes =
           static_cast<std::size_t>(checked_mul(type.shape.numel(), size_bytes(type.dtype)));
       const std::size_t size = BlockPool::block_size(std::max<std::size_t>(1, bytes));
-      const auto at = std::ranges::find(free_blocks, size, [](const auto& f) { return f.first; });
-      if (at != free_blocks.end()) {
+      const auto at =
+          std::ranges::find(memory.free_blocks, size, [](const auto& f) { return f.first; });
+      if (at != memory.free_blocks.end()) {
         value.block = at->second;
-        free_blocks.erase(at);
+        memory.free_blocks.erase(at);
       } else {
-        live = checked_add(live, static_cast<std::int64_t>(size));
-        if (live > options.memory_limit_bytes)
+        memory.live = checked_add(memory.live, static_cast<std::int64_t>(size));
+        if (memory.live > options.memory_limit_bytes)
           throw bad_input(
               "an output {} would bring memory to {} bytes, beyond the limit of {}; raise "
               "--memory-limit if this is wanted",
-              to_string(type), live, options.memory_limit_bytes);
+              to_string(type), memory.live, options.memory_limit_bytes);
         value.block = static_cast<int>(p.blocks.size());
         p.blocks.emplace_back(size);
-        left.push_back(0);
+        memory.left.push_back(0);
       }
       const auto block = static_cast<std::size_t>(value.block);
-      left[block] = wanted ? uses[static_cast<std::size_t>(node.outputs[o])] : 0;
+      memory.left[block] = wanted ? uses[static_cast<std::size_t>(node.outputs[o])] : 0;
       value.device = view_of(p.blocks[block], type);
       step.call_outputs.push_back(Tensor::owned(
           type.dtype, type.shape, static_cast<std::byte*>(p.blocks[block].get()), nullptr));
-      if (left[block] == 0) free_blocks.emplace_back(p.blocks[block].size_bytes(), value.block);
+      if (memory.left[block] == 0) unread.push_back(value.block);
     }
     step.problem.inputs = step.inputs;
     step.problem.outputs = step.types;
-    // Memory whose last reader this node is.
-    for (const ValueId v : node.inputs) {
-      if (v == kAbsent) continue;
-      const int block = p.values[static_cast<std::size_t>(v)].block;
-      if (block >= 0 && --left[static_cast<std::size_t>(block)] == 0)
-        free_blocks.emplace_back(p.blocks[static_cast<std::size_t>(block)].size_bytes(), block);
-    }
+    // Not before: outputs of one kernel never share memory.
+    for (const int block : unread)
+      memory.free_blocks.emplace_back(p.blocks[static_cast<std::size_t>(block)].size_bytes(),
+                                      block);
   }
 
-  std::unique_ptr<Plan> make_plan(const NamedTensors& given) const {
+  // Where a node belongs to the host, what it reads is computed first: the steps before it run
+  // while the plan is made, and the plan serves this run alone.
+  std::unique_ptr<Plan> make_plan(const NamedTensors& given, Trace& trace, bool time_nodes) {
     auto made = std::make_unique<Plan>();
     Plan& p = *made;
     p.values.resize(graph->value_names.size());
+    p.counts = std::make_unique<DeviceBuffer>(std::max<std::size_t>(1, graph->nodes.size()) *
+                                              sizeof(std::int64_t));
+    clear_counts(p);
     for (const auto& [v, tensor] : graph->initializers) {
       Value& value = p.values[static_cast<std::size_t>(v)];
       value.type = tensor.type();
@@ -267,34 +355,41 @@ struct DeviceExecutor::State {
       if (is_floating(tensor.dtype())) {
         p.fixed.push_back(buffer_for(value.type));
         value.device = view_of(p.fixed.back(), value.type);
+        send(tensor, value.device);
       } else {
         value.host = tensor.clone();
         p.integers.emplace(input, value.host.share());
       }
     }
-    std::vector<int> left;  // readers to come, by block
-    std::vector<std::pair<std::size_t, int>> free_blocks;
-    std::int64_t live = 0;
+    Memory memory;
     for (std::size_t i = 0; i < graph->nodes.size(); ++i) {
       check_interrupt();
       const Node& node = graph->nodes[i];
       const ErrorScope where("node " + node.name);
       Step& step = *p.steps.emplace_back(std::make_unique<Step>());
       step.node = i;
+      step.work.count_at(static_cast<std::int64_t*>(p.counts->get()) + i);
       const bool of_types = node.op->name == "shape" || node.op->name == "size";
       const bool known = std::ranges::all_of(node.inputs, [&](ValueId v) {
         return v == kAbsent || p.values[static_cast<std::size_t>(v)].host;
       });
-      if (known || of_types)
-        run_on_host(p, step, node);
-      else
-        plan_step(p, step, node, left, free_blocks, live);
+      if (known || of_types) {
+        if (is_control(*node.op))
+          run_control_on_host(p, step, node);
+        else
+          run_on_host(p, step, node, of_types);
+      } else if (belongs_to_host(node)) {
+        run_nodes(p, trace, time_nodes, i);
+        p.once = true;
+        if (is_control(*node.op))
+          run_control_on_host(p, step, node);
+        else
+          run_on_host(p, step, node, false);
+      } else {
+        plan_step(p, step, node, memory);
+      }
+      read_by(p, node, memory);
     }
-    p.counts = std::make_unique<DeviceBuffer>(std::max<std::size_t>(1, p.steps.size()) *
-                                              sizeof(std::int64_t));
-    auto* const counts = static_cast<std::int64_t*>(p.counts->get());
-    for (std::size_t i = 0; i < p.steps.size(); ++i) p.steps[i]->work.count_at(counts + i);
-    clear_counts(p);
     synchronize();  // constants have arrived: their host memory may go
     return made;
   }
@@ -331,10 +426,12 @@ struct DeviceExecutor::State {
     synchronize();
   }
 
-  void run_nodes(Plan& p, Trace& trace, bool time_nodes) {
+  // Those from p.done to `end`.
+  void run_nodes(Plan& p, Trace& trace, bool time_nodes, std::size_t end) {
     std::unique_ptr<DeviceTimer> timer;
     if (time_nodes) timer = std::make_unique<DeviceTimer>();
-    for (std::size_t i = 0; i < p.steps.size(); ++i) {
+    for (; p.done < end; ++p.done) {
+      const std::size_t i = p.done;
       check_interrupt();
       Step& step = *p.steps[i];
       const Node& node = graph->nodes[i];
@@ -344,6 +441,8 @@ struct DeviceExecutor::State {
         enqueue(step);
         if (timer) trace.nodes[i].seconds = timer->stop_s();
         settle(step);
+      } else if (time_nodes) {
+        trace.nodes[i].seconds = step.host_seconds;
       }
       if (options.hash_nodes || options.keep_values)
         for (const ValueId v : node.outputs) {
@@ -383,29 +482,37 @@ struct DeviceExecutor::State {
     Trace trace;
     check_inputs(given);
     const double start = now_seconds();
+    trace.nodes.resize(graph->nodes.size());
     if (!plan_serves(given)) {
       plan.reset();
-      plan = make_plan(given);
+      plan = make_plan(given, trace, time_nodes);
+    } else {
+      for (const Declaration& d : graph->inputs) {
+        const Value& value = plan->values[static_cast<std::size_t>(d.value)];
+        if (value.device && !value.host)
+          send(given.find(graph->value_name(d.value))->second, value.device);
+      }
     }
     Plan& p = *plan;
-    for (const Declaration& d : graph->inputs) {
-      const Value& value = p.values[static_cast<std::size_t>(d.value)];
-      if (value.device && !value.host)
-        send(given.find(graph->value_name(d.value))->second, value.device);
-    }
-    trace.nodes.resize(graph->nodes.size());
-    for (std::size_t i = 0; i < graph->nodes.size(); ++i)
-      trace.nodes[i] = {.name = graph->nodes[i].name,
-                        .op = graph->nodes[i].op->name,
-                        .kernel = p.steps[i]->row->name};
     const bool observed = options.hash_nodes || options.keep_values || time_nodes;
     launched = false;
     if (p.ran && !observed && !p.node_by_node) {
       launched = run_graph(p);
       p.node_by_node = !launched;
     }
-    if (!launched) run_nodes(p, trace, time_nodes);
+    if (!launched) {
+      if (p.ran) p.done = 0;
+      run_nodes(p, trace, time_nodes, p.steps.size());
+    }
     p.ran = true;
+    for (std::size_t i = graph->nodes.size(); i-- > 0;) {
+      const Step& step = *p.steps[i];
+      trace.nodes[i].name = graph->nodes[i].name;
+      trace.nodes[i].op = graph->nodes[i].op->name;
+      trace.nodes[i].kernel = step.row == nullptr ? "executor" : step.row->name;
+      trace.nodes.insert(trace.nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                         step.inside.begin(), step.inside.end());
+    }
     for (const Declaration& d : graph->outputs) {
       const Value& value = p.values[static_cast<std::size_t>(d.value)];
       trace.outputs.emplace_back(graph->value_name(d.value),

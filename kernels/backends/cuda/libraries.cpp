@@ -28,6 +28,22 @@ VendorLibrary refuse(VendorLibrary library, std::string reason) {
   return library;
 }
 
+// cuBLAS and cuBLASLt tell their version without a device: MAJOR_VERSION = 0, MINOR_VERSION = 1,
+// PATCH_LEVEL = 2.
+VendorLibrary open_blas(std::string_view what, std::initializer_list<const char*> names,
+                        const char* get_property) {
+  VendorLibrary l = open_first(what, names);
+  if (l.handle == nullptr) return l;
+  auto* const property = reinterpret_cast<int (*)(int, int*)>(dlsym(l.handle, get_property));
+  int parts[3] = {};
+  for (int i = 0; i < 3; ++i)
+    if (property == nullptr || property(i, &parts[i]) != 0)
+      return refuse(std::move(l),
+                    fmt::format("{} does not tell its version; install 12 or 13", what));
+  l.version = fmt::format("{}.{}.{}", parts[0], parts[1], parts[2]);
+  return l;
+}
+
 }  // namespace
 
 void* VendorLibrary::symbol(const char* exported) const {
@@ -39,19 +55,14 @@ void* VendorLibrary::symbol(const char* exported) const {
 }
 
 const VendorLibrary& cublas() {
-  static const VendorLibrary library = [] {
-    VendorLibrary l = open_first("cuBLAS", {"libcublas.so.13", "libcublas.so.12"});
-    if (l.handle == nullptr) return l;
-    // cublasGetProperty(MAJOR_VERSION = 0, MINOR_VERSION = 1, PATCH_LEVEL = 2) needs no device.
-    auto* const property =
-        reinterpret_cast<int (*)(int, int*)>(dlsym(l.handle, "cublasGetProperty"));
-    int parts[3] = {};
-    for (int i = 0; i < 3; ++i)
-      if (property == nullptr || property(i, &parts[i]) != 0)
-        return refuse(std::move(l), "cuBLAS does not tell its version; install 12 or 13");
-    l.version = fmt::format("{}.{}.{}", parts[0], parts[1], parts[2]);
-    return l;
-  }();
+  static const VendorLibrary library =
+      open_blas("cuBLAS", {"libcublas.so.13", "libcublas.so.12"}, "cublasGetProperty");
+  return library;
+}
+
+const VendorLibrary& cublas_lt() {
+  static const VendorLibrary library =
+      open_blas("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "cublasLtGetProperty");
   return library;
 }
 

@@ -21,7 +21,8 @@ struct VendorLibrary {
   void* symbol(const char* exported) const;
 };
 
-const VendorLibrary& cublas();  // 12 or 13
-const VendorLibrary& cudnn();   // 9
+const VendorLibrary& cublas();     // 12 or 13
+const VendorLibrary& cublas_lt();  // comes with cuBLAS
+const VendorLibrary& cudnn();      // 9
 
 }  // namespace etalon::cuda

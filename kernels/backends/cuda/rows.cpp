@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <deque>
 
+#include "kernels/activation/device_lanes.h"
+#include "kernels/backends/cuda/cudnn_rows.h"
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/movement.h"
 #include "kernels/backends/cuda/tile_tasks.h"
 #include "kernels/conv/cudnn.h"
 #include "kernels/gemm/cublas.h"
+#include "kernels/gemm/cublas_lt.h"
 #include "kernels/kernels.h"
+#include "kernels/recurrent/cuda_cells.h"
 
 namespace etalon::cuda {
 namespace {
@@ -23,6 +27,14 @@ void enqueue_tiles(const KernelCall& call, Work&) {
   if (call.output(0).numel() != 0) check(api().tiles(call, stream()), "the kernel's launch");
 }
 
+// ".winograd", in the name of a row that computes one algorithm.
+template <class D>
+std::string algorithm() {
+  if constexpr (std::is_same_v<D, Im2colDefinition>) return ".im2col";
+  if constexpr (std::is_same_v<D, WinogradDefinition>) return ".winograd";
+  return "";
+}
+
 Refusal refuse_tiles_here(const Problem& problem) {
   if (Refusal r = refuse_tiles(problem)) return r;
   return refuse_without_device();
@@ -32,6 +44,48 @@ template <class D>
 Refusal refuse_definition_here(const Problem& problem) {
   if (Refusal r = refuse_device_definition<D>(problem)) return r;
   return refuse_without_device();
+}
+
+Refusal refuse_function_here(const Problem& problem) {
+  if (Refusal r = refuse_device_function(problem)) return r;
+  return refuse_without_device();
+}
+
+void enqueue_function(const KernelCall& call, Work& work) {
+  const std::int64_t count = call.output(0).numel();
+  if (count == 0) return;
+  check(api().function(call, work.undecided(count), stream()), "the kernel's launch");
+}
+
+Refusal refuse_cells_here(const Problem& problem) {
+  const Contract& c = *problem.contract;
+  Contract sums = c;
+  sums.walk = Walk{};
+  sums.algo = "direct";
+  if (!(sums == Contract::seq()) && !(c == Contract::exact_preset()))
+    return "offers seq and exact, not " + short_name(c);
+  for (std::size_t i = 0; i < problem.inputs.size(); ++i)
+    if (problem.has(i) && is_floating(problem.input(i).dtype) &&
+        problem.input(i).dtype != DType::f32)
+      return fmt::format("input {} is {}, not f32", i, name(problem.input(i).dtype));
+  return refuse_without_device();
+}
+
+void enqueue_cells(const KernelCall& call, Work& work) {
+  const RecurrentPlan plan = cell_plan(call);
+  const std::int64_t blocks = recurrent_slices(plan);
+  if (blocks * plan.g.hidden == 0) return;
+  CellMemory memory;
+  memory.scratch = static_cast<double*>(work.scratch(
+      static_cast<std::size_t>(blocks * kCellArrays * plan.g.hidden) * sizeof(double)));
+  if (plan.lengths != nullptr)
+    memory.lengths = static_cast<const std::int64_t*>(work.kept([&] {
+      std::vector<std::int64_t> lengths;
+      for (std::int64_t b = 0; b < plan.g.batch; ++b) lengths.push_back(plan.length_of(b));
+      const auto bytes = std::as_bytes(std::span(lengths));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    }));
+  check(api().cells(call, memory, work.undecided(blocks), stream()), "the kernel's launch");
 }
 
 Refusal refuse_movement_here(const Problem& problem) {
@@ -51,7 +105,11 @@ const KernelRow& definition_on_cpu(const Problem& problem) {
 }  // namespace
 
 void settle_on_host(const KernelCall& call, std::span<const std::int64_t> undecided) {
-  if (!undecided.empty()) definition_on_cpu(*call.problem).run_slices(call, undecided);
+  if (undecided.empty()) return;
+  const KernelRow& row = definition_on_cpu(*call.problem);
+  // The list may say "all" of a number that is only an upper bound.
+  const auto end = std::ranges::lower_bound(undecided, row.slices(call));
+  row.run_slices(call, undecided.first(static_cast<std::size_t>(end - undecided.begin())));
 }
 
 void run_with_copies(const KernelCall& host, Enqueue f) {
@@ -75,16 +133,37 @@ std::span<const DeviceRow> device_rows() {
                               .refuse = refuse_tiles_here,
                               .run = run_enqueued<enqueue_tiles>},
                       .enqueue = enqueue_tiles});
+    // Before the definitions: selection takes the first that offers the contract.
+    for (const std::string_view op : AllActivations::ops())
+      if (device_function_code(op) >= 0)
+        list.push_back({.row = {.op = op,
+                                .name = names.emplace_back(std::string(op) + ".f32.cuda"),
+                                .device = Device::cuda,
+                                .contracts = "all of store=f32,round=rn,subnormals=keep",
+                                .refuse = refuse_function_here,
+                                .run = run_enqueued<enqueue_function>},
+                        .enqueue = enqueue_function});
     for_each_device_definition([&]<class D>() {
       for (const std::string_view op : device_ops<D>())
         list.push_back({.row = {.op = op,
-                                .name = names.emplace_back(std::string(op) + ".cuda.definition"),
+                                .name = names.emplace_back(std::string(op) + algorithm<D>() +
+                                                           ".cuda.definition"),
                                 .device = Device::cuda,
-                                .contracts = D::rounded_once ? "all" : "seq, exact",
+                                .contracts = D::rounded_once     ? "all"
+                                             : kConvAlgorithm<D> ? "seq of this algo"
+                                                                 : "seq, exact",
                                 .refuse = refuse_definition_here<D>,
                                 .run = run_enqueued<enqueue_definition>},
                         .enqueue = enqueue_definition});
     });
+    for (const char* op : {"rnn", "gru", "lstm"})
+      list.push_back({.row = {.op = op,
+                              .name = names.emplace_back(std::string(op) + ".cuda.definition"),
+                              .device = Device::cuda,
+                              .contracts = "seq, exact",
+                              .refuse = refuse_cells_here,
+                              .run = run_enqueued<enqueue_cells>},
+                      .enqueue = enqueue_cells});
     for (const MovementOp& op : movement_ops())
       list.push_back({.row = {.op = op.name,
                               .name = names.emplace_back(std::string(op.name) + ".cuda.bits"),
@@ -101,7 +180,8 @@ std::span<const DeviceRow> device_rows() {
 
 const DeviceRow* find_device_row(const KernelRow& row) {
   for (const std::span<const DeviceRow> table :
-       {device_rows(), cublas_device_rows(), cudnn_device_rows()})
+       {device_rows(), cublas_device_rows(), cublas_lt_device_rows(), cudnn_conv_rows(),
+        cudnn_layer_rows()})
     for (const DeviceRow& d : table)
       if (d.row.name == row.name && d.row.op == row.op) return &d;
   return nullptr;
@@ -111,7 +191,8 @@ std::span<const KernelRow> rows() {
   static const std::vector<KernelRow> all = [] {
     std::vector<KernelRow> list;
     for (const std::span<const DeviceRow> table :
-         {device_rows(), cublas_device_rows(), cudnn_device_rows()})
+         {device_rows(), cublas_device_rows(), cublas_lt_device_rows(), cudnn_conv_rows(),
+          cudnn_layer_rows()})
       for (const DeviceRow& d : table) list.push_back(d.row);
     return list;
   }();

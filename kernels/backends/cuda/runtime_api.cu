@@ -82,6 +82,8 @@ constexpr Api kRuntime = {
     .definition = launch_definition,
     .tiles = launch_tiles,
     .move = launch_move,
+    .function = launch_function,
+    .cells = launch_cells,
 };
 
 }  // namespace

@@ -1,0 +1,176 @@
+// Elementary functions and activations on a GPU, an element a thread: the formulas of the CPU's
+// vectors (lanes_inl.h) over one double, the same rounding test, and for what it does not decide
+// the definition over balls in f64 (device_definition.h); what that leaves, the host settles. Host
+// and device.
+//
+// Same bits: a value that passes the test is the correctly rounded one, whichever formula gave it.
+// Limit: memory, 8 bytes an element; exp issues about 30 operations in f64 for each, of which an SM
+// does 64 a cycle.
+#pragma once
+
+#include <utility>
+
+#include "engine/numerics/fp.h"
+#include "kernels/activation/lane_params.h"
+#include "kernels/activation/lanes_inl.h"
+#include "kernels/backends/cuda/device_definition.h"
+
+namespace etalon {
+inline namespace ETALON_ISA_NAMESPACE {
+
+// One double as LaneMath wants it.
+struct DeviceLane {
+  using Reg = double;
+  using Test = bool;
+  using Int = std::uint64_t;
+  static constexpr bool quick = false;
+  ETALON_HD static double set1(double x) { return x; }
+  ETALON_HD static double add(double a, double b) { return a + b; }
+  ETALON_HD static double sub(double a, double b) { return a - b; }
+  ETALON_HD static double mul(double a, double b) { return a * b; }
+  ETALON_HD static double div(double a, double b) { return a / b; }
+  ETALON_HD static double fma(double a, double b, double c) { return fma_f64(a, b, c); }
+  ETALON_HD static double fnma(double a, double b, double c) { return fma_f64(-a, b, c); }
+  ETALON_HD static double sqrt(double a) { return sqrt_f64(a); }
+  ETALON_HD static double min(double a, double b) { return a < b ? a : b; }  // b if one is NaN
+  ETALON_HD static double max(double a, double b) { return a > b ? a : b; }
+  ETALON_HD static double abs(double a) { return abs_of(a); }
+  ETALON_HD static double neg(double a) { return -a; }
+  ETALON_HD static double copy_sign(double magnitude, double sign) {
+    return double_of((bits_of(magnitude) & ~kTop) | (bits_of(sign) & kTop));
+  }
+  ETALON_HD static bool less(double a, double b) { return a < b; }
+  ETALON_HD static bool not_less(double a, double b) { return !(a < b); }
+  ETALON_HD static bool not_inside(double x, double low, double high) {
+    return !(low < x && x < high);
+  }
+  ETALON_HD static std::uint32_t to_bits(bool m) { return m ? 1 : 0; }
+  ETALON_HD static double select(bool m, double yes, double no) { return m ? yes : no; }
+  ETALON_HD static Int bits64(double a) { return bits_of(a); }
+  ETALON_HD static double from_bits64(Int a) { return double_of(a); }
+  ETALON_HD static Int set64(std::int64_t a) { return static_cast<Int>(a); }
+  ETALON_HD static Int add64(Int a, Int b) { return a + b; }
+  ETALON_HD static Int sub64(Int a, Int b) { return a - b; }
+  ETALON_HD static Int and64(Int a, Int b) { return a & b; }
+  ETALON_HD static Int or64(Int a, Int b) { return a | b; }
+  ETALON_HD static double flip(double a, Int sign) { return double_of(bits_of(a) ^ sign); }
+  ETALON_HD static bool top_bit(Int a) { return (a & kTop) != 0; }
+  ETALON_HD static double gather(const double* table, Int index) { return table[index]; }
+  template <int N>
+  ETALON_HD static Int shift_left(Int a) {
+    return a << N;
+  }
+  template <int N>
+  ETALON_HD static Int shift_right(Int a) {
+    return a >> N;
+  }
+
+ private:
+  static constexpr Int kTop = std::uint64_t{1} << 63;
+};
+
+// The functions of lanes.h, and relu.
+inline constexpr int kDeviceRelu = kLaneFunctionCount;
+inline constexpr int kDeviceFunctions = kLaneFunctionCount + 1;
+
+// False: not decided, y means nothing.
+template <int Code>
+ETALON_HD bool device_function(const LaneParams& p, float x, float& y) {
+  using L = LaneFunction;
+  if constexpr (Code == kDeviceRelu) {
+    y = x != x ? canonical(x) : x > 0 ? x : 0.0F;
+    return true;
+  } else {
+    constexpr L f = static_cast<L>(Code);
+    if constexpr (f == L::leaky_relu) {
+      y = canonical(x < 0 ? x * static_cast<float>(p.alpha) : x);
+      return true;
+    } else if constexpr (f == L::sqrt) {
+      y = canonical(sqrt_f32(x));
+      return true;
+    } else if constexpr (f == L::reciprocal) {
+      y = canonical(1.0F / x);
+      return true;
+    } else if constexpr (f == L::hard_tanh) {
+      y = canonical(x < static_cast<float>(p.low)    ? static_cast<float>(p.low)
+                    : x > static_cast<float>(p.high) ? static_cast<float>(p.high)
+                                                     : x);
+      return true;
+    } else {
+      using Math = LaneMath<DeviceLane>;
+      const double v = Math::template evaluate<f>(static_cast<double>(x), p);
+      constexpr double kError = Math::error_of(f);
+      const float low = static_cast<float>(DeviceLane::fnma(v, kError, v)),
+                  high = static_cast<float>(DeviceLane::fma(v, kError, v));
+      y = v != v ? float_of(kNanF32) : high;
+      return low == high || v != v;
+    }
+  }
+}
+
+// f.template operator()<Code>() for the function of that number.
+template <class F, int... Code>
+void with_device_function(int code, F& f, std::integer_sequence<int, Code...>) {
+  static_cast<void>(((Code == code && (f.template operator()<Code>(), true)) || ...));
+}
+template <class F>
+void with_device_function(int code, F f) {
+  with_device_function(code, f, std::make_integer_sequence<int, kDeviceFunctions>{});
+}
+
+// -1: there is no formula of this op.
+inline int device_function_code(std::string_view op) {
+  constexpr std::string_view kNames[] = {
+      "exp",        "exp2",       "expm1",    "log",         "log2",      "log10", "log1p",
+      "rsqrt",      "cbrt",       "sin",      "cos",         "tan",       "asin",  "acos",
+      "atan",       "sinh",       "cosh",     "tanh",        "asinh",     "acosh", "atanh",
+      "erf",        "erfc",       "sigmoid",  "log_sigmoid", "softplus",  "silu",  "gelu",
+      "gelu_tanh",  "mish",       "softsign", "elu",         "selu",      "celu",  "hard_sigmoid",
+      "hard_swish", "leaky_relu", "sqrt",     "reciprocal",  "hard_tanh", "relu"};
+  static_assert(std::size(kNames) == kDeviceFunctions);
+  for (std::size_t i = 0; i < std::size(kNames); ++i)
+    if (kNames[i] == op) return static_cast<int>(i);
+  return -1;
+}
+
+struct DeviceFunctionTask {
+  int code = -1;
+  LaneParams params;
+  DeviceContract contract;  // of the definition behind it
+  DevicePlan<ActivationDefinition>::Plan plan;
+  const float* x = nullptr;
+  DeviceOutputs to;
+  std::int64_t count = 0;
+};
+
+inline DeviceFunctionTask device_function_task(const KernelCall& call) {
+  DeviceFunctionTask t;
+  t.code = device_function_code(call.problem->op->name);
+  t.plan = DevicePlan<ActivationDefinition>::of(call);
+  AllActivations::visit(t.plan.place, [&]<class F>() {
+    t.params = lane_params(call.params<typename F::Parameters>());
+  });
+  if (call.problem->op->name == "gelu" && call.params<GeluParams>().approximate != GeluForm::none)
+    t.code = static_cast<int>(LaneFunction::gelu_tanh);
+  t.contract = device_contract<ActivationDefinition>(call);
+  t.x = reinterpret_cast<const float*>(call.input(0).bytes().data());
+  t.to = device_outputs(call);
+  t.count = call.input(0).numel();
+  return t;
+}
+
+inline Refusal refuse_device_function(const Problem& problem) {
+  if (Refusal r = refuse_device_definition<ActivationDefinition>(problem)) return r;
+  const Contract& c = *problem.contract;
+  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
+      stored_format(DType::f32, c) != DType::f32)
+    return "promises store=f32 or wider, round=rn, subnormals=keep";
+  Refusal r;
+  AllActivations::visit(AllActivations::find(problem.op->name), [&]<class F>() {
+    r = refuse_lane_params(problem.params->as<typename F::Parameters>());
+  });
+  return r;
+}
+
+}  // namespace ETALON_ISA_NAMESPACE
+}  // namespace etalon

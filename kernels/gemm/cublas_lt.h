@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+
+#include "kernels/backends/cuda/rows.h"
+
+namespace etalon::cuda {
+
+// cuBLASLt's products: f32, f32 pedantic, TF32, and f32 emulated by nine products of bf16. Vendor
+// rows: bits reported, never promised. Seen on hardware: never.
+std::span<const DeviceRow> cublas_lt_device_rows();
+
+}  // namespace etalon::cuda
