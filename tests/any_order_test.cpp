@@ -168,6 +168,17 @@ TEST_CASE("any-order bound: subnormal results, kept and flushed") {
   CHECK(needed);  // the data does underflow
 }
 
+TEST_CASE("any-order bound: a term that the accumulator's format does not hold is rounded first") {
+  // 0 + x1 = 1, then 1 + x2 = 2 in bf16: off by 0.0116, one addition's share is 2^-8 of 2.0116.
+  const Tensor x = Tensor::of<float>({1, 2}, {0x1.00fcp0F, 0x1.01fcp0F});
+  const OpRow& op = get_op("reduce_sum");
+  const Looseness l =
+      compare(op, parse_params(op.defaults(), "axes=[1]"), {&x}, Contract::parse("acc=bf16"));
+  CHECK(l.compared == 1);
+  CHECK(l.worst > 0.5);  // of the bound of two roundings: one alone would be passed
+  CHECK(l.worst <= 1);
+}
+
 TEST_CASE("any-order bound: no statement where an order may overflow or K u >= 1") {
   const OpRow& op = get_op("gemm");
   const Tensor a = Tensor::of<float>({1, 3}, {0x1p127F, 0x1p127F, -0x1p127F});

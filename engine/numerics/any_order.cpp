@@ -133,7 +133,11 @@ double AnyOrder::error(const V& v) const {
 }
 
 AnyOrder::V AnyOrder::Sum::result() const {
-  V v{mid_, err_, size_, n_ < 1 ? 1 : n_, r_ > products_ ? r_ : products_};
+  // A sum begins at +0: in a format narrower than f32, where terms need not be numbers of it, the
+  // first of a partial sum is rounded before it meets another.
+  const std::int64_t begun = a_.u_ > 0x1p-24 && n_ > 0 ? 1 : 0,
+                     own = r_ > products_ ? r_ : products_;
+  V v{mid_, err_, size_, n_ < 1 ? 1 : n_, own > begun ? own : begun};
   if (!is_finite(mid_)) {
     // A NaN among the terms, or infinities of both signs: no order makes anything else of it.
     // (Doubles do not overflow over terms of a narrower format.)
