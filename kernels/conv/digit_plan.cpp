@@ -59,8 +59,7 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
   }
   const bool whole_rows = w.dilation == 1 && (gathered || as_runs);
   run = whole_rows ? w.kernel * channels : channels;
-  // Digits of a row are cut in whole vectors where windows are gathered.
-  row = gathered ? up(w.extent * pitch, kDigitStep) : w.extent * pitch;
+  row = w.extent * pitch;
   group_rows = d.extent * h.extent;
   rows = groups * group_rows;
   // Behind the last row: outputs that are dropped read up to 15 further. Planes that lie a multiple
@@ -78,7 +77,7 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
 
   // Outputs behind the end of a row: of the image, where rows are `extent` apart.
   const std::int64_t apart = w.extent, by_image = (h.out - 1) * apart + w.out;
-  const bool flat = !gathered && w.stride == 1 && h.stride == 1 && row == apart * pitch &&
+  const bool flat = !gathered && w.stride == 1 && h.stride == 1 &&
                     up(by_image, kDigitRows) <= h.out * up(w.out, kDigitRows);
   const auto add = [&](std::int64_t base, std::int64_t first_row) {
     strips.push_back({.base = base,

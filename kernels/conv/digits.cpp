@@ -25,31 +25,11 @@ struct ImageTask {
   const ConvGeometry& g;
   const DigitPlan& plan;
   const ConvDigitsTask& task;
+  DigitChoice& choice;
 };
 
-// Row `index` (group, z, y) of the planes, `turned` room for a row. Returns the sum of the squares
-// of what rounding left.
-double cut_row(const ImageTask& t, const float* x, std::int64_t index, double unit, float* turned,
-               std::uint8_t* planes) {
-  const DigitAxis &d = t.plan.d, &h = t.plan.h, &w = t.plan.w;
-  const std::int64_t channels = t.plan.channels, group = index / t.plan.group_rows;
-  const std::int64_t z = index / h.extent % d.extent * d.step - d.pad_begin,
-                     y = index % h.extent * h.step - h.pad_begin;
-  const std::int64_t values = w.extent * channels;
-  std::fill_n(turned, values, 0.0F);
-  if (z >= 0 && z < d.in && y >= 0 && y < h.in) {
-    const std::int64_t points = t.g.window.in_points(),
-                       begin = std::min((w.pad_begin + w.step - 1) / w.step, w.extent),
-                       end = std::clamp((w.in + w.pad_begin - 1) / w.step + 1, begin, w.extent);
-    const float* from = x + group * channels * points + (z * h.in + y) * w.in - w.pad_begin;
-    for (std::int64_t c = 0; c < channels; ++c)
-      for (std::int64_t i = begin; i < end; ++i)
-        turned[i * channels + c] = from[c * points + i * w.step];
-  }
-  return t.set.cut(turned, values, unit, planes + index * t.plan.row, t.plan.plane);
-}
-
-// Pixels [first, stop) of such a row, channels in blocks of 64.
+// Pixels [first, stop) of row `index` (group, z, y) of the planes, channels in blocks of 64.
+// Returns the sum of the squares of what rounding left.
 double cut_pixels(const ImageTask& t, const float* x, std::int64_t index, std::int64_t first,
                   std::int64_t stop, double unit, std::uint8_t* planes) {
   const DigitAxis &d = t.plan.d, &h = t.plan.h, &w = t.plan.w;
@@ -184,7 +164,7 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
   }
   DigitPipe pipe;
   DigitSums square;
-  DigitChoice choice(t.g.k());
+  DigitChoice& choice = t.choice;
   int configured = 0;
   const auto next = [&](const DigitTile* tile) {
     t.set.next(pipe, tile);
@@ -276,17 +256,13 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
   const double unit = top == 0 ? 1.0 : t.set.unit_for(top);
   thread_local AlignedBuffer buffer;
   auto* planes = buffer.at_least<std::uint8_t>(kDigits * plan.plane);
-  const std::int64_t parts = plan.gathered ? 1 : (w.extent + kCutPixels - 1) / kCutPixels;
+  const std::int64_t parts = (w.extent + kCutPixels - 1) / kCutPixels;
   std::vector<double> rest(static_cast<std::size_t>(plan.rows * parts));
   parallel_for(plan.rows * parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    // The last vector of a row is cut whole.
-    float* turned = plan.gathered ? thread_scratch<float>(ScratchSlot::turned, plan.row) : nullptr;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / parts, first = i % parts * kCutPixels;
       rest[static_cast<std::size_t>(i)] =
-          plan.gathered
-              ? cut_row(t, x, row, unit, turned, planes)
-              : cut_pixels(t, x, row, first, std::min(w.extent, first + kCutPixels), unit, planes);
+          cut_pixels(t, x, row, first, std::min(w.extent, first + kCutPixels), unit, planes);
     }
   });
   // Of the windows of a row of outputs: all that rounding left in the rows they touch.
@@ -330,7 +306,8 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
 bool conv_digits(const DigitSet& set, const ExactLanes& lanes, const ConvGeometry& g,
                  const ConvDigitsTask& task, int threads, std::vector<std::int64_t>& undecided) {
   const DigitPlan plan(g);
-  const ImageTask image_task{set, lanes, g, plan, task};
+  DigitChoice choice(g.k());
+  const ImageTask image_task{set, lanes, g, plan, task, choice};
   // In whole vectors.
   std::vector<double> bias;
   if (task.bias != nullptr) {

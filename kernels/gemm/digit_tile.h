@@ -131,12 +131,9 @@ struct DigitSet {
   std::int32_t (*largest)(const float* x, std::int64_t count) = nullptr;
   // The unit for a largest magnitude that is finite and not zero.
   double (*unit_for)(std::int32_t largest) = nullptr;
-  // Digits of neighbours in units of `unit`: plane d of value i at to[d * plane + i], in whole
-  // vectors of 64. Returns the sum of the squares of what rounding left, in units of `unit`.
-  double (*cut)(const float* from, std::int64_t count, double unit, std::uint8_t* to,
-                std::int64_t plane) = nullptr;
-  // The same of a block of at most 64 channels by 16 pixels, turned: value (c, i) from
-  // from[c * stride + i] to to[d * plane + i * pitch + c].
+  // Digits in units of `unit` of a block of at most 64 channels by 16 pixels, turned: plane d of
+  // value (c, i), from from[c * stride + i], at to[d * plane + i * pitch + c]. Returns the sum of
+  // the squares of what rounding left, in units of `unit`.
   double (*cut_turned)(const DigitBlock& block, double unit, std::uint8_t* to, std::int64_t pitch,
                        std::int64_t plane) = nullptr;
   // One row of a left operand from planes of such digits: runs of `bytes` digits each, run i at

@@ -1,6 +1,8 @@
 // The operands of kernels/gemm/digit_tile.h, and which of its tiles to run.
 #pragma once
 
+#include <atomic>
+
 #include "engine/core/cpu.h"
 #include "kernels/gemm/digit_tile.h"
 #include "kernels/gemm/packed.h"
@@ -33,32 +35,29 @@ void turn_rows(const DigitSet& set, const MatrixView& from, std::int64_t first, 
 // How many products a tile takes: 15 while what they leave undecided costs less than the other
 // four. Settling an output alone takes about 600 ns and 1 ns a term, four products of a tile 0.4 ns
 // a term. A choice of speed alone: the bits are the correctly rounded ones either way.
-class DigitChoice {
+class DigitChoice {  // shared by the threads of a call
  public:
   explicit DigitChoice(std::int64_t k)
       : limit_(0.4 * static_cast<double>(k) / (600 + static_cast<double>(k))) {}
   int dropped() const { return few_ || waited_ >= kRetry ? 4 : 3; }
-  // Of a tile that was rounded. One may be on its way still, so a single tile decides nothing.
+  // Of a tile that was rounded. Some are on their way still, so a single tile decides nothing.
   void saw(int dropped, std::int64_t undecided) {
     if (dropped == 3) {
       ++waited_;
       return;
     }
     waited_ = 0;
-    tiles_ += 1;
-    undecided_ += static_cast<double>(undecided);
-    few_ = undecided_ <= 1 + limit_ * tiles_;
-    if (tiles_ >= kRetry) {
-      tiles_ /= 2;
-      undecided_ /= 2;
-    }
+    const auto tiles = static_cast<double>(++tiles_),
+               left = static_cast<double>(undecided_ += undecided);
+    few_ = left <= 1 + limit_ * tiles;
   }
 
  private:
   static constexpr int kRetry = 64;  // tiles
-  double limit_, tiles_ = 0, undecided_ = 0;
-  bool few_ = true;
-  int waited_ = 0;
+  double limit_;
+  std::atomic<std::int64_t> tiles_{0}, undecided_{0};
+  std::atomic<bool> few_{true};
+  std::atomic<int> waited_{0};
 };
 
 }  // namespace etalon

@@ -61,7 +61,7 @@ struct RowSums {
   __m512d norm, rest;
 };
 
-// 64 values of a row: five vectors of digits; sums go on, or are only what rounding left.
+// Up to 64 values of a row: five vectors of digits; sums go on, or are only what rounding left.
 template <bool resume = true>
 ETALON_INLINE void digits_of(const float* from, std::int64_t left, __m512d scale, RowSums& sums,
                              __m512i* out) {
@@ -424,26 +424,15 @@ void pack_columns(const float* from, std::int64_t stride, int columns, std::int6
   }
 }
 
-double cut(const float* from, std::int64_t count, double unit, std::uint8_t* to,
-           std::int64_t plane) {
-  const __m512d scale = _mm512_set1_pd(1 / unit);
-  __m512d rest = _mm512_setzero_pd();
-  for (std::int64_t i = 0; i < count; i += kDigitStep, to += kDigitStep) {
-    RowSums sums;
-    __m512i out[kDigits];
-    digits_of<false>(from + i, count - i, scale, sums, out);
-    rest = _mm512_add_pd(rest, sums.rest);
-    simd::unroll<kDigits>(
-        [&](auto d) ETALON_INLINE_LAMBDA { _mm512_storeu_si512(to + d * plane, out[d]); });
-  }
-  return _mm512_reduce_add_pd(rest);
-}
-
 double cut_turned(const DigitBlock& block, double unit, std::uint8_t* to, std::int64_t pitch,
                   std::int64_t plane) {
-  alignas(64) float turned[kDigitRows][kDigitStep];
+  // Pixels that follow one another without a gap are one run of values, so that vectors are full.
+  const bool run = pitch == block.channels;
+  const int apart = run ? block.channels : kDigitStep;
+  alignas(64) float turned[kDigitRows * kDigitStep + kDigitRows];
   const auto there = static_cast<__mmask16>((1U << block.pixels) - 1);
-  for (int c = 0; c < kDigitStep; c += 16) {
+  // Downwards, because whole vectors are written: what spills into the next pixel is written after.
+  for (int c = (block.channels - 1) / 16 * 16; c >= 0; c -= 16) {
     __m512i r[16];
     simd::unroll<16>([&](auto i) ETALON_INLINE_LAMBDA {
       r[i] = c + i < block.channels
@@ -451,19 +440,27 @@ double cut_turned(const DigitBlock& block, double unit, std::uint8_t* to, std::i
                  : _mm512_setzero_si512();
     });
     transpose_dwords(r);
-    simd::unroll<16>([&](auto i) ETALON_INLINE_LAMBDA { _mm512_store_si512(turned[i] + c, r[i]); });
+    simd::unroll<16>(
+        [&](auto i) ETALON_INLINE_LAMBDA { _mm512_storeu_si512(turned + i * apart + c, r[i]); });
   }
   const __m512d scale = _mm512_set1_pd(1 / unit);
-  const __mmask64 bytes = ~0ULL >> (kDigitStep - block.channels);
   __m512d rest = _mm512_setzero_pd();
-  for (int i = 0; i < block.pixels; ++i, to += pitch) {
+  const auto cut = [&](const float* from, int count, std::uint8_t* dst) ETALON_INLINE_LAMBDA {
     RowSums sums;
     __m512i out[kDigits];
-    digits_of<false>(turned[i], kDigitStep, scale, sums, out);
+    digits_of<false>(from, count, scale, sums, out);
     rest = _mm512_add_pd(rest, sums.rest);
+    const __mmask64 bytes = ~0ULL >> (count < kDigitStep ? kDigitStep - count : 0);
     simd::unroll<kDigits>([&](auto d) ETALON_INLINE_LAMBDA {
-      _mm512_mask_storeu_epi8(to + d * plane, bytes, out[d]);
+      _mm512_mask_storeu_epi8(dst + d * plane, bytes, out[d]);
     });
+  };
+  if (run) {
+    const int values = block.pixels * block.channels;
+    for (int i = 0; i < values; i += kDigitStep) cut(turned + i, values - i, to + i);
+  } else {
+    for (int i = 0; i < block.pixels; ++i, to += pitch)
+      cut(turned + i * kDigitStep, block.channels, to);
   }
   return _mm512_reduce_add_pd(rest);
 }
@@ -792,7 +789,6 @@ const DigitSet& digits() {
                             .transpose = transpose,
                             .largest = largest,
                             .unit_for = unit_for,
-                            .cut = cut,
                             .cut_turned = cut_turned,
                             .gather = gather,
                             .begin = begin,

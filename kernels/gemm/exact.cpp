@@ -92,6 +92,7 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
       static_cast<std::size_t>(shared ? columns * kDigitRows : std::int64_t{0}));
   for (std::int64_t i = 0; shared && i < n; ++i)
     every_row[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
+  DigitChoice choice(task.k);
   std::mutex joining;
   parallel_for(blocks * tops, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     DigitPipe pipe;
@@ -99,7 +100,6 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
     double added[2][kDigitRows * kDigitRows] = {};
     int turn = 0;
     std::vector<std::int64_t> mine;
-    DigitChoice choice(task.k);
     int configured = 0;
     const auto next = [&](const DigitTile* tile) {
       set.next(pipe, tile);
