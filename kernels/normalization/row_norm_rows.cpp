@@ -50,11 +50,11 @@ void run(const KernelCall& call) {
   float* means = g.statistics ? call.output(1).mutable_data<float>().data() : nullptr;
   float* inverses = g.statistics ? call.output(2).mutable_data<float>().data() : nullptr;
   const auto count = static_cast<float>(n);
-  const auto sum = [&](bool square, const float* from, std::int64_t rows, float* sums) {
+  const auto sum = [&](const float* row_means, const float* from, std::int64_t rows, float* sums) {
     if (lanes)
-      *sums = steps.lanes(square, from, n, order.sizes[0]);
+      *sums = steps.lanes(row_means, from, n, order.sizes[0]);
     else
-      steps.chains(square, from, n, rows, n, sums);
+      steps.chains(row_means, from, n, rows, n, sums);
   };
   const std::int64_t grain = std::clamp<std::int64_t>(all / call.threads, 1, kRowsAtOnce);
   parallel_for(all, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -64,15 +64,10 @@ void run(const KernelCall& call) {
       float* to = y + first * n;
       std::array<float, kRowsAtOnce> sums{}, mean{};
       if (g.centre) {
-        sum(false, from, rows, sums.data());
-        for (std::int64_t r = 0; r < rows; ++r) {
-          const auto i = static_cast<std::size_t>(r);
-          mean[i] = sums[i] / count;
-          steps.subtract(from + r * n, mean[i], to + r * n, n);
-        }
-        from = to;
+        sum(nullptr, from, rows, mean.data());
+        for (float& m : mean) m /= count;
       }
-      sum(true, from, rows, sums.data());
+      sum(mean.data(), from, rows, sums.data());
       for (std::int64_t r = 0; r < rows; ++r) {
         const auto i = static_cast<std::size_t>(r);
         const float root = __builtin_sqrtf(sums[i] / count + g.eps);
@@ -80,7 +75,7 @@ void run(const KernelCall& call) {
           means[first + r] = canonical(mean[i]);
           inverses[first + r] = canonical(1.0F / root);
         }
-        steps.affine({from + r * n, root, scale, bias, to + r * n, n});
+        steps.affine({from + r * n, mean[i], root, scale, bias, to + r * n, n});
       }
     }
   });

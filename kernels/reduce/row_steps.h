@@ -18,11 +18,11 @@ inline constexpr std::int64_t kMostLanes = 4096;
 // Rows that are summed side by side at best.
 inline constexpr std::int64_t kRowsAtOnce = 16;
 
-// y = d / root, then fma(y, scale, bias), y * scale, or as it is where both are nullptr; a bias
-// without a scale is added to y * 1. NaN canonical. y may be d.
+// y = (x - mean) / root, then fma(y, scale, bias), y * scale, or as it is where both are nullptr; a
+// bias without a scale is added to y * 1. NaN canonical. y may be x. A mean of +0 changes no x.
 struct RowAffine {
-  const float* d = nullptr;
-  float root = 1;
+  const float* x = nullptr;
+  float mean = 0, root = 1;
   const float* scale = nullptr;
   const float* bias = nullptr;
   float* y = nullptr;
@@ -30,12 +30,12 @@ struct RowAffine {
 };
 
 struct RowSteps {
-  // sums[r] for r < rows: the chain over row r's terms, x[r * stride + k], or over their squares,
-  // fused.
-  void (*chains)(bool square, const float* x, std::int64_t stride, std::int64_t rows,
+  // sums[r] for r < rows: the chain over row r's terms, x[r * stride + k], or, with means, over the
+  // squares of x[r * stride + k] - means[r], fused.
+  void (*chains)(const float* means, const float* x, std::int64_t stride, std::int64_t rows,
                  std::int64_t n, float* sums);
   // The sum of one row, term k in lane k mod `lanes`, then a tree by halving distance.
-  float (*lanes)(bool square, const float* x, std::int64_t n, std::int64_t lanes);
+  float (*lanes)(const float* mean, const float* x, std::int64_t n, std::int64_t lanes);
   // NaN if there is one, -inf of nothing.
   float (*largest)(const float* x, std::int64_t n);
   void (*subtract)(const float* x, float m, float* y, std::int64_t n);  // y = x - m

@@ -12,8 +12,8 @@ struct Rows : F32 {
   // 2^-45 before its rounding, so it is one of the two neighbours of a/s; and Markstein's theorem
   // (IBM J. Res. Dev. 34, 1990; Muller et al., Handbook of Floating-Point Arithmetic, 4.7) says
   // that of such a q the same step, whose remainder is exact, is a/s correctly rounded, where
-  // nothing over- or underflows: s and a lie between 2^-60 and 2^60, or a is a zero, whose q has
-  // its sign and is kept. Other vectors are divided by the processor.
+  // nothing over- or underflows: s and a lie between 2^-60 and 2^60. Other vectors are divided by
+  // the processor.
   struct Divisor {
     Reg s, r;
     bool quick;
@@ -26,12 +26,11 @@ struct Rows : F32 {
       const Mask fits =
           _mm512_cmplt_epu32_mask(_mm512_sub_epi32(size, _mm512_set1_epi32((127 - 60) << 23)),
                                   _mm512_set1_epi32(120 << 23));
-      const Mask zero = _mm512_testn_epi32_mask(size, size);
-      if (!quick || _mm512_kortestc(fits, zero) == 0) [[unlikely]]
+      if (!quick || _mm512_kortestc(fits, fits) == 0) [[unlikely]]
         return div(a, s);
       const Reg q = mul(a, r);
-      const Reg near = fma(fits, _mm512_fnmadd_ps(q, s, a), r, q);
-      return fma(fits, _mm512_fnmadd_ps(near, s, a), r, near);
+      const Reg near = fma(_mm512_fnmadd_ps(q, s, a), r, q);
+      return fma(_mm512_fnmadd_ps(near, s, a), r, near);
     }
   };
 };

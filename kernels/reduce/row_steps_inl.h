@@ -8,22 +8,26 @@
 namespace etalon::simd {
 
 template <class V, bool kSquare>
-ETALON_INLINE typename V::Reg take(typename V::Reg s, typename V::Reg x) {
-  if constexpr (kSquare)
-    return V::fma(x, x, s);
-  else
+ETALON_INLINE typename V::Reg take(typename V::Reg s, typename V::Reg x, typename V::Reg mean) {
+  if constexpr (kSquare) {
+    const typename V::Reg d = V::sub(x, mean);
+    return V::fma(d, d, s);
+  } else {
     return V::add(s, x);
+  }
 }
 
 // V::lanes rows.
 template <class V, bool kSquare>
-void row_chains(const float* const* row, std::int64_t n, float* sums) {
+void row_chains(const float* means, const float* const* row, std::int64_t n, float* sums) {
+  const typename V::Reg mean = kSquare ? V::load(means) : V::zero();
   typename V::Reg s = V::zero(), square[V::lanes];
   std::int64_t k = 0;
   for (; k + V::lanes <= n; k += V::lanes) {
     unroll<V::lanes>([&](auto r) ETALON_INLINE_LAMBDA { square[r] = V::load(row[r] + k); });
     V::transpose(square);
-    unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA { s = take<V, kSquare>(s, square[i]); });
+    unroll<V::lanes>([&](auto i)
+                         ETALON_INLINE_LAMBDA { s = take<V, kSquare>(s, square[i], mean); });
   }
   if (k < n) {
     const auto rest = static_cast<int>(n - k);
@@ -31,21 +35,25 @@ void row_chains(const float* const* row, std::int64_t n, float* sums) {
     unroll<V::lanes>([&](auto r) ETALON_INLINE_LAMBDA { square[r] = V::load(row[r] + k, m); });
     V::transpose(square);
     unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA {
-      if (i < rest) s = take<V, kSquare>(s, square[i]);
+      if (i < rest) s = take<V, kSquare>(s, square[i], mean);
     });
   }
   V::store(sums, s);
 }
 
 template <class V>
-void row_chains(bool square, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t n,
-                float* sums) {
+void row_chains(const float* means, const float* x, std::int64_t stride, std::int64_t rows,
+                std::int64_t n, float* sums) {
   for (std::int64_t first = 0; first < rows; first += V::lanes) {
     const float* row[V::lanes];
-    float all[V::lanes];
-    for (int r = 0; r < V::lanes; ++r)  // spare lanes repeat the last row
-      row[r] = x + (first + r < rows ? first + r : rows - 1) * stride;
-    square ? row_chains<V, true>(row, n, all) : row_chains<V, false>(row, n, all);
+    float all[V::lanes], mean[V::lanes];
+    for (int r = 0; r < V::lanes; ++r) {  // spare lanes repeat the last row
+      const std::int64_t at = first + r < rows ? first + r : rows - 1;
+      row[r] = x + at * stride;
+      mean[r] = means == nullptr ? 0 : means[at];
+    }
+    means == nullptr ? row_chains<V, false>(mean, row, n, all)
+                     : row_chains<V, true>(mean, row, n, all);
     for (int r = 0; r < V::lanes && first + r < rows; ++r) sums[first + r] = all[r];
   }
 }
@@ -62,20 +70,20 @@ ETALON_INLINE float join_lanes(float* s, std::int64_t m) {
 
 // kVectors vectors of lanes, in registers.
 template <class V, bool kSquare, int kVectors>
-float row_lanes_in(const float* x, std::int64_t n) {
+float row_lanes_in(typename V::Reg mean, const float* x, std::int64_t n) {
   constexpr std::int64_t kLanes = kVectors * V::lanes;
   typename V::Reg s[kVectors];
   unroll<kVectors>([&](auto i) ETALON_INLINE_LAMBDA { s[i] = V::zero(); });
   std::int64_t k = 0;
   for (; k + kLanes <= n; k += kLanes)
     unroll<kVectors>([&](auto i) ETALON_INLINE_LAMBDA {
-      s[i] = take<V, kSquare>(s[i], V::load(x + k + i * V::lanes));
+      s[i] = take<V, kSquare>(s[i], V::load(x + k + i * V::lanes), mean);
     });
   unroll<kVectors>([&](auto i) ETALON_INLINE_LAMBDA {
     const std::int64_t left = n - k - i * V::lanes;
     if (left > 0) {  // lanes without a term keep their sum, -0 too
       const typename V::Mask m = V::first(left < V::lanes ? static_cast<int>(left) : V::lanes);
-      s[i] = V::select(m, take<V, kSquare>(s[i], V::load(x + k + i * V::lanes, m)), s[i]);
+      s[i] = V::select(m, take<V, kSquare>(s[i], V::load(x + k + i * V::lanes, m), mean), s[i]);
     }
   });
   float all[kLanes];
@@ -84,9 +92,9 @@ float row_lanes_in(const float* x, std::int64_t n) {
 }
 
 template <class V, bool kSquare>
-float row_lanes_of(const float* x, std::int64_t n, std::int64_t lanes) {
-  if (lanes == 4 * V::lanes) return row_lanes_in<V, kSquare, 4>(x, n);
-  if (lanes == 64) return row_lanes_in<V, kSquare, 64 / V::lanes>(x, n);
+float row_lanes_of(float of_row, const float* x, std::int64_t n, std::int64_t lanes) {
+  const typename V::Reg mean = V::set1(of_row);
+  if (lanes == 64) return row_lanes_in<V, kSquare, 64 / V::lanes>(mean, x, n);
   float s[kMostLanes];
   for (std::int64_t j = 0; j < lanes; ++j) s[j] = 0;
   for (std::int64_t k = 0; k < n; k += lanes) {
@@ -94,15 +102,16 @@ float row_lanes_of(const float* x, std::int64_t n, std::int64_t lanes) {
     for (std::int64_t j = 0; j < count; j += V::lanes) {
       const typename V::Mask m =
           V::first(count - j < V::lanes ? static_cast<int>(count - j) : V::lanes);
-      V::store(s + j, take<V, kSquare>(V::load(s + j, m), V::load(x + k + j, m)), m);
+      V::store(s + j, take<V, kSquare>(V::load(s + j, m), V::load(x + k + j, m), mean), m);
     }
   }
   return join_lanes(s, lanes);
 }
 
 template <class V>
-float row_lanes(bool square, const float* x, std::int64_t n, std::int64_t lanes) {
-  return square ? row_lanes_of<V, true>(x, n, lanes) : row_lanes_of<V, false>(x, n, lanes);
+float row_lanes(const float* mean, const float* x, std::int64_t n, std::int64_t lanes) {
+  return mean == nullptr ? row_lanes_of<V, false>(0, x, n, lanes)
+                         : row_lanes_of<V, true>(*mean, x, n, lanes);
 }
 
 template <class V>
@@ -142,21 +151,39 @@ void row_subtract(const float* x, float m, float* y, std::int64_t n) {
   V::store(y + k, V::sub(V::load(x + k, rest), ms), rest);
 }
 
-template <class V>
-void row_affine(const RowAffine& row) {
+enum class AffineForm { quotient, scaled, biased };
+
+template <class V, AffineForm kForm>
+void row_affine_of(const RowAffine& row) {
   using Reg = typename V::Reg;
   const RowAffine r = row;
   const typename V::Divisor root(r.root);
-  for (std::int64_t i = 0; i < r.n; i += V::lanes) {
-    const typename V::Mask m = V::first(r.n - i < V::lanes ? static_cast<int>(r.n - i) : V::lanes);
-    Reg y = root.divide(V::load(r.d + i, m));
-    if (r.bias != nullptr)
-      y = V::fma(y, r.scale == nullptr ? V::set1(1.0F) : V::load(r.scale + i, m),
-                 V::load(r.bias + i, m));
-    else if (r.scale != nullptr)
-      y = V::mul(y, V::load(r.scale + i, m));
-    V::store(r.y + i, V::canonical(y), m);
-  }
+  const Reg mean = V::set1(r.mean), one = V::set1(1.0F);
+  const auto result = [&](Reg x, auto load) ETALON_INLINE_LAMBDA {
+    Reg y = root.divide(V::sub(x, mean));
+    if constexpr (kForm == AffineForm::biased)
+      y = V::fma(y, r.scale == nullptr ? one : load(r.scale), load(r.bias));
+    else if constexpr (kForm == AffineForm::scaled)
+      y = V::mul(y, load(r.scale));
+    return V::canonical(y);
+  };
+  std::int64_t i = 0;
+  for (; i + V::lanes <= r.n; i += V::lanes)
+    V::store(r.y + i, result(V::load(r.x + i),
+                             [&](const float* p) ETALON_INLINE_LAMBDA { return V::load(p + i); }));
+  if (i == r.n) return;
+  const typename V::Mask rest = V::first(static_cast<int>(r.n - i));
+  V::store(r.y + i,
+           result(V::load(r.x + i, rest),
+                  [&](const float* p) ETALON_INLINE_LAMBDA { return V::load(p + i, rest); }),
+           rest);
+}
+
+template <class V>
+void row_affine(const RowAffine& row) {
+  using enum AffineForm;
+  if (row.bias != nullptr) return row_affine_of<V, biased>(row);
+  row.scale != nullptr ? row_affine_of<V, scaled>(row) : row_affine_of<V, quotient>(row);
 }
 
 template <class V>

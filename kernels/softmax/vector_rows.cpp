@@ -52,12 +52,12 @@ void softmax_rows(const Contract& contract, LaneKernel lanes, const RowSteps& st
   }
   const Order& order = contract.order;
   if (order.kind == OrderKind::seq)
-    steps.chains(false, e, n, rows, n, sums.data());
+    steps.chains(nullptr, e, n, rows, n, sums.data());
   else
     for (std::int64_t r = 0; r < rows; ++r)
       sums[static_cast<std::size_t>(r)] =
           order.kind == OrderKind::lanes && order.sizes[0] <= kMostLanes
-              ? steps.lanes(false, e + r * n, n, order.sizes[0])
+              ? steps.lanes(nullptr, e + r * n, n, order.sizes[0])
               : sum_in_order(contract, e + r * n, n);
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = y + r * n;
@@ -67,7 +67,7 @@ void softmax_rows(const Contract& contract, LaneKernel lanes, const RowSteps& st
     else if constexpr (kLog)
       steps.subtract(row, correctly_rounded_f32(Function::log, s), row, n);
     else
-      steps.affine({.d = row, .root = s, .y = row, .n = n});
+      steps.affine({.x = row, .root = s, .y = row, .n = n});
   }
 }
 
