@@ -16,7 +16,7 @@ NAMES = {"glibc": "glibc", "onednn": "oneDNN", "numpy": "NumPy", "pytorch": "PyT
 
 def hex_float(bits):
     fraction, exponent = struct.unpack("f", struct.pack("I", bits))[0].hex().split("p")
-    return fraction.rstrip("0") + "p" + exponent
+    return fraction.rstrip("0").rstrip(".") + "p" + exponent
 
 
 def proofs(path):
