@@ -208,7 +208,8 @@ RecurrentPlan recurrent_plan(const KernelCall& call) {
 }
 
 // One hidden unit of one step, host and device. h and c are the state before the step, read whole;
-// what a unit makes is handed back or written at its own place.
+// what a unit makes is handed back or written at its own place. Two functions stand apart: a
+// compiler would copy each into every gate.
 template <class Steps>
 struct CellUnit {
   using Value = typename Steps::Value;
@@ -224,15 +225,16 @@ struct CellUnit {
     if (p.clip > 0) move_to(s, x < -p.clip ? -p.clip : x > p.clip ? p.clip : x);
     return s;
   }
-  ETALON_HD Value activate(std::size_t i, const Value& s) const {
+  ETALON_HD ETALON_NOINLINE Value activate(std::size_t i, const Value& s) const {
     return steps.function(activation(i), clipped(s));
   }
   ETALON_HD std::int64_t peephole_at(std::int64_t q, std::int64_t j) const {
     return (d * 3 + p.g.peephole_of[static_cast<std::size_t>(q)]) * p.g.hidden + j;
   }
   // The argument of gate q, element j: what of x and of the state takes part is said by the flags.
-  ETALON_HD Value argument(std::int64_t q, std::int64_t j, std::int64_t x_at, const Value* state,
-                           const Value* peephole = nullptr, const Value* scaled = nullptr) const {
+  ETALON_HD ETALON_NOINLINE Value argument(std::int64_t q, std::int64_t j, std::int64_t x_at,
+                                           const Value* state, const Value* peephole = nullptr,
+                                           const Value* scaled = nullptr) const {
     const RecurrentGeometry& g = p.g;
     const std::int64_t row = p.weight_row(d, q, j);
     const bool with_x = x_at >= 0;
