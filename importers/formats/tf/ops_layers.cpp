@@ -94,7 +94,10 @@ ValueId Ops::conv_transpose() {
   padding(f, rank, true);
   if (n_->text("padding") == "EXPLICIT")
     throw bad_input("a transposed convolution with explicit paddings");
-  const Ints sizes = constant_ints(0, "output sizes");
+  // The batch among them may be free: the extents of the window count alone.
+  const auto given = elements(n_->in(0));
+  if (!given) throw bad_input("its output sizes are computed while the network runs");
+  const Ints& sizes = *given;
   if (sizes.size() != static_cast<std::size_t>(rank) &&
       sizes.size() + 2 != static_cast<std::size_t>(rank))
     throw bad_input("{} output sizes for rank {}", sizes.size(), rank);
@@ -103,6 +106,8 @@ ValueId Ops::conv_transpose() {
     const auto from = first() ? 2 : 1;
     out = Ints(sizes.begin() + from, sizes.begin() + from + rank - 2);
   }
+  if (std::ranges::count_if(out, [](std::int64_t n) { return n < 1; }) != 0)
+    throw bad_input("its output sizes are computed while the network runs; they must be constant");
   f.emplace_back("output_shape", out);
   Ints perm{rank - 1, rank - 2};
   for (int i = 0; i < rank - 2; ++i) perm.push_back(i);

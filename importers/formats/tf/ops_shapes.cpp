@@ -153,8 +153,40 @@ ValueId Ops::strided_slice() {
       for (std::int64_t i = clip(starts[0]); i < clip(ends[0]); ++i)
         part_of.push_back((*known)[static_cast<std::size_t>(i)]);
     if (steps[0] == 1) partial_[y] = part_of;
+    if (steps[0] == 1 && part_of.size() == 1 && part_of[0] == -1)
+      if (const auto from = shape_of_.find(x); from != shape_of_.end())
+        extent_of_[y] = {from->second, static_cast<int>(clip(starts[0]))};
   }
   return y;
+}
+
+// A value under extents of which one is that of another value's axis, which is free: the type stays
+// known. What no element is less than itself in is zeros of that extent.
+std::optional<ValueId> Ops::filled(ValueId dims, ValueId value) {
+  const auto known = elements(dims);
+  const auto from = extent_of_.find(dims);
+  if (!known || from == extent_of_.end() || std::ranges::count(*known, -1) != 1 ||
+      known->size() > static_cast<std::size_t>(kMaxRank) || !is_floating(g.dtype(value)))
+    return std::nullopt;
+  const auto [x, axis] = from->second;
+  Ints axes;
+  for (int a = 0; a < g.rank(x); ++a)
+    if (a != axis) axes.push_back(a);
+  ValueId line = x;
+  if (!axes.empty())
+    line = g.op("slice", part("line"), {x},
+                {{"starts", Ints(axes.size(), 0)}, {"ends", Ints(axes.size(), 1)}, {"axes", axes}});
+  Ints along = *known, across = *known;
+  for (std::size_t i = 0; i < along.size(); ++i) {
+    if (along[i] == -1)
+      across[i] = 1;
+    else
+      along[i] = 1;
+  }
+  line = g.op("reshape", part("along"), {line}, {{"shape", along}});
+  const ValueId zeros = g.op("cast", part("zeros"), {g.op("less", part("none"), {line, line})},
+                             {{"to", std::string(name(g.dtype(value)))}});
+  return g.op("add", n_->name, {zeros, g.op("expand", part("row"), {value}, {{"shape", across}})});
 }
 
 std::optional<ValueId> Ops::shapes() {
@@ -218,14 +250,18 @@ std::optional<ValueId> Ops::shapes() {
     const std::int64_t axis = n_->integer("axis");
     Ints all;
     bool known = axis == 0;
+    std::optional<Axis> extent;
     for (std::size_t i = 0; i < n_->inputs.size(); ++i) {
       in.push_back(g.op("unsqueeze", part("item"), {n_->in(i)}, {{"axes", Ints{axis}}}));
       const auto e = elements(n_->in(i));
       known = known && e && e->size() == 1;
       if (known) all.push_back((*e)[0]);
+      if (const auto from = extent_of_.find(n_->in(i)); from != extent_of_.end())
+        extent = from->second;
     }
     const ValueId y = g.op("concat", n_->name, in, {{"axis", axis}});
     if (known) partial_[y] = all;
+    if (known && extent && std::ranges::count(all, -1) == 1) extent_of_[y] = *extent;
     return y;
   }
   if (op == "Slice") {
@@ -289,7 +325,10 @@ std::optional<ValueId> Ops::shapes() {
     ValueId y = g.op("shape", n_->name, {n_->in(0)});
     if (n_->text("out_type", "i32") == "i32")
       y = g.op("cast", part("i32"), {y}, {{"to", std::string("i32")}});
-    if (g.known(n_->in(0))) partial_[y] = g.dims(n_->in(0));
+    if (g.known(n_->in(0))) {
+      partial_[y] = g.dims(n_->in(0));
+      shape_of_.emplace(y, n_->in(0));
+    }
     return y;
   }
   if (const auto at = kReduce.find(op); at != kReduce.end()) {
@@ -330,7 +369,10 @@ std::optional<ValueId> Ops::indices() {
       y = g.op("cast", part("i32"), {y}, {{"to", std::string("i32")}});
     return y;
   }
-  if (op == "Fill") return emit("expand", {n_->in(1), n_->in(0)});
+  if (op == "Fill") {
+    if (const auto y = filled(n_->in(0), n_->in(1))) return *y;
+    return emit("expand", {n_->in(1), n_->in(0)});
+  }
   if (op == "ZerosLike") {
     const ValueId zero = g.constant(part("zero"), scalar_of(g.dtype(n_->in(0)), 0));
     return g.op("expand", n_->name, {zero, g.op("shape", part("shape"), {n_->in(0)})});
