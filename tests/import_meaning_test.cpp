@@ -89,7 +89,7 @@ TEST_CASE("meaning: a view of what is changed in place is refused") {
 }
 
 TEST_CASE("meaning: loops, Einsum, Conv1D and integers of TensorFlow") {
-  for (const char* name : {"loops", "loops_v1", "mixed", "whole"})
+  for (const char* name : {"loops", "loops_v1", "free", "mixed", "whole"})
     gives("tf_graphs/" + std::string(name) + ".pb", "tf_graphs/expected.npz", name);
 }
 
