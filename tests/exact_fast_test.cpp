@@ -54,13 +54,13 @@ Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
   std::uint64_t i = 0;
   for (float& x : t.mutable_data<float>()) {
     x = random.uniform(i++);
-    const float pick = test::share(random, i + 1000000);
-    // Powers of two far apart: sums such as 2^24 + 1 + 2^-60.
+    const float pick = random.uniform(i + 1000000);
+    // Powers of two far apart, 2^-36 to 2^12: sums such as 2^24 + 1 + 2^-60.
     if (data == Data::midpoint)
       x = std::ldexp(pick < 0.5F ? 1.0F : -1.0F, static_cast<int>(pick * 1000) % 3 * 12 - 12);
     if (data == Data::relu && x < 0) x = 0;
     if (data == Data::integers) x = std::round(x * 8);
-    if (data == Data::special) x = test::special(x, pick);
+    if (data == Data::special) x = test::special(x, pick * 0.5F + 0.5F);
   }
   return t;
 }
