@@ -166,9 +166,21 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
   DigitSums square;
   DigitChoice& choice = t.choice;
   int configured = 0;
+  const auto configure = [&](int rows) {
+    if (rows != configured) t.set.begin(configured = rows);
+  };
   const auto next = [&](const DigitTile* tile) {
-    t.set.next(pipe, tile);
-    if (!pipe.ready) return;
+    DigitTile again;
+    for (;;) {
+      if (tile != nullptr) configure(tile->rows);
+      t.set.next(pipe, tile);
+      if (!pipe.ready) return;
+      choice.saw(pipe.done.dropped, pipe.open);
+      if (!DigitChoice::again(pipe.done.dropped, pipe.open)) break;
+      again = pipe.done;
+      again.dropped = 3;
+      tile = &again;
+    }
     const DigitTile& done = pipe.done;
     if (pipe.open != 0 && task.steps.rounding_test)
       for (int n = 0; n < done.run_count; ++n) {
@@ -177,7 +189,6 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
           for (std::uint32_t u = pipe.undecided[r]; u != 0; u &= u - 1)
             mine.push_back(done.at + __builtin_ctz(u) * pixels + run.at + r - run.first);
       }
-    choice.saw(done.dropped, pipe.open);
   };
   // A strip's windows stay in the first cache while the weights of some channels pass by, one strip
   // after the other as they lie, from the second.
@@ -186,7 +197,6 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
   for (std::int64_t item = 0; item < (plan.columns + together - 1) / together * count; ++item) {
     const std::int64_t s = item % count, from = item / count * together;
     const DigitStrip& strip = strips[s];
-    if (strip.rows != configured) t.set.begin(configured = strip.rows);
     for (std::int64_t c = from; c < std::min(plan.columns, from + together); ++c) {
       const int channels =
           static_cast<int>(std::min<std::int64_t>(kDigitRows, plan.out - c * kDigitRows));
@@ -218,6 +228,7 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
         continue;
       }
       const std::size_t before = mine.size();
+      configure(strip.rows);
       t.set.product(tile, square);
       for (int n = 0; n < tile.run_count; ++n)
         for (int r = 0; r < tile.runs[n].count; ++r)
@@ -234,7 +245,7 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
       choice.saw(tile.dropped, static_cast<std::int64_t>(mine.size() - before));
     }
   }
-  next(nullptr);
+  while (pipe.full) next(nullptr);
   t.set.end();
 }
 

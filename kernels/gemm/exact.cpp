@@ -97,24 +97,34 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
   parallel_for(blocks * tops, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     DigitPipe pipe;
     DigitSums square;
-    double added[2][kDigitRows * kDigitRows] = {};
+    // Of two tiles on their way, one of them perhaps the one before the last, and of the next.
+    double added[3][kDigitRows * kDigitRows] = {};
     int turn = 0;
     std::vector<std::int64_t> mine;
     int configured = 0;
+    const auto configure = [&](int rows) {
+      if (rows != configured) set.begin(configured = rows);
+    };
     const auto next = [&](const DigitTile* tile) {
-      set.next(pipe, tile);
-      if (!pipe.ready) return;
-      const DigitTile& done = pipe.done;
+      DigitTile again;
+      for (;;) {
+        if (tile != nullptr) configure(tile->rows);
+        set.next(pipe, tile);
+        if (!pipe.ready) return;
+        choice.saw(pipe.done.dropped, pipe.open);
+        if (!DigitChoice::again(pipe.done.dropped, pipe.open)) break;
+        again = pipe.done;
+        again.dropped = 3;
+        tile = &again;
+      }
       if (pipe.open != 0 && task.steps.rounding_test)
-        for (int r = 0; r < done.rows; ++r)
+        for (int r = 0; r < pipe.done.rows; ++r)
           for (std::uint32_t u = pipe.undecided[r]; u != 0; u &= u - 1)
-            mine.push_back(done.at + r * n + __builtin_ctz(u));
-      choice.saw(done.dropped, pipe.open);
+            mine.push_back(pipe.done.at + r * n + __builtin_ctz(u));
     };
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t top = item % tops, first = item / tops * block;
       const int height = static_cast<int>(std::min<std::int64_t>(kDigitRows, m - top * kDigitRows));
-      if (height != configured) set.begin(configured = height);
       for (std::int64_t s = first; s < std::min(columns, first + block); ++s) {
         const int count = static_cast<int>(std::min<std::int64_t>(kDigitRows, n - s * kDigitRows));
         const std::int64_t corner = top * kDigitRows * n + s * kDigitRows;
@@ -133,7 +143,7 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
         if (shared) {
           tile.added = every_row.data() + s * kDigitRows;
         } else if (task.c != nullptr) {
-          double* to = added[turn = 1 - turn];
+          double* to = added[turn = (turn + 1) % 3];
           for (int r = 0; r < height; ++r)
             for (int i = 0; i < count; ++i)
               to[r * kDigitRows + i] =
@@ -147,6 +157,7 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
           continue;
         }
         const std::size_t before = mine.size();
+        configure(height);
         set.product(tile, square);
         for (int r = 0; r < height; ++r)
           exact_row(lanes, square.sums + r * kDigitRows,
@@ -163,7 +174,7 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
         choice.saw(tile.dropped, static_cast<std::int64_t>(mine.size() - before));
       }
     }
-    next(nullptr);
+    while (pipe.full) next(nullptr);
     set.end();
     const std::scoped_lock lock(joining);
     left.insert(left.end(), mine.begin(), mine.end());
