@@ -12,22 +12,54 @@ namespace etalon {
 
 using nlohmann::json;
 
-json parse_json(std::string_view text) {
-  std::vector<std::unordered_set<std::string>> keys;
-  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kMaxJsonDepth)
-      throw bad_input("the JSON nests deeper than {} levels; no model does", kMaxJsonDepth);
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.empty()) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second)
-        throw bad_input("the JSON has the key '{}' twice in one object", printable(key));
-    }
+namespace {
+
+// Depth and keys that stand twice, looked at before a value is built. (A callback of json::parse
+// would see them too, and walks an object's members anew at the end of each: 100 000 tensors took
+// minutes.)
+class Watch : public json::json_sax_t {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(json::number_integer_t) override { return true; }
+  bool number_unsigned(json::number_unsigned_t) override { return true; }
+  bool number_float(json::number_float_t, const json::string_t&) override { return true; }
+  bool string(json::string_t&) override { return true; }
+  bool binary(json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return enter(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+  bool key(json::string_t& key) override {
+    if (!keys_.empty() && !keys_.back().insert(key).second)
+      throw bad_input("the JSON has the key '{}' twice in one object", printable(key));
     return true;
-  };
+  }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return false;  // json::parse says it
+  }
+
+ private:
+  bool enter() {
+    if (keys_.size() > static_cast<std::size_t>(kMaxJsonDepth))
+      throw bad_input("the JSON nests deeper than {} levels; no model does", kMaxJsonDepth);
+    keys_.emplace_back();
+    return true;
+  }
+  bool leave() {
+    if (!keys_.empty()) keys_.pop_back();
+    return true;
+  }
+  std::vector<std::unordered_set<std::string>> keys_;
+};
+
+}  // namespace
+
+json parse_json(std::string_view text) {
   try {
-    return json::parse(text.begin(), text.end(), watch);
+    Watch watch;
+    static_cast<void>(json::sax_parse(text.begin(), text.end(), &watch));
+    return json::parse(text.begin(), text.end());
   } catch (const json::parse_error& e) {
     throw bad_input("no valid JSON at byte {}; the file is damaged or of another format", e.byte);
   } catch (const json::exception&) {
