@@ -13,10 +13,30 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// What the formula left: rarely called, so compiled apart.
-__device__ __noinline__ void settle(const DeviceFunctionTask& t, const UndecidedList& list,
-                                    std::int64_t i) {
-  if (device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to)) return;
+// The definition behind the formulas, on what they listed. A kernel of its own: within each
+// formula's it was a copy for each, and nine tenths of the time this file took to compile. One
+// block, so that what stays undecided closes up in the same list; a launch leaves about one element
+// in a thousand.
+__global__ void __launch_bounds__(kThreads)
+    settle_listed(const __grid_constant__ DeviceFunctionTask t,
+                  const __grid_constant__ UndecidedList list) {
+  __shared__ unsigned long long kept;
+  const std::int64_t listed = *list.count;
+  if (listed == 0 || listed > list.capacity) return;  // none, or more than the list holds
+  if (threadIdx.x == 0) kept = 0;
+  for (std::int64_t begin = 0; begin < listed; begin += kThreads) {
+    const std::int64_t place = begin + threadIdx.x;
+    const std::int64_t i = place < listed ? list.places[place] : -1;
+    // All places up to here have been read, and no more of them are kept.
+    __syncthreads();
+    if (i >= 0 && !device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to))
+      list.places[atomicAdd(&kept, 1ULL)] = i;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *list.count = static_cast<std::int64_t>(kept);
+}
+
+__device__ void put_on_list(const UndecidedList& list, std::int64_t i) {
   const auto place =
       static_cast<std::int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(list.count), 1ULL));
   if (place < list.capacity) list.places[place] = i;
@@ -55,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
       if (i + 2 < t.count) t.to.y[0][i + 2] = v.z;
     }
     for (int k = 0; open != 0 && k < 4; ++k)
-      if ((open >> k & 1U) != 0 && i + k < t.count) settle(t, list, i + k);
+      if ((open >> k & 1U) != 0 && i + k < t.count) put_on_list(list, i + k);
   }
 }
 
@@ -68,6 +88,8 @@ int launch_function(const KernelCall& call, const UndecidedList& undecided, void
   with_device_function(t.code, [&]<int Code>() {
     run_function<Code><<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(t, undecided);
   });
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+  settle_listed<<<1, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(t, undecided);
   return cudaGetLastError();
 }
 
