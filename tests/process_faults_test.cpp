@@ -80,6 +80,7 @@ TEST_CASE("program: a full disk leaves a sentence and no file") {
     CHECK(ended.code == 3);
     CAPTURE(ended.error);
     CHECK(ended.error.find("nothing is left under that name") != std::string::npos);
+    CHECK(ended.error.find(command.back()) == ended.error.rfind(command.back()));  // said once
     CHECK(std::count(ended.error.begin(), ended.error.end(), '\n') == 1);
     CHECK(left_in(folder / "out").empty());
   }

@@ -20,7 +20,10 @@ std::string with_scopes(std::string_view what) {
       text += fmt::format("({} more): ", all.size() - kFirst - kLast);
       i = all.size() - kLast;
     }
-    text += all[i] + ": ";
+    const std::string where = all[i] + ": ";
+    // A function below that knows its file says so itself: one path is enough.
+    if (i + 1 == all.size() && what.starts_with(where)) break;
+    text += where;
   }
   return text.append(what);
 }
