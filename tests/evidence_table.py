@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Writes the table of ratios in docs/evidence/README.md from the records beside it.
+
+    tests/evidence_table.py            rewrites the table
+    tests/evidence_table.py --check    exit code 1 when the table is not what the records say
+
+A ratio is our time divided by theirs, the geometric mean over the record's shapes or networks, as
+`etalon bench` wrote it into the record's summary.
+"""
+
+import json
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "docs/evidence"
+BEGIN = "<!-- written by tests/evidence_table.py from the records; edit there -->\n"
+END = "<!-- end of the table -->\n"
+
+
+def rows():
+    for path in sorted(FOLDER.rglob("*.json")):
+        record = json.loads(path.read_text())
+        summary = record.get("bench", {}).get("summary", {})
+        for peer, found in sorted(summary.items()):
+            if peer.endswith(".blocked") and found == summary.get(peer.removesuffix(".blocked")):
+                continue  # nothing there has a layout of its own
+            one = found["shapes"] == 1
+            yield (record["machine"]["cpu"], record["etalon"]["commit"][:7],
+                   f"`{path.relative_to(FOLDER)}`", peer, str(found["shapes"]), f"{found['geomean']:.2f}",
+                   "" if one else f"{found['worst']:.2f} `{found['worst_shape']}`")
+
+
+def table():
+    head = ("Processor", "Commit", "Record", "Peer", "Rows", "Ratio", "Worst row")
+    lines = [head, ("---",) * len(head), *rows()]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def main():
+    readme = FOLDER / "README.md"
+    text = readme.read_text()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    new = before + BEGIN + "\n" + table() + "\n" + END + after
+    if "--check" in sys.argv[1:]:
+        if new != text:
+            sys.exit("docs/evidence/README.md is not what the records say: run tests/evidence_table.py")
+        return
+    readme.write_text(new)
+
+
+main()
