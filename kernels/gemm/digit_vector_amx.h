@@ -1,0 +1,120 @@
+// Digits of values in registers, for both ways into planes (digit_tile.h): cut with AVX-512 VBMI,
+// their squares summed with VNNI. For files compiled for AMX.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/gemm/digit_tile.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::amx {
+
+// Bytes d and d + 8 of every quadword, for the pair of vectors that vpermi2b reads.
+struct alignas(64) ByteIndex {
+  std::uint8_t four[64], fifth[64];
+  std::uint8_t pairs[64], fifth_pairs[64];  // byte d of quadword q of either, side by side
+};
+constexpr ByteIndex make_index() {
+  ByteIndex index{};
+  for (int d = 0; d < 4; ++d)
+    for (int q = 0; q < 16; ++q) index.four[d * 16 + q] = static_cast<std::uint8_t>(q * 8 + d);
+  for (int p = 0; p < 4; ++p)
+    for (int q = 0; q < 16; ++q) index.fifth[p * 16 + q] = static_cast<std::uint8_t>(q * 8 + 4);
+  for (int d = 0; d < 4; ++d)
+    for (int q = 0; q < 8; ++q)
+      for (int j = 0; j < 2; ++j) {
+        index.pairs[d * 16 + q * 2 + j] = static_cast<std::uint8_t>(j * 64 + q * 8 + d);
+        index.fifth_pairs[d * 16 + q * 2 + j] = static_cast<std::uint8_t>(j * 64 + q * 8 + 4);
+      }
+  return index;
+}
+inline constexpr ByteIndex kIndex = make_index();
+
+struct RowSums {
+  __m512i square[4], plain[4];  // int32: sums of (d + 128) d and of d
+  __m512d norm, rest;
+};
+
+// Up to 64 values of a row: five vectors of digits; sums go on, or are only what rounding left.
+template <bool resume = true>
+ETALON_INLINE void digits_of(const float* from, std::int64_t left, __m512d scale, RowSums& sums,
+                             __m512i* out) {
+  const __m512i bias = _mm512_set1_epi64(0x8080808080);
+  __m512i biased[8];
+  simd::unroll<4>([&](auto v) ETALON_INLINE_LAMBDA {
+    const std::int64_t there = left - v * 16;
+    const __m512 x = there >= 16  ? _mm512_loadu_ps(from + v * 16)
+                     : there <= 0 ? _mm512_setzero_ps()
+                                  : _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << there) - 1),
+                                                          from + v * 16);
+    const __m512d halves[2] = {_mm512_mul_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(x)), scale),
+                               _mm512_mul_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)), scale)};
+    simd::unroll<2>([&](auto h) ETALON_INLINE_LAMBDA {
+      const __m512d z = halves[h], r = _mm512_reduce_pd(z, 0);
+      if constexpr (resume) {
+        sums.norm = _mm512_fmadd_pd(z, z, sums.norm);
+        sums.rest = _mm512_fmadd_pd(r, r, sums.rest);
+      } else {
+        sums.rest = v + h == 0 ? _mm512_mul_pd(r, r) : _mm512_fmadd_pd(r, r, sums.rest);
+      }
+      biased[v * 2 + h] = _mm512_add_epi64(_mm512_cvtpd_epi64(z), bias);
+    });
+  });
+  const __m512i four = _mm512_load_si512(kIndex.four), fifth = _mm512_load_si512(kIndex.fifth);
+  __m512i p[4], last[4];
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    p[i] = _mm512_permutex2var_epi8(biased[2 * i], four, biased[2 * i + 1]);
+    last[i] = _mm512_permutex2var_epi8(biased[2 * i], fifth, biased[2 * i + 1]);
+  });
+  const __m512i low01 = _mm512_shuffle_i32x4(p[0], p[1], 0x44),
+                low23 = _mm512_shuffle_i32x4(p[2], p[3], 0x44),
+                high01 = _mm512_shuffle_i32x4(p[0], p[1], 0xee),
+                high23 = _mm512_shuffle_i32x4(p[2], p[3], 0xee);
+  __m512i u[5];
+  u[0] = _mm512_shuffle_i32x4(low01, low23, 0x88);
+  u[1] = _mm512_shuffle_i32x4(low01, low23, 0xdd);
+  u[2] = _mm512_shuffle_i32x4(high01, high23, 0x88);
+  u[3] = _mm512_shuffle_i32x4(high01, high23, 0xdd);
+  u[4] = _mm512_mask_blend_epi64(0xf0, _mm512_mask_blend_epi64(0x0c, last[0], last[1]),
+                                 _mm512_mask_blend_epi64(0xc0, last[2], last[3]));
+  const __m512i half = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(1);
+  out[4] = _mm512_xor_si512(u[4], half);
+  simd::unroll<4>([&](auto d) ETALON_INLINE_LAMBDA {
+    out[d] = _mm512_xor_si512(u[d], half);
+    if constexpr (resume) {
+      sums.square[d] = _mm512_dpbusd_epi32(sums.square[d], u[d], out[d]);
+      sums.plain[d] = _mm512_dpbusd_epi32(sums.plain[d], ones, out[d]);
+    }
+  });
+}
+
+// 16x16 dwords.
+ETALON_INLINE void transpose_dwords(__m512i* r) {
+  __m512i t[16];
+  simd::unroll<8>([&](auto n) ETALON_INLINE_LAMBDA {
+    constexpr int i = n * 2;
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  });
+  simd::unroll<4>([&](auto n) ETALON_INLINE_LAMBDA {
+    constexpr int i = n * 4;
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  });
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  });
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  });
+}
+
+}  // namespace etalon::amx
