@@ -1,0 +1,70 @@
+// What the two ways of conv's f32 row (fast.cpp) share: the prepared convolution, and the images
+// that are computed together.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/conv/in_place.h"
+#include "kernels/conv/plan.h"
+#include "kernels/gemm/packed.h"
+#include "kernels/gemm/scratch.h"
+
+namespace etalon {
+
+// Packed pixels that stay in the second cache while the weights pass by.
+inline constexpr std::int64_t kConvBlockBytes = 768 << 10;
+inline constexpr std::int64_t kLine = 64 / sizeof(float);  // a cache line
+// Of a set's lists of tiles.
+inline std::size_t tile_index(int n) { return static_cast<std::size_t>(n); }
+
+struct PreparedConv {
+  ConvGeometry given;
+  bool sampled = false;
+  ConvPlan plan;  // of the sample, where there is one
+  bool channels_in_lanes = false;
+  bool packed = false;  // weights below are filled
+  bool finite_weights = true;
+  AlignedBuffer weights;
+  InPlaceConv in_place;
+  PreparedConv(const ConvGeometry& g, const TileSet<float>& set);
+};
+
+// One run of images that are computed together.
+struct ConvChunk {
+  const TileSet<float>& set;
+  const PreparedConv& p;
+  const float* x;  // first image, as the plan reads it
+  std::int64_t images;
+  const float* bias;
+  float* y;  // first image
+  int threads;
+  const KernelCall& call;
+  std::int64_t y_first;  // where y stands in the output
+
+  // `rows` outputs of channel o on (of all groups) of an image, each at pixels [first, first +
+  // count).
+  void finished(std::int64_t image, std::int64_t o, std::int64_t rows, std::int64_t first,
+                std::int64_t count) const {
+    if (call.finished == nullptr || count == 0) return;
+    const std::int64_t pixels = p.plan.pixels;
+    const std::int64_t at = y_first + (image * p.plan.g.out_channels + o) * pixels + first;
+    (*call.finished)({.begin = at, .count = count, .rows = rows, .stride = pixels});
+  }
+};
+
+// Blocks of k, of equal length but for one: a strip of weights and the vectors it meets then stay
+// in the first caches. Accumulators pass from block to block in f32, as they are.
+struct KBlocks {
+  static constexpr std::int64_t kTerms = 640;  // of one block: 14 rows of weights are then 36 KiB
+  std::int64_t k, count;
+  explicit KBlocks(std::int64_t terms)
+      : k(terms), count(std::max<std::int64_t>(1, (terms + kTerms - 1) / kTerms)) {}
+  std::int64_t first(std::int64_t block) const { return k * block / count; }
+  std::int64_t longest() const { return (k + count - 1) / count; }
+};
+
+// Pixels in lanes (fast_pixels.cpp), channels in lanes (fast_channels.cpp).
+void conv_by_pixels(const ConvChunk& c);
+void conv_by_channels(const ConvChunk& c);
+
+}  // namespace etalon

@@ -1,0 +1,260 @@
+// conv, f32, contract seq, a vector of pixels at a time (fast.cpp): each block of pixels is packed
+// once for all channels, by the first strip of channels where its tiles can gather for themselves.
+#include "kernels/conv/fast_chunk.h"
+
+namespace etalon {
+namespace {
+
+// Vectors of pixels that are announced together: of 14 channels 7 KiB, still in the first cache.
+constexpr std::int64_t kAnnouncedVectors = 8;
+
+// Outputs of one vector of pixels that are computed again, with padding masked out of the sum.
+void repair_pixels(const ConvChunk& c, std::int64_t image, std::int64_t group, std::int64_t strip,
+                   const std::vector<std::int64_t>& row_strips) {
+  const TileSet<float>& set = c.set;
+  const ConvPlan& plan = c.p.plan;
+  const std::int64_t k = plan.k, out = plan.g.group_out(), pixel = strip * set.lanes;
+  const int count = static_cast<int>(std::min<std::int64_t>(set.lanes, plan.pixels - pixel));
+  const RowStrips strips(out, set.rows);
+  float* packed = thread_scratch<float>(ScratchSlot::tile, k * set.lanes);
+  std::uint16_t* mask = thread_scratch<std::uint16_t>(ScratchSlot::masks, k);
+  TapPiece pieces[kMaxPieces];
+  bool touches = false;
+  const int n =
+      plan.pieces(c.x + image * plan.image_stride + group * plan.g.group_in() * plan.channel_stride,
+                  pixel, count, pieces, touches);
+  set.pack_taps(pieces, n, plan.offset.data(), k, set.lanes, packed, set.lanes);
+  plan.masks(pixel, count, mask);
+  for (const std::int64_t s : row_strips) {
+    const int height = strips.height(s);
+    const std::int64_t row = strips.first(s), o = group * out + row;
+    set.masked[1][tile_index(height)](
+        {.k = k,
+         .a = c.p.weights.data<float>() + (group * out + row) * k,
+         .a_step = height,
+         .b = packed,
+         .b_step = set.lanes,
+         .c = c.y + (image * plan.g.out_channels + o) * plan.pixels + pixel,
+         .c_row = plan.pixels,
+         .last_lanes = count,
+         .row_bias = c.bias == nullptr ? nullptr : c.bias + o,
+         .mask = mask});
+  }
+}
+
+// Packs terms [k0, k0 + terms) of `count` vectors of pixels; whole ones side by side go together.
+void pack_pixels(const ConvChunk& c, const float* base, std::int64_t first, std::int64_t count,
+                 std::int64_t k0, std::int64_t terms, float* packed, char* border) {
+  const TileSet<float>& set = c.set;
+  const ConvPlan& plan = c.p.plan;
+  const std::int64_t* offset = plan.offset.data() + k0;
+  const std::int64_t size = terms * set.lanes;
+  const float* whole[kWideStrips];
+  int wide = 0;
+  for (std::int64_t s = 0; s < count; ++s) {
+    const std::int64_t pixel = (first + s) * set.lanes;
+    TapPiece pieces[kMaxPieces];
+    bool touches = false;
+    const int n = plan.pieces(
+        base, pixel, static_cast<int>(std::min<std::int64_t>(set.lanes, plan.pixels - pixel)),
+        pieces, touches);
+    border[s] = touches;
+    const bool is_whole = n == 1 && pieces[0].size == set.lanes;
+    if (is_whole) whole[wide++] = pieces[0].source;
+    if (wide > 0 && (!is_whole || wide == kWideStrips || s + 1 == count)) {
+      const std::int64_t start = is_whole ? s + 1 - wide : s - wide;
+      set.pack_taps_wide(whole, wide, offset, terms, packed + start * size, size);
+      wide = 0;
+    }
+    if (!is_whole) set.pack_taps(pieces, n, offset, terms, set.lanes, packed + s * size, set.lanes);
+  }
+}
+
+// Vectors of pixels that the tile gathers itself, [first, first + w); false where their pixels lie
+// in more runs than it takes, and they were packed here.
+bool gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, int w,
+                   std::int64_t k0, std::int64_t terms, float* packed, char* border,
+                   TileGather& gather) {
+  const TileSet<float>& set = c.set;
+  const ConvPlan& plan = c.p.plan;
+  TapPiece pieces[kGatherVectors][kMaxPieces];
+  int runs[kGatherVectors];
+  bool few = true;
+  for (int i = 0; i < w; ++i) {
+    const std::int64_t pixel = (first + i) * set.lanes;
+    bool touches = false;
+    runs[i] = plan.pieces(base, pixel,
+                          static_cast<int>(std::min<std::int64_t>(set.lanes, plan.pixels - pixel)),
+                          pieces[i], touches);
+    border[i] = touches;
+    few = few && runs[i] <= kGatherRuns;
+  }
+  const std::int64_t* offset = plan.offset.data() + k0;
+  if (!few) {
+    for (int i = 0; i < w; ++i)
+      set.pack_taps(pieces[i], runs[i], offset, terms, set.lanes, packed + i * terms * set.lanes,
+                    set.lanes);
+    return false;
+  }
+  for (int i = 0; i < w; ++i)
+    for (int r = 0; r < kGatherRuns; ++r) {
+      const TapPiece& piece = pieces[i][std::min(r, runs[i] - 1)];
+      gather.source[i][r] = piece.source - piece.lane;
+      gather.lanes[i][r] =
+          r < runs[i] ? static_cast<std::uint16_t>(((1U << piece.size) - 1U) << piece.lane) : 0;
+    }
+  gather.offset = offset;
+  gather.to = packed;
+  return true;
+}
+
+// How the work of by_pixels is cut: blocks of pixels, and parts of the channels' strips. Threads
+// that take neighbouring blocks both write the cache line where the blocks meet, in every channel:
+// a line that changes hands costs more than a vector's whole sum where k is small, so images of few
+// pixels are cut by channels instead. Each part packs its pixels again, in passing.
+struct PixelGrid {
+  std::int64_t block = 1, blocks = 1, parts = 1;
+};
+
+PixelGrid make_pixel_grid(std::int64_t outer, std::int64_t n_strips, std::int64_t most,
+                          std::int64_t widest, std::int64_t k, const RowStrips& strips,
+                          std::int64_t threads) {
+  constexpr double kSharedLine = 200, kItem = 5000;  // cycles
+  const auto cut = [](std::int64_t n, std::int64_t pieces) { return (n + pieces - 1) / pieces; };
+  PixelGrid best;
+  double best_cycles = -1;
+  for (std::int64_t blocks = cut(n_strips, most); blocks <= cut(n_strips, widest); ++blocks) {
+    PixelGrid g;
+    g.block = std::min(cut(cut(n_strips, blocks), widest) * widest, n_strips);
+    g.blocks = cut(n_strips, g.block);
+    for (g.parts = 1; g.parts <= std::min(strips.count, 2 * threads); ++g.parts) {
+      const auto rounds = static_cast<double>(cut(outer * g.blocks * g.parts, threads));
+      const double rows = static_cast<double>(cut(strips.count, g.parts) * strips.rows) /
+                          static_cast<double>(strips.count);
+      const double cycles = rounds * (static_cast<double>(g.block * k) * (rows * 0.5 + 2) + kItem +
+                                      (g.blocks > 1 && threads > 1 ? rows * kSharedLine : 0));
+      if (best_cycles >= 0 && cycles >= best_cycles) continue;
+      best_cycles = cycles;
+      best = g;
+    }
+    if (threads <= 1 || outer * g.blocks > 16 * threads) break;
+  }
+  return best;
+}
+
+}  // namespace
+
+void conv_by_pixels(const ConvChunk& c) {
+  const TileSet<float>& set = c.set;
+  const ConvPlan& plan = c.p.plan;
+  const ConvGeometry& g = plan.g;
+  const int lanes = set.lanes;
+  const std::int64_t k = plan.k, out = g.group_out();
+  const KBlocks k_blocks(k);
+  const RowStrips strips(out, set.rows);
+  const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
+  const int widest = widest_tile(set, strips.height(0));
+
+  const std::int64_t strip_bytes =
+      std::max<std::int64_t>(1, k_blocks.longest()) * lanes * std::int64_t{sizeof(float)};
+  const std::int64_t outer = c.images * g.groups;
+  const auto [block, blocks, parts] = make_pixel_grid(
+      outer, n_strips, std::max<std::int64_t>(widest, kConvBlockBytes / strip_bytes), widest, k,
+      strips, c.threads);
+
+  parallel_for(outer * blocks * parts, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k_blocks.longest());
+    std::vector<char> border(static_cast<std::size_t>(block));
+    std::vector<std::vector<std::int64_t>> repairs;
+    std::vector<std::pair<std::int64_t, std::int64_t>> later;  // strip, vector from which on it is
+                                                               // finished when it is repaired
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t part = item % parts, b = item / parts % blocks;
+      const std::int64_t group = item / parts / blocks % g.groups;
+      const std::int64_t image = item / parts / blocks / g.groups;
+      const std::int64_t first = b * block, count = std::min(block, n_strips - first);
+      const float* x = c.x + image * plan.image_stride + group * g.group_in() * plan.channel_stride;
+      const float* weights = c.p.weights.data<float>() + group * out * k;
+      repairs.clear();
+      later.clear();
+      const std::int64_t pixel = first * lanes;
+      const std::int64_t pixel_count = std::min(count * lanes, plan.pixels - pixel);
+      for (std::int64_t kb = 0; kb < k_blocks.count; ++kb) {
+        const std::int64_t k0 = k_blocks.first(kb), terms = k_blocks.first(kb + 1) - k0;
+        const bool last_block = kb + 1 == k_blocks.count;
+        // The first strip of channels packs as it goes, if its tiles are made for it.
+        const std::int64_t first_strip = part * strips.count / parts;
+        const std::int64_t last_strip = (part + 1) * strips.count / parts;
+        const bool gathers = widest_tile(set, strips.height(first_strip)) <= kGatherVectors;
+        if (!gathers) pack_pixels(c, x, first, count, k0, terms, packed, border.data());
+        for (std::int64_t s = first_strip; s < last_strip; ++s) {
+          const int height = strips.height(s);
+          const std::int64_t row = strips.first(s), o = group * out + row;
+          float* y = c.y + (image * g.out_channels + o) * plan.pixels;
+          TileCall<float> t{.k = terms,
+                            .a = weights + row * k + k0 * height,
+                            .a_step = height,
+                            .b_strip = terms * lanes,
+                            .b_step = lanes,
+                            .c_row = plan.pixels,
+                            .resume = kb > 0,
+                            .row_bias = c.bias == nullptr || !last_block ? nullptr : c.bias + o};
+          const int most = widest_tile(set, height);
+          bool repaired = false;
+          std::int64_t announced = 0;  // vectors
+          for (std::int64_t v = 0; v < count;) {
+            const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
+            TileGather gather;
+            t.gather = nullptr;
+            if (gathers && s == first_strip &&
+                gather_pixels(c, x, first + v, w, k0, terms, packed + v * terms * lanes,
+                              border.data() + v, gather))
+              t.gather = &gather;
+            bool touches = false;
+            if (last_block && plan.padded)
+              for (int i = 0; i < w; ++i)
+                touches = touches || border[static_cast<std::size_t>(v + i)] != 0;
+            t.b = packed + v * terms * lanes;
+            t.c = y + (first + v) * lanes;
+            t.last_lanes = static_cast<int>(
+                std::min<std::int64_t>(lanes, plan.pixels - (first + v + w - 1) * lanes));
+            t.report_zero = touches;
+            // Weights of the strip to come, a share by each tile of this one.
+            t.next_step = 0;
+            if (s + 1 < last_strip) {
+              const std::int64_t share = v / most * terms * kLine;
+              t.next = weights + strips.first(s + 1) * k + k0 * strips.height(s + 1) + share;
+              if (share < terms * strips.height(s + 1)) t.next_step = kLine;
+            }
+            const TileFn<float> tile = t.gather != nullptr
+                                           ? set.gathering[tile_index(w)][tile_index(height)]
+                                           : set.plain[tile_index(w)][tile_index(height)];
+            const bool zero = tile(t) != 0;
+            if (touches && (zero || !c.p.finite_weights)) {
+              repaired = true;
+              repairs.resize(static_cast<std::size_t>(count));
+              for (int i = 0; i < w; ++i)
+                if (border[static_cast<std::size_t>(v + i)] != 0)
+                  repairs[static_cast<std::size_t>(v + i)].push_back(s);
+            }
+            v += w;
+            if (!last_block || repaired || (v < count && v - announced < kAnnouncedVectors))
+              continue;
+            c.finished(image, o, height, pixel + announced * lanes,
+                       std::min(pixel_count, v * lanes) - announced * lanes);
+            announced = v;
+          }
+          if (last_block && repaired) later.emplace_back(s, announced);
+        }
+      }
+      for (std::size_t v = 0; v < repairs.size(); ++v)
+        if (!repairs[v].empty())
+          repair_pixels(c, image, group, first + static_cast<std::int64_t>(v), repairs[v]);
+      for (const auto& [s, v] : later)
+        c.finished(image, group * out + strips.first(s), strips.height(s), pixel + v * lanes,
+                   pixel_count - v * lanes);
+    }
+  });
+}
+
+}  // namespace etalon
