@@ -1,0 +1,82 @@
+// Plans of nodes: output types, the kernel, what it prepares; kept while input types stay the same.
+#include "engine/core/threads.h"
+#include "engine/graph/executor_state.h"
+
+namespace etalon {
+namespace {
+
+std::vector<InferInput> infer_inputs(std::span<const Tensor* const> inputs,
+                                     const std::vector<bool>& constant) {
+  std::vector<InferInput> in(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] != nullptr)
+      in[i] = {inputs[i]->type(), constant.empty() || constant[i] ? inputs[i] : nullptr, true};
+  return in;
+}
+
+bool same_types(const NodePlan& plan, std::span<const Tensor* const> inputs) {
+  if (plan.row == nullptr || plan.inputs.size() != inputs.size()) return false;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (plan.inputs[i].given != (inputs[i] != nullptr) ||
+        (inputs[i] != nullptr && !(plan.inputs[i].type == inputs[i]->type())))
+      return false;
+  return true;
+}
+
+}  // namespace
+
+Problem make_problem(const OpRow& op, const Params& params, const NodePlan& plan,
+                     const RunOptions& options) {
+  return {.op = &op,
+          .params = &params,
+          .inputs = plan.inputs,
+          .outputs = plan.outputs,
+          .contract = &options.contract,
+          .device = options.device,
+          .isa = options.isa};
+}
+
+void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
+               std::span<const Tensor* const> inputs, const std::vector<bool>& constant,
+               const Registry& registry, const RunOptions& options) {
+  const bool fresh = !same_types(plan, inputs);
+  if (!fresh && !plan.types_need_values) return;
+  std::vector<TensorType> outputs;
+  std::vector<InferInput> known = infer_inputs(inputs, constant);
+  bool need_values = plan.types_need_values && !fresh;
+  if (!need_values) {
+    try {
+      outputs = infer(op, params, InferInputs(known));
+    } catch (const NotConstant&) {
+      need_values = true;
+    }
+  }
+  if (need_values) {
+    const std::vector<InferInput> all = infer_inputs(inputs, {});
+    outputs = infer(op, params, InferInputs(all));
+  }
+  if (!fresh && outputs == plan.outputs) return;
+  plan.inputs = std::move(known);
+  plan.outputs = std::move(outputs);
+  plan.types_need_values = need_values;
+  const Problem problem = make_problem(op, params, plan, options);
+  plan.row = &registry.require(problem, options.kernels);
+  plan.prepared =
+      plan.row->prepare == nullptr ? nullptr : plan.row->prepare(problem, options.threads);
+}
+
+void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
+              std::span<const Tensor* const> inputs, std::span<Tensor> outputs,
+              std::span<Tensor> truth, const RunOptions& options, const Finished* finished) {
+  const Problem problem = make_problem(op, params, plan, options);
+  const DefaultFpEnvironment fp;
+  plan.row->run({.problem = &problem,
+                 .inputs = inputs,
+                 .outputs = outputs,
+                 .truth = truth,
+                 .threads = options.threads,
+                 .prepared = plan.prepared.get(),
+                 .finished = finished});
+}
+
+}  // namespace etalon
