@@ -6,14 +6,12 @@
 //   once, by the CPU's kernel, when the network is planned; a plan is made anew when input types
 //   change or the elements of an integer input do.
 // - An op that has no kernel of the device at all (top_k, comparisons, losses; if, loop and scan
-// with
-//   the graphs they own) is computed by the CPU's kernel, which the trace names; what it reads is
-//   copied to the host, what it makes is known there. Since types and kernels behind it may depend
-//   on that, such a network is planned anew, node by node, in each run.
+//   with the graphs they own) is computed by the CPU's kernel, which the trace names; what it reads
+//   is copied to the host, what it makes is known there. Since types and kernels behind it may
+//   depend on that, such a network is planned anew, node by node, in each run.
 // - Every other node needs a kernel of the device; where none offers its contract the run stops
-// with
-//   the refusals. Nothing falls back to the CPU but slices whose rounding the device left undecided
-//   (device_definition.h), which are part of its kernel.
+//   with the refusals. Nothing falls back to the CPU but slices whose rounding the device left
+//   undecided (device_definition.h), which are part of its kernel.
 // - A first run, and one that hashes, keeps or times nodes, goes node by node. A later one launches
 //   the graph and looks at one count for each node after it: where a slice was left undecided, the
 //   network runs again node by node, and does so from then on.
