@@ -4,12 +4,12 @@
 // Source: the public definitions CNTK.proto and PrimitiveOpType.h (numbers of fields and of
 // functions).
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "importers/containers/pbtree.h"
 #include "importers/formats/cntk.h"
 #include "importers/formats/cntk/ops.h"
+#include "importers/formats/cntk/primitive_ops.h"
 
 namespace etalon {
 namespace cntk {
@@ -29,106 +29,6 @@ Doubles value 1 d
 )");
   return kSchema;
 }
-
-// By PrimitiveOpType.
-constexpr std::array<std::string_view, 98> kOps{"Negate",
-                                                "Sigmoid",
-                                                "Tanh",
-                                                "ReLU",
-                                                "Exp",
-                                                "Log",
-                                                "Sqrt",
-                                                "Floor",
-                                                "Abs",
-                                                "Reciprocal",
-                                                "Softmax",
-                                                "Hardmax",
-                                                "TransposeAxes",
-                                                "Where",
-                                                "Slice",
-                                                "Dropout",
-                                                "Reshape",
-                                                "Pooling",
-                                                "SumAll",
-                                                "Plus",
-                                                "Minus",
-                                                "ElementTimes",
-                                                "Equal",
-                                                "NotEqual",
-                                                "Less",
-                                                "LessEqual",
-                                                "Greater",
-                                                "GreaterEqual",
-                                                "PackedIndex",
-                                                "GatherPacked",
-                                                "ScatterPacked",
-                                                "Times",
-                                                "TransposeTimes",
-                                                "Convolution",
-                                                "SquaredError",
-                                                "CrossEntropyWithSoftmax",
-                                                "ClassificationError",
-                                                "PastValue",
-                                                "FutureValue",
-                                                "ReduceElements",
-                                                "BatchNormalization",
-                                                "Clip",
-                                                "Select",
-                                                "Splice",
-                                                "Combine",
-                                                "RandomSample",
-                                                "RandomSampleInclusionFrequency",
-                                                "ROIPooling",
-                                                "Logistic",
-                                                "OptimizedRNNStack",
-                                                "ReconcileDynamicAxis",
-                                                "LogSoftmax",
-                                                "LogPlus",
-                                                "CosDistance",
-                                                "Sin",
-                                                "Cos",
-                                                "Pass",
-                                                "Block",
-                                                "Unpooling",
-                                                "LambdaRank",
-                                                "NDCG",
-                                                "EditDistanceError",
-                                                "NoOp",
-                                                "LabelsToGraph",
-                                                "StopGradient",
-                                                "ELU",
-                                                "ForwardBackward",
-                                                "CosDistanceWithNegativeSamples",
-                                                "OneHot",
-                                                "Pow",
-                                                "ToSequence",
-                                                "ToSequenceLike",
-                                                "UnpackSequence",
-                                                "Assign",
-                                                "Gather",
-                                                "StableSigmoid",
-                                                "RandomDistribution",
-                                                "Sinh",
-                                                "Cosh",
-                                                "UnpackBatch",
-                                                "ToBatch",
-                                                "Asin",
-                                                "Acos",
-                                                "Pad",
-                                                "Crop",
-                                                "Atanh",
-                                                "Asinh",
-                                                "TopK",
-                                                "Squeeze",
-                                                "ConstantOp",
-                                                "LatticeSequenceWithSoftmax",
-                                                "Cast",
-                                                "EyeLikeOp",
-                                                "CustomProxyOp",
-                                                "StraightThrough",
-                                                "Tan",
-                                                "Atan",
-                                                "ConvolutionSequenceShape"};
 
 using Dictionary = std::map<std::string, PbMessage, std::less<>>;
 
@@ -329,8 +229,8 @@ class File {
     const ErrorScope where(fmt::format("node {}", printable(f.uid)));
     f.inputs = texts(d, "inputs");
     const std::int64_t op = integer(d, "op", 0);
-    f.op = op >= 0 && op < static_cast<std::int64_t>(kOps.size())
-               ? std::string(kOps[static_cast<std::size_t>(op)])
+    f.op = op >= 0 && op < static_cast<std::int64_t>(kPrimitiveOps.size())
+               ? std::string(kPrimitiveOps[static_cast<std::size_t>(op)])
                : fmt::format("number {}", op);
     if (const auto at = d.find("attributes"); at != d.end())
       for (const auto& [key, value] : dictionary(at->second.message("dictionary")))

@@ -5,6 +5,7 @@
 // Python shows them. Dynamic axes stand before: the batch, then the sequence.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -50,6 +51,11 @@ struct Function {
   }
 };
 
+inline Ints reversed(Ints v) {
+  std::reverse(v.begin(), v.end());
+  return v;
+}
+
 // A value and how many of its first axes are dynamic.
 struct Sample {
   ValueId value = kAbsent;
@@ -74,14 +80,15 @@ class Ops {
   std::vector<Sample> aligned(const std::vector<Sample>& in);
   Sample elementwise(std::string_view op, const std::string& name, const std::vector<Sample>& in,
                      const Fields& fields = {});
-  Sample window(const Function& f, const std::vector<Sample>& in, bool convolution);
-  Sample times(const Function& f, Sample a, Sample b, bool transposed);
-  Sample batch_norm(const Function& f, const std::vector<Sample>& in);
   Sample reduce(const Function& f, Sample x);
   Sample slice(const Function& f, Sample x);
   Sample reshape(const Function& f, Sample x);
-  Sample rnn_stack(const Function& f, Sample x, Sample weights);
   Sample transposed(const Function& f, Sample x);
+  // ops_layers.cpp
+  Sample window(const Function& f, const std::vector<Sample>& in, bool convolution);
+  Sample times(const Function& f, Sample a, Sample b, bool transposed);
+  Sample batch_norm(const Function& f, const std::vector<Sample>& in);
+  Sample rnn_stack(const Function& f, Sample x, Sample weights);
 };
 
 }  // namespace etalon::cntk

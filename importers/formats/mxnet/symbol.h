@@ -1,7 +1,8 @@
 // An MXNet symbol: its nodes as the JSON writes them, and their translation.
-//   symbol.cpp  JSON; the files that belong together
-//   ops.cpp     what each operator means
-//   recurrent.cpp  the fused operator RNN
+//   symbol.cpp      JSON; the files that belong together
+//   translator.cpp  nodes, their attributes, the shapes of inputs
+//   ops.cpp         what each operator means
+//   recurrent.cpp   the fused operator RNN
 #pragma once
 
 #include <map>

@@ -1,0 +1,122 @@
+// A symbol node by node: its attributes, and the inputs whose shape nobody wrote down.
+#include <algorithm>
+#include <limits>
+
+#include "importers/containers/bytes.h"
+#include "importers/formats/mxnet/symbol.h"
+
+namespace etalon::mxnet {
+
+void Translator::run(std::int64_t extent, bool fixed) {
+  std::vector<std::vector<ValueId>> made;
+  for (const SymbolNode& n : symbol_.nodes) {
+    const ErrorScope where(fmt::format("node {}", printable(n.name)));
+    n_ = &n;
+    in_.clear();
+    if (n.op == "null") {
+      made.push_back({variable(n, made.size(), extent, fixed)});
+      continue;
+    }
+    for (const auto& [node, output] : n.inputs)
+      in_.push_back(output < made[node].size() ? made[node][output] : kAbsent);
+    made.push_back(translate());
+  }
+  for (const auto& [node, output] : symbol_.heads) {
+    if (output >= made[node].size()) throw bad_input("an output that node {} lacks", node);
+    g.output(made[node][output], symbol_.nodes[node].name);
+  }
+}
+
+std::vector<double> Translator::numbers_of(const std::string& text) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if ((c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.') {
+      char* end = nullptr;
+      out.push_back(std::strtod(text.c_str() + i, &end));
+      const auto next = static_cast<std::size_t>(end - text.c_str());
+      i = next > i ? next : i + 1;
+      if (i < text.size() && text[i] == 'L') ++i;
+    } else {
+      ++i;
+    }
+  }
+  return out;
+}
+
+float Translator::number(std::string_view key, float otherwise) const {
+  const std::string text = attribute(key);
+  if (text.empty() || text == "None") return otherwise;
+  if (text == "inf" || text == "Infinity") return std::numeric_limits<float>::infinity();
+  const auto v = numbers_of(text);
+  if (v.empty()) throw bad_input("'{}' of {} is no number", printable(text), key);
+  return static_cast<float>(v[0]);
+}
+
+bool Translator::flag(std::string_view key, bool otherwise) const {
+  const std::string v = attribute(key);
+  if (v.empty() || v == "None") return otherwise;
+  return v == "True" || v == "true" || v == "1";
+}
+
+void Translator::refuse(std::string_view key) const {
+  const std::string v = attribute(key);
+  if (!v.empty() && v != "None" && v != "False" && v != "false" && v != "0")
+    throw bad_input("{} with {}={} is not supported", n_->op, key, printable(v));
+}
+
+ValueId Translator::variable(const SymbolNode& n, std::size_t index, std::int64_t extent,
+                             bool fixed) {
+  if (const auto at = weights_.find(n.name); at != weights_.end())
+    return g.constant(n.name, at->second.share());
+  if (n.name.ends_with("label")) return kAbsent;  // training's
+  Ints dims = integers("__shape__"), nominal;
+  if (!dims.empty()) {
+    for (std::int64_t& d : dims)
+      if (d == 0) d = -1;
+    dims[0] = -1;
+    return g.input(n.name, DType::f32, dims);
+  }
+  // What the first reader's weights say.
+  for (const SymbolNode& r : symbol_.nodes) {
+    if (r.inputs.empty() || r.inputs[0].first != index) continue;
+    const auto w =
+        r.inputs.size() > 1 ? weights_.find(symbol_.nodes[r.inputs[1].first].name) : weights_.end();
+    if (r.op == "Convolution" && w != weights_.end()) {
+      const auto groups = r.attributes.find("num_group");
+      const std::int64_t c =
+          w->second.shape()[1] *
+          (groups == r.attributes.end() ? 1 : std::max<std::int64_t>(1, first_of(groups->second)));
+      dims = {-1, c};
+      nominal = {1, c};
+      for (int i = 2; i < w->second.shape().rank(); ++i) {
+        dims.push_back(fixed ? extent : -1);
+        nominal.push_back(extent);
+      }
+      free_extent_ = !fixed;
+      g.note(fmt::format(
+          "the file does not say the shape of '{}': {} channels as the first convolution "
+          "has them, {}",
+          n.name, c,
+          fixed ? fmt::format("{} along each axis, which fits the weights after it", extent)
+                : std::string("any extent")));
+      return g.input(n.name, DType::f32, dims, nominal);
+    }
+    if (r.op == "FullyConnected" && w != weights_.end())
+      return g.input(n.name, DType::f32, {-1, w->second.shape()[1]});
+    if (r.op == "Embedding") return g.input(n.name, DType::f32, {-1, -1}, {1, 8});
+    if (r.op == "BatchNorm" && w != weights_.end()) {
+      const std::int64_t c = w->second.numel();
+      dims = {-1, c, fixed ? extent : -1, fixed ? extent : -1};
+      return g.input(n.name, DType::f32, dims, {1, c, extent, extent});
+    }
+  }
+  if (const std::int64_t features = features_of_rnn(index); features > 0) {
+    g.note(fmt::format("the file does not say the shape of '{}': {} features, as its RNN has them",
+                       n.name, features));
+    return g.input(n.name, DType::f32, {-1, -1, features}, {4, 1, features});
+  }
+  throw bad_input("nothing tells the shape of the input; store __shape__ in the symbol");
+}
+
+}  // namespace etalon::mxnet
