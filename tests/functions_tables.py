@@ -1,6 +1,6 @@
 """Writes docs/functions-tables.md: what is proven of each function, and where libraries are wrong.
 
-    docs/functions_tables.py --state STATE --survey RECORD.json [--survey RECORD.json ...]
+    tests/functions_tables.py --state STATE --survey RECORD.json [--survey RECORD.json ...]
 
 STATE is etalon_prove's file (--state), RECORD what `etalon survey ... --json` wrote. The page says
 which part of the range a survey looked at.
@@ -107,14 +107,14 @@ def main():
     parser.add_argument("--survey", action="append", default=[])
     options = parser.parse_args()
     out = ["# The functions, measured", "",
-           "Written by `docs/functions_tables.py`; what the columns mean: [functions.md](functions.md).", "",
+           "Written by `tests/functions_tables.py`; what the columns mean: [functions.md](functions.md).", "",
            "## Proven on all 2^32 inputs", ""]
     proof_table(options.state, out)
     out += ["", "By `etalon_prove --state FILE all`. What is left of 2^32 in a row went one by one, by a",
             "ball or MPFR; the distance is the smallest among these, known to 2^-29 ULP.", "",
             "## Libraries", ""]
     survey_tables(options.survey, out)
-    (pathlib.Path(__file__).parent / "functions-tables.md").write_text("\n".join(out) + "\n")
+    (pathlib.Path(__file__).parent.parent / "docs" / "functions-tables.md").write_text("\n".join(out) + "\n")
 
 
 main()
