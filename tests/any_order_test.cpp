@@ -61,6 +61,13 @@ SumTree random_tree(std::int64_t terms, std::uint64_t seed) {
   return tree;
 }
 
+Tensor to_f16(const Tensor& t) {
+  Tensor narrow = Tensor::uninitialized(DType::f16, t.shape());
+  const auto to = narrow.mutable_data<Float16>();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = to_float16(t.data<float>()[i]);
+  return narrow;
+}
+
 struct Looseness {
   double worst = 0;  // |error| / bound
   std::int64_t compared = 0, likely_broken = 0;
@@ -92,9 +99,7 @@ std::vector<OutputBound> bounds(const OpRow& op, const Params& params,
 
 Looseness compare(const OpRow& op, const Params& params, std::vector<const Tensor*> inputs,
                   const Contract& contract) {
-  const auto rigorous =
-      bounds(op, params, inputs, contract,
-             {.acc = contract.acc, .flush = contract.subnormals == Subnormals::flush});
+  const auto rigorous = bounds(op, params, inputs, contract, AnyOrderModel::of(contract));
   const auto likely = bounds(op, params, inputs, contract, {.acc = contract.acc, .lambda = 6});
   const OpRun run = run_op(op, params, inputs, all_kernels(), {.contract = contract});
   Looseness l;
@@ -177,6 +182,71 @@ TEST_CASE("any-order bound: a term that the accumulator's format does not hold i
   CHECK(l.compared == 1);
   CHECK(l.worst > 0.5);  // of the bound of two roundings: one alone would be passed
   CHECK(l.worst <= 1);
+}
+
+TEST_CASE("any-order bound: inputs that the accumulator's format does not hold are rounded too") {
+  // Both factors lie just above a midpoint of bf16: 1.0039 becomes 1.0078, the product 1.0156
+  // where 1.0079 is right. One rounding is 0.0039 of it.
+  const Tensor x = Tensor::of<float>({1, 1}, {0x1.0102p0F});
+  const Looseness l =
+      compare(get_op("gemm"), Params(GemmParams{}), {&x, &x}, Contract::parse("acc=bf16"));
+  CHECK(l.compared == 1);
+  CHECK(l.worst > 0.5);
+  CHECK(l.worst <= 1);
+  // 70000 is no number of f16 at all: no statement, though the sum would be one.
+  const Tensor large = Tensor::of<float>({1, 1}, {70000}),
+               small = Tensor::of<float>({1, 1}, {0.5F});
+  CHECK(bounds(get_op("gemm"), Params(GemmParams{}), std::vector<const Tensor*>{&large, &small},
+               Contract::parse("acc=f16"), {.acc = DType::f16})[0]
+            .bound == kInfinity);
+}
+
+TEST_CASE("any-order bound: what underflowed grows with the factor that follows") {
+  const Tensor a = noise({4, 30}, 4, 0x1p-70, 3), b = noise({30, 4}, 5, 0x1p-70, 3);
+  GemmParams params;
+  params.alpha = 0x1p100F;
+  bool needed = false;
+  for (const char* text : {"seq", "fma=off", "order=lanes:4,fma=off", "subnormals=flush"}) {
+    const Contract contract = Contract::parse(text);
+    const Looseness l = compare(get_op("gemm"), Params(GemmParams(params)), {&a, &b}, contract);
+    CHECK_MESSAGE(l.worst <= 1, std::string(text));
+    CHECK(l.compared == 16);
+    const OpRun run =
+        run_op(get_op("gemm"), Params(GemmParams(params)), std::vector<const Tensor*>{&a, &b},
+               all_kernels(), {.contract = contract});
+    for (const OutputBound& o :
+         bounds(get_op("gemm"), Params(GemmParams(params)), std::vector<const Tensor*>{&a, &b},
+                contract, AnyOrderModel::of(contract)))
+      needed |= abs_of(load_as_double(run.outputs[0], o.index) - o.real) >
+                33 * 0x1p-24 * 30 * 0x1p-140 * 0x1p100;
+  }
+  CHECK(needed);  // more than roundings of the scaled terms make
+}
+
+TEST_CASE("any-order bound: roundings in a direction are twice as large") {
+  bool needed = false;
+  for (const std::int64_t k : {1, 2, 3, 25}) {
+    const Tensor a = noise({24, k}, 6), b = noise({k, 24}, 7);
+    for (const char* text : {"round=rz", "round=ru,fma=off", "round=rd,order=pairwise:1",
+                             "round=rz,acc=bf16", "round=ru,acc=f16,fma=off"}) {
+      const Contract contract = Contract::parse(text);
+      const Looseness l = compare(get_op("gemm"), Params(GemmParams{}), {&a, &b}, contract);
+      CHECK_MESSAGE(l.worst <= 1, std::string(text) << " K=" << k);
+      CHECK(l.compared == 576);
+      needed |= l.worst > 0.5;
+    }
+  }
+  CHECK(needed);  // the bound for nearest was passed
+}
+
+TEST_CASE("any-order bound: no statement where a narrower output may overflow") {
+  // 65530 is a number of f32; as f16 it is infinite, and rightly so.
+  const Tensor a = Tensor::of<float>({1, 2}, {65500, 30}), b = Tensor::of<float>({2, 1}, {1, 1});
+  const Tensor x = to_f16(a), y = to_f16(b);
+  const auto found = bounds(get_op("gemm"), Params(GemmParams{}),
+                            std::vector<const Tensor*>{&x, &y}, Contract::seq(), {});
+  CHECK(found[0].real == doctest::Approx(65530).epsilon(0.001));
+  CHECK(found[0].bound == kInfinity);
 }
 
 TEST_CASE("any-order bound: no statement where an order may overflow or K u >= 1") {

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
@@ -88,6 +89,9 @@ Contract random_contract(const Summing& op, std::uint64_t i) {
   Contract c = Contract::seq();
   c.fma = random.word(draw++) % 2 == 0;
   c.acc = kAcc[random.word(draw++) % 4];
+  constexpr Round kRounds[] = {Round::toward_zero, Round::upward, Round::downward};
+  if (random.word(draw++) % 8 == 0) c.round = kRounds[random.word(draw++) % 3];
+  if (random.word(draw++) % 8 == 0) c.subnormals = Subnormals::flush;
   switch (random.word(draw++) % 8) {
     case 0:
       break;  // in sequence
@@ -131,24 +135,32 @@ void judge(const Summing& op, std::uint64_t inputs_seed, std::uint64_t first, st
   for (const KernelRow* r : all_kernels().rows_of(c.op->name))
     if (r->name == fmt::format("{}.definition", c.op->name)) row = r;
   REQUIRE(row != nullptr);
-  std::map<DType, std::vector<OutputBound>> bounds;
-  for (const DType acc : {DType::f32, DType::bf16, DType::f16}) {
-    Contract contract = Contract::seq();
-    contract.acc = acc;
+  // By the format and the rounding, which the order does not change.
+  std::map<std::tuple<DType, Round, Subnormals>, std::vector<OutputBound>> bounds;
+  const auto bounds_for = [&](const Contract& of) -> const std::vector<OutputBound>& {
+    auto& found = bounds[{of.acc, of.round, of.subnormals}];
+    if (!found.empty()) return found;
+    Contract contract = of;
+    contract.order = Order{};
     const Problem problem{
         .op = c.op, .params = &c.params, .inputs = given, .outputs = types, .contract = &contract};
     const KernelCall call{.problem = &problem, .inputs = inputs};
     std::vector<std::int64_t> slices(static_cast<std::size_t>(row->slices(call)));
     std::iota(slices.begin(), slices.end(), 0);
-    row->bound(call, {.acc = acc}, slices, bounds[acc]);
-  }
+    row->bound(call, AnyOrderModel::of(contract), slices, found);
+    return found;
+  };
   std::vector<double> worst(static_cast<std::size_t>(types[0].shape.numel()), 0.0);
   RunOptions options{.threads = 1, .kernels = std::string(row->name)};
   for (std::int64_t i = 0; i < orders; ++i) {
     options.contract = random_contract(op, first + static_cast<std::uint64_t>(i));
     const OpRun run = run_op(*c.op, c.params, inputs, all_kernels(), options);
     ++tally.orders;
-    for (const OutputBound& b : bounds[options.contract.acc]) {
+    // What is said of ratios is said of the usual rounding.
+    const bool usual = options.contract.acc == DType::f32 &&
+                       options.contract.round == Round::nearest_even &&
+                       options.contract.subnormals == Subnormals::keep;
+    for (const OutputBound& b : bounds_for(options.contract)) {
       if (b.output != 0) continue;
       if (b.bound == kInfinity) {
         ++tally.silent;
@@ -158,13 +170,13 @@ void judge(const Summing& op, std::uint64_t inputs_seed, std::uint64_t first, st
       const double error = abs_of(load_as_double(run.outputs[0], b.index) - b.real);
       if (!(error <= b.bound)) ++tally.broken;
       if (b.bound > 0) tally.closest = std::max(tally.closest, error / b.bound);
-      if (options.contract.acc == DType::f32) {
+      if (usual) {
         double& w = worst[static_cast<std::size_t>(b.index)];
         w = std::max(w, error);
       }
     }
   }
-  for (const OutputBound& b : bounds[DType::f32])
+  for (const OutputBound& b : bounds_for(Contract::seq()))
     if (b.output == 0 && b.bound < kInfinity && worst[static_cast<std::size_t>(b.index)] > 0)
       tally.ratios.push_back(b.bound / worst[static_cast<std::size_t>(b.index)]);
 }

@@ -56,9 +56,8 @@ Fit fit_of(const std::vector<Point>& points, const std::vector<Point>& weight, d
 void Judge::take_sample() {
   const std::int64_t slices = eval_.slices(layer_, options_.contract);
   slices_ = slices;
-  model_ = {
-      .acc = options_.contract.acc,
-      .functions = options_.library == nullptr ? nullptr : options_.library->of(layer_.op->name)};
+  model_ = AnyOrderModel::of(options_.contract);
+  if (options_.library != nullptr) model_.functions = options_.library->of(layer_.op->name);
   // The cost of a slice, from a few of them.
   const auto first = eval_.bounds(layer_, options_.contract, model_, sample_slices(slices, 8));
   std::int64_t terms = 1, outputs = 1;

@@ -117,6 +117,12 @@ void Judge::judge_output(std::size_t o) {
     judge_integers(j, o);
     return;
   }
+  if (options_.contract.order.kind == OrderKind::tensorcore) {
+    // Its adder cuts terms at the largest one's exponent: no sum of rounded additions.
+    conclude(j, Verdict::undecided,
+             "other bits than the contract's, and no bound is derived for a tensor core's adder");
+    return;
+  }
   judge_floats(j, o, points);
 }
 

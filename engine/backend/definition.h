@@ -183,7 +183,7 @@ void run_definition(const KernelCall& call, std::span<const std::int64_t> listed
 }
 
 // Collects values and bounds. A result stored in a format narrower than the accumulator is rounded
-// once more; positions and counts have no error.
+// once more, and may overflow only there; positions and counts have no error.
 class BoundOut {
  public:
   BoundOut(const KernelCall& call, const AnyOrderModel& model, const AnyOrder& a,
@@ -193,8 +193,13 @@ class BoundOut {
     const DType stored = stored_format(
         call_.problem->outputs[static_cast<std::size_t>(output)].dtype, call_.contract());
     double bound = a_.error(v);
-    if (is_floating(stored) && format_of(stored).precision < format_of(model_.acc).precision)
-      bound += ulp_of(abs_of(v.mid) + bound, stored) / 2;
+    if (is_floating(stored) && format_of(stored).precision < format_of(model_.acc).precision) {
+      const double unit = ulp_of(abs_of(v.mid) + bound, stored);
+      if (model_.flush && abs_of(v.mid) - bound < smallest_normal(stored))
+        bound += smallest_normal(stored);
+      bound += model_.round == Round::nearest_even ? unit / 2 : unit;
+      if (is_finite(v.mid) && abs_of(v.mid) + bound > largest_finite(stored)) bound = kInfinity;
+    }
     found_.push_back({output, index, v.mid, bound, v.n});
   }
   void integer(int output, std::int64_t index, std::int64_t n) const {

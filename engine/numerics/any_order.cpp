@@ -8,11 +8,20 @@ inline namespace ETALON_ISA_NAMESPACE {
 AnyOrder::AnyOrder(const AnyOrderModel& model)
     : model_(model),
       u_(power_of_two(-format_of(model.acc).precision)),
-      eta_(model.flush ? smallest_normal(model.acc) : smallest_subnormal(model.acc) / 2),
-      largest_(largest_finite(model.acc)) {}
+      eta_(smallest_subnormal(model.acc) / 2),
+      largest_(largest_finite(model.acc)) {
+  if (model.round != Round::nearest_even) {
+    u_ *= 2;
+    eta_ *= 2;
+    model_.lambda = 0;
+  }
+  if (model.flush) eta_ = smallest_normal(model.acc);
+}
 
 AnyOrder::V AnyOrder::constant(double x) const {
-  return leaf(x, in_format(x) ? 0 : u_ * abs_of(x) + eta_);
+  if (!is_finite(x)) return leaf(canonical(x), 0);
+  if (abs_of(x) * (1 + u_) > largest_) return in_format(x) ? leaf(x, 0) : nothing(x);
+  return leaf(x, is_kept(x) ? 0 : u_ * abs_of(x) + eta_);
 }
 
 AnyOrder::V AnyOrder::ratio(std::int64_t p, std::int64_t q) const {
@@ -23,7 +32,7 @@ AnyOrder::V AnyOrder::add(const V& a, const V& b) const {
   if (a.n == 1 && b.n == 1 && a.r == 0 && b.r == 0) {
     const TwoDoubles s = two_sum(a.mid, b.mid);
     if (!is_finite(s.value)) return special(s.value, a, b);
-    if (a.err == 0 && b.err == 0 && s.error == 0 && in_format(s.value)) return leaf(s.value, 0);
+    if (a.err == 0 && b.err == 0 && s.error == 0 && is_kept(s.value)) return leaf(s.value, 0);
     const double e = a.err + b.err;
     return leaf(s.value,
                 e + u_ * (abs_of(s.value) * (1 + 0x1p-50) + e) + (model_.flush ? eta_ : 0));
@@ -52,16 +61,16 @@ AnyOrder::V AnyOrder::div(const V& a, const V& b) const {
   if (!(room > 0)) return nothing(q);
   if (open(a)) {  // the divisor may be distributed over the terms, as a rounded reciprocal
     if (overflows(a)) return nothing(q);
-    const double relative = d.err / room;
-    return {q, (a.err + a.size * relative) / room * kUp, a.size / abs_of(d.mid) * kUp, a.n,
-            a.r + 2};
+    const double relative = d.err / room, lost = room < 1 ? underflow(a) : 0;
+    return {q, ((a.err + lost + a.size * relative) / room + eta_ * a.size) * kUp,
+            a.size / abs_of(d.mid) * kUp, a.n, a.r + 2};
   }
-  if (a.err == 0 && d.err == 0 && in_format(q) && two_prod(q, d.mid).error == 0 &&
+  if (a.err == 0 && d.err == 0 && is_kept(q) && two_prod(q, d.mid).error == 0 &&
       q * d.mid == a.mid && is_power_of_two(d.mid))
     return leaf(q, 0);
   if (abs_of(q) > largest_) return nothing(q);
-  return leaf(q, (a.err + abs_of(q) * d.err) / room + (2 * u_ + u_ * u_) * abs_of(q) +
-                     eta_ * (2 + abs_of(a.mid)));
+  const double moved = (a.err + abs_of(q) * d.err) / room, twice = 2 * u_ + u_ * u_;
+  return leaf(q, moved + twice * (abs_of(q) + moved) + eta_ * (2 + abs_of(a.mid) + a.err));
 }
 
 AnyOrder::V AnyOrder::abs(const V& a) const {
@@ -74,10 +83,11 @@ AnyOrder::V AnyOrder::sqrt(const V& x) const {
   const V a = close(x);
   const double s = __builtin_sqrt(a.mid);
   if (!is_finite(s)) return special(s, a, a);
-  if (s == 0) return leaf(s, __builtin_sqrt(a.err));
   if (a.err == 0 && in_format(s) && s * s == a.mid && two_prod(s, s).error == 0) return leaf(s, 0);
-  if (a.err > a.mid) return leaf(s, __builtin_sqrt(a.mid + a.err) * (1 + 2 * u_));
-  return leaf(s, a.err / s + 2 * u_ * s);
+  const double twice = 2 * u_ + u_ * u_;
+  if (a.err >= a.mid) return leaf(s, __builtin_sqrt(a.mid + a.err) * (1 + twice));
+  const double moved = a.err / (s + __builtin_sqrt(a.mid - a.err));
+  return leaf(s, moved + twice * (s + moved));
 }
 
 AnyOrder::V AnyOrder::fma(const V& a, const V& b, const V& c) const { return add(mul(a, b), c); }
@@ -128,16 +138,14 @@ AnyOrder::V AnyOrder::undecide() {
 double AnyOrder::error(const V& v) const {
   if (undecided) return kInfinity;
   const V c = close(v);
+  if (!(c.err < kInfinity)) return kInfinity;  // NaN too: nothing is known, times an error of 0
   if (!is_finite(c.mid)) return c.err;
-  return (abs_of(c.mid) + c.err) * (1 + 0x1p-40) > largest_ ? kInfinity : c.err * kUp;
+  if ((abs_of(c.mid) + c.err) * (1 + 0x1p-40) > largest_) return kInfinity;
+  return c.err * (model_.acc == DType::f64 ? 2 * kUp : kUp);
 }
 
 AnyOrder::V AnyOrder::Sum::result() const {
-  // A sum begins at +0: in a format narrower than f32, where terms need not be numbers of it, the
-  // first of a partial sum is rounded before it meets another.
-  const std::int64_t begun = a_.u_ > 0x1p-24 && n_ > 0 ? 1 : 0,
-                     own = r_ > products_ ? r_ : products_;
-  V v{mid_, err_, size_, n_ < 1 ? 1 : n_, own > begun ? own : begun};
+  V v{mid_, err_, size_, n_ < 1 ? 1 : n_, r_ > products_ ? r_ : products_};
   if (!is_finite(mid_)) {
     // A NaN among the terms, or infinities of both signs: no order makes anything else of it.
     // (Doubles do not overflow over terms of a narrower format.)
@@ -152,6 +160,23 @@ AnyOrder::V AnyOrder::Sum::result() const {
   v.err *= up;
   v.size *= up;
   return v;
+}
+
+void AnyOrder::SquaredDistances::add(const V& x) {
+  const V given = a_.close(x);
+  const double d = given.mid - mean_.mid, e = given.err + (a_.model_.flush ? a_.eta_ : 0);
+  sum_ += d * d;
+  err_ += mean_.err * mean_.err + e * (2 * (abs_of(d) + mean_.err) + e);
+  ++n_;
+}
+
+AnyOrder::V AnyOrder::SquaredDistances::result() const {
+  // NaN of exact operands: every evaluation makes it.
+  if (is_nan(sum_) && mean_.err < kInfinity) return leaf(kNan, 0);
+  if (!is_finite(sum_) || !(err_ < kInfinity)) return nothing(sum_);
+  const double twice = 2 * a_.u_ + a_.u_ * a_.u_, up = 1 + static_cast<double>(n_) * 0x1p-52;
+  const double err = err_ + twice * (sum_ + err_);
+  return {sum_, err * up, sum_ * up, n_ < 1 ? 1 : n_, 1};
 }
 
 AnyOrder::V AnyOrder::special(double x, const V& a, const V& b) {
@@ -173,17 +198,22 @@ AnyOrder::V AnyOrder::close(const V& v) const {
   const std::int64_t m = v.n - 1 + v.r;
   const double g = gamma(m);
   if (!(g < kInfinity) || v.size * (1 + g) + v.err > largest_) return nothing(v.mid);
-  const double tiny = static_cast<double>(model_.flush ? m + v.n : v.r * v.n) * eta_;
-  return leaf(v.mid, (v.err + tiny) * (1 + g) + g * v.size);
+  return leaf(v.mid, (v.err + underflow(v)) * (1 + g) + g * v.size);
+}
+
+double AnyOrder::underflow(const V& sum) const {
+  return static_cast<double>((model_.flush ? sum.r + 2 : sum.r) * sum.n) * eta_;
 }
 
 AnyOrder::V AnyOrder::scale(const V& sum, const V& c) const {
   const double m = sum.mid * c.mid;
   if (!is_finite(m)) return special(m, close(sum), c);
   if (overflows(sum)) return nothing(m);
-  const double f = abs_of(c.mid) + c.err;
-  const bool exact = c.err == 0 && is_power_of_two(c.mid);
-  return {m, sum.err * f + sum.size * c.err, sum.size * f, sum.n, sum.r + (exact ? 0 : 1)};
+  const double f = abs_of(c.mid) + c.err, lost = f > 1 ? underflow(sum) : 0;
+  const bool exact = c.err == 0 && is_power_of_two(c.mid);  // but for what underflows
+  const double fresh = exact && f < 1 ? static_cast<double>(sum.n) * eta_ : 0;
+  return {m, (sum.err + lost) * f + sum.size * c.err + fresh, sum.size * f, sum.n,
+          sum.r + (exact ? 0 : 1)};
 }
 
 AnyOrder::V AnyOrder::mul_closed(const V& a, const V& b) const {
@@ -193,7 +223,7 @@ AnyOrder::V AnyOrder::mul_closed(const V& a, const V& b) const {
   if (a.err == 0 && b.err == 0) {
     if (p == 0 && (a.mid == 0 || b.mid == 0)) return leaf(p, 0);
     if (in_format(p) && two_prod(a.mid, b.mid).error == 0 && abs_of(p) > 0x1p-900)
-      return leaf(p, model_.flush && abs_of(p) < smallest_normal(model_.acc) ? eta_ : 0);
+      return leaf(p, is_flushed(p) ? eta_ : 0);
   }
   const double e = abs_of(a.mid) * b.err + abs_of(b.mid) * a.err + a.err * b.err;
   return leaf(p, e + u_ * (abs_of(p) * (1 + 0x1p-50) + e) + eta_);

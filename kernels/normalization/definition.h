@@ -92,7 +92,8 @@ ETALON_HD void row_norm_slice(A& a, const P& p, std::int64_t row, Out& out) {
     for (std::int64_t k = 0; k < n; ++k) sum.add(x(k));
     total = sum.result();
   }
-  const V mean = p.centre ? a.div(total, count) : a.constant(0);
+  V mean = p.centre ? a.div(total, count) : a.constant(0);
+  if constexpr (requires { a.closed(mean); }) mean = a.closed(mean);
   // Over the reals n times the distance from the mean.
   const auto distance = [&](std::int64_t k) {
     if constexpr (is_real<A>)
@@ -102,12 +103,23 @@ ETALON_HD void row_norm_slice(A& a, const P& p, std::int64_t row, Out& out) {
   };
   V root = a.constant(1);
   if (p.divide) {
-    typename A::Sum squares(a, n);
-    for (std::int64_t k = 0; k < n; ++k) {
-      const V d = distance(k);
-      squares.add_product(d, d);
+    V square_sum = a.constant(0);
+    bool about_mean = false;  // by a number system that knows what the distances share
+    if constexpr (requires { typename A::SquaredDistances; }) {
+      if ((about_mean = p.centre)) {
+        typename A::SquaredDistances squares(a, mean);
+        for (std::int64_t k = 0; k < n; ++k) squares.add(x(k));
+        square_sum = squares.result();
+      }
     }
-    const V square_sum = squares.result();
+    if (!about_mean) {
+      typename A::Sum squares(a, n);
+      for (std::int64_t k = 0; k < n; ++k) {
+        const V d = distance(k);
+        squares.add_product(d, d);
+      }
+      square_sum = squares.result();
+    }
     if constexpr (is_real<A>) {
       // n^2 times the root of the definition.
       const V n2 = a.mul(count, count);

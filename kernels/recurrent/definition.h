@@ -130,6 +130,7 @@ struct AnyOrderSteps {
   static constexpr bool one_sum = true, has_truth = false;
   const AnyOrder& a;
   DType acc, stored;
+  double rounding;  // in units of the last place: 1/2, or 1 in a direction
 
   template <class F>
   Value step(F&& f, double* = nullptr) const {
@@ -145,7 +146,8 @@ struct AnyOrderSteps {
   // State is kept in the output's format by some programs, in the accumulator's by others.
   Value store(const Value& v) const {
     if (!is_floating(stored) || format_of(stored).precision >= format_of(acc).precision) return v;
-    return closed(v.mid, v.err + ulp_of(abs_of(v.mid) + v.err, stored) / 2);
+    const double err = v.err + ulp_of(abs_of(v.mid) + v.err, stored) * rounding;
+    return closed(v.mid, abs_of(v.mid) + err > largest_finite(stored) ? kInfinity : err);
   }
   static Value closed(double mid, double err) { return {mid, err, 0, 1, 0}; }
 };
@@ -459,24 +461,25 @@ inline void bound_recurrent(const KernelCall& call, const RecurrentPlan& p,
                             std::vector<OutputBound>& result) {
   const DType stored = stored_format(call.problem->outputs[0].dtype, call.contract());
   const AnyOrder a(model);
+  const AnyOrderSteps steps{a, model.acc, stored, model.round == Round::nearest_even ? 0.5 : 1};
   std::mutex joining;
-  parallel_for(
-      static_cast<std::int64_t>(slices.size()), call.threads, 1,
-      [&](std::int64_t begin, std::int64_t end) {
-        std::vector<OutputBound> found;
-        const auto put = [&](int output, std::int64_t at, const std::vector<AnyOrder::V>& values,
-                             const std::vector<double>&) {
-          for (std::size_t j = 0; j < values.size(); ++j)
-            found.push_back({output, at + static_cast<std::int64_t>(j), values[j].mid,
-                             values[j].err, p.g.inputs + p.g.hidden});
-        };
-        for (std::int64_t k = begin; k < end; ++k) {
-          const std::int64_t i = slices[static_cast<std::size_t>(k)];
-          scan_row(p, AnyOrderSteps{a, model.acc, stored}, i / p.g.batch, i % p.g.batch, put);
-        }
-        const std::scoped_lock lock(joining);
-        result.insert(result.end(), found.begin(), found.end());
-      });
+  parallel_for(static_cast<std::int64_t>(slices.size()), call.threads, 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::vector<OutputBound> found;
+                 const auto put = [&](int output, std::int64_t at,
+                                      const std::vector<AnyOrder::V>& values,
+                                      const std::vector<double>&) {
+                   for (std::size_t j = 0; j < values.size(); ++j)
+                     found.push_back({output, at + static_cast<std::int64_t>(j), values[j].mid,
+                                      values[j].err, p.g.inputs + p.g.hidden});
+                 };
+                 for (std::int64_t k = begin; k < end; ++k) {
+                   const std::int64_t i = slices[static_cast<std::size_t>(k)];
+                   scan_row(p, steps, i / p.g.batch, i % p.g.batch, put);
+                 }
+                 const std::scoped_lock lock(joining);
+                 result.insert(result.end(), found.begin(), found.end());
+               });
 }
 
 #endif

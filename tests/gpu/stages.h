@@ -1,4 +1,5 @@
-// The stages of gpu_evidence (evidence.cpp says what each shows).
+// The stages of gpu_evidence (evidence.cpp says what each shows). Those with `equal` make it false
+// where a hash differs.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,13 @@
 namespace etalon {
 
 // stages_equal.cpp: hashes beside the CPU's
-void run_rows(Record& record);
-void run_sizes(Record& record);
-void run_networks(Record& record);
-void run_tensor_cores(Record& record, std::uint64_t tiles);
+void run_rows(Record& record, bool& equal);
+void run_sizes(Record& record, bool& equal);
+void run_networks(Record& record, bool& equal);
+void run_tensor_cores(Record& record, std::uint64_t tiles, bool& equal);
 bool run_sanitized();
 
-// Beside the vendors' libraries: stages_vendors.cpp, stages_times.cpp
+// stages_vendors.cpp: beside the vendors' libraries
 void run_vendors(Record& record);
 void run_times(Record& record);
 
