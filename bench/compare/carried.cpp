@@ -182,6 +182,12 @@ bool CarriedValues::majorant(const Node& node, const Layer& layer,
   std::vector<Tensor> out = eval_.bits(major, Contract::seq());
   if (out.empty() || out[0].dtype() != DType::f32) return false;
   result = std::move(out[0]);
+  if (among(kWindows, op)) {  // a mean of errors in f32 is too small by K u at most
+    const Shape& x = layer.inputs[0].shape();
+    const double relative = static_cast<double>(x.product(2, x.rank())) * 0x1p-24;
+    for (float& e : result.mutable_data<float>())
+      e = up(relative < 0.25 ? static_cast<double>(e) / (1 - relative) : kInfinity);
+  }
   return true;
 }
 
@@ -259,13 +265,17 @@ void CarriedValues::step(const Node& node, const std::function<const Tensor*(Val
     const bool rounds = eval_.has_definition(layer) && node.op->nature != OpNature::movement;
     std::vector<OutputBound> bounds;
     std::int64_t terms = 0;
-    const std::optional<Tensor> sizes = product_sizes(eval_, layer, terms);
-    if (rounds && !sizes)
-      bounds =
-          eval_.bounds(layer, contract_,
-                       {.acc = contract_.acc,
-                        .functions = library_ == nullptr ? nullptr : library_->of(node.op->name)},
-                       sample_slices(eval_.slices(layer, contract_), std::int64_t{1} << 40));
+    // Sizes say what f32 can do, rounded to nearest.
+    const bool plain = contract_.acc == DType::f32 && contract_.round == Round::nearest_even &&
+                       contract_.subnormals == Subnormals::keep;
+    const std::optional<Tensor> sizes =
+        plain ? product_sizes(eval_, layer, terms) : std::optional<Tensor>();
+    if (rounds && !sizes) {
+      AnyOrderModel model = AnyOrderModel::of(contract_);
+      if (library_ != nullptr) model.functions = library_->of(node.op->name);
+      bounds = eval_.bounds(layer, contract_, model,
+                            sample_slices(eval_.slices(layer, contract_), std::int64_t{1} << 40));
+    }
     for (std::size_t o = 0; o < out.size(); ++o) {
       if (uncertain && o > 0) return;  // the majorant is that of the first output
       Value next;
@@ -276,13 +286,15 @@ void CarriedValues::step(const Node& node, const std::function<const Tensor*(Val
       if (uncertain || (rounds && floats)) {
         next.error = spread ? spread.clone() : Tensor::zeros(DType::f32, next.mid.shape());
         auto error = next.error.mutable_data<float>();
-        const auto gamma = static_cast<double>(terms) * 0x1p-24 * (1 + 0x1p-8);
+        const double relative = static_cast<double>(terms) * 0x1p-24,
+                     room = relative < 0.25 ? 1 / (1 - relative) : kInfinity;
         if (sizes && o == 0)
           for (std::size_t i = 0; i < error.size(); ++i)
-            error[i] = up((static_cast<double>(error[i]) +
-                           2 * gamma * static_cast<double>(sizes->data<float>()[i]) +
-                           static_cast<double>(terms) * 0x1p-148) *
-                          (1 + 0x1p-8));
+            error[i] =
+                up((static_cast<double>(error[i]) * room +
+                    2 * relative * room * room * static_cast<double>(sizes->data<float>()[i]) +
+                    static_cast<double>(terms) * 0x1p-148) *
+                   (1 + 0x1p-8));
         for (const OutputBound& b : bounds) {
           if (b.output != static_cast<int>(o)) continue;
           const auto i = static_cast<std::size_t>(b.index);

@@ -11,9 +11,11 @@
 //
 // Products take B from the same op on absolute values, gamma(K + 3) (|x| * |w| + |b|), because that
 // is as fast as the op itself; B counts twice there, once for the framework's rounding and once for
-// m'. Quantised values are integers whose E is a number of steps: a value is uncertain only where
-// the ball around x / scale holds the border between two integers, and then by the integers in it.
-// E of everything else behind it is what those few steps can cause, not a share of the range.
+// m'. These sums, and those of L, are made in f32 too and may be too small by K u of themselves:
+// they are divided by 1 - K u, and from K u = 1/4 on there is no statement. Quantised values are
+// integers whose E is a number of steps: a value is uncertain only where the ball around x / scale
+// holds the border between two integers, and then by the integers in it. E of everything else
+// behind it is what those few steps can cause, not a share of the range.
 #pragma once
 
 #include <functional>
