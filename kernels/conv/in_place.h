@@ -3,12 +3,13 @@
 // A tile is up to 12 neighbouring outputs of a row by two vectors of channels. Under one term its
 // inputs stand at a fixed distance from each other (the stride), whatever term it is, so they are
 // broadcast from the image's own rows: nothing is packed tap by tap, and a stride costs nothing.
-// Rows of 13 and 14 outputs are one tile for each vector.
+// Rows of 13 and 14 outputs are one tile for each vector, or two tiles (in_place.cpp).
 //
 // Padding above and below a row of outputs leaves out whole rows of taps, the same for all its
 // pixels: those terms are not walked, as the contract says. Rows are copied first, some at a time
-// so that they stay in cache, with zeros for the padding to their left and right; where a zero
-// could change a sum (plan.h) the output is computed again.
+// so that they stay in cache, with zeros for the padding to their left and right. Windows of three
+// columns with one column of padding leave it out too; elsewhere, where a zero could change a sum
+// (plan.h), the output is computed again.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,8 @@ class InPlaceConv {
   };
 
   void run_item(const Call& call, const Item& item) const;
+  const InPlaceTiles::Rows& tiles_for(std::int64_t column, std::int64_t height,
+                                      bool& zeros_count) const;
   void add_rows(const Call& call, const Item& item, std::int64_t first, std::int64_t last,
                 float* sums) const;
   std::int64_t copy_rows(const float* x, std::int64_t first_row, std::int64_t last_row,
@@ -60,8 +63,9 @@ class InPlaceConv {
 
   ConvGeometry g_;
   const TileSet<float>& set_;
-  const InPlaceTiles::value_type* tiles_ = nullptr;  // of this step
+  const InPlaceTiles* tiles_ = nullptr;
   bool worthwhile_ = false;
+  bool window_ = false;          // groups are rows of a window of three taps
   bool padded_ = false;          // some rows of pixels begin or end in padding
   bool single_ = false;          // a tile has one vector
   std::int64_t chunk_rows_ = 0;  // rows of outputs whose inputs are copied at a time

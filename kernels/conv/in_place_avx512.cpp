@@ -12,8 +12,10 @@ namespace {
 // From the asking for weights to their use: a line a tap.
 constexpr std::int64_t kLinesAhead = 16;
 
-// kStep: from output to output, 0 where only x_step says it and groups have one tap.
-template <int R, int W, int kStep>
+// kStep: from output to output, 0 where only x_step says it and groups have one tap. kWindow: every
+// group has kGroupTaps taps, so the first output's first input and the last one's last may lie in
+// the padding: these are left out.
+template <int R, int W, int kStep, bool kWindow, bool kLeft, bool kRight>
 std::uint32_t tile(const InPlaceTileCall& t) {
   using V = F32;
   V::Reg acc[R][W];
@@ -48,15 +50,19 @@ std::uint32_t tile(const InPlaceTileCall& t) {
                             ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(xv, wv[0][w], acc[r][w]); });
       });
     } else {
-      simd::unroll<(R - 1) * kStep + kTaps>([&](auto j) ETALON_INLINE_LAMBDA {
-        const V::Reg xv = V::set1(first[j]);
-        simd::unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
-          if constexpr (j >= s && (j - s) % kStep == 0 && (j - s) / kStep < R) {
-            constexpr int r = (j - s) / kStep;
-            simd::unroll<W>(
-                [&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(xv, wv[s][w], acc[r][w]); });
-          }
-        });
+      constexpr int kInputs = (R - 1) * kStep + kTaps;
+      simd::unroll<kInputs>([&](auto j) ETALON_INLINE_LAMBDA {
+        if constexpr (!(kLeft && j == 0) && !(kRight && j == kInputs - 1)) {
+          const V::Reg xv = V::set1(first[j]);
+          simd::unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+            if constexpr (j >= s && (j - s) % kStep == 0 && (j - s) / kStep < R) {
+              constexpr int r = (j - s) / kStep;
+              simd::unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+                acc[r][w] = V::fma(xv, wv[s][w], acc[r][w]);
+              });
+            }
+          });
+        }
       });
     }
   };
@@ -66,6 +72,8 @@ std::uint32_t tile(const InPlaceTileCall& t) {
     _mm_prefetch(reinterpret_cast<const char*>(x + group[kGroupsAhead].x), _MM_HINT_T0);
     if constexpr (kStep == 0) {
       add(std::integral_constant<int, 1>{});
+    } else if constexpr (kWindow) {
+      add(std::integral_constant<int, kGroupTaps>{});
     } else {
       if (group->taps == 3)
         add(std::integral_constant<int, 3>{});
@@ -106,11 +114,19 @@ std::uint32_t tile(const InPlaceTileCall& t) {
 const InPlaceTiles& in_place_tiles() {
   static const InPlaceTiles tiles = [] {
     InPlaceTiles all{};
-    simd::unroll<kInPlaceSteps + 1>([&](auto step) {
-      simd::unroll<kInPlaceSingle - kInPlaceLeast + 1>([&](auto i) {
-        constexpr int rows = kInPlaceLeast + i;
-        all[step][1][rows] = tile<rows, 1, step>;
-        if constexpr (rows <= kInPlaceRows) all[step][2][rows] = tile<rows, 2, step>;
+    simd::unroll<kInPlaceSingle - kInPlaceLeast + 1>([&](auto i) {
+      constexpr int rows = kInPlaceLeast + i;
+      simd::unroll<rows <= kInPlaceRows ? 2 : 1>([&](auto v) {
+        constexpr int vectors = v + 1;
+        simd::unroll<kInPlaceSteps + 1>([&](auto step) {
+          all.any[step][vectors][rows] = tile<rows, vectors, step, false, false, false>;
+        });
+        if constexpr (rows <= kInPlaceRows)
+          simd::unroll<2>([&](auto left) {
+            all.window[1][left][0][vectors][rows] = tile<rows, vectors, 1, true, left, false>;
+            all.window[1][left][1][vectors][rows] = tile<rows, vectors, 1, true, left, true>;
+            all.window[2][left][0][vectors][rows] = tile<rows, vectors, 2, true, left, false>;
+          });
       });
     });
     return all;

@@ -47,9 +47,16 @@ inline constexpr int kInPlaceRows = 12, kInPlaceSingle = 14, kInPlaceLeast = 6;
 inline constexpr int kInPlaceVectors = 2;
 // Steps with a tile of their own; 0: any, in groups of one tap.
 inline constexpr int kInPlaceSteps = 2;
-using InPlaceTiles =
-    std::array<std::array<std::array<InPlaceTile, kInPlaceSingle + 1>, kInPlaceVectors + 1>,
-               kInPlaceSteps + 1>;  // [step][vectors][rows], rows from kInPlaceLeast on
+
+struct InPlaceTiles {
+  using Rows = std::array<std::array<InPlaceTile, kInPlaceSingle + 1>,
+                          kInPlaceVectors + 1>;  // [vectors][rows], rows from kInPlaceLeast on
+  std::array<Rows, kInPlaceSteps + 1> any;       // [step]
+  // Windows of kGroupTaps columns, to kInPlaceRows rows: [step][left][right], where left leaves out
+  // the first output's first input and right the last one's last, which are padding. Step 2 has no
+  // right: even images have no padding there.
+  std::array<std::array<std::array<Rows, 2>, 2>, kInPlaceSteps + 1> window;
+};
 
 namespace avx512 {
 const InPlaceTiles& in_place_tiles();

@@ -1,0 +1,19 @@
+// Who made the processor: which tile is the faster one was measured on AMD's Zen 4 and on Intel's
+// Sapphire Rapids, and differs. Choices that hang on it are of speed alone; no bit does.
+#pragma once
+
+namespace etalon {
+
+inline bool is_amd() {
+#if defined(__x86_64__)
+  static const bool amd = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd") != 0;
+  }();
+  return amd;
+#else
+  return false;
+#endif
+}
+
+}  // namespace etalon
