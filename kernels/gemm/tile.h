@@ -119,6 +119,7 @@ struct TileSet {
   // lanes: rows of a tile become columns.
   void (*store_transposed)(const T* c, std::int64_t c_row, int rows, int count, T* y,
                            std::int64_t y_stride) = nullptr;
+  std::array<TileFn<T>, kMaxTileVectors + 1> row{};  // one row that asks for no line ahead
 };
 
 // nullptr where the set is not compiled in (another processor).

@@ -9,7 +9,8 @@
 
 namespace etalon::simd {
 
-enum class TileForm { plain, masked, rows_apart, gathering };
+// unasked: plain, without asking for cache lines ahead of their use.
+enum class TileForm { plain, unasked, masked, rows_apart, gathering };
 
 // acc = fma(*a, b, acc) as one instruction that broadcasts as it loads.
 #if defined(__AVX512F__)
@@ -103,8 +104,9 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
                              run[w][1]);
         V::store(packed + w * b_strip, bv[w]);
       } else {
-        _mm_prefetch(reinterpret_cast<const char*>(b + w * b_strip + kAheadSteps * b_step),
-                     _MM_HINT_T0);
+        if constexpr (form != TileForm::unasked)
+          _mm_prefetch(reinterpret_cast<const char*>(b + w * b_strip + kAheadSteps * b_step),
+                       _MM_HINT_T0);
         bv[w] = V::load(b + w * b_strip);
       }
     });
@@ -377,6 +379,7 @@ TileSet<typename V::Scalar> make_tile_set(Isa isa) {
         set.gathering[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::gathering>;
       }
     });
+    set.row[w] = tile<V, 1, w, TileForm::unasked>;
   });
   set.pack_contiguous = pack_contiguous<V>;
   set.pack_strided = pack_strided<V>;
