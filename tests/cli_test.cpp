@@ -13,6 +13,7 @@
 #include "bench/data.h"
 #include "bench/report/record.h"
 #include "engine/core/file.h"
+#include "engine/core/hash.h"
 #include "importers/importers.h"
 #include "tests/importer_files.h"
 
@@ -54,6 +55,22 @@ Ran ran(std::vector<std::string> words) {
 }
 
 }  // namespace
+
+TEST_CASE("cli: lab ask saves the outputs whose hash it prints, or the answer") {
+  const test::TemporaryFolder own;
+  const std::string q = R"({"do": "conv", "channels": 3, "height": 5, "width": 6, "filters": 2})";
+  const Ran saved = ran({"lab", "ask", q, "-o", own / "y.npy"});
+  CHECK_MESSAGE(saved.code == 0, saved.err);
+  const TensorList list = load_tensors(own / "y.npy");
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].tensor.shape() == Shape{1, 2, 5, 6});
+  CHECK(saved.out.find(to_string(hash_tensor(list[0].tensor))) != std::string::npos);
+  CHECK(ran({"lab", "ask", q, "-o", own / "a.json"}).code == 0);
+  CHECK(nlohmann::json::parse(read_text_file(own / "a.json"))["y"].size() == 60);
+  const Ran none = ran({"lab", "ask", R"({"do": "kernel"})", "-o", own / "k.npy"});
+  CHECK(none.code == 2);
+  CHECK(none.err.find("has outputs") != std::string::npos);
+}
 
 TEST_CASE("cli: exit codes and one sentence on stderr") {
   CHECK(ran({"--help"}).code == 0);

@@ -340,6 +340,9 @@ TEST_CASE("algorithms: measured errors lie within the bounds known beforehand") 
   CHECK(algorithm_cost(p).products == 36.0 * 16 * 16 * 16);
   // B^T has 22 entries that are not zero, A^T 18.
   CHECK(algorithm_cost(p).transforms == 16.0 * 16 * (22 * 12 + 18 * 10));
+  // By hand: of B^T's entries 12 are neither 1 nor -1, of A^T's 6, and a row of n adds n - 1 times.
+  CHECK(algorithm_cost(p).multiplications == 16.0 * 16 * (36.0 * 16 + 12 * 12 + 6 * 10));
+  CHECK(algorithm_cost(p).additions == 16.0 * 16 * (36.0 * 15 + (22 - 6) * 12 + (18 - 4) * 10));
   // A real transform of 4 takes 6 additions; of 8 two of those, one turn of 4 operations, 6
   const Contract f8 = Contract::parse("algo=fft:8");
   p.contract = &f8;
@@ -348,6 +351,8 @@ TEST_CASE("algorithms: measured errors lie within the bounds known beforehand") 
   CHECK(algorithm_cost(p).products == 4.0 * 8 * 5 * tiles * 256);
   p.contract = &direct;
   CHECK(algorithm_cost(p).products == 9.0 * 256 * 16 * 16);
+  CHECK(algorithm_cost(p).multiplications == 9.0 * 256 * 16 * 16);
+  CHECK(algorithm_cost(p).additions == (9.0 * 16 - 1) * 256 * 16);
 }
 
 TEST_CASE("algorithms: what does not apply is refused by the rule's name") {

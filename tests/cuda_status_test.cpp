@@ -23,6 +23,7 @@ TEST_CASE("cuda: a failure is one sentence with the call, and exit code 4") {
   for (const Row& row : {Row{2, "out of memory"}, Row{35, "driver is older"}, Row{803, "driver is"},
                          Row{100, "no CUDA device"}, Row{209, "no code for the device's"},
                          Row{222, "no code for the device's"}, Row{700, "device is lost"},
+                         Row{715, "device is lost"}, Row{716, "device is lost"},
                          Row{719, "device is lost"}, Row{12345, "failed with 12345"}}) {
     CAPTURE(row.code);
     const std::string text = cuda::failure_sentence(row.code, "cudaMalloc", "its own words");

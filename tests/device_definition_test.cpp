@@ -10,6 +10,7 @@
 
 #include "engine/graph/executor.h"
 #include "kernels/backends/cuda/rows.h"
+#include "kernels/gemm/digit_cut.h"
 #include "kernels/kernels.h"
 #include "tests/host_device.h"
 #include "tests/op_cases.h"
@@ -87,7 +88,8 @@ void compare_all(unsigned share) {
   std::int64_t cases = 0, outputs = 0, undecided = 0;
   for (const auto& [row, count] : by_row) {
     CAPTURE(row);
-    const bool algorithm = row.find("im2col") != row.npos || row.find("winograd") != row.npos;
+    const bool algorithm = row.find("im2col") != row.npos || row.find("winograd") != row.npos ||
+                           row.find("fft") != row.npos;
     CHECK((count.cases > 0) == !algorithm);  // no contract here has an algorithm
     cases += count.cases;
     outputs += count.outputs;
@@ -167,6 +169,98 @@ TEST_CASE("a GPU's rows on the CPU: convolution by im2col and by Winograd") {
   }
 }
 
+TEST_CASE("a GPU's rows on the CPU: convolution by FFT, each transform once") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  const cuda::DeviceRow* row = nullptr;
+  for (const cuda::DeviceRow& device : cuda::device_rows())
+    if (device.row.name == "conv.fft.f32.cuda") row = &device;
+  REQUIRE(row != nullptr);
+  const struct {
+    const char* contract;
+    int takes;
+  } wanted[] = {{"algo=fft:4", 5},         {"algo=fft:8", 6},    {"algo=fft:16", 6},
+                {"algo=fft:64", 6},        {"algo=fft:128", 6},  {"algo=fft:full", 6},
+                {"algo=fft:8,fma=off", 0}, {"algo=fft:1024", 0}, {"seq", 0}};
+  for (const auto& w : wanted) {
+    Count count;
+    int compared = 0;
+    for (const char* line :
+         {"fft | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,3,9,11]:wild f32[4,3,3,3] f32[4]",
+          "fft | conv | pads_begin=[1,0] pads_end=[0,2] groups=2 | f32[1,4,8,7]:special "
+          "f32[6,2,3,3]",
+          "fft | conv | | f32[1,5,6]:wild f32[3,5,3]",
+          "fft | conv | groups=3 | f32[3,3,5,70] f32[3,1,1,4] f32[3]",
+          "fft | conv | | f32[1,2,70,5]:wild f32[5,2,4,1]",
+          "fft | conv | pads_begin=[4,4] pads_end=[4,4] | f32[1,2,3,13]:wild f32[1,2,5,5]"})
+      compared += compare(parse_op_case(line), *row, w.contract, count);
+    CAPTURE(std::string(w.contract));
+    CHECK(compared == w.takes);
+  }
+}
+
+TEST_CASE("a GPU's rows on the CPU: exact in digits, as int8 tensor units multiply them") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  const struct {
+    const char* line;
+    double least_open, most_open;  // shares of the outputs
+  } wanted[] = {
+      // More than a tile and a step on every side, each operand either way round.
+      {"exact | gemm | | f32[70,200] f32[200,131] f32[131]", 0, 0.01},
+      {"exact | gemm | alpha=0.3 beta=-2 trans_b=true | f32[129,65] f32[67,65] f32[129,1]", 0,
+       0.01},
+      {"exact | gemm | trans_a=true | f32[130,70] f32[130,66]", 0, 0.01},
+      {"exact | gemm | trans_a=true trans_b=true | f32[64,1] f32[65,64]", 0, 0.01},
+      {"exact | matmul | | f32[3,2,66,40] f32[2,40,5]", 0, 0.01},
+      {"exact | gemm | | f32[2,2100] f32[2100,64]", 0, 0.05},
+      // Rows of wild magnitudes: what rounding left is large, so the second pass works.
+      {"exact | gemm | | f32[33,90]:wild f32[90,40]:wild f32[40]:wild", 0.001, 1},
+      {"exact | gemm | | f32[20,30]:special f32[30,40]:special", 0.1, 1},
+      {"exact | matmul | | f32[20,30]:finite f32[30,9]:finite", 0, 1},
+      // Zeros, an empty sum, a midpoint of two floats that only the host decides.
+      {"exact | gemm | | f32[1,2]=0,-0 f32[2,1]=1,1", 0, 0},
+      {"exact | gemm | alpha=-1 | f32[1,2]=0,-0 f32[2,1]=1,1", 0, 1},
+      {"exact | matmul | | f32[3,0] f32[0,4]", 0, 0},
+      {"exact | gemm | | f32[1,3]=0x1p+0,0x1p-24,0x1p-149 f32[3,1]=1,1,0x1p-149", 1, 1},
+      {"exact | gemm | | f32[1,2]=0x1p+0,0x1p-24 f32[2,1]=1,1", 1, 1}};
+  int compared = 0;
+  for (const auto& w : wanted) {
+    Count count;
+    host.open = 0;
+    const OpCase c = parse_op_case(w.line);
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.op == c.op->name && device.row.name.ends_with(".exact.cuda.int8"))
+        compared += compare(c, device, "exact", count);
+    CAPTURE(c.line);
+    const double share = static_cast<double>(host.open) / static_cast<double>(count.outputs);
+    CAPTURE(share);
+    CHECK(share >= w.least_open);
+    CHECK(share <= w.most_open);
+  }
+  CHECK(compared == std::ssize(wanted));
+}
+
+TEST_CASE("digits: a sum of five is the value's nearest multiple of the unit") {
+  const float rows[] = {1.0F,           -1.0F,     0x1.fffffep-1F,  0x1.f8p0F,   0x1.f7fffep0F,
+                        -0x1.fffffep3F, 0x1p-149F, 0x1.fffffep127F, 0x1.8p-130F, 3.0F};
+  for (const float largest : rows) {
+    const double unit = digit_unit(static_cast<std::int32_t>(bits_of(largest) & 0x7fffffffU));
+    const double top = abs_of(static_cast<double>(largest)) / unit;
+    CAPTURE(largest);
+    CHECK(top < 0.99 * 0x1p39);
+    CHECK(top >= 0.49 * 0x1p38);
+    for (const double part : {1.0, -1.0, 0.7, -0.3, 0x1p-20, 0x1.8p-38, -0x1p-39, 0.0}) {
+      const double z = top * part, integer = digit_integer(z);
+      CHECK(abs_of(z - integer) <= 0.5);
+      const std::uint64_t digits = digits_of(integer);
+      double sum = 0;
+      for (int d = kDigits; d-- > 0;) sum = sum * 256 + digit(digits, d);
+      CHECK(sum == integer);
+    }
+  }
+}
+
 TEST_CASE("a GPU's rows on the CPU: a sum at a midpoint is left to the host") {
   HostDevice host;
   const cuda::UseApi use(host.api);
@@ -189,6 +283,21 @@ TEST_CASE("a GPU's rows on the CPU: a sum at a midpoint is left to the host") {
   const OpRun got = run_op(*c.op, c.params, in, registry, options);
   CHECK(got.kernel->name == "reduce_sum.cuda.definition");
   CHECK(hash_tensor(got.outputs[0]) == hash_tensor(want.outputs[0]));
+}
+
+TEST_CASE("a GPU's rows on the CPU: more left open than the list has places") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  // The formula of log refuses infinity, so that all of 1100 are open; the list has 1024 places.
+  std::string line = "open | log | | f32[1100]=inf";
+  for (int i = 1; i < 1100; ++i) line += ",inf";
+  const OpCase c = parse_op_case(line);
+  Count count;
+  int compared = 0;
+  for (const cuda::DeviceRow& device : cuda::device_rows())
+    if (device.row.name == "log.f32.cuda") compared += compare(c, device, "exact", count);
+  CHECK(compared == 1);
+  CHECK(count.undecided == 0);
 }
 
 TEST_CASE("floating types stand first in the table of types") {

@@ -29,6 +29,7 @@ struct HostDevice {
 
   // What happened.
   std::int64_t calls = 0, launches = 0, graph_launches = 0, waits = 0;
+  std::int64_t open = 0;  // outputs that a first pass in digits left to the second
   std::size_t used = 0, peak = 0;
   std::map<void*, std::size_t> live;
 };

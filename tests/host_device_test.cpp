@@ -13,6 +13,8 @@
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/move.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/conv/cuda_fft.h"
+#include "kernels/gemm/cuda_digits.h"
 #include "kernels/recurrent/cuda_cells.h"
 
 namespace etalon {
@@ -81,6 +83,11 @@ int copy(void* to, const void* from, std::size_t n, void* s) {
   return enqueue(s, [=] { std::memcpy(to, from, n); });
 }
 
+void put_on_list(const cuda::UndecidedList& list, std::int64_t i) {
+  const std::int64_t place = (*list.count)++;
+  if (place < list.capacity) list.places[place] = i;
+}
+
 int definition(const KernelCall& call, const cuda::UndecidedList& list, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
@@ -96,10 +103,7 @@ int definition(const KernelCall& call, const cuda::UndecidedList& list, void* s)
       const std::int64_t slices = DevicePlan<D>::slices(plan);
       // Backwards: no slice may lean on one before it.
       for (std::int64_t i = slices; i-- > 0;)
-        if (!device_slice<D>(contract, plan, i, to)) {
-          const std::int64_t place = (*list.count)++;
-          if (place < list.capacity) list.places[place] = i;
-        }
+        if (!device_slice<D>(contract, plan, i, to)) put_on_list(list, i);
     });
     CHECK(found);
   });
@@ -144,20 +148,20 @@ int move(const cuda::MoveTask& task, void* s) {
   });
 }
 
-int function(const KernelCall& call, const cuda::UndecidedList& list, void* s) {
+int function(const KernelCall& call, const cuda::UndecidedList& open,
+             const cuda::UndecidedList& undecided, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
-  return enqueue(s, [kept, list] {
+  return enqueue(s, [kept, open, undecided] {
     const DeviceFunctionTask t = device_function_task(kept->call());
     with_device_function(t.code, [&]<int Code>() {
-      for (std::int64_t i = t.count; i-- > 0;) {
-        if (device_function<Code>(t.params, t.x[i], t.to.y[0][i]) ||
-            device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to))
-          continue;
-        const std::int64_t place = (*list.count)++;
-        if (place < list.capacity) list.places[place] = i;
-      }
+      for (std::int64_t i = t.count; i-- > 0;)
+        if (!device_function<Code>(t.params, t.x[i], t.to.y[0][i])) put_on_list(open, i);
     });
+    for (std::int64_t k = open_count(t, open); k-- > 0;)
+      if (const std::int64_t i = open_element(open, k);
+          !device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to))
+        put_on_list(undecided, i);
   });
 }
 
@@ -170,10 +174,69 @@ int cells(const KernelCall& call, const cuda::CellMemory& memory, const cuda::Un
     const CellTask t = cell_task(own, memory);
     for (std::int64_t block = recurrent_slices(t.p); block-- > 0;)
       if (own.contract().exact() ? run_cells_on_host<true>(t, block)
-                                 : run_cells_on_host<false>(t, block)) {
-        const std::int64_t place = (*list.count)++;
-        if (place < list.capacity) list.places[place] = block;
+                                 : run_cells_on_host<false>(t, block))
+        put_on_list(list, block);
+  });
+}
+
+// Threads backwards: a phase may lean on no thread before it.
+template <int count>
+struct HostThreads {
+  template <class F>
+  void operator()(F&& phase) const {
+    for (int tid = count; tid-- > 0;) phase(tid);
+  }
+};
+
+int digits(const KernelCall& call, const cuda::DigitMemory& memory, const cuda::UndecidedList& open,
+           const cuda::UndecidedList& undecided, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, memory, open, undecided] {
+    const DigitTask t = digit_task(kept->call(), memory);
+    for (const DigitSide* side : {&t.a, &t.b}) {
+      auto shared = std::make_unique<DigitPackShared>();
+      for (std::int64_t block = t.pack_blocks(*side); block-- > 0;)
+        digit_pack(t, *side, block, *shared, HostThreads<kDigitPackThreads>{});
+    }
+    auto shared = std::make_unique<DigitShared>();
+    std::vector<DigitThread> threads(kDigitThreads);
+    for (std::int64_t block = t.blocks(); block-- > 0;)
+      run_digits_on_host(t, block, *shared, threads.data(),
+                         [&](std::int64_t at) { put_on_list(open, at); });
+    device->open += *open.count;
+    for (std::int64_t i = digit_open_count(t, open); i-- > 0;) {
+      const std::int64_t at = digit_open_at(open, i);
+      DigitDot lanes[32];
+      for (int lane = 0; lane < 32; ++lane) lanes[lane] = digit_dot(t, at, lane);
+      for (int step = 16; step > 0; step /= 2)
+        for (int lane = 0; lane < step; ++lane) lanes[lane].merge(lanes[lane + step]);
+      if (!digit_settle(t, at, lanes[0])) put_on_list(undecided, at);
+    }
+  });
+}
+
+int fft(const KernelCall& call, const cuda::FftMemory& memory, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, memory] {
+    const FftTask t = fft_task(kept->call(), memory);
+    const auto pass = [&]<FftPass which>() {
+      auto shared = std::make_unique<FftShared>();
+      for (std::int64_t block = fft_lines(t, which).blocks(); block-- > 0;) {
+        std::memset(shared.get(), 0xA5, sizeof *shared);
+        FftBlock<which>::run(t, block, *shared, HostThreads<kFftThreads>{});
       }
+    };
+    pass.operator()<FftPass::kernel_rows>();
+    pass.operator()<FftPass::image_rows>();
+    if (t.t.y.size > 1) {
+      pass.operator()<FftPass::kernel_columns>();
+      pass.operator()<FftPass::image_columns>();
+    }
+    for (std::int64_t i = fft_products(t); i-- > 0;) fft_product(t, i);
+    if (t.t.y.size > 1) pass.operator()<FftPass::sum_columns>();
+    pass.operator()<FftPass::output>();
   });
 }
 
@@ -289,7 +352,9 @@ HostDevice::HostDevice()
           .tiles = tiles,
           .move = move,
           .function = function,
-          .cells = cells} {
+          .cells = cells,
+          .digits = digits,
+          .fft = fft} {
   device = this;
 }
 HostDevice::~HostDevice() {

@@ -3,7 +3,8 @@
 Writes the site with `etalon lab conv`, opens it from its folder in headless Chromium at phone and
 desktop width, light and dark, and checks: no error on the console, nothing loaded from outside, the
 hash of drawn shapes equals the program's, every control changes the answer or the page, what cannot
-be computed gets a sentence, trees and matrices are drawn, lessons check answers by computing,
+be computed gets a sentence beside the control, trees, matrices and curves are drawn and their commands
+give the program's numbers, each question of the lessons has one right answer,
 nothing is wider than the screen, a link holds the page's state, a photo is read, and whatever can be
 acted on has a name for a screen reader. With --keep the screenshots stay in FOLDER. Says "skipped"
 where there is no Chromium or no WebAssembly build.
@@ -147,22 +148,26 @@ def main():
         draw = random.Random(seed)
         with Browser() as browser:
             speed(browser, url, checks)
-            for width, dark in ((1280, False), (390, True)):
+            for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
                 where = "%d px: " % width
                 page = browser.open(url + "#lab", width=width, dark=dark)
                 settle(page)
                 checks.that(page.evaluate("document.getElementById('hash').textContent.length") == 32, where + "a hash is shown")
                 over, wide = page.evaluate(WIDE)
                 checks.that(over <= 0 and not wide, where + "wider than the screen by %s: %s" % (over, wide))
+                stray = page.evaluate("document.getElementById('main').innerText.match(/\\b(null|undefined|NaN)\\b/)")
+                checks.that(stray is None, where + "the page says %s" % stray)
                 if keep:
-                    page.screenshot(os.path.join(keep, "lab-%d.png" % width))
-                for lesson in ("order", "im2col", "winograd", "fft", "formats", "about"):
+                    page.screenshot(os.path.join(keep, "lab-%d-%s.png" % (width, "dark" if dark else "light")))
+                for lesson in ("order", "im2col", "winograd", "fft", "formats", "teach", "about"):
                     page.evaluate("location.hash = '#%s'" % lesson)
                     page.wait("!document.getElementById('%s').hidden" % lesson)
+                    page.wait("[...document.querySelectorAll('#%s .live')].every((e) => e.dataset.done === 'true')" % lesson, 120)
+                    checks.that(page.evaluate("[...document.querySelectorAll('#%s .live')].every((e) => e.textContent.length > 20 && !e.textContent.includes('Not drawn'))" % lesson), where + lesson + ": its figures are drawn")
                     over, wide = page.evaluate(WIDE)
                     checks.that(over <= 0 and not wide, where + lesson + ": wider than the screen: %s" % wide)
                     if keep:
-                        page.screenshot(os.path.join(keep, "lab-%s-%d.png" % (lesson, width)))
+                        page.screenshot(os.path.join(keep, "lab-%s-%d-%s.png" % (lesson, width, "dark" if dark else "light")))
                 checks.that(not page.errors(), where + "console: %s" % page.errors())
                 outside = [u for u in page.requests() if not u.startswith(("file://" + folder, "blob:", "data:"))]
                 checks.that(not outside, where + "loads %s" % outside)
@@ -176,7 +181,7 @@ def main():
                 change(page, name, value)
                 settle(page)
                 checks.that(page.evaluate("window.labAnswer.hash") not in (before, None), "control %s changes the outputs" % name)
-            for name, options in {"order": ["lanes:8", "pairwise:1", "blocks:128", "splitk:4"], "acc": ["bf16", "f16", "f64", "f32"], "fma": [False, True],
+            for name, options in {"order": ["lanes:8", "pairwise:1", "blocks:128", "splitk:4"], "acc": ["bf16", "f16", "f64", "f32"], "fma": [False, True], "factors": ["bf16", "f16", "f32"],
                                   "data": ["ones", "cancelling", "scales", "digit", "noise"]}.items():
                 for value in options:
                     before = page.evaluate("window.labAnswer.contract + window.labAnswer.hash")
@@ -184,6 +189,14 @@ def main():
                     settle(page)
                     after = page.evaluate("window.labAnswer.contract + window.labAnswer.hash")
                     checks.that(after != before and "error" not in page.evaluate("window.labAnswer"), "control %s = %s" % (name, value))
+            change(page, "data", "digit")
+            settle(page)
+            before = page.evaluate("window.labAnswer.hash")
+            change(page, "digit", 7)
+            settle(page)
+            checks.that(page.evaluate("window.labAnswer.hash") != before, "another digit is another image")
+            change(page, "data", "noise")
+            settle(page)
             change(page, "algo", "winograd")  # the stride is 2
             settle(page)
             checks.that("stride" in page.evaluate("document.getElementById('fault').textContent"), "Winograd at stride 2 is refused in a sentence")
@@ -201,9 +214,19 @@ def main():
                 change(page, "m", value)
                 settle(page)
                 checks.that("winograd:%d/3" % value in page.evaluate("window.labAnswer.contract"), "F(%d x %d)" % (value, value))
+            for name, options in {"points": ["reciprocal", "whole", "usual"], "transform": ["f64", "f32"], "sums": ["pairwise:1", "seq"]}.items():
+                for value in options:
+                    before = page.evaluate("window.labAnswer.hash")
+                    change(page, name, value)
+                    settle(page)
+                    checks.that(page.evaluate("window.labAnswer.hash") not in (before, None), "control %s = %s" % (name, value))
             change(page, "algo", "fft")
             settle(page)
             page.wait("document.querySelectorAll('#movement canvas').length === 2")
+            before = page.evaluate("window.labAnswer.hash")
+            change(page, "n", 32)
+            settle(page)
+            checks.that(page.evaluate("window.labAnswer.hash") != before, "another tile of the FFT gives other bits")
             change(page, "algo", "im2col")
             settle(page)
             page.wait("document.getElementById('movement').textContent.includes('The matrix')")
@@ -212,8 +235,28 @@ def main():
             change(page, "kernel", 15)
             settle(page)
             checks.that("larger than the padded input" in page.evaluate("document.querySelector('.field-fault').textContent"), "a kernel too large gets its sentence beside the control")
-            change(page, "kernel", 3)
-            settle(page)
+            for name, value in {"height": 64, "channels": 64, "filters": 16}.items():
+                change(page, name, value)
+                settle(page)
+            beside = page.evaluate("document.querySelector('.field-fault').previousElementSibling.dataset.field + ': ' + document.querySelector('.field-fault').textContent")
+            checks.that(beside.startswith("filters: ") and "beyond" in beside, "what is too large for a page is said beside the control: %s" % beside)
+            for name, value in {"filters": 2, "channels": 5, "height": 9, "kernel": 3}.items():
+                change(page, name, value)
+                settle(page)
+            checks.that(not page.evaluate("!!document.querySelector('.field-fault')"), "and taken away again")
+            page.evaluate("document.getElementById('curve-go').click()")
+            for axis, lines in (("K", 5), ("tile", 4), ("formats", 6), ("extent", 3)):
+                page.evaluate("(() => { const e = document.getElementById('curve-axis'); e.value = '%s'; e.dispatchEvent(new Event('input')); })()" % axis)
+                page.wait("document.getElementById('curve').dataset.done === 'true'", 120)
+                drawn = page.evaluate("document.querySelectorAll('#curve .curve .stroke').length")
+                checks.that(drawn == lines, "curve %s has %d lines" % (axis, drawn))
+            page.evaluate("document.querySelectorAll('#curve details').forEach((d) => { d.open = true; })")
+            page.wait("document.querySelectorAll('#curve pre').length === document.querySelectorAll('#curve tbody tr').length")
+            shown = page.evaluate("[...document.querySelectorAll('#curve tbody tr')].map((r) => r.lastElementChild.textContent)")
+            command = page.evaluate("[...document.querySelectorAll('#curve pre')].map((p) => p.textContent)")
+            at = draw.randrange(len(shown))
+            native = subprocess.run([etalon, "lab", "ask", command[at][command[at].index("'") + 1:command[at].rindex("'")]], capture_output=True, text=True).stdout
+            checks.that(len(shown) == 15 and "hash      " + shown[at] in native, "a curve's point is the program's: %s" % native)
             page.evaluate("document.getElementById('compare').click()")
             page.wait("document.getElementById('compared').dataset.done === 'true'", 120)
             checks.that(page.evaluate("document.querySelectorAll('#compared tbody tr').length") == 11, "eleven algorithms side by side")
@@ -248,14 +291,28 @@ def main():
             nameless = [n["role"]["value"] for n in nodes if n["role"]["value"] in NAMED and not n.get("name", {}).get("value", "").strip()]
             checks.that(sum(n["role"]["value"] in NAMED for n in nodes) > 20 and not nameless, "a screen reader has no name for %s" % nameless)
 
-            # Lessons check by computing: each question answered rightly once, wrongly once.
-            lesson = browser.open(url + "#winograd", width=1280)
-            answer = """(async (right) => { const q = document.querySelectorAll('#winograd .question')[1];
-                q.querySelectorAll('input')[right ? 1 : 0].checked = true; q.querySelector('.verdict').textContent = ''; q.querySelector('button').click(); })(%s)"""
-            for right, word in (("true", "Right."), ("false", "No:")):
-                lesson.evaluate(answer % right)
-                lesson.wait("document.querySelectorAll('#winograd .question')[1].querySelector('.verdict').textContent.includes('Computed just now')", 60)
-                checks.that(lesson.evaluate("document.querySelectorAll('#winograd .question')[1].querySelector('.verdict').textContent").startswith(word), "a lesson says " + word)
+            # Each question of each lesson: exactly one choice is right, and a number is told when wrong.
+            lesson = browser.open(url + "#order", width=1280)
+            asked = 0
+            for page_id in ("order", "im2col", "winograd", "fft", "formats"):
+                for n in range(lesson.evaluate("document.querySelectorAll('#%s .question').length" % page_id)):
+                    box = "document.querySelectorAll('#%s .question')[%d]" % (page_id, n)
+                    options = lesson.evaluate(box + ".querySelectorAll('[type=radio]').length")
+                    told = []
+                    for i in range(max(options, 1)):
+                        lesson.evaluate("(() => { const q = %s, v = q.querySelector('.verdict'); v.textContent = ''; if (%d) q.querySelectorAll('[type=radio]')[%d].checked = true;"
+                                        " else q.querySelector('[type=number]').value = -1; q.querySelector('button').click(); })()" % (box, options, i))
+                        lesson.wait(box + ".querySelector('.verdict').textContent.length > 4", 60)
+                        told.append(lesson.evaluate(box + ".querySelector('.verdict').textContent"))
+                    right = [t for t in told if t.startswith("Right.")]
+                    checks.that(len(right) == (1 if options else 0) and all(t.startswith(("Right.", "No:")) and "undefined" not in t and len(t) > 12 for t in told), "%s, question %d: %s" % (page_id, n + 1, told))
+                    if not options:
+                        answer = told[0].split()[1].rstrip(".")
+                        lesson.evaluate("(() => { const q = %s; q.querySelector('[type=number]').value = %s; q.querySelector('.verdict').textContent = ''; q.querySelector('button').click(); })()" % (box, answer))
+                        lesson.wait(box + ".querySelector('.verdict').textContent.startsWith('Right.')", 20)
+                    asked += 1
+            checks.that(asked >= 15, "%d questions" % asked)
+            checks.that(not lesson.errors(), "console: %s" % lesson.errors())
         print("%d checks, %d failed" % (checks.made, len(checks.failed)))
         return 1 if checks.failed else 0
 

@@ -65,6 +65,72 @@ TEST_CASE("lab: under exact every output is correctly rounded, under others erro
   CHECK(seq["exact_hash"] == exact["hash"]);
 }
 
+TEST_CASE("lab: rounded factors are rounded once, and their error is counted from the data") {
+  json q = question("conv", "exact");
+  const json plain = ask(q);
+  for (const auto& [format, bits] : {std::pair{"bf16", 8}, std::pair{"f16", 11}}) {
+    CAPTURE(std::string(format));
+    q["factors"] = format;
+    q["contract"] = "exact";
+    const json a = ask(q);
+    REQUIRE_MESSAGE(!a.contains("error"), a.dump());
+    CHECK(a["hash"] != plain["hash"]);
+    CHECK(a["exact_hash"] == plain["hash"]);
+    CHECK(a["stats"]["mean_ulp"].get<double>() > 8);
+    // A product of factors of 8 or 11 bits is exact in f32, so fusing changes nothing.
+    q["contract"] = "seq";
+    const json fused = ask(q);
+    q["contract"] = "order=seq,fma=off";
+    CHECK(fused["hash"] == ask(q)["hash"]);
+    CHECK(!fused.contains("bound_ulp"));
+    const lab::ConvProblem p = lab::read_problem(q);
+    const lab::ConvProblem drawn = lab::read_problem(question("conv", "seq"));
+    int changed = 0;
+    for (std::size_t i = 0; i < p.x.data<float>().size(); ++i) {
+      const float before = drawn.x.data<float>()[i], after = p.x.data<float>()[i];
+      CHECK(std::abs(after - before) <= std::ldexp(std::abs(before), -bits));
+      changed += after != before ? 1 : 0;
+    }
+    CHECK(changed > 100);
+  }
+  // The tree's errors explain the sum of the factors it was given.
+  q["do"] = "tree";
+  q["contract"] = "seq";
+  q["at"] = 31;
+  const json t = ask(q);
+  REQUIRE_MESSAGE(!t.contains("error"), t.dump());
+  double born = 0;
+  for (const json& n : t["nodes"]) born += n[5].get<double>();
+  const json& root = t["nodes"][t["root"].get<std::size_t>()];
+  CHECK(root[4].get<double>() - t["exact"].get<double>() == doctest::Approx(born).epsilon(1e-6));
+}
+
+TEST_CASE("lab: relative errors are of the whole output, and costs need no computing") {
+  const json seq = ask(question("conv", "seq")), exact = ask(question("conv", "exact"));
+  // Every output is within half a unit in its last place, at most 2^-24 of its size.
+  CHECK(exact["stats"]["relative"].get<double>() <= 1);
+  CHECK(exact["stats"]["relative"].get<double>() > 0.1);
+  CHECK(seq["stats"]["relative"] > exact["stats"]["relative"]);
+  json large = question("cost", "algo=winograd:4/3");
+  large.update({{"channels", 64}, {"height", 64}, {"width", 64}, {"filters", 64}});
+  const json winograd = ask(large);
+  REQUIRE_MESSAGE(!winograd.contains("error"), winograd.dump());
+  large["contract"] = "seq";
+  const json direct = ask(large);
+  CHECK(direct["elements"] == 64 * 64 * 64);
+  CHECK(direct["cost"]["multiplications"] == 64.0 * 64 * 64 * 64 * 9);
+  CHECK(winograd["cost"]["multiplications"] < direct["cost"]["multiplications"]);
+  CHECK(ask(question("conv", "algo=fft:16"))["cost"] ==
+        ask(question("cost", "algo=fft:16"))["cost"]);
+}
+
+TEST_CASE("lab: the outputs of a question have the hash that its answer names") {
+  const json q = question("conv", "algo=winograd:4/3,points=0:1:2:3:4");
+  const Tensor y = lab::outputs(q.dump());
+  CHECK(ask(q)["hash"] == to_string(hash_tensor(y)));
+  CHECK(ask(q)["hash"] != ask(question("conv", "algo=winograd:4/3"))["hash"]);
+}
+
 TEST_CASE("lab: the tree of an output adds up to it, and the errors born explain its own") {
   for (const char* contract : {"seq", "order=lanes:4", "order=pairwise:1", "order=seq,fma=off",
                                "algo=winograd:2/3", "algo=fft:8"}) {
@@ -162,6 +228,7 @@ TEST_CASE("lab: what cannot be is refused in one sentence that names the field")
       {{{"do", "conv"}, {"channels", 1e9}}, "channels: 1000000000"},
       {{{"do", "conv"}, {"height", "x"}}, "height: \"x\""},
       {{{"do", "conv"}, {"data", "gold"}}, "data: 'gold'"},
+      {{{"do", "conv"}, {"factors", "f8"}}, "factors: 'f8'"},
       {{{"do", "conv"}, {"contract", "order=up"}}, "order"},
       {{{"do", "conv"}, {"contract", "algo=winograd:4/3"}, {"stride", 2}}, "stride"},
       {{{"do", "conv"},

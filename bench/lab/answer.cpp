@@ -101,19 +101,27 @@ json stats_json(const ErrorStats& s) {
 }
 
 // The exact result of the last problem: sliders change the contract far more often than the data.
-const Result& exact_of(const json& question) {
-  static std::string known;
-  static Result result;
+// Of the data as it was drawn, or of the factors that are left of it.
+enum class Of { data, factors };
+
+const Result& exact_of(const json& question, Of of) {
+  struct Kept {
+    std::string key;
+    Result result;
+  };
+  static std::array<Kept, 2> last;
   json key = with_contract(question, "exact");
-  key.erase("do");
-  key.erase("at");
-  if (std::string text = key.dump(); text != known) {
+  for (const char* other : {"do", "at", "values"}) key.erase(other);
+  const bool rounded = key.value("factors", "f32") != "f32";
+  if (of == Of::data || !rounded) key.erase("factors");
+  Kept& kept = last[of == Of::factors && rounded ? 1 : 0];
+  if (std::string text = key.dump(); text != kept.key) {
     const Asked asked(read_problem(key));
-    known.clear();
-    result = compute(asked, true);
-    known = std::move(text);
+    kept.key.clear();
+    kept.result = compute(asked, true);
+    kept.key = std::move(text);
   }
-  return result;
+  return kept.result;
 }
 
 double largest(const Tensor& t) {
@@ -132,9 +140,39 @@ double bound_at(const Asked& asked, std::int64_t index) {
   return bounds.at(0).bound;
 }
 
+// Size of the error against the size of the result, both as roots of sums of squares, in units of
+// 2^-24: an output near zero, whose own unit is tiny, weighs as little as it is.
+double relative_error(const Tensor& made, const Tensor& truth) {
+  double error = 0, size = 0;
+  const auto y = made.data<float>();
+  const auto t = truth.data<double>();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double e = static_cast<double>(y[i]) - t[i];
+    error += e * e;
+    size += t[i] * t[i];
+  }
+  return std::sqrt(error / size) * 0x1p24;
+}
+
+json cost_json(const AlgorithmCost& cost) {
+  return {{"products", cost.products},   {"transforms", cost.transforms},
+          {"weights", cost.weights},     {"multiplications", cost.multiplications},
+          {"additions", cost.additions}, {"bytes", cost.spectrum_bytes + cost.weight_bytes},
+          {"roundings", cost.roundings}};
+}
+
+// What the algorithm does, without doing it.
+json cost_of(const json& question) {
+  const Asked asked(read_problem(question, std::numeric_limits<std::int64_t>::max()));
+  convolutions().require(asked.problem);
+  return {{"contract", to_string(asked.problem_of.contract)},
+          {"elements", asked.problem_of.y.shape.numel()},
+          {"cost", cost_json(algorithm_cost(asked.problem))}};
+}
+
 json convolve(const json& question) {
   const Asked asked(read_problem(question));
-  const Result& exact = exact_of(question);
+  const Result& exact = exact_of(question, Of::data);
   const Contract& contract = asked.problem_of.contract;
   const Result made = compute(asked, false);
   const ErrorStats stats = error_stats(made.y, exact.y, exact.truth);
@@ -144,6 +182,7 @@ json convolve(const json& question) {
             {"exact_hash", to_string(hash_tensor(exact.y))},
             {"shape", Ints(made.y.shape().dims().begin(), made.y.shape().dims().end())},
             {"stats", stats_json(stats)}};
+  a["stats"]["relative"] = number(relative_error(made.y, exact.truth));
   const Shape& w = asked.problem_of.w.shape();
   a["k"] = w[1] * w[2] * w[3];
   if (question.value("values", true)) {
@@ -159,13 +198,9 @@ json convolve(const json& question) {
   }
   if (!contract.exact()) {
     const AlgorithmCost cost = algorithm_cost(asked.problem);
-    a["cost"] = {{"products", cost.products},
-                 {"transforms", cost.transforms},
-                 {"weights", cost.weights},
-                 {"bytes", cost.spectrum_bytes + cost.weight_bytes},
-                 {"roundings", cost.roundings}};
-    // No bound of f32 sums holds where a tensor core rounds the factors first and cuts sums.
-    if (stats.worst >= 0 && !contract.tensor_core()) {
+    a["cost"] = cost_json(cost);
+    // No bound of f32 sums holds where factors are rounded first, or a tensor core cuts sums.
+    if (stats.worst >= 0 && !contract.tensor_core() && asked.problem_of.factors == DType::f32) {
       const double exact_value = exact.truth.data<double>()[static_cast<std::size_t>(stats.worst)];
       const double bound =
           Algorithm::parse(contract.algo).kind == Algorithm::Kind::direct
@@ -188,7 +223,7 @@ json tree(const json& question) {
   convolutions().require(asked.problem);
   Tensor y = Tensor::uninitialized(DType::f32, asked.problem_of.y.shape);
   const TracedOutput traced = trace_output(asked.call(y), index);
-  const Result& exact = exact_of(question);
+  const Result& exact = exact_of(question, Of::factors);
   json nodes = json::array();
   for (const TraceNode& n : traced.nodes)
     nodes.push_back({static_cast<int>(n.kind), n.a, n.b, n.c, number(n.value), number(n.born)});
@@ -279,6 +314,7 @@ using Answer = json (*)(const json&);
 const std::map<std::string, Answer, std::less<>>& questions() {
   static const std::map<std::string, Answer, std::less<>> table = {
       {"conv", convolve},
+      {"cost", cost_of},
       {"tree", tree},
       {"kernel", which_kernel},
       {"transform", transform_matrices},
@@ -287,6 +323,11 @@ const std::map<std::string, Answer, std::less<>>& questions() {
 }
 
 }  // namespace
+
+Tensor outputs(std::string_view question) {
+  const Asked asked(read_problem(json::parse(question)));
+  return compute(asked, false).y;
+}
 
 std::string answer(std::string_view question) {
   json reply;
@@ -299,7 +340,7 @@ std::string answer(std::string_view question) {
     const auto found = questions().find(name);
     if (found == questions().end())
       throw usage_error(
-          "do: '{}' is no question; ask for conv, tree, kernel, transform or spectrum", name);
+          "do: '{}' is no question; ask for conv, cost, tree, kernel, transform or spectrum", name);
     reply = found->second(q);
   } catch (const std::bad_alloc&) {
     reply = {{"error", "there is not enough memory for this shape; take fewer channels or pixels"}};

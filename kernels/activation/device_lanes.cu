@@ -13,39 +13,32 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// The definition behind the formulas, on what they listed. A kernel of its own: within each
-// formula's it was a copy for each, and nine tenths of the time this file took to compile. One
-// block, so that what stays undecided closes up in the same list; a launch leaves about one element
-// in a thousand.
-__global__ void __launch_bounds__(kThreads)
-    settle_listed(const __grid_constant__ DeviceFunctionTask t,
-                  const __grid_constant__ UndecidedList list) {
-  __shared__ unsigned long long kept;
-  const std::int64_t listed = *list.count;
-  if (listed == 0 || listed > list.capacity) return;  // none, or more than the list holds
-  if (threadIdx.x == 0) kept = 0;
-  for (std::int64_t begin = 0; begin < listed; begin += kThreads) {
-    const std::int64_t place = begin + threadIdx.x;
-    const std::int64_t i = place < listed ? list.places[place] : -1;
-    // All places up to here have been read, and no more of them are kept.
-    __syncthreads();
-    if (i >= 0 && !device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to))
-      list.places[atomicAdd(&kept, 1ULL)] = i;
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) *list.count = static_cast<std::int64_t>(kept);
-}
-
 __device__ void put_on_list(const UndecidedList& list, std::int64_t i) {
   const auto place =
       static_cast<std::int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(list.count), 1ULL));
   if (place < list.capacity) list.places[place] = i;
 }
 
+// The definition behind the formulas, on what they left open. A kernel of its own: within each
+// formula's it was a copy for each, and nine tenths of the time this file took to compile. Of
+// usual data a launch leaves 2^-12 of its elements or fewer: blocks find nothing to do and end.
+__global__ void __launch_bounds__(kThreads)
+    settle_open(const __grid_constant__ DeviceFunctionTask t,
+                const __grid_constant__ UndecidedList open,
+                const __grid_constant__ UndecidedList undecided) {
+  const std::int64_t count = open_count(t, open);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; k < count;
+       k += step) {
+    const std::int64_t i = open_element(open, k);
+    if (!device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to)) put_on_list(undecided, i);
+  }
+}
+
 template <int Code>
 __global__ void __launch_bounds__(kThreads)
     run_function(const __grid_constant__ DeviceFunctionTask t,
-                 const __grid_constant__ UndecidedList list) {
+                 const __grid_constant__ UndecidedList open_list) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * 4;
   for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * 4;
        i < t.count; i += step) {
@@ -75,21 +68,23 @@ __global__ void __launch_bounds__(kThreads)
       if (i + 2 < t.count) t.to.y[0][i + 2] = v.z;
     }
     for (int k = 0; open != 0 && k < 4; ++k)
-      if ((open >> k & 1U) != 0 && i + k < t.count) put_on_list(list, i + k);
+      if ((open >> k & 1U) != 0 && i + k < t.count) put_on_list(open_list, i + k);
   }
 }
 
 }  // namespace
 
-int launch_function(const KernelCall& call, const UndecidedList& undecided, void* stream) {
+int launch_function(const KernelCall& call, const UndecidedList& open,
+                    const UndecidedList& undecided, void* stream) {
   const DeviceFunctionTask t = device_function_task(call);
   const auto blocks = static_cast<unsigned>(
       std::min<std::int64_t>((t.count + 4 * kThreads - 1) / (4 * kThreads), std::int64_t{1} << 20));
-  with_device_function(t.code, [&]<int Code>() {
-    run_function<Code><<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(t, undecided);
-  });
+  const auto s = static_cast<cudaStream_t>(stream);
+  with_device_function(
+      t.code, [&]<int Code>() { run_function<Code><<<blocks, kThreads, 0, s>>>(t, open); });
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
-  settle_listed<<<1, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(t, undecided);
+  constexpr unsigned kMostSettling = 512;  // some for each multiprocessor of any device
+  settle_open<<<std::min(4 * blocks, kMostSettling), kThreads, 0, s>>>(t, open, undecided);
   return cudaGetLastError();
 }
 

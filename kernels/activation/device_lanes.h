@@ -1,18 +1,22 @@
 // Elementary functions and activations on a GPU, an element a thread: the formulas of the CPU's
-// vectors (lanes_inl.h) over one double, the same rounding test, and for what it does not decide
-// the definition over balls in f64 (device_definition.h); what that leaves, the host settles. Host
-// and device.
+// vectors (lanes_inl.h) over one double, and the same rounding test. Two lists: what the test does
+// not decide is left *open*, and a second kernel computes it by the definition over balls in f64
+// (device_definition.h); what those do not decide is *undecided*, and the host settles it. Where
+// more was left open than that list has places, the second kernel computes all elements, which
+// changes no bit. Host and device.
 //
 // Same bits: a value that passes the test is the correctly rounded one, whichever formula gave it.
 // Limit: memory, 8 bytes an element; exp issues about 30 operations in f64 for each, of which an SM
 // does 64 a cycle.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/numerics/fp.h"
 #include "kernels/activation/lane_params.h"
 #include "kernels/activation/lanes_inl.h"
+#include "kernels/backends/cuda/api.h"
 #include "kernels/backends/cuda/device_definition.h"
 
 namespace etalon {
@@ -157,6 +161,20 @@ inline DeviceFunctionTask device_function_task(const KernelCall& call) {
   t.to = device_outputs(call);
   t.count = call.input(0).numel();
   return t;
+}
+
+// Places for what the formulas leave open: of usual data 2^-12 of the elements at most (the errors
+// of lanes_inl.h are below 2^-37, a midpoint of f32 lies every 2^-24).
+inline std::int64_t open_places(std::int64_t count) {
+  return std::min(count, std::max<std::int64_t>(1024, count / 256));
+}
+// How many elements the second kernel computes, and the k-th of them.
+ETALON_HD inline std::int64_t open_count(const DeviceFunctionTask& t,
+                                         const cuda::UndecidedList& open) {
+  return *open.count > open.capacity ? t.count : *open.count;
+}
+ETALON_HD inline std::int64_t open_element(const cuda::UndecidedList& open, std::int64_t k) {
+  return *open.count > open.capacity ? k : open.places[k];
 }
 
 inline Refusal refuse_device_function(const Problem& problem) {

@@ -47,6 +47,22 @@ double gamma(double n, double u) { return n * u < 1 ? n * u / (1 - n * u) : kInf
 
 double fft_levels(std::int64_t n) { return n < 2 ? 0 : std::log2(static_cast<double>(n)); }
 
+// Numbers that know of a coefficient whether it is worth a multiplication, and of a sum whether
+// something is in it yet.
+struct HandCount {
+  struct V {
+    bool nothing = false, unit = false;
+  };
+  double multiplications = 0, additions = 0;
+  V input(double) { return {.nothing = true}; }
+  V ratio(std::int64_t p, std::int64_t q) { return {.unit = p == q || p == -q}; }
+  V fma(V coefficient, V, V sum) {
+    multiplications += coefficient.unit ? 0 : 1;
+    additions += sum.nothing ? 0 : 1;
+    return {};
+  }
+};
+
 void winograd(const Algorithm& a, const ConvTiles& t, double u, DType acc, AlgorithmCost& cost) {
   const WinogradMatrices m = winograd_matrices(a);
   const DType format = a.transform == DType::f64 ? DType::f64 : acc;
@@ -56,8 +72,8 @@ void winograd(const Algorithm& a, const ConvTiles& t, double u, DType acc, Algor
   std::vector<double> spectrum = sizes(m.g, one(a.r));
   const std::vector<double> data = sizes(m.b_t, one(a.alpha()));
   for (std::size_t i = 0; i < spectrum.size(); ++i) spectrum[i] *= data[i];
-  const std::vector<double> y = sizes(m.a_t, spectrum);
-  const double axis = *std::max_element(y.begin(), y.end());
+  const std::vector<double> result = sizes(m.a_t, spectrum);
+  const double axis = *std::max_element(result.begin(), result.end());
   const bool vertical = t.axis_y().kernel > 1, horizontal = t.axis_x().kernel > 1;
   const double axes = (vertical ? 1 : 0) + (horizontal ? 1 : 0);
   const auto c = static_cast<double>(t.g.group_in());
@@ -74,25 +90,30 @@ void winograd(const Algorithm& a, const ConvTiles& t, double u, DType acc, Algor
   cost.amplification = kappa / std::pow(static_cast<double>(a.r), axes);
   cost.bound = gamma(cost.roundings, u) * c * kappa;
   const auto tiles = static_cast<double>(t.count());
+  const auto in = static_cast<double>(t.g.in_channels), out = static_cast<double>(t.g.out_channels);
   // Counted over the definition's own text.
-  const auto count = [&](const FractionMatrix& matrix, std::int64_t h, std::int64_t w) {
+  const auto run = [&](auto ops, const FractionMatrix& matrix, std::int64_t h, std::int64_t w) {
     const SparseRows rows(matrix);
-    OpCount ops;
-    OpCount::V tile[kMaxAlpha * kMaxAlpha], work[kMaxAlpha * kMaxAlpha];
+    typename decltype(ops)::V tile[kMaxAlpha * kMaxAlpha], work[kMaxAlpha * kMaxAlpha];
     transform(ops, vertical ? &rows : nullptr, horizontal ? &rows : nullptr, tile,
               static_cast<int>(h), static_cast<int>(w), work);
-    return static_cast<double>(ops.all());
+    return ops;
+  };
+  const auto count = [&](const FractionMatrix& matrix, std::int64_t h, std::int64_t w) {
+    return static_cast<double>(run(OpCount{}, matrix, h, w).all());
   };
   cost.transforms =
-      tiles * (count(m.b_t, t.y.size, t.x.size) * static_cast<double>(t.g.in_channels) +
-               count(m.a_t, t.y.size, t.x.size) * static_cast<double>(t.g.out_channels));
-  cost.weights =
-      count(m.g, t.axis_y().kernel, t.axis_x().kernel) * c * static_cast<double>(t.g.out_channels);
+      tiles * (count(m.b_t, t.y.size, t.x.size) * in + count(m.a_t, t.y.size, t.x.size) * out);
+  cost.weights = count(m.g, t.axis_y().kernel, t.axis_x().kernel) * c * out;
+  const HandCount x = run(HandCount{}, m.b_t, t.y.size, t.x.size),
+                  y = run(HandCount{}, m.a_t, t.y.size, t.x.size);
+  cost.multiplications += tiles * (x.multiplications * in + y.multiplications * out);
+  cost.additions += tiles * (x.additions * in + y.additions * out);
 }
 
 // Operations of one transform of n numbers, counted over the definition's own text.
 struct TransformOps {
-  double real = 0, real_inverse = 0, complex = 0;
+  OpCount real, real_inverse, complex;
 };
 TransformOps transform_ops(std::int64_t n) {
   using C = ComplexOf<OpCount>;
@@ -104,7 +125,7 @@ TransformOps transform_ops(std::int64_t n) {
   const auto count = [&](auto f) {
     OpCount ops;
     f(Fourier<OpCount>(ops, roots));
-    return static_cast<double>(ops.all());
+    return ops;
   };
   return {
       count([&](const auto& f) { f.real(n, numbers.data(), 1, out.data(), work.data()); }),
@@ -125,13 +146,26 @@ void fft(const ConvTiles& t, double u, AlgorithmCost& cost) {
       (std::pow(1 + e, 3) * (1 + gamma(2 * c + 2, u)) - 1 + u) * c * std::sqrt(cells) * taps;
   const TransformOps rows = transform_ops(t.x.size), columns = transform_ops(t.y.size);
   const auto ny = static_cast<double>(t.y.size), half = static_cast<double>(t.x.size / 2 + 1);
-  const double forward = ny * rows.real + half * columns.complex;
-  const double inverse =
-      ny * rows.real_inverse + half * columns.complex + static_cast<double>(t.y.step * t.x.step);
   const auto tiles = static_cast<double>(t.count());
-  cost.transforms = tiles * (forward * static_cast<double>(t.g.in_channels) +
-                             inverse * static_cast<double>(t.g.out_channels));
-  cost.weights = forward * c * static_cast<double>(t.g.out_channels);
+  const auto in = static_cast<double>(t.g.in_channels), out = static_cast<double>(t.g.out_channels);
+  // `of` says what is counted of a transform's operations. The scaling is a multiplication.
+  const auto forward = [&](auto of) { return ny * of(rows.real) + half * of(columns.complex); };
+  const auto inverse = [&](auto of) {
+    return ny * of(rows.real_inverse) + half * of(columns.complex);
+  };
+  const double scaling = static_cast<double>(t.y.step * t.x.step);
+  const auto all = [](const OpCount& ops) { return static_cast<double>(ops.all()); };
+  cost.transforms = tiles * (forward(all) * in + (inverse(all) + scaling) * out);
+  cost.weights = forward(all) * c * out;
+  const auto multiplied = [](const OpCount& ops) {
+    return static_cast<double>(ops.products + ops.fused);
+  };
+  const auto added = [](const OpCount& ops) {
+    return static_cast<double>(ops.additions + ops.fused);
+  };
+  cost.multiplications +=
+      tiles * (forward(multiplied) * in + (inverse(multiplied) + scaling) * out);
+  cost.additions += tiles * (forward(added) * in + inverse(added) * out);
 }
 
 }  // namespace
@@ -145,7 +179,8 @@ AlgorithmCost algorithm_cost(const Problem& problem) {
   const auto outputs = static_cast<double>(g.batch * g.out_channels * g.window.out_points());
   AlgorithmCost cost;
   if (a.kind == Algorithm::Kind::direct || a.kind == Algorithm::Kind::im2col) {
-    cost.products = outputs * k;
+    cost.products = cost.multiplications = outputs * k;
+    cost.additions = outputs * std::max(0.0, k - 1);
     cost.weight_bytes = 4 * static_cast<double>(g.out_channels) * k;
     if (a.kind == Algorithm::Kind::im2col)
       cost.spectrum_bytes = 4 * k * static_cast<double>(g.groups * g.batch * g.window.out_points());
@@ -163,6 +198,9 @@ AlgorithmCost algorithm_cost(const Problem& problem) {
   const auto tiles = static_cast<double>(t.count());
   cost.products = positions * parts * parts * tiles * static_cast<double>(g.group_in()) *
                   static_cast<double>(g.out_channels);
+  // Each sum over the channels begins with a product.
+  cost.multiplications = cost.products;
+  cost.additions = cost.products - positions * parts * tiles * static_cast<double>(g.out_channels);
   cost.spectrum_bytes =
       4 * positions * parts * tiles * static_cast<double>(g.in_channels + g.out_channels);
   cost.weight_bytes = 4 * positions * parts * parts * static_cast<double>(g.group_in()) *

@@ -30,6 +30,9 @@ struct AlgorithmCost {
   // Multiply-adds of the sum over channels; operations (a multiply-add is one) of the transforms of
   // x and y, and of w (done once where w is constant), counted over the definition's own text.
   double products = 0, transforms = 0, weights = 0;
+  // One run with w transformed before it, counted as one would by hand: a factor of 1 or -1 is no
+  // multiplication, and what is added to nothing is no addition.
+  double multiplications = 0, additions = 0;
   double spectrum_bytes = 0;  // transformed x and y of all tiles in f32
   double weight_bytes = 0;    // transformed w
   double roundings = 0;       // that a term meets at most

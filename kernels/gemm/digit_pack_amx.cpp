@@ -3,20 +3,12 @@
 // side.
 #include <immintrin.h>
 
-#include <cstring>
-
+#include "kernels/gemm/digit_cut.h"
 #include "kernels/gemm/digit_set_amx.h"
 #include "kernels/gemm/digit_vector_amx.h"
 
 namespace etalon::amx {
 namespace {
-
-double power(int e) {
-  const std::uint64_t bits = static_cast<std::uint64_t>(e + 1023) << 52;
-  double d;
-  std::memcpy(&d, &bits, sizeof d);
-  return d;
-}
 
 // Per row: squares of the digits of plane d, of z and of r; all 16 rows at once, because a root
 // alone takes as long as cutting 64 values.
@@ -140,14 +132,7 @@ std::int32_t largest(const float* x, std::int64_t k) {
   return _mm512_reduce_max_epi32(_mm512_max_epi32(m0, m1));
 }
 
-// A largest magnitude below 2^e * 1.9688 becomes less than 0.99 * 2^39; any other is scaled by one
-// power less.
-double unit_for(std::int32_t top) {
-  int e = (top >> 23) - 127;
-  if (e == -127) e = 31 - __builtin_clz(static_cast<unsigned>(top)) - 149;
-  if (top >> 23 == 0 || (top & 0x7fffff) >= 0x7c0000) ++e;
-  return power(e - 38);
-}
+double unit_for(std::int32_t top) { return digit_unit(top); }
 
 void pack(const float* const* rows, std::int64_t k, bool right, std::uint8_t* planes,
           DigitNorms& norms) {

@@ -1,10 +1,11 @@
-// The JSON object that the stages of gpu_evidence write, and what a stage does with a failure.
+// The JSON object that the stages of gpu_evidence write, whole at any time, and what a stage does
+// with a failure.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <fstream>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -13,44 +14,9 @@
 
 namespace etalon {
 
-inline double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-class Record {
- public:
-  Record(std::string path, double seconds) : path_(std::move(path)), end_(now_s() + seconds) {
-    std::ifstream in(path_);
-    if (in) all = nlohmann::json::parse(in, nullptr, false);
-    if (!all.is_object()) all = nlohmann::json::object();
-  }
-  // In place of the file, so that it is whole at any time.
-  void write() const {
-    const std::string next = path_ + ".next";
-    std::ofstream(next) << all.dump(1) << '\n';
-    if (std::rename(next.c_str(), path_.c_str()) != 0) throw missing("{} cannot be written", path_);
-  }
-  // May something new be begun?
-  bool time_left() const { return now_s() < end_; }
-  // Was `name` done by a process before this one?
-  static bool has(const nlohmann::json& list, const char* key, std::string_view name) {
-    return list.is_array() && std::ranges::any_of(list, [&](const nlohmann::json& entry) {
-             return entry.value(key, "") == name;
-           });
-  }
-  nlohmann::json all;
-
- private:
-  std::string path_;
-  double end_;
-};
-
+double now_s();
 // A CUDA failure that no later call of this process survives.
-inline bool device_is_lost(const Error& e) {
-  return e.kind() == ErrorKind::missing &&
-         std::string_view(e.what()).find("the device is lost") != std::string_view::npos;
-}
-
+bool device_is_lost(const Error& e);
 // A failure that is not the device's end is a result like any other.
 template <class F>
 std::string failure_of(F&& f) {
@@ -59,8 +25,53 @@ std::string failure_of(F&& f) {
   } catch (const Error& e) {
     if (device_is_lost(e)) throw;
     return e.what();
+  } catch (const std::bad_alloc&) {
+    return "the host is out of memory";
   }
   return {};
 }
+
+using nlohmann::json;
+
+class Record {
+ public:
+  Record(std::string path, double seconds);
+  // In place of the file, so that it is whole at any time.
+  void write() const;
+  // May something new be begun? Counts what may not.
+  bool time_left();
+  std::int64_t left_out() const { return left_out_; }
+  // Was `name` done, or begun, by a process before this one?
+  static bool has(const json& list, const char* key, std::string_view name);
+
+  // One result. Until `fill` has ended the entry says that it was cut off, so that what loses the
+  // device, crashes or hangs has its row, and is not tried again.
+  template <class F>
+  void entry(json& list, const json& keys, F&& fill) {
+    list.push_back(keys);
+    list.back()["failed"] = "cut off: the process ended while this ran";
+    write();
+    began_ = now_s();
+    json made = keys;
+    const std::string failed = failure_of([&] { fill(made); });
+    if (!failed.empty()) made["failed"] = failed;
+    list.back() = std::move(made);
+    write();
+    began_ = now_s();
+    fmt::print(stderr, "{}\n", list.back().dump().substr(0, 400));
+  }
+  // Does every result that is judged hold?
+  bool all_equal() const;
+
+  json all;
+
+ private:
+  std::string path_;
+  double end_;
+  std::int64_t left_out_ = 0;
+  // Where one entry takes longer than any should (a kernel that hangs) the process is ended by a
+  // thread that outlives the record.
+  static inline std::atomic<double> began_ = 0;
+};
 
 }  // namespace etalon

@@ -1,5 +1,4 @@
-// The stages of gpu_evidence (evidence.cpp says what each shows). Those with `equal` make it false
-// where a hash differs.
+// The stages of gpu_evidence (evidence.cpp says what each shows).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +9,13 @@
 namespace etalon {
 
 // stages_equal.cpp: hashes beside the CPU's
-void run_rows(Record& record, bool& equal);
-void run_sizes(Record& record, bool& equal);
-void run_networks(Record& record, bool& equal);
-void run_tensor_cores(Record& record, std::uint64_t tiles, bool& equal);
+void run_rows(Record& record);
+void run_sizes(Record& record);
+void run_networks(Record& record);
+void run_tensor_cores(Record& record, std::uint64_t tiles);
 bool run_sanitized();
 
-// stages_vendors.cpp: beside the vendors' libraries
+// Beside the vendors' libraries: stages_vendors.cpp, stages_times.cpp
 void run_vendors(Record& record);
 void run_times(Record& record);
 

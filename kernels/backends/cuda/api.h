@@ -51,6 +51,19 @@ struct CellMemory {
   const std::int64_t* lengths = nullptr;  // by row of the batch; nullptr: all steps
 };
 
+// What convolution by FFT needs beside its tensors (kernels/conv/cuda_fft.h).
+struct FftMemory {
+  void* spectra = nullptr;
+  const double* roots = nullptr;  // cosines, then sines
+  std::int64_t roots_n = 0;
+};
+
+// What a correctly rounded product in digits needs beside its tensors (kernels/gemm/cuda_digits.h).
+struct DigitMemory {
+  void* planes = nullptr;
+  void* norms = nullptr;
+};
+
 struct Api {
   int (*device_count)(int* count);
   int (*describe)(DeviceFacts* facts);
@@ -83,9 +96,14 @@ struct Api {
   int (*definition)(const KernelCall& call, const UndecidedList& undecided, void* stream);
   int (*tiles)(const KernelCall& call, void* stream);
   int (*move)(const MoveTask& task, void* stream);
-  int (*function)(const KernelCall& call, const UndecidedList& undecided, void* stream);
+  // What a first kernel lists as open a second one computes: kernels/activation/device_lanes.h.
+  int (*function)(const KernelCall& call, const UndecidedList& open, const UndecidedList& undecided,
+                  void* stream);
   int (*cells)(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
                void* stream);
+  int (*digits)(const KernelCall& call, const DigitMemory& memory, const UndecidedList& open,
+                const UndecidedList& undecided, void* stream);
+  int (*fft)(const KernelCall& call, const FftMemory& memory, void* stream);
 };
 
 // nullptr in a program that was built without CUDA.

@@ -177,6 +177,13 @@ UndecidedList Work::undecided(std::int64_t slices) {
   return list_;
 }
 
+UndecidedList Work::open(std::int64_t places) {
+  auto* const memory =
+      static_cast<std::int64_t*>(scratch((static_cast<std::size_t>(places) + 1) * 8));
+  check(api().clear(memory, sizeof *memory, stream()), "cudaMemsetAsync");
+  return {.count = memory, .places = memory + 1, .capacity = places};
+}
+
 std::vector<std::int64_t> Work::fetch_undecided() const {
   const auto fetch = [](const std::int64_t* from, std::span<std::int64_t> to) {
     check(api().to_host(to.data(), from, to.size_bytes(), stream()),

@@ -89,6 +89,8 @@ class Work {
   const void* kept(const std::function<std::vector<std::byte>()>& make);
   // A list for `slices` slices, cleared on the stream.
   UndecidedList undecided(std::int64_t slices);
+  // A list of this run that no host reads, for a second kernel.
+  UndecidedList open(std::int64_t places);
   // What the last run listed, ascending. Waits. All of 0 .. slices - 1 where there were more than
   // places.
   bool listed() const { return list_.count != nullptr; }

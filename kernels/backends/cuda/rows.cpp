@@ -8,9 +8,12 @@
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/movement.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/conv/cuda_fft.h"
 #include "kernels/conv/cudnn.h"
+#include "kernels/conv/twiddles.h"
 #include "kernels/gemm/cublas.h"
 #include "kernels/gemm/cublas_lt.h"
+#include "kernels/gemm/cuda_digits.h"
 #include "kernels/kernels.h"
 #include "kernels/recurrent/cuda_cells.h"
 
@@ -54,7 +57,8 @@ Refusal refuse_function_here(const Problem& problem) {
 void enqueue_function(const KernelCall& call, Work& work) {
   const std::int64_t count = call.output(0).numel();
   if (count == 0) return;
-  check(api().function(call, work.undecided(count), stream()), "the kernel's launch");
+  const UndecidedList open = work.open(open_places(count));
+  check(api().function(call, open, work.undecided(count), stream()), "the kernel's launch");
 }
 
 Refusal refuse_cells_here(const Problem& problem) {
@@ -86,6 +90,50 @@ void enqueue_cells(const KernelCall& call, Work& work) {
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     }));
   check(api().cells(call, memory, work.undecided(blocks), stream()), "the kernel's launch");
+}
+
+Refusal refuse_digits_here(const Problem& problem) {
+  if (Refusal r = refuse_digits(problem)) return r;
+  return refuse_without_device();
+}
+
+void enqueue_digits(const KernelCall& call, Work& work) {
+  const std::int64_t outputs = call.output(0).numel();
+  if (outputs == 0) return;
+  const DigitTask t = digit_task(call, {});
+  const auto memory = [&](std::int64_t bytes) {
+    return work.scratch(static_cast<std::size_t>(std::max<std::int64_t>(1, bytes)));
+  };
+  DigitMemory own;
+  own.planes = memory(digit_plane_bytes(t));
+  own.norms = memory(digit_norm_bytes(t));
+  const UndecidedList open = work.open(digit_open_places(outputs));
+  check(api().digits(call, own, open, work.undecided(outputs), stream()), "the kernel's launch");
+}
+
+Refusal refuse_fft_here(const Problem& problem) {
+  if (Refusal r = refuse_fft(problem)) return r;
+  return refuse_without_device();
+}
+
+void enqueue_fft(const KernelCall& call, Work& work) {
+  if (call.output(0).numel() == 0) return;
+  const FftTask t = fft_task(call, {});
+  FftMemory memory;
+  memory.spectra =
+      work.scratch(static_cast<std::size_t>((t.kernels() + t.images() + t.sums()) * t.spectrum()) *
+                   sizeof(FftNumber));
+  memory.roots_n = std::max({t.t.y.size, t.t.x.size, std::int64_t{4}});
+  memory.roots = static_cast<const double*>(work.kept([&] {
+    const std::shared_ptr<const Twiddles> table = twiddles(memory.roots_n, DType::f32);
+    std::vector<std::byte> bytes;
+    for (const std::vector<double>* part : {&table->cosine, &table->sine}) {
+      const auto own = std::as_bytes(std::span(*part));
+      bytes.insert(bytes.end(), own.begin(), own.end());
+    }
+    return bytes;
+  }));
+  check(api().fft(call, memory, stream()), "the kernel's launch");
 }
 
 Refusal refuse_movement_here(const Problem& problem) {
@@ -133,6 +181,21 @@ std::span<const DeviceRow> device_rows() {
                               .refuse = refuse_tiles_here,
                               .run = run_enqueued<enqueue_tiles>},
                       .enqueue = enqueue_tiles});
+    for (const char* op : {"gemm", "matmul"})
+      list.push_back({.row = {.op = op,
+                              .name = names.emplace_back(std::string(op) + ".exact.cuda.int8"),
+                              .device = Device::cuda,
+                              .contracts = "exact",
+                              .refuse = refuse_digits_here,
+                              .run = run_enqueued<enqueue_digits>},
+                      .enqueue = enqueue_digits});
+    list.push_back({.row = {.op = "conv",
+                            .name = "conv.fft.f32.cuda",
+                            .device = Device::cuda,
+                            .contracts = "seq with algo=fft",
+                            .refuse = refuse_fft_here,
+                            .run = run_enqueued<enqueue_fft>},
+                    .enqueue = enqueue_fft});
     // Before the definitions: selection takes the first that offers the contract.
     for (const std::string_view op : AllActivations::ops())
       if (device_function_code(op) >= 0)

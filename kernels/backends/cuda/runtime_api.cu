@@ -84,6 +84,8 @@ constexpr Api kRuntime = {
     .move = launch_move,
     .function = launch_function,
     .cells = launch_cells,
+    .digits = launch_digits,
+    .fft = launch_fft,
 };
 
 }  // namespace

@@ -37,10 +37,18 @@ inline std::string failure_sentence(int code, std::string_view call, std::string
           call);
     case 46:   // cudaErrorDevicesUnavailable
     case 214:  // cudaErrorECCUncorrectable
+    case 220:  // cudaErrorNvlinkUncorrectable
     case 700:  // cudaErrorIllegalAddress
     case 702:  // cudaErrorLaunchTimeout
+    case 709:  // cudaErrorContextIsDestroyed
+    case 710:  // cudaErrorAssert
     case 714:  // cudaErrorHardwareStackError
+    case 715:  // cudaErrorIllegalInstruction
+    case 716:  // cudaErrorMisalignedAddress
+    case 717:  // cudaErrorInvalidAddressSpace
+    case 718:  // cudaErrorInvalidPc
     case 719:  // cudaErrorLaunchFailure
+    case 721:  // cudaErrorContained
     case 999:  // cudaErrorUnknown
       return fmt::format(
           "{}: the device is lost ({}); nothing was copied back; start the program again, or run "

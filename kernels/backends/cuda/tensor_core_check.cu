@@ -83,6 +83,7 @@ __global__ void compare(const __grid_constant__ Check check, std::uint64_t tiles
       const int row = g + i / 2 * 8, col = 2 * t + i % 2;
       const std::uint32_t want = check.expected(tile, row, col);
       if (got[i] == want) continue;
+      atomicAdd(reinterpret_cast<unsigned long long*>(&count->by_kind[tile % 8]), 1ULL);
       // Any of those that differ may be the one that is kept.
       if (atomicAdd(reinterpret_cast<unsigned long long*>(&count->differ), 1ULL) == 0) {
         count->tile = tile;

@@ -182,6 +182,7 @@ struct TensorCoreCount {
   // The first that differs, by number of tile.
   std::uint64_t tile = 0;
   std::uint32_t row = 0, col = 0, got = 0, want = 0;
+  std::uint64_t by_kind[8] = {};  // those that differ, by kind of tile
 };
 // Runs `tiles` tiles of the device's own architecture on its tensor cores. Returns the runtime's
 // code; unit says which form ran ("hopper f16, acc f32"), empty where the device has none.

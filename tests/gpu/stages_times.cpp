@@ -1,0 +1,194 @@
+// What kernels take: ours and the vendors', interleaved, on the device's clock, copies
+// to and from the host left out.
+//
+// Each contender is written down as a CUDA graph of as many runs as take about 0.2 ms, so that what
+// a library does on the host (descriptors, choices) is not counted, for either side. A library that
+// cannot be written down is timed run by run, and the record says so.
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "kernels/backends/cuda/device.h"
+#include "kernels/backends/cuda/rows.h"
+#include "kernels/kernels.h"
+#include "tests/gpu/agreement.h"
+#include "tests/gpu/stages.h"
+
+namespace etalon {
+namespace {
+
+// A problem whose tensors lie on the device.
+struct Placed {
+  Call call;
+  std::unique_ptr<cuda::CallOnDevice> on_device;
+  Placed(const OpCase& c, const Contract& contract) : call(c, contract) {
+    host = call.call();
+    on_device = std::make_unique<cuda::CallOnDevice>(host);
+  }
+  KernelCall host;
+};
+
+struct Contender {
+  std::string name, contract;
+  bool ours = false, keeps_f32 = true;
+  std::function<void()> put;  // on the stream
+  std::unique_ptr<cuda::Work> work;
+  void* graph = nullptr;
+  int runs = 1;  // in the graph
+  std::vector<double> seconds;
+  std::string failed, no_graph;
+
+  Contender() = default;
+  Contender(Contender&&) = default;
+  Contender& operator=(Contender&&) = delete;
+  ~Contender() {
+    if (graph != nullptr) static_cast<void>(cuda::api().drop_graph(graph));
+  }
+
+  void write_down(double once_s) {
+    constexpr double kEnough = 200e-6;
+    runs = static_cast<int>(std::clamp(kEnough / std::max(once_s, 1e-7), 1.0, 32.0));
+    cuda::check(cuda::api().begin_capture(cuda::stream()), "cudaStreamBeginCapture");
+    try {
+      for (int i = 0; i < runs; ++i) put();
+    } catch (const Error& e) {
+      no_graph = e.what();
+    }
+    void* made = nullptr;
+    const int code = cuda::api().end_capture(cuda::stream(), &made);
+    if (no_graph.empty() && code != 0) no_graph = cuda::api().text(code);
+    if (code == 0 && no_graph.empty())
+      graph = made;
+    else if (code == 0 && made != nullptr)
+      static_cast<void>(cuda::api().drop_graph(made));
+    if (graph == nullptr) runs = 1;
+  }
+  void launch() {
+    if (graph == nullptr)
+      put();
+    else
+      cuda::check(cuda::api().launch_graph(graph, cuda::stream()), "cudaGraphLaunch");
+  }
+};
+
+// The row that selection takes under the placed contract, and no slower one behind it; of the
+// vendors all.
+void add_rows(const OpCase& c, Placed& placed, const char* contract, bool vendors,
+              std::vector<Contender>& to) {
+  bool have_ours = false;
+  for (const KernelRow* row : all_kernels().rows_of(c.op->name)) {
+    const bool ours = row->promise == Promise::defined;
+    if (row->device != Device::cuda || (ours ? have_ours : !vendors) ||
+        (row->refuse != nullptr && row->refuse(placed.call.problem)))
+      continue;
+    have_ours = have_ours || ours;
+    Contender k;
+    k.name = row->name;
+    k.contract = ours ? contract : "";
+    k.ours = ours;
+    k.keeps_f32 = k.name.find("tf32") == k.name.npos && k.name.find("bf16x9") == k.name.npos;
+    k.work = std::make_unique<cuda::Work>();
+    k.put = [row = cuda::find_device_row(*row), on = placed.on_device.get(), work = k.work.get()] {
+      work->begin();
+      row->enqueue(on->call(), *work);
+    };
+    to.push_back(std::move(k));
+  }
+}
+
+void time_shape(const OpCase& c, int rounds, json& result) {
+  // Where a tensor core may compute the first pass, the correctly rounded row stands beside.
+  const bool exact_too = c.op->name == "gemm" || c.op->name == "matmul" || c.op->name == "conv";
+  Placed seq(c, Contract::seq());
+  std::vector<Contender> contenders;
+  add_rows(c, seq, "seq", true, contenders);
+  std::unique_ptr<Placed> exact;
+  if (exact_too) {
+    exact = std::make_unique<Placed>(c, Contract::exact_preset());
+    add_rows(c, *exact, "exact", false, contenders);
+  }
+  // Memory's own speed: as many bytes, moved.
+  const KernelCall& on = seq.on_device->call();
+  if (on.inputs.size() == 1 && on.input(0).size_bytes() == on.output(0).size_bytes()) {
+    Contender k;
+    k.name = "copy";
+    k.keeps_f32 = false;
+    k.put = [&on] {
+      cuda::check(
+          cuda::api().on_device(cuda::device_floats(on.output(0)), on.input(0).bytes().data(),
+                                on.input(0).size_bytes(), cuda::stream()),
+          "cudaMemcpyAsync on the device");
+    };
+    contenders.push_back(std::move(k));
+  }
+  cuda::DeviceTimer timer;
+  for (Contender& k : contenders)
+    k.failed = failure_of([&] {
+      double once = 0;
+      for (int warm = 0; warm < 3; ++warm) {
+        timer.start();
+        k.put();
+        once = timer.stop_s();
+      }
+      k.write_down(once);
+      k.launch();
+      cuda::synchronize();
+    });
+  for (int i = 0; i < rounds; ++i)
+    for (Contender& k : contenders) {
+      if (!k.failed.empty()) continue;
+      k.failed = failure_of([&] {
+        timer.start();
+        k.launch();
+        k.seconds.push_back(timer.stop_s() / k.runs);
+      });
+    }
+  result["rounds"] = rounds;
+  double seq_s = 0, exact_s = 0, copy_s = 0, best = 0;
+  for (const Contender& k : contenders) {
+    json& entry = result["kernels"][k.contract == "exact" ? k.name + " exact" : k.name];
+    if (!k.failed.empty()) {
+      entry["failed"] = k.failed;
+      continue;
+    }
+    const double m = median(k.seconds);
+    entry["median_s"] = m;
+    entry["spread"] = *std::ranges::max_element(k.seconds) / *std::ranges::min_element(k.seconds);
+    entry["runs_in_graph"] = k.graph == nullptr ? 0 : k.runs;
+    if (!k.no_graph.empty()) entry["no_graph"] = k.no_graph;
+    if (k.name == "copy") copy_s = m;
+    if (k.ours) (k.contract == "exact" ? exact_s : seq_s) = m;
+    if (!k.ours && k.keeps_f32 && (best == 0 || m < best)) {
+      best = m;
+      result["best_f32"] = k.name;
+    }
+  }
+  if (seq_s > 0 && best > 0) result["ratio"] = seq_s / best;
+  if (exact_s > 0 && best > 0) result["exact_ratio"] = exact_s / best;
+  if (seq_s > 0 && copy_s > 0) result["ratio_to_copy"] = seq_s / copy_s;
+}
+
+}  // namespace
+
+void run_times(Record& record) {
+  json& list = record.all["times"];
+  std::vector<OpCase> cases;
+  for (const char* op : {"gemm", "conv"})
+    for (OpCase& c : shapes_of(op)) cases.push_back(std::move(c));
+  for (const std::int64_t n : {4096, 8192})
+    cases.insert(cases.begin(),
+                 parse_op_case(fmt::format("cube.{0} | gemm | | f32[{0},{0}] f32[{0},{0}]", n)));
+  for (const char* op : {"exp", "tanh", "relu"})
+    cases.push_back(parse_op_case(fmt::format("stream.64M | {} | | f32[67108864]:wide", op)));
+  for (const char* op : {"exp", "tanh", "sigmoid", "relu", "max_pool", "avg_pool", "batch_norm",
+                         "lrn", "softmax", "layer_norm", "lstm", "gru"})
+    for (OpCase& c : shapes_of(op)) cases.push_back(std::move(c));
+  for (const OpCase& c : cases) {
+    const std::string key = std::string(c.op->name) + " " + c.name;
+    if (Record::has(list, "key", key) || !record.time_left()) continue;
+    record.entry(list, {{"key", key}, {"case", c.line}},
+                 [&](json& result) { time_shape(c, 20, result); });
+  }
+}
+
+}  // namespace etalon
