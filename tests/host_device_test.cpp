@@ -129,6 +129,14 @@ int tiles(const KernelCall& call, void* s) {
   });
 }
 
+template <class To, class From>
+int convert(To* to, const From* from, std::int64_t count, void* s) {
+  ++device->launches;
+  return enqueue(s, [=] {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i]);
+  });
+}
+
 int move(const cuda::MoveTask& task, void* s) {
   ++device->launches;
   return enqueue(s, [task] {
@@ -354,7 +362,9 @@ HostDevice::HostDevice()
           .function = function,
           .cells = cells,
           .digits = digits,
-          .fft = fft} {
+          .fft = fft,
+          .widen = convert<double, float>,
+          .narrow = convert<float, double>} {
   device = this;
 }
 HostDevice::~HostDevice() {

@@ -1,5 +1,9 @@
 // gemm and matmul of two matrices by cuBLAS, each math mode a row of its own. Row-major y = a b is
 // column-major y' = b' a', so the operands change places.
+//
+// The rows in f64 widen both operands, multiply in f64 (the f64 units, or fixed point on int8
+// tensor units, which the library calls emulation) and round once more to f32: what a user would do
+// who wants a product that is right in nearly all bits, and so the peer of `exact`.
 #include "kernels/gemm/cublas.h"
 
 #include <fmt/format.h>
@@ -16,7 +20,8 @@ namespace {
 
 // As the library's C interface has them since version 11.
 using Handle = void*;
-enum MathMode : int { kDefault = 0, kPedantic = 2, kTf32 = 3, kBf16x9 = 4 };
+enum MathMode : int { kDefault = 0, kPedantic = 2, kTf32 = 3, kBf16x9 = 4, kFixedPoint = 8 };
+constexpr int kEager = 2;  // emulate wherever the device can, not only where it is thought to pay
 enum Transpose : int { kPlain = 0, kTransposed = 1 };
 
 void require(int status, const char* call) {
@@ -48,12 +53,46 @@ struct Product {
   bool trans_a = false, trans_b = false;
 };
 
-template <MathMode mode>
-void multiply(const KernelCall& call, const Product& p) {
-  const auto* a = reinterpret_cast<const float*>(call.input(0).bytes().data());
-  const auto* b = reinterpret_cast<const float*>(call.input(1).bytes().data());
+void set_mode(MathMode mode) {
   require(cublas().function<int(Handle, int)>("cublasSetMathMode")(handle(), mode),
           "cublasSetMathMode");
+  if (mode == kBf16x9 || mode == kFixedPoint)
+    require(cublas().function<int(Handle, int)>("cublasSetEmulationStrategy")(handle(), kEager),
+            "cublasSetEmulationStrategy");
+}
+
+// In f64, rounded to f32.
+void multiply_f64(MathMode mode, const KernelCall& call, Work& work, const Product& p) {
+  const auto wide = [&](std::int64_t count) {
+    return static_cast<double*>(work.scratch(static_cast<std::size_t>(count) * sizeof(double)));
+  };
+  double* operands[2] = {};
+  for (const std::size_t i : {0, 1}) {
+    const Tensor& x = call.input(i);
+    operands[i] = wide(x.numel());
+    check(api().widen(operands[i], reinterpret_cast<const float*>(x.bytes().data()), x.numel(),
+                      stream()),
+          "the kernel's launch");
+  }
+  double* const y = wide(p.m * p.n);
+  const auto alpha = static_cast<double>(p.alpha), beta = static_cast<double>(p.beta);
+  set_mode(mode);
+  using Dgemm = int(Handle, int, int, int, int, int, const double*, const double*, int,
+                    const double*, int, const double*, double*, int);
+  require(cublas().function<Dgemm>("cublasDgemm_v2")(
+              handle(), p.trans_b ? kTransposed : kPlain, p.trans_a ? kTransposed : kPlain,
+              checked_int(p.n), checked_int(p.m), checked_int(p.k), &alpha, operands[1],
+              checked_int(p.trans_b ? p.k : p.n), operands[0], checked_int(p.trans_a ? p.m : p.k),
+              &beta, y, checked_int(p.n)),
+          "cublasDgemm");
+  check(api().narrow(device_floats(call.output(0)), y, p.m * p.n, stream()), "the kernel's launch");
+}
+
+// In f32.
+void multiply_f32(MathMode mode, const KernelCall& call, const Product& p) {
+  const auto* a = reinterpret_cast<const float*>(call.input(0).bytes().data());
+  const auto* b = reinterpret_cast<const float*>(call.input(1).bytes().data());
+  set_mode(mode);
   using Sgemm = int(Handle, int, int, int, int, int, const float*, const float*, int, const float*,
                     int, const float*, float*, int);
   require(cublas().function<Sgemm>("cublasSgemm_v2")(
@@ -64,22 +103,31 @@ void multiply(const KernelCall& call, const Product& p) {
           "cublasSgemm");
 }
 
-template <MathMode mode>
-void enqueue_gemm(const KernelCall& call, Work&) {
-  const auto& params = call.params<GemmParams>();
-  const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
-  multiply<mode>(call, {.m = g.m,
-                        .n = g.n,
-                        .k = g.k,
-                        .alpha = params.alpha,
-                        .trans_a = params.trans_a,
-                        .trans_b = params.trans_b});
+template <MathMode mode, bool f64>
+void multiply(const KernelCall& call, Work& work, const Product& p) {
+  if constexpr (f64)
+    multiply_f64(mode, call, work, p);
+  else
+    multiply_f32(mode, call, p);
 }
 
-template <MathMode mode>
-void enqueue_matmul(const KernelCall& call, Work&) {
+template <MathMode mode, bool f64 = false>
+void enqueue_gemm(const KernelCall& call, Work& work) {
+  const auto& params = call.params<GemmParams>();
+  const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
+  multiply<mode, f64>(call, work,
+                      {.m = g.m,
+                       .n = g.n,
+                       .k = g.k,
+                       .alpha = params.alpha,
+                       .trans_a = params.trans_a,
+                       .trans_b = params.trans_b});
+}
+
+template <MathMode mode, bool f64 = false>
+void enqueue_matmul(const KernelCall& call, Work& work) {
   const Shape &a = call.input(0).shape(), &b = call.input(1).shape();
-  multiply<mode>(call, {.m = a[0], .n = b[1], .k = a[1]});
+  multiply<mode, f64>(call, work, {.m = a[0], .n = b[1], .k = a[1]});
 }
 
 Refusal refuse(const Problem& problem) {
@@ -116,10 +164,14 @@ std::span<const DeviceRow> cublas_device_rows() {
       row<enqueue_gemm<kPedantic>>("gemm", "cublas.gemm.f32_pedantic"),
       row<enqueue_gemm<kTf32>>("gemm", "cublas.gemm.tf32"),
       row<enqueue_gemm<kBf16x9>>("gemm", "cublas.gemm.bf16x9"),
+      row<enqueue_gemm<kDefault, true>>("gemm", "cublas.gemm.f64"),
+      row<enqueue_gemm<kFixedPoint, true>>("gemm", "cublas.gemm.f64_fixed_point"),
       row<enqueue_matmul<kDefault>>("matmul", "cublas.matmul.f32"),
       row<enqueue_matmul<kPedantic>>("matmul", "cublas.matmul.f32_pedantic"),
       row<enqueue_matmul<kTf32>>("matmul", "cublas.matmul.tf32"),
-      row<enqueue_matmul<kBf16x9>>("matmul", "cublas.matmul.bf16x9")};
+      row<enqueue_matmul<kBf16x9>>("matmul", "cublas.matmul.bf16x9"),
+      row<enqueue_matmul<kDefault, true>>("matmul", "cublas.matmul.f64"),
+      row<enqueue_matmul<kFixedPoint, true>>("matmul", "cublas.matmul.f64_fixed_point")};
   return rows;
 }
 

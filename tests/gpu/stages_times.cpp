@@ -86,7 +86,8 @@ void add_rows(const OpCase& c, Placed& placed, const char* contract, bool vendor
     k.name = row->name;
     k.contract = ours ? contract : "";
     k.ours = ours;
-    k.keeps_f32 = k.name.find("tf32") == k.name.npos && k.name.find("bf16x9") == k.name.npos;
+    k.keeps_f32 = k.name.find("tf32") == k.name.npos && k.name.find("bf16x9") == k.name.npos &&
+                  k.name.find("f64") == k.name.npos;
     k.work = std::make_unique<cuda::Work>();
     k.put = [row = cuda::find_device_row(*row), on = placed.on_device.get(), work = k.work.get()] {
       work->begin();

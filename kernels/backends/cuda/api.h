@@ -104,6 +104,9 @@ struct Api {
   int (*digits)(const KernelCall& call, const DigitMemory& memory, const UndecidedList& open,
                 const UndecidedList& undecided, void* stream);
   int (*fft)(const KernelCall& call, const FftMemory& memory, void* stream);
+  // f32 to f64, and back, rounded to nearest.
+  int (*widen)(double* to, const float* from, std::int64_t count, void* stream);
+  int (*narrow)(float* to, const double* from, std::int64_t count, void* stream);
 };
 
 // nullptr in a program that was built without CUDA.

@@ -2,6 +2,8 @@
 // first called.
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "kernels/backends/cuda/launches.h"
 
 namespace etalon::cuda {
@@ -25,6 +27,24 @@ int allocate(void** p, std::size_t size) {
   if (code == cudaErrorMemoryAllocation)
     cudaGetLastError();  // not sticky: the next call starts clean
   return code;
+}
+
+template <class To, class From>
+__global__ void convert_elements(To* to, const From* from, std::int64_t count) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step)
+    to[i] = static_cast<To>(from[i]);
+}
+template <class To, class From>
+int convert(To* to, const From* from, std::int64_t count, void* stream) {
+  if (count == 0) return cudaSuccess;
+  constexpr unsigned kThreads = 256, kMostBlocks = 1 << 16;
+  const auto blocks =
+      std::min<std::int64_t>((count + kThreads - 1) / kThreads, std::int64_t{kMostBlocks});
+  convert_elements<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(to, from,
+                                                                                      count);
+  return cudaGetLastError();
 }
 
 int end_capture(void* stream, void** graph) {
@@ -86,6 +106,8 @@ constexpr Api kRuntime = {
     .cells = launch_cells,
     .digits = launch_digits,
     .fft = launch_fft,
+    .widen = convert<double, float>,
+    .narrow = convert<float, double>,
 };
 
 }  // namespace
