@@ -9,12 +9,16 @@
 #                                          runs conformance, networks, tensor cores, vendors, times and
 #                                          compute-sanitizer, in this sequence. OUT.json is whole after
 #                                          each result; nothing new begins SECONDS (540) after the start
+# Beside OUT.json: OUT.log, all that is said here; OUT.build.log; OUT.TOOL.log of a sanitizer's findings.
+# A stage that fails has its reason in OUT.json and costs no other stage. With OUT.json there already,
+# what it holds is not run again.
 # cuBLAS and cuDNN are opened at run time: those that Python packages brought are found too. COMMIT is
-# for a copy without git. ETALON_CUDA_ARCHITECTURES (90a-real) names the machine code that is made.
-# Exit code: 0 all hashes equal the CPU's, 1 one does not, 4 no compiler or no device.
+# for a copy without git. ETALON_CUDA_ARCHITECTURES (90a-real) names the machine code that is made,
+# ETALON_STAGES the stages to run (rows tensor_cores networks sizes times vendors sanitizer).
+# Exit code: 0 all hashes equal the CPU's, 1 one does not or a stage failed, 4 no compiler or no device.
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
-usage() { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 if [ "${1:-}" = pack ]; then
   folder=${2:?$(usage)}
@@ -30,10 +34,19 @@ fi
 out=${2:-} limit=${4:-540}
 [ -n "$out" ] || usage
 commit=${3:-$(git -C "$root" rev-parse --short HEAD 2> /dev/null || echo unknown)}
-nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2> /dev/null) ||
-  { echo "gpu_evidence.sh: no nvcc on this machine; install CUDA 12.4 or newer" >&2; exit 4; }
-command -v cmake > /dev/null || { echo "gpu_evidence.sh: no CMake on this machine; install 3.25 or newer" >&2; exit 4; }
-build=$root/build/gpu
+case $out in *.json) ;; *) usage ;; esac
+mkdir -p "$(dirname "$out")"
+stem=${out%.json} build=$root/build/gpu
+exec 2> >(tee -a "$stem.log" >&2)
+# Before there is a program that writes the record: why there will be none.
+give_up() {
+  echo "gpu_evidence.sh: $1" >&2
+  [ ! -e "$build.log" ] || tail -c 400000 "$build.log" > "$stem.build.log"
+  [ -e "$out" ] || printf '{"commit": "%s", "failed": "%s"}\n' "$commit" "${1//[\"\\]/}" > "$out"
+  exit 4
+}
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2> /dev/null) || give_up "no nvcc on this machine; install CUDA 12.4 or newer"
+command -v cmake > /dev/null || give_up "no CMake on this machine; install 3.25 or newer"
 mkdir -p "$root/build"
 generator=(); command -v ninja > /dev/null && generator=(-G Ninja)
 defines=()
@@ -43,9 +56,10 @@ done
 cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DETALON_ENGINE_ONLY=ON \
   -DETALON_ONEDNN=OFF -DETALON_CUDA=ON -DETALON_WERROR=OFF -DCMAKE_CUDA_COMPILER="$nvcc" \
   -DCMAKE_CUDA_ARCHITECTURES="${ETALON_CUDA_ARCHITECTURES:-90a-real}" "${defines[@]}" > "$build.log" 2>&1 ||
-  { tail -n 20 "$build.log" >&2; echo "gpu_evidence.sh: CMake could not configure (log: $build.log)" >&2; exit 4; }
-cmake --build "$build" --target gpu_evidence -j "$(nproc)" >> "$build.log" 2>&1 ||
-  { grep -E -A8 'error|FAILED' "$build.log" | head -60 >&2; echo "gpu_evidence.sh: the build failed (log: $build.log)" >&2; exit 4; }
+  { tail -n 20 "$build.log" >&2; give_up "CMake could not configure"; }
+timeout "$limit" cmake --build "$build" --target gpu_evidence -j "$(nproc)" >> "$build.log" 2>&1 ||
+  { grep -E -A8 'error|FAILED' "$build.log" | head -60 >&2; give_up "the build failed, or took more than $limit s"; }
+tail -c 400000 "$build.log" > "$stem.build.log"
 echo "built in $SECONDS s" >&2
 
 # Where pip puts NVIDIA's libraries.
@@ -57,20 +71,30 @@ END
 ); do LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; done
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 
-program=$build/bin/gpu_evidence code=0 answer=0
-stage() { # stage NAME SECONDS: until it ends, in at most six processes: a lost device ends one
-  local name=$1 left attempt
+program=$build/bin/gpu_evidence code=0 stages=" ${ETALON_STAGES:-rows tensor_cores networks sizes times vendors sanitizer} "
+note() { # note STAGE TEXT: into the record, by a program that needs no device for it
+  echo "$1: $2" >&2
+  "$program" "$out" "$commit" note "$1" "$2" || echo "the record could not be written" >&2
+}
+stage() { # stage NAME SECONDS: until it ends, in a few processes: a lost device or a hang ends one
+  local name=$1 end=$((SECONDS + $2)) left attempt answer
+  [[ $stages = *" $name "* ]] || return 0
+  [ "$end" -lt "$limit" ] || end=$limit
   for attempt in 1 2 3 4 5 6; do
-    left=$((limit - SECONDS)); [ "$left" -lt "$2" ] || left=$2
-    [ "$left" -gt 5 ] || { echo "$name: no time left" >&2; return 0; }
+    left=$((end - SECONDS))
+    [ "$left" -gt 5 ] || { code=1; note "$name" "no time left"; return 0; }
     answer=0
     timeout -k 5 $((left + 30)) "$program" "$out" "$commit" "$name" "$left" || answer=$?
-    [ $answer != 4 ] || exit 4
-    [ $answer = 0 ] || code=1
-    # A lost device, a crash or a hang ends a process, not the stage.
-    case $answer in 0 | 1 | 2 | 70) return 0 ;; esac
+    case $answer in
+      0) return 0 ;;
+      1) code=1; return 0 ;;
+      3) [ $code = 1 ] || code=4; return 0 ;;  # no device: said in the record
+      2 | 70 | 126 | 127) code=1; note "$name" "ended with $answer: the last lines of $(basename "$stem").log say why"; return 0 ;;
+    esac
+    code=1
     echo "$name: ended with $answer, once more" >&2
   done
+  note "$name" "given up after $attempt processes"
 }
 stage rows 150
 stage tensor_cores 40
@@ -78,30 +102,24 @@ stage networks 80
 stage sizes 100
 stage times 150
 stage vendors 60
-if command -v compute-sanitizer > /dev/null; then
+sanitize() {
+  local tool answer left verdict
+  command -v compute-sanitizer > /dev/null || { note sanitizer "no compute-sanitizer on this machine"; return; }
   for tool in memcheck racecheck initcheck synccheck; do
     left=$((limit - SECONDS))
-    [ $left -gt 20 ] || { echo "compute-sanitizer $tool: no time left" >&2; continue; }
+    [ $left -gt 20 ] || { note "sanitizer $tool" "no time left"; continue; }
     answer=0
-    timeout $left compute-sanitizer --tool $tool --error-exitcode 9 "$program" - - sanitize > "$build.$tool.log" 2>&1 || answer=$?
+    timeout -k 5 $left compute-sanitizer --tool $tool --error-exitcode 9 "$program" - - sanitize > "$stem.$tool.log" 2>&1 || answer=$?
     case $answer in
-      0) verdict=clean ;;
+      0) verdict=clean; rm -f "$stem.$tool.log" ;;
+      3) verdict="no device"; [ $code = 1 ] || code=4 ;;
       124) verdict="not at its end in $left s" ;;
-      9) verdict=findings; code=1 ;;
+      9) verdict="findings: $(grep -m1 -oE 'ERROR SUMMARY.*' "$stem.$tool.log" || true)"; code=1 ;;
       *) verdict="ended with $answer"; code=1 ;;
     esac
-    echo "compute-sanitizer $tool: $verdict" >&2
-    [ "$verdict" = clean ] || tail -n 20 "$build.$tool.log" >&2
-    python3 - "$out" $tool "$verdict" "$build.$tool.log" << 'END' || true
-import json, sys
-path, tool, verdict, log = sys.argv[1:]
-record = json.load(open(path))
-entry = {"verdict": verdict}
-if verdict != "clean":
-    entry["log"] = open(log, errors="replace").read()[-4000:]
-record.setdefault("sanitizer", {})[tool] = entry
-json.dump(record, open(path, "w"), indent=1)
-END
+    note "sanitizer $tool" "$verdict"
+    [ "$verdict" = clean ] || tail -n 12 "$stem.$tool.log" >&2
   done
-fi
+}
+[[ $stages != *" sanitizer "* ]] || sanitize
 exit $code

@@ -10,6 +10,7 @@
 #include "bench/lab/site.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "importers/importers.h"
 
 namespace etalon::cli {
 namespace {
@@ -20,6 +21,12 @@ struct Arguments {
   std::int64_t port = 8000;
 };
 
+void write_text(const std::string& path, const std::string& text) {
+  FileWriter out(path);
+  out.write(text);
+  out.commit();
+}
+
 int ask(const Arguments& a, const Globals& g) {
   if (a.question.empty())
     throw usage_error(
@@ -28,11 +35,18 @@ int ask(const Arguments& a, const Globals& g) {
   const std::string reply = lab::answer(a.question);
   const auto json = nlohmann::json::parse(reply);
   if (json.contains("error")) throw usage_error("{}", json["error"].get<std::string>());
-  if (!a.output.empty() || !g.json_path.empty()) {
-    FileWriter out(a.output.empty() ? g.json_path : a.output);
-    out.write(reply);
-    out.commit();
+  // A file of tensors by its ending (.npy, .npz, .safetensors) gets the outputs, another the
+  // answer.
+  if (!a.output.empty() && !a.output.ends_with(".json")) {
+    if (!json.contains("hash"))
+      throw usage_error("-o {}: only the question 'conv' has outputs; name a .json for the answer",
+                        a.output);
+    TensorList list;
+    list.push_back({"y", lab::outputs(a.question)});
+    save_tensors(list, a.output);
   }
+  if (a.output.ends_with(".json")) write_text(a.output, reply);
+  if (!g.json_path.empty()) write_text(g.json_path, reply);
   if (json.contains("hash")) {
     fmt::print("contract  {}\nkernel    {}\nhash      {}\n", json["contract"].get<std::string>(),
                json["kernel"].get<std::string>(), json["hash"].get<std::string>());
@@ -69,8 +83,10 @@ Action lab_command(Options& options) {
   auto a = std::make_shared<Arguments>();
   options.word("WHAT", a->what, "conv writes the site; ask answers one question of it here")
       .word("QUESTION", a->question, "for ask: a JSON object, as the page shows it", false)
-      .value("-o,--output", a->output, "PATH",
-             "the folder of the site (etalon-lab when not given); for ask, the whole answer")
+      .value(
+          "-o,--output", a->output, "PATH",
+          "the folder of the site (etalon-lab when not given); for ask, the outputs (.npy, .npz, "
+          ".safetensors) or the whole answer (.json)")
       .flag("--no-times", a->no_times, "leave out the native times, which take some seconds")
       .flag("--serve", a->serve, "serve the folder on 127.0.0.1 until Ctrl-C")
       .value("--port", a->port, "port of --serve");

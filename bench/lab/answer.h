@@ -7,11 +7,14 @@
 //          "ulp" is the signed error of each output in units of its last place, "bound_ulp" the
 //          largest it could be at the worst output: for direct forms in any order of summation,
 //          for the others a priori (kernels/conv/algorithm_cost.h), null where there is no
-//          statement; "cost" counts multiply-adds and bytes of transformed tensors; "values": false
-//          leaves y and ulp out
+//          statement; "cost" counts operations and bytes of transformed tensors; "values": false
+//          leaves y and ulp out; "relative" among the stats is the error's size against the
+//          result's, roots of sums of squares, in units of 2^-24
+//   cost   only "cost", of any size, and how many outputs ("elements") it makes
 //   tree   how one output ("at", an index into y) came to be, from the algorithm's own text:
 //            {"nodes": [[kind, a, b, c, value, born], ...], "root", "exact"}; kinds are those
-//          of traced.h, operands places in the list (-2 - place: with the sign turned)
+//          of traced.h, operands places in the list (-2 - place: with the sign turned); "exact"
+//          is the exact sum of the factors as they were given, rounded or not
 //   kernel which kernel would compute it, and why others would not
 //   transform  the matrices of a Winograd contract as fractions: {"a_t", "g", "b_t"}
 //   spectrum   for an FFT contract, log2 of the sizes of what it multiplies, of channel 0 and
@@ -22,8 +25,12 @@
 #include <string>
 #include <string_view>
 
+#include "engine/core/tensor.h"
+
 namespace etalon::lab {
 
 std::string answer(std::string_view question);
+// The outputs of a question "conv"; an Error says what cannot be.
+Tensor outputs(std::string_view question);
 
 }  // namespace etalon::lab

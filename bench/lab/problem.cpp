@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/core/philox.h"
+#include "engine/numerics/fp.h"
 
 namespace etalon::lab {
 namespace {
@@ -97,9 +98,23 @@ void fill(ConvProblem& p, const std::string& data, std::uint64_t seed, const jso
   }
 }
 
+DType factors_of(const json& q) {
+  const std::string format = word(q, "factors", "f32");
+  for (const DType known : {DType::f32, DType::bf16, DType::f16})
+    if (format == name(known)) return known;
+  throw usage_error("factors: '{}' is not one of f32, bf16, f16", format);
+}
+
+void round_factors(ConvProblem& p) {
+  if (p.factors == DType::f32) return;
+  for (Tensor* t : {&p.x, &p.w})
+    for (float& v : t->mutable_data<float>())
+      v = static_cast<float>(round_to(static_cast<double>(v), p.factors));
+}
+
 }  // namespace
 
-ConvProblem read_problem(const json& q) {
+ConvProblem read_problem(const json& q, std::int64_t most_products) {
   if (!q.is_object()) throw usage_error("a question is one JSON object");
   const std::int64_t c = extent(q, "channels", 3, 1, kMostExtent),
                      h = extent(q, "height", 16, 1, kMostExtent),
@@ -122,14 +137,16 @@ ConvProblem read_problem(const json& q) {
   p.w = Tensor::uninitialized(DType::f32, Shape{o, c, k, k});
   p.y = {DType::f32, conv_geometry(p.params, p.x.shape(), p.w.shape()).output_shape()};
   const std::int64_t products = p.y.shape.numel() * c * k * k;
-  if (products > kMostProducts)
+  if (products > most_products)
     throw usage_error(
         "{} products are beyond the {} that a page computes in seconds; take fewer "
         "channels, filters or pixels",
-        products, kMostProducts);
+        products, most_products);
+  p.factors = factors_of(q);
   p.contract = Contract::parse(word(q, "contract", "seq"));
   fill(p, word(q, "data", "noise"), static_cast<std::uint64_t>(extent(q, "seed", 1, 0, 1 << 30)),
        q);
+  round_factors(p);
   return p;
 }
 

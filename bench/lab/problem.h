@@ -13,6 +13,10 @@
 //   scales       uniform times 2^e, e from -12 to 12 by channel: small terms are lost in large ones
 //   image        pixels from "image" {"width", "height", "rgb": [...] or "grey": [...]} (0 to 255,
 //                divided by 255, nearest pixel), channel c taking colour c mod 3; w as in noise
+//
+// "factors": f32, bf16 or f16 rounds x and w to that format, to nearest even, before anything is
+// computed: what a matrix unit of that format is given. Errors are counted from the result of the
+// data as it was drawn.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -32,10 +36,12 @@ struct ConvProblem {
   Tensor x, w;
   TensorType y;
   Contract contract;
+  DType factors = DType::f32;
 };
 
 // A usage Error names the field that cannot be, what it is and what would do.
-ConvProblem read_problem(const nlohmann::json& question);
+ConvProblem read_problem(const nlohmann::json& question,
+                         std::int64_t most_products = kMostProducts);
 // The same shape and data under another contract.
 nlohmann::json with_contract(const nlohmann::json& question, const std::string& contract);
 

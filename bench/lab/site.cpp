@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "bench/data.h"
@@ -19,7 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array kFiles{"index.html", "lab.css", "engine.js", "draw.js", "lab.js"};
+constexpr std::array kFiles{"index.html", "lab.css",    "engine.js", "draw.js",
+                            "lab.js",     "figures.js", "lessons.js"};
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
   FileWriter out(path.string());
@@ -60,65 +62,90 @@ json digits() {
   return list;
 }
 
-// Each algorithm's best kernel on one layer, interleaved; what a contract is refused with is left
-// out.
-json native_times(int threads) {
-  const json shape = {{"channels", 64}, {"height", 32}, {"width", 32},    {"filters", 64},
-                      {"kernel", 3},    {"pad", 1},     {"data", "noise"}};
-  struct Candidate {
-    ConvProblem p;
-    Params params;
-    InferInput inputs[2];
-    const Tensor* given[2];
-    Problem problem;
-    const KernelRow* row;
-    Prepared prepared;
-    Tensor y;
-  };
+// One algorithm's best kernel on one problem, ready to run.
+struct Candidate {
+  Candidate(const json& question, int thread_count)
+      : p(read_problem(question, std::numeric_limits<std::int64_t>::max())),
+        params(p.params),
+        inputs{{p.x.type(), nullptr, true}, {p.w.type(), &p.w, true}},
+        threads(thread_count) {
+    problem.op = &conv_op();
+    problem.params = &params;
+    problem.inputs = inputs;
+    problem.outputs = {&p.y, 1};
+    problem.contract = &p.contract;
+    problem.isa = detect_isa();
+    row = all_kernels().select(problem).row;
+    if (row == nullptr) return;
+    if (row->prepare != nullptr) prepared = row->prepare(problem, threads);
+    y = Tensor::uninitialized(DType::f32, p.y.shape);
+  }
+  Candidate(const Candidate&) = delete;
+  // A definition computes one output after the other: its time says nothing of the algorithm.
+  bool worth_timing() const { return row != nullptr && !row->name.ends_with("definition"); }
+  void run() {
+    KernelCall call;
+    call.problem = &problem;
+    call.inputs = given;
+    call.outputs = {&y, 1};
+    call.threads = threads;
+    call.prepared = prepared.get();
+    row->run(call);
+  }
+
+  ConvProblem p;
+  Params params;
+  InferInput inputs[2];
+  const Tensor* given[2] = {&p.x, &p.w};
+  Problem problem;
+  const KernelRow* row = nullptr;
+  Prepared prepared;
+  Tensor y;
+  int threads;
+};
+
+// One layer with kernels of growing extent, every algorithm that applies, interleaved.
+constexpr std::int64_t kTimedChannels = 32, kTimedSide = 56;
+
+json native_times(std::int64_t kernel, int threads) {
+  const json shape = {{"channels", kTimedChannels},
+                      {"height", kTimedSide},
+                      {"width", kTimedSide},
+                      {"filters", kTimedChannels},
+                      {"kernel", kernel},
+                      {"pad", kernel / 2},
+                      {"data", "noise"}};
+  std::vector<std::string> contracts{"seq",         "order=lanes:8", "algo=im2col",
+                                     "algo=fft:16", "algo=fft:32",   "exact"};
+  for (const int m : {2, 4, 6})
+    if (kernel <= 5) contracts.push_back(fmt::format("algo=winograd:{}/{}", m, kernel));
   std::vector<std::unique_ptr<Candidate>> all;
   std::vector<TimedCandidate> timed;
-  for (const char* contract : {"seq", "order=lanes:8", "algo=im2col", "algo=winograd:2/3",
-                               "algo=winograd:4/3", "algo=winograd:6/3", "algo=fft:16", "exact"}) {
-    auto c = std::make_unique<Candidate>();
-    c->p = read_problem(with_contract(shape, contract));
-    c->params = Params(c->p.params);
-    c->inputs[0] = {c->p.x.type(), nullptr, true};
-    c->inputs[1] = {c->p.w.type(), &c->p.w, true};
-    c->given[0] = &c->p.x;
-    c->given[1] = &c->p.w;
-    c->problem.op = &conv_op();
-    c->problem.params = &c->params;
-    c->problem.inputs = c->inputs;
-    c->problem.outputs = {&c->p.y, 1};
-    c->problem.contract = &c->p.contract;
-    c->problem.isa = detect_isa();
-    c->row = all_kernels().select(c->problem).row;
-    // A definition computes one output after the other: its time says nothing of the algorithm.
-    if (c->row == nullptr || c->row->name.ends_with("definition")) continue;
-    if (c->row->prepare != nullptr) c->prepared = c->row->prepare(c->problem, threads);
-    c->y = Tensor::uninitialized(DType::f32, c->p.y.shape);
-    timed.push_back({contract, [c = c.get(), threads] {
-                       KernelCall call;
-                       call.problem = &c->problem;
-                       call.inputs = c->given;
-                       call.outputs = {&c->y, 1};
-                       call.threads = threads;
-                       call.prepared = c->prepared.get();
-                       c->row->run(call);
-                     }});
+  for (const std::string& contract : contracts) {
+    auto c = std::make_unique<Candidate>(with_contract(shape, contract), threads);
+    if (!c->worth_timing()) continue;
+    timed.push_back({contract, [c = c.get()] { c->run(); }});
     all.push_back(std::move(c));
   }
   TimingOptions options;
   options.threads = threads;
+  options.repetitions = 5;
+  options.min_time_s = 0.01;
   const std::vector<Timing> times = time_interleaved(timed, options);
   json rows = json::array();
-  for (std::size_t i = 0; i < timed.size(); ++i)
+  std::string command = fmt::format(
+      "etalon bench --shape 'conv f32[1,{0},{1},{1}] f32[{0},{0},{2},{2}] pads_begin={3}x{3} "
+      "pads_end={3}x{3}' --threads {4}",
+      kTimedChannels, kTimedSide, kernel, kernel / 2, threads);
+  for (std::size_t i = 0; i < timed.size(); ++i) {
+    command += fmt::format(" -c '{}'", timed[i].name);
     rows.push_back({{"contract", timed[i].name},
                     {"kernel", all[i]->row->name},
                     {"median_s", times[i].median_s},
                     {"spread", times[i].spread},
                     {"ratio", times[i].median_s / times[0].median_s}});
-  return rows;
+  }
+  return {{"kernel", kernel}, {"command", std::move(command)}, {"rows", std::move(rows)}};
 }
 
 }  // namespace
@@ -150,11 +177,14 @@ std::string write_site(const SiteOptions& options) {
                               commit(), wasm.size() / 1024);
   data["command"] = options.command;
   data["digits"] = digits();
-  data["native"] = options.times ? native_times(options.threads) : json::array();
+  data["native"] = json::array();
+  if (options.times)
+    for (const std::int64_t kernel : {3, 5, 7, 9, 11})
+      data["native"].push_back(native_times(kernel, options.threads));
   data["native_note"] = fmt::format(
-      "One image of 64 x 32 x 32, 64 filters of 3 x 3, padding 1, {} thread{}, on {}; median of "
-      "interleaved repetitions, weights packed before the clock.",
-      options.threads, options.threads == 1 ? "" : "s", cpu_model());
+      "One image of {0} x {1} x {1}, {0} filters, output as large as the input, {2} thread{3}, on "
+      "{4}; median of interleaved repetitions, weights packed or transformed before the clock.",
+      kTimedChannels, kTimedSide, options.threads, options.threads == 1 ? "" : "s", cpu_model());
   write_file(folder / "data.js", fmt::format("const ETALON_DATA = {};\n", data.dump()));
   return (folder / "index.html").string();
 }

@@ -25,6 +25,9 @@ const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 const shadesOf = (c0, c1) => Uint32Array.from({length: 256}, (_, i) => c0.reduce((word, from, at) => word | Math.round(from + (c1[at] - from) * i / 255) << 8 * at, 0xff000000) >>> 0);
 const shades = {grey: shadesOf([31, 30, 29], [245, 245, 244]), up: shadesOf([252, 244, 240], [200, 75, 24]), down: shadesOf([240, 245, 252], [28, 94, 190]), absent: 0xffff00dd};
 
+// What a drawing may be wide: pages that are not shown have no width of their own.
+const room = (most) => Math.max(280, Math.min(most, document.getElementById('main').clientWidth - 36));
+
 const draw = {
   // A channel as a picture, a pixel for each value. signed: two hues around zero, scaled by the
   // logarithm.
@@ -67,9 +70,9 @@ const draw = {
   histogram(buckets, total) {
     let last = buckets.length - 1;
     while (last > 3 && !buckets[last]) last--;
-    const w = 460, h = 130, n = last + 1, step = (w - 20) / n, most = Math.max(...buckets);
+    const w = room(460), h = 130, n = last + 1, step = (w - 20) / n, most = Math.max(...buckets);
     const name = (i) => i === 0 ? '≤ ½' : i === buckets.length - 1 ? 'more' : `${2 ** (i - 1)}`;
-    const g = svg('svg', {viewBox: `0 0 ${w} ${h + 34}`, class: 'histogram', role: 'img',
+    const g = svg('svg', {viewBox: `0 0 ${w} ${h + 34}`, width: w, height: h + 34, class: 'histogram', role: 'img',
       'aria-label': `Errors: ${buckets.slice(0, n).map((b, i) => `${b} of ${total} up to ${i ? 2 ** (i - 1) : 'one half'} ULP`).join('; ')}`});
     for (let i = 0; i < n; i++) {
       const bar = most ? buckets[i] / most * (h - 16) : 0;
@@ -119,7 +122,7 @@ const draw = {
   },
 
   // The summation tree of few terms; of many, what each rounding did to the result.
-  tree({nodes, root, exact}) {
+  tree({nodes, root, exact}, caption = 'Each circle is one rounding, its size the error born there.') {
     const KIND = ['', '+', '×', 'fma', '÷', '√', 'block'];
     const place = (i) => i <= -2 ? -2 - i : i, sign = (i) => i <= -2 ? -1 : 1;
     const worth = (i) => i === -1 ? 0 : sign(i) * nodes[place(i)][4];
@@ -146,8 +149,8 @@ const draw = {
     const born = sums.reduce((m, n) => Math.max(m, Math.abs(n[5])), 1e-300);
     const close = `Result ${nodes[root][4]}, exact ${exact}, error ${short(nodes[root][4] - exact)}`;
     if (sums.length > 48 || deepest > 9) {
-      const w = 640, h = 190;
-      const g = svg('svg', {viewBox: `0 0 ${w} ${h + 8}`, role: 'img', class: 'line',
+      const w = room(640), h = 190;
+      const g = svg('svg', {viewBox: `0 0 ${w} ${h + 8}`, width: w, height: h + 8, role: 'img', class: 'line',
         'aria-label': `What each of ${sums.length} roundings did to the result`});
       g.append(svg('line', {x1: 0, x2: w, y1: h / 2, y2: h / 2, class: 'axis'}));
       const shares = sums.map((n) => n[5] * weight[n[6]]);
@@ -183,7 +186,7 @@ const draw = {
       return x;
     };
     visit(root);
-    const wide = 74, tall = 50, w = Math.max(leaf * wide + 20, 240), h = (deepest + 1) * tall + 20;
+    const wide = 66, tall = 50, w = Math.max(leaf * wide + 20, 240), h = (deepest + 1) * tall + 20;
     const g = svg('svg', {viewBox: `0 0 ${w} ${h}`, width: w, height: h, role: 'img', class: 'tree',
       'aria-label': `A tree of ${sums.length} operations, ${deepest + 1} levels deep`});
     for (const [, p] of placed)
@@ -202,6 +205,6 @@ const draw = {
       g.append(node);
     }
     return el('figure', {}, el('div', {class: 'wide', tabindex: '0'}, g),
-      el('figcaption', {}, `Each circle is one rounding, its size the error born there. ${close}`));
+      el('figcaption', {}, `${caption} ${close}`));
   },
 };

@@ -1,21 +1,21 @@
 // The page: its state is the address behind '#', so that a link holds what was seen.
 'use strict';
 const $ = (id) => document.getElementById(id);
-const PAGES = [['lab', 'Laboratory'], ['order', '1 Order'], ['im2col', '2 im2col'], ['winograd', '3 Winograd'], ['fft', '4 FFT'], ['formats', '5 Formats'], ['about', 'About']];
-const START = {channels: 8, height: 12, filters: 2, kernel: 3, stride: 1, pad: 1, dilation: 1, data: 'noise', seed: 1, digit: 0, algo: 'direct', order: 'seq', fma: 'on', acc: 'f32', m: 4, points: 'usual', transform: 'f32', sums: 'seq', n: 16, at: 0};
-const RANGES = {channels: [1, 64], height: [1, 64], filters: [1, 16], kernel: [1, 15], stride: [1, 4], pad: [0, 7], dilation: [1, 4], seed: [0, 9999]};
+const PAGES = [['lab', 'Laboratory'], ['order', '1 Order'], ['im2col', '2 im2col'], ['winograd', '3 Winograd'], ['fft', '4 FFT'], ['formats', '5 Formats'], ['teach', 'For the lecturer'], ['about', 'About']];
+const START = {channels: 8, height: 12, filters: 2, kernel: 3, stride: 1, pad: 1, dilation: 1, data: 'noise', seed: 1, digit: 0, algo: 'direct', factors: 'f32', order: 'seq', fma: 'on', acc: 'f32', m: 4, points: 'usual', transform: 'f32', sums: 'seq', n: 16, at: 0};
+const RANGES = {channels: [1, 64], height: [1, 64], filters: [1, 16], kernel: [1, 15], stride: [1, 4], pad: [0, 7], dilation: [1, 4], seed: [0, 9999], m: [1, 8]};
 const CHOICES = {
   data: [['noise', 'noise'], ['ones', 'all terms equal'], ['cancelling', 'cancelling pairs'], ['scales', 'channels of many scales'], ['digit', 'a digit of MNIST'], ['photo', 'a photo of yours']],
   algo: [['direct', 'direct'], ['im2col', 'im2col'], ['winograd', 'Winograd'], ['fft', 'FFT'], ['exact', 'exact (one rounding)']],
   order: [['seq', 'one chain'], ['lanes:8', '8 lanes'], ['lanes:64', '64 lanes'], ['pairwise:1', 'a balanced tree'], ['pairwise:16', 'a tree over runs of 16'], ['blocks:128', 'blocks of 128'], ['splitk:4', '4 parts'], ['tensorcore:volta:f16', 'tensor core, Volta, f16'], ['tensorcore:ampere:tf32', 'tensor core, Ampere, TF32'], ['tensorcore:ampere:bf16', 'tensor core, Ampere, bf16'], ['tensorcore:hopper:f16', 'tensor core, Hopper, f16'], ['tensorcore:hopper:tf32', 'tensor core, Hopper, TF32'], ['tensorcore:hopper:f8e4m3', 'tensor core, Hopper, f8 (e4m3)']],
   acc: [['f64', 'f64'], ['f32', 'f32'], ['f16', 'f16'], ['bf16', 'bf16']],
-  m: [['2', '2 × 2'], ['4', '4 × 4'], ['6', '6 × 6']],
-  points: [['usual', '0, 1, −1, 2, −2, ½, −½'], ['reciprocal', '0, 1, −1, 2, −½, −2, ½']],
+  factors: [['f32', 'f32'], ['bf16', 'bf16'], ['f16', 'f16']],
+  points: [['usual', '0, 1, −1, 2, −2, ½, −½ …'], ['reciprocal', '0, 1, −1, 2, −½, −2, ½ …'], ['whole', '0, 1, 2, 3, 4 …']],
   transform: [['f32', 'f32'], ['f64', 'f64']],
   sums: [['seq', 'one chain'], ['pairwise:1', 'a balanced tree']],
   n: [['8', '8 × 8'], ['16', '16 × 16'], ['32', '32 × 32'], ['64', '64 × 64']],
 };
-const NAMES = {channels: 'Channels', height: 'Image side', filters: 'Filters', kernel: 'Kernel side', stride: 'Stride', pad: 'Padding', dilation: 'Dilation', data: 'Data', seed: 'Seed', digit: 'Digit', photo: 'Photo', algo: 'Algorithm', order: 'Order', fma: 'Fused', acc: 'Accumulator', m: 'Outputs a tile', points: 'Points', transform: 'Transforms in', sums: 'Channel sums', n: 'Tile'};
+const NAMES = {channels: 'Channels', height: 'Image side', filters: 'Filters', kernel: 'Kernel side', stride: 'Stride', pad: 'Padding', dilation: 'Dilation', data: 'Data', seed: 'Seed', digit: 'Digit', photo: 'Photo', algo: 'Algorithm', factors: 'Factors in', order: 'Order', fma: 'Fused', acc: 'Accumulator', m: 'Outputs a tile', points: 'Points', transform: 'Transforms in', sums: 'Channel sums', n: 'Tile'};
 // What belongs to an algorithm.
 const FOR = {order: ['direct', 'im2col'], fma: ['direct', 'im2col'], acc: ['direct', 'im2col'], m: ['winograd'], points: ['winograd'], transform: ['winograd'], sums: ['winograd'], n: ['fft']};
 let state = {...START}, photo = null, last = null;
@@ -24,9 +24,11 @@ let state = {...START}, photo = null, last = null;
 const onUnit = (s) => s.order.startsWith('tensorcore') && FOR.order.includes(s.algo);
 const offered = (name, s) => name === 'acc' && onUnit(s) ? (s.order.endsWith(':f16') ? ['f32', 'f16'] : ['f32']) : CHOICES[name].map(([v]) => v);
 
+// Interpolation points as a contract names them; of the usual ones it says nothing.
+const pointsOf = (s) => s.points === 'whole' ? Array.from({length: s.m + s.kernel - 2}, (_, i) => i).join(':') : s.points;
 function contract(s) {
   if (s.algo === 'exact') return 'exact';
-  if (s.algo === 'winograd') return `algo=winograd:${s.m}/${s.kernel},points=${s.points === 'usual' ? '' : s.points},transform=${s.transform},channels=${s.sums}`.replace('points=,', '');
+  if (s.algo === 'winograd') return `algo=winograd:${s.m}/${s.kernel},${s.points === 'usual' ? '' : `points=${pointsOf(s)},`}transform=${s.transform},channels=${s.sums}`;
   if (s.algo === 'fft') return `algo=fft:${s.n}`;
   const parts = [`order=${s.order}`];
   if (s.fma === 'off' && !onUnit(s)) parts.push('fma=off');
@@ -37,6 +39,7 @@ function contract(s) {
 
 function problem(s = state) {
   const q = {channels: s.channels, height: s.height, width: s.height, filters: s.filters, kernel: s.kernel, stride: s.stride, pad: s.pad, dilation: s.dilation, data: s.data, seed: s.seed, contract: contract(s)};
+  if (s.factors !== 'f32') q.factors = s.factors;
   if (s.data === 'digit' || s.data === 'photo') {
     q.data = 'image';
     const picture = s.data === 'digit' ? ETALON_DATA.digits[s.digit % ETALON_DATA.digits.length] : photo;
@@ -46,12 +49,14 @@ function problem(s = state) {
 }
 
 // --- The address ----------------------------------------------------------------------------------
+function stateOf(query) {
+  const s = {...START};
+  for (const [k, v] of new URLSearchParams(query)) if (k in START) s[k] = typeof START[k] === 'number' ? Number(v) : v;
+  return s;
+}
 function read() {
   const [page, query] = location.hash.slice(1).split('?');
-  if (query !== undefined) {
-    state = {...START};
-    for (const [k, v] of new URLSearchParams(query)) if (k in START) state[k] = typeof START[k] === 'number' ? Number(v) : v;
-  }
+  if (query !== undefined) state = stateOf(query);
   return PAGES.some(([p]) => p === page) ? page : 'lab';
 }
 function address(s = state) {
@@ -65,6 +70,7 @@ function show() {
   for (const a of $('nav').children) a.toggleAttribute('aria-current', a.dataset.page === page);
   document.title = `Etalon: ${PAGES.find(([p]) => p === page)[1]}`;
   if (page === 'lab') { fill(); compute(); }
+  else showFigures($(page));
 }
 
 // --- Controls -------------------------------------------------------------------------------------
@@ -88,17 +94,19 @@ function control(name) {
   input.addEventListener('input', () => change(name, input));
   return el('div', {class: 'field', 'data-field': name}, label, input, out);
 }
+let touched = null;  // the control that was changed last: what cannot be is said beside it
 function change(name, input) {
   if (name === 'photo') { load(input.files[0]); return; }
   if (name === 'fma') state.fma = input.checked ? 'on' : 'off';
-  else if (typeof START[name] === 'number') {
+  else if (CHOICES[name]) state[name] = typeof START[name] === 'number' ? Number(input.value) : input.value;
+  else {
     const v = Number(input.value), [least, most] = RANGES[name] ?? [0, 9];
     if (!Number.isInteger(v) || input.value === '' || v < least || v > most) { fault(`${NAMES[name]}: ${input.value || 'nothing'} cannot be; give a whole number from ${least} to ${most}.`, name); return; }
-    state[name] = CHOICES[name] ? String(v) : v;
-  } else state[name] = input.value;
+    state[name] = v;
+  }
   if (!offered('acc', state).includes(state.acc)) state.acc = 'f32';
-  if (CHOICES[name] && typeof START[name] === 'number') state[name] = Number(input.value);
   state.at = 0;
+  touched = name;
   history.replaceState(null, '', address());
   fill();
   compute();
@@ -154,11 +162,10 @@ async function compute() {
   $('results').classList.remove('working');
   $('results').setAttribute('aria-busy', 'false');
   if (a.error) {
-    const field = Object.keys(NAMES).find((k) => a.error.startsWith(k + ':')) ?? (/winograd|fft|im2col|algo/i.test(a.error) ? 'algo' : null);
+    const field = Object.keys(NAMES).find((k) => a.error.startsWith(k + ':')) ?? (/winograd|fft|im2col|algo/i.test(a.error) ? 'algo' : touched ?? 'channels');
     fault(a.error, field);
-    $('answer').replaceChildren();
-    $('movement').replaceChildren();
-    $('tree').replaceChildren();
+    for (const id of ['answer', 'movement', 'tree', 'stepper']) $(id).replaceChildren();
+    for (const id of ['move-text', 'tree-text']) $(id).textContent = 'There is nothing to show for this choice.';
     window.labAnswer = a;
     return;
   }
@@ -175,7 +182,7 @@ async function compute() {
 function card(value, name) { return el('div', {}, el('b', {}, value), el('span', {}, name)); }
 function render(a, s) {
   const [, filters, h, w] = a.shape, st = a.stats, plane = h * w;
-  const products = work(s, a);
+  const {cost} = a, native = nativeOf(s);
   const share = st.correctly_rounded / st.elements;
   $('answer').replaceChildren(
     el('p', {class: 'small contract'}, a.contract),
@@ -185,18 +192,31 @@ function render(a, s) {
       card(short(st.max_ulp), 'largest error, ULP'), card(short(st.mean_ulp), 'mean error, ULP'),
       card(`${(100 * share).toFixed(1)} %`, 'correctly rounded'),
       a.bound_ulp !== undefined ? card(short(a.bound_ulp), 'bound at that output, ULP') : null,
-      card(count(Math.round(products.madds)), 'multiply-adds'), products.madds > products.products ? card(count(Math.round(products.madds - products.products)), 'of them transforms') : null,
-      card(`${count(Math.round(products.bytes / 1024))} KiB`, 'memory touched'), card(`${Math.round(a.ms)} ms`, 'in this browser')),
+      card(count(a.k), 'products an output, K'),
+      cost ? card(count(cost.multiplications), 'multiplications') : null, cost ? card(count(cost.additions), 'additions') : null,
+      cost && cost.weights ? card(count(cost.weights), 'once, to transform the kernel') : null,
+      card(`${count(Math.round(touchedBytes(s, a) / 1024))} KiB`, 'memory touched'), card(`${Math.round(a.ms)} ms`, 'in this browser'),
+      native ? card(`${(native.median_s * 1e3).toPrecision(3)} ms`, 'native, larger layer') : null),
+    native ? el('p', {class: 'small'}, `Native: this contract with a kernel of ${s.kernel} × ${s.kernel} took ${(native.median_s * 1e3).toPrecision(3)} ms, ${native.ratio.toFixed(2)} of the direct form’s time, on the machine that built this page. `, ETALON_DATA.native_note) : '',
     draw.histogram(st.histogram, st.elements),
     el('div', {class: 'maps'},
       draw.map(a.y.slice(0, plane), w, h, {label: `Output, filter 0 of ${filters}: ${h} × ${w}`}),
       draw.map(a.ulp.slice(0, plane), w, h, {signed: true, unit: ' ULP', label: 'Its error in ULP: orange too large, blue too small'})));
 }
-// Multiply-adds and bytes, from the engine's count (kernels/conv/algorithm_cost.h).
-function work(s, a) {
+// Operands and what the algorithm writes beside them, from the engine's count
+// (kernels/conv/algorithm_cost.h); what is written is read once.
+function touchedBytes(s, a) {
   const [, o, h, w] = a.shape, plain = 4 * (s.channels * s.height * s.height + o * s.channels * s.kernel * s.kernel + o * h * w);
-  const c = a.cost ?? {products: o * h * w * a.k, transforms: 0, weights: 0, bytes: 0};
-  return {madds: c.products + c.transforms + c.weights, products: c.products, bytes: plain + c.bytes + (s.algo === 'im2col' ? 8 * a.k * h * w : 0)};
+  const written = s.algo === 'winograd' || s.algo === 'fft' ? a.cost.bytes : s.algo === 'im2col' ? 4 * a.k * h * w : 0;
+  return plain + 2 * written;
+}
+// What the machine that built the page took for this algorithm and this side of the kernel, on one layer.
+function nativeOf(s) {
+  if (s.factors !== 'f32' || s.stride !== 1 || s.dilation !== 1) return null;
+  const layer = ETALON_DATA.native.find((l) => l.kernel === s.kernel);
+  const usual = s.points === 'usual' && s.transform === 'f32' && s.sums === 'seq';
+  const known = {'order=seq': 'seq', 'order=seq,algo=im2col': 'algo=im2col'}[contract(s)] ?? (s.algo === 'winograd' && usual ? `algo=winograd:${s.m}/${s.kernel}` : contract(s));
+  return layer?.rows.find((r) => r.contract === known) ?? null;
 }
 
 // --- Where the numbers go -------------------------------------------------------------------------
@@ -211,7 +231,7 @@ async function movement(a, s) {
   const input = draw.grid(side, side, cell, (i, j) => taken(i, ty * s.stride) && taken(j, tx * s.stride) ? 'win' : inside(i, j) ? '' : 'pad',
     `Channel 0 with its padding: ${tile > 1 ? `the tile of ${reach} × ${reach}` : `the window of ${s.kernel} × ${s.kernel}`} in use`);
   const output = draw.grid(h, w, cell, (i, j) => i === oy && j === ox ? 'hit' : i >= ty && i < ty + tile && j >= tx && j < tx + tile ? 'win' : '', `Output ${oy}, ${ox} of filter 0`);
-  const parts = [input];
+  const parts = [input], questions = [];
   const text = {
     direct: `Output (${oy}, ${ox}) sums the products of the window with the kernel, channel after channel: up to ${count(a.k)} products.`,
     exact: `Whatever the order: the sum of up to ${count(a.k)} products is rounded once.`,
@@ -229,15 +249,18 @@ async function movement(a, s) {
   }
   parts.push(output);
   if (s.algo === 'winograd') {
-    const t = await engine.ask({do: 'transform', ...problem(s)}, 'transform');
+    questions.push({do: 'transform', ...problem(s)});
+    const t = await engine.ask(questions[0], 'transform');
     if (t && !t.error) parts.push(el('div', {class: 'wide', tabindex: '0'}, draw.fractions('Bᵀ, for the inputs', t.b_t), draw.fractions('G, for the kernel', t.g), draw.fractions('Aᵀ, for the outputs', t.a_t)));
   }
   if (s.algo === 'fft') {
-    const t = await engine.ask({do: 'spectrum', at, ...problem(s)}, 'spectrum');
+    questions.push({do: 'spectrum', at, ...problem(s)});
+    const t = await engine.ask(questions[0], 'spectrum');
     if (t && !t.error) parts.push(
       draw.map(t.x, t.width, t.height, {label: 'The tile’s spectrum, logarithm of the size'}),
       draw.map(t.w, t.width, t.height, {label: 'The kernel’s spectrum'}));
   }
+  if (questions.length) parts.push(commands(questions));
   $('move-text').textContent = text;
   $('movement').replaceChildren(...parts);
   const slider = el('input', {type: 'range', min: 0, max: h * w - 1, value: at, 'aria-label': 'Which output'});
@@ -273,49 +296,43 @@ async function step() {
 function summation(t, s) {
   if (t.error) { $('tree-text').textContent = t.error; $('tree').replaceChildren(); return; }
   $('tree-text').textContent = `Output ${t.at}, from the algorithm’s own text: ${count(t.nodes.filter((n) => n[0]).length)} ${onUnit(s) ? 'blocks, each added at once in fixed point and cut' : 'roundings'}.`;
-  $('tree').replaceChildren(draw.tree(t));
+  $('tree').replaceChildren(draw.tree(t), commands([{do: 'tree', at: t.at, ...problem(s)}]));
 }
 
 // --- Side by side ---------------------------------------------------------------------------------
 async function compareAll() {
   const rows = [['one chain', {algo: 'direct', order: 'seq'}], ['8 lanes', {algo: 'direct', order: 'lanes:8'}], ['a balanced tree', {algo: 'direct', order: 'pairwise:1'}], ['a tensor core (Hopper, TF32)', {algo: 'direct', order: 'tensorcore:hopper:tf32'}], ['a tensor core (Hopper, f16)', {algo: 'direct', order: 'tensorcore:hopper:f16'}], ['im2col', {algo: 'im2col', order: 'seq'}], ['Winograd 2', {algo: 'winograd', m: 2}], ['Winograd 4', {algo: 'winograd', m: 4}], ['Winograd 6', {algo: 'winograd', m: 6}], ['FFT', {algo: 'fft'}], ['exact', {algo: 'exact'}]];
   const body = el('tbody');
-  const head = ['', 'largest, ULP', 'mean, ULP', 'correctly rounded', 'multiply-adds', 'hash'];
+  const head = ['', 'largest, ULP', 'mean, ULP', 'correctly rounded', 'multiplications', 'additions', 'hash'], asked = [];
+  $('compared').dataset.done = 'false';
   $('compared').replaceChildren(el('table', {}, el('thead', {}, el('tr', {}, ...head.map((t) => el('th', {scope: 'col'}, t)))), body));
   for (const [name, change] of rows) {
-    const s = {...state, fma: 'on', acc: 'f32', transform: 'f32', sums: 'seq', points: 'usual', ...change};
-    const a = await engine.ask({do: 'conv', values: false, ...problem(s)});
+    const s = {...state, ...PLAIN, ...change}, q = {do: 'conv', values: false, ...problem(s)};
+    const a = await engine.ask(q);
     const link = el('a', {href: address(s)}, name);
-    if (a.error) { body.append(el('tr', {}, el('td', {}, link), el('td', {colspan: 5}, a.error))); continue; }
-    body.append(el('tr', {}, el('td', {}, link), el('td', {}, short(a.stats.max_ulp)), el('td', {}, short(a.stats.mean_ulp)), el('td', {}, `${(100 * a.stats.correctly_rounded / a.stats.elements).toFixed(1)} %`), el('td', {}, s.algo === 'exact' ? '' : count(Math.round(work(s, a).madds))), el('td', {}, el('code', {}, a.hash.slice(0, 12)))));
+    asked.push(q);
+    if (a.error) { body.append(el('tr', {}, el('td', {}, link), el('td', {colspan: 6, class: 'reason'}, a.error))); continue; }
+    body.append(el('tr', {}, el('td', {}, link), el('td', {}, short(a.stats.max_ulp)), el('td', {}, short(a.stats.mean_ulp)), el('td', {}, `${(100 * a.stats.correctly_rounded / a.stats.elements).toFixed(1)} %`), el('td', {}, a.cost ? count(a.cost.multiplications) : ''), el('td', {}, a.cost ? count(a.cost.additions) : ''), el('td', {}, el('code', {}, a.hash.slice(0, 12)))));
   }
+  $('compared').append(commands(asked));
   $('compared').dataset.done = 'true';
 }
 
-// --- Lessons --------------------------------------------------------------------------------------
-async function truth(q) {
-  if (q.right !== undefined) return {right: q.right, why: q.why};
-  if (q.answer !== undefined) return {right: q.answer, why: q.why};
-  const [a, b] = await Promise.all((q.compare ?? q.equal).map((c) => engine.ask({do: 'conv', values: false, ...q.problem, contract: c})));
-  if (q.equal) return {right: a.hash === b.hash ? 0 : 2, why: `${q.why} Computed just now: ${a.hash.slice(0, 12)}… and ${b.hash.slice(0, 12)}….`};
-  const [x, y] = [a.stats[q.measure], b.stats[q.measure]];
-  const first = q.larger ? x > y : x < y;
-  return {right: x === y ? 2 : first ? 0 : 1, why: `Computed just now: ${short(x)} against ${short(y)} ULP.`};
-}
-function question(box, number) {
-  const q = JSON.parse(box.dataset.ask), name = `q${number}`;
-  const verdict = el('p', {class: 'verdict', role: 'status'});
-  const input = q.kind === 'number' ? el('input', {type: 'number', 'aria-label': 'Your answer', step: 'any'}) : null;
-  const decode = (t) => new DOMParser().parseFromString(t, 'text/html').body.textContent;
-  const choices = (q.options ?? []).map((t, i) => el('label', {}, el('input', {type: 'radio', name, value: i}), ' ', decode(t)));
-  box.append(el('fieldset', {}, el('legend', {}, decode(q.text)), ...choices, input), el('button', {type: 'button', onclick: async () => {
-    const given = input ? input.value : box.querySelector(':checked')?.value;
-    if (given === undefined || given === '') { verdict.textContent = 'Answer first, then check.'; return; }
-    const {right, why} = await truth(q);
-    const holds = Number(given) === right;
-    verdict.className = `verdict ${holds ? 'right' : 'wrong'}`;
-    verdict.textContent = `${holds ? 'Right.' : q.options ? `No: ${decode(q.options[right])}.` : `No: ${right}.`} ${why ?? ''}`;
-  }}, 'Check'), verdict);
+// --- How the error grows --------------------------------------------------------------------------
+let curveRound = 0;
+function startCurves() {
+  const axis = $('curve-axis'), measure = $('curve-measure');
+  axis.append(...Object.entries(AXES).map(([k, a]) => el('option', {value: k}, a.title)));
+  measure.append(...Object.entries(MEASURES).map(([k, t]) => el('option', {value: k}, t)));
+  const go = async () => {
+    const mine = ++curveRound;
+    $('curve').dataset.done = 'false';
+    $('curve').replaceChildren(el('p', {class: 'small'}, 'Computing …'));
+    await curve($('curve'), axis.value, measure.value, state, () => mine === curveRound);
+    if (mine === curveRound) $('curve').dataset.done = 'true';
+  };
+  $('curve-go').addEventListener('click', go);
+  for (const e of [axis, measure]) e.addEventListener('input', () => { if ($('curve').dataset.done) go(); });
 }
 
 // --- Start ----------------------------------------------------------------------------------------
@@ -325,19 +342,11 @@ form.addEventListener('submit', (e) => e.preventDefault());
 form.append(
   el('fieldset', {}, el('legend', {}, 'Shape'), ...['channels', 'height', 'filters', 'kernel', 'stride', 'pad', 'dilation'].map(control)),
   el('fieldset', {}, el('legend', {}, 'Data'), ...['data', 'digit', 'photo', 'seed'].map(control)),
-  el('fieldset', {}, el('legend', {}, 'Algorithm'), ...['algo', 'order', 'fma', 'acc', 'm', 'points', 'transform', 'sums', 'n'].map(control)));
-for (const p of document.querySelectorAll('.try')) {
-  const text = p.textContent;
-  p.replaceChildren(el('a', {href: `#lab?${p.dataset.set}`}, `▷ ${text}`));
-}
-document.querySelectorAll('.question').forEach(question);
+  el('fieldset', {}, el('legend', {}, 'Algorithm'), ...['algo', 'm', 'n', 'points', 'transform', 'sums', 'order', 'fma', 'acc', 'factors'].map(control)));
+startLessons();
 $('compare').addEventListener('click', compareAll);
+startCurves();
 $('about-build').textContent = ETALON_DATA.build;
 $('foot').textContent = `${ETALON_DATA.build} This page was written by: ${ETALON_DATA.command}`;
-$('native').append(ETALON_DATA.native.length ? el('table', {},
-  el('thead', {}, el('tr', {}, ...['algorithm', 'kernel', 'median', 'spread', 'against direct'].map((t) => el('th', {scope: 'col'}, t)))),
-  el('tbody', {}, ...ETALON_DATA.native.map((r) => el('tr', {}, el('td', {}, r.contract), el('td', {}, r.kernel), el('td', {}, `${(r.median_s * 1e3).toPrecision(3)} ms`), el('td', {}, `${(100 * r.spread).toFixed(0)} %`), el('td', {}, r.ratio.toFixed(2))))))
-  : el('p', {}, 'None were taken.'));
-if (ETALON_DATA.native.length) $('native').prepend(el('p', {class: 'small'}, ETALON_DATA.native_note));
 window.addEventListener('hashchange', show);
 show();
