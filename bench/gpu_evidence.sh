@@ -76,11 +76,11 @@ note() { # note STAGE TEXT: into the record, by a program that needs no device f
   echo "$1: $2" >&2
   "$program" "$out" "$commit" note "$1" "$2" || echo "the record could not be written" >&2
 }
-stage() { # stage NAME SECONDS: until it ends, in a few processes: a lost device or a hang ends one
+stage() { # stage NAME SECONDS: until it ends; a lost device, a crash or a hang ends a process
   local name=$1 end=$((SECONDS + $2)) left attempt answer
   [[ $stages = *" $name "* ]] || return 0
   [ "$end" -lt "$limit" ] || end=$limit
-  for attempt in 1 2 3 4 5 6; do
+  for attempt in {1..30}; do  # each leaves behind what ended the one before
     left=$((end - SECONDS))
     [ "$left" -gt 5 ] || { code=1; note "$name" "no time left"; return 0; }
     answer=0
