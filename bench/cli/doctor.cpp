@@ -15,6 +15,7 @@
 #include "bench/report/version.h"
 #include "bench/runners/target.h"
 #include "engine/core/threads.h"
+#include "kernels/backends/cuda/api.h"
 #include "kernels/backends/cuda/libraries.h"
 #include "kernels/kernels.h"
 
@@ -74,6 +75,9 @@ std::vector<Finding> examine(const Globals& g) {
                    "this binary must not be used: build it with another compiler and report it"});
   found.push_back({"Processors", true, fmt::format("{}", hardware_threads()), ""});
   found.push_back(find_gpu());
+  found.push_back({"CUDA kernels", cuda::runtime_api() != nullptr,
+                   cuda::runtime_api() != nullptr ? "in this build" : "not in this build",
+                   "only needed for --device cuda: './etalon demo --cuda' builds with them"});
   for (const auto& [name, library] :
        {std::pair{"cuBLAS", &cuda::cublas()}, std::pair{"cuDNN", &cuda::cudnn()}})
     found.push_back({name, library->handle != nullptr,
