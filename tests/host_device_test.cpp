@@ -14,6 +14,7 @@
 #include "kernels/backends/cuda/move.h"
 #include "kernels/backends/cuda/tile_tasks.h"
 #include "kernels/conv/cuda_fft.h"
+#include "kernels/gemm/cuda_async.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/recurrent/cuda_cells.h"
 
@@ -126,6 +127,35 @@ int tiles(const KernelCall& call, void* s) {
       fused ? with.operator()<true, true>() : with.operator()<false, true>();
     else
       fused ? with.operator()<true, false>() : with.operator()<false, false>();
+  });
+}
+
+// All threads of a block, backwards, phase by phase.
+struct AsyncThreads {
+  std::vector<AsyncThread>& r;
+  template <class F>
+  void phase(F&& f) const {
+    for (int tid = kTileThreads; tid-- > 0;) f(r[static_cast<std::size_t>(tid)], tid);
+  }
+  void arrived() const {}
+};
+
+int async_tiles(const KernelCall& call, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept] {
+    const KernelCall own = kept->call();
+    auto shared = std::make_unique<AsyncShared>();
+    std::vector<AsyncThread> threads(kTileThreads);
+    const TileTask t = tile_task(own, cuda::device_floats(own.output(0)));
+    for (std::int64_t block = t.blocks(); block-- > 0;) {
+      std::memset(static_cast<void*>(shared.get()), 0xA5, sizeof *shared);
+      const auto b = static_cast<std::uint32_t>(block);
+      if (own.contract().fma)
+        AsyncTile<true>::run(t, b, *shared, AsyncThreads{threads});
+      else
+        AsyncTile<false>::run(t, b, *shared, AsyncThreads{threads});
+    }
   });
 }
 
@@ -364,7 +394,8 @@ HostDevice::HostDevice()
           .digits = digits,
           .fft = fft,
           .widen = convert<double, float>,
-          .narrow = convert<float, double>} {
+          .narrow = convert<float, double>,
+          .async_tiles = async_tiles} {
   device = this;
 }
 HostDevice::~HostDevice() {

@@ -56,13 +56,13 @@ __global__ void __launch_bounds__(kDigitThreads, 1)
   LaneOfWarp w{r};
   const auto load = [&](int buffer, std::int64_t k0) {
     if (k0 < t.k_padded) digit_load(t, p, shared, buffer, k0, tid);
-    asm volatile("cp.async.commit_group;" : : : "memory");
+    close_copies();
   };
   int current = 0;
   load(0, 0);
   for (std::int64_t k0 = 0; k0 < t.k_padded; k0 += kDigitStep) {
     load(1 - current, k0 + kDigitStep);
-    asm volatile("cp.async.wait_group 1;" : : : "memory");
+    wait_for_copies<1>();
     __syncthreads();  // what every thread fetched of this step is there
     digit_multiply(shared, current, tid / 32, w);
     __syncthreads();  // nobody reads it any more

@@ -28,6 +28,7 @@
 
 #include "kernels/backends/cuda/api.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/gemm/copy_async.h"
 #include "kernels/gemm/digit_cut.h"
 
 namespace etalon {
@@ -164,16 +165,6 @@ struct alignas(16) DigitShared {
 struct DigitThread {
   std::int32_t sum[kMaxLevels][4][4];
 };
-
-// 16 bytes from global to shared memory; on a device they arrive after the thread's wait.
-ETALON_HD inline void copy_16(void* to, const void* from) {
-#if defined(__CUDA_ARCH__)
-  const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(place), "l"(from) : "memory");
-#else
-  std::memcpy(to, from, 16);
-#endif
-}
 
 struct DigitPlace {
   std::int64_t product = 0, row0 = 0, col0 = 0;
