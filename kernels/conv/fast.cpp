@@ -50,8 +50,9 @@ namespace {
 
 // Vector instructions for one k, the two ways; a packed vector costs about two, a transposed store
 // of a 16 x 16 square about six for each of its vectors. Beyond that channels in lanes measured a
-// tenth slower on images of 12x12 to 28x28 (Sapphire Rapids; Zen 4 agrees with the count), unless
-// the weights come from far: they are then read for more pixels at a time.
+// tenth slower on images of 12x12 to 28x28, unless the weights come from far: they are then read
+// for more pixels at a time. That was on Sapphire Rapids; Zen 4 agrees with the count, with nine
+// for a store: sums of 256 terms at 14x14 lose what they gain once something follows them.
 bool prefer_channels(const ConvPlan& plan, int lanes, int rows, std::int64_t images) {
   const double k = static_cast<double>(std::max<std::int64_t>(1, plan.k));
   const auto o = static_cast<double>(plan.g.group_out());
@@ -62,7 +63,7 @@ bool prefer_channels(const ConvPlan& plan, int lanes, int rows, std::int64_t ima
   const double by_channels =
       channel_vectors * pixels * 0.5 +
       std::ceil(pixels * static_cast<double>(images) / rows) / static_cast<double>(images) * 2 +
-      channel_vectors * pixels * 6 / k;
+      channel_vectors * pixels * (is_amd() ? 9 : 6) / k;
   const bool far = plan.g.group_out() * plan.k * std::int64_t{sizeof(float)} > kSecondCache;
   return by_channels * (far || is_amd() ? 1.0 : 1.1) < by_pixels;
 }
