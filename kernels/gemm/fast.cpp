@@ -67,7 +67,7 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
   const bool in_place =
       task.packed_b == nullptr && task.b.row_stride == 1 && (m < kPackRows || small);
   const float* b = task.packed_b;
-  std::int64_t b_strip = task.packed_strip != 0 ? task.packed_strip : k * lanes, b_step = lanes;
+  std::int64_t b_strip = k * lanes, b_step = lanes;
   const float* tail = nullptr;  // the last strip, packed where it would be read past its end
   if (in_place) {
     b = task.b.data;
@@ -123,11 +123,13 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
                           .resume = task.resume};
         // A single row is its own strip.
         const auto* tiles = apart && height > 1 ? set.rows_apart.data() : set.plain.data();
-        for (std::int64_t v = first; v < last;) {
-          const bool at_tail = tail != nullptr && v == n_strips - 1;
+        int w = 0;
+        for (std::int64_t next = first; next < last; next += w) {
+          const bool at_tail = tail != nullptr && next == n_strips - 1;
           const std::int64_t stop =
               tail != nullptr && !at_tail ? std::min(last, n_strips - 1) : last;
-          const int w = static_cast<int>(std::min<std::int64_t>(widest, stop - v));
+          w = static_cast<int>(std::min<std::int64_t>(widest, stop - next));
+          const std::int64_t v = task.backwards ? first + last - next - w : next;
           t.b = at_tail ? tail : b + v * b_strip;
           t.b_step = at_tail ? lanes : b_step;
           t.c = task.y + row * n + v * lanes;
@@ -146,7 +148,6 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
                                 : task.c + (row + r) * task.c_row + v * lanes * task.c_col,
                             task.c_col);
           }
-          v += w;
         }
         if (task.finished == nullptr) continue;
         const std::int64_t column = first * lanes, columns = std::min(n, last * lanes) - column;

@@ -15,8 +15,8 @@ struct GemmTask {
   MatrixView a;                     // rows are m
   MatrixView b;                     // rows are n: b[n * row_stride + k * k_stride]
   const float* packed_b = nullptr;  // strips of b, when it is constant
-  std::int64_t packed_strip = 0;    // elements from strip to strip; 0: they hold these k alone
   bool resume = false;              // the chains go on from what y holds
+  bool backwards = false;           // columns from the last on; of a packed b
   float alpha = 1.0F, beta = 1.0F;
   const float* c = nullptr;  // c[m * c_row + n * c_col], strides 0 where broadcast
   std::int64_t c_row = 0, c_col = 0;

@@ -14,29 +14,23 @@ namespace etalon {
 namespace {
 
 struct PreparedLstm {
-  AlignedBuffer weights;  // by direction: strips of [4H][I + H]
-  std::int64_t stride = 0;
+  AlignedBuffer weights;  // by direction: strips of W, [4H][I], then those of R, [4H][H]
+  std::int64_t of_r = 0, stride = 0;  // where R's begin; from direction to direction
 };
 
 std::shared_ptr<PreparedLstm> pack(const TileSet<float>& set, const RecurrentGeometry& g,
                                    const Tensor& w, const Tensor& r, int threads) {
   auto packed = std::make_shared<PreparedLstm>();
-  const std::int64_t rows = g.gates * g.hidden, k = g.inputs + g.hidden;
-  packed->stride = vector_strips(rows, set.lanes) * set.lanes * k;
+  const std::int64_t rows = g.gates * g.hidden;
+  const std::int64_t wide = vector_strips(rows, set.lanes) * set.lanes;
+  packed->of_r = wide * g.inputs;
+  packed->stride = wide * (g.inputs + g.hidden);
   float* to = packed->weights.at_least<float>(g.directions * packed->stride);
-  std::vector<float> both(static_cast<std::size_t>(rows * k));
-  for (std::int64_t d = 0; d < g.directions; ++d) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const auto from_w =
-          w.data<float>().subspan(static_cast<std::size_t>((d * rows + row) * g.inputs),
-                                  static_cast<std::size_t>(g.inputs));
-      const auto from_r =
-          r.data<float>().subspan(static_cast<std::size_t>((d * rows + row) * g.hidden),
-                                  static_cast<std::size_t>(g.hidden));
-      const auto at = both.begin() + row * k;
-      std::ranges::copy(from_r, std::ranges::copy(from_w, at).out);
-    }
-    pack_vector(set, {both.data(), k, 1}, rows, k, threads, to + d * packed->stride);
+  for (std::int64_t d = 0; d < g.directions; ++d, to += packed->stride) {
+    pack_vector(set, {w.data<float>().data() + d * rows * g.inputs, g.inputs, 1}, rows, g.inputs,
+                threads, to);
+    pack_vector(set, {r.data<float>().data() + d * rows * g.hidden, g.hidden, 1}, rows, g.hidden,
+                threads, to + packed->of_r);
   }
   return packed;
 }
@@ -74,6 +68,7 @@ class Rows {
         p_(plan),
         g_(plan.g),
         weights_(packed.weights.data<float>() + d * packed.stride),
+        of_r_(packed.of_r),
         bias_(call.has(3) ? call.input(3).data<float>().data() + d * 8 * plan.g.hidden : nullptr),
         d_(d),
         threads_(threads) {}
@@ -95,7 +90,7 @@ class Rows {
       std::int64_t row = 0;  // of the sums
       for (std::int64_t s = step; row < std::ssize(running_); ++s) {
         const std::int64_t count = starts_[size(s - step) + 1] - row;
-        advance(s, {running_.data() + row, size(count)}, gates_.data() + row * 4 * h);
+        advance(s, {running_.data() + row, size(count)}, gates_ + row * 4 * h);
         row += count;
       }
     }
@@ -151,13 +146,14 @@ class Rows {
                       operand_.data() + r * g_.inputs);
       x_first = operand_.data();
     }
-    gates_.resize(size(m * 4 * g_.hidden));
-    product(x_first, m, false, gates_.data());
+    gates_ = thread_scratch<float>(ScratchSlot::tile, m * 4 * g_.hidden);
+    product(x_first, m, false, gates_);
   }
 
   // The chains of m rows of gates take their terms of x from `from`, [m, I], or those of the state
   // behind them, [m, H], which the bias follows.
-  void product(const float* from, std::int64_t m, bool of_state, float* gates) const {
+  void product(const float* from, std::int64_t m, bool of_state, float* gates,
+               bool backwards = false) const {
     const TileSet<float>& set = *tile_set_f32(isa);
     const std::int64_t k = of_state ? g_.hidden : g_.inputs;
     const float* bias = of_state ? bias_ : nullptr;
@@ -166,9 +162,9 @@ class Rows {
               .n = 4 * g_.hidden,
               .k = k,
               .a = {from, k, 1},
-              .packed_b = weights_ + (of_state ? g_.inputs * set.lanes : 0),
-              .packed_strip = (g_.inputs + g_.hidden) * set.lanes,
+              .packed_b = weights_ + (of_state ? of_r_ : 0),
               .resume = of_state,
+              .backwards = backwards,
               .c = bias,
               .c_row = 0,
               .c_col = bias == nullptr ? 0 : 1,
@@ -187,7 +183,8 @@ class Rows {
         std::copy_n(h_.data() + (running[size(r)] - first_) * h, h, operand_.data() + r * h);
       states = operand_.data();
     }
-    product(states, m, true, gates);
+    // To and fro: the weights that a step reads last are in the first cache for the next.
+    product(states, m, true, gates, step % 2 != 0);
     const auto& functions = g_.activations[size(d_)];
     const LaneKernel lanes = lane_kernel(isa);
     const auto activate = [&](LaneFunction f, std::size_t which, const float* from, float* to,
@@ -224,11 +221,13 @@ class Rows {
   const RecurrentPlan& p_;
   const RecurrentGeometry& g_;
   const float* weights_;
+  std::int64_t of_r_;
   const float* bias_;
   std::int64_t d_, first_ = 0;
   int threads_;                                 // of a product
   std::vector<std::int64_t> running_, starts_;  // rows by step; where each step's begin
-  std::vector<float> operand_, gates_, squashed_, h_, c_;
+  float* gates_ = nullptr;                      // of the rows `running_`
+  std::vector<float> operand_, squashed_, h_, c_;
 };
 
 template <Isa isa>
