@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cuda_sass.sh LIBRARY TOOLKIT: reads the machine code of the tiled kernels (kernels/gemm/cuda_tile.cu).
+# cuda_sass.sh LIBRARY TOOLKIT: reads the machine code of the tiled kernels (kernels/gemm/cuda_tile.cu, cuda_async.cu).
 # Under fma=off no FFMA may stand in them: a product contracted with its sum is rounded once where the
 # contract says twice. That FMUL and FADD are found, and FFMA in the fused kernels, shows that code was
 # read at all: cuobjdump prints none where nvdisasm is not beside it. Kernels with a division or a root
@@ -8,7 +8,7 @@ set -euo pipefail
 library=${1:?usage: cuda_sass.sh LIBRARY TOOLKIT} toolkit=${2:?usage: cuda_sass.sh LIBRARY TOOLKIT}
 PATH=$toolkit/bin:$PATH
 cuobjdump -sass "$library" | awk '
-  /Function : / { f = $0; kind = f ~ /8run_tileILb0E/ ? "off" : f ~ /8run_tileILb1E/ ? "on" : ""; if (kind != "") functions[kind]++ }
+  /Function : / { f = $0; kind = f ~ /run_(async_)?tileILb0E/ ? "off" : f ~ /run_(async_)?tileILb1E/ ? "on" : ""; if (kind != "") functions[kind]++ }
   kind != "" && match($0, /[ \t](FFMA|FMUL|FADD)[. ]/) { n[kind, substr($0, RSTART + 1, 4)]++ }
   END {
     for (k in functions) printf "fma=%s: %d kernels, %d FFMA, %d FMUL, %d FADD\n", k, functions[k], n[k, "FFMA"], n[k, "FMUL"], n[k, "FADD"]
