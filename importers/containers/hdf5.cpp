@@ -41,12 +41,6 @@ Tensor Hdf5File::read(const Hdf5Object& o) const {
   return array_from_bytes(Impl::descr(o.type), false, o.dims, impl_->elements(o));
 }
 
-std::vector<std::string> Hdf5File::read_texts(const Hdf5Object& o) const {
-  const ErrorScope scope(printable(o.name));
-  const Blob data = impl_->elements(o);
-  return impl_->texts(o.type, Shape(o.dims).numel(), data.bytes);
-}
-
 std::vector<std::pair<std::string, Hdf5Object>> Hdf5File::datasets(const Hdf5Object& group) const {
   std::vector<std::pair<std::string, Hdf5Object>> out;
   std::set<std::uint64_t> visited;

@@ -66,7 +66,6 @@ class Hdf5File {
   std::optional<Hdf5Object> find(const Hdf5Object& group, std::string_view path) const;
   // The elements of a dataset, in place where they lie in one piece.
   Tensor read(const Hdf5Object& dataset) const;
-  std::vector<std::string> read_texts(const Hdf5Object& dataset) const;
   // All datasets below a group, by path without the leading slash; texts are left out.
   std::vector<std::pair<std::string, Hdf5Object>> datasets(const Hdf5Object& group) const;
 

@@ -57,7 +57,6 @@ struct PickleValue {
   bool is_object(std::string_view name) const { return kind == PickleKind::object && text == name; }
   // The value under a text key of a dict or of an object's entries; nullptr when there is none.
   const PickleValue* find(std::string_view key) const;
-  std::size_t entry_count() const { return items.size() / 2; }
 };
 
 class Pickle {

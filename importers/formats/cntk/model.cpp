@@ -10,6 +10,7 @@
 #include "importers/formats/cntk.h"
 #include "importers/formats/cntk/ops.h"
 #include "importers/formats/cntk/primitive_ops.h"
+#include "importers/formats/cntk/walk.h"
 
 namespace etalon {
 namespace cntk {
@@ -310,57 +311,43 @@ class File {
     return ops.constant(v.label(), v.value, v.shape);
   }
 
-  // Depth first, on a stack of its own: a file may nest as deep as it likes.
+  // What a value is read from: an alias, a step of a sequence, or a function.
+  struct Origin {
+    const Function* f = nullptr;
+    bool step = false, last = false;
+    std::vector<std::string> wants;
+  };
+  Origin origin(const std::string& name) const {
+    if (const auto alias = aliases_.find(name); alias != aliases_.end())
+      return {.wants = {alias->second}};
+    Origin o;
+    o.f = maker(name);
+    if (o.f == nullptr) return o;
+    std::string from;
+    o.step = o.f->op == "GatherPacked" && end_of_sequence(*o.f, from, o.last);
+    o.wants = o.step ? std::vector{from} : o.f->inputs;
+    return o;
+  }
+
   void make(Ops& ops, const std::string& output) {
-    std::vector<std::string> stack{output};
-    std::set<std::string> open;
-    while (!stack.empty()) {
-      const std::string name = stack.back();
-      if (values_.contains(name)) {
-        stack.pop_back();
-        continue;
-      }
-      std::vector<std::string> wants;
-      const auto alias = aliases_.find(name);
-      const Function* f = alias == aliases_.end() ? maker(name) : nullptr;
-      std::string from;
-      bool last = false, step = false;
-      if (alias != aliases_.end()) {
-        wants = {alias->second};
-      } else if (f != nullptr) {
-        step = f->op == "GatherPacked" && end_of_sequence(*f, from, last);
-        wants = step ? std::vector{from} : f->inputs;
-      }
-      bool ready = true;
-      for (const std::string& w : wants)
-        if (!values_.contains(w)) ready = false;
-      if (!ready) {
-        if (!open.insert(name).second) throw Unsupported("a loop over a sequence (recurrence)");
-        for (const std::string& w : wants)
-          if (!values_.contains(w)) {
-            if (open.contains(w)) throw Unsupported("a loop over a sequence (recurrence)");
-            stack.push_back(w);
-          }
-        continue;
-      }
-      if (alias != aliases_.end()) {
-        values_[name] = values_.at(alias->second);
-      } else if (f == nullptr) {
-        values_[name] = leaf(ops, name);
-      } else {
-        Function named = *f;
-        if (const auto block = blocks_.find(f->uid); block != blocks_.end() && f->name.empty())
-          named.name = functions_.at(block->second).name;
-        if (step) named.op = last ? "SequenceLast" : "SequenceFirst";
-        const ErrorScope where(
-            fmt::format("node {}", printable(named.name.empty() ? named.uid : named.name)));
-        std::vector<Sample> in;
-        for (const std::string& w : wants) in.push_back(values_.at(w));
-        values_[name] = ops.translate(named, in);
-      }
-      open.erase(name);
-      stack.pop_back();
-    }
+    make_all(
+        output, values_, [&](const std::string& name) { return origin(name).wants; },
+        [&](const std::string& name) {
+          if (const auto alias = aliases_.find(name); alias != aliases_.end())
+            return values_.at(alias->second);
+          const Origin o = origin(name);
+          if (o.f == nullptr) return leaf(ops, name);
+          Function named = *o.f;
+          if (const auto block = blocks_.find(named.uid);
+              block != blocks_.end() && named.name.empty())
+            named.name = functions_.at(block->second).name;
+          if (o.step) named.op = o.last ? "SequenceLast" : "SequenceFirst";
+          const ErrorScope where(
+              fmt::format("node {}", printable(named.name.empty() ? named.uid : named.name)));
+          std::vector<Sample> in;
+          for (const std::string& w : o.wants) in.push_back(values_.at(w));
+          return ops.translate(named, in);
+        });
   }
 
   Dictionary root_;
@@ -375,13 +362,7 @@ Model open(const std::string& path, std::span<const std::string>) {
   const Blob blob = map_file(path);
   const ErrorScope scope(path);
   File file(PbMessage::from_wire(schema().type("Dictionary"), blob));
-  try {
-    return file.graph(path);
-  } catch (const Unsupported& why) {
-    std::string text = why.what();
-    if (text.starts_with(path + ": ")) text.erase(0, path.size() + 2);
-    return file.weights(path, text);
-  }
+  return graph_or_weights(file, path);
 }
 
 // The dictionary's version, then an entry with one of the keys of a composite function.

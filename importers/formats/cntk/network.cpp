@@ -6,6 +6,7 @@
 #include "importers/formats/cntk.h"
 #include "importers/formats/cntk/network_file.h"
 #include "importers/formats/cntk/ops.h"
+#include "importers/formats/cntk/walk.h"
 
 namespace etalon {
 namespace cntk {
@@ -82,48 +83,33 @@ class Network {
         "epsilon, in double, rounded to f32");
   }
 
+  const NetworkItem& item(const std::string& name) const {
+    const auto at = file_.items.find(name);
+    if (at == file_.items.end()) throw bad_input("no node is called {}", printable(name));
+    return at->second;
+  }
+
   void make(Ops& ops, const std::string& output) {
-    std::vector<std::string> stack{output};
-    std::set<std::string> open;
-    while (!stack.empty()) {
-      const std::string name = stack.back();
-      if (values_.contains(name)) {
-        stack.pop_back();
-        continue;
-      }
-      const auto at = file_.items.find(name);
-      if (at == file_.items.end()) throw bad_input("no node is called {}", printable(name));
-      const NetworkItem& item = at->second;
-      const ErrorScope where(fmt::format("node {}", printable(name)));
-      bool ready = true;
-      const bool leaf = item.is_input || static_cast<bool>(item.value);
-      if (!leaf)
-        for (const std::string& w : item.f.inputs)
-          if (!values_.contains(w)) ready = false;
-      if (!ready) {
-        if (!open.insert(name).second) throw Unsupported("a loop over a sequence (recurrence)");
-        for (const std::string& w : item.f.inputs)
-          if (!values_.contains(w)) {
-            if (open.contains(w)) throw Unsupported("a loop over a sequence (recurrence)");
-            stack.push_back(w);
+    make_all(
+        output, values_,
+        [&](const std::string& name) {
+          const NetworkItem& it = item(name);
+          return it.is_input || it.value ? std::vector<std::string>{} : it.f.inputs;
+        },
+        [&](const std::string& name) {
+          const NetworkItem& it = item(name);
+          const ErrorScope where(fmt::format("node {}", printable(name)));
+          if (it.is_input) {
+            if (it.is_sparse) ops.g.note(fmt::format("input {} is sparse there, dense here", name));
+            return ops.input(name, DType::f32, it.shape, 1);
           }
-        continue;
-      }
-      if (item.is_input) {
-        if (item.is_sparse) ops.g.note(fmt::format("input {} is sparse there, dense here", name));
-        values_[name] = ops.input(name, DType::f32, item.shape, 1);
-      } else if (item.value) {
-        Ints shape = item.shape;
-        // A bias is a column: its last axis is of matrices alone.
-        if (shape.size() == 2 && shape[1] == 1 && item.f.op == "LearnableParameter")
-          shape.pop_back();
-        values_[name] = ops.constant(name, item.value, shape);
-      } else {
-        values_[name] = translate(ops, item);
-      }
-      open.erase(name);
-      stack.pop_back();
-    }
+          if (!it.value) return translate(ops, it);
+          Ints shape = it.shape;
+          // A bias is a column: its last axis is of matrices alone.
+          if (shape.size() == 2 && shape[1] == 1 && it.f.op == "LearnableParameter")
+            shape.pop_back();
+          return ops.constant(name, it.value, shape);
+        });
   }
 
   Sample translate(Ops& ops, const NetworkItem& item) {
@@ -157,13 +143,7 @@ Model open(const std::string& path, std::span<const std::string>) {
   const Blob blob = map_file(path);
   const ErrorScope scope(path);
   Network network(blob);
-  try {
-    return network.graph(path);
-  } catch (const Unsupported& why) {
-    std::string text = why.what();
-    if (text.starts_with(path + ": ")) text.erase(0, path.size() + 2);
-    return network.weights(path, text);
-  }
+  return graph_or_weights(network, path);
 }
 
 bool match(const FileView& file) {

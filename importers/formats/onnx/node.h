@@ -147,7 +147,6 @@ struct TranslatorRow {
   void (*translate)(OnnxNode& node);
 };
 const TranslatorRow* find_translator(std::string_view type);
-std::span<const TranslatorRow* const> all_translators();
 // Why a type without a row is refused, in one word or two: "a subgraph".
 std::string_view refusal_of(std::string_view type);
 

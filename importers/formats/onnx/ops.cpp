@@ -39,8 +39,6 @@ constexpr RefusalRow kRefusals[] = {
 
 }  // namespace
 
-std::span<const TranslatorRow* const> all_translators() { return table(); }
-
 const TranslatorRow* find_translator(std::string_view type) {
   for (const TranslatorRow* row : table())
     if (row->type == type) return row;

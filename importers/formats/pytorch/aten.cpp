@@ -10,11 +10,10 @@ namespace {
 
 using Kind = AtenValue::Kind;
 
-std::span<const AtenFamily* const> families() {
-  static const AtenFamily* const kFamilies[] = {
-      &view_family(),   &index_family(),      &creation_family(),
-      &math_family(),   &activation_family(), &reduction_family(),
-      &window_family(), &layer_family(),      &recurrent_family()};
+std::span<const AtenFamily> families() {
+  static const AtenFamily kFamilies[] = {view_family(),   index_family(),      creation_family(),
+                                         math_family(),   activation_family(), reduction_family(),
+                                         window_family(), layer_family(),      recurrent_family()};
   return kFamilies;
 }
 
@@ -31,9 +30,9 @@ struct Found {
 
 Found found(std::string_view op) {
   for (const std::string_view name : {op, plain_op(op)})
-    for (const AtenFamily* f : families())
-      for (const AtenSignature& s : f->signatures)
-        if (s.op == name) return {f, &s};
+    for (const AtenFamily& f : families())
+      for (const AtenSignature& s : f.signatures)
+        if (s.op == name) return {&f, &s};
   return {};
 }
 

@@ -134,9 +134,6 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
 
 }  // namespace
 
-const AtenFamily& activation_family() {
-  static const AtenFamily kFamily{kSignatures, translate};
-  return kFamily;
-}
+AtenFamily activation_family() { return {kSignatures, translate}; }
 
 }  // namespace etalon::pytorch_format

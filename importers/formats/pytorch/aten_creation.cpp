@@ -101,9 +101,6 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
 
 }  // namespace
 
-const AtenFamily& creation_family() {
-  static const AtenFamily kFamily{kSignatures, translate};
-  return kFamily;
-}
+AtenFamily creation_family() { return {kSignatures, translate}; }
 
 }  // namespace etalon::pytorch_format

@@ -151,9 +151,6 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
 
 }  // namespace
 
-const AtenFamily& index_family() {
-  static const AtenFamily kFamily{kSignatures, translate};
-  return kFamily;
-}
+AtenFamily index_family() { return {kSignatures, translate}; }
 
 }  // namespace etalon::pytorch_format

@@ -219,9 +219,6 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
 
 }  // namespace
 
-const AtenFamily& layer_family() {
-  static const AtenFamily kFamily{kSignatures, translate};
-  return kFamily;
-}
+AtenFamily layer_family() { return {kSignatures, translate}; }
 
 }  // namespace etalon::pytorch_format

@@ -315,10 +315,7 @@ AtenOutputs translate(GraphBuilder& b, const std::string& called, const std::str
 
 }  // namespace
 
-const AtenFamily& math_family() {
-  static const AtenFamily kFamily{signatures(), translate};
-  return kFamily;
-}
+AtenFamily math_family() { return {signatures(), translate}; }
 
 ValueId aten_operand(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c,
                      std::string_view key) {

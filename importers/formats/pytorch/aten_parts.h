@@ -28,15 +28,15 @@ struct AtenFamily {
   AtenOutputs (*translate)(GraphBuilder& b, const std::string& op, const std::string& name,
                            const AtenCall& c);
 };
-const AtenFamily& view_family();
-const AtenFamily& index_family();
-const AtenFamily& creation_family();
-const AtenFamily& math_family();
-const AtenFamily& activation_family();
-const AtenFamily& reduction_family();
-const AtenFamily& window_family();
-const AtenFamily& layer_family();
-const AtenFamily& recurrent_family();
+AtenFamily view_family();
+AtenFamily index_family();
+AtenFamily creation_family();
+AtenFamily math_family();
+AtenFamily activation_family();
+AtenFamily reduction_family();
+AtenFamily window_family();
+AtenFamily layer_family();
+AtenFamily recurrent_family();
 
 // translate_aten within a translation: what was read is looked at by the outer call.
 AtenOutputs translate_inner(GraphBuilder& b, const std::string& op, const std::string& name,

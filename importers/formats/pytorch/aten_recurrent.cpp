@@ -10,20 +10,12 @@
 namespace etalon::pytorch_format {
 namespace {
 
-constexpr AtenSignature kSignatures[] = {
-    {"lstm",
-     {"input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
-      "batch_first"}},
-    {"gru",
-     {"input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
-      "batch_first"}},
-    {"rnn_tanh",
-     {"input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
-      "batch_first"}},
-    {"rnn_relu",
-     {"input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
-      "batch_first"}},
+constexpr std::array<std::string_view, 14> kArguments{
+    "input",   "hx",    "params",        "has_biases",  "num_layers",
+    "dropout", "train", "bidirectional", "batch_first",
 };
+constexpr AtenSignature kSignatures[] = {
+    {"lstm", kArguments}, {"gru", kArguments}, {"rnn_tanh", kArguments}, {"rnn_relu", kArguments}};
 
 // Constants of one type, one behind the other, under a new shape.
 ValueId joined(GraphBuilder& b, const std::string& name, const std::vector<ValueId>& parts,
@@ -126,9 +118,6 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
 
 }  // namespace
 
-const AtenFamily& recurrent_family() {
-  static const AtenFamily kFamily{kSignatures, translate};
-  return kFamily;
-}
+AtenFamily recurrent_family() { return {kSignatures, translate}; }
 
 }  // namespace etalon::pytorch_format

@@ -123,9 +123,6 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
 
 }  // namespace
 
-const AtenFamily& reduction_family() {
-  static const AtenFamily kFamily{kSignatures, translate};
-  return kFamily;
-}
+AtenFamily reduction_family() { return {kSignatures, translate}; }
 
 }  // namespace etalon::pytorch_format

@@ -469,9 +469,6 @@ ValueId aten_pad(GraphBuilder& b, const std::string& name, ValueId x, const Ints
               {{"mode", std::string(ours)}, {"pads", both}, {"axes", axes}, {"value", value}});
 }
 
-const AtenFamily& view_family() {
-  static const AtenFamily kFamily{kSignatures, translate};
-  return kFamily;
-}
+AtenFamily view_family() { return {kSignatures, translate}; }
 
 }  // namespace etalon::pytorch_format

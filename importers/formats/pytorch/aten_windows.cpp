@@ -254,9 +254,6 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
 
 }  // namespace
 
-const AtenFamily& window_family() {
-  static const AtenFamily kFamily{kSignatures, translate};
-  return kFamily;
-}
+AtenFamily window_family() { return {kSignatures, translate}; }
 
 }  // namespace etalon::pytorch_format

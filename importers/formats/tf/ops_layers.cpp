@@ -206,7 +206,7 @@ std::optional<ValueId> Ops::layers() {
   if (op == "Einsum") {
     const std::string equation = n_->text("equation");
     if (n_->inputs.size() == 2)
-      if (const auto y = einsum_of_two(g, n_->name, equation, n_->in(0), n_->in(1))) return *y;
+      if (const auto y = einsum_of_two(g, n_->name, equation, n_->in(0), n_->in(1))) return y;
     throw bad_input("the Einsum '{}' of {} operands", printable(equation), n_->inputs.size());
   }
   if (op == "Softmax") return emit("softmax");

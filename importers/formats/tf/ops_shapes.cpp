@@ -370,7 +370,7 @@ std::optional<ValueId> Ops::indices() {
     return y;
   }
   if (op == "Fill") {
-    if (const auto y = filled(n_->in(0), n_->in(1))) return *y;
+    if (const auto y = filled(n_->in(0), n_->in(1))) return y;
     return emit("expand", {n_->in(1), n_->in(0)});
   }
   if (op == "ZerosLike") {
