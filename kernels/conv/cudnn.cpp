@@ -77,15 +77,7 @@ Refusal refuse(const Problem& problem) {
 
 template <Algorithm algorithm, Math math = kFma>
 DeviceRow row(std::string_view name) {
-  return {.row = {.op = "conv",
-                  .name = name,
-                  .promise = Promise::vendor,
-                  .device = Device::cuda,
-                  .contracts = "none",
-                  .refuse = refuse,
-                  .run = run_enqueued<enqueue<algorithm, math>>,
-                  .version = [] { return cudnn().version; }},
-          .enqueue = enqueue<algorithm, math>};
+  return vendor_row<enqueue<algorithm, math>>("conv", name, refuse, [] { return cudnn().version; });
 }
 
 }  // namespace

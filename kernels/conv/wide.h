@@ -13,17 +13,7 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-// f32 and f64, nearest even, fused, in registers.
-struct NativeF32 {
-  using V = float;
-  ETALON_HD V input(double x) const { return static_cast<float>(x); }
-  ETALON_HD V ratio(std::int64_t p, std::int64_t q) const {
-    return static_cast<float>(p) / static_cast<float>(q);
-  }
-  ETALON_HD V add(V a, V b) const { return a + b; }
-  ETALON_HD V mul(V a, V b) const { return a * b; }
-  ETALON_HD V fma(V a, V b, V c) const { return fma_f32(a, b, c); }
-};
+// f64, nearest even, fused, in registers.
 struct NativeF64 {
   using V = double;
   ETALON_HD V input(double x) const { return x; }

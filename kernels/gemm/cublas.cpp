@@ -131,6 +131,19 @@ void enqueue_matmul(const KernelCall& call, Work& work) {
 }
 
 Refusal refuse(const Problem& problem) {
+  if (const Refusal why = refuse_unless_two_matrices(problem)) return why;
+  if (cublas().handle == nullptr) return cublas().reason;
+  return refuse_without_device();
+}
+
+template <Enqueue f>
+DeviceRow row(std::string_view op, std::string_view name) {
+  return vendor_row<f>(op, name, refuse, [] { return cublas().version; });
+}
+
+}  // namespace
+
+Refusal refuse_unless_two_matrices(const Problem& problem) {
   for (std::size_t i = 0; i < problem.inputs.size(); ++i)
     if (problem.has(i) && problem.input(i).dtype != DType::f32)
       return fmt::format("input {} is {}, not f32", i, name(problem.input(i).dtype));
@@ -139,24 +152,8 @@ Refusal refuse(const Problem& problem) {
     return "takes two matrices";
   if (problem.outputs[0].shape.numel() == 0 || problem.input(0).shape.numel() == 0)
     return "takes no empty matrix";
-  if (cublas().handle == nullptr) return cublas().reason;
-  return refuse_without_device();
+  return std::nullopt;
 }
-
-template <Enqueue f>
-DeviceRow row(std::string_view op, std::string_view name) {
-  return {.row = {.op = op,
-                  .name = name,
-                  .promise = Promise::vendor,
-                  .device = Device::cuda,
-                  .contracts = "none",
-                  .refuse = refuse,
-                  .run = run_enqueued<f>,
-                  .version = [] { return cublas().version; }},
-          .enqueue = f};
-}
-
-}  // namespace
 
 std::span<const DeviceRow> cublas_device_rows() {
   static const DeviceRow rows[] = {

@@ -11,4 +11,7 @@ namespace etalon::cuda {
 // Seen on hardware: never.
 std::span<const DeviceRow> cublas_device_rows();
 
+// What is no product of two f32 matrices; cuBLASLt's rows take no more either.
+Refusal refuse_unless_two_matrices(const Problem& problem);
+
 }  // namespace etalon::cuda

@@ -3,12 +3,11 @@
 // column-major y' = b' a', so the operands change places.
 #include "kernels/gemm/cublas_lt.h"
 
-#include <fmt/format.h>
-
 #include "engine/core/error.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
 #include "kernels/backends/cuda/libraries.h"
+#include "kernels/gemm/cublas.h"
 
 namespace etalon::cuda {
 namespace {
@@ -128,29 +127,14 @@ void enqueue_matmul(const KernelCall& c, Work& work) {
 }
 
 Refusal refuse(const Problem& problem) {
-  for (std::size_t i = 0; i < problem.inputs.size(); ++i)
-    if (problem.has(i) && problem.input(i).dtype != DType::f32)
-      return fmt::format("input {} is {}, not f32", i, name(problem.input(i).dtype));
-  if (problem.has(2)) return "multiplies only: c is not added";
-  if (problem.input(0).shape.rank() != 2 || problem.input(1).shape.rank() != 2)
-    return "takes two matrices";
-  if (problem.outputs[0].shape.numel() == 0 || problem.input(0).shape.numel() == 0)
-    return "takes no empty matrix";
+  if (const Refusal why = refuse_unless_two_matrices(problem)) return why;
   if (cublas_lt().handle == nullptr) return cublas_lt().reason;
   return refuse_without_device();
 }
 
 template <Enqueue f>
 DeviceRow row(std::string_view op, std::string_view name) {
-  return {.row = {.op = op,
-                  .name = name,
-                  .promise = Promise::vendor,
-                  .device = Device::cuda,
-                  .contracts = "none",
-                  .refuse = refuse,
-                  .run = run_enqueued<f>,
-                  .version = [] { return cublas_lt().version; }},
-          .enqueue = f};
+  return vendor_row<f>(op, name, refuse, [] { return cublas_lt().version; });
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ bool digits_pay(std::int64_t m, std::int64_t n, std::int64_t k, bool b_is_packed
   const auto strips = [](std::int64_t rows) {
     return static_cast<double>(vector_strips(rows, kDigitRows));
   };
-  const double steps = static_cast<double>((k + kDigitStep - 1) / kDigitStep),
+  const double steps = static_cast<double>(vector_strips(k, kDigitStep)),
                rows = static_cast<double>(m), columns = static_cast<double>(n),
                terms = static_cast<double>(k);
   const double digits = 3000 + (strips(m) + (b_is_packed ? 0 : strips(n))) * (500 + 600 * steps) +

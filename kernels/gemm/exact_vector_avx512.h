@@ -1,4 +1,5 @@
-// The vector type of the f64 first pass (exact_lanes_inl.h) on one instruction set.
+// The vector type of the f64 first passes (exact_lanes_inl.h here and in ../normalization) on one
+// instruction set.
 #pragma once
 
 #include "kernels/simd/avx512.h"

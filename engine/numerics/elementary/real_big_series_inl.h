@@ -60,9 +60,6 @@ struct BigSeries {
     x.negative = false;
     return x;
   }
-  bool negligible(const V& term) const {
-    return term.mid.is_zero() || term.mid.top_exponent() < -kBits - 16;
-  }
 
   // sum of s^n/n!, n >= first, |s| < 1: the tail is below twice its first term.
   V exp_series(const V& s, int first) {

@@ -146,15 +146,7 @@ Refusal refuse_activation(const Problem& problem) { return dnn::refuse(problem);
 
 template <Enqueue f>
 DeviceRow row(std::string_view op, std::string_view name, Refusal (*refuse)(const Problem&)) {
-  return {.row = {.op = op,
-                  .name = name,
-                  .promise = Promise::vendor,
-                  .device = Device::cuda,
-                  .contracts = "none",
-                  .refuse = refuse,
-                  .run = run_enqueued<f>,
-                  .version = [] { return cudnn().version; }},
-          .enqueue = f};
+  return vendor_row<f>(op, name, refuse, [] { return cudnn().version; });
 }
 
 template <int mode, bool Global>

@@ -33,6 +33,20 @@ template <Enqueue f>
 void run_enqueued(const KernelCall& host) {
   run_with_copies(host, f);
 }
+// A vendor's row.
+template <Enqueue f>
+DeviceRow vendor_row(std::string_view op, std::string_view name, Refusal (*refuse)(const Problem&),
+                     std::string (*version)()) {
+  return {.row = {.op = op,
+                  .name = name,
+                  .promise = Promise::vendor,
+                  .device = Device::cuda,
+                  .contracts = "none",
+                  .refuse = refuse,
+                  .run = run_enqueued<f>,
+                  .version = version},
+          .enqueue = f};
+}
 // Computes the slices that a device left undecided: the op's definition on the CPU, over the ladder
 // of real.h. All tensors lie on the host.
 void settle_on_host(const KernelCall& call, std::span<const std::int64_t> undecided);
