@@ -15,6 +15,7 @@
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
 #include "kernels/kernels.h"
+#include "tests/random_tree.h"
 
 using namespace etalon;
 
@@ -33,32 +34,13 @@ Tensor noise(const Shape& shape, std::uint64_t seed, double scale = 1, int octav
   return t;
 }
 
-// Joins random pairs until one is left, as a postfix program.
 SumTree random_tree(std::int64_t terms, std::uint64_t seed) {
-  std::vector<std::vector<std::int64_t>> parts;
-  for (std::int64_t k = 0; k < terms; ++k) parts.push_back({k});
   const Philox random{seed, 7};
   std::uint64_t draw = 0;
-  const auto take = [&] {
-    const auto i =
-        static_cast<std::size_t>((static_cast<double>(random.uniform(draw++)) / 2 + 0.5) *
-                                 static_cast<double>(parts.size()));
-    std::swap(parts[std::min(i, parts.size() - 1)], parts.back());
-    auto p = std::move(parts.back());
-    parts.pop_back();
-    return p;
-  };
-  while (parts.size() > 1) {
-    auto a = take();
-    const auto b = take();
-    a.insert(a.end(), b.begin(), b.end());
-    a.push_back(SumTree::kJoin);
-    parts.push_back(std::move(a));
-  }
-  SumTree tree;
-  tree.terms = terms;
-  tree.steps = std::move(parts[0]);
-  return tree;
+  return test::random_tree(terms, [&](std::size_t n) {
+    const double share = static_cast<double>(random.uniform(draw++)) / 2 + 0.5;
+    return std::min(static_cast<std::size_t>(share * static_cast<double>(n)), n - 1);
+  });
 }
 
 Tensor to_f16(const Tensor& t) {

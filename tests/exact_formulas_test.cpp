@@ -238,12 +238,7 @@ bool compare(const Claim& claim, Hostile kind, std::int64_t n, std::uint64_t see
   std::vector<const Tensor*> in = {&tx};
   if (!second.empty()) in.push_back(labels ? &tl : &tt);
   while (in.size() < c.inputs.size()) in.push_back(nullptr);
-  constexpr std::string_view kModes[] = {"rn", "rz", "ru", "rd"};
-  constexpr Round kOrder[] = {Round::nearest_even, Round::toward_zero, Round::upward,
-                              Round::downward};
-  std::string contract = fmt::format("exact,store={}", name(store));
-  for (std::size_t i = 0; i < 4; ++i)
-    if (kOrder[i] == mode) contract += fmt::format(",round={}", kModes[i]);
+  const std::string contract = fmt::format("exact,store={},round={}", name(store), to_string(mode));
   const OpRun run =
       run_op(*c.op, c.params, in, all_kernels(), {.contract = Contract::parse(contract)});
   const Tensor& y = run.outputs[0];

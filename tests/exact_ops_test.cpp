@@ -152,12 +152,7 @@ bool compare(const Claim& claim, const std::vector<float>& x, DType store, Round
   const Row want = claim.formula(numbers);
   const Tensor t = Tensor::of<float>({1, n}, std::span<const float>(x));
   const OpCase c = parse_op_case(fmt::format("c | {} | {} | f32[1,{}]", claim.op, claim.params, n));
-  constexpr std::string_view kModes[] = {"rn", "rz", "ru", "rd"};
-  constexpr Round kOrder[] = {Round::nearest_even, Round::toward_zero, Round::upward,
-                              Round::downward};
-  std::string contract = fmt::format("exact,store={}", name(store));
-  for (std::size_t i = 0; i < 4; ++i)
-    if (kOrder[i] == mode) contract += fmt::format(",round={}", kModes[i]);
+  const std::string contract = fmt::format("exact,store={},round={}", name(store), to_string(mode));
   const Tensor* in[] = {&t};
   const OpRun run =
       run_op(*c.op, c.params, in, all_kernels(), {.contract = Contract::parse(contract)});

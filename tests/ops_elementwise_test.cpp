@@ -2,13 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/numerics/element.h"
 #include "kernels/kernels.h"
 #include "tests/op_cases.h"
+#include "tests/same_bits.h"
 
 using namespace etalon;
 
@@ -24,17 +24,7 @@ Tensor run(std::string_view line, const char* contract = "seq") {
   return std::move(run_case(line, contract).outputs[0]);
 }
 
-// Bits against values; NaN must be the canonical one.
-void same_bits(const Tensor& t, const std::vector<double>& expected) {
-  REQUIRE(t.numel() == static_cast<std::int64_t>(expected.size()));
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    std::array<std::byte, 8> want{};
-    store_from_double(t.dtype(), want.data(), 0, expected[i]);
-    const auto n = static_cast<std::size_t>(size_bytes(t.dtype()));
-    CHECK_MESSAGE(std::memcmp(t.bytes().data() + i * n, want.data(), n) == 0, "element ", i, ": ",
-                  load_as_double(t, static_cast<std::int64_t>(i)), " for ", expected[i]);
-  }
-}
+using test::same_bits;
 constexpr double kInf = kInfinity;
 
 }  // namespace

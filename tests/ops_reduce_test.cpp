@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "tests/mpfr_oracle.h"
 #include "tests/op_cases.h"
+#include "tests/same_bits.h"
 
 using namespace etalon;
 
@@ -27,16 +28,7 @@ std::vector<Tensor> run_all(std::string_view line, const char* contract = "seq",
 Tensor run(std::string_view line, const char* contract = "seq", int threads = 1) {
   return std::move(run_all(line, contract, threads)[0]);
 }
-void same_bits(const Tensor& t, const std::vector<double>& expected) {
-  REQUIRE(t.numel() == static_cast<std::int64_t>(expected.size()));
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    std::array<std::byte, 8> want{};
-    store_from_double(t.dtype(), want.data(), 0, expected[i]);
-    const auto n = static_cast<std::size_t>(size_bytes(t.dtype()));
-    CHECK_MESSAGE(std::memcmp(t.bytes().data() + i * n, want.data(), n) == 0, "element ", i, ": ",
-                  load_as_double(t, static_cast<std::int64_t>(i)), " for ", expected[i]);
-  }
-}
+using test::same_bits;
 std::vector<std::int64_t> indices(const Tensor& t) { return to_int64_values(t); }
 using C = std::vector<std::int64_t>;
 constexpr double kInf = kInfinity;

@@ -15,6 +15,7 @@
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
 #include "kernels/kernels.h"
+#include "tests/random_tree.h"
 
 namespace etalon::verdict_data {
 
@@ -34,28 +35,9 @@ inline Tensor noise(const Shape& shape, std::uint64_t seed, double scale = 1,
 }
 
 inline SumTree random_tree(std::int64_t terms, std::uint64_t seed) {
-  std::vector<std::vector<std::int64_t>> parts;
-  for (std::int64_t k = 0; k < terms; ++k) parts.push_back({k});
   const Philox random{seed, 7};
   std::uint64_t draw = 0;
-  const auto take = [&] {
-    const std::size_t i = random.word(draw++) % parts.size();
-    std::swap(parts[i], parts.back());
-    auto p = std::move(parts.back());
-    parts.pop_back();
-    return p;
-  };
-  while (parts.size() > 1) {
-    auto a = take();
-    const auto b = take();
-    a.insert(a.end(), b.begin(), b.end());
-    a.push_back(SumTree::kJoin);
-    parts.push_back(std::move(a));
-  }
-  SumTree tree;
-  tree.terms = terms;
-  tree.steps = std::move(parts[0]);
-  return tree;
+  return test::random_tree(terms, [&](std::size_t n) { return random.word(draw++) % n; });
 }
 
 inline Contract tree_contract(std::int64_t terms, std::uint64_t seed, const char* rest) {
