@@ -49,7 +49,7 @@ if(ETALON_SANITIZE)
   target_link_options(etalon_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# A file is compiled for the instruction set that its name ends with: avx2.cpp, exact_avx512.cpp.
+# A file is compiled for the instruction set that its name ends with: avx2.cpp, lanes_avx512.cpp.
 # Such files keep their inline code in a namespace named for the set, or the linker could merge an
 # AVX-512 copy of a shared inline function into the code that runs on a machine without it.
 set(ETALON_FLAGS_avx2 -mavx2 -mfma -mf16c)
