@@ -91,24 +91,7 @@ ETALON_INLINE void digits_across(const __m512* x, LaneSums& sums, __m512i* out) 
     last[2 * h] = _mm512_unpacklo_epi16(low5, high5);
     last[2 * h + 1] = _mm512_unpackhi_epi16(low5, high5);
   });
-  const __m512i low01 = _mm512_shuffle_i32x4(q[0], q[1], 0x44),
-                low23 = _mm512_shuffle_i32x4(q[2], q[3], 0x44),
-                high01 = _mm512_shuffle_i32x4(q[0], q[1], 0xee),
-                high23 = _mm512_shuffle_i32x4(q[2], q[3], 0xee);
-  __m512i u[5];
-  u[0] = _mm512_shuffle_i32x4(low01, low23, 0x88);
-  u[1] = _mm512_shuffle_i32x4(low01, low23, 0xdd);
-  u[2] = _mm512_shuffle_i32x4(high01, high23, 0x88);
-  u[3] = _mm512_shuffle_i32x4(high01, high23, 0xdd);
-  u[4] = _mm512_mask_blend_epi64(0xf0, _mm512_mask_blend_epi64(0x0c, last[0], last[1]),
-                                 _mm512_mask_blend_epi64(0xc0, last[2], last[3]));
-  const __m512i half = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(1);
-  out[4] = _mm512_xor_si512(u[4], half);
-  simd::unroll<4>([&](auto d) ETALON_INLINE_LAMBDA {
-    out[d] = _mm512_xor_si512(u[d], half);
-    sums.square[d] = _mm512_dpbusd_epi32(sums.square[d], u[d], out[d]);
-    sums.plain[d] = _mm512_dpbusd_epi32(sums.plain[d], ones, out[d]);
-  });
+  planes_of<true>(q, last, sums, out);
 }
 
 // Strips of one call of pack_columns, read together so that memory is walked in runs of lines.

@@ -35,6 +35,32 @@ struct RowSums {
   __m512d norm, rest;
 };
 
+// Planes put together: quarter i of p[j] is quarter j of plane i, quarter j of last[j] that of
+// plane 4, all of them biased. Sums go on where they are asked for.
+template <bool resume, class Sums>
+ETALON_INLINE void planes_of(const __m512i* p, const __m512i* last, Sums& sums, __m512i* out) {
+  const __m512i low01 = _mm512_shuffle_i32x4(p[0], p[1], 0x44),
+                low23 = _mm512_shuffle_i32x4(p[2], p[3], 0x44),
+                high01 = _mm512_shuffle_i32x4(p[0], p[1], 0xee),
+                high23 = _mm512_shuffle_i32x4(p[2], p[3], 0xee);
+  __m512i u[5];
+  u[0] = _mm512_shuffle_i32x4(low01, low23, 0x88);
+  u[1] = _mm512_shuffle_i32x4(low01, low23, 0xdd);
+  u[2] = _mm512_shuffle_i32x4(high01, high23, 0x88);
+  u[3] = _mm512_shuffle_i32x4(high01, high23, 0xdd);
+  u[4] = _mm512_mask_blend_epi64(0xf0, _mm512_mask_blend_epi64(0x0c, last[0], last[1]),
+                                 _mm512_mask_blend_epi64(0xc0, last[2], last[3]));
+  const __m512i half = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(1);
+  out[4] = _mm512_xor_si512(u[4], half);
+  simd::unroll<4>([&](auto d) ETALON_INLINE_LAMBDA {
+    out[d] = _mm512_xor_si512(u[d], half);
+    if constexpr (resume) {
+      sums.square[d] = _mm512_dpbusd_epi32(sums.square[d], u[d], out[d]);
+      sums.plain[d] = _mm512_dpbusd_epi32(sums.plain[d], ones, out[d]);
+    }
+  });
+}
+
 // Up to 64 values of a row: five vectors of digits; sums go on, or are only what rounding left.
 template <bool resume = true>
 ETALON_INLINE void digits_of(const float* from, std::int64_t left, __m512d scale, RowSums& sums,
@@ -66,26 +92,7 @@ ETALON_INLINE void digits_of(const float* from, std::int64_t left, __m512d scale
     p[i] = _mm512_permutex2var_epi8(biased[2 * i], four, biased[2 * i + 1]);
     last[i] = _mm512_permutex2var_epi8(biased[2 * i], fifth, biased[2 * i + 1]);
   });
-  const __m512i low01 = _mm512_shuffle_i32x4(p[0], p[1], 0x44),
-                low23 = _mm512_shuffle_i32x4(p[2], p[3], 0x44),
-                high01 = _mm512_shuffle_i32x4(p[0], p[1], 0xee),
-                high23 = _mm512_shuffle_i32x4(p[2], p[3], 0xee);
-  __m512i u[5];
-  u[0] = _mm512_shuffle_i32x4(low01, low23, 0x88);
-  u[1] = _mm512_shuffle_i32x4(low01, low23, 0xdd);
-  u[2] = _mm512_shuffle_i32x4(high01, high23, 0x88);
-  u[3] = _mm512_shuffle_i32x4(high01, high23, 0xdd);
-  u[4] = _mm512_mask_blend_epi64(0xf0, _mm512_mask_blend_epi64(0x0c, last[0], last[1]),
-                                 _mm512_mask_blend_epi64(0xc0, last[2], last[3]));
-  const __m512i half = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(1);
-  out[4] = _mm512_xor_si512(u[4], half);
-  simd::unroll<4>([&](auto d) ETALON_INLINE_LAMBDA {
-    out[d] = _mm512_xor_si512(u[d], half);
-    if constexpr (resume) {
-      sums.square[d] = _mm512_dpbusd_epi32(sums.square[d], u[d], out[d]);
-      sums.plain[d] = _mm512_dpbusd_epi32(sums.plain[d], ones, out[d]);
-    }
-  });
+  planes_of<resume>(p, last, sums, out);
 }
 
 // 16x16 dwords.
