@@ -29,11 +29,10 @@ void copy_and_forget(std::span<std::byte> to, const Blob& blob) {
   constexpr std::size_t kPiece = std::size_t{8} << 20;
 #if defined(MADV_HUGEPAGE)
   if (to.size() >= 2 * kPiece) {  // fewer page faults; a system without large pages ignores it
-    constexpr std::uintptr_t kPage = 4096;
-    const auto at = reinterpret_cast<std::uintptr_t>(to.data());
-    const std::uintptr_t begin = (at + kPage - 1) / kPage * kPage;
-    ::madvise(reinterpret_cast<void*>(begin), (at + to.size() - begin) / kPage * kPage,
-              MADV_HUGEPAGE);
+    constexpr std::size_t kPage = 4096;
+    const std::size_t before =
+        (kPage - reinterpret_cast<std::uintptr_t>(to.data()) % kPage) % kPage;
+    ::madvise(to.data() + before, (to.size() - before) / kPage * kPage, MADV_HUGEPAGE);
   }
 #endif
   for (std::size_t at = 0; at < to.size(); at += kPiece) {
