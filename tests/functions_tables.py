@@ -3,12 +3,17 @@
     tests/functions_tables.py --state STATE --survey RECORD.json [--survey RECORD.json ...]
 
 STATE is etalon_prove's file (--state), RECORD what `etalon survey ... --json` wrote. The page says
-which part of the range a survey looked at.
+which part of the range a survey looked at. Functions that STATE lacks keep their rows, and without
+RECORD the libraries keep theirs: a proof holds as long as the function's hash is the one on record.
 """
 import argparse
 import json
 import pathlib
+import re
 import struct
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "functions-tables.md"
+LIBRARIES = "## Libraries"
 
 FIELDS = "inputs exact lemma law taylor refused rn rz ru rd sampled wrong apart".split()
 NAMES = {"glibc": "glibc", "onednn": "oneDNN", "numpy": "NumPy", "pytorch": "PyTorch", "onnxruntime": "ONNX Runtime"}
@@ -49,11 +54,13 @@ def share(part, whole):
 def proof_table(path, out):
     out.append("| Function | by lemma or exact | by a law | by polynomials | left to MPFR: nearest, directed | wrong | "
                "nearest to a midpoint, ULP | at x |\n|---|---|---|---|---|---|---|---|")
+    rows = {m[1]: m[0] for m in re.finditer(r"^\| `(\w+)` \|.*$", PAGE.read_text().split(LIBRARIES)[0], re.M)}
     for name, s, distance, bits in proofs(path):
         assert s["inputs"] == 1 << 32 and s["apart"] == 0, name
         near = ("", "") if distance >= 1 else (f"{distance:.2g}" if distance else "below 1.9e-9", f"`{hex_float(bits)}`")
-        out.append(f"| `{name}` | {count(s['lemma'] + s['exact'])} | {count(s['law'])} | {count(s['taylor'])} | "
-                   f"{s['rn']}, {s['rz'] + s['ru'] + s['rd']} | {s['wrong']} | {near[0]} | {near[1]} |")
+        rows[name] = (f"| `{name}` | {count(s['lemma'] + s['exact'])} | {count(s['law'])} | {count(s['taylor'])} | "
+                      f"{s['rn']}, {s['rz'] + s['ru'] + s['rd']} | {s['wrong']} | {near[0]} | {near[1]} |")
+    out += rows.values()
 
 
 def survey_tables(records, out):
@@ -111,10 +118,12 @@ def main():
            "## Proven on all 2^32 inputs", ""]
     proof_table(options.state, out)
     out += ["", "By `etalon_prove --state FILE all`. What is left of 2^32 in a row went one by one, by a",
-            "ball or MPFR; the distance is the smallest among these, known to 2^-29 ULP.", "",
-            "## Libraries", ""]
-    survey_tables(options.survey, out)
-    (pathlib.Path(__file__).parent.parent / "docs" / "functions-tables.md").write_text("\n".join(out) + "\n")
+            "ball or MPFR; the distance is the smallest among these, known to 2^-29 ULP.", "", LIBRARIES, ""]
+    if options.survey:
+        survey_tables(options.survey, out)
+    else:
+        out += PAGE.read_text().split(LIBRARIES + "\n")[1].strip().split("\n")
+    PAGE.write_text("\n".join(out) + "\n")
 
 
 main()
