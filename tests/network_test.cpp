@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "bench/compare/carried.h"
 #include "bench/data.h"
 #include "importers/importers.h"
 #include "tests/verdict_data.h"
@@ -64,4 +65,21 @@ TEST_CASE("network: final outputs in another order are explained, with narrower 
       judge_one(model, inputs, outputs_of(narrow, inputs, Contract::seq()));
   CHECK_MESSAGE(bad.judgement.verdict > Verdict::explained, bad.judgement.cause);
   MESSAGE("bf16 weights: " << name(bad.judgement.verdict) << ", " << bad.judgement.cause);
+}
+
+TEST_CASE("carried: what may overflow in some order is no statement, a NaN is wrong") {
+  CarriedValues carried(all_kernels(), Contract::seq(), 1, detect_isa(), nullptr);
+  // 2^127 + 2^127 - 2^127 is infinite in sequence and 2^127 from behind.
+  const Tensor a = Tensor::of<float>({2, 3}, {0x1p127F, 0x1p127F, -0x1p127F, 1, 2, 3}),
+               b = Tensor::of<float>({3, 1}, {1, 1, 1});
+  Node node;
+  node.op = &get_op("gemm");
+  node.params = Params(GemmParams{});
+  node.inputs = {0, 1};
+  node.outputs = {2};
+  carried.step(node, [&](ValueId v) { return v == 0 ? &a : &b; });
+  const Judgement other = carried.judge(2, Tensor::of<float>({2, 1}, {0x1p127F, 6}));
+  CHECK_MESSAGE(other.verdict == Verdict::undecided, other.cause);
+  CHECK(other.no_statement == 1);
+  CHECK(carried.judge(2, Tensor::of<float>({2, 1}, {0x1p127F, NAN})).verdict == Verdict::wrong);
 }

@@ -340,3 +340,38 @@ TEST_CASE("verdict: undecided where the bound says nothing") {
   CHECK(n.verdict == Verdict::wrong);
   CHECK(n.stats.nan_mismatch == 1);
 }
+
+TEST_CASE("verdict: a contract's own rounding and flushing in another order is explained") {
+  // Judged by the bound for nearest, sums rounded upward would be wrong, and flushed ones less
+  // precise than they should be.
+  for (const char* fields : {"round=ru", "round=rz", "subnormals=flush"}) {
+    const bool flushes = Contract::parse(fields).subnormals == Subnormals::flush;
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      Layer layer;
+      layer.op = &get_op("gemm");
+      layer.params = Params(GemmParams{});
+      // Few terms of one sign: errors of one direction add up. Or products about 2^-126.
+      layer.inputs.push_back(noise({9, 3}, seed * 3 + 1, flushes ? 0x1p-59 : 1, true));
+      layer.inputs.push_back(noise({3, 9}, seed * 3 + 2, flushes ? 0x1p-59 : 1, true));
+      JudgeOptions o = judge_options();
+      o.contract = Contract::parse(fields);
+      const std::vector<Tensor> y =
+          suspect(layer, tree_contract(3, seed, (std::string(fields) + ",fma=off").c_str()));
+      const Judgement j = judge_layer(layer, y, o)[0];
+      CHECK_MESSAGE((j.verdict == Verdict::explained || j.verdict == Verdict::identical),
+                    std::string(fields)
+                        << " seed " << seed << ": " << name(j.verdict) << ", " << j.cause);
+    }
+  }
+}
+
+TEST_CASE("verdict: other bits than a tensor core's contract are no statement") {
+  const Layer layer = conv_layer(32, 5, 3);
+  JudgeOptions o = judge_options();
+  o.contract = Contract::parse("order=tensorcore:ampere");
+  CHECK(judge_layer(layer, suspect(layer, o.contract), o)[0].verdict == Verdict::identical);
+  const Judgement j =
+      judge_layer(layer, suspect(layer, Contract::parse("order=tensorcore:hopper")), o)[0];
+  CHECK(j.verdict == Verdict::undecided);
+  CHECK(j.cause.find("tensor core") != std::string::npos);
+}

@@ -328,15 +328,19 @@ Judgement CarriedValues::judge(ValueId value, const Tensor& got) const {
   j.stats = error_stats(got, v.mid, Tensor());
   j.bits_equal = static_cast<double>(bits_equal(got, v.mid)) /
                  std::max<double>(1, static_cast<double>(got.numel()));
-  bool outside = j.stats.non_finite() > 0;
+  bool outside = false;
   double bound2 = 0, size2 = 0;
   for (std::int64_t i = 0; i < got.numel(); ++i) {
     const double m = load_as_double(v.mid, i), b = v.error ? load_as_double(v.error, i) : 0;
-    if (!(b < kInfinity)) {
+    if (!(b < kInfinity)) {  // something may overflow: in one order and not in another
       ++j.no_statement;
       continue;
     }
-    const double r = abs_of(load_as_double(got, i) - m);
+    const double y = load_as_double(got, i), r = abs_of(y - m);
+    if (!is_finite(y) || !is_finite(m)) {
+      outside |= y != m && !(is_nan(y) && is_nan(m));
+      continue;
+    }
     outside |= r > b;
     if (r > 0) j.bound_used = std::max(j.bound_used, b > 0 ? r / b : kInfinity);
     if (is_floating(got.dtype())) j.bound_ulp = std::max(j.bound_ulp, b / ulp_of(m, got.dtype()));

@@ -76,6 +76,10 @@ bool Judge::replay_contracts(std::size_t o, const std::vector<Point>& points, st
       hypothesis_sample_.begin() +
           static_cast<std::ptrdiff_t>(std::min<std::size_t>(8, hypothesis_sample_.size())));
   for (const ContractReplay& replay : narrow_contracts(terms_)) {
+    // What the contract asks for is no lower precision.
+    if (replay.contract.acc == options_.contract.acc &&
+        replay.contract.round == options_.contract.round)
+      continue;
     try {
       if (share_of_bits(o, replay.contract, probe) < 0.75) continue;
       if (share_of_bits(o, replay.contract, hypothesis_sample_) < 0.99) continue;
