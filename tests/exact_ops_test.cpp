@@ -272,6 +272,26 @@ TEST_CASE("exact ops: algebraic ties end, in the neighbourhood too") {
               "exact,round=ru") == 16785410);
 }
 
+TEST_CASE("exact ops: what 2304 bits do not decide is refused by name, never guessed") {
+  // Losses of two equal rows with weights of both signs cancel: -log(p) + log(p) is zero, but no
+  // precision shows it.
+  const std::string cancels =
+      "c | softmax_cross_entropy | reduction=sum | f32[2,2]=1,0.25,0.25,1 i64[2]=0,1 f32[2]=1,-1";
+  CHECK_THROWS_WITH_AS(run_line(cancels),
+                       doctest::Contains("softmax_cross_entropy: the rounding of"), Error);
+  // One row of the two: a number like any other.
+  CHECK(first("c | softmax_cross_entropy | reduction=sum | f32[1,2]=1,0.25 i64[1]=0 f32[2]=1,-1") ==
+        static_cast<double>(static_cast<float>(std::log1p(std::exp(-0.75)))));
+  // f32(2.7) is no n / 2^s of few bits, and beside an epsilon no common divisor is taken out: of
+  // one element the norm is that element and the quotient 1, a boundary of the directed modes. To
+  // nearest it is none.
+  const char* odd = "n | lp_norm | p=2.7 axes=[0] eps=1e-12 | f32[2]=3,0";
+  CHECK_THROWS_WITH_AS(run_line(odd, "exact,round=ru"),
+                       doctest::Contains("lp_norm: the rounding of"), Error);
+  CHECK(first(odd) == 1);
+  CHECK(first("n | lp_norm | p=2.75 axes=[0] | f32[2]=3,0", "exact,round=ru") == 1);
+}
+
 TEST_CASE("exact ops: batch_norm and the affine norms on ties, against rationals") {
   // (x - mean) / sqrt(var + eps) * scale + bias with var + eps = 4: y = (x - 1) * 3 / 2 + b.
   const std::string statistics = " f32[1]=3 f32[1]=0x1p-24 f32[1]=1 f32[1]=4";
