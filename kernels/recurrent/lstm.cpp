@@ -83,17 +83,10 @@ class Rows {
       if (call_.has(5)) start(5, b, h_.data() + (b - first) * h);
       if (call_.has(6)) start(6, b, c_.data() + (b - first) * h);
     }
-    const std::int64_t at_once = std::max<std::int64_t>(1, kProductRows / rows);
-    for (std::int64_t step = 0; step < g_.steps; step += at_once) {
-      add_inputs(step, std::min(g_.steps, step + at_once), first, last);
-      if (running_.empty()) break;
-      std::int64_t row = 0;  // of the sums
-      for (std::int64_t s = step; row < std::ssize(running_); ++s) {
-        const std::int64_t count = starts_[size(s - step) + 1] - row;
-        advance(s, {running_.data() + row, size(count)}, gates_ + row * 4 * h);
-        row += count;
-      }
-    }
+    if (steps_ahead(rows))
+      run_ahead();
+    else
+      run_blocks(first, last);
     float* y = call_.output(0).mutable_data<float>().data();
     for (std::int64_t b = first; b < last; ++b) {
       for (std::int64_t t = p_.length_of(b); t < g_.steps; ++t)
@@ -106,6 +99,101 @@ class Rows {
   }
 
  private:
+  // The terms of x for all rows and some steps, then those steps.
+  void run_blocks(std::int64_t first, std::int64_t last) {
+    const std::int64_t h = g_.hidden;
+    const std::int64_t at_once = std::max<std::int64_t>(1, kProductRows / (last - first));
+    for (std::int64_t step = 0; step < g_.steps; step += at_once) {
+      add_inputs(step, std::min(g_.steps, step + at_once), first, last);
+      if (running_.empty()) break;
+      std::int64_t row = 0;  // of the sums
+      for (std::int64_t s = step; row < std::ssize(running_); ++s) {
+        const std::int64_t count = starts_[size(s - step) + 1] - row;
+        advance(s, {running_.data() + row, size(count)}, gates_ + row * 4 * h);
+        row += count;
+      }
+    }
+  }
+
+  // One row on one thread, whose next eight steps' terms of x are summed beside those of h.
+  bool steps_ahead(std::int64_t rows) const {
+    return isa >= Isa::avx512 && rows == 1 && threads_ == 1 && g_.inputs == g_.hidden &&
+           4 * g_.hidden % (kGateVectors * tile_set_f32(isa)->lanes) == 0;
+  }
+
+  void run_ahead() {
+    const std::int64_t steps = p_.length_of(first_), wide = 4 * g_.hidden, k = g_.hidden;
+    if (steps == 0) return;
+    const float* x = call_.input(0).data<float>().data();
+    const auto row_of = [&](std::int64_t step) {
+      return x + g_.x_at(time_of(step, first_), first_);
+    };
+    const std::int64_t x_row = steps == 1 ? k : row_of(1) - row_of(0);
+    float* gates = thread_scratch<float>(ScratchSlot::tile, 2 * kAheadRows * wide);
+    float* ahead = gates + kAheadRows * wide;
+    inputs_.resize(size(k * kAheadRows));
+    product({row_of(0), x_row, 1}, std::min(steps, kAheadRows), false, gates);
+    for (std::int64_t begin = 0; begin < steps; begin += kAheadRows, std::swap(gates, ahead)) {
+      const std::int64_t end = std::min(steps, begin + kAheadRows);
+      const std::int64_t to_come = std::min(steps - end, kAheadRows);
+      const bool beside = to_come == kAheadRows;
+      if (beside)
+        tile_set_f32(isa)->pack_strided(row_of(end), x_row, kAheadRows, kAheadRows, k,
+                                        inputs_.data(), kAheadRows);
+      for (std::int64_t step = begin; step < end; ++step) {
+        float* s = gates + (step - begin) * wide;
+        if (beside)
+          add_state_and_ahead(step - begin, s, ahead);
+        else
+          product({h_.data(), k, 1}, 1, true, s, step % 2 != 0);
+        finish(step, first_, s);
+      }
+      if (!beside && to_come > 0) product({row_of(end), x_row, 1}, to_come, false, ahead);
+    }
+  }
+
+  // Step `step` of eight: its gates' terms of h, and every second time two vectors of those to
+  // come.
+  void add_state_and_ahead(std::int64_t step, float* gates, float* ahead) const {
+    const TileSet<float>& set = *tile_set_f32(isa);
+    const std::int64_t k = g_.hidden, strip = k * set.lanes, width = kGateVectors * set.lanes;
+    const std::int64_t blocks = 4 * g_.hidden / width;
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      // To and fro, as in advance.
+      const std::int64_t block = step % 2 == 0 ? i : blocks - 1 - i, turn = step * blocks + i;
+      const float* r = weights_ + of_r_ + block * kGateVectors * strip;
+      const float* bias = bias_ == nullptr ? nullptr : bias_ + block * width;
+      float* to = gates + block * width;
+      if (turn % 2 == 0) {
+        const std::int64_t vector = turn / 2 * kAheadVectors;
+        add_gates({.k = k,
+                   .state = h_.data(),
+                   .r = r,
+                   .bias = bias,
+                   .gates = to,
+                   .inputs = inputs_.data(),
+                   .w = weights_ + vector * strip,
+                   .ahead = ahead + vector * set.lanes,
+                   .ahead_row = 4 * g_.hidden});
+        continue;
+      }
+      for (std::int64_t v = 0; v < kGateVectors; v += kMaxTileVectors)
+        set.row[kMaxTileVectors]({.k = k,
+                                  .a = h_.data(),
+                                  .a_step = 1,
+                                  .b = r + v * strip,
+                                  .b_strip = strip,
+                                  .b_step = set.lanes,
+                                  .c = to + v * set.lanes,
+                                  .last_lanes = set.lanes,
+                                  .resume = true,
+                                  .lane_bias = bias == nullptr ? nullptr : bias + v * set.lanes});
+    }
+  }
+  static void add_gates([[maybe_unused]] const GateCall& call) {
+    if constexpr (isa >= Isa::avx512) avx512::gates_and_ahead(call);
+  }
+
   static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
   // A NaN state comes out canonical, as every value that is stored.
@@ -147,12 +235,12 @@ class Rows {
       x_first = operand_.data();
     }
     gates_ = thread_scratch<float>(ScratchSlot::tile, m * 4 * g_.hidden);
-    product(x_first, m, false, gates_);
+    product({x_first, g_.inputs, 1}, m, false, gates_);
   }
 
   // The chains of m rows of gates take their terms of x from `from`, [m, I], or those of the state
   // behind them, [m, H], which the bias follows.
-  void product(const float* from, std::int64_t m, bool of_state, float* gates,
+  void product(const MatrixView& from, std::int64_t m, bool of_state, float* gates,
                bool backwards = false) const {
     const TileSet<float>& set = *tile_set_f32(isa);
     const std::int64_t k = of_state ? g_.hidden : g_.inputs;
@@ -161,7 +249,7 @@ class Rows {
              {.m = m,
               .n = 4 * g_.hidden,
               .k = k,
-              .a = {from, k, 1},
+              .a = from,
               .packed_b = weights_ + (of_state ? of_r_ : 0),
               .resume = of_state,
               .backwards = backwards,
@@ -175,7 +263,6 @@ class Rows {
   // One step of the rows `running`; their gates hold the sums over the terms of x.
   void advance(std::int64_t step, std::span<const std::int64_t> running, float* gates) {
     const std::int64_t h = g_.hidden, m = std::ssize(running);
-    float* y = call_.output(0).mutable_data<float>().data();
     const float* states = h_.data() + (running.front() - first_) * h;
     if (running.back() - running.front() + 1 != m) {
       operand_.resize(size(m * h));
@@ -184,7 +271,14 @@ class Rows {
       states = operand_.data();
     }
     // To and fro: the weights that a step reads last are in the first cache for the next.
-    product(states, m, true, gates, step % 2 != 0);
+    product({states, h, 1}, m, true, gates, step % 2 != 0);
+    for (std::int64_t r = 0; r < m; ++r) finish(step, running[size(r)], gates + r * 4 * h);
+  }
+
+  // A row's gates, cell and state from its finished chains.
+  void finish(std::int64_t step, std::int64_t b, float* s) {
+    const std::int64_t h = g_.hidden;
+    float* y = call_.output(0).mutable_data<float>().data();
     const auto& functions = g_.activations[size(d_)];
     const LaneKernel lanes = lane_kernel(isa);
     const auto activate = [&](LaneFunction f, std::size_t which, const float* from, float* to,
@@ -192,27 +286,23 @@ class Rows {
       lanes(f, {}, from, to, n, {scalar, &functions[which]});
     };
     const bool cell_last = g_.block_of[3] == 3;  // i, o and f lie side by side
-    for (std::int64_t r = 0; r < m; ++r) {
-      const std::int64_t b = running[size(r)];
-      float* s = gates + r * 4 * h;
-      if (bias_ != nullptr) kRow(F32Op::add, s, s, bias_ + 4 * h, 4 * h, true, true);
-      float *i = s + g_.block_of[0] * h, *o = s + g_.block_of[1] * h, *f = s + g_.block_of[2] * h,
-            *u = s + g_.block_of[3] * h;
-      if (cell_last) {
-        activate(LaneFunction::sigmoid, 0, s, s, 3 * h);
-      } else {
-        for (float* gate : {i, o, f}) activate(LaneFunction::sigmoid, 0, gate, gate, h);
-      }
-      activate(LaneFunction::tanh, 1, u, u, h);
-      float *c = c_.data() + (b - first_) * h, *state = h_.data() + (b - first_) * h;
-      if constexpr (isa >= Isa::avx512)
-        avx512::lstm_cell(i, f, u, c, h);
-      else
-        avx2::lstm_cell(i, f, u, c, h);
-      activate(LaneFunction::tanh, 2, c, squashed_.data(), h);
-      kRow(F32Op::mul, state, o, squashed_.data(), h, true, true);
-      std::copy_n(state, h, y + g_.y_at(time_of(step, b), d_, b));
+    if (bias_ != nullptr) kRow(F32Op::add, s, s, bias_ + 4 * h, 4 * h, true, true);
+    float *i = s + g_.block_of[0] * h, *o = s + g_.block_of[1] * h, *f = s + g_.block_of[2] * h,
+          *u = s + g_.block_of[3] * h;
+    if (cell_last) {
+      activate(LaneFunction::sigmoid, 0, s, s, 3 * h);
+    } else {
+      for (float* gate : {i, o, f}) activate(LaneFunction::sigmoid, 0, gate, gate, h);
     }
+    activate(LaneFunction::tanh, 1, u, u, h);
+    float *c = c_.data() + (b - first_) * h, *state = h_.data() + (b - first_) * h;
+    if constexpr (isa >= Isa::avx512)
+      avx512::lstm_cell(i, f, u, c, h);
+    else
+      avx2::lstm_cell(i, f, u, c, h);
+    activate(LaneFunction::tanh, 2, c, squashed_.data(), h);
+    kRow(F32Op::mul, state, o, squashed_.data(), h, true, true);
+    std::copy_n(state, h, y + g_.y_at(time_of(step, b), d_, b));
   }
 
   static constexpr F32Row kRow = isa >= Isa::avx512 ? f32_row_avx512 : f32_row_avx2;
@@ -227,7 +317,7 @@ class Rows {
   int threads_;                                 // of a product
   std::vector<std::int64_t> running_, starts_;  // rows by step; where each step's begin
   float* gates_ = nullptr;                      // of the rows `running_`
-  std::vector<float> operand_, squashed_, h_, c_;
+  std::vector<float> operand_, inputs_, squashed_, h_, c_;
 };
 
 template <Isa isa>

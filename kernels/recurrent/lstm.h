@@ -6,7 +6,10 @@
 // each. The activations are the correctly rounded lanes of kernels/activation.
 // Same bits: every output keeps its own chain; rows of the batch never meet, so threads take rows
 // through all steps without waiting for each other.
-// Limit: two 512-bit fma a cycle for the product; the lanes of sigmoid and tanh take about as long.
+// A single row reads all of R a step, from the second cache at half the rate of the fma. The terms
+// of x of eight steps to come fill the other half: their tiles share a loop with those of h, where
+// x and h have as many terms (avx512). Limit: two 512-bit fma a cycle for the product; the lanes of
+// sigmoid and tanh take about as long.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +18,24 @@
 
 namespace etalon {
 
+// The terms of h for kGateVectors vectors of gates of one row, and beside them those of x for
+// kAheadVectors vectors of gates of kAheadRows steps to come: half as many vectors as there are to
+// do, so that a step with every second call beside it is done when the steps to come begin.
+inline constexpr std::int64_t kGateVectors = 8, kAheadVectors = 2, kAheadRows = 8;
+struct GateCall {
+  std::int64_t k = 0;             // of both
+  const float* state = nullptr;   // [k]
+  const float* r = nullptr;       // strips of R
+  const float* bias = nullptr;    // of these gates, added last, or none
+  float* gates = nullptr;         // the chains so far; of a strip after the other
+  const float* inputs = nullptr;  // [k][kAheadRows]
+  const float* w = nullptr;       // strips of W
+  float* ahead = nullptr;         // row r, vector v at ahead + r * ahead_row + v * lanes
+  std::int64_t ahead_row = 0;
+};
+
 namespace avx512 {
+void gates_and_ahead(const GateCall& call);
 // c[j] = fma(f[j], c[j], round(i[j] * u[j])).
 void lstm_cell(const float* i, const float* f, const float* u, float* c, std::int64_t n);
 }  // namespace avx512
