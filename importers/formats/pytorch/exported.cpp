@@ -10,6 +10,7 @@
 #include "importers/containers/json.h"
 #include "importers/formats/pytorch/aliases.h"
 #include "importers/formats/pytorch/aten.h"
+#include "importers/formats/pytorch/saved.h"
 
 namespace etalon::pytorch_format {
 namespace {
@@ -34,10 +35,54 @@ Ints sizes_of(const json& meta) {
   return out;
 }
 
-TensorList weights_of(const ZipReader& zip, const std::string& folder) {
+// Where an archive keeps what: a folder of parts from 2.8 on, four members side by side up to 2.7.
+struct Layout {
+  const ZipMember* program = nullptr;
+  std::string folder;                   // of the parts; of the old layout nothing
+  std::vector<const ZipMember*> saved;  // tensors as torch.save writes them
+};
+
+constexpr std::string_view kOldProgram = "serialized_exported_program.json";
+
+Layout layout_of(const ZipReader& zip) {
+  Layout out;
+  if (const ZipMember* program = zip.find(kOldProgram)) {
+    out.program = program;
+    for (const char* part : {"serialized_state_dict.pt", "serialized_state_dict.json",
+                             "serialized_constants.pt", "serialized_constants.json"})
+      if (const ZipMember* m = zip.find(part); m != nullptr && m->bytes > 0) out.saved.push_back(m);
+    return out;
+  }
+  constexpr std::string_view kMark = "archive_format";
+  for (const ZipMember& m : zip.members())
+    if (m.name == kMark || m.name.ends_with("/" + std::string(kMark)))
+      out.folder = m.name.substr(0, m.name.size() - kMark.size());
+  const std::string models = out.folder + "models/";
+  for (const ZipMember& m : zip.members()) {
+    if (m.name.starts_with(models) && m.name.ends_with(".json")) {
+      if (out.program != nullptr)
+        throw bad_input("the archive holds several programs, {} and {}; save each in its own file",
+                        out.program->name, m.name);
+      out.program = &m;
+    }
+    for (const char* part : {"data/weights/", "data/constants/"})
+      if (m.name.starts_with(out.folder + part) && m.name.ends_with(".pt")) out.saved.push_back(&m);
+  }
+  if (out.program == nullptr)
+    throw bad_input(
+        "an exported program without its graph: expected a member {}NAME.json; fetch the file "
+        "again, "
+        "or save it by torch.export.save (a package of compiled code alone has no graph)",
+        models);
+  return out;
+}
+
+TensorList weights_of(const ZipReader& zip, const Layout& layout) {
   TensorList out;
+  for (const ZipMember* m : layout.saved)
+    for (NamedTensor& t : tensors_of_member(zip, *m)) out.push_back(std::move(t));
   for (const char* part : {"weights", "constants"}) {
-    const std::string base = folder + "data/" + part + "/";
+    const std::string base = layout.folder + "data/" + part + "/";
     for (const ZipMember& m : zip.members()) {
       if (!m.name.starts_with(base) || !m.name.ends_with("_config.json")) continue;
       const json config = parse_json(zip.read(m).text());
@@ -50,28 +95,22 @@ TensorList weights_of(const ZipReader& zip, const std::string& folder) {
         const TensorType type{dtype_of(json_member(meta, "dtype")), Shape(dims)};
         const ZipMember* data = zip.find(base + json_string(entry, "path_name"));
         if (data == nullptr) throw bad_input("its bytes are missing in the archive");
-        Blob bytes = zip.view(*data);
-        std::int64_t dense = 1;
-        const json& strides = json_array(meta, "strides");
-        for (std::size_t i = dims.size(); i-- > 0;) {
-          if (i < strides.size() && dims[i] > 1 &&
-              json_integer(json_member(strides[i], "as_int"), "a stride") != dense)
-            throw bad_input(
-                "a weight that is spread by strides; call contiguous() before exporting");
-          dense = checked_mul(dense, dims[i]);
-        }
+        const Blob bytes = zip.view(*data);
+        StridedView view{.type = type,
+                         .element_bytes = static_cast<std::size_t>(size_bytes(type.dtype)),
+                         .offset = 0,
+                         .dims = dims,
+                         .strides = {}};
+        for (const json& stride : json_array(meta, "strides"))
+          view.strides.push_back(json_integer(json_member(stride, "as_int"), "a stride"));
         if (meta.contains("storage_offset")) {
           const json& offset = meta["storage_offset"];
-          const std::int64_t at = json_integer(
-              offset.is_object() ? json_member(offset, "as_int") : offset, "a storage_offset");
-          const auto size = static_cast<std::int64_t>(size_bytes(type.dtype));
-          if (at < 0 || at > static_cast<std::int64_t>(bytes.bytes.size()) / size)
-            throw bad_input("it begins at element {} of {} bytes", at, bytes.bytes.size());
-          bytes.bytes = bytes.bytes.subspan(static_cast<std::size_t>(at * size));
+          view.offset = json_integer(offset.is_object() ? json_member(offset, "as_int") : offset,
+                                     "a storage_offset");
         }
-        if (bytes.bytes.size() > claimed_bytes(type))
-          bytes.bytes = bytes.bytes.first(claimed_bytes(type));
-        out.push_back({name, tensor_from_bytes(type, bytes)});
+        std::size_t budget =
+            std::numeric_limits<std::size_t>::max();  // MemoryBudget bounds the sum
+        out.push_back({name, strided_view(bytes, view, budget)});
       }
     }
   }
@@ -177,9 +216,10 @@ AtenCall call_of(const json& node, const Values& values) {
 }  // namespace
 
 bool is_exported(const ZipReader& zip) {
-  return std::ranges::any_of(zip.members(), [&](const ZipMember& m) {
-    return m.name.ends_with("/archive_format") || m.name == "archive_format";
-  });
+  return zip.find(kOldProgram) != nullptr ||
+         std::ranges::any_of(zip.members(), [&](const ZipMember& m) {
+           return m.name.ends_with("/archive_format") || m.name == "archive_format";
+         });
 }
 
 Model open_exported(const ZipReader& zip, const std::string& path) {
@@ -187,19 +227,9 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
   model.path = path;
   model.format = "pytorch";
   model.version = "pt2";
-  std::string folder;
-  const ZipMember* program = nullptr;
-  for (const ZipMember& m : zip.members()) {
-    if (m.name.ends_with("archive_format"))
-      folder = m.name.substr(0, m.name.size() - std::string_view("archive_format").size());
-    if (m.name.find("models/") != std::string::npos && m.name.ends_with(".json")) {
-      if (program != nullptr) throw bad_input("several programs in one archive; save them apart");
-      program = &m;
-    }
-  }
-  if (program == nullptr) throw bad_input("no models/*.json in the archive; the file is damaged");
-  TensorList weights = weights_of(zip, folder);
-  const json root = parse_json(zip.read(*program).text());
+  const Layout layout = layout_of(zip);
+  TensorList weights = weights_of(zip, layout);
+  const json root = parse_json(zip.read(*layout.program).text());
   const json& module = json_member(root, "graph_module");
   const json& graph = json_member(module, "graph");
   if (root.contains("torch_version") && root["torch_version"].is_string())
@@ -208,7 +238,13 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
     GraphBuilder b("exported");
     Aliases aliases;
     Values values;
+    std::map<std::string_view, const NamedTensor*> by_name;
+    for (const NamedTensor& t : weights) by_name.emplace(t.name, &t);
     const json& types = json_member(graph, "tensor_values");
+    if (!json_member(module, "signature").contains("input_specs"))
+      throw bad_input(
+          "the program's signature has no input_specs, which PyTorch writes from 2.2 on; export it "
+          "again with a later version");
     for (const json& spec : json_array(json_member(module, "signature"), "input_specs")) {
       bool held = false;
       for (const auto& [kind, key] :
@@ -216,10 +252,13 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
             std::pair{"tensor_constant", "tensor_constant_name"}}) {
         if (!spec.contains(kind)) continue;
         const std::string name = json_string(spec[kind], key);
-        const auto at = std::ranges::find(weights, name, &NamedTensor::name);
-        if (at == weights.end()) throw bad_input("no weight '{}' in the archive", printable(name));
+        const auto at = by_name.find(name);
+        if (at == by_name.end())
+          throw bad_input(
+              "the program names a weight '{}' that the archive lacks; fetch the file again",
+              printable(name));
         values[json_string(json_member(spec[kind], "arg"), "name")] =
-            AtenValue::of(b.constant(name, at->tensor.share()));
+            AtenValue::of(b.constant(name, at->second->tensor.share()));
         held = true;
       }
       if (held) continue;

@@ -1,16 +1,16 @@
 // PyTorch's files: state_dicts, checkpoints and whole modules, as zip archives (1.6 on) or legacy
 // files (0.1.10 to 1.5); exported programs, .pt2 (exported.h); TorchScript (script.h).
 //
-// Names are paths: keys of dicts joined by dots, and of a module what its state_dict would say. A
-// module's code is not in the file (only the names of its classes), so a whole module whose classes
-// are not all of torch.nn (module.h) gives weights: --arch says what network they belong to.
-// Entries that are no tensors are passed over.
+// A module's code is not in the file (only the names of its classes), so a whole module whose
+// classes are not all of torch.nn (module.h) gives weights (saved.h): --arch says what network they
+// belong to.
 #include <algorithm>
 
 #include "engine/core/error.h"
 #include "importers/formats/pytorch.h"
 #include "importers/formats/pytorch/exported.h"
 #include "importers/formats/pytorch/module.h"
+#include "importers/formats/pytorch/saved.h"
 #include "importers/formats/pytorch/script.h"
 #include "importers/formats/pytorch/tensors.h"
 
@@ -18,70 +18,9 @@ namespace etalon {
 namespace pytorch_format {
 namespace {
 
-class Collector {
- public:
-  Collector(const Pickle& pickle, Storages& storages) : walk_(pickle), storages_(storages) {}
-
-  void collect(const PickleValue& v, const std::string& name) {
-    const PickleWalk::Level level(walk_);
-    switch (v.kind) {
-      case PickleKind::dict:
-        return entries(v, name);
-      case PickleKind::tuple:
-      case PickleKind::list:
-        for (std::size_t i = 0; i < v.items.size(); ++i)
-          collect(*v.items[i], joined(name, std::to_string(i)));
-        return;
-      case PickleKind::object:
-        break;
-      default:
-        return;
-    }
-    if (storages_.append(v, name.empty() ? "tensor" : name, tensors)) return;
-    if (v.entries) return entries(v, name);
-    if (v.args != nullptr && v.text.find("defaultdict") != std::string_view::npos)
-      return entries(v, name);
-    const PickleValue* state = v.state;
-    if (state != nullptr && state->is(PickleKind::tuple) && !state->items.empty())
-      state = state->items.back();
-    if (state == nullptr) {
-      for (std::size_t i = 0; i < v.items.size(); ++i)
-        collect(*v.items[i], joined(name, std::to_string(i)));
-      return;
-    }
-    if (state->find("_modules") != nullptr && state->find("_parameters") != nullptr) {
-      if (std::ranges::find(classes, v.text) == classes.end()) classes.emplace_back(v.text);
-      for (const char* part : {"_parameters", "_buffers", "_modules"})
-        if (const PickleValue* p = state->find(part)) collect(*p, name);
-      return;
-    }
-    if (state->is(PickleKind::dict)) entries(*state, name);
-  }
-
-  TensorList tensors;
-  std::vector<std::string> classes;  // of modules
-
- private:
-  static std::string joined(const std::string& name, std::string_view part) {
-    return name.empty() ? std::string(part) : name + "." + std::string(part);
-  }
-  void entries(const PickleValue& v, const std::string& name) {
-    for (std::size_t i = 0; i + 1 < v.items.size(); i += 2) {
-      const PickleValue& key = *v.items[i];
-      if (key.is_text())
-        collect(*v.items[i + 1], joined(name, key.text));
-      else if (key.is(PickleKind::integer))
-        collect(*v.items[i + 1], joined(name, std::to_string(key.integer)));
-    }
-  }
-  PickleWalk walk_;
-  Storages& storages_;
-};
-
 void add_weights(Model& model, const Pickle& pickle, Storages& storages) {
   if (open_module(pickle, storages, model)) return;
-  Collector c(pickle, storages);
-  c.collect(pickle.root(), "");
+  SavedTensors c = collect_tensors(pickle, storages);
   for (NamedTensor& t : c.tensors)
     model.graph->initializers.emplace(model.graph->add_value(t.name), std::move(t.tensor));
   if (!c.classes.empty()) {
@@ -92,15 +31,6 @@ void add_weights(Model& model, const Pickle& pickle, Storages& storages) {
         "; --arch names their network.");
   }
   for (const std::string& note : storages.notes()) model.notes.push_back(note);
-}
-
-const ZipMember* root_member(const ZipReader& zip, std::string_view leaf) {
-  for (const ZipMember& m : zip.members())
-    if (m.name == leaf ||
-        (m.name.ends_with(leaf) && m.name[m.name.size() - leaf.size() - 1] == '/' &&
-         m.name.find('/') == m.name.size() - leaf.size() - 1))
-      return &m;
-  return nullptr;
 }
 
 Model open(const std::string& path, std::span<const std::string>) {

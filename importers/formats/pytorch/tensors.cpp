@@ -62,18 +62,13 @@ StorageType storage_type(std::string_view name) {
   throw bad_input("a {}: the engine holds no such elements; convert the tensor", printable(name));
 }
 
-Tensor Storages::view(const PickleValue& id, std::int64_t offset, const Ints& dims,
-                      const Ints& strides) {
-  const StorageId s = parse_id(id);
-  const Blob blob = storage(id, s.type);
-  const auto size = static_cast<std::size_t>(size_bytes(s.type.dtype)) * (s.type.complex ? 2 : 1);
-  const std::int64_t available = static_cast<std::int64_t>(blob.bytes.size() / size);
+Tensor strided_view(const Blob& storage, const StridedView& v, std::size_t& budget) {
+  const TensorType& type = v.type;
+  const auto size = v.element_bytes;
+  const std::int64_t available = static_cast<std::int64_t>(storage.bytes.size() / size);
+  const Ints &dims = v.dims, &strides = v.strides;
   if (dims.size() != strides.size()) throw bad_input("a tensor with unequal sizes and strides");
-  offset = checked_add(offset, s.view_offset);
-  Ints held = dims;
-  if (s.type.complex) held.push_back(2);
-  const TensorType type{s.type.dtype, Shape(held)};
-  std::int64_t last = offset, dense = 1;
+  std::int64_t last = v.offset, dense = 1;
   bool contiguous = true;
   for (std::size_t i = dims.size(); i-- > 0;) {
     if (dims[i] < 0 || strides[i] < 0) throw bad_input("a tensor with a negative size or stride");
@@ -82,31 +77,48 @@ Tensor Storages::view(const PickleValue& id, std::int64_t offset, const Ints& di
     if (dims[i] > 0) last = checked_add(last, checked_mul(dims[i] - 1, strides[i]));
   }
   if (dense == 0) return Tensor::zeros(type.dtype, type.shape);
-  if (offset < 0 || last >= available)
+  if (v.offset < 0 || last >= available)
     throw bad_input("{} ends at element {} of a storage of {}; the file is cut short or damaged",
                     to_string(type), last + 1, available);
   const std::size_t wanted = claimed_bytes(type);
   if (contiguous)
     return tensor_from_bytes(
-        type, {blob.bytes.subspan(static_cast<std::size_t>(offset) * size, wanted), blob.keeper});
-  if (wanted > budget_)
+        type,
+        {storage.bytes.subspan(static_cast<std::size_t>(v.offset) * size, wanted), storage.keeper});
+  if (wanted > budget)
     throw bad_input("{} is spread by its strides over more memory than the file can justify",
                     to_string(type));
-  budget_ -= wanted;
+  budget -= wanted;
   Tensor out = Tensor::uninitialized(type.dtype, type.shape);
   std::byte* to = out.mutable_bytes().data();
   Ints index(dims.size(), 0);
   for (std::int64_t n = 0; n < dense; ++n) {
-    std::int64_t from = offset;
+    std::int64_t from = v.offset;
     for (std::size_t i = 0; i < dims.size(); ++i) from += index[i] * strides[i];
     std::memcpy(to + static_cast<std::size_t>(n) * size,
-                blob.bytes.data() + static_cast<std::size_t>(from) * size, size);
+                storage.bytes.data() + static_cast<std::size_t>(from) * size, size);
     for (std::size_t i = dims.size(); i-- > 0;) {
       if (++index[i] < dims[i]) break;
       index[i] = 0;
     }
   }
   return tensor_from_bytes(type, {out.bytes(), std::make_shared<Tensor>(out.share())});
+}
+
+Tensor Storages::view(const PickleValue& id, std::int64_t offset, const Ints& dims,
+                      const Ints& strides) {
+  const StorageId s = parse_id(id);
+  const Blob blob = storage(id, s.type);
+  Ints held = dims;
+  if (s.type.complex) held.push_back(2);
+  return strided_view(blob,
+                      {.type = {s.type.dtype, Shape(held)},
+                       .element_bytes = static_cast<std::size_t>(size_bytes(s.type.dtype)) *
+                                        (s.type.complex ? 2 : 1),
+                       .offset = checked_add(offset, s.view_offset),
+                       .dims = dims,
+                       .strides = strides},
+                      budget_);
 }
 
 std::optional<Tensor> Storages::tensor(const PickleValue& v, int depth) {

@@ -26,6 +26,16 @@ struct StorageType {
 // "torch.FloatStorage", "FloatStorage"; a bad-input Error names what the engine does not hold.
 StorageType storage_type(std::string_view name);
 
+// A tensor by offset and strides, in elements of its storage. A complex element is two of `type`.
+struct StridedView {
+  TensorType type;
+  std::size_t element_bytes = 0;
+  std::int64_t offset = 0;
+  Ints dims, strides;
+};
+// In place where it is contiguous; else a copy, which `budget` has to pay for.
+Tensor strided_view(const Blob& storage, const StridedView& view, std::size_t& budget);
+
 class Storages {
  public:
   virtual ~Storages() = default;
