@@ -1,7 +1,7 @@
 // Every format's smallest model (tests/fuzz/seeds), each of its files cut short at several places
 // and with single bits turned, opened as from the command line. Whatever is refused says, in one
-// line, which file, and where in it (an offset, a size, a line, a name) or that there is nothing in
-// it; the exit code is 3; memory stays below a bound.
+// line, which file, where in it (an offset, a size, a line, a name) or that there is nothing in it,
+// and what to do; the exit code is 3; memory stays below a bound.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -47,6 +47,12 @@ void open_one(const std::string& path, const std::string& folder, Counts& counts
     CHECK_MESSAGE(what.find('\n') == std::string::npos, what);
     const std::size_t name_ends = std::min(what.find(": "), what.size());
     CHECK_MESSAGE(says_where(std::string_view(what).substr(name_ends)), what);
+    // What to do stands behind a semicolon; a page that is named for it exists.
+    CHECK_MESSAGE(what.find("; ") != std::string::npos, what);
+    if (const std::size_t page = what.rfind(" docs/"); page != std::string::npos) {
+      const std::string named = what.substr(page + 1, what.find(".md", page) + 2 - page);
+      CHECK_MESSAGE(fs::is_regular_file(fs::path(ETALON_SOURCE_DIR) / named), what);
+    }
   }
 }
 

@@ -259,7 +259,7 @@ TEST_CASE("safetensors: a header that lies") {
   refuse(R"({"a":{"dtype":"U8","shape":[1e999],"data_offsets":[0,1]}})", 1, "number");
   refuse("{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}", 0, "nests deeper");
   refuses_bytes("x.safetensors", std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10), "claims");
-  refuses_bytes("x.safetensors", "abc", "too short");
+  refuses_bytes("x.safetensors", "abc", "3 bytes, where safetensors begins with 8");
   CHECK_THROWS_WITH_AS(load_tensors("/nowhere/x.safetensors"), doctest::Contains("/nowhere/x"),
                        Error);
 }

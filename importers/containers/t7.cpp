@@ -337,7 +337,10 @@ bool looks_like_t7(std::span<const std::byte> prefix) {
 }
 
 T7File read_t7(const Blob& file) {
-  if (file.bytes.size() < 4) throw bad_input("too short for a .t7");
+  if (file.bytes.size() < 4)
+    throw bad_input(
+        "{} bytes, where a .t7 begins with a number of 4; the file is cut short, fetch it again",
+        file.bytes.size());
   const char c = file.text()[0];
   if (c >= '0' && c <= '9') return Reader(file, Form::ascii).run();
   // Nothing in the file says how wide the writer's longs were: with the wrong width it breaks.

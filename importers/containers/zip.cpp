@@ -28,7 +28,11 @@ struct Directory {
 
 // The end record lies in the last 65 557 bytes: 22 of its own and a comment.
 Directory find_directory(std::span<const std::byte> file) {
-  if (file.size() < 22) throw bad_input("too short for a zip archive; fetch the file again");
+  if (file.size() < 22)
+    throw bad_input(
+        "{} bytes, where a zip archive ends with a record of 22; the file is cut short, fetch it "
+        "again",
+        file.size());
   const std::size_t last = file.size() - 22;
   const std::size_t first = last > 65535 ? last - 65535 : 0;
   for (std::size_t at = last + 1; at-- > first;) {

@@ -98,6 +98,46 @@ const FormatRow& format_by_ending(const std::string& path) {
   return *found;
 }
 
+// The page that says what is read of a format, below docs/.
+std::string_view page_of(std::string_view format) {
+  static constexpr std::pair<std::string_view, std::string_view> kPages[] = {
+      {"caffe", "formats/caffe.md"},
+      {"cntk", "formats/cntk.md"},
+      {"coreml", "formats/coreml.md"},
+      {"darknet", "formats/darknet.md"},
+      {"hdf5", "formats/keras.md"},
+      {"keras", "formats/keras.md"},
+      {"mxnet", "formats/mxnet.md"},
+      {"ncnn", "formats/ncnn.md"},
+      {"onnx", "onnx-node-suite.md"},
+      {"openvino", "formats/openvino.md"},
+      {"ort", "formats/onnxruntime.md"},
+      {"pytorch", "formats/pytorch.md"},
+      {"tensorflow", "formats/tensorflow.md"},
+      {"tflite", "formats/tensorflow.md"},
+      {"tfjs", "formats/tfjs.md"},
+      {"torch7", "formats/torch7.md"}};
+  for (const auto& [name, page] : kPages)
+    if (format.starts_with(name)) return page;
+  return "formats/weights.md";
+}
+
+// Calls f, a reader of what `page` is about. A sentence that does not say what to do gets an end
+// that does.
+template <class F>
+auto advised(std::string_view page, F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    const std::string_view what = e.what();
+    if (e.kind() != ErrorKind::bad_input || what.find(';') != what.npos) throw;
+    // The text carries the places that were open around this call, and they are open still.
+    const std::string around = bad_input("{}", "").what();
+    throw bad_input("{}; if the file is whole, docs/{} says what is read of its format",
+                    what.substr(around.size()), page);
+  }
+}
+
 TensorList weights_of(const Model& model) {
   TensorList tensors;
   for (const auto& [id, tensor] : model.graph->initializers)
@@ -126,8 +166,10 @@ const FormatRow& format_of(const std::string& path) {
   }
   if (is_zip(view.prefix)) {
     // What keeps an archive from being read says more than that nobody knows it.
-    const ErrorScope scope(path);
-    const ZipReader zip(file);
+    advised("formats/weights.md", [&] {
+      const ErrorScope scope(path);
+      const ZipReader zip(file);
+    });
   }
   throw bad_input("{}: no known format; the formats are {}", path, known);
 }
@@ -136,11 +178,11 @@ Model open_model(const std::string& path, std::span<const std::string> with) {
   if (const std::string_view name = built_model_name(path); !name.empty()) return build_model(name);
   const MemoryBudget budget;
   const FormatRow& row = format_of(path);
-  if (row.open != nullptr) return row.open(path, with);
+  if (row.open != nullptr) return advised(page_of(row.name), [&] { return row.open(path, with); });
   Model model;
   model.path = path;
   model.format = row.name;
-  TensorList tensors = row.load(path);
+  TensorList tensors = advised(page_of(row.name), [&] { return row.load(path); });
   const ErrorScope scope(path);
   for (NamedTensor& t : tensors)
     model.graph->initializers.emplace(model.graph->add_value(t.name), std::move(t.tensor));
@@ -151,7 +193,9 @@ TensorList load_tensors(const std::string& path) {
   if (!built_model_name(path).empty()) return weights_of(open_model(path));
   const MemoryBudget budget;
   const FormatRow& row = format_of(path);
-  return row.load != nullptr ? row.load(path) : weights_of(row.open(path, {}));
+  return advised(page_of(row.name), [&] {
+    return row.load != nullptr ? row.load(path) : weights_of(row.open(path, {}));
+  });
 }
 
 void save_model(const Model& model, const std::string& path) {

@@ -7,6 +7,7 @@
 // other element types the engine does not hold. Source: the format's README (safetensors 0.4).
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "engine/core/error.h"
 #include "engine/core/file.h"
@@ -60,13 +61,21 @@ Entry read_entry(const std::string& name, const json& value, std::size_t data_by
 TensorList load(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
-  if (file.bytes.size() < 8) throw bad_input("too short for safetensors; fetch the file again");
+  if (file.bytes.size() < 8)
+    throw bad_input(
+        "{} bytes, where safetensors begins with 8 that say how long its header is; the file is "
+        "cut "
+        "short, fetch it again",
+        file.bytes.size());
   const auto length = load_le<std::uint64_t>(file.bytes, 0);
   if (length > file.bytes.size() - 8)
-    throw bad_input("the header claims {} bytes, {} remain; the file is cut short, fetch it again",
-                    length, file.bytes.size() - 8);
+    throw bad_input(
+        "byte 0: the header claims {} bytes, {} remain; the file is cut short, fetch it again",
+        length, file.bytes.size() - 8);
   const json header = parse_json(Blob{file.bytes.subspan(8, length), nullptr}.text());
-  if (!header.is_object()) throw bad_input("the header must be a JSON object");
+  if (!header.is_object())
+    throw bad_input("byte 8: the header must be a JSON object, got {}; the file is damaged",
+                    header.type_name());
   const auto data = file.bytes.subspan(8 + length);
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items())
@@ -101,26 +110,29 @@ void store(const TensorList& tensors, const std::string& path) {
     const int x = size_bytes(a->tensor.dtype()), y = size_bytes(b->tensor.dtype());
     return x != y ? x > y : a < b;
   });
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  // Entry by entry: a JSON object that keeps its sequence looks a name up by walking all others.
+  std::unordered_set<std::string_view> names{"__metadata__"};
+  std::string text = "{";
   std::size_t at = 0;
   for (const NamedTensor* t : order) {
     const std::size_t end = at + t->tensor.size_bytes();
-    if (t->name == "__metadata__" || header.contains(t->name))
+    if (!names.insert(t->name).second)
       throw usage_error("tensor '{}': the name is taken; rename it", printable(t->name));
     const auto type =
         std::ranges::find(kTypes, t->tensor.dtype(), &std::pair<std::string_view, DType>::second);
-    header[t->name] = {
+    const nlohmann::ordered_json entry{
         {"dtype", std::string(type->first)},
         {"shape", Ints(t->tensor.shape().dims().begin(), t->tensor.shape().dims().end())},
         {"data_offsets", {at, end}}};
+    try {
+      text +=
+          fmt::format("{}{}:{}", text.size() > 1 ? "," : "", json(t->name).dump(), entry.dump());
+    } catch (const json::exception&) {
+      throw usage_error("{}: a tensor's name is not UTF-8; rename it", path);
+    }
     at = end;
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const json::exception&) {
-    throw usage_error("{}: a tensor's name is not UTF-8; rename it", path);
-  }
+  text += '}';
   text.append((64 - (8 + text.size()) % 64) % 64, ' ');
   FileWriter out(path);
   const std::uint64_t length = text.size();

@@ -135,7 +135,11 @@ Tensor densified(const FlatTable& sparsity, const TensorType& type, const Blob& 
 }  // namespace
 
 File read_file(const Blob& blob) {
-  if (blob.bytes.size() < 16) throw bad_input("too short for a .tflite; fetch the file again");
+  if (blob.bytes.size() < 16)
+    throw bad_input(
+        "{} bytes, where a .tflite begins with a root table of 16; the file is cut short, fetch it "
+        "again",
+        blob.bytes.size());
   const FlatTable model = FlatTable::root(blob);
   const auto version = model.get<std::uint32_t>(0, 0);
   if (version != 3) throw bad_input("schema version {}; 3 is the one there is", version);
