@@ -1,8 +1,40 @@
 #include "importers/formats/einsum.h"
 
+#include <algorithm>
+
 #include "engine/core/error.h"
 
 namespace etalon {
+namespace {
+
+// Writes "..." as letters of its own, one for each axis that an operand has beyond its named ones;
+// of two operands the last axes belong together. False where the equation is none.
+bool name_ellipsis(std::string (&terms)[3], const int (&ranks)[2]) {
+  constexpr std::string_view kDots = "...";
+  std::string spare;
+  for (char c = 'A'; c <= 'Z'; ++c)
+    if (terms[0].find(c) == std::string::npos && terms[1].find(c) == std::string::npos) spare += c;
+  std::size_t axes[2] = {0, 0};
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    if (terms[i].find(kDots) == std::string::npos) continue;
+    const std::size_t named = terms[i].size() - kDots.size();
+    if (static_cast<std::size_t>(ranks[i]) < named) return false;
+    axes[i] = static_cast<std::size_t>(ranks[i]) - named;
+  }
+  const std::size_t most = std::max(axes[0], axes[1]);
+  if (most > spare.size()) return false;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
+    const std::size_t n = i == 2 ? most : axes[i], at = terms[i].find(kDots);
+    if (at != std::string::npos)
+      terms[i].replace(at, kDots.size(), spare.substr(most - n, n));
+    else if (i == 2 && most > 0)
+      return false;
+    if (terms[i].find('.') != std::string::npos) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 std::optional<ValueId> einsum_of_two(GraphBuilder& b, const std::string& name,
                                      std::string_view equation, ValueId x, ValueId y) {
@@ -11,11 +43,13 @@ std::optional<ValueId> einsum_of_two(GraphBuilder& b, const std::string& name,
   for (const char ch : equation)
     if (ch != ' ') text += ch;
   const std::size_t arrow = text.find("->"), comma = text.find(',');
-  if (arrow == text.npos || comma == text.npos || comma > arrow || text.find('.') != text.npos ||
+  if (arrow == text.npos || comma == text.npos || comma > arrow ||
       text.find(',', comma + 1) != text.npos)
     return std::nullopt;
-  const std::string letters[2] = {text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1)};
-  const std::string result = text.substr(arrow + 2);
+  std::string letters[3] = {text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1),
+                            text.substr(arrow + 2)};
+  if (!name_ellipsis(letters, {b.rank(x), b.rank(y)})) return std::nullopt;
+  const std::string& result = letters[2];
   std::map<char, std::int64_t> extents;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
     const Ints dims = b.dims(in[i]);

@@ -1,8 +1,8 @@
 // Einsum of two operands as one product of matrices.
 //
 // Letters that both operands and the result have go along, those of both alone are summed, those of
-// one and the result are its rows or columns. No letter stands twice in a term, none of one operand
-// is summed alone, and "..." is not read: nullopt of those.
+// one and the result are its rows or columns; "..." are letters of its own. No letter stands twice
+// in a term, none of one operand is summed alone: nullopt of those.
 #pragma once
 
 #include <optional>
