@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "engine/core/error.h"
 #include "engine/graph/builder.h"
@@ -15,6 +16,7 @@
 #include "importers/formats/pytorch/aliases.h"
 #include "importers/importers.h"
 #include "kernels/kernels.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
@@ -128,7 +130,22 @@ TEST_CASE("meaning: einsum of two operands, and what it leaves alone") {
   const auto z = einsum_of_two(b, "z", "abc,cdf -> abdf", x, y);
   REQUIRE(z.has_value());
   CHECK(b.dims(*z) == Ints{2, 3, 2, 5});
-  for (const char* equation : {"abc,cde", "...a,abc->...bc", "aab,bcd->acd", "abc,cde->abd",
+  // "..." are the axes that have no letter, the last of two operands together.
+  const ValueId w = b.input("w", DType::f32, {3, 4, 6});
+  for (const auto& [dots, letters, dims] :
+       {std::tuple{"...a,abc->...bc", "xya,abc->xybc", Ints{2, 3, 2, 5}},
+        std::tuple{"...c,cdf->d...f", "xyc,cdf->dxyf", Ints{2, 2, 3, 5}}}) {
+    const auto some = einsum_of_two(b, "some", dots, x, y),
+               all = einsum_of_two(b, "all", letters, x, y);
+    REQUIRE((some.has_value() && all.has_value()));
+    CHECK(b.dims(*some) == dims);
+    CHECK(b.dims(*all) == dims);
+  }
+  const auto batched = einsum_of_two(b, "batched", "b...c,...cd->b...d", x, w);
+  REQUIRE(batched.has_value());
+  CHECK(b.dims(*batched) == Ints{2, 3, 6});
+  CHECK_FALSE(einsum_of_two(b, "z", "...a,abc->bc", x, y).has_value());
+  for (const char* equation : {"abc,cde", "..a,abc->..bc", "aab,bcd->acd", "abc,cde->abd",
                                "abc,cde->abdez", "abc,cde,e->abd"})
     CHECK_FALSE(einsum_of_two(b, "z", equation, x, y).has_value());
   CHECK_THROWS_AS(einsum_of_two(b, "z", "ab,bc->ac", x, y), Error);
@@ -156,4 +173,109 @@ TEST_CASE("meaning: a change in place renames its operand, and spoils older view
   CHECK_THROWS_AS(call("add_", 6, 7), AtenUnknown);
   call("dropout_", 8, 8);
   CHECK(aliases.now(8) == 8);
+}
+
+namespace {
+
+std::string refusal(const std::string& path) {
+  try {
+    open_model(path);
+  } catch (const Error& e) {
+    CHECK(e.exit_code() == 3);
+    return e.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+// A setting that an importer would pass over is one that it could read wrongly.
+TEST_CASE("meaning: a setting that no translation reads is refused by its name") {
+  const test::TemporaryFolder folder;
+  const auto says = [&](const std::string& path, const char* words) {
+    const std::string what = refusal(path);
+    CHECK_MESSAGE(what.find(words) != std::string::npos, what);
+  };
+  const auto caffe = [&](const std::string& settings) {
+    const std::string path = folder / "m.prototxt";
+    test::write_bytes(path,
+                      "input: \"x\" input_shape { dim: 1 dim: 2 dim: 5 dim: 5 }\n"
+                      "layer { name: \"p\" type: \"Pooling\" bottom: \"x\" top: \"y\"\n"
+                      "pooling_param { kernel_size: 2 stride: 2 " +
+                          settings + " } }\n");
+    return path;
+  };
+  says(caffe("shape_rule: 3"), "line 3: the settings PoolingParameter have a field 'shape_rule'");
+  CHECK(open_model(caffe("")).graph->nodes.at(0).op->name == "max_pool");
+  const auto extent = [](const Model& m) {
+    return test::run(m, Tensor::zeros(DType::f32, {1, 2, 5, 5})).outputs.at(0).second.shape()[2];
+  };
+  CHECK(extent(open_model(caffe(""))) == 3);
+  CHECK(extent(open_model(caffe("ceil_mode: false"))) == 2);
+  CHECK(extent(open_model(caffe("round_mode: FLOOR"))) == 2);
+
+  const auto darknet = [&](const std::string& sections, std::size_t weights) {
+    test::write_bytes(folder / "d.cfg", "[net]\nchannels=2\nheight=4\nwidth=4\n" + sections);
+    const std::string head("\0\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
+    test::write_bytes(folder / "d.weights", head + std::string(4 * weights, '\0'));
+    return folder / "d.cfg";
+  };
+  says(darknet("[convolutional]\nfilters=1\nsize=1\ndilation=2\n", 3), "the option dilation=2");
+  says(darknet("[convolutional]\nfilters=1\nsize=1\nrotated=1\n", 3), "the option rotated=1");
+  says(darknet("[softmax]\ntemperature=2\n", 0), "the option temperature=2");
+  says(darknet("[maxpool]\nsize=1\n[shortcut]\nfrom=-1,-1\n", 0), "a shortcut from 2 layers");
+
+  const auto openvino = [&](const std::string& settings) {
+    test::write_bytes(
+        folder / "o.xml",
+        "<?xml version=\"1.0\"?><net name=\"m\" version=\"11\"><layers>"
+        "<layer id=\"0\" name=\"x\" type=\"Parameter\" version=\"opset1\"><data shape=\"1,2\" "
+        "element_type=\"f32\"/><output><port id=\"0\"><dim>1</dim><dim>2</dim></port></output>"
+        "</layer><layer id=\"1\" name=\"e\" type=\"Elu\" version=\"opset1\"><data alpha=\"1\" " +
+            settings +
+            "/><input><port id=\"0\"><dim>1</dim><dim>2</dim></port></input><output><port id=\"1\">"
+            "<dim>1</dim><dim>2</dim></port></output></layer><layer id=\"2\" name=\"y\" "
+            "type=\"Result\" version=\"opset1\"><input><port id=\"0\"><dim>1</dim><dim>2</dim>"
+            "</port></input></layer></layers><edges><edge from-layer=\"0\" from-port=\"0\" "
+            "to-layer=\"1\" to-port=\"0\"/><edge from-layer=\"1\" from-port=\"1\" to-layer=\"2\" "
+            "to-port=\"0\"/></edges></net>");
+    return folder / "o.xml";
+  };
+  CHECK(open_model(openvino("")).graph->nodes.size() == 1);
+  says(openvino("slope=\"0.5\""), "Elu with slope=0.5 has no translation");
+
+  const auto mxnet = [&](const std::string& attribute) {
+    test::write_bytes(
+        folder / "s-symbol.json",
+        R"j({"nodes":[{"op":"null","name":"data","inputs":[],"attrs":{"__shape__":"(1, 2)"}},)j"
+        R"j({"op":"softmax","name":"s","inputs":[[0,0,0]],"attrs":{)j" +
+            attribute + R"j(}}],"arg_nodes":[0],"heads":[[1,0,0]]})j");
+    test::write_bytes(folder / "s-0000.params",
+                      std::string("\x12\1\0\0\0\0\0\0", 8) + std::string(24, '\0'));
+    return folder / "s-symbol.json";
+  };
+  CHECK(open_model(mxnet("")).graph->nodes.size() == 1);
+  says(mxnet(R"j("sharpness":"3")j"), "softmax with sharpness=3 has no translation");
+}
+
+// Places of YOLO 4 are stretched around the middle of their cell, and its later forms have taken
+// the logistic before the section.
+TEST_CASE("meaning: Darknet's scale_x_y and new_coords") {
+  const test::TemporaryFolder folder;
+  const auto of = [&](const std::string& options) {
+    test::write_bytes(
+        folder / "y.cfg",
+        "[net]\nchannels=6\nheight=1\nwidth=1\n[yolo]\nmask=0\nclasses=1\n" + options);
+    test::write_bytes(folder / "y.weights",
+                      std::string("\0\0\0\0\2\0\0\0", 8) + std::string(12, '\0'));
+    const Tensor x = Tensor::of<float>({1, 6, 1, 1}, {1, -2, 0.5F, 0.25F, 3, -1});
+    return test::values(test::run(open_model(folder / "y.cfg"), x.share()));
+  };
+  const auto plain = of(""), stretched = of("scale_x_y=1.5\n"), late = of("new_coords=1\n");
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(std::fabs(plain[i] - 1 / (1 + std::exp(i == 0 ? -1.0F : 2.0F))) < 1e-6F);
+    CHECK(std::fabs(stretched[i] - (1.5F * plain[i] - 0.25F)) < 1e-6F);
+  }
+  CHECK(plain[2] == 0.5F);
+  CHECK(late == std::vector<float>{1, -2, 0.5F, 0.25F, 3, -1});
 }

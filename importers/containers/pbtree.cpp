@@ -48,8 +48,11 @@ PbSchema::PbSchema(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (w.empty()) continue;
     const bool is_enum = w[0] == "enum";
-    PbType& type = types_[w[is_enum ? 1 : 0]];
-    type.name = w[is_enum ? 1 : 0];
+    const bool strict = w[0].starts_with('!');
+    const std::string name = is_enum ? w[1] : w[0].substr(strict ? 1 : 0);
+    PbType& type = types_[name];
+    type.name = name;
+    type.strict = strict;
     for (std::size_t i = is_enum ? 2 : 1; i + 1 < w.size(); i += is_enum ? 2 : 3) {
       if (is_enum) {
         type.values.emplace_back(w[i], std::stoll(w[i + 1]));
@@ -83,6 +86,12 @@ PbMessage PbMessage::from_wire(const PbType& type, const Blob& blob, std::size_t
   WireReader reader(blob.bytes, offset);
   for (WireField f; reader.next(f);) {
     const auto known = type.by_number.find(f.number);
+    if (known == type.by_number.end() && type.strict)
+      throw bad_input(
+          "byte {}: the settings {} have a field {} whose meaning is not known here, and without "
+          "it the "
+          "network would mean something else; write the file again without it",
+          f.offset, type.name, f.number);
     if (known == type.by_number.end()) continue;
     Item item;
     item.field = static_cast<std::uint32_t>(known->second);
@@ -131,6 +140,11 @@ class PbMessage::TextReader {
           index = static_cast<std::uint32_t>(known->second);
           field = &type->fields[index];
         }
+      if (field == nullptr && type != nullptr && type->strict)
+        fail(fmt::format(
+            "the settings {} have a field '{}' whose meaning is not known here, and without it the "
+            "network would mean something else; take it out if it serves training alone",
+            type->name, printable(name)));
       skip();
       if (at_ < text_.size() && text_[at_] == ':') ++at_;
       skip();

@@ -6,7 +6,8 @@
 // A schema is text, one type a line: "Name field number kind field number kind
 // ...". Kinds: i (integers and bool, varint), f (float), d (double), s (string,
 // bytes), I (fixed64), or the name of a message or of an enumeration.
-// Enumerations: "enum Name VALUE number VALUE number ...". Whether a field is
+// Enumerations: "enum Name VALUE number VALUE number ...". A type "!Name" is one whose every field
+// means something: what the schema lacks is refused by its name or number. Whether a field is
 // repeated is decided by who asks; of several, a single one is the last, as
 // protobuf has it. Sources: protobuf.dev, "Encoding" and "Text Format Language
 // Specification".
@@ -37,6 +38,7 @@ struct PbField {
 
 struct PbType {
   std::string name;
+  bool strict = false;
   std::vector<PbField> fields;
   std::vector<std::pair<std::string, std::int64_t>> values;  // of an enumeration
   std::map<std::uint32_t, std::size_t> by_number;

@@ -45,7 +45,9 @@ void Translator::pooling() {
                             .pads_begin = pad,
                             .pads_end = pad},
                            true);
-  const bool ceil = p.text("round_mode", "CEIL") == "CEIL";
+  // ceil_mode is how some branches of Caffe say it; their files write it as text.
+  const bool ceil =
+      p.has("ceil_mode") ? p.flag("ceil_mode") : p.text("round_mode", "CEIL") == "CEIL";
   f.emplace_back("ceil_mode", ceil);
   if (ceil)
     g.note(

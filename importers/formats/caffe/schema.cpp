@@ -5,6 +5,7 @@ namespace etalon::caffe {
 const PbSchema& schema() {
   static const PbSchema kSchema(R"(
 BlobShape dim 1 i
+Filler type 1 s
 BlobProto num 1 i channels 2 i height 3 i width 4 i data 5 f diff 6 f shape 7 BlobShape double_data 8 d double_diff 9 d
 NetParameter name 1 s layers 2 V1LayerParameter input 3 s input_dim 4 i force_backward 5 i input_shape 8 BlobShape layer 100 LayerParameter
 SolverState iter 1 i learned_net 2 s history 3 BlobProto current_step 4 i
@@ -21,36 +22,36 @@ LayerParameter name 1 s type 2 s bottom 3 s top 4 s param 6 ParamSpec blobs 7 Bl
 enum V1LayerType NONE 0 Accuracy 1 BNLL 2 Concat 3 Convolution 4 Data 5 Dropout 6 EuclideanLoss 7 Flatten 8 HDF5Data 9 HDF5Output 10 Im2col 11 ImageData 12 InfogainLoss 13 InnerProduct 14 LRN 15 MultinomialLogisticLoss 16 Pooling 17 ReLU 18 Sigmoid 19 Softmax 20 SoftmaxWithLoss 21 Split 22 TanH 23 WindowData 24 Eltwise 25 Power 26 SigmoidCrossEntropyLoss 27 HingeLoss 28 MemoryData 29 ArgMax 30 Threshold 31 DummyData 32 Slice 33 MVN 34 AbsVal 35 Silence 36 ContrastiveLoss 37 Exp 38 Deconvolution 39 ACCURACY 1 CONCAT 3 CONVOLUTION 4 DATA 5 DROPOUT 6 EUCLIDEAN_LOSS 7 FLATTEN 8 HDF5_DATA 9 HDF5_OUTPUT 10 IM2COL 11 IMAGE_DATA 12 INFOGAIN_LOSS 13 INNER_PRODUCT 14 MULTINOMIAL_LOGISTIC_LOSS 16 POOLING 17 RELU 18 SIGMOID 19 SOFTMAX 20 SOFTMAX_LOSS 21 SPLIT 22 TANH 23 WINDOW_DATA 24 ELTWISE 25 POWER 26 SIGMOID_CROSS_ENTROPY_LOSS 27 HINGE_LOSS 28 MEMORY_DATA 29 ARGMAX 30 THRESHOLD 31 DUMMY_DATA 32 SLICE 33 ABSVAL 35 SILENCE 36 CONTRASTIVE_LOSS 37 EXP 38 DECONVOLUTION 39
 V1LayerParameter layer 1 V0LayerParameter bottom 2 s top 3 s name 4 s type 5 V1LayerType blobs 6 BlobProto concat_param 9 ConcatParameter convolution_param 10 ConvolutionParameter data_param 11 DataParameter pooling_param 19 PoolingParameter lrn_param 18 LRNParameter power_param 21 PowerParameter memory_data_param 22 MemoryDataParameter argmax_param 23 ArgMaxParameter eltwise_param 24 EltwiseParameter threshold_param 25 ThresholdParameter dummy_data_param 26 DummyDataParameter inner_product_param 17 InnerProductParameter relu_param 30 ReLUParameter slice_param 31 SliceParameter include 32 NetStateRule exclude 33 NetStateRule mvn_param 34 MVNParameter transform_param 36 TransformationParameter softmax_param 39 SoftmaxParameter exp_param 41 ExpParameter param 1001 s
 V0LayerParameter name 1 s type 2 s num_output 3 i biasterm 4 i pad 7 i kernelsize 8 i group 9 i stride 10 i pool 11 PoolMethod dropout_ratio 12 f local_size 13 i alpha 14 f beta 15 f source 16 s scale 17 f meanfile 18 s batchsize 19 i cropsize 20 i mirror 21 i k 22 f blobs 50 BlobProto concat_dim 65 i
-ConvolutionParameter num_output 1 i bias_term 2 i pad 3 i kernel_size 4 i group 5 i stride 6 i pad_h 9 i pad_w 10 i kernel_h 11 i kernel_w 12 i stride_h 13 i stride_w 14 i axis 16 i dilation 18 i
-PoolingParameter pool 1 PoolMethod kernel_size 2 i stride 3 i pad 4 i kernel_h 5 i kernel_w 6 i stride_h 7 i stride_w 8 i pad_h 9 i pad_w 10 i global_pooling 12 i round_mode 13 RoundMode
-InnerProductParameter num_output 1 i bias_term 2 i axis 5 i transpose 6 i
-LRNParameter local_size 1 i alpha 2 f beta 3 f norm_region 4 NormRegion k 5 f
-ConcatParameter concat_dim 1 i axis 2 i
-EltwiseParameter operation 1 EltwiseOp coeff 2 f
-ReLUParameter negative_slope 1 f
-PowerParameter power 1 f scale 2 f shift 3 f
-ExpParameter base 1 f scale 2 f shift 3 f
-SoftmaxParameter axis 2 i
-SliceParameter slice_dim 1 i slice_point 2 i axis 3 i
-ThresholdParameter threshold 1 f
-PReLUParameter channel_shared 2 i
-ReshapeParameter shape 1 BlobShape axis 2 i num_axes 3 i
-FlattenParameter axis 1 i end_axis 2 i
-ReductionParameter operation 1 ReductionOp axis 2 i coeff 3 f
-EmbedParameter num_output 1 i input_dim 2 i bias_term 3 i
-TileParameter axis 1 i tiles 2 i
-BatchNormParameter use_global_stats 1 i moving_average_fraction 2 f eps 3 f
-ELUParameter alpha 1 f
-ScaleParameter axis 1 i num_axes 2 i bias_term 4 i
+!ConvolutionParameter num_output 1 i bias_term 2 i pad 3 i kernel_size 4 i group 5 i stride 6 i pad_h 9 i pad_w 10 i kernel_h 11 i kernel_w 12 i stride_h 13 i stride_w 14 i axis 16 i dilation 18 i weight_filler 7 Filler bias_filler 8 Filler engine 15 s force_nd_im2col 17 i
+!PoolingParameter pool 1 PoolMethod kernel_size 2 i stride 3 i pad 4 i kernel_h 5 i kernel_w 6 i stride_h 7 i stride_w 8 i pad_h 9 i pad_w 10 i global_pooling 12 i round_mode 13 RoundMode engine 11 s ceil_mode 1000 i
+!InnerProductParameter num_output 1 i bias_term 2 i axis 5 i transpose 6 i weight_filler 3 Filler bias_filler 4 Filler
+!LRNParameter local_size 1 i alpha 2 f beta 3 f norm_region 4 NormRegion k 5 f engine 6 s
+!ConcatParameter concat_dim 1 i axis 2 i
+!EltwiseParameter operation 1 EltwiseOp coeff 2 f stable_prod_grad 3 i
+!ReLUParameter negative_slope 1 f engine 2 s
+!PowerParameter power 1 f scale 2 f shift 3 f
+!ExpParameter base 1 f scale 2 f shift 3 f
+!SoftmaxParameter axis 2 i engine 1 s
+!SliceParameter slice_dim 1 i slice_point 2 i axis 3 i
+!ThresholdParameter threshold 1 f
+!PReLUParameter channel_shared 2 i filler 1 Filler
+!ReshapeParameter shape 1 BlobShape axis 2 i num_axes 3 i
+!FlattenParameter axis 1 i end_axis 2 i
+!ReductionParameter operation 1 ReductionOp axis 2 i coeff 3 f
+!EmbedParameter num_output 1 i input_dim 2 i bias_term 3 i weight_filler 4 Filler bias_filler 5 Filler
+!TileParameter axis 1 i tiles 2 i
+!BatchNormParameter use_global_stats 1 i moving_average_fraction 2 f eps 3 f
+!ELUParameter alpha 1 f
+!ScaleParameter axis 1 i num_axes 2 i bias_term 4 i filler 3 Filler bias_filler 5 Filler
 InputParameter shape 1 BlobShape
-CropParameter axis 1 i offset 2 i
+!CropParameter axis 1 i offset 2 i
 RecurrentParameter num_output 1 i expose_hidden 5 i
-SwishParameter beta 1 f
-ClipParameter min 1 f max 2 f
-PermuteParameter order 1 i
-NormalizeParameter across_spatial 1 i channel_shared 3 i eps 4 f
+!SwishParameter beta 1 f
+!ClipParameter min 1 f max 2 f
+!PermuteParameter order 1 i
+!NormalizeParameter across_spatial 1 i channel_shared 3 i eps 4 f scale_filler 2 Filler
 ArgMaxParameter out_max_val 1 i top_k 2 i axis 3 i
-MVNParameter normalize_variance 1 i across_channels 2 i eps 3 f
+!MVNParameter normalize_variance 1 i across_channels 2 i eps 3 f
 DataParameter batch_size 4 i
 MemoryDataParameter batch_size 1 i channels 2 i height 3 i width 4 i
 DummyDataParameter num 2 i channels 3 i height 4 i width 5 i shape 6 BlobShape

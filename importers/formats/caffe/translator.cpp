@@ -167,6 +167,11 @@ void Translator::layer(const Layer& l) {
     lrn();
   } else if (t == "BatchNorm") {
     const PbMessage p = m.message("batch_norm_param");
+    if (!p.flag("use_global_stats", true))
+      throw bad_input(
+          "use_global_stats is false: Caffe takes the statistics of each batch it is given, not "
+          "the "
+          "stored ones; set it to true for inference");
     const std::int64_t c = g.shape(x())[1];
     Tensor mean = as_f32(weight_tensor(0)), var = as_f32(weight_tensor(1));
     const float factor = weight_count() > 2 ? as_f32(weight_tensor(2)).data<float>()[0] : 1.0F;

@@ -6,9 +6,11 @@
 // to the variance; leaky is 0.1; what a [yolo] layer does to its input (logistic of all but the
 // extents) is part of the network, boxes are not. Refused by name: recurrent sections, [region],
 // [detection], local convolutions. Source: darknet's parser.c, as its documentation describes it.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
@@ -24,13 +26,25 @@ struct Section {
   std::string type;
   std::map<std::string, std::string, std::less<>> options;
 
+  mutable std::set<std::string, std::less<>> read;  // by a translation
+
   std::string text(std::string_view key, std::string_view otherwise) const {
     const auto at = options.find(key);
+    read.emplace(key);
     return at == options.end() ? std::string(otherwise) : at->second;
   }
   std::int64_t integer(std::string_view key, std::int64_t otherwise) const {
     const Ints all = integers(key);
     return all.empty() ? otherwise : all[0];
+  }
+  float number(std::string_view key, float otherwise) const {
+    const std::string all = text(key, "");
+    float v = otherwise;
+    if (all.empty()) return v;
+    const auto r = std::from_chars(all.data(), all.data() + all.size(), v);
+    if (r.ec != std::errc() || r.ptr != all.data() + all.size())
+      throw bad_input("{} = '{}' is no number", key, printable(all));
+    return v;
   }
   Ints integers(std::string_view key) const {
     Ints out;
@@ -58,7 +72,7 @@ std::vector<Section> sections_of(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line[0] == '#' || line[0] == ';') continue;
     if (line[0] == '[') {
-      out.push_back({line.substr(1, line.find(']') - 1), {}});
+      out.push_back({line.substr(1, line.find(']') - 1), {}, {}});
       continue;
     }
     const std::size_t equals = line.find('=');
@@ -69,10 +83,62 @@ std::vector<Section> sections_of(std::string_view text) {
   return out;
 }
 
+// Options that training reads, or what makes boxes of a [yolo] section's numbers.
+constexpr std::string_view kSilent[] = {"absolute",
+                                        "anchors",
+                                        "beta_nms",
+                                        "burnin_update",
+                                        "classfix",
+                                        "clip",
+                                        "cls_normalizer",
+                                        "counters_per_class",
+                                        "delta_normalizer",
+                                        "dontload",
+                                        "dontloadscales",
+                                        "dropblock",
+                                        "dropblock_size_abs",
+                                        "dropblock_size_rel",
+                                        "focal_loss",
+                                        "ignore_thresh",
+                                        "iou_loss",
+                                        "iou_normalizer",
+                                        "iou_thresh",
+                                        "iou_thresh_kind",
+                                        "jitter",
+                                        "label_smooth_eps",
+                                        "learning_rate",
+                                        "map",
+                                        "max",
+                                        "max_delta",
+                                        "name",
+                                        "nms_kind",
+                                        "noadjust",
+                                        "noloss",
+                                        "num",
+                                        "numload",
+                                        "obj_normalizer",
+                                        "objectness_smooth",
+                                        "onlyforward",
+                                        "probability",
+                                        "random",
+                                        "resize",
+                                        "show_details",
+                                        "smooth",
+                                        "stopbackward",
+                                        "thresh",
+                                        "train_only_bn",
+                                        "truth_thresh",
+                                        "uc_normalizer"};
+
 class Weights {
  public:
   explicit Weights(const Blob& file) : file_(file) {
-    if (file.bytes.size() < 20) throw bad_input("too short for Darknet's weights");
+    if (file.bytes.size() < 20)
+      throw bad_input(
+          "{} bytes, where Darknet's weights begin with a header of 20; the file is cut short, "
+          "fetch it "
+          "again",
+          file.bytes.size());
     const auto major = load_le<std::int32_t>(file.bytes, 0),
                minor = load_le<std::int32_t>(file.bytes, 4);
     at_ = major * std::int64_t{10} + minor >= 2 && major < 1000 && minor < 1000 ? 20 : 16;
@@ -98,6 +164,12 @@ class Weights {
   std::size_t at_ = 0;
 };
 
+// An option that has a translation for this value alone.
+void ordinary(const Section& s, std::string_view key, std::int64_t value) {
+  if (const float v = s.number(key, static_cast<float>(value)); v != static_cast<float>(value))
+    throw bad_input("the option {}={} is not supported; only {} is", key, v, value);
+}
+
 class Translator {
  public:
   Translator(const std::string& name, Weights& weights) : g(name), w_(weights) {}
@@ -116,6 +188,11 @@ class Translator {
       const ErrorScope where(fmt::format("node {} [{}]", i - 1, printable(sections[i].type)));
       name_ = fmt::format("{}_{}", sections[i].type, i - 1);
       layer(sections[i]);
+      for (const auto& [key, value] : sections[i].options)
+        if (!sections[i].read.contains(key) && std::ranges::find(kSilent, key) == std::end(kSilent))
+          throw bad_input(
+              "the option {}={} has no translation; take it out if it serves training alone",
+              printable(key), printable(value));
       made_.push_back(x_);
     }
     for (const ValueId v : detections_) g.output(v);
@@ -189,7 +266,12 @@ void Translator::layer(const Section& s) {
     const std::int64_t out = s.integer("filters", 1), k = s.integer("size", 1),
                        stride = s.integer("stride", 1), groups = s.integer("groups", 1),
                        c = g.shape(x_)[1];
-    const std::int64_t pad = s.integer("pad", 0) != 0 ? k / 2 : s.integer("padding", 0);
+    const std::int64_t padding = s.integer("padding", 0),
+                       pad = s.integer("pad", 0) != 0 ? k / 2 : padding;
+    ordinary(s, "dilation", 1);
+    for (const char* key : {"binary", "xnor", "bin_output", "antialiasing", "share_index"})
+      ordinary(s, key, 0);
+    for (const char* key : {"stride_x", "stride_y"}) ordinary(s, key, stride);
     if (out < 1 || k < 1 || groups < 1 || c % groups != 0)
       throw bad_input("{} filters of {} over {} channels in {} groups", out, k, c, groups);
     const bool bn = s.integer("batch_normalize", 0) != 0;
@@ -226,6 +308,8 @@ void Translator::layer(const Section& s) {
   } else if (t == "maxpool" || t == "max") {
     const std::int64_t stride = s.integer("stride", 1), k = s.integer("size", stride),
                        pad = s.integer("padding", k - 1);
+    for (const char* key : {"maxpool_depth", "antialiasing"}) ordinary(s, key, 0);
+    for (const char* key : {"stride_x", "stride_y"}) ordinary(s, key, stride);
     if (k < 1 || stride < 1 || pad < 0) throw bad_input("a window of {} by {}", k, stride);
     const std::int64_t begin = pad / 2;
     x_ = g.op("max_pool", name_, {x_},
@@ -241,7 +325,8 @@ void Translator::layer(const Section& s) {
   } else if (t == "dropout") {
     x_ = g.op("identity", name_, {x_});
   } else if (t == "softmax" || t == "soft") {
-    if (s.integer("groups", 1) != 1) throw bad_input("a softmax in groups");
+    for (const char* key : {"groups", "temperature"}) ordinary(s, key, 1);
+    for (const char* key : {"spatial", "tree"}) ordinary(s, key, 0);
     if (g.rank(x_) != 2) x_ = g.op("flatten", name_ + ".flatten", {x_});
     x_ = g.op("softmax", name_, {x_});
   } else if (t == "route") {
@@ -255,12 +340,18 @@ void Translator::layer(const Section& s) {
                 {{"starts", Ints{id * part}}, {"ends", Ints{(id + 1) * part}}, {"axes", Ints{1}}});
     }
   } else if (t == "shortcut") {
-    const ValueId other = earlier(s.integer("from", -1));
+    const Ints from = s.integers("from");
+    if (from.size() > 1)
+      throw bad_input("a shortcut from {} layers; one is known here", from.size());
+    if (const std::string kind = s.text("weights_type", "none"); kind != "none")
+      throw bad_input("a shortcut whose parts are weighed (weights_type={})", printable(kind));
+    const ValueId other = earlier(from.empty() ? -1 : from[0]);
     if (g.shape(other) != g.shape(x_)) throw bad_input("a shortcut between different shapes");
     x_ = activated(g.op("add", name_, {x_, other}), s.text("activation", "linear"));
   } else if (t == "upsample") {
     const auto scale = static_cast<float>(s.integer("stride", 2));
-    if (s.integer("reverse", 0) != 0) throw bad_input("a reverse upsample");
+    ordinary(s, "reverse", 0);
+    ordinary(s, "scale", 1);
     x_ = g.op("resize", name_, {x_},
               {{"mode", std::string("nearest")},
                {"coordinate_transformation_mode", std::string("asymmetric")},
@@ -268,6 +359,7 @@ void Translator::layer(const Section& s) {
                {"axes", Ints{2, 3}},
                {"scales", std::vector<float>{scale, scale}}});
   } else if (t == "reorg") {
+    for (const char* key : {"reverse", "flatten", "extra"}) ordinary(s, key, 0);
     // out[i] = in[place(i)]: Darknet reads [C,H,W] as [C/b^2, H*b, W*b], C/b^2 cut to a whole
     // number even where it is none. Then channels past the last whole block read on behind it.
     const std::int64_t b = s.integer("stride", 1);
@@ -307,14 +399,21 @@ void Translator::layer(const Section& s) {
                                make_params(get_op("split"), {{"axis", std::int64_t{2}},
                                                              {"split", Ints{2, 2, classes + 1}}}),
                                3);
-    const ValueId xy = g.op("sigmoid", name_ + ".xy", {parts[0]}),
-                  rest = g.op("sigmoid", name_ + ".scores", {parts[2]});
+    // With new_coords the convolution before it has taken the logistic of everything.
+    const bool logistic = s.integer("new_coords", 0) == 0;
+    ValueId xy = logistic ? g.op("sigmoid", name_ + ".xy", {parts[0]}) : parts[0];
+    const ValueId rest = logistic ? g.op("sigmoid", name_ + ".scores", {parts[2]}) : parts[2];
+    if (const float by = s.number("scale_x_y", 1); by != 1) {
+      g.note("[yolo] stretches places around the middle of their cell (scale_x_y)");
+      xy = g.op("mul", name_ + ".stretched", {xy, constant("by", scalar_f32(by))});
+      xy = g.op("add", name_ + ".centred", {xy, constant("shift", scalar_f32(-0.5F * (by - 1)))});
+    }
     const ValueId all =
         g.op("concat", name_ + ".all", {xy, parts[1], rest}, {{"axis", std::int64_t{2}}});
     x_ = g.op("reshape", name_, {all}, {{"shape", Ints{-1, shape[1], shape[2], shape[3]}}});
     g.note(
-        "a [yolo] section takes the logistic of places, objectness and classes; boxes are not "
-        "made");
+        "a [yolo] section takes the logistic of places, objectness and classes (with new_coords as "
+        "they come); boxes are not made");
     detections_.push_back(x_);
   } else if (t == "cost") {
     g.note("the cost section serves training and is left out");

@@ -313,6 +313,10 @@ std::vector<ValueId> Translator::translate() {
     return {op("group_norm", {x(0), x(1), x(2)},
                {{"groups", integer("num_groups", 1)}, {"eps", number("eps", 1e-5F)}})};
   if (t == "take") {
+    if (attribute("mode", "clip") == "wrap") throw bad_input("take with mode=wrap");
+    g.note(
+        "indices lie within the table: MXNet clips others to its ends, here a negative one counts "
+        "from the end");
     const ValueId ids = g.op("cast", n_->name + ".ids", {x(1)}, {{"to", std::string("i64")}});
     return {op("gather", {x(), ids}, {{"axis", integer("axis", 0)}})};
   }
@@ -366,6 +370,8 @@ std::vector<ValueId> Translator::translate() {
   }
   if (t == "InstanceNorm")
     return {op("instance_norm", {x(0), x(1), x(2)}, {{"eps", number("eps", 1e-3F)}})};
+  if (t == "LayerNorm" && normalize_axis(integer("axis", -1), g.rank(x())) != g.rank(x()) - 1)
+    throw bad_input("LayerNorm along an axis that is not the last");
   if (t == "LayerNorm")
     return {op("layer_norm", {x(0), x(1), x(2)},
                {{"eps", number("eps", 1e-5F)}, {"axis", integer("axis", -1)}})};

@@ -138,8 +138,11 @@ const FormatRow& mxnet_symbol_format() {
       .match =
           [](const FileView& f) {
             if (f.is_folder || !f.text().starts_with('{')) return false;
-            return f.text().find("\"nodes\"") != std::string_view::npos &&
-                   f.text().find("\"op\": \"null\"") != std::string_view::npos;
+            // As MXNet writes it, and without the blank where a tool packed the JSON.
+            const auto has = [&](std::string_view words) {
+              return f.text().find(words) != std::string_view::npos;
+            };
+            return has("\"nodes\"") && (has("\"op\": \"null\"") || has("\"op\":\"null\""));
           },
       .open =
           [](const std::string& path, std::span<const std::string> with) {

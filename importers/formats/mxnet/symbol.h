@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,9 +43,12 @@ class Translator {
 
  private:
   std::string attribute(std::string_view key, std::string_view otherwise = "") const {
+    read_.emplace(key);
     const auto at = n_->attributes.find(key);
     return at == n_->attributes.end() ? std::string(otherwise) : at->second;
   }
+  // Every attribute of a node has been looked at, or changes nothing at inference.
+  void check_attributes() const;
   static std::vector<double> numbers_of(const std::string& text);
   static std::int64_t first_of(const std::string& text) {
     const auto all = numbers_of(text);
@@ -93,6 +97,7 @@ class Translator {
   const SymbolNode* n_ = nullptr;
   std::vector<ValueId> in_;
   bool free_extent_ = false;
+  mutable std::set<std::string, std::less<>> read_;  // attributes of the node
 };
 
 }  // namespace etalon::mxnet

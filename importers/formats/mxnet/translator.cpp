@@ -19,11 +19,66 @@ void Translator::run(std::int64_t extent, bool fixed) {
     }
     for (const auto& [node, output] : n.inputs)
       in_.push_back(output < made[node].size() ? made[node][output] : kAbsent);
+    read_.clear();
     made.push_back(translate());
+    check_attributes();
   }
   for (const auto& [node, output] : symbol_.heads) {
     if (output >= made[node].size()) throw bad_input("an output that node {} lacks", node);
     g.output(made[node][output], symbol_.nodes[node].name);
+  }
+}
+
+void Translator::check_attributes() const {
+  // Of training, of memory and of algorithms; extents that the weights tell; what a choice that was
+  // made makes void (the window of a global pooling, the bounds of a ramp that is none).
+  constexpr std::string_view kSilent[] = {"axes",
+                                          "cudnn_algo_verbose",
+                                          "cudnn_off",
+                                          "cudnn_tune",
+                                          "ctx",
+                                          "count_include_pad",
+                                          "force_mirroring",
+                                          "grad_scale",
+                                          "ignore_label",
+                                          "input_dim",
+                                          "kernel",
+                                          "lower_bound",
+                                          "lr_mult",
+                                          "momentum",
+                                          "multi_input_mode",
+                                          "name",
+                                          "normalization",
+                                          "num_args",
+                                          "num_filter",
+                                          "num_hidden",
+                                          "num_weights",
+                                          "out_grad",
+                                          "output_dim",
+                                          "p",
+                                          "pad",
+                                          "pooling_convention",
+                                          "smooth_alpha",
+                                          "sparse_grad",
+                                          "stride",
+                                          "upper_bound",
+                                          "use_global_stats",
+                                          "use_ignore",
+                                          "valid_thresh",
+                                          "wd_mult",
+                                          "workspace",
+                                          "is_int",
+                                          "state_outputs"};
+  if (n_->op == "RNN" || n_->op == "_rnn_param_concat") return;  // recurrent.cpp looks at them
+  for (const auto& [key, value] : n_->attributes) {
+    if (read_.contains(key) || key.starts_with("__") ||
+        std::ranges::find(kSilent, key) != std::end(kSilent))
+      continue;
+    if (value.empty() || value == "None" || value == "False" || value == "false" || value == "0" ||
+        (key == "dtype" && (value == "float32" || value == "0")))
+      continue;
+    throw bad_input("{} with {}={} has no translation", printable(n_->op), printable(key),
+                    printable(value));
   }
 }
 

@@ -104,35 +104,40 @@ float Layer::constant_number(std::size_t i) const {
   return static_cast<float>(load_as_double(*t, 0));
 }
 
-std::string Layer::text(std::string_view key, std::string_view otherwise) const {
+const std::string* Layer::find(std::string_view key) const {
+  read->emplace(key);
   const auto at = data.find(key);
-  return at == data.end() ? std::string(otherwise) : at->second;
+  return at == data.end() ? nullptr : &at->second;
+}
+
+std::string Layer::text(std::string_view key, std::string_view otherwise) const {
+  const std::string* v = find(key);
+  return v == nullptr ? std::string(otherwise) : *v;
 }
 
 Ints Layer::integers(std::string_view key, Ints otherwise) const {
-  const auto at = data.find(key);
-  return at == data.end() ? otherwise : parse_integers(at->second);
+  const std::string* v = find(key);
+  return v == nullptr ? otherwise : parse_integers(*v);
 }
 
 std::int64_t Layer::integer(std::string_view key, std::int64_t otherwise) const {
-  const auto at = data.find(key);
-  return at == data.end() ? otherwise : whole(at->second);
+  const std::string* v = find(key);
+  return v == nullptr ? otherwise : whole(*v);
 }
 
 float Layer::number(std::string_view key, float otherwise) const {
-  const auto at = data.find(key);
-  if (at == data.end()) return otherwise;
+  const std::string* s = find(key);
+  if (s == nullptr) return otherwise;
   float v = 0;
-  const std::string& s = at->second;
-  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
-  if (error != std::errc() || end != s.data() + s.size())
-    throw bad_input("{}: '{}' is no number", key, printable(s));
+  const auto [end, error] = std::from_chars(s->data(), s->data() + s->size(), v);
+  if (error != std::errc() || end != s->data() + s->size())
+    throw bad_input("{}: '{}' is no number", key, printable(*s));
   return v;
 }
 
 bool Layer::flag(std::string_view key, bool otherwise) const {
-  const auto at = data.find(key);
-  return at == data.end() ? otherwise : at->second == "true" || at->second == "1";
+  const std::string* v = find(key);
+  return v == nullptr ? otherwise : *v == "true" || *v == "1";
 }
 
 }  // namespace openvino

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,9 @@ struct Layer {
   std::map<std::string, std::string, std::less<>> data;
   std::vector<ValueId> inputs;
   std::size_t outputs = 1;
+  // Settings that a translation has looked at; shared with copies of the layer.
+  std::shared_ptr<std::set<std::string, std::less<>>> read =
+      std::make_shared<std::set<std::string, std::less<>>>();
 
   bool has(std::size_t i) const { return i < inputs.size(); }
   ValueId input(std::size_t i) const;  // a bad-input Error where it is not there
@@ -26,12 +31,15 @@ struct Layer {
   std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
   float number(std::string_view key, float otherwise) const;
   bool flag(std::string_view key, bool otherwise) const;
+
+ private:
+  const std::string* find(std::string_view key) const;
 };
 
 DType dtype_named(const std::string& name);
 std::vector<std::int64_t> parse_integers(std::string_view text);
 
-// The values of its outputs.
+// The values of its outputs. A setting that no translation looks at is refused by its name.
 std::vector<ValueId> translate(const Layer& layer);
 // Windows, norms and recurrent cells; empty where the type is none of them.
 std::vector<ValueId> translate_window(const Layer& layer);

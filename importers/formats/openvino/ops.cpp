@@ -135,9 +135,11 @@ ValueId strided_slice(const Layer& l) {
 
 ValueId reshape(const Layer& l) {
   const Tensor* t = l.g.constant_of(l.input(1));
-  if (t == nullptr) return l.g.op("reshape", l.name, {l.input(0), l.input(1)});
+  const bool copies = l.flag("special_zero", false);
+  if (t == nullptr)
+    return l.g.op("reshape", l.name, {l.input(0), l.input(1)}, {{"allowzero", !copies}});
   Ints shape = l.constant(1);
-  if (!l.flag("special_zero", false) && std::find(shape.begin(), shape.end(), 0) != shape.end())
+  if (!copies && std::find(shape.begin(), shape.end(), 0) != shape.end())
     return l.g.op("reshape", l.name, {l.input(0)}, {{"shape", shape}, {"allowzero", true}});
   return l.g.reshape(l.name, l.input(0), shape);
 }
@@ -370,13 +372,32 @@ ValueId single(const Layer& l) {
   throw bad_input("the layer type {} ({}) is not supported", printable(t), printable(l.version));
 }
 
-}  // namespace
+// What a setting means is known, or it changes no number of the outputs that are read.
+bool changes_nothing(const Layer& l, std::string_view key, std::string_view value) {
+  if (value.empty() || value == "false") return true;
+  if (key == "auto_broadcast") return value == "numpy" || value == "none";
+  if (key == "axis") return l.type == "MaxPool";  // of its indices
+  constexpr std::string_view kSilent[] = {"m_pythondiv", "num_splits", "index_element_type",
+                                          "output_type", "hidden_size"};
+  return std::ranges::find(kSilent, key) != std::end(kSilent);
+}
 
-std::vector<ValueId> translate(const Layer& l) {
+std::vector<ValueId> translated(const Layer& l) {
   if (l.type == "Split" || l.type == "VariadicSplit") return split(l);
   if (auto made = translate_window(l); !made.empty()) return made;
   if (auto made = translate_recurrent(l); !made.empty()) return made;
   return {single(l)};
+}
+
+}  // namespace
+
+std::vector<ValueId> translate(const Layer& l) {
+  auto made = translated(l);
+  for (const auto& [key, value] : l.data)
+    if (!l.read->contains(key) && !changes_nothing(l, key, value))
+      throw bad_input("{} with {}={} has no translation", printable(l.type), printable(key),
+                      printable(value));
+  return made;
 }
 
 }  // namespace etalon::openvino

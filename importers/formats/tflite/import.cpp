@@ -243,6 +243,8 @@ class Translator {
       return activated(ops_.translate(n), o.get<std::int8_t>(5, 0));
     }
     if (type == "FULLY_CONNECTED") {
+      if (o.get<std::int8_t>(1, 0) != 0)
+        throw bad_input("FULLY_CONNECTED with weights in a shuffled layout is not supported");
       ValueId x = n.in(0);
       const std::int64_t k = g.shape(n.in(1)).dim(-1);
       const bool keep = o.get<std::uint8_t>(2, 0) != 0;
@@ -301,6 +303,8 @@ class Translator {
     }
     if (type == "STRIDED_SLICE") {
       n.op = "StridedSlice";
+      if (o.get<std::uint8_t>(5, 0) != 0)
+        throw bad_input("STRIDED_SLICE whose ends are counted from its begins is not supported");
       const char* masks[] = {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
                              "shrink_axis_mask"};
       for (int i = 0; i < 5; ++i) n.attributes[masks[i]] = std::int64_t{o.get<std::int32_t>(i, 0)};

@@ -65,6 +65,8 @@ ValueId conv(const Quantised& q, bool depthwise) {
 }
 
 ValueId fully_connected(const Quantised& q) {
+  if (q.op.options.get<std::int8_t>(1, 0) != 0)
+    throw bad_input("FULLY_CONNECTED with weights in a shuffled layout is not supported");
   const TensorInfo &x = q.input(0), &w = q.input(1);
   Fields f;
   weights(f, x, w);
