@@ -24,8 +24,8 @@ void run_vendors(Record& record) {
       "vendor | lrn | size=5 | f32[4,64,28,28]",
       "vendor | batch_norm | | f32[8,64,28,28] f32[64] f32[64] f32[64] f32[64]:positive",
       "vendor | lstm | | f32[16,8,64] f32[1,512,64] f32[1,512,128] f32[1,1024]",
-      "vendor | gru | linear_before_reset=true | f32[16,8,64] f32[1,384,64] f32[1,384,128] "
-      "f32[1,768]"};
+      ("vendor | gru | linear_before_reset=true | f32[16,8,64] f32[1,384,64] f32[1,384,128] "
+       "f32[1,768]")};
   json& list = record.all["vendors"];
   for (const char* line : kCases) {
     const OpCase c = parse_op_case(line);
