@@ -52,7 +52,8 @@ def main():
              "Made by `python3 tests/importers_table.py build/release/bin/etalon`; `tests/import_table_test.cpp` opens each",
              "fixture and finds the op in it. An op that a format has and this table lacks is tried on real files where",
              "they are present (`tests/import_real_files_test.cpp`); one that an importer does not know is refused by its",
-             "name (`X is not supported`). What hostile files are told: `tests/fixtures/hostile/expected.txt`.", "",
+             "name: [importers-operators.md](importers-operators.md), by format. What hostile files are told:",
+             "`tests/fixtures/hostile/expected.txt`.", "",
              "| format | op | fixture |", "|---|---|---|"]
     for form in sorted(table):
         for op in sorted(table[form]):
