@@ -15,9 +15,9 @@ std::string Translator::recurrent_function(const json& config_of, std::string_vi
   const auto at = config_of.find(std::string(key));
   if (at != config_of.end() && !at->is_string() && !at->is_null())
     throw UnknownLayer{"a recurrent activation that is a layer of its own"};
-  const std::string f = at == config_of.end() ? std::string(missing)
-                        : at->is_null()       ? "linear"
-                                              : at->get<std::string>();
+  std::string f = at == config_of.end() ? std::string(missing)
+                  : at->is_null()       ? "linear"
+                                        : at->get<std::string>();
   if (f == "hard_sigmoid") {
     alpha.push_back(origin_.version >= 3 ? 1.0F / 6 : 0.2F);
     beta.push_back(0.5F);

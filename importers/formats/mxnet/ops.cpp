@@ -255,9 +255,11 @@ std::vector<ValueId> Translator::translate() {
   if (t == "_zeros" || t == "_ones" || t == "_full") {
     const Ints shape = integers("shape");
     std::int64_t count = 1;
-    for (const std::int64_t n : shape)
-      if (n < 1 || n > 1 << 24 || (count *= n) > 1 << 24)
-        return {kAbsent};  // a state that begins at zero
+    for (const std::int64_t n : shape) {
+      if (n < 1 || n > 1 << 24) return {kAbsent};  // a state that begins at zero
+      count *= n;
+      if (count > 1 << 24) return {kAbsent};
+    }
     const float v = t == "_zeros" ? 0 : t == "_ones" ? 1 : number("value", 0);
     return {g.reshape(n_->name, g.constant(n_->name, filled_f32(count, v)), shape)};
   }

@@ -123,8 +123,9 @@ class Network {
     const std::size_t cut = word.find('=');
     if (cut == word.npos) throw bad_input("'{}' is no setting", printable(word));
     int id = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + cut, id);
-    if (error != std::errc() || end != word.data() + cut)
+    const std::string_view key = word.substr(0, cut);
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size())
       throw bad_input("'{}' is no setting", printable(word));
     std::vector<double> values;
     for (std::string_view rest = word.substr(cut + 1); !rest.empty();) {

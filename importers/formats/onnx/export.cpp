@@ -162,6 +162,11 @@ DType NodeWriter::dtype(std::size_t i) const {
     if (has(i) && d.value == node_.inputs[i]) return d.dtype;
   return DType::f32;
 }
+std::int64_t NodeWriter::dtype_of(std::string_view field) const {
+  const auto dtype = find_dtype(text(field));
+  if (!dtype) throw internal_error("op {}: {} names no element type", node_.op->name, field);
+  return onnx_of_dtype(*dtype);
+}
 std::optional<Shape> NodeWriter::shape(std::size_t i) const {
   const auto at = has(i) ? types_.find(node_.inputs[i]) : types_.end();
   return at == types_.end() ? std::nullopt : std::optional(at->second.shape);

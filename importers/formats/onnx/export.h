@@ -41,6 +41,8 @@ class NodeWriter {
   std::vector<std::string> outputs() const;
   // Of input 0; f32 where it cannot be told.
   DType dtype(std::size_t i = 0) const;
+  // ONNX's number of the element type that a parameter names.
+  std::int64_t dtype_of(std::string_view field) const;
   std::optional<Shape> shape(std::size_t i) const;  // nullopt where it cannot be told
   // The opset the file must have at least, for what this node says; 21 where no node asks.
   void need_opset(std::int64_t opset) { opset_ = std::max(opset_, opset); }

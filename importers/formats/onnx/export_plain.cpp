@@ -159,8 +159,7 @@ void constant_of_shape(NodeWriter& w) {
 void eye_like(NodeWriter& w) {
   pb::NodeProto& n = w.write("EyeLike");
   copy<std::int64_t>(w, n, "k");
-  const std::string& dtype = w.text("dtype");
-  if (!dtype.empty()) set(n, "dtype", std::int64_t{onnx_of_dtype(*find_dtype(dtype))});
+  if (!w.text("dtype").empty()) set(n, "dtype", w.dtype_of("dtype"));
 }
 
 void reverse_sequence(NodeWriter& w) {
@@ -180,9 +179,7 @@ void transpose(NodeWriter& w) {
   if (!w.integers("perm").empty()) copy<Ints>(w, n, "perm");
 }
 
-void cast(NodeWriter& w) {
-  set(w.write("Cast"), "to", std::int64_t{onnx_of_dtype(*find_dtype(w.text("to")))});
-}
+void cast(NodeWriter& w) { set(w.write("Cast"), "to", w.dtype_of("to")); }
 
 void cumulative(NodeWriter& w, std::string_view type) {
   const std::string axis =
@@ -193,7 +190,7 @@ void cumulative(NodeWriter& w, std::string_view type) {
 }
 
 void bit_cast(NodeWriter& w) {
-  set(w.write("BitCast"), "to", std::int64_t{onnx_of_dtype(*find_dtype(w.text("to")))});
+  set(w.write("BitCast"), "to", w.dtype_of("to"));
   w.need_opset(26);
 }
 

@@ -183,9 +183,8 @@ void quantize(NodeWriter& w, std::string_view type) {
   pb::NodeProto& n = w.write(type);
   set(n, "axis", w.integer("axis"));
   set(n, "block_size", w.integer("block_size"));
-  const std::string& dtype = w.text("output_dtype");
-  if (!dtype.empty() && type == "QuantizeLinear")
-    set(n, "output_dtype", std::int64_t{onnx_of_dtype(*find_dtype(dtype))});
+  if (!w.text("output_dtype").empty() && type == "QuantizeLinear")
+    set(n, "output_dtype", w.dtype_of("output_dtype"));
 }
 
 void resize(NodeWriter& w) {
