@@ -3,7 +3,7 @@
 # build of this checkout that is there, and under emulated processors.
 #
 #   ./etalon test --proven            the builds that are there; a line names each other one
-#   ./etalon test --proven --build    makes those that are not there first (an hour on 2 cores)
+#   ./etalon test --proven --build    brings each to the sources first (an hour on 2 cores)
 #   ./etalon test --proven --quick    one or two thread counts and instruction sets a build
 #
 # Each figure is 'equal / compared'. ops: cases x contracts x (thread counts, instruction sets) of
@@ -61,10 +61,11 @@ run_row() {
     echo "  exit code $code"
   fi
 }
-# makes one build after the other: a compiler takes all processors
-make_build() { # make_build BINARY 'HOW'
-  [ $build = no ] || [ -x "$1" ] || eval "$2" > "$scratch/build" 2>&1 || {
-    echo "not made: $2: $(grep -m1 -E 'error|Error' "$scratch/build")"
+# Makes one build after the other, since a compiler takes all processors; one that is there is
+# brought up to the sources.
+make_build() { # make_build 'HOW'
+  [ $build = no ] || eval "$1" > "$scratch/build" 2>&1 || {
+    echo "not made: $1: $(grep -m1 -E 'error|Error' "$scratch/build")"
     echo "$1" >> "$scratch/bad"
   }
 }
@@ -86,7 +87,7 @@ fi
 if [ $quick = yes ]; then echo 'threads 1 to 3; the instruction set of the machine, ops also on SSE2; batches 1 3 64'; else echo 'threads 1 2 3 7; instruction sets sse2 and up to the machine'"'"'s own; batches 1 3 64'; fi
 line 'build' 'ops' 'networks' 'batches' 'time'
 for preset in clang plain debug aarch64; do
-  make_build build/$preset/bin/etalon_tests "$(made $preset)"
+  make_build "$(made $preset)"
 done
 row 'GCC, on a processor with SSE2 alone (qemu)' build/release/bin/etalon_tests './etalon test golden' "${sse2[@]}"
 row '64-bit ARM (qemu)' build/aarch64/bin/etalon_tests "$(made aarch64)" qemu-aarch64 -L /usr/aarch64-linux-gnu

@@ -12,7 +12,7 @@ namespace {
 // blocks (the biases hold two sets).
 std::string reordered(NodeWriter& w, std::size_t i, std::string_view from, std::string_view to,
                       int sets) {
-  const std::string name = w.input(i);
+  std::string name = w.input(i);
   if (name.empty() || from == to) return name;
   std::vector<std::string> blocks;
   const auto gates = static_cast<std::int64_t>(from.size()) * sets;

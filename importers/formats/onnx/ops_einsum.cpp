@@ -183,7 +183,6 @@ void einsum(OnnxNode& n) {
     }
   if (arrow == std::string::npos) {
     for (int k = hidden; k > 0; --k) result.push_back(static_cast<char>(k));
-    std::string once;
     for (char c = 'A'; c <= 'z'; ++c)
       if (std::ranges::count(left, c) == 1 && count[static_cast<std::size_t>(c)] == 1)
         result.push_back(c);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "engine/core/error.h"
 #include "engine/numerics/element.h"
@@ -117,7 +118,7 @@ std::string Layer::text(std::string_view key, std::string_view otherwise) const 
 
 Ints Layer::integers(std::string_view key, Ints otherwise) const {
   const std::string* v = find(key);
-  return v == nullptr ? otherwise : parse_integers(*v);
+  return v == nullptr ? std::move(otherwise) : parse_integers(*v);
 }
 
 std::int64_t Layer::integer(std::string_view key, std::int64_t otherwise) const {
