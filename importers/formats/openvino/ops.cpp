@@ -181,7 +181,7 @@ ValueId fake_quantise(const Layer& l) {
   if (n < 2) throw bad_input("{} levels", n);
   l.g.note("FakeQuantize is written step by step, each rounds; ties go to even");
   const ValueId x = l.input(0), il = l.input(1), ih = l.input(2), ol = l.input(3), oh = l.input(4);
-  const auto op = [&](const char* what, const char* role, std::vector<ValueId> in) {
+  const auto op = [&](const char* what, const char* role, const std::vector<ValueId>& in) {
     return l.g.op(what, fmt::format("{}.{}", l.name, role), in);
   };
   const ValueId held = op("min", "high", {op("max", "low", {x, il}), ih});

@@ -342,7 +342,7 @@ class Walker {
   ScriptValue primitive(const std::string& name, const std::vector<ScriptValue>& args) const {
     if ((name == "NumToTensor" || name == "data") && args.size() == 1) return args[0];
     if (name == "dtype" && args.size() == 1 && args[0].is(Kind::tensor))
-      return *known_call(b_, name, args);
+      if (auto known = known_call(b_, name, args)) return *std::move(known);
     if (name == "device" || name == "layout") return {};
     if (name == "unchecked_cast" && !args.empty()) return args.back();
     if (name == "RaiseException") throw AtenUnknown{"code that raises an error for this input"};

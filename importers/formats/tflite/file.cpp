@@ -77,13 +77,12 @@ Tensor densified(const FlatTable& sparsity, const TensorType& type, const Blob& 
     levels.push_back(
         {a.get<std::int8_t>(0, 0) == 1, a.get<std::int32_t>(1, 0), numbers(a, 2), numbers(a, 4)});
   std::vector<std::int64_t> block_of(rank, 1);
-  const auto map = block;
-  for (std::size_t i = 0; i < map.size(); ++i) {
-    if (map[i] < 0 || static_cast<std::size_t>(map[i]) >= rank)
-      throw bad_input("a block of axis {}", map[i]);
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    if (block[i] < 0 || static_cast<std::size_t>(block[i]) >= rank)
+      throw bad_input("a block of axis {}", block[i]);
     for (std::size_t level = 0; level < order.size(); ++level)
       if (order[level] == static_cast<std::int32_t>(rank + i))
-        block_of[static_cast<std::size_t>(map[i])] = levels[level].extent;
+        block_of[static_cast<std::size_t>(block[i])] = levels[level].extent;
   }
   const auto size = static_cast<std::size_t>(size_bytes(type.dtype));
   const std::size_t stored = data.bytes.size() / size;
@@ -97,8 +96,8 @@ Tensor densified(const FlatTable& sparsity, const TensorType& type, const Blob& 
       std::int64_t element = 0;
       for (std::size_t a = 0; a < rank; ++a) {
         std::int64_t index = at[a] * block_of[a];
-        for (std::size_t i = 0; i < map.size(); ++i)
-          if (static_cast<std::size_t>(map[i]) == a) index += at[rank + i];
+        for (std::size_t i = 0; i < block.size(); ++i)
+          if (static_cast<std::size_t>(block[i]) == a) index += at[rank + i];
         if (index < 0 || index >= type.shape[static_cast<int>(a)])
           throw bad_input("a sparse tensor names element {} of axis {}", index, a);
         element += index * strides[a];
@@ -162,7 +161,7 @@ File read_file(const Blob& blob) {
     TensorInfo info;
     info.name = t.text(3);
     const ErrorScope where(fmt::format("tensor {}", printable(info.name)));
-    const int code = t.get<std::int8_t>(1, 0);
+    const auto code = t.get<std::int8_t>(1, 0);
     const auto dtype = dtype_of_code(code);
     if (!dtype)
       throw bad_input("element type {} (strings, resources, 4 bits) is not supported", code);

@@ -46,7 +46,7 @@ std::string same_or_valid(int padding) { return padding == 0 ? "same_upper" : "v
 ValueId conv(const Quantised& q, bool depthwise) {
   const TensorInfo &x = q.input(0), &w = q.input(1);
   const FlatTable& o = q.op.options;
-  const int act = o.get<std::int8_t>(depthwise ? 4 : 3, 0);
+  const auto act = o.get<std::int8_t>(depthwise ? 4 : 3, 0);
   const int dilation = depthwise ? 5 : 4;
   Fields f{
       {"strides", Ints{o.get<std::int32_t>(2, 1), o.get<std::int32_t>(1, 1)}},
@@ -106,7 +106,7 @@ ValueId pool(const Quantised& q, bool max) {
   Fields f{{"strides", Ints{o.get<std::int32_t>(2, 1), o.get<std::int32_t>(1, 1)}},
            {"kernel", Ints{o.get<std::int32_t>(4, 1), o.get<std::int32_t>(3, 1)}},
            {"auto_pad", same_or_valid(o.get<std::int8_t>(0, 0))}};
-  const int act = o.get<std::int8_t>(5, 0);
+  const auto act = o.get<std::int8_t>(5, 0);
   const ValueId in = q.g.channels_first(q.in[0]);
   if (max) {
     ValueId y = q.g.channels_last(q.g.op("max_pool", q.name, {in}, f));
