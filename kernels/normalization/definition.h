@@ -104,15 +104,16 @@ ETALON_HD void row_norm_slice(A& a, const P& p, std::int64_t row, Out& out) {
   V root = a.constant(1);
   if (p.divide) {
     V square_sum = a.constant(0);
-    bool about_mean = false;  // by a number system that knows what the distances share
-    if constexpr (requires { typename A::SquaredDistances; }) {
-      if ((about_mean = p.centre)) {
+    // A number system may know what the distances from one mean share.
+    constexpr bool kShared = requires { typename A::SquaredDistances; };
+    if constexpr (kShared) {
+      if (p.centre) {
         typename A::SquaredDistances squares(a, mean);
         for (std::int64_t k = 0; k < n; ++k) squares.add(x(k));
         square_sum = squares.result();
       }
     }
-    if (!about_mean) {
+    if (!kShared || !p.centre) {
       typename A::Sum squares(a, n);
       for (std::int64_t k = 0; k < n; ++k) {
         const V d = distance(k);
