@@ -70,16 +70,22 @@ def headers_of(path):
     return [name.decode() for name in named if os.path.exists(name)]
 
 
-def mark(flags, path):
-    """Where a clean source is remembered: by all that decides its findings."""
+@functools.lru_cache(None)
+def reached_by(path):
+    """A source and the headers of ours that it reaches."""
     reached, left = {path}, [path]
     while left:
         for header in headers_of(left.pop()):
             if header not in reached:
                 reached.add(header)
                 left.append(header)
+    return reached
+
+
+def mark(flags, path):
+    """Where a clean source is remembered: by all that decides its findings."""
     digest = hashlib.sha256(read(CHECKS) + flags.encode())
-    for name in sorted(reached):
+    for name in sorted(reached_by(path)):
         digest.update(name.encode() + b"\0" + read(name))
     return os.path.join(CLEAN, digest.hexdigest()[:32])
 
@@ -154,8 +160,9 @@ def main():
             for line in sorted(new - findings):
                 print(line, flush=True)
             findings |= new
-            if not new and not lost:
-                for path in paths:
+            faulty = {line.split(":")[0] for line in new}
+            for path in [] if lost else paths:
+                if not faulty & reached_by(path):
                     open(mark(flags, path), "w").close()
     print(f"clang-tidy: {looked} of {total} sources looked at, {known} known to be clean, "
           f"{len(findings)} findings")

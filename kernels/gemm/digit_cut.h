@@ -43,8 +43,8 @@ ETALON_HD inline DigitNorm digit_norm(const DigitSquares& s, double unit, std::i
   // where bounds are: fewer than k + 100 of 2^-53 each.
   constexpr double kRoom = 1 + 0x1p-10;
   const double rooms = kRoom * unit;
-  const auto blocks = static_cast<double>((k + kDigitBlock - 1) / kDigitBlock);
-  const double join = (6 + blocks) * 10 * 0x1p-53;
+  const std::int64_t blocks = (k + kDigitBlock - 1) / kDigitBlock;
+  const double join = (6 + static_cast<double>(blocks)) * 10 * 0x1p-53;
   double low_part[4] = {}, weight = 1;
   for (int d = 0; d < 3; ++d, weight *= 256)
     low_part[d + 1] = fma_f64(weight, sqrt_f64(s.digit[d]), low_part[d]);

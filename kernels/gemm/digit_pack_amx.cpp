@@ -20,8 +20,8 @@ void norms_of(const StripSums& sums, std::int64_t k, DigitNorms& norms) {
   // Room for the roundings of the sums of squares, of roots and of what is made of them here and
   // where bounds are: fewer than k + 100 of 2^-53 each.
   const __m512d room = _mm512_set1_pd(1 + 0x1p-10);
-  const auto blocks = static_cast<double>((k + kDigitBlock - 1) / kDigitBlock);
-  const __m512d join = _mm512_set1_pd((6 + blocks) * 10 * 0x1p-53);
+  const std::int64_t blocks = (k + kDigitBlock - 1) / kDigitBlock;
+  const __m512d join = _mm512_set1_pd((6 + static_cast<double>(blocks)) * 10 * 0x1p-53);
   constexpr double weight[4] = {1, 0x1p8, 0x1p16, 0x1p24};
   for (int at = 0; at < kDigitRows; at += 8) {
     const __m512d unit = _mm512_load_pd(sums.unit + at), rooms = _mm512_mul_pd(room, unit);

@@ -159,7 +159,7 @@ void row_affine_of(const RowAffine& row) {
   const RowAffine r = row;
   const typename V::Divisor root(r.root);
   const Reg mean = V::set1(r.mean), one = V::set1(1.0F);
-  const auto result = [&](Reg x, auto load) ETALON_INLINE_LAMBDA {
+  const auto result = [&](Reg x, [[maybe_unused]] auto load) ETALON_INLINE_LAMBDA {
     Reg y = root.divide(V::sub(x, mean));
     if constexpr (kForm == AffineForm::biased)
       y = V::fma(y, r.scale == nullptr ? one : load(r.scale), load(r.bias));
