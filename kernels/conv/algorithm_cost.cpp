@@ -145,7 +145,8 @@ void fft(const ConvTiles& t, double u, AlgorithmCost& cost) {
   cost.bound =
       (std::pow(1 + e, 3) * (1 + gamma(2 * c + 2, u)) - 1 + u) * c * std::sqrt(cells) * taps;
   const TransformOps rows = transform_ops(t.x.size), columns = transform_ops(t.y.size);
-  const auto ny = static_cast<double>(t.y.size), half = static_cast<double>(t.x.size / 2 + 1);
+  const std::int64_t spectrum = t.x.size / 2 + 1;  // of a real row
+  const auto ny = static_cast<double>(t.y.size), half = static_cast<double>(spectrum);
   const auto tiles = static_cast<double>(t.count());
   const auto in = static_cast<double>(t.g.in_channels), out = static_cast<double>(t.g.out_channels);
   // `of` says what is counted of a transform's operations. The scaling is a multiplication.
