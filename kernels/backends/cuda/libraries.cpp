@@ -13,8 +13,10 @@ namespace {
 VendorLibrary open_first(std::string_view what, std::initializer_list<const char*> names) {
   VendorLibrary library;
   library.name = what;
-  for (const char* file : names)
-    if ((library.handle = dlopen(file, RTLD_NOW | RTLD_LOCAL)) != nullptr) return library;
+  for (const char* file : names) {
+    library.handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (library.handle != nullptr) return library;
+  }
   library.reason =
       fmt::format("{} is not here ({}); install it, or name its folder in LD_LIBRARY_PATH", what,
                   fmt::join(names, ", "));
