@@ -339,6 +339,7 @@ inline DigitTask digit_task(const KernelCall& call, const cuda::DigitMemory& mem
             .k_stride = t.b_row,
             .batch = t.b_batch,
             .together = together(t.b_col, t.b_row)};
+  if (memory.planes == nullptr) return task;  // for its extents, which say how much memory it needs
   const std::int64_t a_rows = task.products * task.a.padded;
   task.a.norms = static_cast<DigitNorm*>(memory.norms);
   task.b.norms = task.a.norms + a_rows;
