@@ -65,7 +65,7 @@ run_row() {
 # brought up to the sources.
 make_build() { # make_build 'HOW'
   [ $build = no ] || eval "$1" > "$scratch/build" 2>&1 || {
-    echo "not made: $1: $(grep -m1 -E 'error|Error' "$scratch/build")"
+    echo "not made: $1: $(grep -m1 -E 'error:|Error|FAILED' "$scratch/build")"
     echo "$1" >> "$scratch/bad"
   }
 }

@@ -224,7 +224,8 @@ bool fits_exact_winograd(Isa isa, const ConvGeometry& g) {
   const auto in = static_cast<double>(g.group_in()), out = static_cast<double>(g.group_out());
   const std::int64_t lanes = tile_set_f64(isa)->lanes;
   const auto vectors = [lanes](std::int64_t n) {
-    return static_cast<double>((n + lanes - 1) / lanes);
+    const std::int64_t whole = (n + lanes - 1) / lanes;
+    return static_cast<double>(whole);
   };
   return vectors(TileGrid(g).count) * (8 * in * out + 45 * in + 80 * out) <
          vectors(g.window.out_points()) * (4.5 * in * out + 10 * (in + out));
