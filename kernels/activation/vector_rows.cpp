@@ -11,8 +11,6 @@
 namespace etalon {
 namespace {
 
-// Rows are of x86-64 alone; elsewhere nothing asks for what is marked [[maybe_unused]].
-
 // The scalar form of a function: its definition, rounded to nearest in f32, f16 or bf16.
 struct Scalar {
   double (*value)(const void* params, double x, DType to);
@@ -28,7 +26,7 @@ template <Function F>
 double value_of_function(const void*, double x, DType to) {
   return correctly_rounded_function(F, x, to);
 }
-[[maybe_unused]] float scalar_f32(const void* context, float x) {
+float scalar_f32(const void* context, float x) {
   const auto& s = *static_cast<const Scalar*>(context);
   return canonical(static_cast<float>(s.value(s.params, static_cast<double>(x), DType::f32)));
 }
@@ -82,8 +80,8 @@ void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
 // Correct rounding to f16 and bf16 through the correctly rounded f32 value y: no boundary of the
 // narrow format lies strictly between the real value and y, since boundaries (midpoints) are
 // numbers of f32; so y decides unless it is a midpoint itself. Then the definition does.
-[[maybe_unused]] bool is_midpoint(float y, BFloat16) { return (bits_of(y) & 0xffffU) == 0x8000U; }
-[[maybe_unused]] bool is_midpoint(float y, Float16) {
+bool is_midpoint(float y, BFloat16) { return (bits_of(y) & 0xffffU) == 0x8000U; }
+bool is_midpoint(float y, Float16) {
   const float size = __builtin_fabsf(y);
   if (size >= 0x1p-14F) return (bits_of(y) & 0x1fffU) == 0x1000U;
   if (size != size) return false;
@@ -91,8 +89,8 @@ void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
   const auto whole = static_cast<std::int32_t>(steps);
   return static_cast<float>(whole) == steps && (whole & 1) != 0;
 }
-[[maybe_unused]] BFloat16 narrow(float y, BFloat16) { return to_bfloat16(y); }
-[[maybe_unused]] Float16 narrow(float y, Float16) { return to_float16(y); }
+BFloat16 narrow(float y, BFloat16) { return to_bfloat16(y); }
+Float16 narrow(float y, Float16) { return to_float16(y); }
 
 template <class T>
 void run_half(LaneKernel kernel, LaneFunction f, const LaneParams& lanes, const Scalar& scalar,

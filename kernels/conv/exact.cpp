@@ -153,7 +153,7 @@ Prepared prepare(const Problem& problem, int threads) {
   const Tensor* w = problem.inputs[1].value;
   if (w == nullptr) return nullptr;
   Tensor copy;
-  w = &widened(*w, threads, copy);
+  w = widened(w, threads, copy);
   auto prepared = std::make_shared<PackedWeights>();
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                        problem.input(1).shape);

@@ -427,7 +427,7 @@ Prepared prepare(const Problem& problem, int threads) {
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
   if (exact_is_thin(g.m, g.n)) return nullptr;
   Tensor copy;
-  b = &widened(*b, threads, copy);
+  b = widened(b, threads, copy);
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa, {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = true},
              {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);

@@ -22,21 +22,21 @@ bool is_midpoint(float y, DType format) {
 
 }  // namespace
 
-const Tensor& widened(const Tensor& tensor, int threads, Tensor& copy) {
-  if (tensor.dtype() == DType::f32) return tensor;
-  copy = Tensor::uninitialized(DType::f32, tensor.shape());
+const Tensor* widened(const Tensor* tensor, int threads, Tensor& copy) {
+  if (tensor->dtype() == DType::f32) return tensor;
+  copy = Tensor::uninitialized(DType::f32, tensor->shape());
   const auto to = copy.mutable_data<float>();
-  visit_dtype(tensor.dtype(), [&](auto zero) {
+  visit_dtype(tensor->dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
-      const auto from = tensor.data<T>();
-      parallel_for(tensor.numel(), threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const auto from = tensor->data<T>();
+      parallel_for(tensor->numel(), threads, kGrain, [&](std::int64_t begin, std::int64_t end) {
         for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
           to[i] = to_float(from[i]);
       });
     }
   });
-  return copy;
+  return &copy;
 }
 
 void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, ExactPass pass) {
@@ -48,7 +48,7 @@ void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, Exa
   std::vector<Tensor> copies(call.inputs.size());
   std::vector<const Tensor*> inputs(call.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (call.has(i)) inputs[i] = &widened(call.input(i), call.threads, copies[i]);
+    if (call.has(i)) inputs[i] = widened(&call.input(i), call.threads, copies[i]);
   std::vector<Tensor> outputs;
   outputs.push_back(Tensor::uninitialized(DType::f32, call.output(0).shape()));
   KernelCall wide = call;

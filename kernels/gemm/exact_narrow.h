@@ -21,7 +21,7 @@ using ExactPass = FunctionRef<void(const KernelCall& call, std::vector<std::int6
 void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, ExactPass pass);
 
 // A constant operand in f32: itself, or a copy in `copy`.
-const Tensor& widened(const Tensor& tensor, int threads, Tensor& copy);
+const Tensor* widened(const Tensor* tensor, int threads, Tensor& copy);
 
 // All operands f32, all f16 or all bf16.
 Refusal refuse_unless_exact_narrow(const Problem& problem);

@@ -289,9 +289,12 @@ void run_softmax(const KernelCall& call) {
       float sum = 0;
       for (std::int64_t j = 0; j < k; ++j) sum += e(j);
       const float inverse = 1.0F / (sum * p.y_scale);
-      for (std::int64_t j = 0; j < k; ++j)
-        store(y, call.output(0).dtype(), r * k + j,
-              ends.held(static_cast<std::int64_t>(e(j) * inverse + 0.5F) + p.y_zero));
+      for (std::int64_t j = 0; j < k; ++j) {
+        // The reference adds a half and cuts; lround would differ where the sum is rounded up.
+        // NOLINTNEXTLINE(bugprone-incorrect-roundings)
+        const auto share = static_cast<std::int64_t>(e(j) * inverse + 0.5F);
+        store(y, call.output(0).dtype(), r * k + j, ends.held(share + p.y_zero));
+      }
     }
   });
 }

@@ -21,7 +21,7 @@ Prepared prepare(const Problem& problem, int threads) {
   if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0 || exact_is_thin(g.m, g.n))
     return nullptr;
   Tensor copy;
-  b = &widened(*b, threads, copy);
+  b = widened(b, threads, copy);
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa, {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = true},
              {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
