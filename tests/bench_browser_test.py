@@ -90,6 +90,12 @@ def look(browser, url, record, width, dark, checks, keep):
     one, two = (r["median_s"] for r in rows[:2])
     checks.that(abs(speed[("Etalon", "2")] - one / two) < 1e-9 and speed[("Etalon", "1")] == 1, where + "speed-up of two threads: %s" % speed)
 
+    overlap = page.evaluate("""(() => {
+      const boxes = [...document.querySelectorAll('section[aria-labelledby=plane] svg text.value')].map((t) => [t.textContent, t.getBBox()]);
+      return [boxes.length, boxes.flatMap(([m, a], i) => boxes.slice(i + 1).filter(([, b]) => a.x + 1 < b.x + b.width && b.x + 1 < a.x + a.width && a.y + 4 < b.y + b.height && b.y + 4 < a.y + a.height).map(([n]) => m + ' on ' + n))];
+    })()""")
+    checks.that(overlap[0] > 8 and not overlap[1], where + "numbers of the plane lie on each other: %s" % overlap)
+
     # Another shape by keyboard.
     before = page.evaluate("document.querySelector('section[aria-labelledby=plane] svg[role=img]').getAttribute('aria-label')")
     page.evaluate("document.getElementById('plane-shape').focus()")

@@ -29,6 +29,22 @@ function keyMark(kind, colour) {
   return s("svg", { viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true", class: "mark" }, mark(kind, 8, 8, colour, ""));
 }
 
+// A number beside each point, at the first of some places that no mark and no other number takes; where
+// all are taken, further up.
+function tags(points, px, py, w, height) {
+  const taken = points.map((p) => [px(p.x) - 6, py(p.y) - 6, px(p.x) + 6, py(p.y) + 6]);
+  const free = (box) => box[0] >= 0 && box[2] <= w && box[1] >= 0 && box[3] <= height && taken.every((t) => box[2] <= t[0] || box[0] >= t[2] || box[3] <= t[1] || box[1] >= t[3]);
+  const places = [[9, -6], [9, 16], [-9, -6], [-9, 16]];
+  for (let up = 10; up < 130; up += 12) places.push([0, -up], [0, up + 8]);
+  return points.map((p) => {
+    const wide = 7 * String(p.tag).length, x = px(p.x), y = py(p.y);
+    const box = ([dx, dy]) => { const from = dx > 0 ? x + dx : dx < 0 ? x + dx - wide : x - wide / 2; return [from, y + dy - 9, from + wide, y + dy]; };
+    const [dx, dy] = places.find((place) => free(box(place))) || places[0];
+    taken.push(box([dx, dy]));
+    return s("text", { x: x + dx, y: y + dy, "text-anchor": dx > 0 ? "start" : dx < 0 ? "end" : "middle", class: "value" }, p.tag);
+  });
+}
+
 // axes: {label, base, format, linear}; series: [{name, colour, mark, points: [{x, y, text, tag}], line}];
 // over: [{points: [[x, y]], name, step}] are lines without marks.
 function plot({ label, x, y, series: all, over = [], height = 320 }) {
@@ -65,18 +81,16 @@ function plot({ label, x, y, series: all, over = [], height = 320 }) {
       const d = inside.map(([a, b], i) => (i === 0 ? `M${a.toFixed(1)} ${b.toFixed(1)}` : o.step ? `H${a.toFixed(1)} V${b.toFixed(1)}` : `L${a.toFixed(1)} ${b.toFixed(1)}`)).join("");
       g.push(s("path", { d, fill: "none", stroke: "var(--soft)", "stroke-width": 1.5, "stroke-dasharray": o.dash }));
     }
+    const tagged = [];
     for (const one of all) {
       if (one.line && one.points.length > 1)
         g.push(s("path", { d: one.points.map((p, i) => `${i ? "L" : "M"}${px(p.x).toFixed(1)} ${py(p.y).toFixed(1)}`).join(""), fill: "none", stroke: one.colour, "stroke-width": 1.5, opacity: 0.6 }));
       for (const p of one.points) {
         g.push(mark(one.mark, px(p.x), py(p.y), one.colour, p.text));
-        // A number beside the point; on the other side where the drawing ends.
-        if (p.tag) {
-          const flip = px(p.x) > w - right - 24;
-          g.push(s("text", { x: px(p.x) + (flip ? -9 : 9), y: py(p.y) - 6, "text-anchor": flip ? "end" : "start", class: "value" }, p.tag));
-        }
+        if (p.tag) tagged.push(p);
       }
     }
+    g.push(...tags(tagged, px, py, w, height));
     return { height, label, g };
   }));
 }
