@@ -10,9 +10,12 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
+#include "engine/core/file.h"
 #include "tests/importer_files.h"
 
 namespace {
@@ -106,4 +109,37 @@ TEST_CASE("program: Ctrl-C in the middle ends it with its own exit code and no f
   CHECK(ended.code == 130);
   CHECK(ended.error.find("stopped by Ctrl-C") != std::string::npos);
   CHECK(left_in(folder / "out").empty());
+}
+
+TEST_CASE("program: a bench that is interrupted keeps its rows, says so, and goes on from them") {
+  if (!fs::exists(program())) {
+    MESSAGE("the program is not built beside these tests: build etalon_cli");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string record = folder / "r.json", state = folder / "s";
+  // The second shape takes minutes of repetitions; Ctrl-C comes when the first row is kept.
+  const auto bench = [&](const char* minutes, const std::function<void(pid_t)>& meanwhile) {
+    return run(
+        folder,
+        {"bench", "--shape", "relu f32[64]", "--shape", minutes, "--no-errors", "--repetitions",
+         "2", "--min-time", "1", "--threads", "1", "--state", state, "--json", record},
+        0, meanwhile);
+  };
+  const Ended ended = bench("gemm f32[3000,3000] f32[3000,3000]", [&](pid_t child) {
+    for (int i = 0; i < 600 && (!fs::exists(state) || left_in(state).empty()); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ::kill(child, SIGINT);
+  });
+  CAPTURE(ended.error);
+  CHECK(ended.code == 130);
+  CHECK(ended.error.find("nothing was written") == std::string::npos);
+  const auto first = nlohmann::json::parse(etalon::read_text_file(record))["bench"];
+  CHECK(first["complete"] == false);
+  REQUIRE(first["rows"].size() == 1);
+  CHECK(bench("relu f32[128]", [](pid_t) {}).code == 0);
+  const auto second = nlohmann::json::parse(etalon::read_text_file(record))["bench"];
+  CHECK(second["complete"] == true);
+  REQUIRE(second["rows"].size() == 2);
+  CHECK(second["rows"][0] == first["rows"][0]);  // not timed again
 }

@@ -171,7 +171,8 @@ int run_command_line(int argc, char** argv) {
   // A limit on file sizes then is an error of write(), with a sentence, as a full disk is.
   std::signal(SIGXFSZ, SIG_IGN);
   const int code = action(resolve(texts, argc, argv));
-  check_interrupt();
+  // A command that answers so has said what it kept.
+  if (code != static_cast<int>(ErrorKind::interrupted)) check_interrupt();
   return code;
 }
 
