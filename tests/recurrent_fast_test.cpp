@@ -1,7 +1,8 @@
-// Claim: the fast rows of lstm have the definition's bits: directions, layouts, gate orders,
-// lengths (0 among them), optional inputs, extents past a vector, NaN, infinities, -0 and
+// Claim: the fast rows of lstm, gru and rnn have the definition's bits: directions, layouts, gate
+// orders, lengths (0 among them), optional inputs, extents past a vector, NaN, infinities, -0 and
 // subnormals, at any thread count.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>
@@ -129,4 +130,98 @@ TEST_CASE("lstm: steps in blocks and one row on several threads have the definit
     }
   }
   if (detect_isa() >= Isa::avx2) CHECK(compared >= 20);
+}
+
+namespace {
+
+// Every fast row of `op` against its definition; how many answers were compared.
+int compare(const char* op, const Params& params, const std::vector<const Tensor*>& inputs,
+            std::initializer_list<int> threads, const std::string& where, int& nans) {
+  const std::string definition = std::string(op) + ".definition";
+  RunOptions options;
+  options.kernels = definition;
+  const OpRun want = run_op(get_op(op), params, inputs, all_kernels(), options);
+  for (const float v : want.outputs[0].data<float>()) nans += std::isnan(v) ? 1 : 0;
+  int compared = 0;
+  for (const KernelRow* row : all_kernels().rows_of(op)) {
+    if (row->name == definition || row->isa > detect_isa()) continue;
+    for (const int n : threads) {
+      options.threads = n;
+      options.kernels = std::string(row->name);
+      const OpRun got = run_op(get_op(op), params, inputs, all_kernels(), options);
+      for (std::size_t o = 0; o < 2; ++o)
+        CHECK_MESSAGE(std::memcmp(got.outputs[o].bytes().data(), want.outputs[o].bytes().data(),
+                                  want.outputs[o].size_bytes()) == 0,
+                      options.kernels, " output ", o, " threads=", n, " ", where);
+      ++compared;
+    }
+  }
+  return compared;
+}
+
+// All kinds of calls at one shape; `set` makes the op's own parameters out of a case's number.
+template <class P, class Set>
+void hold(const char* op, std::int64_t gates, Set&& set) {
+  struct Extents {
+    std::int64_t t, b, in, h;
+  };
+  int compared = 0, nans = 0, number = 0;
+  for (const auto& [t, b, in, h] :
+       {Extents{6, 17, 19, 37}, Extents{45, 3, 5, 33}, Extents{3, 1, 7, 230},
+        Extents{19, 2, 128, 128}, Extents{16, 1, 128, 128}})
+    for (const bool special : {false, true})
+      for (const Direction direction :
+           {Direction::forward, Direction::reverse, Direction::bidirectional}) {
+        const std::int64_t d = direction == Direction::bidirectional ? 2 : 1;
+        P p;
+        p.direction = direction;
+        p.batch_first = number % 2 == 1;
+        set(p, number++);
+        const Tensor x = make(p.batch_first ? Shape{b, t, in} : Shape{t, b, in}, 1, special),
+                     w = make({d, gates * h, in}, 2, special),
+                     r = make({d, gates * h, h}, 3, false),
+                     bias = make({d, 2 * gates * h}, 4, false),
+                     h0 = make(p.batch_first ? Shape{b, d, h} : Shape{d, b, h}, 5, special);
+        Tensor lengths = Tensor::uninitialized(DType::i32, {b});
+        std::int64_t i = 0;
+        for (std::int32_t& length : lengths.mutable_data<std::int32_t>())
+          length = static_cast<std::int32_t>(i++ * 7 % (t + 1));
+        for (const auto& inputs : std::vector<std::vector<const Tensor*>>{
+                 {&x, &w, &r}, {&x, &w, &r, &bias, nullptr, &h0}, {&x, &w, &r, &bias, &lengths}})
+          compared +=
+              compare(op, Params(p), inputs, {1, 2, 7},
+                      fmt::format("case {} h={} inputs={}", number, h, inputs.size()), nans);
+      }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 30 * 3 * 3);
+  CHECK(nans > 100);
+}
+
+}  // namespace
+
+TEST_CASE("gru: fast rows have the definition's bits, both ways of the reset gate") {
+  hold<GruParams>("gru", 3, [](GruParams& p, int number) {
+    p.linear_before_reset = number % 3 != 0;
+    if (number % 4 > 1) p.gates = "rzh";
+  });
+}
+
+TEST_CASE("rnn: fast rows have the definition's bits, tanh and relu") {
+  hold<RnnParams>("rnn", 1, [](RnnParams& p, int number) {
+    const char* function = number % 3 == 0 ? "Tanh" : "Relu";
+    p.activations.assign(p.direction == Direction::bidirectional ? 2 : 1, function);
+  });
+}
+
+TEST_CASE("gru and rnn: what a fast row cannot compute goes to the definition") {
+  const Tensor x = make({2, 1, 3}, 1, false), w = make({1, 12, 3}, 2, false),
+               r = make({1, 12, 4}, 3, false);
+  GruParams p;
+  p.clip = 3;
+  const std::vector<const Tensor*> inputs{&x, &w, &r};
+  CHECK(run_op(get_op("gru"), Params(p), inputs, all_kernels(), {}).kernel->name ==
+        "gru.definition");
+  p.clip = 0;
+  p.activations = {"HardSigmoid", "Tanh"};
+  CHECK(run_op(get_op("gru"), Params(p), inputs, all_kernels(), {}).kernel->name ==
+        "gru.definition");
 }

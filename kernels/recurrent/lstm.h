@@ -6,10 +6,8 @@
 // each. The activations are the correctly rounded lanes of kernels/activation.
 // Same bits: every output keeps its own chain; rows of the batch never meet, so threads take rows
 // through all steps without waiting for each other.
-// A single row reads all of R a step, from the second cache at half the rate of the fma. The terms
-// of x of eight steps to come fill the other half: their tiles share a loop with those of h, where
-// x and h have as many terms (avx512). Limit: two 512-bit fma a cycle for the product; the lanes of
-// sigmoid and tanh take about as long.
+// Limit: two 512-bit fma a cycle for the product; the lanes of sigmoid and tanh take about as long.
+// gate_scan.h says what a single row does to come near it.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/rows.h"
 
 #include "kernels/recurrent/definition.h"
+#include "kernels/recurrent/gru.h"
 #include "kernels/recurrent/lstm.h"
 
 namespace etalon {
@@ -31,12 +32,16 @@ KernelRow row(std::string_view op, std::string_view name) {
 
 std::span<const KernelRow> recurrent_rows() {
   static const KernelRow rows[] = {
-      row<CellKind::rnn, RnnParams>("rnn", "rnn.definition"),
-      row<CellKind::gru, GruParams>("gru", "gru.definition"),
 #if defined(__x86_64__)
+      rnn_f32_row<Isa::avx512>("rnn.f32.avx512"),
+      rnn_f32_row<Isa::avx2>("rnn.f32.avx2"),
+      gru_f32_row<Isa::avx512>("gru.f32.avx512"),
+      gru_f32_row<Isa::avx2>("gru.f32.avx2"),
       lstm_f32_row<Isa::avx512>("lstm.f32.avx512"),
       lstm_f32_row<Isa::avx2>("lstm.f32.avx2"),
 #endif
+      row<CellKind::rnn, RnnParams>("rnn", "rnn.definition"),
+      row<CellKind::gru, GruParams>("gru", "gru.definition"),
       row<CellKind::lstm, LstmParams>("lstm", "lstm.definition"),
   };
   return rows;
