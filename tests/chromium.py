@@ -88,7 +88,8 @@ class Browser:
             if "method" in answer:
                 self.events.append(answer)
 
-    def open(self, url, width=1280, height=900, dark=False):
+    def open(self, url, width=1280, height=900, dark=False, before=None):
+        """`before` is run in the page before any script of its own."""
         target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})
         page = Page(self, target, session["sessionId"])
@@ -101,6 +102,8 @@ class Browser:
                    "mobile": width < 600})
         page.call("Emulation.setEmulatedMedia", {"features": [
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+        if before:
+            page.call("Page.addScriptToEvaluateOnNewDocument", {"source": before})
         page.call("Page.navigate", {"url": url})
         page.wait("document.readyState === 'complete'")
         return page

@@ -3,11 +3,11 @@
 Writes the site with `etalon lab conv`, opens it from its folder in headless Chromium at phone and
 desktop width, light and dark, and checks: no error on the console, nothing loaded from outside, the
 hash of drawn shapes equals the program's, every control changes the answer or the page, what cannot
-be computed gets a sentence beside the control, trees, matrices and curves are drawn and their commands
-give the program's numbers, each question of the lessons has one right answer,
-nothing is wider than the screen, a link holds the page's state, a photo is read, and whatever can be
-acted on has a name for a screen reader. With --keep the screenshots stay in FOLDER. Says "skipped"
-where there is no Chromium or no WebAssembly build.
+be computed gets a sentence beside the control, and so do a damaged link and a browser that cannot
+start the engine, trees, matrices and curves are drawn and their commands give the program's numbers,
+each question of the lessons has one right answer, nothing is wider than the screen, a link holds the
+page's state, a photo is read, and whatever can be acted on has a name for a screen reader. With --keep
+the screenshots stay in FOLDER. Says "skipped" where there is no Chromium or no WebAssembly build.
 """
 import json
 import os
@@ -32,6 +32,11 @@ WIDE = """(() => {
   return [document.documentElement.scrollWidth - width, wide.slice(0, 3).map((e) => e.tagName + '.' + e.className + ': ' + e.textContent.slice(0, 40))];
 })()"""
 
+
+# A worker in which WebAssembly cannot be compiled.
+WITHOUT = """window.Blob = class extends Blob {
+  constructor(parts, type) { super(["WebAssembly.compile = () => Promise.reject(new Error('no memory'));", ...parts], type); }
+}"""
 
 # What a reader acts on or looks at needs a name.
 NAMED = ("button", "link", "slider", "spinbutton", "combobox", "checkbox", "radio", "textbox", "image")
@@ -290,6 +295,17 @@ def main():
             nodes = [n for n in photo.call("Accessibility.getFullAXTree")["nodes"] if not n.get("ignored")]
             nameless = [n["role"]["value"] for n in nodes if n["role"]["value"] in NAMED and not n.get("name", {}).get("value", "").strip()]
             checks.that(sum(n["role"]["value"] in NAMED for n in nodes) > 20 and not nameless, "a screen reader has no name for %s" % nameless)
+
+            # A link that was cut or typed wrongly, and a browser that cannot start the engine.
+            for query, said in (("channels=x", "channels"), ("algo=winograd&m=99", "winograd"), ("at=-5", "there is no output"), ("data=gold", "gold"), ("order=up", "up")):
+                damaged = browser.open(url + "#lab?" + query, width=390)
+                damaged.wait("!!window.labAnswer", 60)
+                damaged.wait("(document.getElementById('fault').textContent + document.getElementById('tree-text').textContent).includes(%s)" % json.dumps(said))
+                checks.that(not damaged.errors(), "%s: console: %s" % (query, damaged.errors()))
+                damaged.close()
+            without = browser.open(url + "#lab", width=390, before=WITHOUT)
+            without.wait("document.getElementById('fault').textContent.includes('could not start the engine (no memory)')")
+            checks.that(not without.errors(), "console: %s" % without.errors())
 
             # Each question of each lesson: exactly one choice is right, and a number is told when wrong.
             lesson = browser.open(url + "#order", width=1280)

@@ -242,6 +242,10 @@ TEST_CASE("lab: what cannot be is refused in one sentence that names the field")
       {{{"do", "conv"}, {"data", "image"}}, "image"},
       {{{"do", "tree"}, {"contract", "exact"}}, "exact"},
       {{{"do", "tree"}, {"at", 100000}}, "at:"},
+      {{{"do", "tree"}, {"at", "last"}}, "at: there is no output \"last\""},
+      {{{"do", "spectrum"}, {"at", -1}, {"contract", "algo=fft:16"}}, "at:"},
+      {{{"do", "conv"}, {"values", 0}}, "values: 0"},
+      {{{"do", "conv"}, {"chanels", 2}}, "chanels: no question has this field"},
       {{{"do", "dance"}}, "dance"},
   };
   for (const auto& [q, word] : faults) {

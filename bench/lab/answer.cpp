@@ -170,6 +170,24 @@ json cost_of(const json& question) {
           {"cost", cost_json(algorithm_cost(asked.problem))}};
 }
 
+bool wants_values(const json& question) {
+  const auto at = question.find("values");
+  if (at == question.end()) return true;
+  if (!at->is_boolean()) throw usage_error("values: {} is neither true nor false", at->dump());
+  return at->get<bool>();
+}
+
+// The output that a question is about.
+std::int64_t output_index(const json& question, const Asked& asked) {
+  const auto at = question.find("at");
+  if (at == question.end()) return 0;
+  const std::int64_t count = asked.problem_of.y.shape.numel();
+  const std::int64_t index = at->is_number_integer() ? at->get<std::int64_t>() : -1;
+  if (index < 0 || index >= count)
+    throw usage_error("at: there is no output {}; they are 0 to {}", at->dump(), count - 1);
+  return index;
+}
+
 json convolve(const json& question) {
   const Asked asked(read_problem(question));
   const Result& exact = exact_of(question, Of::data);
@@ -185,7 +203,7 @@ json convolve(const json& question) {
   a["stats"]["relative"] = number(relative_error(made.y, exact.truth));
   const Shape& w = asked.problem_of.w.shape();
   a["k"] = w[1] * w[2] * w[3];
-  if (question.value("values", true)) {
+  if (wants_values(question)) {
     a["y"] = values(made.y);
     json ulp = json::array();
     const auto y = made.y.data<float>();
@@ -214,12 +232,7 @@ json convolve(const json& question) {
 
 json tree(const json& question) {
   const Asked asked(read_problem(question));
-  const auto at = question.find("at");
-  const std::int64_t index =
-      at != question.end() && at->is_number_integer() ? at->get<std::int64_t>() : 0;
-  if (index < 0 || index >= asked.problem_of.y.shape.numel())
-    throw usage_error("at: there is no output {}; they are 0 to {}", index,
-                      asked.problem_of.y.shape.numel() - 1);
+  const std::int64_t index = output_index(question, asked);
   convolutions().require(asked.problem);
   Tensor y = Tensor::uninitialized(DType::f32, asked.problem_of.y.shape);
   const TracedOutput traced = trace_output(asked.call(y), index);
@@ -276,7 +289,7 @@ json spectra(const json& question) {
     throw usage_error("contract: only algo=fft:N has spectra");
   Tensor y = Tensor::uninitialized(DType::f32, asked.problem_of.y.shape);
   const auto p = FftDefinition::plan(asked.call(y));
-  const auto index = question.value("at", std::int64_t{0});
+  const std::int64_t index = output_index(question, asked);
   const WindowAxis &ay = p.t.axis_y(), &ax = p.t.axis_x();
   const std::int64_t oy = index / ax.out % ay.out, ox = index % ax.out;
   const std::int64_t ny = p.t.y.size, nx = p.t.x.size;

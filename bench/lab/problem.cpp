@@ -1,6 +1,12 @@
 #include "bench/lab/problem.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "engine/core/philox.h"
 #include "engine/numerics/fp.h"
@@ -98,6 +104,17 @@ void fill(ConvProblem& p, const std::string& data, std::uint64_t seed, const jso
   }
 }
 
+// A field that no question has would be left out of the answer without a word.
+void check_fields(const json& q) {
+  constexpr std::string_view kFields[] = {
+      "do",     "at",  "values",   "channels", "height", "width", "filters", "kernel",
+      "stride", "pad", "dilation", "data",     "seed",   "image", "factors", "contract"};
+  for (const auto& [name, value] : q.items())
+    if (std::ranges::find(kFields, std::string_view(name)) == std::end(kFields))
+      throw usage_error("{}: no question has this field; the fields are {}", name,
+                        fmt::join(kFields, ", "));
+}
+
 DType factors_of(const json& q) {
   const std::string format = word(q, "factors", "f32");
   for (const DType known : {DType::f32, DType::bf16, DType::f16})
@@ -116,6 +133,7 @@ void round_factors(ConvProblem& p) {
 
 ConvProblem read_problem(const json& q, std::int64_t most_products) {
   if (!q.is_object()) throw usage_error("a question is one JSON object");
+  check_fields(q);
   const std::int64_t c = extent(q, "channels", 3, 1, kMostExtent),
                      h = extent(q, "height", 16, 1, kMostExtent),
                      w = extent(q, "width", 16, 1, kMostExtent),

@@ -41,7 +41,7 @@ const engine = (() => {
     }
     onmessage = async ({data}) => {
       try {
-        if (data.wasm) { await start(data.wasm); postMessage({ready: true}); return; }
+        if (data.wasm) { await start(data.wasm).then(() => postMessage({ready: true}), (e) => postMessage({failed: e.message})); return; }
         const began = performance.now();
         const reply = answer(data.question);
         postMessage({id: data.id, reply, ms: performance.now() - began});
@@ -53,11 +53,12 @@ const engine = (() => {
   const raw = atob(ETALON_WASM);
   const wasm = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) wasm[i] = raw.charCodeAt(i);
-  let ready, next = 0, busy = null;
+  let ready, next = 0, busy = null, broken = null;
   const started = new Promise((r) => { ready = r; });
   const waiting = [];
   worker.onmessage = ({data}) => {
-    if (data.ready) { ready(); return; }
+    if (data.failed) broken = `This browser could not start the engine (${data.failed}); the page needs WebAssembly and some memory.`;
+    if (data.ready || broken) { ready(); return; }
     const done = busy;
     busy = null;
     done.resolve({...data.reply, ms: data.ms});
@@ -65,6 +66,7 @@ const engine = (() => {
   };
   worker.postMessage({wasm: wasm.buffer}, [wasm.buffer]);
   function go() {
+    while (broken && waiting.length) waiting.shift().resolve({error: broken});
     if (busy || !waiting.length) return;
     busy = waiting.shift();
     worker.postMessage({id: busy.id, question: busy.question});

@@ -89,10 +89,11 @@ const AXES = {
 const PLAIN = {fma: 'on', acc: 'f32', factors: 'f32', transform: 'f32', sums: 'seq', points: 'usual'};
 const MEASURES = {relative: 'relative error, in 2⁻²⁴', mean_ulp: 'mean error, ULP', max_ulp: 'largest error, ULP', multiplications: 'multiplications an output'};
 const POWERS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
-// A tick of an axis: 0.25, 64, 10⁵.
+// A tick of an axis: 0.25, 64, 16384, 10⁴.
 function tick(v) {
-  if (v < 1e5 && v > 1e-4) return String(Number(v.toPrecision(4)));
-  return `10${v < 1 ? '⁻' : ''}${[...String(Math.abs(Math.round(Math.log10(v))))].map((d) => POWERS[d]).join('')}`;
+  const power = Math.round(Math.log10(v));
+  if (Math.abs(power) < 4 || Math.abs(v / 10 ** power - 1) > 1e-9) return String(Number(v.toPrecision(5)));
+  return `10${power < 0 ? '⁻' : ''}${[...String(Math.abs(power))].map((d) => POWERS[d]).join('')}`;
 }
 
 // Computes a curve of state `from` and shows it in `box`; `current` says whether it is still wanted.
