@@ -143,26 +143,33 @@ TEST_CASE("lrn: what the rounding test leaves open is little, and goes to the de
   CHECK(y.data<float>()[12] == x.data<float>()[12]);
 }
 
-// Of AVX-512 the first interval is 2^11 times as wide, so the second one and the definition are
-// reached too; bases from subnormal to near overflow.
-TEST_CASE("lrn: approximate inverse roots decide the same bits as the roots") {
+// Of AVX-512 the first interval is 2^12 times as wide, so the second one and the definition are
+// reached too. Bases from subnormal to near overflow, and 1 + k 2^-23, whose powers for k = 2, 6,
+// 10, ... lie nearer to a midpoint the smaller k is.
+TEST_CASE("lrn: roots in f32 decide the same bits as roots in f64") {
   if (detect_isa() < Isa::avx512) return;
-  Tensor x = make({1 << 20}, 10, false, 1);
-  for (std::int64_t i = 0; float& v : x.mutable_data<float>())
+  Tensor wide = make({1 << 20}, 10, false, 1);
+  for (std::int64_t i = 0; float& v : wide.mutable_data<float>())
     v = std::ldexp(v, static_cast<int>(i++ % 132) - 70);
-  Tensor y[2];
-  std::int64_t open[2];
-  for (const int wide : {0, 1}) {
-    y[wide] = Tensor::uninitialized(DType::f32, x.shape());
-    open[wide] = (wide == 1 ? avx512::lrn : avx2::lrn)({.x = x.data<float>().data(),
-                                                        .y = y[wide].mutable_data<float>().data(),
+  Tensor near = make({1 << 20}, 11, false, 1);
+  for (std::int64_t k = 0; float& v : near.mutable_data<float>())
+    v = std::sqrt(static_cast<float>(k++) * 0x1p-23F);
+  for (const bool one : {false, true}) {
+    const Tensor& x = one ? near : wide;
+    Tensor y[2];
+    std::int64_t open[2];
+    for (const int isa : {0, 1}) {
+      y[isa] = Tensor::uninitialized(DType::f32, x.shape());
+      open[isa] = (isa == 1 ? avx512::lrn : avx2::lrn)({.x = x.data<float>().data(),
+                                                        .y = y[isa].mutable_data<float>().data(),
                                                         .n = x.numel() - 3,
                                                         .factor = 1,
-                                                        .bias = 0,
+                                                        .bias = one ? 1.0F : 0.0F,
                                                         .power = [](float b) { return b; }});
+    }
+    CHECK(open[0] == open[1]);
+    CHECK(std::memcmp(y[0].bytes().data(), y[1].bytes().data(), x.size_bytes() - 12) == 0);
   }
-  CHECK(open[0] == open[1]);
-  CHECK(std::memcmp(y[0].bytes().data(), y[1].bytes().data(), x.size_bytes() - 12) == 0);
 }
 #endif
 

@@ -5,8 +5,8 @@
 // half of one carried through the inner root, so a relative error below 3.5 * 2^-53 < 2^-51. Where
 // both ends of an interval of 2^-50 round to one f32, that is the result; elsewhere, and for b that
 // is not positive, the definition computes it. Limit: the two f64 square roots of an element;
-// AVX-512 has approximate inverse roots, whose wider interval decides all but one vector in a
-// thousand (lrn_avx512.cpp).
+// AVX-512 first takes the roots in f32 and corrects them (lrn_avx512.cpp): two roots and a
+// division, as a kernel that promises no bits takes them.
 #pragma once
 
 #include <cstdint>
