@@ -69,6 +69,30 @@ Types infer_avg_pool(const Params& params, const InferInputs& in) {
   return {{in.dtype(0), pool_geometry(p, in.shape(0)).output_shape()}};
 }
 
+Types infer_mean(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteMeanParams>();
+  require_quantized(in, 0, "x");
+  check_scale(p.x_scale, "x_scale");
+  check_scale(p.y_scale, "y_scale");
+  const ReduceGeometry g = reduce_geometry(p, in);
+  if (g.reduced.numel() < 1) throw bad_input("the mean of no elements");
+  return {{in.dtype(0), g.output}};
+}
+
+Types infer_resize(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteResizeParams>();
+  const Shape& x = in.shape(0);
+  require_quantized(in, 0, "x");
+  if (x.rank() != 4 || x[2] < 1 || x[3] < 1)
+    throw bad_input("x must be [N,C,H,W], H and W 1 or more, got {}", to_string(x));
+  if (p.sizes.size() != 2 || p.sizes[0] < 1 || p.sizes[1] < 1)
+    throw bad_input("sizes must be two extents of 1 or more");
+  // Weights of 10 bits and products of both axes stay in 64 bits.
+  for (const std::int64_t extent : {x[2], x[3], p.sizes[0], p.sizes[1]})
+    if (extent > 1 << 20) throw bad_input("an extent of {}; at most 1048576 are resized", extent);
+  return {{in.dtype(0), Shape{x[0], x[1], p.sizes[0], p.sizes[1]}}};
+}
+
 DType output_type(const TfliteUnaryParams& p, DType otherwise) {
   const DType d = p.output_dtype.empty() ? otherwise : parse_dtype(p.output_dtype);
   if (!is_quantized(d)) throw bad_input("y must be i8, u8 or i16, got {}", name(d));
@@ -117,6 +141,11 @@ OpRow weighted(OpRow op) {
   return op;
 }
 
+OpRow over_axes(OpRow op) {
+  op.per_sample = false;  // the batch may be among them
+  return op;
+}
+
 OpRow binary(OpRow op) {
   op.input_names = [] { return Names{"a", "b"}; };
   return op;
@@ -139,6 +168,10 @@ std::span<const OpRow> tflite_ops() {
                                      infer_binary)),
       row<TfliteAvgPoolParams>("tflite_avg_pool", "TensorFlow Lite's quantised average pool.", 1,
                                infer_avg_pool),
+      over_axes(row<TfliteMeanParams>("tflite_mean", "TensorFlow Lite's quantised mean over axes.",
+                                      1, infer_mean)),
+      row<TfliteResizeParams>("tflite_resize_bilinear",
+                              "TensorFlow Lite's quantised bilinear resize.", 1, infer_resize),
       row<TfliteUnaryParams>("tflite_requantize", "From one scale and zero point to another.", 1,
                              infer_requantize),
       row<TfliteUnaryParams>("tflite_quantize", "TensorFlow Lite's quantisation of f32.", 1,

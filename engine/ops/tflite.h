@@ -22,6 +22,21 @@
 //   tflite_avg_pool         the sum over the taps inside, divided by their count, to nearest,
 //   halves
 //                           away from zero
+//   tflite_mean             over n elements along axes: the sum of (x - x_zero), scaled by m'' and
+//                           s - h, where m and s are those of x_scale / y_scale, h = min(floor(log2
+//                           n), 32, 31 + s) and m'' = m * 2^h / n, cut; + y_zero
+//   tflite_resize_bilinear  x [N,C,H,W] to the extents `sizes`. Along an axis of `in` elements made
+//                           `out`: step = (1024 in + out/2) / out, or align_corners (out > 1)
+//                           (1024 (in - 1) + (out - 1)/2) / (out - 1); element o lies at p = step
+//                           o, or half_pixel step o + step/2 - 512, between l = max(p/1024, 0) and
+//                           u = min((p + 1023)/1024, in - 1), u weighing p - 1024 l and l 1024 less
+//                           that. The sum of the four products v is (v + (v > 0 ? 2^19 : -2^19)) /
+//                           2^20; all divisions cut. u8 is otherwise: in f32, step = in / out (or
+//                           (in - 1) / (out - 1)), p = step o (or (o + 0.5) step - 0.5), l =
+//                           max(floor p, 0), u = min(ceil p, in - 1), d = p - l, and y =
+//                           trunc(x[l,l] (1 - dy) (1 - dx) + x[u,l] dy (1 - dx) + x[l,u] (1 - dy)
+//                           dx
+//                           + x[u,u] dy dx + 0.5), from the left
 //   tflite_requantize       (x - x_zero) scaled by x_scale / y_scale, + y_zero, to output_dtype
 //   tflite_quantize         round_half_away(x / y_scale) + y_zero; x f32, the quotient in f32
 //   tflite_softmax          over the last axis: e = exp(beta * x_scale * (q - max)) in f32, summed
@@ -38,6 +53,7 @@
 
 #include "engine/ops/conv.h"
 #include "engine/ops/pool.h"
+#include "engine/ops/reduce.h"
 
 namespace etalon {
 
@@ -104,6 +120,29 @@ struct TfliteAvgPoolParams : PoolParams {
     PoolParams::visit(v);
     v("act_min", act_min);
     v("act_max", act_max);
+  }
+};
+
+struct TfliteMeanParams : ReduceParams, TfliteOutput {
+  float x_scale = 1;
+  std::int64_t x_zero = 0;
+  template <class V>
+  void visit(V& v) {
+    ReduceParams::visit(v);
+    v("x_scale", x_scale);
+    v("x_zero", x_zero);
+    TfliteOutput::visit(v);
+  }
+};
+
+struct TfliteResizeParams {
+  Ints sizes;
+  bool align_corners = false, half_pixel = false;
+  template <class V>
+  void visit(V& v) {
+    v("sizes", sizes);
+    v("align_corners", align_corners);
+    v("half_pixel", half_pixel);
   }
 };
 

@@ -3,70 +3,20 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/strided.h"
 #include "engine/numerics/function.h"
+#include "engine/ops/tflite_multiplier.h"
 #include "kernels/integer/rows.h"
 #include "kernels/integer/taps.h"
 
 namespace etalon {
 namespace {
 
-constexpr std::int64_t kMin32 = std::numeric_limits<std::int32_t>::min();
-constexpr std::int64_t kMax32 = std::numeric_limits<std::int32_t>::max();
-
-// A real factor as a multiplier and a shift.
-struct Multiplier {
-  std::int32_t m = 0;
-  int shift = 0;
-
-  Multiplier() = default;
-  explicit Multiplier(double real) {
-    if (real == 0) return;
-    const double fraction = std::frexp(real, &shift);
-    auto fixed = static_cast<std::int64_t>(std::round(fraction * 0x1p31));
-    if (fixed == std::int64_t{1} << 31) {
-      fixed /= 2;
-      ++shift;
-    }
-    if (shift < -31) {
-      shift = 0;
-      fixed = 0;
-    }
-    if (shift > 30) {
-      shift = 30;
-      fixed = kMax32;
-    }
-    m = static_cast<std::int32_t>(fixed);
-  }
-
-  // v stays within 32 bits wherever the scales are those of a trained network; beyond, the shift
-  // wraps as the reference's unsigned arithmetic does.
-  std::int32_t scaled(std::int32_t v) const {
-    const auto widened =
-        static_cast<std::int32_t>(static_cast<std::uint32_t>(v) << (shift > 0 ? shift : 0));
-    if (m == kMin32 && widened == kMin32) return static_cast<std::int32_t>(kMax32);
-    const std::int64_t product = std::int64_t{widened} * m;
-    const std::int64_t nudge = product >= 0 ? std::int64_t{1} << 30 : 1 - (std::int64_t{1} << 30);
-    const auto high = static_cast<std::int32_t>((product + nudge) / (std::int64_t{1} << 31));
-    return divided_by_power(high, shift < 0 ? -shift : 0);
-  }
-  // Rounds to nearest, halves away from zero.
-  static std::int32_t divided_by_power(std::int32_t v, int exponent) {
-    const auto mask = static_cast<std::int32_t>((std::int64_t{1} << exponent) - 1);
-    const std::int32_t rest = v & mask;
-    const std::int32_t threshold = (mask >> 1) + (v < 0 ? 1 : 0);
-    return (v >> exponent) + (rest > threshold ? 1 : 0);
-  }
-  std::int32_t scaled(std::int64_t v) const {
-    const std::int64_t reduced = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
-    const int total = 15 - shift;
-    const std::int64_t sum = v * reduced + (std::int64_t{1} << (total - 1));
-    return static_cast<std::int32_t>(sum >> total);
-  }
-};
+using tflite::Multiplier;
 
 struct Ends {
   std::int64_t low, high;
@@ -231,6 +181,96 @@ void run_avg_pool(const KernelCall& call) {
   });
 }
 
+void run_mean(const KernelCall& call) {
+  const auto& p = call.params<TfliteMeanParams>();
+  const std::vector<InferInput> known = known_inputs(call);
+  const ReduceGeometry g = reduce_geometry(p, InferInputs(known));
+  const SmallIntegers x(call.input(0));
+  const DType dtype = call.output(0).dtype();
+  const Ends ends(dtype, p.act_min, p.act_max);
+  std::byte* y = output_bytes(call, 0);
+  const std::int64_t n = g.reduced.numel();
+  Multiplier m(static_cast<double>(p.x_scale) / static_cast<double>(p.y_scale));
+  const int halvings = std::min(
+      {static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n))) - 1, 32, 31 + m.shift});
+  m.m = static_cast<std::int32_t>(std::int64_t{m.m} * (std::int64_t{1} << halvings) / n);
+  m.shift -= halvings;
+  parallel_for(g.kept.numel(), call.threads, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t o = begin; o < end; ++o) {
+      const std::int64_t at = strided_offset(o, g.kept, g.kept_strides);
+      std::int64_t sum = -n * p.x_zero;
+      for (std::int64_t k = 0; k < n; ++k)
+        sum += x[at + strided_offset(k, g.reduced, g.reduced_strides)];
+      store(y, dtype, o,
+            ends.held(std::int64_t{m.scaled(static_cast<std::int32_t>(sum))} + p.y_zero));
+    }
+  });
+}
+
+// Where an element of the result lies between two of the input's.
+template <class Number>
+struct Between {
+  std::int64_t lower, upper;
+  Number to_lower, to_upper;  // their weights
+};
+
+Between<std::int64_t> between(std::int64_t o, std::int64_t in, std::int64_t out,
+                              const TfliteResizeParams& p) {
+  const bool corners = p.align_corners && out > 1;
+  const std::int64_t step =
+      corners ? (1024 * (in - 1) + (out - 1) / 2) / (out - 1) : (1024 * in + out / 2) / out;
+  const std::int64_t at = p.half_pixel ? step * o + step / 2 - 512 : step * o;
+  const std::int64_t lower = std::max<std::int64_t>(at / 1024, 0),
+                     upper = std::min((at + 1023) / 1024, in - 1);
+  return {lower, upper, 1024 - (at - 1024 * lower), at - 1024 * lower};
+}
+
+Between<float> between_f32(std::int64_t o, std::int64_t in, std::int64_t out,
+                           const TfliteResizeParams& p) {
+  const bool corners = p.align_corners && out > 1;
+  const float step = corners ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
+                             : static_cast<float>(in) / static_cast<float>(out);
+  const auto place = static_cast<float>(o);
+  const float at = p.half_pixel ? (place + 0.5F) * step - 0.5F : place * step;
+  const std::int64_t lower = std::max<std::int64_t>(static_cast<std::int64_t>(std::floor(at)), 0),
+                     upper = std::min(static_cast<std::int64_t>(std::ceil(at)), in - 1);
+  const float rest = at - static_cast<float>(lower);
+  return {lower, upper, 1 - rest, rest};
+}
+
+void run_resize_bilinear(const KernelCall& call) {
+  const auto& p = call.params<TfliteResizeParams>();
+  const Shape &from = call.input(0).shape(), &to = call.output(0).shape();
+  const SmallIntegers x(call.input(0));
+  const DType dtype = call.output(0).dtype();
+  std::byte* y = output_bytes(call, 0);
+  parallel_for(to[0] * to[1], call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t plane = begin; plane < end; ++plane)
+      for (std::int64_t i = 0; i < to[2]; ++i)
+        for (std::int64_t j = 0; j < to[3]; ++j) {
+          const auto sum = [&](const auto& v, const auto& h) {
+            const auto line = [&](std::int64_t a, std::int64_t b) {
+              return static_cast<decltype(v.to_lower)>(x[(plane * from[2] + a) * from[3] + b]);
+            };
+            return line(v.lower, h.lower) * v.to_lower * h.to_lower +
+                   line(v.upper, h.lower) * v.to_upper * h.to_lower +
+                   line(v.lower, h.upper) * v.to_lower * h.to_upper +
+                   line(v.upper, h.upper) * v.to_upper * h.to_upper;
+          };
+          const std::int64_t at = (plane * to[2] + i) * to[3] + j;
+          if (dtype == DType::u8) {
+            const float v =
+                sum(between_f32(i, from[2], to[2], p), between_f32(j, from[3], to[3], p));
+            store(y, dtype, at, static_cast<std::int64_t>(v + 0.5F));
+          } else {
+            const std::int64_t v =
+                sum(between(i, from[2], to[2], p), between(j, from[3], to[3], p));
+            store(y, dtype, at, (v + (v > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
+          }
+        }
+  });
+}
+
 template <class F>
 void for_each_element(const KernelCall& call, const F& f) {
   std::byte* y = output_bytes(call, 0);
@@ -328,6 +368,8 @@ std::span<const KernelRow> tflite_rows() {
       bits_row<run_add<-1>>("tflite_sub", "tflite_sub.definition"),
       bits_row<run_mul>("tflite_mul", "tflite_mul.definition"),
       bits_row<run_avg_pool>("tflite_avg_pool", "tflite_avg_pool.definition"),
+      bits_row<run_mean>("tflite_mean", "tflite_mean.definition"),
+      bits_row<run_resize_bilinear>("tflite_resize_bilinear", "tflite_resize_bilinear.definition"),
       bits_row<run_requantize>("tflite_requantize", "tflite_requantize.definition"),
       bits_row<run_quantize>("tflite_quantize", "tflite_quantize.definition"),
       bits_row<run_softmax>("tflite_softmax", "tflite_softmax.definition"),

@@ -82,6 +82,8 @@ class Ops {
   ValueId fused();
   ValueId strided_slice();
   ValueId resize();
+  ValueId symmetric_pad(const Ints& pads);
+  ValueId batched_gather(std::int64_t axis);
   ValueId space_to_batch();
   ValueId batch_to_space();
   ValueId activation(ValueId x, const std::string& kind);

@@ -37,6 +37,27 @@ ValueId Ops::resize() {
   return g.channels_last(g.op("resize", n_->name, {g.channels_first(x)}, f));
 }
 
+// Mirrored with the edge repeated, by the indices of the elements.
+ValueId Ops::symmetric_pad(const Ints& pads) {
+  ValueId y = n_->in(0);
+  const std::size_t rank = pads.size() / 2;
+  if (static_cast<int>(rank) != g.rank(y))
+    throw bad_input("{} paddings for rank {}", rank, g.rank(y));
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t before = pads[axis], after = pads[rank + axis], extent = g.dims(y)[axis];
+    if (before == 0 && after == 0) continue;
+    if (before < 0 || after < 0 || extent < 0 || before > extent || after > extent)
+      throw bad_input("MirrorPad SYMMETRIC of {} and {} around {} is not supported", before, after,
+                      extent);
+    Ints index;
+    for (std::int64_t i = -before; i < extent + after; ++i)
+      index.push_back(i < 0 ? -1 - i : i < extent ? i : 2 * extent - 1 - i);
+    y = g.op("gather", part("mirrored"), {y, g.constant(part("index"), ints_tensor(index))},
+             {{"axis", static_cast<std::int64_t>(axis)}});
+  }
+  return y;
+}
+
 ValueId Ops::space_to_batch() {
   const Ints block = constant_ints(1, "block sizes"), pads = constant_ints(2, "paddings");
   const ValueId x = n_->in(0);
@@ -49,7 +70,8 @@ ValueId Ops::space_to_batch() {
     pad[1 + i] = pads[2 * i];
     pad[static_cast<std::size_t>(rank) + 1 + i] = pads[2 * i + 1];
   }
-  const ValueId padded = g.op("pad", part("pad"), {x}, {{"pads", pad}});
+  const ValueId padded =
+      g.op("pad", part("pad"), {x}, {{"pads", pad}, {"value", n_->number("pad_value")}});
   Ints split{-1}, perm, merged{-1};
   for (std::size_t i = 0; i < m; ++i) {
     const std::int64_t extent = g.shape(padded)[static_cast<int>(i) + 1];
@@ -296,9 +318,8 @@ std::optional<ValueId> Ops::shapes() {
       pads[i] = pairs[2 * i];
       pads[rank + i] = pairs[2 * i + 1];
     }
-    if (op == "MirrorPad" && n_->text("mode", "REFLECT") != "REFLECT")
-      throw bad_input("MirrorPad {} is not supported", n_->text("mode"));
-    float value = 0;
+    if (op == "MirrorPad" && n_->text("mode", "REFLECT") != "REFLECT") return symmetric_pad(pads);
+    float value = n_->number("pad_value");  // of a quantised tensor, whose zero is not 0
     if (op == "PadV2") {
       const Tensor* c = g.constant_of(n_->in(2));
       if (c == nullptr || c->numel() != 1)
@@ -348,11 +369,32 @@ std::optional<ValueId> Ops::shapes() {
   return std::nullopt;
 }
 
+// The first axes are common to the values and the indices; each index takes all that follows
+// `axis`.
+ValueId Ops::batched_gather(std::int64_t axis) {
+  const ValueId x = n_->in(0);
+  ValueId index = n_->in(1);
+  const int common = g.rank(index) - 1, rank = g.rank(x);
+  if (n_->integer("batch_dims") != common || normalize_axis(axis, rank) != common)
+    throw bad_input("a gather with {} batch_dims of {} axes along axis {} is not supported",
+                    n_->integer("batch_dims"), g.rank(index), axis);
+  Ints behind, extents(static_cast<std::size_t>(rank), 1);
+  for (int a = common + 1; a < rank; ++a) {
+    behind.push_back(a);
+    extents[static_cast<std::size_t>(a)] = g.shape(x)[a];
+  }
+  if (!behind.empty()) {
+    index = g.op("unsqueeze", part("index"), {index}, {{"axes", behind}});
+    index = g.op("expand", part("indices"), {index}, {{"shape", extents}});
+  }
+  return g.op("gather_elements", n_->name, {x, index}, {{"axis", std::int64_t{common}}});
+}
+
 std::optional<ValueId> Ops::indices() {
   const std::string& op = n_->op;
   if (op == "Gather" || op == "GatherV2" || op == "ResourceGather") {
     const std::int64_t axis = n_->inputs.size() > 2 ? constant_int(2, "axes") : n_->integer("axis");
-    if (n_->integer("batch_dims") != 0) throw bad_input("a gather with batch_dims");
+    if (n_->integer("batch_dims") != 0) return batched_gather(axis);
     const ValueId y = g.op("gather", n_->name, {n_->in(0), n_->in(1)}, {{"axis", axis}});
     const auto known = elements(n_->in(0)), at = elements(n_->in(1));
     if (known && at && at->size() == 1 && (*at)[0] >= 0 &&

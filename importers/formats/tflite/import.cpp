@@ -4,6 +4,7 @@
 #include "importers/formats/tf/ops.h"
 #include "importers/formats/tflite.h"
 #include "importers/formats/tflite/file.h"
+#include "importers/formats/tflite/operators.h"
 #include "importers/formats/tflite/quantised.h"
 #include "importers/formats/translate.h"
 
@@ -66,7 +67,8 @@ const std::map<std::string_view, std::string_view> kSame{
     {"BATCH_TO_SPACE_ND", "BatchToSpaceND"},
     {"TOPK_V2", "TopKV2"},
     {"LOG_SOFTMAX", "LogSoftmax"},
-    {"SPLIT_V", "SplitV"}};
+    {"SPLIT_V", "SplitV"},
+    {"REVERSE_V2", "ReverseV2"}};
 
 class Translator {
  public:
@@ -115,11 +117,18 @@ class Translator {
       throw bad_input("the custom operator {} has no public meaning here", printable(op.custom));
     tf::OpNode n;
     n.name = out.name;
-    for (const std::int32_t i : op.inputs) n.inputs.push_back(value(i));
+    const bool keeps_state = is_recurrent(operator_name(op.code));
+    for (const std::int32_t i : op.inputs)
+      n.inputs.push_back(
+          keeps_state && i >= 0 && file_.tensors[static_cast<std::size_t>(i)].variable ? kAbsent
+                                                                                       : value(i));
     std::vector<ValueId> made;
     if (is_quantised(file_, op)) {
       if (const ValueId y = translate_quantised({g, file_, op, out.name, n.inputs}); y != kAbsent)
         made = {y};
+      else if (file_.tensors[static_cast<std::size_t>(op.outputs[0])].quantisation.given())
+        n.attributes["pad_value"] = static_cast<float>(
+            file_.tensors[static_cast<std::size_t>(op.outputs[0])].quantisation.zero());
     } else {
       hybrid(op, n);
     }
@@ -407,6 +416,12 @@ class Translator {
       return {g.op("cast", n.name, {n.in(0)}, {{"to", text("f32")}})};
     }
     if (type == "DENSIFY") return {n.in(0)};  // sparse tensors are dense from the file on
+    if (const auto y = translate_own({g, ops_, op, n})) {
+      const int act = type == "CONV_3D" || type == "CONV_3D_TRANSPOSE" ? o.get<std::int8_t>(4, 0)
+                      : type == "L2_POOL_2D"                           ? o.get<std::int8_t>(5, 0)
+                                                                       : 0;
+      return activated({*y}, act);
+    }
     throw bad_input("{} is not supported", type);
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/core/error.h"
+#include "importers/formats/scalar.h"
 
 namespace etalon::tflite {
 namespace {
@@ -123,6 +124,114 @@ ValueId pool(const Quantised& q, bool max) {
   return q.g.channels_last(q.g.op("tflite_avg_pool", q.name, {in}, f));
 }
 
+// As a convolution: zeros (of the scale) stand between the input's elements and around them, the
+// filter is turned round.
+ValueId transpose_conv(const Quantised& q) {
+  const FlatTable& o = q.op.options;
+  const TensorInfo &w = q.input(1), &x = q.input(2);
+  const ValueId in = q.g.channels_first(q.in[2]);
+  const Tensor *filter = q.g.constant_of(q.in[1]), *sizes = q.g.constant_of(q.in[0]);
+  if (filter == nullptr || filter->shape().rank() != 4)
+    throw bad_input("TRANSPOSE_CONV needs constant weights of rank 4");
+  if (sizes == nullptr || sizes->numel() != 4)
+    throw bad_input("TRANSPOSE_CONV whose output's extents are not constant is not supported");
+  if (q.g.rank(in) != 4) throw bad_input("TRANSPOSE_CONV of rank {}", q.g.rank(in));
+  const Ints extents = to_int64_values(*sizes);
+  const std::int64_t steps[] = {o.get<std::int32_t>(2, 1), o.get<std::int32_t>(1, 1)};
+  const auto zero = static_cast<float>(x.quantisation.zero());
+  Ints apart{0, 0}, between(12, 0), together{0, 0}, pads(8, 0);
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t extent = q.g.shape(in)[2 + i], step = steps[i], k = filter->shape()[1 + i],
+                       out = extents[static_cast<std::size_t>(1 + i)];
+    if (step < 1 || step > 1 << 16 || out < 1 || out > 1 << 24 || k < 1)
+      throw bad_input("TRANSPOSE_CONV by {} to {}", step, out);
+    // The padding of the convolution that this one turns round.
+    const std::int64_t steps_of_it =
+        o.get<std::int8_t>(0, 0) == 0 ? (out + step - 1) / step : (out - k + step) / step;
+    const std::int64_t padded = std::max<std::int64_t>(0, (steps_of_it - 1) * step + k - out) / 2;
+    const auto at = static_cast<std::size_t>(i);
+    apart.insert(apart.end(), {extent, 1});
+    between[6 + 3 + 2 * at] = step - 1;
+    together.push_back(checked_mul(extent, step));
+    pads[2 + at] = k - 1 - padded;
+    pads[6 + at] = out + k - 1 - pads[2 + at] - together.back();
+  }
+  ValueId wide = q.g.op("reshape", q.name + "/apart", {in}, {{"shape", apart}});
+  wide = q.g.op("pad", q.name + "/between", {wide}, {{"pads", between}, {"value", zero}});
+  wide = q.g.op("reshape", q.name + "/together", {wide}, {{"shape", together}});
+  wide = q.g.op("pad", q.name + "/around", {wide}, {{"pads", pads}, {"value", zero}});
+  Tensor turned = Tensor::uninitialized(filter->dtype(), filter->shape());
+  const std::int64_t last = filter->shape()[3], plane = filter->shape()[1] * filter->shape()[2];
+  const auto from = filter->bytes();
+  const auto to = turned.mutable_bytes();
+  for (std::int64_t i = 0; i < filter->numel(); ++i) {
+    const std::int64_t c = i % last, p = i / last % plane, n = i / last / plane;
+    to[static_cast<std::size_t>((n * plane + plane - 1 - p) * last + c)] =
+        from[static_cast<std::size_t>(i)];
+  }
+  const ValueId weight = q.g.transpose(
+      q.name + "/weight", q.g.constant(q.name + "/turned", std::move(turned)), {0, 3, 1, 2});
+  Fields f;
+  weights(f, x, w);
+  output(f, q.output(), o.get<std::int8_t>(3, 0));
+  std::vector<ValueId> inputs{wide, weight};
+  if (q.in.size() > 3 && q.in[3] != kAbsent) inputs.push_back(q.in[3]);
+  return q.g.channels_last(q.g.op("tflite_conv", q.name, inputs, f));
+}
+
+ValueId mean(const Quantised& q) {
+  const TensorInfo& x = q.input(0);
+  const Tensor* axes = q.in.size() > 1 ? q.g.constant_of(q.in[1]) : nullptr;
+  if (axes == nullptr) throw bad_input("MEAN over axes that are not constant is not supported");
+  return q.g.op("tflite_mean", q.name, {q.in[0]},
+                {{"axes", to_int64_values(*axes)},
+                 {"keepdims", q.op.options.get<std::uint8_t>(0, 0) != 0},
+                 {"x_scale", x.quantisation.scale()},
+                 {"x_zero", x.quantisation.zero()},
+                 {"y_scale", q.output().quantisation.scale()},
+                 {"y_zero", q.output().quantisation.zero()}});
+}
+
+ValueId resize_bilinear(const Quantised& q) {
+  const Tensor* sizes = q.in.size() > 1 ? q.g.constant_of(q.in[1]) : nullptr;
+  if (sizes == nullptr)
+    throw bad_input("RESIZE_BILINEAR to extents that are not constant is not supported");
+  const FlatTable& o = q.op.options;
+  return q.g.channels_last(q.g.op("tflite_resize_bilinear", q.name, {q.g.channels_first(q.in[0])},
+                                  {{"sizes", to_int64_values(*sizes)},
+                                   {"align_corners", o.get<std::uint8_t>(2, 0) != 0},
+                                   {"half_pixel", o.get<std::uint8_t>(3, 0) != 0}}));
+}
+
+// Scaled by one factor from the zero point on and by another below it; the factors are formed in
+// f32. PRELU's slopes are a tensor.
+ValueId leaky(const Quantised& q) {
+  const Quantisation &x = q.input(0).quantisation, &y = q.output().quantisation;
+  const auto scaled_by = [&](std::string_view part, float factor) {
+    return q.g.elementwise(
+        "tflite_requantize", q.name + std::string(part), {q.in[0]},
+        {{"x_scale", factor}, {"x_zero", x.zero()}, {"y_scale", 1.0F}, {"y_zero", y.zero()}});
+  };
+  const ValueId above = scaled_by("/above", x.scale() / y.scale());
+  ValueId below = kAbsent;
+  if (operator_name(q.op.code) == "PRELU") {
+    Fields f{{"a_scale", x.scale()},
+             {"a_zero", x.zero()},
+             {"b_scale", q.input(1).quantisation.scale()},
+             {"b_zero", q.input(1).quantisation.zero()}};
+    output(f, q.output(), 0);
+    below = q.g.elementwise("tflite_mul", q.name + "/below", {q.in[0], q.in[1]}, f);
+  } else {
+    const float alpha = q.op.options.get<float>(0, 0);
+    if (!(alpha > 0)) throw bad_input("LEAKY_RELU with a slope of {} is not supported", alpha);
+    below = scaled_by("/below", x.scale() * alpha / y.scale());
+  }
+  const ValueId zero =
+      q.g.constant(q.name + "/zero", scalar_of(q.input(0).dtype, static_cast<double>(x.zero())));
+  const ValueId is_below = q.g.elementwise("less", q.name + "/is_below", {q.in[0], zero});
+  return q.g.elementwise("where", q.name, {is_below, below, above});
+}
+
 // Between equal scales a movement moves the integers; otherwise it asks for more than that.
 void same_scale(const Quantised& q, std::size_t i) {
   const TensorInfo& x = q.input(i);
@@ -197,12 +306,23 @@ ValueId translate_quantised(const Quantised& q) {
     output(f, q.output(), op == "RELU" ? 1 : op == "RELU6" ? 3 : 2);
     return q.g.elementwise("tflite_requantize", q.name, {q.in[0]}, f);
   }
+  if (op == "TRANSPOSE_CONV") return transpose_conv(q);
+  if (op == "MEAN") return mean(q);
+  if (op == "RESIZE_BILINEAR") return resize_bilinear(q);
+  if (op == "LEAKY_RELU" || op == "PRELU") return leaky(q);
+  if (has_table(op)) return looked_up(q);
   if (op == "RESHAPE" || op == "SQUEEZE" || op == "TRANSPOSE" || op == "CONCATENATION" ||
       op == "PAD" || op == "SLICE" || op == "STRIDED_SLICE" || op == "SPLIT" || op == "GATHER" ||
       op == "SHAPE" || op == "EXPAND_DIMS" || op == "PACK" || op == "UNPACK" || op == "TILE" ||
       op == "ARG_MAX" || op == "RESIZE_NEAREST_NEIGHBOR" || op == "SPACE_TO_DEPTH" ||
-      op == "DEPTH_TO_SPACE") {
-    if (op != "SHAPE" && op != "ARG_MAX") same_scale(q, 0);
+      op == "DEPTH_TO_SPACE" || op == "PADV2" || op == "MIRROR_PAD" || op == "REVERSE_V2" ||
+      op == "SPACE_TO_BATCH_ND" || op == "BATCH_TO_SPACE_ND" || op == "MAXIMUM" ||
+      op == "MINIMUM" || op == "REDUCE_MAX" || op == "REDUCE_MIN" || op == "GATHER_ND" ||
+      op == "SPLIT_V" || op == "BROADCAST_TO") {
+    // An input without a scale is of indices or extents.
+    if (op != "SHAPE" && op != "ARG_MAX")
+      for (std::size_t i = 0; i < q.op.inputs.size(); ++i)
+        if (q.op.inputs[i] >= 0) same_scale(q, i);
     return kAbsent;  // moves integers: what the operator means for any type
   }
   throw bad_input("{} on quantised tensors is not supported", op);

@@ -18,7 +18,11 @@ struct Quantised {
   const TensorInfo& output() const { return file.tensors[static_cast<std::size_t>(op.outputs[0])]; }
 };
 
-// The value of the operator's output; a bad-input Error where it has no integer kernel here.
+// A function of one 8-bit number as its table (functions.cpp).
+bool has_table(std::string_view op);
+ValueId looked_up(const Quantised& q);
+// The value of the operator's output, kAbsent where its integers are only moved; a bad-input Error
+// where it has no integer kernel here.
 ValueId translate_quantised(const Quantised& q);
 // Whether integers are scaled in it: its inputs or outputs have a scale and are no weights alone.
 bool is_quantised(const File& file, const OperatorInfo& op);

@@ -1,0 +1,63 @@
+// TensorFlow Lite's fixed-point factor: a real number as a multiplier and a shift (tflite.h).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace etalon::tflite {
+
+// A real factor as a multiplier and a shift.
+struct Multiplier {
+  static constexpr std::int64_t kMin = std::numeric_limits<std::int32_t>::min(),
+                                kMax = std::numeric_limits<std::int32_t>::max();
+  std::int32_t m = 0;
+  int shift = 0;
+
+  Multiplier() = default;
+  explicit Multiplier(double real) {
+    if (real == 0) return;
+    const double fraction = std::frexp(real, &shift);
+    auto fixed = static_cast<std::int64_t>(std::round(fraction * 0x1p31));
+    if (fixed == std::int64_t{1} << 31) {
+      fixed /= 2;
+      ++shift;
+    }
+    if (shift < -31) {
+      shift = 0;
+      fixed = 0;
+    }
+    if (shift > 30) {
+      shift = 30;
+      fixed = kMax;
+    }
+    m = static_cast<std::int32_t>(fixed);
+  }
+
+  // v stays within 32 bits wherever the scales are those of a trained network; beyond, the shift
+  // wraps as the reference's unsigned arithmetic does.
+  std::int32_t scaled(std::int32_t v) const {
+    const auto widened =
+        static_cast<std::int32_t>(static_cast<std::uint32_t>(v) << (shift > 0 ? shift : 0));
+    if (m == kMin && widened == kMin) return static_cast<std::int32_t>(kMax);
+    const std::int64_t product = std::int64_t{widened} * m;
+    const std::int64_t nudge = product >= 0 ? std::int64_t{1} << 30 : 1 - (std::int64_t{1} << 30);
+    const auto high = static_cast<std::int32_t>((product + nudge) / (std::int64_t{1} << 31));
+    return divided_by_power(high, shift < 0 ? -shift : 0);
+  }
+  // Rounds to nearest, halves away from zero.
+  static std::int32_t divided_by_power(std::int32_t v, int exponent) {
+    const auto mask = static_cast<std::int32_t>((std::int64_t{1} << exponent) - 1);
+    const std::int32_t rest = v & mask;
+    const std::int32_t threshold = (mask >> 1) + (v < 0 ? 1 : 0);
+    return (v >> exponent) + (rest > threshold ? 1 : 0);
+  }
+  std::int32_t scaled(std::int64_t v) const {
+    const std::int64_t reduced = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
+    const int total = 15 - shift;
+    const std::int64_t sum = v * reduced + (std::int64_t{1} << (total - 1));
+    return static_cast<std::int32_t>(sum >> total);
+  }
+};
+
+}  // namespace etalon::tflite

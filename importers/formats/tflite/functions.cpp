@@ -1,0 +1,111 @@
+// Functions of one quantised number: what TensorFlow Lite's reference kernels give for each of the
+// 256 values, as a table that a gather reads. A negative index counts from the end, which is where
+// the table holds what belongs to negative integers.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "engine/core/error.h"
+#include "engine/numerics/function.h"
+#include "engine/ops/tflite_multiplier.h"
+#include "importers/formats/tflite/quantised.h"
+
+namespace etalon::tflite {
+namespace {
+
+std::int32_t held16(std::int64_t v) {
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(v, -32768, 32767));
+}
+
+// The rounded high half of twice a product of two 16-bit numbers, halves away from zero.
+std::int32_t high_rounded(std::int32_t a, std::int32_t b) {
+  if (a == -32768 && b == -32768) return 32767;
+  const std::int32_t product = a * b;
+  return (product + (product >= 0 ? 1 << 14 : 1 - (1 << 14))) / (1 << 15);
+}
+
+std::int32_t narrowed(const Multiplier& m) {
+  return m.m >= Multiplier::kMax - (1 << 15) ? 32767 : (m.m + (1 << 15)) >> 16;
+}
+
+// x * relu6(x + 3) / 6 in 16 bits: x on a scale 128 times as fine, and relu6 / 6 on one of 2^-15.
+class HardSwish {
+ public:
+  HardSwish(const Quantisation& x, const Quantisation& y)
+      : zero_(static_cast<std::int32_t>(x.zero())) {
+    const float fine = 1.0F / 128 * x.scale();
+    out_ = Multiplier(static_cast<double>(fine / y.scale()));
+    inner_ = Multiplier(static_cast<double>(fine / (3.0F / 32768)));
+    if (out_.shift > 0) throw bad_input("HARD_SWISH onto a scale finer than its input's");
+  }
+  std::int32_t operator()(std::int32_t q) const {
+    const std::int32_t x = (q - zero_) * 128;
+    std::int32_t inner = x;
+    if (inner_.shift > 0)
+      inner = held16(std::int64_t{inner} * (std::int64_t{1} << (inner_.shift - 1)));
+    inner = high_rounded(inner, narrowed(inner_));
+    if (inner_.shift > 0) inner = held16(inner * 2);
+    if (inner_.shift < 0) inner = Multiplier::divided_by_power(inner, -inner_.shift);
+    inner = (inner + (1 << 15)) >> 1;
+    const std::int32_t product = inner * high_rounded(x, narrowed(out_)) / (1 << 15);
+    return Multiplier::divided_by_power(product, -out_.shift);
+  }
+
+ private:
+  Multiplier out_, inner_;
+  std::int32_t zero_;
+};
+
+float function_of(std::string_view op, bool approximate, float x) {
+  if (op == "EXP") return correctly_rounded_f32(Function::exp, x);
+  if (op == "LOG") return correctly_rounded_f32(Function::log, x);
+  if (op == "ELU") return x < 0 ? correctly_rounded_f32(Function::exp, x) - 1.0F : x;
+  const auto wide = static_cast<double>(x);
+  const double inner = approximate
+                           ? std::tanh(0.7978845608028654 * (wide + 0.044715 * wide * wide * wide))
+                           : std::erf(wide * 0.7071067811865476);
+  return static_cast<float>(0.5 * wide * (1 + inner));
+}
+
+}  // namespace
+
+bool has_table(std::string_view op) {
+  return op == "HARD_SWISH" || op == "EXP" || op == "LOG" || op == "ELU" || op == "GELU";
+}
+
+ValueId looked_up(const Quantised& q) {
+  const std::string_view op = operator_name(q.op.code);
+  const TensorInfo &x = q.input(0), &y = q.output();
+  const bool is_signed = x.dtype == DType::i8;
+  if ((!is_signed && x.dtype != DType::u8) || y.dtype != x.dtype)
+    throw bad_input("{} from {} to {} is not supported", op, name(x.dtype), name(y.dtype));
+  const std::int64_t low = is_signed ? -128 : 0, high = low + 255;
+  Tensor table = Tensor::uninitialized(y.dtype, {256});
+  const auto bytes = table.mutable_bytes();
+  const bool hard = op == "HARD_SWISH";
+  const std::optional<HardSwish> swish =
+      hard ? std::optional<HardSwish>(std::in_place, x.quantisation, y.quantisation) : std::nullopt;
+  const bool approximate = op == "GELU" && q.op.options.get<std::uint8_t>(0, 0) != 0;
+  const float inverse = 1.0F / y.quantisation.scale();
+  for (std::int64_t v = low; v <= high; ++v) {
+    std::int64_t result = 0;
+    if (hard) {
+      result = (*swish)(static_cast<std::int32_t>(v));
+    } else {
+      const float real = x.quantisation.scale() * static_cast<float>(v - x.quantisation.zero());
+      const float step = function_of(op, approximate, real) * inverse;
+      // The logarithm of what is not above zero is the lowest value.
+      result = step == step
+                   ? static_cast<std::int64_t>(std::round(std::clamp(step, -0x1p30F, 0x1p30F)))
+                   : -(std::int64_t{1} << 30);
+    }
+    const std::int64_t held = std::clamp(result + y.quantisation.zero(), low, high);
+    bytes[static_cast<std::size_t>(v & 255)] = static_cast<std::byte>(held & 255);
+  }
+  const ValueId index =
+      q.g.elementwise("cast", q.name + "/index", {q.in[0]}, {{"to", std::string("i32")}});
+  return q.g.op("gather", q.name, {q.g.constant(q.name + "/table", std::move(table)), index},
+                {{"axis", std::int64_t{0}}});
+}
+
+}  // namespace etalon::tflite
