@@ -71,11 +71,12 @@ double flops(int threads, Isa isa) {
 double bytes(int threads) {
   constexpr std::size_t kBytes = std::size_t{48} << 20;
   std::vector<std::vector<char>> from(static_cast<std::size_t>(threads)), to(from.size());
+  const std::size_t of_a_thread = kBytes / from.size();
   for (std::size_t t = 0; t < from.size(); ++t) {
-    from[t].assign(kBytes / from.size(), 1);
-    to[t].assign(kBytes / from.size(), 0);
+    from[t].assign(of_a_thread, 1);
+    to[t].assign(of_a_thread, 0);
   }
-  const double moved = 2.0 * static_cast<double>(kBytes / from.size());
+  const double moved = 2.0 * static_cast<double>(of_a_thread);
   return 1e-9 * rate(threads, 1, moved, [&](int thread) {
            const auto t = static_cast<std::size_t>(thread);
            std::memcpy(to[t].data(), from[t].data(), from[t].size());

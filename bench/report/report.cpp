@@ -27,7 +27,7 @@ std::string escape_html(std::string_view text) {
 
 // JSON inside a script element: "</script" and "<!--" must not appear, and '<' stands only inside
 // strings of JSON, where \u003c is the same text.
-std::string escape_script(std::string text) {
+std::string escape_script(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
