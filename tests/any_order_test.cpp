@@ -231,6 +231,40 @@ TEST_CASE("any-order bound: no statement where a narrower output may overflow") 
   CHECK(found[0].bound == kInfinity);
 }
 
+TEST_CASE("any-order bound: a product that over- or underflows in another order") {
+  const auto bound_of = [](const Tensor& x, const char* contract) {
+    const OpRow& op = get_op("reduce_prod");
+    const Contract c = Contract::parse(contract);
+    return bounds(op, parse_params(op.defaults(), "axes=[1]"), std::vector<const Tensor*>{&x}, c,
+                  AnyOrderModel::of(c))[0];
+  };
+  const auto of_f32 = [&](std::initializer_list<float> factors) {
+    return bound_of(Tensor::of<float>({1, 4}, factors), "seq");
+  };
+  // In sequence 1, as (x0 x2) (x1 x3) zero times infinity.
+  CHECK(of_f32({0x1p-100F, 0x1p100F, 0x1p-100F, 0x1p100F}).bound == kInfinity);
+  // In sequence 1.5 * 2^-40, from the small ones zero.
+  const OutputBound lost = of_f32({0x1p-80F, 0x1p60F, 0x1p-80F, 0x1.8p60F});
+  CHECK(lost.real == 0x1.8p-40);
+  CHECK(lost.bound >= lost.real);
+  CHECK(lost.bound < 0x1p-20);
+  const OutputBound usual = of_f32({1.1F, 0.9F, -1.3F, 0.7F});
+  CHECK(usual.bound < 1e-6);
+  CHECK(usual.bound > 0);
+  // Infinite in sequence, NaN if the small ones meet first; NaN in any order with a zero.
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  CHECK(of_f32({kInf, 2, 0x1p-100F, 0x1p-100F}).bound == kInfinity);
+  CHECK(of_f32({kInf, 2, 0.5F, 3}).bound == 0);
+  CHECK(of_f32({kInf, 2, 0, 3}).bound == 0);
+  // The same in f64, whose half of the smallest subnormal is no double.
+  const auto of_f64 = [&](std::initializer_list<double> factors) {
+    return bound_of(Tensor::of<double>({1, 4}, factors), "acc=f64,store=f64").bound;
+  };
+  CHECK(of_f64({0x1p-800, 0x1p800, 0x1p-800, 0x1p800}) == kInfinity);
+  CHECK(of_f64({0x1p800, 0x1p800, 0x1p-800, 0x1p-800}) == kInfinity);
+  CHECK(of_f64({0x1p-600, 0x1p-600, 0x1p500, 0x1.8p500}) >= 0x1.8p-200);
+}
+
 TEST_CASE("any-order bound: no statement where an order may overflow or K u >= 1") {
   const OpRow& op = get_op("gemm");
   const Tensor a = Tensor::of<float>({1, 3}, {0x1p127F, 0x1p127F, -0x1p127F});

@@ -1,5 +1,7 @@
 #include "engine/numerics/any_order.h"
 
+#include <algorithm>
+
 #include "engine/numerics/real_f64.h"
 
 namespace etalon {
@@ -8,7 +10,7 @@ inline namespace ETALON_ISA_NAMESPACE {
 AnyOrder::AnyOrder(const AnyOrderModel& model)
     : model_(model),
       u_(power_of_two(-format_of(model.acc).precision)),
-      eta_(smallest_subnormal(model.acc) / 2),
+      eta_(std::max(smallest_subnormal(model.acc) / 2, 0x1p-1074)),  // of f64, no half exists
       largest_(largest_finite(model.acc)) {
   if (model.round != Round::nearest_even) {
     u_ *= 2;

@@ -1,6 +1,8 @@
 // Reductions: one output from the elements k = 0..K-1 of the reduced axes, row-major.
 #pragma once
 
+#include <type_traits>
+
 #include "engine/backend/bits_row.h"
 #include "engine/backend/definition.h"
 #include "engine/backend/is_real.h"
@@ -78,6 +80,37 @@ struct ReduceDefinition {
     return a.add(m, a.call(Function::log, sum.result()));
   }
 
+  // What another order may do to a product besides its roundings, which are K - 1 in any tree.
+  // Let g be the product of the factors above 1 in size: no partial product is larger, whatever its
+  // factors, so none overflows if g does not. A result that underflows is off by at most eta and
+  // meets factors of at most g afterwards; the K - 1 of them together, (1 + eta)^(K - 1) - 1 times
+  // g. An infinite factor stays infinite where no partial product of the others becomes zero, and
+  // with a zero among them it is NaN.
+  static void spread_to_any_order(AnyOrder& a, const Plan& p, std::int64_t first,
+                                  AnyOrder::V& product) {
+    const AnyOrder::V one = a.constant(1), tiny = a.constant(0x1p-600);
+    const double eta = a.mul(tiny, tiny).err;  // of a product that underflows
+    AnyOrder::V grown = one, shrunk = one;
+    bool nan = false, infinite = false, zero = false;
+    each(a, p, first, [&](const AnyOrder::V& v) {
+      nan |= is_nan(v.mid);
+      zero |= v.mid == 0;
+      if (!is_finite(v.mid)) {
+        infinite = true;
+        return;
+      }
+      grown = a.mul(grown, a.max(one, a.abs(v)));
+      shrunk = a.mul(shrunk, a.min(one, a.abs(v)));
+    });
+    if (nan || (infinite && zero)) return;
+    const double lost = static_cast<double>(p.count()) * eta, g = grown.mid + grown.err;
+    const bool above_zero = shrunk.mid - shrunk.err > eta * 0x1p60;
+    if (!(g < kInfinity) || !(lost < 0.5) || (infinite && !above_zero))
+      product.err = kInfinity;
+    else if (!infinite)
+      product.err += lost * (1 + lost) * g;
+  }
+
   template <class A>
   ETALON_HD static typename A::V value(A& a, const Plan& p, std::int64_t first) {
     if constexpr (RoundedOnce) {
@@ -86,6 +119,7 @@ struct ReduceDefinition {
       // 1 * x is x itself: the first factor costs no rounding.
       typename A::V product = a.constant(1.0);
       each(a, p, first, [&](const typename A::V& v) { product = a.mul(product, v); });
+      if constexpr (std::is_same_v<A, AnyOrder>) spread_to_any_order(a, p, first, product);
       return product;
     } else if (p.kind == Reduction::log_sum_exp) {
       return log_sum_exp(a, p, first);
