@@ -272,24 +272,58 @@ TEST_CASE("exact ops: algebraic ties end, in the neighbourhood too") {
               "exact,round=ru") == 16785410);
 }
 
+TEST_CASE("exact ops: losses of equal rows with weights of both signs cancel exactly") {
+  const std::string op = "c | softmax_cross_entropy | reduction=sum | ";
+  for (const char* mode : {"exact", "exact,round=ru", "exact,round=rz"}) {
+    CHECK(first(op + "f32[2,2]=1,0.25,0.25,1 i64[2]=0,1 f32[2]=1,-1", mode) == 0);
+    // The same distances, moved and in another order; a third row is left.
+    CHECK(first(op + "f32[3,3]=1,0.25,-2,3,3.75,0.75,0,0,5 i64[3]=0,1,2 f32[3]=1,-1,0x1p-20",
+                mode) == first(op + "f32[1,3]=0,0,5 i64[1]=2 f32[3]=1,-1,0x1p-20", mode));
+  }
+  // One row of the two: a number like any other.
+  CHECK(first(op + "f32[1,2]=1,0.25 i64[1]=0 f32[2]=1,-1") ==
+        static_cast<double>(static_cast<float>(std::log1p(std::exp(-0.75)))));
+}
+
 TEST_CASE("exact ops: what 2304 bits do not decide is refused by name, never guessed") {
-  // Losses of two equal rows with weights of both signs cancel: -log(p) + log(p) is zero, but no
-  // precision shows it.
+  // 2 log(1 + e) - log(1 + 2 e + e^2) is zero, but no precision shows it.
   const std::string cancels =
-      "c | softmax_cross_entropy | reduction=sum | f32[2,2]=1,0.25,0.25,1 i64[2]=0,1 f32[2]=1,-1";
+      "c | softmax_cross_entropy | reduction=sum | "
+      "f32[3,4]=0,1,-inf,-inf,0,1,-inf,-inf,1,0,1,2 i64[3]=0,0,1 f32[4]=1,-1,1,1";
   CHECK_THROWS_WITH_AS(run_line(cancels),
                        doctest::Contains("softmax_cross_entropy: the rounding of"), Error);
-  // One row of the two: a number like any other.
-  CHECK(first("c | softmax_cross_entropy | reduction=sum | f32[1,2]=1,0.25 i64[1]=0 f32[2]=1,-1") ==
-        static_cast<double>(static_cast<float>(std::log1p(std::exp(-0.75)))));
-  // f32(2.7) is no n / 2^s of few bits, and beside an epsilon no common divisor is taken out: of
-  // one element the norm is that element and the quotient 1, a boundary of the directed modes. To
-  // nearest it is none.
-  const char* odd = "n | lp_norm | p=2.7 axes=[0] eps=1e-12 | f32[2]=3,0";
-  CHECK_THROWS_WITH_AS(run_line(odd, "exact,round=ru"),
-                       doctest::Contains("lp_norm: the rounding of"), Error);
-  CHECK(first(odd) == 1);
-  CHECK(first("n | lp_norm | p=2.75 axes=[0] | f32[2]=3,0", "exact,round=ru") == 1);
+}
+
+TEST_CASE("exact ops: p-norms of one element, or of one that outweighs the others") {
+  // f32(2.7) is no n / 2^s of few bits: the norm of one element is that element nevertheless.
+  for (const char* mode : {"exact", "exact,round=ru", "exact,round=rd"})
+    for (const char* eps : {"", " eps=1e-12", " eps=1e-12 eps_in=sum_max"})
+      CHECK(first(std::string("n | lp_norm | p=2.7 axes=[0]") + eps + " | f32[2]=-3,0", mode) ==
+            -1);
+  CHECK(first("n | lp_norm | p=2.7 axes=[0] eps=4 | f32[2]=3,0", "exact,round=ru") == 0.75);
+
+  // (3^p + 1)^(1/p) exceeds 3 by less than 2^-3000 of it: only the side is seen.
+  const auto pool = [](const char* p, const char* x, const char* mode) {
+    return first(std::string("p | global_lp_pool | p=") + p + " | f32[1,1,3]=" + x, mode);
+  };
+  for (const char* p : {"2000", "2000.7", "3e38"}) {
+    CHECK(pool(p, "1,3,-1", "exact") == 3);
+    CHECK(pool(p, "1,3,-1", "exact,round=rd") == 3);
+    CHECK(pool(p, "1,3,-1", "exact,round=ru") == 3 + 0x1p-22);
+    const std::string norm = std::string("n | lp_norm | p=") + p + " axes=[0] | f32[3]=3,1,-1.5";
+    CHECK(first(norm, "exact") == 1);
+    CHECK(first(norm, "exact,round=ru") == 1);
+    CHECK(first(norm, "exact,round=rd") == 1 - 0x1p-24);
+    const Tensor y = run_line(norm, "exact,round=ru");  // -1.5 / 3 lies above -0.5
+    CHECK(load_as_double(y, 2) == -0.5 + 0x1p-25);
+    CHECK(load_as_double(run_line(norm, "exact,round=rd"), 2) == -0.5);
+  }
+  // The largest below it by 2^-23, and p so large that its power is gone; one such p is not enough.
+  CHECK(pool("1e12", "0x1.000002p0,1,0", "exact,round=ru") == 1 + 0x1p-22);
+  CHECK(pool("1e9", "0x1.000002p0,1,0", "exact") == 1 + 0x1p-23);
+  // Twice the largest: 2^(1/p) times it, which no boundary is.
+  CHECK(pool("2000", "3,3,1", "exact") ==
+        static_cast<double>(static_cast<float>(3 * std::exp2(1.0 / 2000))));
 }
 
 TEST_CASE("exact ops: batch_norm and the affine norms on ties, against rationals") {

@@ -43,6 +43,46 @@ double LpScale::divisor() const {
   return std::ldexp(static_cast<double>(odd_), lowest_);
 }
 
+void LpElements::take(double x) {
+  const double size = abs_of(x);
+  if (!is_finite(x)) plain_ = false;
+  if (size == 0) return;
+  if (largest_ > 0) ++others_;
+  second_ = std::max(second_, std::min(largest_, size));
+  largest_ = std::max(largest_, size);
+}
+
+bool LpElements::outweighed(double p) const {
+  if (!plain_ || others_ == 0) return false;
+  // Of neighbours the logarithms would cancel: log(l / s) >= (l - s) / l, and 1.44 < log2 e.
+  const double bits = largest_ < 2 * second_ ? (largest_ - second_) / largest_ * 1.44
+                                             : std::log2(largest_) - std::log2(second_);
+  // d = others (second / largest)^p < 2^-1100, which no ratio of doubles reaches unless p > 1/2;
+  // (1 + d)^(1/p) - 1 < 2 d / p.
+  return p * bits > 1110 + std::log2(static_cast<double>(others_));
+}
+
+template <int L>
+typename RealBig<L>::V beside(const typename RealBig<L>::V& q, int side) {
+  using B = Big<L>;
+  if (q.mid.is_zero() || !q.mid.finite()) return q;
+  const auto wide = [&]() -> typename RealBig<L>::V {
+    return {q.mid, q.rad + (Bound::above(q.mid) + q.rad).times_power_of_two(-1000)};
+  };
+  if (!q.exact()) return wide();
+  const std::int64_t k = q.mid.exponent + 64 * L - 1 - 100;
+  const B step = B::scaled(false, 1, k);
+  bool inexact = false;
+  const B mid =
+      (side > 0) == !q.mid.negative ? B::add(q.mid, step, inexact) : B::sub(q.mid, step, inexact);
+  if (inexact) return wide();  // too long for a boundary
+  return {mid, Bound::power_of_two(k)};
+}
+
+template RealBig<4>::V beside<4>(const RealBig<4>::V&, int);
+template RealBig<10>::V beside<10>(const RealBig<10>::V&, int);
+template RealBig<36>::V beside<36>(const RealBig<36>::V&, int);
+
 template <int L>
 typename RealBig<L>::V real_root(RealBig<L>& a, const typename RealBig<L>::V& x, double p) {
   using B = Big<L>;

@@ -5,8 +5,7 @@
 // So, for p = n / 2^s, terms of integer p are products, exact while they fit the number system, and
 // the root c of few bits that the ball suggests is put to the test in integers: c^n against
 // x^(2^s). Equal, it is the root; otherwise the root lies strictly on one side, and the ball may
-// end at c. What is left undecided are norms whose terms span more than 2304 bits. In a contract's
-// arithmetic both are pow, rounded to acc.
+// end at c. In a contract's arithmetic both are pow, rounded to acc.
 //
 // With s > 0 the terms of a rational norm are irrational, but only by a common factor: square roots
 // of different squarefree numbers (and 2^s-th roots of numbers free of such powers) are linearly
@@ -14,6 +13,11 @@
 // rational multiples of one of them. LpScale divides the x_i by their greatest common divisor; what
 // is left are 2^s-th powers, whose terms pow knows to be exact: of (2, 2, ..., 2), 27 of them and
 // p = 3/2, the norm is 2 * 27^(2/3) = 18.
+//
+// One element that is not zero is its own norm, of any p. One that outweighs the others by more
+// than any ladder sees, their powers together less than 2^-1100 of its own, is less than the norm
+// by less than 2^-1000 of it: LpElements knows both, and beside() makes the open ball that lies
+// on the right side of a boundary.
 #pragma once
 
 #include "engine/backend/is_real.h"
@@ -41,6 +45,37 @@ class LpScale {
   std::uint64_t odd_ = 0;
   int lowest_ = 0, highest_ = 0;  // exponents of the odd parts
   bool plain_ = true;
+};
+
+// What the sizes of the elements say of their norm.
+class LpElements {
+ public:
+  void take(double x);
+  // Of a single number that is not zero the norm is its size.
+  bool single() const { return plain_ && others_ == 0 && largest_ > 0; }
+  // largest() < norm < largest() (1 + 2^-1000).
+  bool outweighed(double p) const;
+  double largest() const { return largest_; }
+
+ private:
+  double largest_ = 0, second_ = 0;
+  std::int64_t others_ = 0;  // besides the largest, not zero
+  bool plain_ = true;
+};
+
+// Of an exact q: a number strictly between q and q (1 + side 2^-99), side = 1 or -1. Of another q:
+// a number between q and q (1 + side 2^-1000).
+template <class A>
+struct LpBeside {
+  static typename A::V of(A& a, const typename A::V&, int) { return a.undecide(); }
+};
+template <int L>
+typename RealBig<L>::V beside(const typename RealBig<L>::V& q, int side);  // L = 4, 10, 36
+template <int L>
+struct LpBeside<RealBig<L>> {
+  static typename RealBig<L>::V of(RealBig<L>&, const typename RealBig<L>::V& q, int side) {
+    return beside<L>(q, side);
+  }
 };
 
 // x >= 0, or NaN.

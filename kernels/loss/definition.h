@@ -6,6 +6,11 @@
 // loss holds is decided by the real number.
 #pragma once
 
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "engine/backend/definition.h"
 #include "engine/backend/is_real.h"
 #include "engine/numerics/element.h"
@@ -245,6 +250,48 @@ struct LabelLossDefinition {
     }
   }
 
+  // With weights of both signs the losses of equal rows may cancel, which no precision would show.
+  // Rows are equal if the distances of their elements from the chosen one are, in any order: the
+  // exact sum of their weights is taken times the loss of one. False where no rows are joined.
+  template <class A>
+  static bool add_equal_rows_once(A& a, const Plan& p, typename A::Sum& sum) {
+    bool plus = false, minus = false;
+    for (const std::int64_t label : p.labels) {
+      if (label < 0 || !p.weight) continue;
+      plus |= p.weight[label] > 0;
+      minus |= p.weight[label] < 0;
+    }
+    if (!plus || !minus) return false;
+
+    struct Rows {
+      std::int64_t one;
+      typename A::Sum weight;
+    };
+    std::map<std::vector<std::pair<double, double>>, Rows> found;
+    for (std::int64_t row = 0; row < p.rows; ++row) {
+      const std::int64_t label = p.labels[static_cast<std::size_t>(row)];
+      if (label < 0) continue;
+      const double chosen = at(p, row, label), weight = p.weight[label];
+      if (!is_finite(chosen) || !is_finite(weight)) return false;
+      std::vector<std::pair<double, double>> distances;
+      for (std::int64_t c = 0; c < p.classes; ++c) {
+        const TwoDoubles d = two_sum(at(p, row, c), -chosen);  // exact, and in one form only
+        if (d.value == -kInfinity) continue;                   // no term of the sum
+        if (!is_finite(d.value)) return false;
+        distances.emplace_back(d.value, d.error);
+      }
+      std::sort(distances.begin(), distances.end());
+      const auto rows =
+          found.try_emplace(std::move(distances), Rows{row, typename A::Sum(a, p.rows)}).first;
+      rows->second.weight.add(a.input(weight));
+    }
+    for (auto& [distances, rows] : found) {
+      const typename A::V weight = rows.weight.result();
+      if (!a.equal(weight, a.constant(0))) sum.add_product(weight, row_loss(a, p, rows.one));
+    }
+    return true;
+  }
+
   template <class A, class Out>
   static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     using V = typename A::V;
@@ -260,6 +307,8 @@ struct LabelLossDefinition {
     }
     typename A::Sum sum(a, p.rows), weights(a, p.rows);
     std::int64_t terms = 0;
+    bool joined = false;
+    if constexpr (is_real<A> && Softmax) joined = add_equal_rows_once(a, p, sum);
     for (std::int64_t row = 0; row < p.rows; ++row) {
       if (label(row) < 0) {
         sum.skip(1);
@@ -267,13 +316,12 @@ struct LabelLossDefinition {
         continue;
       }
       ++terms;
-      const V y = row_loss(a, p, row);
       if (p.weight) {
         const V w = a.input(p.weight[label(row)]);
-        sum.add_product(w, y);
+        if (!joined) sum.add_product(w, row_loss(a, p, row));
         weights.add(w);
       } else {
-        sum.add(y);
+        sum.add(row_loss(a, p, row));
       }
     }
     const V s = sum.result();

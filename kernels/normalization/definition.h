@@ -6,6 +6,8 @@
 // hold them in a ball that never shrinks away from the midpoint.
 #pragma once
 
+#include <cmath>
+
 #include "engine/backend/definition.h"
 #include "engine/backend/is_real.h"
 #include "engine/backend/strided.h"
@@ -265,6 +267,26 @@ struct LpNormDefinition {
   }
   static std::int64_t slices(const Plan& p) { return p.rows.length() == 0 ? 0 : p.rows.rows; }
 
+  // A row whose largest element says all of its norm, over the reals; false of other rows.
+  template <class A, class At, class Out>
+  static bool by_largest(A& a, const Plan& p, std::int64_t n, const At& at, Out& out) {
+    LpElements elements;
+    for (std::int64_t k = 0; k < n; ++k) elements.take(p.x[at(k)]);
+    const bool sum_is_larger = p.eps_in == NormEps::sum_max &&
+                               p.p * (std::log2(elements.largest()) - 1e-12) > std::log2(p.eps) + 1;
+    if (p.eps != 0 && p.eps_in != NormEps::norm_max && !sum_is_larger) return false;
+    const bool single = elements.single();
+    if (!single && !elements.outweighed(p.p)) return false;
+    // The norm lies nearer to the largest than the next double does.
+    const bool by_eps = p.eps_in == NormEps::norm_max && p.eps > elements.largest();
+    const typename A::V divisor = a.input(by_eps ? p.eps : elements.largest());
+    for (std::int64_t k = 0; k < n; ++k) {
+      const typename A::V q = a.div(a.input(p.x[at(k)]), divisor);
+      out(0, at(k), single || by_eps ? q : LpBeside<A>::of(a, q, -1));
+    }
+    return true;
+  }
+
   template <class A, class Out>
   static void slice(A& a, const Plan& p, std::int64_t row, Out& out) {
     using V = typename A::V;
@@ -272,14 +294,17 @@ struct LpNormDefinition {
     const auto at = [&](std::int64_t k) {
       return first + p.rows.offsets[static_cast<std::size_t>(k)];
     };
+    double divisor = 1;
+    if constexpr (is_real<A>) {
+      if (by_largest(a, p, n, at, out)) return;
+      if (LpScale::matters(p.p) && p.eps == 0) {
+        LpScale scale;
+        for (std::int64_t k = 0; k < n; ++k) scale.take(p.x[at(k)]);
+        divisor = scale.divisor();
+      }
+    }
     typename A::Sum sum(a, n);
     bool all_zero = true;
-    double divisor = 1;
-    if (is_real<A> && LpScale::matters(p.p) && p.eps == 0) {
-      LpScale scale;
-      for (std::int64_t k = 0; k < n; ++k) scale.take(p.x[at(k)]);
-      divisor = scale.divisor();
-    }
     for (std::int64_t k = 0; k < n; ++k) {
       const double element = p.x[at(k)];
       all_zero = all_zero && element == 0;

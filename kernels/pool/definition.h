@@ -173,20 +173,30 @@ struct LpPoolDefinition {
 
   template <class A, class Out>
   ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
-    typename A::Sum sum(a, p.g.window.taps());
-    int terms = 0;
-    double term = 0, divisor = 1;
-    if (is_real<A> && LpScale::matters(p.p)) {
+    double divisor = 1;
+    if constexpr (is_real<A>) {
       LpScale scale;
+      LpElements elements;
       walk_taps(
-          p.g, pool_point(p.g, i), [&](std::int64_t at) { scale.take(p.x[at]); }, [](bool) {});
-      divisor = scale.divisor();
+          p.g, pool_point(p.g, i),
+          [&](std::int64_t at) {
+            scale.take(p.x[at]);
+            elements.take(p.x[at]);
+          },
+          [](bool) {});
+      if (LpScale::matters(p.p)) divisor = scale.divisor();
+      const bool single = elements.single();
+      if (single || elements.outweighed(p.p)) {
+        const typename A::V largest = a.input(elements.largest());
+        out(0, i, single ? largest : LpBeside<A>::of(a, largest, 1));
+        return;
+      }
     }
+    typename A::Sum sum(a, p.g.window.taps());
     walk_taps(
         p.g, pool_point(p.g, i),
         [&](std::int64_t at) {
           const typename A::V x = a.input(p.x[at] / divisor);  // exact
-          if (p.x[at] != 0 && terms++ == 0) term = p.x[at];
           if (p.p == 2)
             sum.add_product(x, x);
           else if (p.p == 1)
@@ -196,13 +206,11 @@ struct LpPoolDefinition {
         },
         [&](bool) { sum.skip(1); });
     typename A::V y = sum.result();
-    if (is_real<A> && terms == 1)
-      y = a.abs(a.input(term));  // of any p, whether or not its powers can be held
-    else if (p.p == 2)
+    if (p.p == 2)
       y = a.sqrt(y);
     else if (p.p != 1)
       y = lp_root(a, y, p.p);
-    if (divisor != 1 && terms != 1) y = a.mul(y, a.constant(divisor));
+    if (divisor != 1) y = a.mul(y, a.constant(divisor));
     out(0, i, y);
   }
 };
