@@ -1,6 +1,7 @@
 #include "bench/lab/site.h"
 
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -54,8 +55,7 @@ json digits() {
     for (std::size_t i = 0; i < data.labels.size(); ++i) {
       if (data.labels[i] != digit) continue;
       json grey = json::array();
-      for (std::size_t p = 0; p < 784; ++p)
-        grey.push_back(static_cast<int>(pixels[i * 784 + p] * 255 + 0.5F));
+      for (std::size_t p = 0; p < 784; ++p) grey.push_back(std::lround(pixels[i * 784 + p] * 255));
       list.push_back({{"width", 28}, {"height", 28}, {"grey", std::move(grey)}});
       break;
     }

@@ -20,10 +20,11 @@ struct Unwatched {
   template <class U>
   explicit Unwatched(const Unwatched<U>&) {}
   T* allocate(std::size_t n) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): a table's buckets are pointers.
     if (void* p = std::malloc(n * sizeof(T))) return static_cast<T*>(p);
     throw std::bad_alloc();
   }
-  void deallocate(T* p, std::size_t) { std::free(p); }
+  void deallocate(T* p, std::size_t) { std::free(static_cast<void*>(p)); }
   bool operator==(const Unwatched&) const = default;
 };
 

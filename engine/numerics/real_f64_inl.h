@@ -4,6 +4,7 @@
 
 #include "engine/numerics/real_f64.h"
 
+// NOLINTBEGIN(misc-definitions-in-headers): one source of a program includes this.
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
@@ -267,3 +268,4 @@ ETALON_HD ETALON_APART void RealF64::note_overlap(const V& a, const V& b) {
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon
+// NOLINTEND(misc-definitions-in-headers)

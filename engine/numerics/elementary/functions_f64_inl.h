@@ -11,6 +11,7 @@
 #include "engine/numerics/function.h"
 #include "engine/numerics/real_f64.h"
 
+// NOLINTBEGIN(misc-definitions-in-headers): one source of a program includes this.
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
@@ -300,3 +301,4 @@ ETALON_HD ETALON_APART RealF64::V RealF64::pow(const V& x, const V& y) {
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon
+// NOLINTEND(misc-definitions-in-headers)
