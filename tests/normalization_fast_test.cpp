@@ -143,7 +143,7 @@ TEST_CASE("lrn: what the rounding test leaves open is little, and goes to the de
   CHECK(y.data<float>()[12] == x.data<float>()[12]);
 }
 
-// Of AVX-512 the first interval is 2^12 times as wide, so the second one and the definition are
+// Of AVX-512 the first interval is 2^8 times as wide, so the second one and the definition are
 // reached too. Bases from subnormal to near overflow, and 1 + k 2^-23, whose powers for k = 2, 6,
 // 10, ... lie nearer to a midpoint the smaller k is.
 TEST_CASE("lrn: roots in f32 decide the same bits as roots in f64") {
