@@ -124,15 +124,40 @@ void quantize(NodeWriter& w) {
   quantised(w, w.input(0), named.empty() ? DType::i8 : parse_dtype(named));
 }
 
-// The mean of the integers themselves, rounded by QuantizeLinear.
+// Of the integers themselves, rounded by QuantizeLinear.
+void rounded(NodeWriter& w, const std::string& y) {
+  w.write("QuantizeLinear",
+          {y, scale(w, "one", {1.0F}), w.constant("zero", one_integer(w.dtype(), 0))}, w.outputs());
+}
+
 void avg_pool(NodeWriter& w) {
   const std::string x = real(w, 0, 1.0F, 0), y = w.new_name("mean");
   pb::NodeProto& n = w.write("AveragePool", {x}, {y});
   window(w, n);
   set(n, "kernel_shape", w.integers("kernel"));
   if (w.flag("ceil_mode")) set(n, "ceil_mode", std::int64_t{1});
-  w.write("QuantizeLinear",
-          {y, scale(w, "one", {1.0F}), w.constant("zero", one_integer(w.dtype(), 0))}, w.outputs());
+  rounded(w, y);
+}
+
+void mean(NodeWriter& w) {
+  const std::string x = real(w, 0, w.number("x_scale"), w.integer("x_zero")),
+                    y = w.new_name("mean");
+  pb::NodeProto& n = w.write("ReduceMean", {x, w.input_or(1, "axes")}, {y});
+  set(n, "keepdims", std::int64_t{w.flag("keepdims")});
+  set(n, "noop_with_empty_axes", std::int64_t{w.flag("noop_with_empty_axes")});
+  quantised(w, y, w.dtype());
+}
+
+void resize_bilinear(NodeWriter& w) {
+  const std::string x = real(w, 0, 1.0F, 0), y = w.new_name("resized");
+  pb::NodeProto& n = w.write("Resize", {x, "", "", w.constant("sizes", w.integers("sizes"))}, {y});
+  set(n, "mode", "linear");
+  set(n, "axes", Ints{2, 3});
+  set(n, "coordinate_transformation_mode",
+      w.flag("align_corners") ? "align_corners"
+      : w.flag("half_pixel")  ? "half_pixel"
+                              : "asymmetric");
+  rounded(w, y);
 }
 
 void encode(NodeWriter& w) {
@@ -176,6 +201,8 @@ constexpr WriterRow kRows[] = {
     {"tflite_sub", [](NodeWriter& w) { binary(w, "Sub"); }},
     {"tflite_mul", [](NodeWriter& w) { binary(w, "Mul"); }},
     {"tflite_avg_pool", avg_pool},
+    {"tflite_mean", mean},
+    {"tflite_resize_bilinear", resize_bilinear},
     {"tflite_requantize", [](NodeWriter& w) { unary(w, ""); }},
     {"tflite_quantize", quantize},
     {"tflite_softmax", [](NodeWriter& w) { unary(w, "Softmax"); }},
