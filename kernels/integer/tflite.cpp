@@ -261,6 +261,8 @@ void run_resize_bilinear(const KernelCall& call) {
           if (dtype == DType::u8) {
             const float v =
                 sum(between_f32(i, from[2], to[2], p), between_f32(j, from[3], to[3], p));
+            // As the reference does; lround would differ where the sum is rounded up.
+            // NOLINTNEXTLINE(bugprone-incorrect-roundings)
             store(y, dtype, at, static_cast<std::int64_t>(v + 0.5F));
           } else {
             const std::int64_t v =

@@ -81,12 +81,6 @@ inline constexpr std::int64_t kProductRows = 56;
 template <Isa isa, class Cell>
 class GateScan {
  public:
-  GateScan(const KernelCall& call, const RecurrentPlan& plan, std::int64_t d, int threads,
-           std::initializer_list<const GateWeights*> weights)
-      : call_(call), p_(plan), g_(plan.g), d_(d), threads_(threads) {
-    for (const GateWeights* w : weights) sums_.push_back({.weights = w});
-  }
-
   void run(std::int64_t first, std::int64_t last) {
     first_ = first;
     load_state(5, first, last, h_);
@@ -171,6 +165,13 @@ class GateScan {
   std::vector<Sums> sums_;
 
  private:
+  friend Cell;  // the only one that makes a scan
+  GateScan(const KernelCall& call, const RecurrentPlan& plan, std::int64_t d, int threads,
+           std::initializer_list<const GateWeights*> weights)
+      : call_(call), p_(plan), g_(plan.g), d_(d), threads_(threads) {
+    for (const GateWeights* w : weights) sums_.push_back({.weights = w});
+  }
+
   enum class Terms { of_x, of_state };
 
   Cell& cell() { return static_cast<Cell&>(*this); }

@@ -54,7 +54,8 @@ ValueId fake_quant(const Operator& o) {
   const float from = (first - nudged) * step, to = (last - nudged) * step;
   GraphBuilder& g = o.g;
   const auto number = [&](float v) { return g.constant(o.n.name + "/number", scalar_f32(v)); };
-  const auto apply = [&](std::string_view op, std::vector<ValueId> in, const Fields& fields = {}) {
+  const auto apply = [&](std::string_view op, const std::vector<ValueId>& in,
+                         const Fields& fields = {}) {
     return g.elementwise(op, o.n.name + "/" + std::string(op), in, fields);
   };
   // What is rounded is not below zero: floor(v + 0.5) sends halves up.
