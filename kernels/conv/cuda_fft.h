@@ -306,6 +306,7 @@ inline FftTask fft_task(const KernelCall& call, const cuda::FftMemory& memory) {
   t.u = static_cast<FftNumber*>(memory.spectra);
   t.roots = memory.roots;
   t.n = memory.roots_n;
+  if (t.u == nullptr) return t;  // for its extents, which say how much memory it needs
   t.v = t.u + t.kernels() * t.spectrum();
   t.s = t.v + t.images() * t.spectrum();
   return t;
