@@ -110,7 +110,8 @@ void check_fields(const json& q) {
       "do",     "at",  "values",   "channels", "height", "width", "filters", "kernel",
       "stride", "pad", "dilation", "data",     "seed",   "image", "factors", "contract"};
   for (const auto& [name, value] : q.items())
-    if (std::ranges::find(kFields, std::string_view(name)) == std::end(kFields))
+    // Not std::ranges::find: the compiler of the browser's build has none.
+    if (std::find(std::begin(kFields), std::end(kFields), name) == std::end(kFields))
       throw usage_error("{}: no question has this field; the fields are {}", name,
                         fmt::join(kFields, ", "));
 }
