@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "engine/graph/executor.h"
+#include "engine/ops/params.h"
+#include "kernels/kernels.h"
 #include "tests/import_run.h"
 #include "tests/importer_files.h"
 
@@ -54,4 +57,21 @@ TEST_CASE("tflite: a recurrent layer's conventions are said") {
   const Model model = open_model(test::fixture("tflite_ops/recurrent.tflite"));
   CHECK(test::notes(model, "state is zero when a run starts"));
   CHECK(test::notes(model, "takes 1 - f"));
+}
+
+// Of 2 elements made 4096 the integer step is 1, not 1/2: places lead past the last element.
+TEST_CASE("tflite: a resize stays inside its input where the step is rounded up") {
+  const OpRow& op = get_op("tflite_resize_bilinear");
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16}) {
+    Tensor x = Tensor::zeros(dtype, {1, 1, 2, 1});
+    x.mutable_bytes()[x.bytes().size() / 2] = std::byte{100};
+    const std::vector<const Tensor*> in{&x};
+    const OpRun run =
+        run_op(op, parse_params(op.defaults(), "sizes=[4096,1]"), in, all_kernels(), {});
+    const Tensor& y = run.outputs[0];
+    const std::size_t size = y.bytes().size() / 4096;
+    CHECK(y.bytes()[0] == std::byte{0});
+    for (std::size_t i = 0; i < 4096; ++i) REQUIRE(y.bytes()[i * size] <= std::byte{100});
+    for (std::size_t i = 2048; i < 4096; ++i) REQUIRE(y.bytes()[i * size] == std::byte{100});
+  }
 }

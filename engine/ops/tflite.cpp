@@ -74,6 +74,8 @@ Types infer_mean(const Params& params, const InferInputs& in) {
   require_quantized(in, 0, "x");
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
+  if (p.x_zero < -(1 << 16) || p.x_zero > 1 << 16)
+    throw bad_input("x_zero of {}; a zero point is a number of x's type", p.x_zero);
   const ReduceGeometry g = reduce_geometry(p, in);
   if (g.reduced.numel() < 1) throw bad_input("the mean of no elements");
   return {{in.dtype(0), g.output}};

@@ -220,7 +220,8 @@ Between<std::int64_t> between(std::int64_t o, std::int64_t in, std::int64_t out,
   const std::int64_t step =
       corners ? (1024 * (in - 1) + (out - 1) / 2) / (out - 1) : (1024 * in + out / 2) / out;
   const std::int64_t at = p.half_pixel ? step * o + step / 2 - 512 : step * o;
-  const std::int64_t lower = std::max<std::int64_t>(at / 1024, 0),
+  // A step that was rounded up leads past the last element; the reference then reads beyond it.
+  const std::int64_t lower = std::clamp<std::int64_t>(at / 1024, 0, in - 1),
                      upper = std::min((at + 1023) / 1024, in - 1);
   return {lower, upper, 1024 - (at - 1024 * lower), at - 1024 * lower};
 }
@@ -232,7 +233,8 @@ Between<float> between_f32(std::int64_t o, std::int64_t in, std::int64_t out,
                              : static_cast<float>(in) / static_cast<float>(out);
   const auto place = static_cast<float>(o);
   const float at = p.half_pixel ? (place + 0.5F) * step - 0.5F : place * step;
-  const std::int64_t lower = std::max<std::int64_t>(static_cast<std::int64_t>(std::floor(at)), 0),
+  const std::int64_t lower = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(at)), 0,
+                                                      in - 1),
                      upper = std::min(static_cast<std::int64_t>(std::ceil(at)), in - 1);
   const float rest = at - static_cast<float>(lower);
   return {lower, upper, 1 - rest, rest};

@@ -73,10 +73,7 @@ class Lstm : public GateScan<isa, Lstm<isa>> {
 
 template <Isa isa>
 void run(const KernelCall& call) {
-  const std::vector<InferInput> known = known_inputs(call);
-  RecurrentPlan plan{
-      recurrent_geometry(CellKind::lstm, call.params<LstmParams>(), InferInputs(known)), 0};
-  plan.lengths = call.has(4) ? &call.input(4) : nullptr;
+  const RecurrentPlan plan = recurrent_plan<CellKind::lstm, LstmParams>(call);
   const auto* packed = static_cast<const GateWeights*>(call.prepared);
   std::shared_ptr<GateWeights> fresh;
   if (packed == nullptr) {

@@ -181,6 +181,10 @@ File read_file(const Blob& blob) {
       if (!is_floating(info.dtype) && info.quantisation.given())
         for (const float s : info.quantisation.scales)
           if (!(s > 0)) throw bad_input("a scale of {}", s);
+      if (info.dtype == DType::i8 || info.dtype == DType::u8)
+        for (const std::int64_t z : info.quantisation.zeros)
+          if (const std::int64_t low = info.dtype == DType::i8 ? -128 : 0; z < low || z > low + 255)
+            throw bad_input("a zero point of {} for {}", z, name(info.dtype));
     }
     const auto buffer = t.get<std::uint32_t>(2, 0);
     if (buffer != 0) {

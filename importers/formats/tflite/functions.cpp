@@ -61,9 +61,12 @@ float function_of(std::string_view op, bool approximate, float x) {
   if (op == "LOG") return correctly_rounded_f32(Function::log, x);
   if (op == "ELU") return x < 0 ? correctly_rounded_f32(Function::exp, x) - 1.0F : x;
   const auto wide = static_cast<double>(x);
-  const double inner = approximate
-                           ? std::tanh(0.7978845608028654 * (wide + 0.044715 * wide * wide * wide))
-                           : std::erf(wide * 0.7071067811865476);
+  const double inner =
+      approximate
+          ? correctly_rounded_function(Function::tanh,
+                                       0.7978845608028654 * (wide + 0.044715 * wide * wide * wide),
+                                       DType::f64)
+          : correctly_rounded_function(Function::erf, wide * 0.7071067811865476, DType::f64);
   return static_cast<float>(0.5 * wide * (1 + inner));
 }
 
