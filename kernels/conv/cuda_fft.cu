@@ -3,19 +3,12 @@
 
 #include <algorithm>
 
+#include "kernels/backends/cuda/block_threads.h"
 #include "kernels/backends/cuda/launches.h"
 #include "kernels/conv/cuda_fft.h"
 
 namespace etalon::cuda {
 namespace {
-
-struct BlockThreads {
-  template <class F>
-  __device__ void operator()(F&& phase) const {
-    phase(static_cast<int>(threadIdx.x));
-    __syncthreads();
-  }
-};
 
 template <FftPass pass>
 __global__ void __launch_bounds__(kFftThreads) transform(const __grid_constant__ FftTask t) {

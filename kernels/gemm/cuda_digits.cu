@@ -4,19 +4,12 @@
 
 #include <algorithm>
 
+#include "kernels/backends/cuda/block_threads.h"
 #include "kernels/backends/cuda/launches.h"
 #include "kernels/gemm/cuda_digits.h"
 
 namespace etalon::cuda {
 namespace {
-
-struct BlockThreads {
-  template <class F>
-  __device__ void operator()(F&& phase) const {
-    phase(static_cast<int>(threadIdx.x));
-    __syncthreads();
-  }
-};
 
 template <bool right>
 __global__ void __launch_bounds__(kDigitPackThreads) cut(const __grid_constant__ DigitTask t) {
