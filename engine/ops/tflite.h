@@ -29,14 +29,14 @@
 //                           `out`: step = (1024 in + out/2) / out, or align_corners (out > 1)
 //                           (1024 (in - 1) + (out - 1)/2) / (out - 1); element o lies at p = step
 //                           o, or half_pixel step o + step/2 - 512, between l = p/1024, held to
-//                           [0, in - 1] (where a step rounded up leads further, the reference reads
-//                           beyond the end), and u = min((p + 1023)/1024, in - 1), u weighing p -
-//                           1024 l and l 1024 less that. The sum of the four products v is (v + (v
-//                           > 0 ? 2^19 : -2^19)) / 2^20; all divisions cut. u8 is otherwise: in f32,
-//                           step = in / out (or (in - 1) / (out - 1)), p = step o (or (o + 0.5) step
-//                           - 0.5), l = floor p, held likewise, u = min(ceil p, in - 1), d = p - l,
-//                           and y = trunc(x[l,l] (1 - dy) (1 - dx) + x[u,l] dy (1 - dx) + x[l,u] (1
-//                           - dy) dx + x[u,u] dy dx + 0.5), from the left
+//                           [0, in - 1] (where a step rounded up leads further, the reference
+//                           reads beyond the end), and u = min((p + 1023)/1024, in - 1), u
+//                           weighing p - 1024 l and l 1024 less that. The sum of the four products
+//                           v is (v + (v > 0 ? 2^19 : -2^19)) / 2^20; all divisions cut. u8 is
+//                           otherwise: in f32, step = in / out (or (in - 1) / (out - 1)), p = step
+//                           o (or (o + 0.5) step - 0.5), l = floor p, held likewise, u = min(ceil
+//                           p, in - 1), d = p - l, and y = trunc(x[l,l] (1 - dy) (1 - dx) + x[u,l]
+//                           dy (1 - dx) + x[l,u] (1 - dy) dx + x[u,u] dy dx + 0.5), from the left
 //   tflite_requantize       (x - x_zero) scaled by x_scale / y_scale, + y_zero, to output_dtype
 //   tflite_quantize         round_half_away(x / y_scale) + y_zero; x f32, the quotient in f32
 //   tflite_softmax          over the last axis: e = exp(beta * x_scale * (q - max)) in f32, summed
