@@ -10,6 +10,7 @@
 #include "engine/numerics/fp.h"
 #include "tests/function_oracle.h"
 #include "tests/prove/check.h"
+#include "tests/prove/input_prover.h"
 #include "tests/prove/proof.h"
 #include "tests/prove/taylor.h"
 
@@ -32,6 +33,25 @@ TEST_CASE("proof: every function holds on runs of inputs in each part of its ran
     ++functions;
   }
   CHECK(functions == 40);
+}
+
+TEST_CASE("proof: what MPFR is asked for holds in all four modes, over the whole range") {
+  // Every 677th of the inputs that the proof on all of them takes to MPFR, whatever decided them.
+  for (const SurveyedFunction& f : surveyed_functions()) {
+    ProofCounts counts;
+    for (std::uint64_t bits = 0; bits >> 32 == 0; bits += 677 * std::uint64_t{kSample})
+      counts.add(prove_block(f, detect_isa(), static_cast<std::uint32_t>(bits), 1));
+    CHECK(counts.sampled == 49);
+    for (const auto& w : counts.witnesses) FAIL_CHECK(w);
+  }
+}
+
+TEST_CASE("proof: a ball whose only double is a midpoint does not decide") {
+  // The f64 quotient is the midpoint of two floats, the real one lies 2^-61 of itself below it.
+  const ProofCounts counts =
+      prove_block(surveyed_function("softsign"), detect_isa(), bits_of(0x1.17022cp-7F), 1);
+  for (const auto& w : counts.witnesses) FAIL_CHECK(w);
+  CHECK(counts.undecided[0] == 1);
 }
 
 TEST_CASE("proof: a value one unit off is found, and the hard case of log is met") {

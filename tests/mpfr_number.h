@@ -31,6 +31,7 @@ class Number {
   friend Number operator/(const Number& a, const Number& b) { return binary(mpfr_div, a, b); }
   Number operator-() const { return unary(mpfr_neg, *this); }
   friend bool operator<(const Number& a, const Number& b) { return mpfr_less_p(a.v_, b.v_) != 0; }
+  bool is_finite() const { return mpfr_number_p(v_) != 0; }
   bool is_zero() const { return mpfr_zero_p(v_) != 0; }
 
   using Unary = int(mpfr_t, const mpfr_t, mpfr_rnd_t);
@@ -45,6 +46,11 @@ class Number {
   static Number binary(F f, const Number& a, const Number& b) {
     Number r;
     f(r.v_, a.v_, b.v_, MPFR_RNDN);
+    return r;
+  }
+  static Number next_toward_zero(const Number& a) {
+    Number r(a);
+    mpfr_signbit(r.v_) != 0 ? mpfr_nextabove(r.v_) : mpfr_nextbelow(r.v_);
     return r;
   }
   static Number pi() {

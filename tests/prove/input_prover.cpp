@@ -13,19 +13,28 @@
 namespace etalon {
 namespace {
 
-// Compositions, as in a textbook, at 3000 bits; the others by MPFR's own functions.
+// Compositions at 3000 bits, the others by MPFR's own functions. What is smaller than MPFR's
+// numbers or than the last of the 3000 bits beside a 1 still decides the directed modes:
+// strictly_within puts a value that came out as v back below it, and one that came out as 0 back on
+// v's side.
+Number strictly_within(const Number& v, const Number& y) {
+  if (!v.is_finite() || v.is_zero()) return y;
+  if (Number(0) < v) return y < v ? y : Number::next_toward_zero(v);
+  return y.is_zero() ? Number(-0x1p-1000) : y;
+}
 Number composed(std::string_view name, double x) {
-  const Number v(x), one(1);
-  if (name == "silu") return v / (one + exp(-v));
-  if (name == "gelu") return v * (one + erf(v / sqrt(Number(2)))) / Number(2);
+  const Number v(x), one(1), two(2);
+  if (name == "silu") return strictly_within(v, v / (one + exp(-v)));
+  if (name == "gelu") return strictly_within(v, v * Number::unary(mpfr_erfc, -v / sqrt(two)) / two);
   if (name == "gelu_tanh") {
     const Number c = Number(44715) / Number(1000000);
-    const Number z = sqrt(Number(2) / Number::pi()) * (v + c * v * v * v);
-    return v * (one + tanh(z)) / Number(2);
+    const Number z = sqrt(two / Number::pi()) * (v + c * v * v * v);
+    return strictly_within(v, v / (one + exp(-two * z)));
   }
-  if (name == "mish") return v * tanh(log(one + exp(v)));
+  if (name == "mish") return strictly_within(v, v * tanh(Number::unary(mpfr_log1p, exp(v))));
   if (name == "softsign") return v / (one + abs(v));
-  const Number negative = Number::unary(mpfr_expm1, v);
+  Number negative = Number::unary(mpfr_expm1, v);
+  if (v.is_finite() && !(-one < negative)) negative = Number::next_toward_zero(-one);
   if (name == "elu" || name == "celu") return x > 0 ? v : negative;
   if (name == "selu") {
     const SeluParams p;
@@ -94,10 +103,12 @@ void InputProver::prove(std::uint32_t bits, float served, double lane, double la
     }
     return;
   }
-  // The doubles strictly inside the ball reach from low to high.
+  // The doubles around the ball: the real value lies between them, so that what both round to is
+  // its rounding. (The outermost doubles inside would not do: where one of them is a midpoint, the
+  // value may lie beyond it. softsign(0x1.17022cp-7) does, by 2^-61 of itself.)
   const TwoDoubles below = two_sum(ball.mid, -ball.rad), above = two_sum(ball.mid, ball.rad);
-  double low = below.error < 0 ? below.value : next_up(below.value);
-  double high = above.error > 0 ? above.value : next_down(above.value);
+  double low = below.error < 0 ? next_down(below.value) : below.value;
+  double high = above.error > 0 ? next_up(above.value) : above.value;
   Near lemma = near(f_, x);
   if (f_.lane == LaneFunction::mish && lemma.slack != 0) {
     const double g = 3 * x / 5;
