@@ -4,10 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "bench/cli/bench_peaks.h"
 #include "bench/cli/bench_state.h"
 #include "bench/compare/ulp.h"
 #include "bench/micro/machine_watch.h"
@@ -87,6 +90,98 @@ TEST_CASE("bench: a state keeps whole rows, and those of the same settings only"
   CHECK(BenchState(own / "s", settings).find("c") != nullptr);
   CHECK(BenchState(own / "s", {{"contract", "exact"}}).known() == 0);
   CHECK(BenchState("", settings).known() == 0);
+}
+
+TEST_CASE("bench: rows that cannot be written are written later, and the run goes on") {
+  const test::TemporaryFolder own;
+  const std::string folder = own / "s";
+  const json settings = {{"contract", "seq"}};
+  BenchState state(folder, settings);
+  state.add("a", {{"median_s", 1}});
+  // Somebody removes the folder; a file of its name stands in the way, and is taken away again.
+  std::filesystem::remove_all(folder);
+  std::ofstream(folder) << "not a folder";
+  state.add("b", {{"median_s", 2}});
+  CHECK(state.fault().find("2 rows could not be written: Not a directory") != std::string::npos);
+  CHECK_THROWS(BenchState(folder, settings));
+  std::filesystem::remove(folder);
+  state.add("c", {{"median_s", 3}});
+  CHECK(state.fault().empty());
+  const BenchState again(folder, settings);
+  for (const char* key : {"a", "b", "c"}) CHECK(again.find(key) != nullptr);
+}
+
+TEST_CASE("bench: no row is above the roof, unless it multiplies less") {
+  // As on a busy machine: measured too low, one row of each kind above it.
+  const auto row = [](const char* name, double flops, double bytes, double seconds) {
+    return json{{"name", name},
+                {"cache", "warm"},
+                {"threads", 1},
+                {"contract", "etalon1:order=seq"},
+                {"flops", flops},
+                {"bytes", bytes},
+                {"median_s", seconds},
+                {"gflops", 1e-9 * flops / seconds},
+                {"gbytes", 1e-9 * bytes / seconds}};
+  };
+  json bench = {{"rows", json::array()}, {"peaks", json::array()}};
+  bench["peaks"].push_back(
+      peak_json(1, {.gflops = 54, .levels = {{2e4, 80}, {6e5, 60}, {8e6, 30}, {1e8, 10}}}));
+  bench["rows"].push_back(row("half", 42e6, 1e6, 1e-3));
+  bench["rows"].push_back(row("above", 84e6, 1e6, 1e-3));
+  bench["rows"][1]["vs"]["algo=winograd:4/3"] = {
+      {"median_s", 5e-4}, {"gflops", 168}, {"gbytes", 2}};
+  bench["rows"][1]["vs"]["absent"] = {{"status", "unavailable"}};
+  bench["rows"].push_back(row("cached", 0, 1e4, 1e-7));  // 100 GB/s from the first cache
+  bench["rows"].push_back(row("memory", 0, 5e7, 1e-2));  // 5 GB/s
+  bench["rows"].push_back(bench["rows"][2]);
+  bench["rows"][4].update({{"cache", "cold"}, {"gbytes", 12}});
+  settle_peaks(bench);
+  const json& peak = bench["peaks"][0];
+  CHECK(peak["gflops"] == 84);
+  CHECK(peak["gflops_measured"] == 54);
+  CHECK(bench["peak"]["gflops"] == 84);
+  CHECK(peak["gbytes"] == 12);
+  CHECK(peak["gbytes_measured"] == 10);
+  CHECK(peak["levels"][0]["gbytes"].get<double>() == doctest::Approx(100));
+  CHECK(peak["levels"][0]["gbytes_measured"] == 80);
+  CHECK_FALSE(peak["levels"][1].contains("gbytes_measured"));
+  const auto share = [](const json& entry) { return entry["of_peak"].get<double>(); };
+  CHECK(share(bench["rows"][0]) == doctest::Approx(0.5));
+  CHECK(share(bench["rows"][1]) == 1);
+  CHECK(share(bench["rows"][1]["vs"]["algo=winograd:4/3"]) == doctest::Approx(2));
+  CHECK(share(bench["rows"][2]) == 1);
+  CHECK(share(bench["rows"][3]) == doctest::Approx(5.0 / 12));
+  CHECK(share(bench["rows"][4]) == 1);
+  // Two runs of one program: the higher measurement counts, and what was raised stays raised.
+  json other = {{"peaks", json::array()}};
+  other["peaks"].push_back(
+      peak_json(1, {.gflops = 168, .levels = {{2e4, 70}, {6e5, 70}, {8e6, 30}, {1e8, 10}}}));
+  merge_peaks(bench, other);
+  settle_peaks(bench);
+  CHECK(share(bench["rows"][1]) == doctest::Approx(0.5));
+  CHECK(bench["peaks"][0]["levels"][1]["gbytes"] == 70);
+}
+
+TEST_CASE("bench: a limit of time costs repetitions, never a row") {
+  TimingOptions timing{.repetitions = 9, .min_time_s = 1e-4, .most_time_s = 0.02};
+  CHECK(repetitions_within(timing, 1e-6) == 9);
+  CHECK(repetitions_within(timing, 0.005) == 4);
+  CHECK(repetitions_within(timing, 3) == 1);
+  int runs = 0, slow_runs = 0;
+  const auto wait = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  const std::vector<Timing> got = time_interleaved({{"short", [&] { ++runs; }},
+                                                    {"known", [&] { ++slow_runs; }, 0.02},
+                                                    {"long", [&] { wait(8); }}},
+                                                   timing);
+  CHECK(got[0].repetitions == 9);
+  CHECK(runs > 9);
+  CHECK(slow_runs == 0);  // its first run is its repetition
+  CHECK(got[1].samples == std::vector<double>{0.02});
+  CHECK(got[2].repetitions >= 1);
+  CHECK(got[2].repetitions <= 2);
+  CHECK(time_interleaved({{"known", [&] { ++slow_runs; }, 1}}, timing)[0].median_s == 1);
+  CHECK(slow_runs == 0);
 }
 
 TEST_CASE("bench: rows of an earlier run are not timed again") {

@@ -42,7 +42,7 @@ struct Args {
   std::vector<std::string> words, shapes, vs, contracts, thread_counts, compare;
   std::string kernels, data, cache = "warm", sort = "file", state, against;
   std::int64_t repetitions = 9, batch = 1, samples = 0, warm_up = 1, runs = 1;
-  double min_time_ms = 30;
+  double min_time_ms = 30, most_time_s = 0;
   OrderOptions order;
   bool no_errors = false, import = false, wide = false, no_pin = false;
 };
@@ -52,6 +52,7 @@ TimingOptions timing_of(const Args& args) {
   timing.repetitions = static_cast<int>(args.repetitions);
   timing.min_time_s = args.min_time_ms / 1000;
   timing.warm_up = static_cast<int>(args.warm_up);
+  timing.most_time_s = args.most_time_s;
   if (args.cache != "warm" && args.cache != "cold")
     throw usage_error("--cache {}: the caches are warm or cold", args.cache);
   timing.cache = args.cache == "cold" ? Cache::cold : Cache::warm;
@@ -165,6 +166,9 @@ Action bench_command(Options& o) {
       .value("--kernels", args->kernels, "NAME", "Use only our kernel of this name or prefix")
       .value("--repetitions", args->repetitions, "Repetitions of each, interleaved")
       .value("--min-time", args->min_time_ms, "Least milliseconds of one repetition")
+      .value("--most-time", args->most_time_s,
+             "Most seconds of all repetitions of one candidate, for long lists: fewer repetitions, "
+             "at least one; what takes longer in its first run is not run again (0: no limit)")
       .value("--warm-up", args->warm_up, "Runs of each before the first repetition")
       .value("--cache", args->cache, "warm|cold",
              "cold: every timed run finds the caches full of other data")
@@ -201,7 +205,8 @@ Action bench_command(Options& o) {
           .push_back(word);
     const bool functions = std::erase(words, "functions") > 0;
     if (args->repetitions < 1 || args->repetitions > 1000 || args->min_time_ms <= 0 ||
-        args->batch < 1 || args->warm_up < 1 || args->runs < 1 || args->runs > 1000)
+        args->most_time_s < 0 || args->batch < 1 || args->warm_up < 1 || args->runs < 1 ||
+        args->runs > 1000)
       throw usage_error(
           "--repetitions, --min-time, --warm-up, --runs and --batch must be positive");
     if (args->import && (files.empty() || !words.empty()))

@@ -42,7 +42,6 @@ void add_entry(json& out, const BenchEntry& e) {
   out["samples"] = e.timing.samples;
   out["gflops"] = e.gflops;
   out["gbytes"] = e.gbytes;
-  out["of_peak"] = e.of_peak;
   out["set_up_s"] = e.set_up_s;
   out["set_up_bytes"] = e.set_up_bytes;
   out["workspace_bytes"] = e.workspace_bytes;

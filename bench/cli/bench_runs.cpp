@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench/cli/bench_peaks.h"
 #include "bench/cli/terminal.h"
 #include "bench/micro/significance.h"
 #include "bench/micro/timing.h"
@@ -74,7 +75,7 @@ void merge_timing(json& to, const std::vector<const json*>& of) {
   }
   const Timing all = summarize(std::move(samples));
   const double scale = to["median_s"].get<double>() / all.median_s;
-  for (const char* rate : {"gflops", "gbytes", "of_peak"})
+  for (const char* rate : {"gflops", "gbytes"})
     if (to.contains(rate)) to[rate] = to[rate].get<double>() * scale;
   for (const char* field : {"ratio", "ours_beside_s", "set_up_s"})
     if (to.contains(field)) to[field] = median_field(of, field);
@@ -180,6 +181,8 @@ json merged_benches(const std::vector<json>& records) {
     kept.push_back(row);
   }
   merged["rows"] = std::move(kept);
+  for (const json& record : records) merge_peaks(merged, record["bench"]);
+  settle_peaks(merged);
   return merged;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/bench.h"
+#include "bench/cli/bench_peaks.h"
 #include "bench/cli/bench_rows.h"
 #include "bench/cli/bench_state.h"
 #include "bench/cli/cli.h"
@@ -34,7 +35,8 @@ json settings_of(const BenchOptions& options, const ShapeBenchOptions& how) {
   j["vs"] = options.vs;
   j["frameworks"] = how.framework_words;
   j["cache"] = static_cast<int>(options.timing.cache);
-  j["timing"] = {options.timing.repetitions, options.timing.min_time_s, options.timing.warm_up};
+  j["timing"] = {options.timing.repetitions, options.timing.min_time_s, options.timing.warm_up,
+                 options.timing.most_time_s};
   j["errors"] = options.errors;
   return j;
 }
@@ -169,26 +171,23 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& bas
         bench["skipped"].push_back(skipped.back());
       }
     }
+    bench["peaks"].push_back(peak_json(threads, measured_peak(threads, options.isa)));
     if (interrupted_early) break;
-    const Peak& peak = measured_peak(threads, options.isa);
-    json roof = {{"threads", threads}, {"gflops", peak.gflops}, {"gbytes", peak.gbytes}};
-    bench["peaks"].push_back(roof);
-    if (threads == counts[0]) bench["peak"] = {{"gflops", peak.gflops}, {"gbytes", peak.gbytes}};
   }
+  settle_peaks(bench);
   bench["load"] = load_json(load);
   bench["complete"] = !interrupted_early;
   print_bench_rows(bench, how.sort, how.wide);
   fmt::print("\n");
-  if (bench.contains("peaks"))
-    for (const json& p : bench["peaks"])
-      fmt::print("peak measured here on {} thread{}: {:.0f} GFLOP/s of f32, {:.1f} GB/s\n",
-                 p["threads"].get<int>(), p["threads"] == 1 ? "" : "s", p["gflops"].get<double>(),
-                 p["gbytes"].get<double>());
+  print_peaks(bench);
   if (load.noisy())
     fmt::print(
         "the machine was noisy: other programs took {:.0f} % of its processor time, the hypervisor "
         "{:.0f} %; ratios hold better than times, and a quiet machine gives both\n",
         100 * load.others, 100 * load.stolen);
+  if (!state.fault().empty())
+    fmt::print("{}; this run's record has its rows, another run would time them again\n",
+               state.fault());
   if (kept.known() > 0)
     fmt::print("{} rows come from an earlier run ({})\n", kept.known(), how.state);
   for (const std::string& text : skipped) fmt::print("not timed: {}\n", text);

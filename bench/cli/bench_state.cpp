@@ -1,9 +1,12 @@
 #include "bench/cli/bench_state.h"
 
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include "engine/core/error.h"
 #include "engine/core/hash.h"
 
 namespace etalon::cli {
@@ -33,9 +36,21 @@ const nlohmann::json* BenchState::find(const std::string& key) const {
 
 void BenchState::add(const std::string& key, const nlohmann::json& row) {
   if (path_.empty()) return;
+  lines_.push_back(nlohmann::json{{"key", key}, {"row", row}}.dump());
+  std::error_code none;
+  if (!std::filesystem::exists(path_, none)) written_ = 0;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), none);
+  errno = 0;
   std::ofstream out(path_, std::ios::app);
-  out << nlohmann::json{{"key", key}, {"row", row}}.dump() << "\n";
-  if (!out.flush()) throw bad_input("{}: a row could not be written", path_);
+  if (!fault_.empty()) out << "\n";  // ends a line that was cut short
+  for (std::size_t i = written_; i < lines_.size(); ++i) out << lines_[i] << "\n";
+  if (out.flush()) {
+    written_ = lines_.size();
+    fault_.clear();
+  } else {
+    fault_ = fmt::format("{}: {} rows could not be written: {}", path_, lines_.size() - written_,
+                         std::strerror(errno));
+  }
 }
 
 }  // namespace etalon::cli

@@ -104,7 +104,8 @@ std::vector<FrameworkAnswer> FrameworkPeers::time(const NamedShape& shape,
             static_cast<int>(std::clamp(std::ceil(timing.min_time_s / once), 2.0, 1000.0));
         std::vector<double> own, theirs;
         const auto mean = [&](double sum) { return sum / runs; };
-        for (int repetition = 0; repetition < timing.repetitions; ++repetition) {
+        const int repetitions = repetitions_within(timing, once * runs);
+        for (int repetition = 0; repetition < repetitions; ++repetition) {
           settle(timing.threads, Watchers::framework);
           own.push_back(mean(seconds_of([&] {
             for (int i = 0; i < runs; ++i) ours();

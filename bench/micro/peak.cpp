@@ -68,19 +68,24 @@ double flops(int threads, Isa isa) {
   return 1e-9 * rate(threads, 4000, 2.0 * kTerms * rows * width, work);
 }
 
-double bytes(int threads) {
-  constexpr std::size_t kBytes = std::size_t{48} << 20;
+// Two thirds of a first, a second and a third cache of today, and what fits none.
+constexpr double kLevels[] = {2e4, 6e5, 8e6, 1e8};
+
+Peak::Level bytes(int threads, double of_a_thread) {
+  // Beyond the caches the threads share them: the whole is as large for any number of threads.
+  const double own = of_a_thread == kLevels[3] ? of_a_thread / threads : of_a_thread;
+  const auto half = static_cast<std::size_t>(own / 2);
   std::vector<std::vector<char>> from(static_cast<std::size_t>(threads)), to(from.size());
-  const std::size_t of_a_thread = kBytes / from.size();
   for (std::size_t t = 0; t < from.size(); ++t) {
-    from[t].assign(of_a_thread, 1);
-    to[t].assign(of_a_thread, 0);
+    from[t].assign(half, 1);
+    to[t].assign(half, 0);
   }
-  const double moved = 2.0 * static_cast<double>(of_a_thread);
-  return 1e-9 * rate(threads, 1, moved, [&](int thread) {
-           const auto t = static_cast<std::size_t>(thread);
-           std::memcpy(to[t].data(), from[t].data(), from[t].size());
-         });
+  const double moved = 2.0 * static_cast<double>(half);
+  const int rounds = std::max(1, static_cast<int>(1e8 / threads / moved));
+  return {of_a_thread, 1e-9 * rate(threads, rounds, moved, [&](int thread) {
+                         const auto t = static_cast<std::size_t>(thread);
+                         std::memcpy(to[t].data(), from[t].data(), half);
+                       })};
 }
 
 }  // namespace
@@ -90,7 +95,10 @@ const Peak& measured_peak(int threads, Isa isa) {
   static std::map<std::pair<int, Isa>, Peak> known;
   const std::scoped_lock lock(mutex);
   const auto [at, fresh] = known.try_emplace({threads, isa});
-  if (fresh) at->second = {flops(threads, isa), bytes(threads)};
+  if (fresh) {
+    at->second.gflops = flops(threads, isa);
+    for (const double size : kLevels) at->second.levels.push_back(bytes(threads, size));
+  }
   return at->second;
 }
 

@@ -7,7 +7,6 @@
 
 #include "bench/micro/allocation_watch.h"
 #include "bench/micro/framework_peers.h"
-#include "bench/micro/peak.h"
 #include "engine/core/error.h"
 #include "engine/core/hash.h"
 #include "engine/core/threads.h"
@@ -55,6 +54,7 @@ class ReadyKernel {
   bool convert_beforehand() {
     own_layout_ = run_in_own_layout(row_, call());
     if (own_layout_ == nullptr) return false;
+    first_run_s_ = 0;  // it converted
     name_ += ".blocked";
     return true;
   }
@@ -70,6 +70,7 @@ class ReadyKernel {
     return outputs_[0];
   }
   const std::string& name() const { return name_; }
+  double first_run_s() const { return first_run_s_; }
   bool converts_beforehand() const { return own_layout_ != nullptr; }
   const KernelRow& row() const { return row_; }
   void costs(BenchEntry& to) const {
@@ -98,13 +99,13 @@ class ReadyKernel {
         set_up_bytes_ = watch.held();
       }
       const AllocationWatch watch;
-      row_.run(call());
+      first_run();
       workspace_bytes_ = watch.most();
       return;
     }
     prepare();
     const std::int64_t ready = resident_bytes();
-    row_.run(call());
+    first_run();
     if (const auto told = library_memory(row_, call())) {
       memory_by_ = MemoryBy::library;
       set_up_bytes_ = told->kept;
@@ -114,6 +115,12 @@ class ReadyKernel {
       set_up_bytes_ = std::max<std::int64_t>(0, ready - before);
       workspace_bytes_ = std::max<std::int64_t>(0, peak_resident_bytes() - ready);
     }
+  }
+
+  void first_run() {
+    const auto start = std::chrono::steady_clock::now();
+    row_.run(call());
+    first_run_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   KernelCall call() {
@@ -136,7 +143,7 @@ class ReadyKernel {
   Prepared prepared_;
   std::vector<Tensor> outputs_;
   std::unique_ptr<OwnLayoutRun> own_layout_;
-  double set_up_s_ = 0;
+  double set_up_s_ = 0, first_run_s_ = 0;
   std::int64_t set_up_bytes_ = 0, workspace_bytes_ = 0;
   MemoryBy memory_by_ = MemoryBy::counted;
 };
@@ -202,14 +209,9 @@ double least_bytes(const NamedShape& shape) {
   return bytes;
 }
 
-void fill_rates(BenchEntry& entry, const BenchRow& row, const BenchOptions& options) {
+void fill_rates(BenchEntry& entry, const BenchRow& row) {
   entry.gflops = 1e-9 * row.flops / entry.timing.median_s;
   entry.gbytes = 1e-9 * row.bytes / entry.timing.median_s;
-  const Peak& peak = measured_peak(options.threads, options.isa);
-  if (row.flops > 0)
-    entry.of_peak = peak.gflops > 0 ? entry.gflops / peak.gflops : 0;
-  else
-    entry.of_peak = entry.gbytes / peak.gbytes;
 }
 
 std::optional<UlpError> error_of(const Tensor& got, const std::vector<Tensor>& truth) {
@@ -250,6 +252,7 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
   problem.contract = &options.contract;
   problem.isa = options.isa;
 
+  const MachineWatch watch;  // from the first run on, which may be the one that is told
   std::vector<std::unique_ptr<ReadyKernel>> ready;
   ready.push_back(std::make_unique<ReadyKernel>(
       shape, inputs, registry.require(problem, options.kernels), options, options.contract));
@@ -290,11 +293,10 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
   for (const auto& kernel : ready) {
     // One kernel may stand here under several contracts; the timer tells candidates apart by name.
     candidates.push_back({fmt::format("{} {}", kernel->name(), candidates.size()),
-                          [k = kernel.get()] { k->run(); }});
+                          [k = kernel.get()] { k->run(); }, kernel->first_run_s()});
   }
   TimingOptions timing = options.timing;
   timing.threads = options.threads;
-  const MachineWatch watch;
   const std::vector<Timing> timings = time_interleaved(candidates, timing);
   row.load = watch.load();
   std::vector<Tensor> truth;
@@ -307,7 +309,7 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
     entry.blocked = ready[i]->converts_beforehand();
     if (ready[i]->row().version != nullptr) entry.version = ready[i]->row().version();
     entry.timing = timings[i];
-    fill_rates(entry, row, options);
+    fill_rates(entry, row);
     ready[i]->costs(entry);
     const Tensor& output = ready[i]->output();
     entry.hash = to_string(hash_tensor(output));
@@ -322,7 +324,7 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
              shape, inputs, weights_constant(shape), [&] { ready[0]->run(); }, timing)) {
       BenchEntry& entry = answer.entry;
       if (entry.status == "ok") {
-        fill_rates(entry, row, options);
+        fill_rates(entry, row);
         entry.error = error_of(answer.output, truth);
       }
       row.vs.push_back(std::move(entry));

@@ -50,9 +50,8 @@ struct BenchEntry {
   std::string contract;  // of `also`, as short_name() gives it; empty for the first and for vendors
   bool blocked = false;  // conversions to and from the library's layout are outside the clock
   Timing timing;
-  double gflops = 0;   // 0 where the op does no sums of products
-  double gbytes = 0;   // a second: every input read and every output written once
-  double of_peak = 0;  // share of the machine's measured peak: of sums of products, else of bytes
+  double gflops = 0;  // 0 where the op does no sums of products
+  double gbytes = 0;  // a second: every input read and every output written once
   // Packing, transforms, primitives: what is done once before the first run, outside the clock.
   double set_up_s = 0;
   // What is kept from set-up to the last run, and what a run needs beside it and its operands.

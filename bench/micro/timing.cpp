@@ -67,6 +67,13 @@ void settle(int threads, Watchers of) {
     std::this_thread::sleep_for(std::chrono::milliseconds(of == Watchers::library ? 20 : 150));
 }
 
+int repetitions_within(const TimingOptions& options, double run_s) {
+  if (options.most_time_s <= 0) return options.repetitions;
+  const double of_one = std::max(run_s, options.min_time_s);
+  return static_cast<int>(
+      std::clamp(options.most_time_s / of_one, 1.0, static_cast<double>(options.repetitions)));
+}
+
 Timing summarize(std::vector<double> seconds) {
   if (seconds.empty()) throw internal_error("no run was timed");
   std::vector<double> sorted = seconds;
@@ -88,12 +95,24 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
   static_cast<void>(initialized);
 
   std::exception_ptr failure;
+  Collector collector;
+  bool any = false;  // the library complains when it is given nothing to run
   benchmark::ClearRegisteredBenchmarks();
   const bool cold = options.cache == Cache::cold;
   std::optional<Eviction> evict;
   if (cold) evict.emplace(options.threads);
   for (const TimedCandidate& candidate : candidates) {
-    for (int i = 0; i < options.warm_up; ++i) candidate.run();
+    if (options.most_time_s > 0 && candidate.first_run_s >= options.most_time_s) {
+      collector.seconds[candidate.name] = {candidate.first_run_s};
+      continue;
+    }
+    double warm_run_s = 0;
+    for (int i = 0; i < options.warm_up; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      candidate.run();
+      warm_run_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    any = true;
     auto* registered =
         benchmark::RegisterBenchmark(candidate.name.c_str(), [&](benchmark::State& state) {
           settle(options.threads, Watchers::library);
@@ -115,14 +134,13 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
             state.SkipWithError("failed");
           }
         });
-    registered->Repetitions(options.repetitions);
+    registered->Repetitions(repetitions_within(options, warm_run_s));
     if (cold)
       registered->UseManualTime()->Iterations(kColdRuns);
     else
       registered->UseRealTime()->MinTime(options.min_time_s);
   }
-  Collector collector;
-  benchmark::RunSpecifiedBenchmarks(&collector);
+  if (any) benchmark::RunSpecifiedBenchmarks(&collector);
   benchmark::ClearRegisteredBenchmarks();
   if (failure) std::rethrow_exception(failure);
 

@@ -13,6 +13,7 @@ namespace etalon {
 struct TimedCandidate {
   std::string name;
   std::function<void()> run;
+  double first_run_s = 0;  // of a run that was made before; 0: there was none
 };
 
 // What a run finds in the caches: what the run before left there, or nothing of its own. A cold run
@@ -25,6 +26,9 @@ struct TimingOptions {
   int threads = 1;           // of a run; beyond one, `settle` stands before each repetition
   Cache cache = Cache::warm;
   int warm_up = 1;  // runs of each candidate before the first repetition
+  // Of all repetitions of one candidate together; 0: no limit. There is always one. A candidate
+  // whose first run took as long is not run again: that run is its only repetition.
+  double most_time_s = 0;
 };
 inline constexpr int kColdRuns = 4;
 
@@ -33,6 +37,9 @@ inline constexpr int kColdRuns = 4;
 // ONNX Runtime's burnt 55 ms after a run of ResNet-50. Nothing to wait for on one thread.
 enum class Watchers { library, framework };
 void settle(int threads, Watchers of);
+
+// How often a candidate is repeated whose run took so long.
+int repetitions_within(const TimingOptions& options, double run_s);
 
 struct Timing {
   double median_s = 0;

@@ -65,21 +65,26 @@ function rooflineSection(bench, rows) {
   const options = peaks.map((p) => [p, rows.filter((r) => r.threads === p.threads && r.flops > 0 && r.bytes > 0)]).filter(([p, list]) => p.gflops > 0 && list.length > 1);
   if (!options.length) return;
   section("roofline", "The roofline",
-    h("p", { class: "soft" }, "How fast each operation ran, over how many operations it does for each byte that it must read or write at least once. The line is what this machine can do at most, measured in the same run: left of its corner memory is the limit, right of it arithmetic."),
+    h("p", { class: "soft" }, "How fast each operation ran, over how many operations it does for each byte that it must read or write at least once. The lines are what this machine can do at most, in the same run: on the slopes the limit is memory or the first cache, above them arithmetic. What is small stays in a cache from one run to the next; a share is told against the cache that holds it."),
     chooser("Threads", "roof-threads", options.map(([p, list]) => [[p, list], `${p.threads} thread${p.threads === 1 ? "" : "s"}: ${figure(p.gflops)} GFLOP/s, ${figure(p.gbytes)} GB/s`]), ([p, list]) => {
       const points = list.flatMap((r) => {
         const all = contenders(r), fastest = (kind) => all.filter((c) => c.kind === kind).sort((a, b) => a.time - b.time)[0];
         return [all[0], fastest("library"), fastest("framework")].filter(Boolean).map((c) => ({ ...c, row: r, x: r.flops / r.bytes }));
       });
-      const lows = points.map((c) => c.x), low = Math.min(...lows) / 2, high = Math.max(...lows) * 2, corner = p.gflops / p.gbytes;
-      const roof = [[Math.min(low, corner), Math.min(low, corner) * p.gbytes], [corner, p.gflops], [Math.max(high, corner), p.gflops]];
+      const lows = points.map((c) => c.x), low = Math.min(...lows) / 2, high = Math.max(...lows) * 2;
+      const roof = (gbytes) => [[Math.min(low, p.gflops / gbytes), Math.min(low, p.gflops / gbytes) * gbytes], [p.gflops / gbytes, p.gflops], [Math.max(high, p.gflops / gbytes), p.gflops]];
+      const levels = p.levels || [{ bytes: Infinity, gbytes: p.gbytes }];
+      const level = (r) => (r.cache !== "cold" && levels.find((l) => r.bytes / p.threads <= l.bytes)) || levels[levels.length - 1];
+      const possible = (c) => Math.min(p.gflops, c.x * level(c.row).gbytes);
+      const over = [{ name: "from memory", points: roof(p.gbytes), stretch: true }];
+      if (levels.length > 1) over.push({ name: "from the first cache", points: roof(levels[0].gbytes), dash: "2 3", stretch: true });
       return h("div", {}, plot({
         label: `Speed over operations for each byte, ${list.length} operations, ${count(p.threads, "thread", "threads")}`,
         x: { label: "operations for each byte", base: 2, format: figure }, y: { label: "GFLOP/s", base: 2, format: figure },
-        series: byKind(points, (c) => ({ x: c.x, y: c.gflops, text: `${rowText(c.row)}, ${c.name}: ${figure(c.gflops)} GFLOP/s, ${percent(c.gflops / Math.min(p.gflops, c.x * p.gbytes))} of what is possible` })),
-        over: [{ name: "measured peak", points: roof, stretch: true }],
-      }), dataOf("roofline", [["operation", ""], ["by", ""], ["flop_per_byte", "n"], ["gflops", "n"], ["possible_gflops", "n"], ["share", "n"]],
-        points.map((c) => [rowText(c.row), c.name, c.x, c.gflops, Math.min(p.gflops, c.x * p.gbytes), c.gflops / Math.min(p.gflops, c.x * p.gbytes)]),
+        series: byKind(points, (c) => ({ x: c.x, y: c.gflops, text: `${rowText(c.row)}, ${c.name}: ${figure(c.gflops)} GFLOP/s, ${percent(c.gflops / possible(c))} of what is possible` })), over,
+      }), isNumber(p.gflops_measured) ? h("p", { class: "small soft" }, `The arithmetic that a short measurement gave, ${figure(p.gflops_measured)} GFLOP/s, lay below what an operation reached, as beside other programs; the line is what was reached.`) : null,
+      dataOf("roofline", [["operation", ""], ["by", ""], ["flop_per_byte", "n"], ["gflops", "n"], ["possible_gflops", "n"], ["share", "n"]],
+        points.map((c) => [rowText(c.row), c.name, c.x, c.gflops, possible(c), c.gflops / possible(c)]),
         (row) => [row[0], row[1], figure(row[2]), figure(row[3]), figure(row[4]), percent(row[5])]));
     }));
 }
