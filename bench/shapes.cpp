@@ -121,6 +121,9 @@ double multiply_adds(const NamedShape& shape) {
   if (shape.op->name == "conv")
     return outputs *
            static_cast<double>(shape.inputs[1].shape.product(1, shape.inputs[1].shape.rank()));
+  if (shape.op->name == "conv_transpose")  // each input meets each tap, at an edge in vain
+    return static_cast<double>(shape.inputs[0].shape.numel()) *
+           static_cast<double>(shape.inputs[1].shape.product(1, shape.inputs[1].shape.rank()));
   if (shape.op->name == "gemm") {
     const bool trans_a = shape.params.as<GemmParams>().trans_a;
     return outputs * static_cast<double>(shape.inputs[0].shape[trans_a ? 0 : 1]);

@@ -9,6 +9,7 @@
 #include "kernels/conv/fast.h"
 #include "kernels/conv/order_rows.h"
 #include "kernels/conv/transpose_definition.h"
+#include "kernels/conv/transpose_phases.h"
 
 namespace etalon {
 
@@ -34,6 +35,10 @@ std::span<const KernelRow> conv_rows() {
       conv_exact_row<Isa::avx2>("conv.exact.avx2.6x8"),
       conv_order_row<Isa::avx512>("conv.order.avx512"),
       conv_order_row<Isa::avx2>("conv.order.avx2"),
+      conv_transpose_seq_row<Isa::avx512>("conv_transpose.f32.avx512.phases"),
+      conv_transpose_seq_row<Isa::avx2>("conv_transpose.f32.avx2.phases"),
+      conv_transpose_exact_row<Isa::avx512>("conv_transpose.exact.avx512.phases"),
+      conv_transpose_exact_row<Isa::avx2>("conv_transpose.exact.avx2.phases"),
 #endif
       definition_row<ConvDefinition>("conv.definition"),
       // Behind the op's own definition, from which verdicts take their slices and bounds.
