@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "importers/containers/bytes.h"
@@ -48,6 +49,9 @@ struct Layer {
 };
 
 std::vector<ValueId> translate(const Layer& layer, Weights& weights);
+// The operands of an operation with 1s for the axes that one of them lacks.
+std::pair<ValueId, ValueId> of_one_rank(const Layer& layer, ValueId a, ValueId b);
+ValueId crop(const Layer& layer);
 // Those with weights; kAbsent where the type is none of them.
 ValueId translate_weighted(const Layer& layer, Weights& weights);
 

@@ -1,5 +1,6 @@
 // Layers and their settings, by the numbers that ncnn's documentation of its operators gives.
 #include <algorithm>
+#include <tuple>
 
 #include "engine/core/error.h"
 #include "importers/formats/ncnn/layer.h"
@@ -208,14 +209,11 @@ ValueId binary(const Layer& l) {
   const std::int64_t kind = l.integer(0, 0);
   if (kind < 0 || kind > 9) throw bad_input("the operation {}", kind);
   const bool turned = kind >= 7;
-  const ValueId a = l.input();
-  ValueId b = kAbsent;
-  if (l.integer(1, 0) != 0) {
+  ValueId a = l.input(), b = kAbsent;
+  if (l.integer(1, 0) != 0)
     b = l.g.constant(l.name + ".b", scalar_f32(l.number(2, 0)));
-  } else {
-    b = l.input(1);
-    if (l.g.rank(a) != l.g.rank(b)) throw bad_input("samples of different rank");
-  }
+  else
+    std::tie(a, b) = of_one_rank(l, a, l.input(1));
   return turned ? l.g.op(kOps[kind], l.name, {b, a}) : l.g.op(kOps[kind], l.name, {a, b});
 }
 
@@ -350,6 +348,7 @@ ValueId plain(const Layer& l) {
   if (t == "Flatten") return l.g.op("flatten", l.name, {l.input()});
   if (t == "Permute") return permute(l);
   if (t == "Interp") return interp(l);
+  if (t == "Crop") return crop(l);
   if (t == "LRN") {
     if (l.integer(0, 0) != 0) throw bad_input("LRN within channels");
     l.g.note("LRN: alpha is divided by the window's size");
@@ -402,7 +401,10 @@ ValueId translate_weighted(const Layer& l, Weights& weights) {
                   {l.input(), by_channel(l, weights.plain(l.integer(0, 0)), "slope")});
   if (t == "Scale") {
     const std::int64_t c = l.integer(0, 0);
-    if (c < 1) throw bad_input("a scale that comes as an input");
+    if (c == -233) {
+      const auto [x, scale] = of_one_rank(l, l.input(), l.input(1));
+      return l.g.op("mul", l.name, {x, scale});
+    }
     ValueId y = l.g.op("mul", l.name, {l.input(), by_channel(l, weights.plain(c), "scale")});
     if (l.integer(1, 0) != 0)
       y = l.g.op("add", l.name + ".sum", {y, by_channel(l, weights.plain(c), "bias")});
