@@ -34,17 +34,22 @@ void run(const KernelCall& call) {
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t item = begin; item < end; ++item) {
           const std::int64_t pixel = item % blocks * kPixels;
-          for (std::int64_t c = 0; c < channels; ++c) {
+          for (std::int64_t c = 0; c < channels;) {
+            // Channels whose windows lie inside are alike.
+            const bool inside = c >= plan.below && c + kLrnChannels - 1 + plan.above < channels;
             const std::int64_t at = (item / blocks * channels + c) * inner + pixel;
+            const std::int64_t together = inside ? kLrnChannels : 1;
             kLrn({.x = x + at,
                   .y = y + at,
                   .n = std::min(kPixels, inner - pixel),
                   .first = std::max(-plan.below, -c),
                   .last = std::min(plan.above, channels - 1 - c),
                   .step = inner,
+                  .channels = together,
                   .factor = p.alpha_divided ? p.alpha / static_cast<float>(p.size) : p.alpha,
                   .bias = p.bias,
                   .power = power});
+            c += together;
           }
         }
       });

@@ -15,13 +15,18 @@
 
 namespace etalon {
 
-// n neighbouring elements of one channel; those of the channel at distance d lie at x + d * step.
+// Channels that a call takes at best: windows of neighbours share what they load.
+inline constexpr std::int64_t kLrnChannels = 4;
+
+// n neighbouring elements of each of `channels` channels, all with windows of the same distances;
+// the elements of the channel at distance d lie at x + d * step, their outputs at y + d * step.
 struct LrnCall {
   const float* x = nullptr;
   float* y = nullptr;
   std::int64_t n = 0;
   std::int64_t first = 0, last = 0;  // distances of the channels in the sum
   std::int64_t step = 0;
+  std::int64_t channels = 1;  // at most kLrnChannels
   float factor = 0, bias = 0;
   float (*power)(float base) = nullptr;  // the definition's
 };

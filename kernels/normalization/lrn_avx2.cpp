@@ -12,9 +12,7 @@ void power_bounds(__m128 base, __m128& low, __m128& high) {
   high = _mm256_cvtpd_ps(_mm256_mul_pd(p, _mm256_set1_pd(1 + 0x1p-50)));
 }
 
-}  // namespace
-
-std::int64_t lrn(const LrnCall& c) {
+std::int64_t channel(const LrnCall& c) {
   using V = F32;
   std::int64_t computed = 0;
   for (std::int64_t i = 0; i < c.n; i += V::lanes) {
@@ -47,6 +45,18 @@ std::int64_t lrn(const LrnCall& c) {
       power = _mm256_load_ps(powers);
     }
     V::store(c.y + i, V::canonical(V::div(V::load(c.x + i, m), power)), m);
+  }
+  return computed;
+}
+
+}  // namespace
+
+std::int64_t lrn(const LrnCall& c) {
+  std::int64_t computed = 0;
+  for (LrnCall one = c; one.channels > 0; --one.channels) {
+    computed += channel(one);
+    one.x += c.step;
+    one.y += c.step;
   }
   return computed;
 }
