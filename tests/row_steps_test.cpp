@@ -33,7 +33,8 @@ std::vector<const RowSteps*> all_steps() {
   std::vector<const RowSteps*> all;
 #if defined(__x86_64__)
   if (detect_isa() >= Isa::avx2) all.push_back(&row_steps_avx2());
-  if (detect_isa() >= Isa::avx512) all.push_back(&row_steps_avx512());
+  if (detect_isa() >= Isa::avx512)
+    for (const bool amd : {false, true}) all.push_back(&row_steps_avx512(amd));
 #endif
   return all;
 }
@@ -148,4 +149,67 @@ TEST_CASE("row steps: quotients are rounded to nearest") {
     }
   CHECK(wrong == 0);
   if (!all_steps().empty()) CHECK(compared >= 600000);
+}
+
+// With a mean, a scale and a bias, of any length; infinities and NaN in each of them show that a
+// result is looked at where it must be.
+TEST_CASE("row steps: scale and bias, NaN canonical") {
+  int compared = 0, nan = 0;
+  const std::vector<float> odd = {HUGE_VALF, -HUGE_VALF, std::nanf(""), 0x1p127F, 0x1p-149F, -0.0F};
+  for (const RowSteps* steps : all_steps())
+    for (const std::int64_t n : {1, 16, 17, 33, 64, 75})
+      for (int kind = 0; kind < 8; ++kind)
+        for (const float mean : {0.0F, -0.0F, 0.25F}) {
+          std::vector<float> x = noise(n, 7), scale = noise(n, 8), bias = noise(n, 9);
+          const auto at = static_cast<std::size_t>(n / 2);
+          if (kind > 1) {
+            std::vector<float>& to = kind % 3 == 0 ? x : kind % 3 == 1 ? scale : bias;
+            to[at] = odd[static_cast<std::size_t>(kind - 2)];
+          }
+          if (kind == 1) x.assign(x.size(), mean);
+          const float root = kind == 5 ? HUGE_VALF : 1.7F;
+          const bool finite = steps->finite(scale.data(), n) && steps->finite(bias.data(), n);
+          for (int form = 0; form < 4; ++form) {
+            const bool scaled = (form & 1) != 0, biased = (form & 2) != 0;
+            std::vector<float> y(x.size());
+            steps->affine({.x = x.data(),
+                           .mean = mean,
+                           .root = root,
+                           .scale = scaled ? scale.data() : nullptr,
+                           .bias = biased ? bias.data() : nullptr,
+                           .finite = finite,
+                           .y = y.data(),
+                           .n = n});
+            for (std::size_t i = 0; i < y.size(); ++i) {
+              float want = (x[i] - mean) / root;
+              if (biased)
+                want = std::fma(want, scaled ? scale[i] : 1.0F, bias[i]);
+              else if (scaled)
+                want *= scale[i];
+              const std::uint32_t wanted = want != want ? 0x7fc00000U : bits(want);
+              CHECK(bits(y[i]) == wanted);
+              ++compared;
+              nan += want != want ? 1 : 0;
+            }
+          }
+        }
+  if (!all_steps().empty()) {
+    CHECK(compared > 10000);
+    CHECK(nan > 50);
+  }
+}
+
+TEST_CASE("row steps: x - m - l in this order, and what is finite") {
+  for (const RowSteps* steps : all_steps())
+    for (const std::int64_t n : {1, 15, 16, 47}) {
+      std::vector<float> x = noise(n, 3), y(x.size());
+      steps->subtract(x.data(), 0.3F, 1e-3F, y.data(), n);
+      for (std::size_t i = 0; i < x.size(); ++i) CHECK(bits(y[i]) == bits((x[i] - 0.3F) - 1e-3F));
+      CHECK(steps->finite(x.data(), n));
+      for (const float bad : {HUGE_VALF, -HUGE_VALF, std::nanf("")}) {
+        std::vector<float> z = x;
+        z.back() = bad;
+        CHECK_FALSE(steps->finite(z.data(), n));
+      }
+    }
 }

@@ -88,7 +88,7 @@ struct PowFallback {
 using PowKernel = std::int64_t (*)(const float* base, const float* exponent, bool exponent_varies,
                                    float* out, std::int64_t count, const PowFallback& fallback);
 
-// Steps of sums of exponentials (softmax), in f64 with relative errors.
+// Steps of sums of exponentials (softmax), all but the last in f64 with relative errors.
 struct ExpLanes {
   // e[i] = exp(x[i] - m), relative error below 2^-45; at least e^-200, and e^-200 below that.
   void (*exp)(const float* x, float m, double* e, std::int64_t count);
@@ -98,6 +98,10 @@ struct ExpLanes {
   // The same for y[i] = (x[i] - m) - log_sum, where x[i] <= m, 0 <= log_sum.
   bool (*subtract)(const float* x, float m, double log_sum, double error, float* y,
                    std::int64_t count);
+  // y[i] = e^d correctly rounded, of d = x[i] - m rounded to f32; m is finite, no x[i] is larger.
+  // Returns how many elements `scalar` computed.
+  std::int64_t (*rounded)(const float* x, float m, float* y, std::int64_t count,
+                          const LaneFallback& fallback);
 };
 const ExpLanes* exp_lanes(Isa isa);
 

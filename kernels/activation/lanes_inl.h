@@ -272,6 +272,58 @@ struct LaneMath : LaneBase<D> {
         D::store(e + i, y, D::first(n));
     });
   }
+  // The rounding test of docs/rounding-test.md on the bits of v itself, for a v that rounds to a
+  // normal float: RN(v) = RN(f) unless a midpoint of two floats lies between them. Midpoints have
+  // the last 29 bits 2^28; v errs by less than 2^-38 v (exp: 2^-38.49, or a few u), which is less
+  // than 2^15 units of its last place. So v is decided where its last bits are 2^15 or further from
+  // 2^28; where v lies in another binade than f, the nearest midpoint is 2^27 away.
+  static constexpr std::int64_t kMiddle = 1 << 28, kNear = 1 << 15;
+  static constexpr std::int64_t kFarBits = (1 << 29) - 2 * kNear;
+  static constexpr float kNormal = -87;  // e^-87 > 2^-126
+  static constexpr int kInStep = 4;      // vectors of doubles
+
+  ETALON_INLINE static typename D::Test undecided(R v) {
+    return D::none_set(D::add64(D::bits64(v), D::set64(kNear - kMiddle)), D::set64(kFarBits));
+  }
+  // Any distances, by the general test.
+  [[gnu::noinline]] static std::int64_t rounded_slow(const float* x, float m, float* y, int n,
+                                                     const LaneFallback& fallback) {
+    float d[kInStep * D::lanes];
+    alignas(64) double v[kInStep * D::lanes];
+    for (int i = 0; i < n; ++i) d[i] = x[i] - m;
+    const double error = values_of<LaneFunction::exp>({}, d, v, n);
+    return round_tested(v, error, y, n,
+                        [&](std::int64_t at) { return fallback.scalar(fallback.context, d[at]); });
+  }
+  static std::int64_t rounded(const float* x, float m, float* y, std::int64_t count,
+                              const LaneFallback& fallback) {
+    constexpr int kStep = kInStep * D::lanes;
+    const auto shift = D::set1_half(m), normal = D::set1_half(kNormal);
+    std::int64_t refused = 0, i = 0;
+    for (; i + kStep <= count; i += kStep) {
+      decltype(D::set1_half(0)) d[kInStep];
+      R v[kInStep];
+      simd::unroll<kInStep>([&](auto j) ETALON_INLINE_LAMBDA {
+        d[j] = D::sub(D::load_half(x + i + j * D::lanes), shift);
+        v[j] = D::widen(d[j]);
+      });
+      const auto least = D::min(D::min(d[0], d[1]), D::min(d[2], d[3]));
+      Exp::exp_each(v);
+      typename D::Test open[kInStep];
+      simd::unroll<kInStep>([&](auto j) ETALON_INLINE_LAMBDA { open[j] = undecided(v[j]); });
+      if (D::any_less(least, normal) ||
+          D::any(D::either(open[0], open[1]), D::either(open[2], open[3]))) [[unlikely]] {
+        refused += rounded_slow(x + i, m, y + i, kStep, fallback);
+        continue;
+      }
+      simd::unroll<kInStep>([&](auto j) ETALON_INLINE_LAMBDA {
+        D::narrow_store(y + i + j * D::lanes, D::narrow(v[j]));
+      });
+    }
+    return i == count
+               ? refused
+               : refused + rounded_slow(x + i, m, y + i, static_cast<int>(count - i), fallback);
+  }
   ETALON_INLINE static bool store_if_decided(R v, double error, float* y, int n) {
     const auto low = D::narrow(D::fnma(v, c(error), v)), high = D::narrow(D::fma(v, c(error), v));
     if (n == D::lanes)

@@ -8,6 +8,7 @@
 #include "engine/ops/normalization.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/reduce/row_steps.h"
+#include "kernels/simd/machine.h"
 
 namespace etalon {
 namespace {
@@ -39,20 +40,26 @@ void run(const KernelCall& call) {
   if (input.numel() == 0) return;
   const std::int64_t all = input.numel() / n;
   const Order& order = call.contract().order;
-  const RowSteps& steps = isa >= Isa::avx512 ? row_steps_avx512() : row_steps_avx2();
-  // Under lanes a row is done in one go, while it is in the first cache.
+  const RowSteps& steps = isa >= Isa::avx512 ? row_steps_avx512(is_amd()) : row_steps_avx2();
+  // Under lanes a few rows are done in one go, while they are in the first cache: one row's sum,
+  // root and division go on beside the next one's.
   const bool lanes = order.kind == OrderKind::lanes;
-  const std::int64_t group = lanes ? 1 : kRowsAtOnce;
+  const std::int64_t group =
+      lanes ? std::clamp<std::int64_t>(2048 / n, 1, kRowsAtOnce) : kRowsAtOnce;
   const float* x = input.data<float>().data();
   const float* scale = call.has(1) ? call.input(1).data<float>().data() : nullptr;
   const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
   float* y = call.output(0).mutable_data<float>().data();
   float* means = g.statistics ? call.output(1).mutable_data<float>().data() : nullptr;
   float* inverses = g.statistics ? call.output(2).mutable_data<float>().data() : nullptr;
+  const bool finite =
+      (scale == nullptr || steps.finite(scale, n)) && (bias == nullptr || steps.finite(bias, n));
   const auto count = static_cast<float>(n);
   const auto sum = [&](const float* row_means, const float* from, std::int64_t rows, float* sums) {
     if (lanes)
-      *sums = steps.lanes(row_means, from, n, order.sizes[0]);
+      for (std::int64_t r = 0; r < rows; ++r)
+        sums[r] = steps.lanes(row_means == nullptr ? nullptr : row_means + r, from + r * n, n,
+                              order.sizes[0]);
     else
       steps.chains(row_means, from, n, rows, n, sums);
   };
@@ -75,7 +82,7 @@ void run(const KernelCall& call) {
           means[first + r] = canonical(mean[i]);
           inverses[first + r] = canonical(1.0F / root);
         }
-        steps.affine({from + r * n, mean[i], root, scale, bias, to + r * n, n});
+        steps.affine({from + r * n, mean[i], root, scale, bias, finite, to + r * n, n});
       }
     }
   });

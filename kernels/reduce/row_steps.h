@@ -25,6 +25,7 @@ struct RowAffine {
   float mean = 0, root = 1;
   const float* scale = nullptr;
   const float* bias = nullptr;
+  bool finite = false;  // all of scale and bias are known to be finite: fewer looks for NaN
   float* y = nullptr;
   std::int64_t n = 0;
 };
@@ -38,11 +39,13 @@ struct RowSteps {
   float (*lanes)(const float* mean, const float* x, std::int64_t n, std::int64_t lanes);
   // NaN if there is one, -inf of nothing.
   float (*largest)(const float* x, std::int64_t n);
-  void (*subtract)(const float* x, float m, float* y, std::int64_t n);  // y = x - m
+  void (*subtract)(const float* x, float m, float l, float* y, std::int64_t n);  // y = (x - m) - l
   void (*affine)(const RowAffine& row);
+  bool (*finite)(const float* x, std::int64_t n);  // neither infinity nor NaN
 };
 
 const RowSteps& row_steps_avx2();
-const RowSteps& row_steps_avx512();
+// For AMD's processors or for others: the same bits.
+const RowSteps& row_steps_avx512(bool amd);
 
 }  // namespace etalon

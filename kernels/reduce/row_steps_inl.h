@@ -2,6 +2,8 @@
 // files of one instruction set each.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/reduce/row_steps.h"
 #include "kernels/simd/unroll.h"
 
@@ -58,7 +60,8 @@ void row_chains(const float* means, const float* x, std::int64_t stride, std::in
   }
 }
 
-// Joins the first m of s by halving distance.
+// Joins the first m of s by halving distance. V::tree joins a vector's lanes so; V::most is the
+// largest of them.
 ETALON_INLINE float join_lanes(float* s, std::int64_t m) {
   while (m > 1) {
     const std::int64_t h = (m + 1) / 2;
@@ -66,6 +69,19 @@ ETALON_INLINE float join_lanes(float* s, std::int64_t m) {
     m = h;
   }
   return s[0];
+}
+
+// A power of two of vectors, by halving distance.
+template <class V, int kCount>
+ETALON_INLINE typename V::Reg join_vectors(typename V::Reg (&s)[kCount]) {
+  if constexpr (kCount == 1) {
+    return s[0];
+  } else {
+    typename V::Reg half[kCount / 2];
+    unroll<kCount / 2>([&](auto i)
+                           ETALON_INLINE_LAMBDA { half[i] = V::add(s[i], s[i + kCount / 2]); });
+    return join_vectors<V>(half);
+  }
 }
 
 // kVectors vectors of lanes, in registers.
@@ -86,9 +102,8 @@ float row_lanes_in(typename V::Reg mean, const float* x, std::int64_t n) {
       s[i] = V::select(m, take<V, kSquare>(s[i], V::load(x + k + i * V::lanes, m), mean), s[i]);
     }
   });
-  float all[kLanes];
-  unroll<kVectors>([&](auto i) ETALON_INLINE_LAMBDA { V::store(all + i * V::lanes, s[i]); });
-  return join_lanes(all, kLanes);
+  static_assert((kVectors & (kVectors - 1)) == 0);
+  return V::tree(join_vectors<V>(s));
 }
 
 template <class V, bool kSquare>
@@ -118,77 +133,114 @@ template <class V>
 float row_largest(const float* x, std::int64_t n) {
   using Reg = typename V::Reg;
   const Reg least = V::set1(-__builtin_inff());
-  Reg best[4] = {least, least, least, least};
-  std::uint32_t nan = 0;
+  // 0 of numbers, else NaN.
+  Reg best[4] = {least, least, least, least}, zero[4] = {};
   std::int64_t k = 0;
   for (; k + 4 * V::lanes <= n; k += 4 * V::lanes)
     unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
       const Reg v = V::load(x + k + i * V::lanes);
-      nan |= V::to_bits(V::is_nan(v));
+      zero[i] = V::fma(v, V::zero(), zero[i]);
       best[i] = V::larger(v, best[i]);
     });
   for (; k < n; k += V::lanes) {
     const typename V::Mask m = V::first(n - k < V::lanes ? static_cast<int>(n - k) : V::lanes);
-    const Reg v = V::load_into(least, x + k, m);
-    nan |= V::to_bits(V::is_nan(v));
-    best[0] = V::larger(v, best[0]);
+    zero[0] = V::fma(V::load(x + k, m), V::zero(), zero[0]);
+    best[0] = V::larger(V::load_into(least, x + k, m), best[0]);
   }
-  if (nan != 0) return __builtin_nanf("");
-  float all[V::lanes];
-  V::store(all, V::larger(V::larger(best[0], best[1]), V::larger(best[2], best[3])));
-  float largest = all[0];
-  for (const float v : all) largest = v > largest ? v : largest;
-  return largest;
+  const Reg all_zero = V::add(V::add(zero[0], zero[1]), V::add(zero[2], zero[3]));
+  if (V::to_bits(V::is_nan(all_zero)) != 0) [[unlikely]]
+    for (std::int64_t i = 0; i < n; ++i)
+      if (x[i] != x[i]) return __builtin_nanf("");
+  return V::most(V::larger(V::larger(best[0], best[1]), V::larger(best[2], best[3])));
 }
 
 template <class V>
-void row_subtract(const float* x, float m, float* y, std::int64_t n) {
-  const typename V::Reg ms = V::set1(m);
+void row_subtract(const float* x, float m, float l, float* y, std::int64_t n) {
+  const typename V::Reg ms = V::set1(m), ls = V::set1(l);
   std::int64_t k = 0;
-  for (; k + V::lanes <= n; k += V::lanes) V::store(y + k, V::sub(V::load(x + k), ms));
+  for (; k + V::lanes <= n; k += V::lanes) V::store(y + k, V::sub(V::sub(V::load(x + k), ms), ls));
   if (k == n) return;
   const typename V::Mask rest = V::first(static_cast<int>(n - k));
-  V::store(y + k, V::sub(V::load(x + k, rest), ms), rest);
+  V::store(y + k, V::sub(V::sub(V::load(x + k, rest), ms), ls), rest);
 }
 
-enum class AffineForm { quotient, scaled, biased };
+// x - x is NaN of what is not finite.
+template <class V>
+bool row_finite(const float* x, std::int64_t n) {
+  std::uint32_t bad = 0;
+  for (std::int64_t k = 0; k < n; k += V::lanes) {
+    const auto v = V::load(x + k, V::first(n - k < V::lanes ? static_cast<int>(n - k) : V::lanes));
+    bad |= V::to_bits(V::is_nan(V::sub(v, v)));
+  }
+  return bad == 0;
+}
 
-template <class V, AffineForm kForm>
+enum class AffineForm { of_x, quotient, scaled, biased };
+
+// A quotient that the divisor's quick way gives is a number; with a scale and a bias that are
+// finite the result is one, too, or infinite.
+template <class V, AffineForm kForm, bool kFinite>
 void row_affine_of(const RowAffine& row) {
   using Reg = typename V::Reg;
   const RowAffine r = row;
   const typename V::Divisor root(r.root);
   const Reg mean = V::set1(r.mean), one = V::set1(1.0F);
-  const auto result = [&](Reg x, [[maybe_unused]] auto load) ETALON_INLINE_LAMBDA {
-    Reg y = root.divide(V::sub(x, mean));
+  const auto scaled = [&](Reg q, [[maybe_unused]] auto load) ETALON_INLINE_LAMBDA {
     if constexpr (kForm == AffineForm::biased)
-      y = V::fma(y, r.scale == nullptr ? one : load(r.scale), load(r.bias));
+      return V::fma(q, r.scale == nullptr ? one : load(r.scale), load(r.bias));
     else if constexpr (kForm == AffineForm::scaled)
-      y = V::mul(y, load(r.scale));
-    return V::canonical(y);
+      return V::mul(q, load(r.scale));
+    else
+      return q;
   };
+  const auto distance = [&](Reg x) ETALON_INLINE_LAMBDA {
+    return kForm == AffineForm::of_x ? x : V::sub(x, mean);
+  };
+  const auto finish = [&](Reg a, bool quick, auto divides, auto load) ETALON_INLINE_LAMBDA {
+    if (!quick) [[unlikely]]
+      return V::canonical(scaled(root.divide(a), load));
+    const Reg y = scaled(divides ? root.divide(a) : root.quick(a), load);
+    return kFinite ? y : V::canonical(y);
+  };
+  constexpr std::bool_constant<V::Divisor::kDividesSecond> second;
   std::int64_t i = 0;
-  for (; i + V::lanes <= r.n; i += V::lanes)
-    V::store(r.y + i, result(V::load(r.x + i),
-                             [&](const float* p) ETALON_INLINE_LAMBDA { return V::load(p + i); }));
-  if (i == r.n) return;
-  const typename V::Mask rest = V::first(static_cast<int>(r.n - i));
-  V::store(r.y + i,
-           result(V::load(r.x + i, rest),
-                  [&](const float* p) ETALON_INLINE_LAMBDA { return V::load(p + i, rest); }),
-           rest);
+  for (; i + 2 * V::lanes <= r.n; i += 2 * V::lanes) {
+    const Reg a = distance(V::load(r.x + i)), b = distance(V::load(r.x + i + V::lanes));
+    const bool quick = root.quick_for(a, b);
+    const Reg y = finish(a, quick, std::false_type{},
+                         [&](const float* p) ETALON_INLINE_LAMBDA { return V::load(p + i); });
+    const Reg z = finish(b, quick, second, [&](const float* p) ETALON_INLINE_LAMBDA {
+      return V::load(p + i + V::lanes);
+    });
+    V::store(r.y + i, y);
+    V::store(r.y + i + V::lanes, z);
+  }
+  for (; i < r.n; i += V::lanes) {
+    const std::int64_t left = r.n - i;
+    const typename V::Mask m = V::first(left < V::lanes ? static_cast<int>(left) : V::lanes);
+    const Reg a = distance(V::load(r.x + i, m));
+    V::store(r.y + i,
+             finish(a, root.quick_for(V::select(m, a, one), one), std::false_type{},
+                    [&](const float* p) ETALON_INLINE_LAMBDA { return V::load(p + i, m); }),
+             m);
+  }
 }
 
 template <class V>
 void row_affine(const RowAffine& row) {
   using enum AffineForm;
-  if (row.bias != nullptr) return row_affine_of<V, biased>(row);
-  row.scale != nullptr ? row_affine_of<V, scaled>(row) : row_affine_of<V, quotient>(row);
+  if (row.bias != nullptr)
+    return row.finite ? row_affine_of<V, biased, true>(row) : row_affine_of<V, biased, false>(row);
+  if (row.scale != nullptr)
+    return row.finite ? row_affine_of<V, scaled, true>(row) : row_affine_of<V, scaled, false>(row);
+  const bool unmoved = row.mean == 0 && !__builtin_signbit(row.mean);
+  unmoved ? row_affine_of<V, of_x, true>(row) : row_affine_of<V, quotient, true>(row);
 }
 
 template <class V>
 constexpr RowSteps make_row_steps() {
-  return {row_chains<V>, row_lanes<V>, row_largest<V>, row_subtract<V>, row_affine<V>};
+  return {row_chains<V>,   row_lanes<V>,  row_largest<V>,
+          row_subtract<V>, row_affine<V>, row_finite<V>};
 }
 
 }  // namespace etalon::simd

@@ -7,13 +7,18 @@
 #include "engine/numerics/elementary/f64_core.h"
 #include "kernels/activation/lanes.h"
 #include "kernels/reduce/row_steps.h"
+#include "kernels/simd/machine.h"
 #include "kernels/softmax/definition.h"
+#include "kernels/softmax/narrow.h"
 
 namespace etalon {
 namespace {
 
 float scalar_exp(const void* /*context*/, float x) {
   return correctly_rounded_f32(Function::exp, x);
+}
+float scalar_log(const void* /*context*/, float x) {
+  return correctly_rounded_f32(Function::log, x);
 }
 
 [[maybe_unused]] Refusal refuse(const Problem& problem) {
@@ -37,18 +42,30 @@ float sum_in_order(const Contract& contract, const float* e, std::int64_t n) {
   return sum.result();
 }
 
-// Up to kRowsAtOnce rows, so that the sums of order=seq are as many chains side by side.
-template <bool kLog>
-void softmax_rows(const Contract& contract, LaneKernel lanes, const RowSteps& steps, const float* x,
-                  float* y, float* scratch, std::int64_t rows, std::int64_t n) {
-  std::array<float, kRowsAtOnce> sums{};
-  std::array<bool, kRowsAtOnce> finite{};
+template <Isa kIsa>
+const RowSteps& row_steps() {
+  return kIsa >= Isa::avx512 ? row_steps_avx512(is_amd()) : row_steps_avx2();
+}
+
+// Up to kRowsAtOnce rows, so that the sums of order=seq are as many chains side by side and, in any
+// order, one row's sum goes on beside the next one's.
+template <bool kLog, Isa kIsa>
+void softmax_rows(const Contract& contract, const float* x, float* y, float* scratch,
+                  std::int64_t rows, std::int64_t n) {
+  const RowSteps& steps = row_steps<kIsa>();
+  std::array<float, kRowsAtOnce> largest{}, sums{};
   float* e = kLog ? scratch : y;
+  for (std::int64_t r = 0; r < rows; ++r)
+    largest[static_cast<std::size_t>(r)] = steps.largest(x + r * n, n);
+  const auto finite = [&](std::int64_t r) {
+    return is_finite(static_cast<double>(largest[static_cast<std::size_t>(r)]));
+  };
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float m = steps.largest(x + r * n, n);
-    finite[static_cast<std::size_t>(r)] = is_finite(static_cast<double>(m));
-    steps.subtract(x + r * n, is_finite(static_cast<double>(m)) ? m : 0, y + r * n, n);
-    lanes(LaneFunction::exp, {}, y + r * n, e + r * n, n, {scalar_exp, nullptr});
+    if (finite(r))
+      exp_lanes(kIsa)->rounded(x + r * n, largest[static_cast<std::size_t>(r)], e + r * n, n,
+                               {scalar_exp, nullptr});
+    else
+      std::fill_n(e + r * n, n, 1.0F);  // what becomes of it is not looked at
   }
   const Order& order = contract.order;
   if (order.kind == OrderKind::seq)
@@ -59,16 +76,24 @@ void softmax_rows(const Contract& contract, LaneKernel lanes, const RowSteps& st
           order.kind == OrderKind::lanes && order.sizes[0] <= kMostLanes
               ? steps.lanes(nullptr, e + r * n, n, order.sizes[0])
               : sum_in_order(contract, e + r * n, n);
+  if (kLog)
+    lane_kernel(kIsa)(LaneFunction::log, {}, sums.data(), sums.data(), rows, {scalar_log, nullptr});
   for (std::int64_t r = 0; r < rows; ++r) {
-    float* row = y + r * n;
     const float s = sums[static_cast<std::size_t>(r)];
-    if (!finite[static_cast<std::size_t>(r)])
-      std::fill_n(row, n, float_of(kNanF32));
+    if (!finite(r))
+      std::fill_n(y + r * n, n, float_of(kNanF32));
     else if constexpr (kLog)
-      steps.subtract(row, correctly_rounded_f32(Function::log, s), row, n);
+      steps.subtract(x + r * n, largest[static_cast<std::size_t>(r)], s, y + r * n, n);
     else
-      steps.affine({.x = row, .root = s, .y = row, .n = n});
+      steps.affine({.x = y + r * n, .root = s, .y = y + r * n, .n = n});
   }
+}
+
+// How many rows are done at a time: under seq as many as there are chains, otherwise what the first
+// cache holds.
+std::int64_t rows_at_once(const Order& order, std::int64_t n) {
+  return order.kind == OrderKind::seq ? kRowsAtOnce
+                                      : std::clamp<std::int64_t>(4096 / n, 1, kRowsAtOnce);
 }
 
 // Sums of non-negative terms in eight chains: each term meets at most count/8 + 4 roundings.
@@ -109,11 +134,6 @@ bool exact_row(const ExpLanes& lanes, const RowSteps& steps, const float* x, flo
   }
 }
 
-template <Isa kIsa>
-const RowSteps& row_steps() {
-  return kIsa >= Isa::avx512 ? row_steps_avx512() : row_steps_avx2();
-}
-
 template <bool kLog, Isa kIsa>
 void run_exact(const KernelCall& call, const SoftmaxGeometry& g, const float* x, float* y) {
   const ExpLanes& lanes = *exp_lanes(kIsa);
@@ -135,14 +155,32 @@ void run(const KernelCall& call) {
   const float* x = call.input(0).template data<float>().data();
   float* y = call.output(0).template mutable_data<float>().data();
   if (call.contract().exact()) return run_exact<kLog, kIsa>(call, g, x, y);
+  const Order& order = call.contract().order;
+  const bool lanes = order.kind == OrderKind::lanes && order.sizes[0] <= kMostLanes;
+  const bool narrow = g.length <= kNarrow && (lanes || order.kind == OrderKind::seq);
+  const NarrowSoftmax& short_rows =
+      kIsa >= Isa::avx512 ? narrow_softmax_avx512 : narrow_softmax_avx2;
+  const std::int64_t group = narrow ? short_rows.rows : rows_at_once(order, g.length);
   const std::int64_t grain = std::clamp<std::int64_t>(g.rows / call.threads, 1, kRowsAtOnce);
   parallel_for(g.rows, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
-    // Of other orders than seq a row is done in one go, while it is in the first cache.
-    const std::int64_t group = call.contract().order.kind == OrderKind::seq ? kRowsAtOnce : 1;
     std::vector<float> scratch(kLog ? static_cast<std::size_t>(g.length * group) : 0);
-    for (std::int64_t r = begin; r < end; r += group)
-      softmax_rows<kLog>(call.contract(), lane_kernel(kIsa), row_steps<kIsa>(), x + r * g.length,
-                         y + r * g.length, scratch.data(), std::min(group, end - r), g.length);
+    for (std::int64_t r = begin; r < end; r += group) {
+      const std::int64_t rows = std::min(group, end - r);
+      const float* from = x + r * g.length;
+      float* to = y + r * g.length;
+      if (narrow && short_rows.run({.x = from,
+                                    .y = to,
+                                    .rows = static_cast<int>(rows),
+                                    .n = static_cast<int>(g.length),
+                                    .log = kLog,
+                                    .lanes = lanes ? order.sizes[0] : 0,
+                                    .exponentials = exp_lanes(kIsa),
+                                    .functions = lane_kernel(kIsa),
+                                    .exp = {scalar_exp, nullptr},
+                                    .logarithm = {scalar_log, nullptr}}))
+        continue;
+      softmax_rows<kLog, kIsa>(call.contract(), from, to, scratch.data(), rows, g.length);
+    }
   });
 }
 
