@@ -24,6 +24,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bench/cli/bench_compare.h"
 #include "bench/cli/bench_files.h"
@@ -34,6 +35,7 @@
 #include "bench/report/record.h"
 #include "engine/core/error.h"
 #include "engine/models/models.h"
+#include "kernels/kernels.h"
 
 namespace etalon::cli {
 namespace {
@@ -71,6 +73,19 @@ std::vector<int> counts_of(const std::vector<std::string>& words) {
   return counts;
 }
 
+// A usage Error that lists whom one can be timed against when no kernel of any op has this prefix.
+void require_library(const std::string& prefix, const std::vector<RunnerFolder>& frameworks) {
+  std::set<std::string> libraries;
+  for (const KernelRow* row : all_kernels().all()) {
+    if (row->name.starts_with(prefix)) return;
+    if (row->promise == Promise::vendor)
+      libraries.emplace(row->name.substr(0, row->name.find('.')));
+  }
+  for (const RunnerFolder& framework : frameworks) libraries.insert(framework.name);
+  throw usage_error("--vs {}: there is no such library or framework; there are {}", prefix,
+                    fmt::join(libraries, ", "));
+}
+
 void bench_named(const std::vector<std::string>& words, const Args& args, const Globals& g,
                  nlohmann::json& out) {
   BenchOptions options;
@@ -91,6 +106,7 @@ void bench_named(const std::vector<std::string>& words, const Args& args, const 
       how.frameworks.push_back(target);
       how.framework_words.push_back(target.text);
     } else {
+      require_library(target.text, folders);
       options.vs.push_back(target.text);
     }
   }
@@ -208,7 +224,8 @@ Action bench_command(Options& o) {
         args->most_time_s < 0 || args->batch < 1 || args->warm_up < 1 || args->runs < 1 ||
         args->runs > 1000)
       throw usage_error(
-          "--repetitions, --min-time, --warm-up, --runs and --batch must be positive");
+          "--repetitions, --min-time, --warm-up, --runs and --batch must be positive, --most-time "
+          "positive or 0");
     if (args->import && (files.empty() || !words.empty()))
       throw usage_error(
           "--import times how model files are opened: give model files and no other word");
@@ -216,8 +233,8 @@ Action bench_command(Options& o) {
     if (!args->compare.empty()) {
       if (args->compare.size() != 2 || !args->words.empty() || !args->shapes.empty())
         throw usage_error("--compare takes two sides and no other word: --compare a.json b.json");
-      const bool holds = compare_benches(read_benches(args->compare[0]),
-                                         read_benches(args->compare[1]), record["compare"]);
+      const BenchRecords a = read_benches(args->compare[0]), b = read_benches(args->compare[1]);
+      const bool holds = compare_benches(a, b, record["compare"]);
       if (!g.json_path.empty()) write_record(g.json_path, record);
       return holds ? 0 : 1;
     }

@@ -7,13 +7,16 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/core/error.h"
 #include "engine/core/hash.h"
 
 namespace etalon::cli {
 
 BenchState::BenchState(const std::string& folder, const nlohmann::json& settings) {
   if (folder.empty()) return;
-  std::filesystem::create_directories(folder);
+  std::error_code fault;
+  std::filesystem::create_directories(folder, fault);
+  if (fault) throw bad_input("--state {}: the folder cannot be made: {}", folder, fault.message());
   const std::string text = settings.dump();
   const std::string hash = to_string(hash_bytes(std::as_bytes(std::span(text)))).substr(0, 16);
   path_ = (std::filesystem::path(folder) / ("bench-" + hash + ".jsonl")).string();
