@@ -17,7 +17,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from chromium import Browser, find_chromium  # noqa: E402
-from report_browser_test import CONTRAST, OVERFLOW, Checks  # noqa: E402
+from report_browser_test import CONTRAST, COVERED, CUT, OVERFLOW, Checks  # noqa: E402
 
 FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
@@ -122,6 +122,8 @@ def look(browser, url, record, width, dark, checks, keep):
     checks.that(page.evaluate("document.getElementById('markup') === null") and "<b id=markup>" in text, where + "a name became markup")
     over, wide = page.evaluate(OVERFLOW)
     checks.that(over <= 0 and not wide, where + "wider than the screen by %s: %s" % (over, wide))
+    checks.that(not page.evaluate(CUT), where + "words are cut off: %s" % page.evaluate(CUT))
+    checks.that(not page.evaluate(COVERED), where + "out of reach: %s" % page.evaluate(COVERED))
     ratio, worst, texts = page.evaluate(CONTRAST)
     checks.that(texts > 300 and ratio >= 4.5, where + "contrast %.2f at '%s' (%d texts)" % (ratio, worst, texts))
     unnamed = page.evaluate("[...document.querySelectorAll('button, a, select, svg[role=img], table')].filter((e) =>"

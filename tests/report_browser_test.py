@@ -25,7 +25,7 @@ CONTRAST = """(() => {
   const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
     return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   let worst = [99, ''], texts = 0;
-  const walker = document.createTreeWalker(document.getElementById('page'), NodeFilter.SHOW_TEXT);
+  const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     if (!walker.currentNode.data.trim() || !element.getClientRects().length || element.closest('title')) continue;
@@ -53,6 +53,20 @@ OVERFLOW = """(() => {
   return [document.documentElement.scrollWidth - width,
           wide.slice(0, 3).map((e) => e.tagName + '.' + (e.getAttribute('class') || '') + ': ' + e.textContent.slice(0, 40))];
 })()"""
+
+# Words of a drawing that leave it at the right, where they are cut off.
+CUT = """[...document.querySelectorAll('main svg text')].filter((t) => {
+  const drawing = t.ownerSVGElement.getBoundingClientRect(), r = t.getBoundingClientRect();
+  return r.width && (r.right > drawing.right + 1 || r.left < drawing.left - 1);
+}).map((t) => t.textContent).slice(0, 3)"""
+
+# What a finger cannot reach: something else lies over its middle.
+COVERED = """[...document.querySelectorAll('main button, main select, main input, main summary, main a, nav a')].filter((e) => {
+  if (!e.checkVisibility() || !e.getClientRects().length) return false;
+  e.scrollIntoView({block: 'center', inline: 'center'});
+  const r = e.getClientRects()[0], hit = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
+  return !hit || !(e.contains(hit) || hit.contains(e) && hit.closest('label'));
+}).map((e) => e.outerHTML.slice(0, 60))"""
 
 
 class Checks:
@@ -126,6 +140,8 @@ def look(browser, url, record, width, dark, checks, keep):
     narrow = page.evaluate("Math.min(...[...document.querySelectorAll('td, tbody th')]"
                            ".filter((c) => c.textContent.length > 12).map((c) => c.getBoundingClientRect().width))")
     checks.that(narrow >= 60, where + "a cell of text is %.0f pixels wide" % narrow)
+    checks.that(not page.evaluate(CUT), where + "words are cut off: %s" % page.evaluate(CUT))
+    checks.that(not page.evaluate(COVERED), where + "out of reach: %s" % page.evaluate(COVERED))
     ratio, worst, texts = page.evaluate(CONTRAST)
     checks.that(texts > 300 and ratio >= 4.5, where + "contrast %.2f at '%s' (%d texts)" % (ratio, worst, texts))
 

@@ -342,7 +342,7 @@ function histogram(data, colour) {
   const counts = data.counts.slice(0, last + 1);
   const name = (i) => (i < data.edges.length ? `≤ ${figure(data.edges[i])}` : `> ${figure(data.edges[data.edges.length - 1])}`);
   return chart((w) => {
-    const row = 21, left = 62, right = 62, height = counts.length * row + 4;
+    const row = 21, left = 62, right = 78, height = counts.length * row + 4;
     const widest = Math.max(...counts);
     const g = counts.flatMap((n, i) => {
       const width = n ? Math.max(1.5, (w - left - right) * n / widest) : 0;
