@@ -22,6 +22,7 @@ import zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from chromium import Browser, find_chromium  # noqa: E402
+from report_browser_test import CONTRAST, COVERED, CUT, Checks  # noqa: E402
 
 WIDE = """(() => {
   const width = document.documentElement.clientWidth;
@@ -51,17 +52,6 @@ def write_png(path, width, height):
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
                    + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-
-
-class Checks:
-    def __init__(self):
-        self.made, self.failed = 0, []
-
-    def that(self, holds, text):
-        self.made += 1
-        if not holds:
-            self.failed.append(text)
-            print("FAILED:", text)
 
 
 def settle(page):
@@ -160,6 +150,10 @@ def main():
                 checks.that(page.evaluate("document.getElementById('hash').textContent.length") == 32, where + "a hash is shown")
                 over, wide = page.evaluate(WIDE)
                 checks.that(over <= 0 and not wide, where + "wider than the screen by %s: %s" % (over, wide))
+                checks.that(not page.evaluate(CUT), where + "words are cut off: %s" % page.evaluate(CUT))
+                checks.that(not page.evaluate(COVERED), where + "out of reach: %s" % page.evaluate(COVERED))
+                ratio, worst, texts = page.evaluate(CONTRAST)
+                checks.that(texts > 60 and ratio >= 4.5, where + "contrast %.2f at '%s' (%d texts)" % (ratio, worst, texts))
                 stray = page.evaluate("document.getElementById('main').innerText.match(/\\b(null|undefined|NaN)\\b/)")
                 checks.that(stray is None, where + "the page says %s" % stray)
                 if keep:
@@ -171,6 +165,11 @@ def main():
                     checks.that(page.evaluate("[...document.querySelectorAll('#%s .live')].every((e) => e.textContent.length > 20 && !e.textContent.includes('Not drawn'))" % lesson), where + lesson + ": its figures are drawn")
                     over, wide = page.evaluate(WIDE)
                     checks.that(over <= 0 and not wide, where + lesson + ": wider than the screen: %s" % wide)
+                    checks.that(not page.evaluate(CUT), where + lesson + ": words are cut off: %s" % page.evaluate(CUT))
+                    checks.that(not page.evaluate(COVERED), where + lesson + ": out of reach: %s" % page.evaluate(COVERED))
+                    page.evaluate("window.scrollTo(0, 0)")
+                    ratio, worst, texts = page.evaluate(CONTRAST)
+                    checks.that(texts > 5 and ratio >= 4.5, where + lesson + ": contrast %.2f at '%s' (%d texts)" % (ratio, worst, texts))
                     if keep:
                         page.screenshot(os.path.join(keep, "lab-%s-%d-%s.png" % (lesson, width, "dark" if dark else "light")))
                 checks.that(not page.errors(), where + "console: %s" % page.errors())
@@ -201,6 +200,32 @@ def main():
             settle(page)
             checks.that(page.evaluate("window.labAnswer.hash") != before, "another digit is another image")
             change(page, "data", "noise")
+            settle(page)
+            # The other way round: each output is stepped to, and the program has its sum.
+            change(page, "dilation", 1)
+            settle(page)
+            before = page.evaluate("window.labAnswer.hash")
+            change(page, "form", "transposed")
+            settle(page)
+            checks.that(page.evaluate("window.labAnswer.hash") not in (before, None), "the transposed form is another operation")
+            checks.that(page.evaluate("[...document.getElementById('c-algo').options].filter((o) => !o.disabled).length") == 2, "which has no Winograd")
+            page.evaluate("document.querySelector('[aria-label=\"Next output\"]').click()")
+            page.wait("document.getElementById('stepper').textContent.includes('output 1 of')")
+            told = page.evaluate("document.getElementById('move-text').textContent")
+            at = json.loads(page.evaluate("(() => { const d = [...document.querySelectorAll('#tree details')].at(-1); d.open = true; return new Promise((done) => setTimeout(() => done(d.querySelector('pre').textContent), 300)); })()").split("'")[1])
+            tree = json.loads(subprocess.run([etalon, "lab", "ask", json.dumps(at), "-o", os.path.join(folder, "tree.json")], capture_output=True, text=True).stdout and open(os.path.join(folder, "tree.json")).read())
+            products = sum(node[0] in (2, 3) for node in tree["nodes"])
+            checks.that(at["form"] == "transposed" and at["at"] == 1 and ": %d products." % products in told, "%d products, and the page says %s" % (products, told))
+            marked = page.evaluate("[...document.querySelectorAll('#movement svg')].map((s) => s.querySelectorAll('.win').length)")
+            checks.that(len(marked) == 2 and min(marked) > 0, "inputs that reach it, and a stamp, are marked: %s" % marked)
+            if keep:
+                page.screenshot(os.path.join(keep, "lab-transposed.png"))
+            change(page, "dilation", 2)  # taps two apart at stride 2 miss every other output
+            settle(page)
+            page.evaluate("document.querySelector('[aria-label=\"Next output\"]').click()")
+            page.wait("document.getElementById('move-text').textContent.includes('No input reaches output (0, 1)')")
+            page.wait("document.querySelector('#tree figcaption').textContent.includes('Result 0, exact 0')")
+            change(page, "form", "conv")
             settle(page)
             change(page, "algo", "winograd")  # the stride is 2
             settle(page)
@@ -270,6 +295,8 @@ def main():
             for _ in range(4):
                 state = {"channels": draw.randint(1, 9), "height": draw.randint(5, 16), "filters": draw.randint(1, 3), "pad": draw.randint(0, 2),
                          "seed": draw.randint(0, 999), "algo": draw.choice(["direct", "im2col", "winograd", "fft", "exact"])}
+                if state["algo"] in ("direct", "exact"):
+                    state.update({"form": "transposed", "stride": draw.randint(1, 3)})
                 other = browser.open(url + "#lab?" + "&".join("%s=%s" % i for i in state.items()), width=1280)
                 settle(other)
                 shown = other.evaluate("document.getElementById('command').textContent")

@@ -46,13 +46,78 @@ TEST_CASE("lab: a convolution has the hash that the executor's fastest kernel gi
     RunOptions options;
     options.contract = p.contract;
     const Tensor* inputs[] = {&p.x, &p.w};
-    const OpRun run = run_op(conv_op(), Params(p.params), inputs, all_kernels(), options);
+    const OpRun run = run_op(conv_op(), p.params, inputs, all_kernels(), options);
     CHECK(a["hash"] == to_string(hash_tensor(run.outputs[0])));
     if (std::string(contract) == "seq") seq = a["hash"];
     if (std::string(contract) == "order=lanes:8") CHECK(a["hash"] != seq);
     ++compared;
   }
   CHECK(compared == 12);
+}
+
+TEST_CASE("lab: the transposed form is the engine's own, counted as it is summed") {
+  json q = question("conv", "seq", "cancelling");
+  q.update({{"form", "transposed"}, {"stride", 2}, {"filters", 3}, {"dilation", 2}});
+  const json plain = [&] {
+    json conv = q;
+    conv.erase("form");
+    return ask(conv);
+  }();
+  for (const char* contract : {"seq", "order=pairwise:1", "exact"}) {
+    CAPTURE(contract);
+    q["contract"] = contract;
+    q["do"] = "conv";
+    const json a = ask(q);
+    REQUIRE_MESSAGE(!a.contains("error"), a.dump());
+    const lab::ConvProblem p = lab::read_problem(q);
+    RunOptions options;
+    options.contract = p.contract;
+    const Tensor* inputs[] = {&p.x, &p.w};
+    const OpRun run = run_op(conv_transpose_op(), p.params, inputs, all_kernels(), options);
+    CHECK(a["hash"] == to_string(hash_tensor(run.outputs[0])));
+    CHECK(a["shape"] == json({1, 3, 2 * 8 + 5 - 2, 2 * 6 + 5 - 2}));
+    CHECK(a["hash"] != plain["hash"]);
+    if (p.contract.exact()) {
+      CHECK(a["stats"]["correctly_rounded"] == a["stats"]["elements"]);
+      continue;
+    }
+    CHECK(a["bound_ulp"].get<double>() >= a["stats"]["max_ulp"].get<double>());
+    // Pairs of channels have equal weights here too: terms cancel, and errors grow in ULP.
+    CHECK(a["stats"]["max_ulp"].get<double>() > 16);
+    // Each tree has the terms of its output, all of them the counted products.
+    double products = 0;
+    std::int64_t most = 0;
+    q["do"] = "tree";
+    const std::int64_t outputs = a["stats"]["elements"];
+    for (std::int64_t at = 0; at < outputs / 3; ++at) {
+      q["at"] = at;
+      const json t = ask(q);
+      REQUIRE_MESSAGE(!t.contains("error"), t.dump());
+      const json& root = t["nodes"][t["root"].get<std::size_t>()];
+      CHECK(root[4] == a["y"][static_cast<std::size_t>(at)]);
+      std::int64_t terms = 0;
+      for (const json& n : t["nodes"]) terms += n[0] == 2 || n[0] == 3 ? 1 : 0;
+      products += static_cast<double>(terms);
+      most = std::max(most, terms);
+    }
+    q.erase("at");
+    CHECK(a["cost"]["multiplications"] == 3 * products);
+    CHECK(a["k"] == most);
+  }
+}
+
+TEST_CASE("lab: an output that no tap reaches is the sum of nothing, and drawn as that") {
+  json convolved = question("tree", "seq");
+  convolved.update({{"kernel", 1}, {"pad", 1}});  // the corner lies in the padding
+  json transposed = question("tree", "seq");
+  transposed.update({{"form", "transposed"}, {"kernel", 1}, {"pad", 0}, {"stride", 3}, {"at", 1}});
+  for (const json& q : {convolved, transposed}) {
+    const json t = ask(q);
+    REQUIRE_MESSAGE(!t.contains("error"), t.dump());
+    REQUIRE(t["nodes"].size() == 1);
+    CHECK(t["nodes"][0][4] == 0);
+    CHECK(t["exact"] == 0);
+  }
 }
 
 TEST_CASE("lab: under exact every output is correctly rounded, under others errors are counted") {
@@ -244,6 +309,13 @@ TEST_CASE("lab: what cannot be is refused in one sentence that names the field")
       {{{"do", "tree"}, {"at", 100000}}, "at:"},
       {{{"do", "tree"}, {"at", "last"}}, "at: there is no output \"last\""},
       {{{"do", "spectrum"}, {"at", -1}, {"contract", "algo=fft:16"}}, "at:"},
+      {{{"do", "conv"}, {"form", "deconv"}}, "form: 'deconv'"},
+      {{{"do", "conv"}, {"form", "transposed"}, {"height", 2}, {"kernel", 1}, {"pad", 4}},
+       "pad: 4 cuts the whole output"},
+      {{{"do", "conv"}, {"form", "transposed"}, {"contract", "algo=fft:16"}},
+       "contract: algo=fft:16,radix=2 is a convolution's"},
+      {{{"do", "conv"}, {"form", "transposed"}, {"contract", "order=tensorcore:hopper:tf32"}},
+       "tensorcore"},
       {{{"do", "conv"}, {"values", 0}}, "values: 0"},
       {{{"do", "conv"}, {"chanels", 2}}, "chanels: no question has this field"},
       {{{"do", "dance"}}, "dance"},

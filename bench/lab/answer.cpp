@@ -36,7 +36,7 @@ struct Asked {
   explicit Asked(ConvProblem p) : problem_of(std::move(p)), params(problem_of.params) {
     inputs[0] = {problem_of.x.type(), nullptr, true};
     inputs[1] = {problem_of.w.type(), &problem_of.w, true};
-    problem.op = &conv_op();
+    problem.op = problem_of.op;
     problem.params = &params;
     problem.inputs = inputs;
     problem.outputs = {&problem_of.y, 1};
@@ -132,7 +132,9 @@ double largest(const Tensor& t) {
 
 // The rigorous bound of output `index`, whatever the order of its sum.
 double bound_at(const Asked& asked, std::int64_t index) {
-  const KernelRow& row = convolutions().require(asked.problem, "conv.definition");
+  const KernelRow& row = convolutions().require(asked.problem, asked.problem_of.transposed()
+                                                                   ? "conv_transpose.definition"
+                                                                   : "conv.definition");
   Tensor unused = Tensor::uninitialized(DType::f32, asked.problem_of.y.shape);
   const std::array<std::int64_t, 1> slices{index};
   std::vector<OutputBound> bounds;
@@ -161,13 +163,51 @@ json cost_json(const AlgorithmCost& cost) {
           {"roundings", cost.roundings}};
 }
 
+// Of the transposed form: each tap that meets an input is a product, and all but the first of an
+// output an addition. The axes are alike but in size, and meet apart.
+struct Meetings {
+  std::int64_t taps = 0, outputs = 0, most = 0;  // taps that meet; outputs that any meets
+  explicit Meetings(const WindowAxis& axis) {
+    for (std::int64_t o = 0; o < axis.out; ++o) {
+      std::int64_t met = 0;
+      for (std::int64_t r = 0; r < axis.kernel; ++r) met += met_input(axis, o, r) >= 0 ? 1 : 0;
+      taps += met;
+      outputs += met > 0 ? 1 : 0;
+      most = std::max(most, met);
+    }
+  }
+};
+struct TransposedCost {
+  double products = 0, additions = 0;
+  std::int64_t most_terms = 0;  // of one output
+};
+TransposedCost transposed_cost(const Asked& asked) {
+  const ConvTransposeGeometry g =
+      conv_transpose_geometry(asked.params.as<ConvTransposeParams>(), asked.problem_of.x.shape(),
+                              asked.problem_of.w.shape());
+  const Meetings h(g.window.axes[1]), w(g.window.axes[2]);
+  const auto filters = static_cast<double>(g.out_channels);
+  const double products = static_cast<double>(h.taps * w.taps * g.in_channels) * filters;
+  return {products, products - static_cast<double>(h.outputs * w.outputs) * filters,
+          h.most * w.most * g.in_channels};
+}
+
+json cost_of(const Asked& asked) {
+  if (!asked.problem_of.transposed()) return cost_json(algorithm_cost(asked.problem));
+  const TransposedCost cost = transposed_cost(asked);
+  return cost_json({.products = cost.products,
+                    .multiplications = cost.products,
+                    .additions = cost.additions,
+                    .roundings = static_cast<double>(cost.most_terms)});
+}
+
 // What the algorithm does, without doing it.
-json cost_of(const json& question) {
+json cost(const json& question) {
   const Asked asked(read_problem(question, std::numeric_limits<std::int64_t>::max()));
   convolutions().require(asked.problem);
   return {{"contract", to_string(asked.problem_of.contract)},
           {"elements", asked.problem_of.y.shape.numel()},
-          {"cost", cost_json(algorithm_cost(asked.problem))}};
+          {"cost", cost_of(asked)}};
 }
 
 bool wants_values(const json& question) {
@@ -202,7 +242,7 @@ json convolve(const json& question) {
             {"stats", stats_json(stats)}};
   a["stats"]["relative"] = number(relative_error(made.y, exact.truth));
   const Shape& w = asked.problem_of.w.shape();
-  a["k"] = w[1] * w[2] * w[3];
+  a["k"] = asked.problem_of.transposed() ? transposed_cost(asked).most_terms : w[1] * w[2] * w[3];
   if (wants_values(question)) {
     a["y"] = values(made.y);
     json ulp = json::array();
@@ -215,15 +255,14 @@ json convolve(const json& question) {
     a["ulp"] = std::move(ulp);
   }
   if (!contract.exact()) {
-    const AlgorithmCost cost = algorithm_cost(asked.problem);
-    a["cost"] = cost_json(cost);
+    a["cost"] = cost_of(asked);
     // No bound of f32 sums holds where factors are rounded first, or a tensor core cuts sums.
     if (stats.worst >= 0 && !contract.tensor_core() && asked.problem_of.factors == DType::f32) {
       const double exact_value = exact.truth.data<double>()[static_cast<std::size_t>(stats.worst)];
-      const double bound =
-          Algorithm::parse(contract.algo).kind == Algorithm::Kind::direct
-              ? bound_at(asked, stats.worst)
-              : cost.bound * largest(asked.problem_of.x) * largest(asked.problem_of.w);
+      const double bound = Algorithm::parse(contract.algo).kind == Algorithm::Kind::direct
+                               ? bound_at(asked, stats.worst)
+                               : algorithm_cost(asked.problem).bound * largest(asked.problem_of.x) *
+                                     largest(asked.problem_of.w);
       a["bound_ulp"] = number(bound / ulp_of(exact_value, DType::f32));
     }
   }
@@ -327,7 +366,7 @@ using Answer = json (*)(const json&);
 const std::map<std::string, Answer, std::less<>>& questions() {
   static const std::map<std::string, Answer, std::less<>> table = {
       {"conv", convolve},
-      {"cost", cost_of},
+      {"cost", cost},
       {"tree", tree},
       {"kernel", which_kernel},
       {"transform", transform_matrices},

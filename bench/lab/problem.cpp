@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine/core/philox.h"
+#include "engine/numerics/algorithm.h"
 #include "engine/numerics/fp.h"
 
 namespace etalon::lab {
@@ -78,11 +79,14 @@ void fill(ConvProblem& p, const std::string& data, std::uint64_t seed, const jso
         float& odd = x[static_cast<std::size_t>(c * plane + i)];
         odd = -x[static_cast<std::size_t>((c - 1) * plane + i)] * (1 + odd * 0x1p-12F);
       }
-    for (std::int64_t o = 0; o < ws[0]; ++o)
+    const std::int64_t filters = p.transposed() ? ws[1] : ws[0];
+    const auto weight = [&](std::int64_t o, std::int64_t c, std::int64_t i) -> float& {
+      const std::int64_t row = p.transposed() ? c * filters + o : o * channels + c;
+      return w[static_cast<std::size_t>(row * taps + i)];
+    };
+    for (std::int64_t o = 0; o < filters; ++o)
       for (std::int64_t c = 1; c < channels; c += 2)
-        for (std::int64_t i = 0; i < taps; ++i)
-          w[static_cast<std::size_t>((o * channels + c) * taps + i)] =
-              w[static_cast<std::size_t>((o * channels + c - 1) * taps + i)];
+        for (std::int64_t i = 0; i < taps; ++i) weight(o, c, i) = weight(o, c - 1, i);
   } else if (data == "scales") {
     for (std::int64_t c = 0; c < channels; ++c) {
       const float scale = static_cast<float>(__builtin_ldexp(1, static_cast<int>(c * 7 % 25) - 12));
@@ -107,8 +111,8 @@ void fill(ConvProblem& p, const std::string& data, std::uint64_t seed, const jso
 // A field that no question has would be left out of the answer without a word.
 void check_fields(const json& q) {
   constexpr std::string_view kFields[] = {
-      "do",     "at",  "values",   "channels", "height", "width", "filters", "kernel",
-      "stride", "pad", "dilation", "data",     "seed",   "image", "factors", "contract"};
+      "do",     "at",  "values",   "form", "channels", "height", "width",   "filters", "kernel",
+      "stride", "pad", "dilation", "data", "seed",     "image",  "factors", "contract"};
   for (const auto& [name, value] : q.items())
     // Not std::ranges::find: the compiler of the browser's build has none.
     if (std::find(std::begin(kFields), std::end(kFields), name) == std::end(kFields))
@@ -121,6 +125,13 @@ DType factors_of(const json& q) {
   for (const DType known : {DType::f32, DType::bf16, DType::f16})
     if (format == name(known)) return known;
   throw usage_error("factors: '{}' is not one of f32, bf16, f16", format);
+}
+
+bool is_transposed(const json& q) {
+  const std::string form = word(q, "form", "conv");
+  if (form != "conv" && form != "transposed")
+    throw usage_error("form: '{}' is not one of conv, transposed", form);
+  return form == "transposed";
 }
 
 void round_factors(ConvProblem& p) {
@@ -142,19 +153,37 @@ ConvProblem read_problem(const json& q, std::int64_t most_products) {
                      k = extent(q, "kernel", 3, 1, kMostKernel),
                      stride = extent(q, "stride", 1, 1, 8), pad = extent(q, "pad", 1, 0, 16),
                      dilation = extent(q, "dilation", 1, 1, 8), reach = (k - 1) * dilation + 1;
-  if (reach > h + 2 * pad || reach > w + 2 * pad)
+  const bool transposed = is_transposed(q);
+  if (!transposed && (reach > h + 2 * pad || reach > w + 2 * pad))
     throw usage_error(
         "kernel: {} by {}{} is larger than the padded input of {} by {}; take a "
         "smaller kernel{} or more padding",
         k, k, dilation == 1 ? "" : fmt::format(", spread over {} by dilation {},", reach, dilation),
         h + 2 * pad, w + 2 * pad, dilation == 1 ? "" : ", less dilation");
+  if (transposed && std::min(h, w) * stride - stride + reach <= 2 * pad)
+    throw usage_error("pad: {} cuts the whole output of {} by {} away; take less padding", pad,
+                      (h - 1) * stride + reach, (w - 1) * stride + reach);
+  const auto with_window = [&](auto params) {
+    params.strides = {stride, stride};
+    params.dilations = {dilation, dilation};
+    params.pads_begin = params.pads_end = {pad, pad};
+    return params;
+  };
   ConvProblem p;
-  p.params.strides = {stride, stride};
-  p.params.dilations = {dilation, dilation};
-  p.params.pads_begin = p.params.pads_end = {pad, pad};
   p.x = Tensor::uninitialized(DType::f32, Shape{1, c, h, w});
-  p.w = Tensor::uninitialized(DType::f32, Shape{o, c, k, k});
-  p.y = {DType::f32, conv_geometry(p.params, p.x.shape(), p.w.shape()).output_shape()};
+  if (transposed) {
+    const auto params = with_window(ConvTransposeParams{});
+    p.op = &conv_transpose_op();
+    p.params = params;
+    p.w = Tensor::uninitialized(DType::f32, Shape{c, o, k, k});
+    p.y = {DType::f32, conv_transpose_geometry(params, p.x.shape(), p.w.shape()).output_shape()};
+  } else {
+    const auto params = with_window(ConvParams{});
+    p.op = &conv_op();
+    p.params = params;
+    p.w = Tensor::uninitialized(DType::f32, Shape{o, c, k, k});
+    p.y = {DType::f32, conv_geometry(params, p.x.shape(), p.w.shape()).output_shape()};
+  }
   const std::int64_t products = p.y.shape.numel() * c * k * k;
   if (products > most_products)
     throw usage_error(
@@ -163,6 +192,11 @@ ConvProblem read_problem(const json& q, std::int64_t most_products) {
         products, most_products);
   p.factors = factors_of(q);
   p.contract = Contract::parse(word(q, "contract", "seq"));
+  if (transposed && !p.contract.exact() &&
+      Algorithm::parse(p.contract.algo).kind != Algorithm::Kind::direct)
+    throw usage_error(
+        "contract: algo={} is a convolution's; the transposed form is summed directly",
+        p.contract.algo);
   fill(p, word(q, "data", "noise"), static_cast<std::uint64_t>(extent(q, "seed", 1, 0, 1 << 30)),
        q);
   round_factors(p);

@@ -4,8 +4,10 @@
 //   {"channels": 3, "height": 16, "width": 16, "filters": 4, "kernel": 3, "stride": 1, "pad": 1,
 //    "dilation": 1, "data": "noise", "seed": 1, "contract": "order=lanes:8"}
 //
-// x [1, channels, height, width], w [filters, channels, kernel, kernel], f32, no bias. Element i of
-// x is word i of Philox stream 1 of the seed, of w stream 2 (engine/core/philox.h).
+// x [1, channels, height, width], w [filters, channels, kernel, kernel], f32, no bias. "form":
+// "transposed" is the other way round, each input stamping the kernel onto the output, stride apart
+// (engine/ops/conv_transpose.h), with w [channels, filters, kernel, kernel]. Element i of x is word
+// i of Philox stream 1 of the seed, of w stream 2 (engine/core/philox.h).
 //   noise        both uniform in [-1, 1)
 //   ones         x = 1, w = 0.1: equal terms, whose rounding errors do not cancel
 //   cancelling   odd channels of x are the even ones with the sign turned, but for one part in
@@ -24,6 +26,7 @@
 #include "engine/core/tensor.h"
 #include "engine/numerics/contract.h"
 #include "engine/ops/conv.h"
+#include "engine/ops/conv_transpose.h"
 
 namespace etalon::lab {
 
@@ -32,11 +35,13 @@ inline constexpr std::int64_t kMostExtent = 64, kMostFilters = 64, kMostKernel =
 inline constexpr std::int64_t kMostProducts = 100'000'000;
 
 struct ConvProblem {
-  ConvParams params;
+  const OpRow* op = nullptr;  // conv_op() or conv_transpose_op()
+  Params params;
   Tensor x, w;
   TensorType y;
   Contract contract;
   DType factors = DType::f32;
+  bool transposed() const { return op == &conv_transpose_op(); }
 };
 
 // A usage Error names the field that cannot be, what it is and what would do.

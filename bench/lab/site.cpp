@@ -69,7 +69,7 @@ struct Candidate {
         params(p.params),
         inputs{{p.x.type(), nullptr, true}, {p.w.type(), &p.w, true}},
         threads(thread_count) {
-    problem.op = &conv_op();
+    problem.op = p.op;
     problem.params = &params;
     problem.inputs = inputs;
     problem.outputs = {&p.y, 1};

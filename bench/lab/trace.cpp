@@ -3,6 +3,7 @@
 #include "engine/core/error.h"
 #include "kernels/conv/fft_definition.h"
 #include "kernels/conv/im2col_definition.h"
+#include "kernels/conv/transpose_definition.h"
 #include "kernels/conv/winograd_definition.h"
 
 namespace etalon {
@@ -88,8 +89,9 @@ TracedOutput trace(const KernelCall& call, std::int64_t index, std::int64_t firs
       throw usage_error("this output is made of more than {} operations; take fewer channels",
                         Recorder::kMostNodes);
   }
-  if (!out.caught || out.found.node < 0)
-    throw internal_error("conv: output {} is in no slice", index);
+  if (!out.caught) throw internal_error("conv: output {} is in no slice", index);
+  // No tap of this output meets an input: it is the sum of nothing.
+  if (out.found.node < 0) return {{{.value = out.found.value}}, 0};
   return ancestors(recorder.nodes, out.found.node);
 }
 
@@ -107,6 +109,8 @@ TracedOutput trace_output(const KernelCall& call, std::int64_t index) {
         "under exact an output is rounded once, and no order exists that could be "
         "drawn; choose another contract");
   // Direct forms have a slice for each output; the others start at the first tile of the filter.
+  if (call.problem->op == &conv_transpose_op())
+    return trace<ConvTransposeDefinition>(call, index, index);
   const Shape& y = call.problem->outputs[0].shape;
   const std::int64_t filter = index / (y[2] * y[3]);
   const Algorithm algorithm = Algorithm::parse(call.contract().algo);

@@ -155,8 +155,8 @@ function pixelCopies(box) {
 // What the matrix costs on layers that are known.
 function matrixSizes(box) {
   const layers = [['LeNet, second', 20, 12, 50, 5, 0], ['AlexNet, second', 96, 27, 256, 5, 2], ['VGG, second', 64, 224, 64, 3, 1], ['ResNet-50, 3 × 3 of the second stage', 64, 56, 64, 3, 1], ['ResNet-50, 3 × 3 of the last stage', 512, 7, 512, 3, 1]];
-  const mib = (n) => `${short(Number((4 * n / 2 ** 20).toPrecision(3)))} MiB`;
-  box.replaceChildren(el('div', {class: 'wide', tabindex: '0'}, el('table', {}, el('thead', {}, el('tr', {}, ...['layer', 'image', 'matrix', 'kernel', 'times the image'].map((t) => el('th', {scope: 'col'}, t)))),
+  const mib = (n) => short(Number((4 * n / 2 ** 20).toPrecision(3)));
+  box.replaceChildren(el('div', {class: 'wide', tabindex: '0'}, el('table', {class: 'sizes'}, el('thead', {}, el('tr', {}, ...['layer', 'image, MiB', 'matrix, MiB', 'kernel, MiB', 'times the image'].map((t) => el('th', {scope: 'col'}, t)))),
     el('tbody', {}, ...layers.map(([name, c, side, o, k, pad]) => {
       const out = side + 2 * pad - k + 1, matrix = c * k * k * out * out;
       return el('tr', {}, el('td', {}, name), el('td', {}, mib(c * side * side)), el('td', {}, mib(matrix)), el('td', {}, mib(o * c * k * k)), el('td', {}, short(Number((matrix / (c * side * side)).toPrecision(2)))));
@@ -196,7 +196,7 @@ function nativeTimes(box) {
 
 // Where the bits of a format go.
 function formatBits(box) {
-  const formats = [['f32', 8, 23, ''], ['TF32', 8, 10, 'stored as an f32 whose low 13 bits are not read'], ['bf16', 8, 7, 'the range of f32'], ['f16', 5, 10, 'at most 65 504'], ['f8 (e4m3)', 4, 3, 'at most 448']];
+  const formats = [['f32', 8, 23, ''], ['TF32', 8, 10, 'of the 24 of an f32'], ['bf16', 8, 7, 'the range of f32'], ['f16', 5, 10, 'at most 65 504'], ['f8 (e4m3)', 4, 3, 'at most 448']];
   const w = room(640), left = 74, cell = Math.min(15, (w - left) / 32), tall = 34;
   const g = svg('svg', {viewBox: `0 0 ${w} ${formats.length * tall}`, width: w, height: formats.length * tall, role: 'img', class: 'curve',
     'aria-label': formats.map(([n, e, f]) => `${n}: 1 sign bit, ${e} of the exponent, ${f} of the fraction`).join('; ')});

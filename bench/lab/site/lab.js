@@ -2,9 +2,10 @@
 'use strict';
 const $ = (id) => document.getElementById(id);
 const PAGES = [['lab', 'Laboratory'], ['order', '1 Order'], ['im2col', '2 im2col'], ['winograd', '3 Winograd'], ['fft', '4 FFT'], ['formats', '5 Formats'], ['teach', 'For the lecturer'], ['about', 'About']];
-const START = {channels: 8, height: 12, filters: 2, kernel: 3, stride: 1, pad: 1, dilation: 1, data: 'noise', seed: 1, digit: 0, algo: 'direct', factors: 'f32', order: 'seq', fma: 'on', acc: 'f32', m: 4, points: 'usual', transform: 'f32', sums: 'seq', n: 16, at: 0};
+const START = {form: 'conv', channels: 8, height: 12, filters: 2, kernel: 3, stride: 1, pad: 1, dilation: 1, data: 'noise', seed: 1, digit: 0, algo: 'direct', factors: 'f32', order: 'seq', fma: 'on', acc: 'f32', m: 4, points: 'usual', transform: 'f32', sums: 'seq', n: 16, at: 0};
 const RANGES = {channels: [1, 64], height: [1, 64], filters: [1, 16], kernel: [1, 15], stride: [1, 4], pad: [0, 7], dilation: [1, 4], seed: [0, 9999], m: [1, 8]};
 const CHOICES = {
+  form: [['conv', 'convolution'], ['transposed', 'transposed']],
   data: [['noise', 'noise'], ['ones', 'all terms equal'], ['cancelling', 'cancelling pairs'], ['scales', 'channels of many scales'], ['digit', 'a digit of MNIST'], ['photo', 'a photo of yours']],
   algo: [['direct', 'direct'], ['im2col', 'im2col'], ['winograd', 'Winograd'], ['fft', 'FFT'], ['exact', 'exact (one rounding)']],
   order: [['seq', 'one chain'], ['lanes:8', '8 lanes'], ['lanes:64', '64 lanes'], ['pairwise:1', 'a balanced tree'], ['pairwise:16', 'a tree over runs of 16'], ['blocks:128', 'blocks of 128'], ['splitk:4', '4 parts'], ['tensorcore:volta:f16', 'tensor core, Volta, f16'], ['tensorcore:ampere:tf32', 'tensor core, Ampere, TF32'], ['tensorcore:ampere:bf16', 'tensor core, Ampere, bf16'], ['tensorcore:hopper:f16', 'tensor core, Hopper, f16'], ['tensorcore:hopper:tf32', 'tensor core, Hopper, TF32'], ['tensorcore:hopper:f8e4m3', 'tensor core, Hopper, f8 (e4m3)']],
@@ -15,14 +16,21 @@ const CHOICES = {
   sums: [['seq', 'one chain'], ['pairwise:1', 'a balanced tree']],
   n: [['8', '8 × 8'], ['16', '16 × 16'], ['32', '32 × 32'], ['64', '64 × 64']],
 };
-const NAMES = {channels: 'Channels', height: 'Image side', filters: 'Filters', kernel: 'Kernel side', stride: 'Stride', pad: 'Padding', dilation: 'Dilation', data: 'Data', seed: 'Seed', digit: 'Digit', photo: 'Photo', algo: 'Algorithm', factors: 'Factors in', order: 'Order', fma: 'Fused', acc: 'Accumulator', m: 'Outputs a tile', points: 'Points', transform: 'Transforms in', sums: 'Channel sums', n: 'Tile'};
+const NAMES = {form: 'Form', channels: 'Channels', height: 'Image side', filters: 'Filters', kernel: 'Kernel side', stride: 'Stride', pad: 'Padding', dilation: 'Dilation', data: 'Data', seed: 'Seed', digit: 'Digit', photo: 'Photo', algo: 'Algorithm', factors: 'Factors in', order: 'Order', fma: 'Fused', acc: 'Accumulator', m: 'Outputs a tile', points: 'Points', transform: 'Transforms in', sums: 'Channel sums', n: 'Tile'};
 // What belongs to an algorithm.
 const FOR = {order: ['direct', 'im2col'], fma: ['direct', 'im2col'], acc: ['direct', 'im2col'], m: ['winograd'], points: ['winograd'], transform: ['winograd'], sums: ['winograd'], n: ['fft']};
 let state = {...START}, photo = null, last = null;
 // A tensor core adds in its own fixed-point adder: nothing is fused there, and its accumulator is
 // f32, or f16 where the factors are.
 const onUnit = (s) => s.order.startsWith('tensorcore') && FOR.order.includes(s.algo);
-const offered = (name, s) => name === 'acc' && onUnit(s) ? (s.order.endsWith(':f16') ? ['f32', 'f16'] : ['f32']) : CHOICES[name].map(([v]) => v);
+const offered = (name, s) => {
+  if (name === 'acc' && onUnit(s)) return s.order.endsWith(':f16') ? ['f32', 'f16'] : ['f32'];
+  const all = CHOICES[name].map(([v]) => v);
+  // The transposed form is summed directly; no tensor core is modelled for it.
+  if (s.form === 'transposed' && name === 'algo') return ['direct', 'exact'];
+  if (s.form === 'transposed' && name === 'order') return all.filter((v) => !v.startsWith('tensorcore'));
+  return all;
+};
 
 // Interpolation points as a contract names them; of the usual ones it says nothing.
 const pointsOf = (s) => s.points === 'whole' ? Array.from({length: s.m + s.kernel - 2}, (_, i) => i).join(':') : s.points;
@@ -39,6 +47,7 @@ function contract(s) {
 
 function problem(s = state) {
   const q = {channels: s.channels, height: s.height, width: s.height, filters: s.filters, kernel: s.kernel, stride: s.stride, pad: s.pad, dilation: s.dilation, data: s.data, seed: s.seed, contract: contract(s)};
+  if (s.form !== 'conv') q.form = s.form;
   if (s.factors !== 'f32') q.factors = s.factors;
   if (s.data === 'digit' || s.data === 'photo') {
     q.data = 'image';
@@ -104,7 +113,7 @@ function change(name, input) {
     if (!Number.isInteger(v) || input.value === '' || v < least || v > most) { fault(`${NAMES[name]}: ${input.value || 'nothing'} cannot be; give a whole number from ${least} to ${most}.`, name); return; }
     state[name] = v;
   }
-  if (!offered('acc', state).includes(state.acc)) state.acc = 'f32';
+  for (const one of ['algo', 'order', 'acc']) if (!offered(one, state).includes(state[one])) state[one] = START[one];
   state.at = 0;
   touched = name;
   history.replaceState(null, '', address());
@@ -118,7 +127,7 @@ function fill() {
     else if (name !== 'photo' && document.activeElement !== input) input.value = state[name];
     const out = field.querySelector('output');
     if (out) out.textContent = state[name];
-    if (name === 'acc') for (const o of input.options) o.hidden = o.disabled = !offered('acc', state).includes(o.value);
+    if (['acc', 'algo', 'order'].includes(name)) for (const o of input.options) o.hidden = o.disabled = !offered(name, state).includes(o.value);
     field.hidden = (FOR[name] && !FOR[name].includes(state.algo)) || (onUnit(state) && (name === 'fma' || (name === 'acc' && offered('acc', state).length === 1))) || (name === 'digit' && state.data !== 'digit') || (name === 'photo' && state.data !== 'photo') || (name === 'seed' && state.data === 'ones');
   }
 }
@@ -212,7 +221,7 @@ function touchedBytes(s, a) {
 }
 // What the machine that built the page took for this algorithm and this side of the kernel, on one layer.
 function nativeOf(s) {
-  if (s.factors !== 'f32' || s.stride !== 1 || s.dilation !== 1) return null;
+  if (s.form !== 'conv' || s.factors !== 'f32' || s.stride !== 1 || s.dilation !== 1) return null;
   const layer = ETALON_DATA.native.find((l) => l.kernel === s.kernel);
   const usual = s.points === 'usual' && s.transform === 'f32' && s.sums === 'seq';
   const known = {'order=seq': 'seq', 'order=seq,algo=im2col': 'algo=im2col'}[contract(s)] ?? (s.algo === 'winograd' && usual ? `algo=winograd:${s.m}/${s.kernel}` : contract(s));
@@ -220,8 +229,28 @@ function nativeOf(s) {
 }
 
 // --- Where the numbers go -------------------------------------------------------------------------
+// What the transposed form sums into one output: the inputs whose stamps reach it. The output is drawn
+// with the border that padding cuts off.
+function stamps(a, s, h, w, oy, ox) {
+  const met = (at) => Array.from({length: s.kernel}, (_, r) => at + s.pad - r * s.dilation).filter((q) => q >= 0 && q % s.stride === 0 && q / s.stride < s.height).map((q) => q / s.stride);
+  const ys = met(oy), xs = met(ox), side = h + 2 * s.pad;
+  const cell = (n) => Math.max(4, Math.min(22, Math.floor(330 / n)));
+  // The stamp of the first of these inputs: taps that are `dilation` apart.
+  const of = (q, at) => at - q * s.stride >= 0 && (at - q * s.stride) % s.dilation === 0 && (at - q * s.stride) / s.dilation < s.kernel;
+  const inside = (i) => i >= s.pad && i < s.pad + h;
+  $('move-text').textContent = `Each input stamps the kernel onto the output, ${s.stride} apart, and stamps that overlap are added. ${ys.length && xs.length ? `Output (${oy}, ${ox}) is reached by ${ys.length * xs.length} inputs of each channel: ${count(ys.length * xs.length * s.channels)} products.` : `No input reaches output (${oy}, ${ox}): it is the sum of nothing, +0.`}`;
+  return [
+    draw.grid(s.height, s.height, cell(s.height), (i, j) => ys.includes(i) && xs.includes(j) ? 'win' : '', `Channel 0: the inputs that reach output ${oy}, ${ox}`),
+    draw.grid(side, side, cell(side), (i, j) => i === oy + s.pad && j === ox + s.pad ? 'hit' : ys.length && xs.length && of(ys.at(-1), i) && of(xs.at(-1), j) ? 'win' : inside(i) && inside(j) ? '' : 'pad',
+      `Output ${oy}, ${ox} of filter 0${ys.length && xs.length ? `, and the stamp of input ${ys.at(-1)}, ${xs.at(-1)}` : ''}${s.pad ? '; grey is cut off' : ''}`)];
+}
 async function movement(a, s) {
   const [, , h, w] = a.shape, at = Math.min(s.at, h * w - 1), oy = Math.floor(at / w), ox = at % w;
+  if (s.form === 'transposed') {
+    $('movement').replaceChildren(...stamps(a, s, h, w, oy, ox));
+    stepper(at, h, w);
+    return;
+  }
   const side = s.height + 2 * s.pad, cell = Math.max(7, Math.min(22, Math.floor(330 / side)));
   const tile = s.algo === 'winograd' ? s.m : s.algo === 'fft' ? Math.max(1, s.n - s.kernel + 1) : 1;
   const reach = s.algo === 'winograd' ? s.m + s.kernel - 1 : s.algo === 'fft' ? s.n : (s.kernel - 1) * s.dilation + 1;
@@ -263,6 +292,9 @@ async function movement(a, s) {
   if (questions.length) parts.push(commands(questions));
   $('move-text').textContent = text;
   $('movement').replaceChildren(...parts);
+  stepper(at, h, w);
+}
+function stepper(at, h, w) {
   const slider = el('input', {type: 'range', min: 0, max: h * w - 1, value: at, 'aria-label': 'Which output'});
   const go = (n) => { state.at = (n + h * w) % (h * w); history.replaceState(null, '', address()); step(); };
   slider.addEventListener('input', () => go(Number(slider.value)));
@@ -340,7 +372,7 @@ for (const [id, name] of PAGES) $('nav').append(el('a', {href: `#${id}`, 'data-p
 const form = $('controls');
 form.addEventListener('submit', (e) => e.preventDefault());
 form.append(
-  el('fieldset', {}, el('legend', {}, 'Shape'), ...['channels', 'height', 'filters', 'kernel', 'stride', 'pad', 'dilation'].map(control)),
+  el('fieldset', {}, el('legend', {}, 'Shape'), ...['form', 'channels', 'height', 'filters', 'kernel', 'stride', 'pad', 'dilation'].map(control)),
   el('fieldset', {}, el('legend', {}, 'Data'), ...['data', 'digit', 'photo', 'seed'].map(control)),
   el('fieldset', {}, el('legend', {}, 'Algorithm'), ...['algo', 'm', 'n', 'points', 'transform', 'sums', 'order', 'fma', 'acc', 'factors'].map(control)));
 startLessons();
