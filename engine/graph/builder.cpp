@@ -101,13 +101,12 @@ const Tensor* GraphBuilder::constant_of(ValueId v) const {
   return at == constants_.end() ? nullptr : &at->second;
 }
 
-std::string GraphBuilder::fresh(const std::string& name,
-                                std::unordered_map<std::string, int>& taken) {
-  if (!name.empty() && taken.try_emplace(name, 0).second) return name;
-  int& count = taken[name];
+std::string GraphBuilder::fresh(const std::string& name, Names& taken) {
+  if (!name.empty() && taken.try_emplace(name).second) return name;
+  int& count = taken[name].count;
   for (;;) {
     const std::string numbered = fmt::format("{}_{}", name.empty() ? "value" : name, ++count);
-    if (taken.try_emplace(numbered, 0).second) return numbered;
+    if (taken.try_emplace(numbered).second) return numbered;
   }
 }
 
@@ -115,7 +114,22 @@ ValueId GraphBuilder::add(const std::string& name, std::optional<TensorType> typ
                           std::optional<TensorType> other) {
   MemoryBudget::charge(kValueBytes + 2 * name.size());
   slots_.push_back({fresh(name, value_names_), type, other, -1});
-  return static_cast<ValueId>(slots_.size() - 1);
+  const auto v = static_cast<ValueId>(slots_.size() - 1);
+  value_names_[slots_.back().name].value = v;
+  return v;
+}
+
+ValueId GraphBuilder::input(const std::string& name, const Sizes& sizes) {
+  if (!sizes.one)
+    throw bad_input("the type of '{}' is known only when the network runs, and is needed here",
+                    name);
+  const ValueId v = add(name, sizes.one, sizes.other);
+  Declaration d;
+  d.dtype = sizes.one->dtype;
+  d.dims = dims(v);
+  d.dim_names.resize(d.dims.size());
+  inputs_.emplace_back(v, std::move(d));
+  return v;
 }
 
 ValueId GraphBuilder::input(const std::string& name, DType dtype, const Ints& dims,
@@ -181,6 +195,25 @@ std::vector<ValueId> GraphBuilder::nodes(std::string_view op, const std::string&
     const ValueId v = add(i == 0 ? name : fmt::format("{}.{}", name, i),
                           i < one.size() ? std::optional(one[i]) : std::nullopt,
                           i < two.size() ? std::optional(two[i]) : std::nullopt);
+    slots_.back().maker = static_cast<int>(nodes_.size());
+    made.outputs.push_back(v);
+  }
+  std::vector<ValueId> values = made.outputs;
+  nodes_.push_back(std::move(made));
+  return values;
+}
+
+std::vector<ValueId> GraphBuilder::control(std::string_view op, const std::string& name,
+                                           const std::vector<ValueId>& inputs,
+                                           std::vector<Graph> bodies,
+                                           const std::vector<Sizes>& outputs) {
+  MemoryBudget::charge(kNodeBytes + 2 * name.size());
+  const OpRow& row = get_op(op);
+  Node made{fresh(name, node_names_), &row, make_params(row, {}), inputs, {}, {}};
+  for (Graph& body : bodies) made.subgraphs.push_back(std::make_shared<Graph>(std::move(body)));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId v =
+        add(i == 0 ? name : fmt::format("{}.{}", name, i), outputs[i].one, outputs[i].other);
     slots_.back().maker = static_cast<int>(nodes_.size());
     made.outputs.push_back(v);
   }
@@ -299,6 +332,20 @@ ValueId GraphBuilder::elementwise(std::string_view name_of_op, const std::string
   return channels_last(op(name_of_op, name, turned, fields));
 }
 
+void GraphBuilder::free_name(const std::string& name) {
+  const auto at = value_names_.find(name);
+  if (at == value_names_.end() || at->second.value == kAbsent) return;
+  const ValueId holder = at->second.value;
+  const auto is_input = [&](const auto& in) { return in.first == holder; };
+  if (std::ranges::find(outputs_, holder) != outputs_.end() ||
+      std::ranges::any_of(inputs_, is_input))
+    return;
+  const std::string other = fresh(name, value_names_);
+  value_names_[other].value = holder;
+  slots_[static_cast<std::size_t>(holder)].name = other;
+  value_names_.erase(name);
+}
+
 void GraphBuilder::output(ValueId v, const std::string& name) {
   const std::string& own = slot(v).name;
   const bool shared = std::ranges::find(outputs_, v) != outputs_.end();
@@ -306,8 +353,9 @@ void GraphBuilder::output(ValueId v, const std::string& name) {
     outputs_.push_back(v);
     return;
   }
+  if (!name.empty() && name != own) free_name(name);
   if (!shared && slot(v).maker >= 0 && !value_names_.contains(name)) {
-    value_names_.emplace(name, 0);
+    value_names_[name].value = v;
     slots_[static_cast<std::size_t>(v)].name = name;
     outputs_.push_back(v);
     return;

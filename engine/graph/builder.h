@@ -27,9 +27,17 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name) : name_(std::move(name)) {}
 
+  // What is known of a value's type at either size of the free extents.
+  struct Sizes {
+    std::optional<TensorType> one, other;
+    bool operator==(const Sizes&) const = default;
+  };
+
   // An extent of -1 is free: axis 0 is then called "batch". `nominal` gives the sizes that free
   // extents are inferred with, 1 where it has none.
   ValueId input(const std::string& name, DType dtype, const Ints& dims, const Ints& nominal = {});
+  // An input of a body: of the type of a value of the graph around it.
+  ValueId input(const std::string& name, const Sizes& sizes);
   // Names of values and nodes that are taken get a number behind them.
   ValueId constant(const std::string& name, Tensor value);
 
@@ -42,9 +50,15 @@ class GraphBuilder {
   std::vector<ValueId> nodes(std::string_view op, const std::string& name,
                              const std::vector<ValueId>& inputs, Params params,
                              std::size_t outputs);
+  // A node that owns graphs (engine/ops/control.h), which read nothing but their inputs: a value
+  // for each of `outputs`.
+  std::vector<ValueId> control(std::string_view op, const std::string& name,
+                               const std::vector<ValueId>& inputs, std::vector<Graph> bodies,
+                               const std::vector<Sizes>& outputs);
 
   bool known(ValueId v) const { return slot(v).type.has_value(); }
   const TensorType& type(ValueId v) const;  // a bad-input Error where it is unknown
+  Sizes sizes(ValueId v) const { return {slot(v).type, slot(v).other}; }
   const Shape& shape(ValueId v) const { return type(v).shape; }
   DType dtype(ValueId v) const { return type(v).dtype; }
   int rank(ValueId v) const { return shape(v).rank(); }
@@ -66,7 +80,8 @@ class GraphBuilder {
   ValueId elementwise(std::string_view op, const std::string& name,
                       const std::vector<ValueId>& inputs, const Fields& fields = {});
 
-  // Adds an output; with a name, the value is renamed, or copied where it has to keep its own.
+  // Adds an output; with a name, the value is renamed, or copied where it has to keep its own. A
+  // value that only stands inside gives the name up.
   void output(ValueId v, const std::string& name = "");
   // One sentence of Model::notes; the same one is written once.
   void note(std::string text);
@@ -83,7 +98,14 @@ class GraphBuilder {
   const Slot& slot(ValueId v) const;
   ValueId add(const std::string& name, std::optional<TensorType> type,
               std::optional<TensorType> other);
-  std::string fresh(const std::string& name, std::unordered_map<std::string, int>& taken);
+  // How often a name was asked for, and whose it is.
+  struct Taken {
+    int count = 0;
+    ValueId value = kAbsent;
+  };
+  using Names = std::unordered_map<std::string, Taken>;
+  static std::string fresh(const std::string& name, Names& taken);
+  void free_name(const std::string& name);
   ValueId first_twin(ValueId x) const;  // of a value made by channels_last; kAbsent otherwise
   const Params* transpose_behind(ValueId x) const;
 
@@ -94,7 +116,7 @@ class GraphBuilder {
   std::vector<ValueId> outputs_;
   std::map<ValueId, Tensor> constants_;
   std::map<std::pair<ValueId, Ints>, ValueId> transposed_;
-  std::unordered_map<std::string, int> value_names_, node_names_;
+  Names value_names_, node_names_;
   std::vector<std::string> notes_;
 };
 
