@@ -319,7 +319,7 @@ def tables():
     lite = re.findall(r'"([A-Z0-9_]+)"', lite[lite.index("kNames{"):lite.index("};", lite.index("kNames{"))])
     functions = source("cntk/primitive_ops.h")
     functions = re.findall(r'"(\w+)"', functions[functions.index("kPrimitiveOps{"):])
-    layers = re.search(r"^Layer (name 1 s.*)$", source("coreml/import.cpp"), re.M).group(1).split()
+    layers = re.search(r"^Layer (name 1 s.*)$", source("coreml/schema.cpp"), re.M).group(1).split()
     layers = [(layers[i], layers[i + 1]) for i in range(0, len(layers), 3)][3:]
     two = ("Broadcastable", "add", "multiply", "max", "min", "average", "concat", "stack", "batchedMatmul", "gather", "equal", "notEqual",
            "less", "greater", "logicalOr", "logicalXor", "logicalAnd", "dot")

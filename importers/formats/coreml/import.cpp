@@ -2,12 +2,12 @@
 // f16 or quantised (1 to 8 bits, linear by channel or a table of values) and read as f32. With the
 // exact mapping of shapes a value is what its description says; with the old one (rank 5) it lacks
 // the batch, which is put before it. Pipelines of networks are one graph. Refused by name: trees
-// and other models, layers that are listed neither here nor in layers.cpp. Source: the public
-// specification of the model format (Model.proto, NeuralNetwork.proto: field numbers).
+// and other models, layers whose type is Refused in schema.cpp, normalised variances (mvn).
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/core/error.h"
 #include "importers/containers/json.h"
@@ -15,90 +15,32 @@
 #include "importers/formats/coreml.h"
 #include "importers/formats/coreml/layers.h"
 #include "importers/formats/coreml/program.h"
+#include "importers/formats/coreml/schema.h"
 #include "importers/formats/translate.h"
 
 namespace etalon {
 namespace coreml {
 namespace {
 
-const PbSchema& schema() {
-  static const PbSchema kSchema(R"(
-Model specificationVersion 1 i description 2 Description pipelineClassifier 200 PipelineHolder pipelineRegressor 201 PipelineHolder pipeline 202 Pipeline neuralNetworkRegressor 303 Network neuralNetworkClassifier 403 Network neuralNetwork 500 Network mlProgram 502 Nothing
-Nothing none 1000 i
-Refused none 1000 i
-PipelineHolder pipeline 1 Pipeline
-Pipeline models 1 Model
-Description input 1 Feature output 10 Feature metadata 100 Metadata
-Metadata userDefined 100 StringEntry
-StringEntry key 1 s value 2 s
-Feature name 1 s type 3 FeatureType
-FeatureType imageType 4 ImageType multiArrayType 5 ArrayType
-ImageType width 1 i height 2 i colorSpace 3 i
-ArrayType shape 1 i dataType 2 i
-Network layers 1 Layer preprocessing 2 Nothing arrayInputShapeMapping 5 i imageInputShapeMapping 6 i
-Layer name 1 s input 2 s output 3 s convolution 100 Convolution pooling 120 Pooling activation 130 Activation innerProduct 140 InnerProduct batchnorm 160 BatchNorm softmax 175 Nothing lrn 180 Lrn add 230 Alpha bias 250 Bias multiply 231 Alpha flatten 301 Flatten concat 320 Concat softmaxND 950 Axis reshapeStatic 1140 ReshapeStatic unary 220 Unary average 240 Nothing scale 245 Scale max 260 Nothing min 261 Nothing loadConstant 290 LoadConstant reshape 300 Reshape permute 310 Permute split 330 Split upsample 210 Upsample padding 200 Padding copy 600 Nothing clip 660 Clip ceil 665 Nothing floor 670 Nothing sign 680 Nothing round 685 Nothing exp2 700 Nothing sin 710 Nothing cos 715 Nothing tan 720 Nothing asin 730 Nothing acos 735 Nothing atan 740 Nothing sinh 750 Nothing cosh 755 Nothing tanh 760 Nothing asinh 770 Nothing acosh 775 Nothing atanh 780 Nothing erf 790 Nothing gelu 795 Gelu modBroadcastable 865 Nothing minBroadcastable 870 Nothing maxBroadcastable 875 Nothing addBroadcastable 880 Nothing powBroadcastable 885 Nothing divideBroadcastable 890 Nothing multiplyBroadcastable 900 Nothing subtractBroadcastable 905 Nothing tile 920 Tile stack 925 Axis gather 930 Gather splitND 975 SplitND concatND 980 ConcatND transpose 985 Transpose sliceStatic 995 SliceStatic batchedMatmul 1045 Matmul loadConstantND 1070 LoadConstant squeeze 1120 AxesND expandDims 1125 AxesND flattenTo2D 1130 Axis reduceL1 1250 ReduceND reduceL2 1255 ReduceND reduceMax 1260 ReduceND reduceMin 1265 ReduceND reduceSum 1270 ReduceND reduceProd 1275 ReduceND reduceMean 1280 ReduceND reduceLogSum 1285 ReduceND reduceSumSquare 1290 ReduceND reduceLogSumExp 1295 ReduceND layerNormalization 1350 LayerNorm clampedReLU 1460 Alpha2 embedding 150 Refused mvn 165 Refused l2normalize 170 Refused crop 190 Refused resizeBilinear 211 Refused cropResize 212 Refused dot 270 Refused reduce 280 Refused sequenceRepeat 340 Refused reorganizeData 345 Refused slice 350 Refused simpleRecurrent 400 Refused gru 410 Refused uniDirectionalLSTM 420 Refused biDirectionalLSTM 430 Refused custom 500 Refused branch 605 Refused loop 615 Refused loopBreak 620 Refused loopContinue 625 Refused rangeStatic 635 Refused rangeDynamic 640 Refused equal 815 Refused notEqual 820 Refused lessThan 825 Refused lessEqual 827 Refused greaterThan 830 Refused greaterEqual 832 Refused logicalOr 840 Refused logicalXor 845 Refused logicalNot 850 Refused logicalAnd 855 Refused floorDivBroadcastable 895 Refused scatter 935 Refused gatherND 940 Refused scatterND 945 Refused gatherAlongAxis 952 Refused scatterAlongAxis 954 Refused reverse 960 Refused reverseSeq 965 Refused sliceDynamic 1000 Refused slidingWindows 1005 Refused topK 1015 Refused argMin 1020 Refused argMax 1025 Refused embeddingND 1040 Refused getShape 1065 Refused fillLike 1080 Refused fillStatic 1085 Refused fillDynamic 1090 Refused broadcastToLike 1100 Refused broadcastToStatic 1105 Refused broadcastToDynamic 1110 Refused reshapeLike 1135 Refused reshapeDynamic 1145 Refused rankPreservingReshape 1150 Refused constantPad 1155 Refused randomNormalLike 1170 Refused randomNormalStatic 1175 Refused randomNormalDynamic 1180 Refused randomUniformLike 1190 Refused randomUniformStatic 1195 Refused randomUniformDynamic 1200 Refused randomBernoulliLike 1210 Refused randomBernoulliStatic 1215 Refused randomBernoulliDynamic 1220 Refused categoricalDistribution 1230 Refused whereNonZero 1313 Refused matrixBandPart 1315 Refused lowerTriangular 1320 Refused upperTriangular 1325 Refused whereBroadcastable 1330 Refused NonMaximumSuppression 1400 Refused oneHot 1450 Refused cumSum 1455 Refused argSort 1461 Refused pooling3d 1465 Refused globalPooling3d 1466 Refused sliceBySize 1470 Refused convolution3d 1471 Refused
-!Unary type 1 i alpha 2 f epsilon 3 f shift 4 f scale 5 f
-!Scale shapeScale 1 i scale 2 Weights hasBias 3 i shapeBias 4 i bias 5 Weights
-LoadConstant shape 1 i data 2 Weights
-!Reshape targetShape 1 i mode 2 i
-!Permute axis 1 i
-!Transpose axes 1 i
-!AxesND axes 1 i squeezeAll 2 i
-!Split nOutputs 1 i
-!Gelu mode 1 i
-!Upsample scalingFactor 1 i mode 5 i linearUpsampleMode 6 i
-!Padding constant 1 PadValue reflection 2 Nothing replication 3 Nothing paddingAmounts 10 Borders
-PadValue value 1 f
-!Clip minVal 1 f maxVal 2 f
-!Tile reps 1 i
-!SplitND axis 1 i numSplits 2 i splitSizes 3 i
-!ConcatND axis 1 i interleave 2 i
-!SliceStatic beginIds 1 i beginMasks 2 i endIds 3 i endMasks 4 i strides 5 i squeezeMasks 6 i
-!Matmul transposeA 1 i transposeB 2 i weightMatrixFirstDimension 5 i weightMatrixSecondDimension 6 i hasBias 7 i weights 8 Weights bias 9 Weights
-!ReduceND axes 1 i keepDims 2 i reduceAll 3 i
-!LayerNorm normalizedShape 1 i eps 2 f gamma 3 Weights beta 4 Weights
-!Bias shape 1 i bias 2 Weights
-!Axis axis 1 i
-!Gather axis 1 i validateIndices 2 i
-!Concat sequenceConcat 100 i
-!Alpha alpha 1 f
-!Flatten mode 1 i
-!ReshapeStatic targetShape 1 i
-!Lrn alpha 1 f beta 2 f localSize 3 i k 4 f
-Weights floatValue 1 f float16Value 2 s rawValue 30 s quantization 40 Quantization
-!Quantization numberOfBits 1 i linearQuantization 101 Linear lookupTableQuantization 102 Table
-Linear scale 1 f bias 2 f
-Table floatValue 1 f
-Border startEdgeSize 1 i endEdgeSize 2 i
-Borders borderAmounts 10 Border
-Valid paddingAmounts 1 Borders
-Same asymmetryMode 1 i
-LastPixel paddingAmounts 1 i
-!Convolution outputChannels 1 i kernelChannels 2 i nGroups 10 i kernelSize 20 i stride 30 i dilationFactor 40 i valid 50 Valid same 51 Same isDeconvolution 60 i hasBias 70 i weights 90 Weights bias 91 Weights outputShape 100 i
-!Pooling type 1 i kernelSize 10 i stride 20 i valid 30 Valid same 31 Same includeLastPixel 32 LastPixel avgPoolExcludePadding 50 i globalPooling 60 i
-!InnerProduct inputChannels 1 i outputChannels 2 i hasBias 10 i weights 20 Weights bias 21 Weights
-!BatchNorm channels 1 i computeMeanVar 5 i instanceNormalization 6 i epsilon 10 f gamma 15 Weights beta 16 Weights mean 17 Weights variance 18 Weights
-!Activation linear 5 Alpha2 ReLU 10 Nothing leakyReLU 15 Alpha2 PReLU 25 PRelu tanh 30 Nothing sigmoid 40 Nothing sigmoidHard 41 Alpha2 ELU 50 Alpha2 softsign 60 Nothing softplus 70 Nothing thresholdedReLU 20 Refused scaledTanh 31 Refused parametricSoftplus 71 Refused
-!Alpha2 alpha 1 f beta 2 f
-PRelu alpha 1 Weights
-)");
-  return kSchema;
-}
-
 class Translator {
  public:
   explicit Translator(const std::string& name) : g(name) {}
   GraphBuilder g;
 
-  void input(const PbMessage& feature, bool exact) {
+  // `lead` is the extent in front: 1 of a state of a recurrent layer, otherwise free, or 0 for that
+  // of the file.
+  void input(const PbMessage& feature, bool exact, std::int64_t lead) {
     const std::string name = feature.text("name");
     const ErrorScope where(fmt::format("value {}", printable(name)));
     const PbMessage type = feature.message("type");
     Ints dims;
     if (type.has("multiArrayType")) {
       dims = type.message("multiArrayType").integers("shape");
-      if (!exact) dims.insert(dims.begin(), -1);
-      if (exact && dims.size() > 1) dims[0] = -1;
+      // Five extents are all there are, under either mapping.
+      if (!exact && dims.size() != 5)
+        dims.insert(dims.begin(), lead == 0 ? 1 : lead);
+      else if (dims.size() > 1 && lead != 0)
+        dims[0] = lead;
     } else if (type.has("imageType")) {
       const PbMessage image = type.message("imageType");
       dims = {-1, image.integer("colorSpace") == 10 ? 1 : 3, image.integer("height"),
@@ -223,6 +165,30 @@ ValueId Translator::activation(const PbMessage& a, ValueId x) {
     return g.op("hard_sigmoid", name_, {x},
                 {{"alpha", h.number("alpha")}, {"beta", h.number("beta")}});
   }
+  if (a.has("thresholdedReLU"))
+    return g.op("thresholded_relu", name_, {x},
+                {{"alpha", a.message("thresholdedReLU").number("alpha")}});
+  if (a.has("scaledTanh")) {
+    const PbMessage h = a.message("scaledTanh");
+    const ValueId y =
+        g.op("mul", name_ + ".beta", {x, g.constant("beta", scalar_f32(h.number("beta")))});
+    return g.op(
+        "mul", name_,
+        {g.op("tanh", name_ + ".tanh", {y}), g.constant("alpha", scalar_f32(h.number("alpha")))});
+  }
+  if (a.has("parametricSoftplus")) {
+    const PbMessage h = a.message("parametricSoftplus");
+    const auto by_channel = [&](const char* field) {
+      const PbMessage w = h.message(field);
+      const auto at = static_cast<std::size_t>(std::max(g.rank(x) - 3, 0));
+      const std::int64_t channels = g.rank(x) < 3 ? -1 : g.dims(x)[at];
+      // One number, or one for each channel.
+      return weights(w, field,
+                     w.numbers("floatValue").size() == 1 ? Shape{} : Shape{channels, 1, 1});
+    };
+    const ValueId y = g.op("mul", name_ + ".beta", {x, by_channel("beta")});
+    return g.op("mul", name_, {g.op("softplus", name_ + ".softplus", {y}), by_channel("alpha")});
+  }
   if (a.has("linear")) {
     const PbMessage h = a.message("linear");
     const ValueId y =
@@ -308,15 +274,19 @@ void Translator::layer(const PbMessage& l) {
                         p.flag("hasBias") ? weights(p.message("bias"), "bias", {out}) : kAbsent);
   } else if (l.has("batchnorm")) {
     const PbMessage p = l.message("batchnorm");
-    if (p.flag("computeMeanVar"))
-      throw bad_input("statistics of the input itself are not supported");
+    const bool instance = p.flag("computeMeanVar") && p.flag("instanceNormalization");
+    if (p.flag("computeMeanVar") && !instance)
+      throw bad_input("statistics of the whole batch are not supported");
     const Shape c{p.integer("channels")};
     const float eps = p.number("epsilon", 1e-5F);
-    g.note(fmt::format("batch norm: eps {}", eps));
-    y = g.op("batch_norm", name_,
-             {x, weights(p.message("gamma"), "gamma", c), weights(p.message("beta"), "beta", c),
-              weights(p.message("mean"), "mean", c), weights(p.message("variance"), "variance", c)},
-             {{"eps", eps}});
+    g.note(fmt::format("{} norm: eps {}", instance ? "instance" : "batch", eps));
+    std::vector<ValueId> all{x, weights(p.message("gamma"), "gamma", c),
+                             weights(p.message("beta"), "beta", c)};
+    if (!instance) {
+      all.push_back(weights(p.message("mean"), "mean", c));
+      all.push_back(weights(p.message("variance"), "variance", c));
+    }
+    y = g.op(instance ? "instance_norm" : "batch_norm", name_, all, {{"eps", eps}});
   } else if (l.has("softmax")) {
     y = g.op("softmax", name_, {x},
              {{"axis", std::int64_t{g.rank(x) >= 3 ? g.rank(x) - 3 : g.rank(x) - 1}}});
@@ -344,13 +314,15 @@ void Translator::layer(const PbMessage& l) {
       y = g.op(add ? "add" : "mul", name_, {x, g.constant(name_ + ".alpha", scalar_f32(alpha))});
     }
   } else if (l.has("concat")) {
-    if (l.message("concat").flag("sequenceConcat"))
-      throw bad_input("a concatenation of sequences is not supported");
-    if (g.rank(x) < 3) throw bad_input("a concatenation of rank {}", g.rank(x));
-    y = g.op("concat", name_, in, {{"axis", std::int64_t{g.rank(x) - 3}}});
+    const int back = l.message("concat").flag("sequenceConcat") ? 5 : 3;
+    if (g.rank(x) < back) throw bad_input("a concatenation of rank {}", g.rank(x));
+    y = g.op("concat", name_, in, {{"axis", std::int64_t{g.rank(x) - back}}});
   } else if (l.has("flatten")) {
-    if (l.message("flatten").integer("mode") != 0) throw bad_input("a flatten of channels last");
-    y = g.op("flatten", name_, {x});
+    const bool last = l.message("flatten").integer("mode") == 1;
+    if (last && g.rank(x) != 4)
+      throw bad_input("a flatten of channels last of rank {} is not supported", g.rank(x));
+    if (last) g.note("flatten: channels last, written as a transpose");
+    y = g.op("flatten", name_, {last ? g.transpose(name_ + ".last", x, {0, 2, 3, 1}) : x});
   } else if (l.has("reshapeStatic")) {
     Ints shape = l.message("reshapeStatic").integers("targetShape");
     // The shape was traced at the batch of the file; the batch stays free where it leads.
@@ -390,16 +362,20 @@ std::vector<Part> networks(const PbMessage& m, int depth) {
   return out;
 }
 
-Model open_model_file(const std::string& path) {
-  const Blob file = map_file(path);
-  const ErrorScope scope(path);
-  const PbMessage m = PbMessage::from_wire(schema().type("Model"), file);
-  if (m.has("mlProgram")) return open_program(file, path, folder_of(path));
-  const PbMessage description = m.message("description");
-  Translator t(stem_of(path));
-  const auto parts = networks(m, 0);
+void translate(Translator& t, const std::vector<Part>& parts, const PbMessage& description,
+               std::int64_t lead) {
   const bool exact = parts[0].net.integer("arrayInputShapeMapping") == 1;
-  for (const PbMessage& f : description.messages("input")) t.input(f, exact);
+  std::set<std::string> states;
+  for (const Part& part : parts)
+    for (const PbMessage& l : part.net.messages("layers"))
+      if (is_recurrent(l)) {
+        const std::vector<std::string> names = l.texts("input");
+        for (std::size_t i = 1; i < names.size(); ++i) states.insert(names[i]);
+      }
+  if (!states.empty())
+    t.g.note("states of recurrent layers are inputs and outputs of their own: feed zeros first");
+  for (const PbMessage& f : description.messages("input"))
+    t.input(f, exact, states.contains(f.text("name")) ? 1 : lead);
   if (parts.size() > 1)
     t.g.note(fmt::format("a pipeline of {} networks is read as one graph", parts.size()));
   for (const Part& part : parts) {
@@ -416,6 +392,24 @@ Model open_model_file(const std::string& path) {
     // A classifier's label is chosen from its probabilities, outside the network.
     if (f.message("type").has("multiArrayType") || description.count("output") == 1)
       t.g.output(t.value(name), name);
+  }
+}
+
+Model open_model_file(const std::string& path) {
+  const Blob file = map_file(path);
+  const ErrorScope scope(path);
+  const PbMessage m = PbMessage::from_wire(schema().type("Model"), file);
+  if (m.has("mlProgram")) return open_program(file, path, folder_of(path));
+  const PbMessage description = m.message("description");
+  const auto parts = networks(m, 0);
+  Translator t(stem_of(path));
+  try {
+    translate(t, parts, description, -1);
+  } catch (const Error&) {
+    // The extent in front is no batch: as it stands in the file.
+    t = Translator(stem_of(path));
+    translate(t, parts, description, 0);
+    t.g.note("the first extents of inputs are fixed, as in the file: the network asks for them");
   }
   std::string producer;
   for (const PbMessage& e : description.message("metadata").messages("userDefined"))

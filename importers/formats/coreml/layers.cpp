@@ -39,20 +39,16 @@ constexpr Names kReduce[] = {{"reduceL1", "reduce_l1"},
                              {"reduceSumSquare", "reduce_sum_square"},
                              {"reduceLogSumExp", "reduce_log_sum_exp"}};
 
-ValueId number(const NetworkLayer& n, float v) {
-  return n.g.constant(n.name + ".number", scalar_f32(v));
-}
-
 ValueId unary(const NetworkLayer& n, const PbMessage& p) {
   const ValueId x = n.inputs[0];
   const float scale = p.number("scale", 1), shift = p.number("shift", 0);
   ValueId y = x;
-  if (scale != 1) y = n.g.op("mul", n.name + ".scale", {y, number(n, scale)});
-  if (shift != 0) y = n.g.op("add", n.name + ".shift", {y, number(n, shift)});
+  if (scale != 1) y = n.g.op("mul", n.name + ".scale", {y, n.number(scale)});
+  if (shift != 0) y = n.g.op("add", n.name + ".shift", {y, n.number(shift)});
   const auto with_epsilon = [&] {
     const float eps = p.number("epsilon", 1e-6F);
     n.g.note(fmt::format("unary: epsilon {} is added first", eps));
-    return n.g.op("add", n.name + ".epsilon", {y, number(n, eps)});
+    return n.g.op("add", n.name + ".epsilon", {y, n.number(eps)});
   };
   switch (p.integer("type")) {
     case 0:
@@ -62,7 +58,7 @@ ValueId unary(const NetworkLayer& n, const PbMessage& p) {
     case 2:
       return n.g.op("reciprocal", n.name, {with_epsilon()});
     case 3:
-      return n.g.op("pow", n.name, {y, number(n, p.number("alpha"))});
+      return n.g.op("pow", n.name, {y, n.number(p.number("alpha"))});
     case 4:
       return n.g.op("exp", n.name, {y});
     case 5:
@@ -70,7 +66,7 @@ ValueId unary(const NetworkLayer& n, const PbMessage& p) {
     case 6:
       return n.g.op("abs", n.name, {y});
     case 7:
-      return n.g.op("max", n.name, {y, number(n, p.number("alpha"))});
+      return n.g.op("max", n.name, {y, n.number(p.number("alpha"))});
     default:
       throw bad_input("the unary function {}", p.integer("type"));
   }
@@ -200,7 +196,13 @@ ValueId single(const NetworkLayer& n) {
   if (l.has("sliceStatic")) return slice(n, part("sliceStatic"));
   if (l.has("batchedMatmul")) return product(n, part("batchedMatmul"));
   if (l.has("permute")) {
-    const Ints axes = part("permute").integers("axis");  // of [sequence, C, H, W]
+    Ints axes = part("permute").integers("axis");  // of [sequence, C, H, W]
+    if (axes.size() == 4 && n.g.rank(x) == 5) {
+      for (std::int64_t& a : axes)
+        if (a > 0) ++a;
+      axes.insert(axes.begin() + 1, 1);  // the batch stays
+      return n.g.transpose(n.name, x, axes);
+    }
     if (axes.size() != 4 || axes[0] != 0 || n.g.rank(x) != 4)
       throw bad_input("a permutation of the sequence");
     return n.g.transpose(n.name, x, axes);
@@ -209,10 +211,18 @@ ValueId single(const NetworkLayer& n) {
   if (l.has("reshape")) {
     const PbMessage p = part("reshape");
     Ints to = p.integers("targetShape");
-    if (p.integer("mode") != 0) throw bad_input("a reshape of channels last");
     if (to.size() == 4) to.erase(to.begin());  // the sequence
-    to.insert(to.begin(), 0);
-    return n.g.reshape(n.name, x, to);
+    if (p.integer("mode") == 0) {
+      to.insert(to.begin(), 0);
+      return n.g.reshape(n.name, x, to);
+    }
+    if (to.size() != 3 || n.g.rank(x) != 4)
+      throw bad_input("a reshape of channels last of rank {} is not supported", n.g.rank(x));
+    n.g.note("reshape: channels last, written with transposes");
+    const ValueId y =
+        n.g.reshape(n.name + ".reshape", n.g.transpose(n.name + ".last", x, {0, 2, 3, 1}),
+                    {0, to[1], to[2], to[0]});
+    return n.g.transpose(n.name, y, {0, 3, 1, 2});
   }
   if (l.has("concatND")) {
     if (part("concatND").flag("interleave")) throw bad_input("an interleaved concat");
@@ -246,7 +256,7 @@ ValueId single(const NetworkLayer& n) {
   if (l.has("clampedReLU")) {
     const ValueId y = n.g.op("leaky_relu", n.name + ".leaky", {x},
                              {{"alpha", part("clampedReLU").number("alpha")}});
-    return n.g.op("min", n.name, {y, number(n, part("clampedReLU").number("beta"))});
+    return n.g.op("min", n.name, {y, n.number(part("clampedReLU").number("beta"))});
   }
   if (l.has("gelu")) {
     const std::int64_t mode = part("gelu").integer("mode");
@@ -269,6 +279,11 @@ ValueId single(const NetworkLayer& n) {
 
 }  // namespace
 
+ValueId NetworkLayer::input(std::size_t i) const {
+  if (i >= inputs.size()) throw bad_input("{} inputs, expected more", inputs.size());
+  return inputs[i];
+}
+
 std::vector<ValueId> translate_layer(const NetworkLayer& n) {
   for (const char* field : {"split", "splitND"})
     if (n.message.has(field)) {
@@ -285,8 +300,11 @@ std::vector<ValueId> translate_layer(const NetworkLayer& n) {
       if (!sizes.empty() && sizes.size() != n.outputs) throw bad_input("{} sizes", sizes.size());
       return n.g.nodes("split", n.name, {n.inputs[0]}, make_params(get_op("split"), f), n.outputs);
     }
-  const ValueId y = single(n);
-  return y == kAbsent ? std::vector<ValueId>{} : std::vector{y};
+  if (std::vector<ValueId> y = translate_recurrent(n); !y.empty()) return y;
+  if (std::vector<ValueId> y = translate_selection(n); !y.empty()) return y;
+  for (const auto family : {translate_extents, translate_features, single})
+    if (const ValueId y = family(n); y != kAbsent) return {y};
+  return {};
 }
 
 }  // namespace etalon::coreml

@@ -1,0 +1,143 @@
+// Layers that compare, choose and look up: comparisons and logic, where, gather, scatter, arg max,
+// top k, sorting, one hot, the coordinates of what is not zero.
+//
+// All values are f32: a condition is what is not zero, a result is 1 or 0, an index is a number.
+#include <algorithm>
+
+#include "engine/core/error.h"
+#include "importers/formats/coreml/layers.h"
+
+namespace etalon::coreml {
+namespace {
+
+using Names = std::pair<const char*, const char*>;
+constexpr Names kComparisons[] = {{"equal", "equal"},
+                                  {"lessThan", "less"},
+                                  {"lessEqual", "less_or_equal"},
+                                  {"greaterThan", "greater"},
+                                  {"greaterEqual", "greater_or_equal"}};
+constexpr Names kLogic[] = {{"logicalAnd", "and"}, {"logicalOr", "or"}, {"logicalXor", "xor"}};
+
+ValueId truth(const NetworkLayer& n, std::size_t i) {
+  const ValueId zero = n.g.op("equal", n.name + ".zero", {n.input(i), n.number(0)});
+  return n.g.op("not", n.name + ".true", {zero});
+}
+
+ValueId comparison(const NetworkLayer& n, const char* field, const char* op) {
+  const ValueId other =
+      n.inputs.size() > 1 ? n.inputs[1] : n.number(n.message.message(field).number("alpha"));
+  return n.g.op(op, n.name, {n.input(0), other});
+}
+
+std::string reduction(const PbMessage& p) {
+  switch (p.integer("mode")) {
+    case 0:
+      return "none";
+    case 1:
+      return "add";
+    case 3:
+      return "mul";
+    case 5:
+      return "max";
+    case 6:
+      return "min";
+    default:
+      throw bad_input("a scatter that subtracts or divides is not supported");
+  }
+}
+
+// Slices at indices of one axis, as a scatter of coordinates over the axis brought to the front.
+ValueId scatter(const NetworkLayer& n, const PbMessage& p) {
+  const int rank = n.g.rank(n.input(0));
+  const int axis = normalize_axis(p.integer("axis"), rank);
+  Ints front, back;
+  for (int i = 0; i < rank; ++i) front.push_back(i);
+  std::rotate(front.begin(), front.begin() + axis, front.begin() + axis + 1);
+  back = front;
+  for (int i = 0; i < rank; ++i)
+    back[static_cast<std::size_t>(front[static_cast<std::size_t>(i)])] = i;
+  const ValueId x = n.g.transpose(n.name + ".front", n.input(0), front),
+                updates = n.g.transpose(n.name + ".slices", n.input(2), front),
+                at = n.g.op("unsqueeze", n.name + ".coordinates", {n.integers(1)},
+                            {{"axes", Ints{-1}}});
+  return n.g.transpose(
+      n.name, n.g.op("scatter_nd", n.name, {x, at, updates}, {{"reduction", reduction(p)}}), back);
+}
+
+ValueId arg(const NetworkLayer& n, const char* op, const PbMessage& p) {
+  const bool keep = !p.flag("removeDim") || n.g.rank(n.input(0)) == 1;
+  return n.f32(n.g.op(op, n.name, {n.input(0)}, {{"axis", p.integer("axis")}, {"keepdims", keep}}));
+}
+
+std::vector<ValueId> top_k(const NetworkLayer& n, const PbMessage& p) {
+  std::vector<ValueId> in{n.input(0)};
+  if (n.inputs.size() > 1) in.push_back(n.g.reshape(n.name + ".k", n.integers(1), {1}));
+  const Fields f{
+      {"axis", p.integer("axis")}, {"k", p.integer("K", 1)}, {"largest", !p.flag("useBottomK")}};
+  const auto y = n.g.nodes("top_k", n.name, in, make_params(get_op("top_k"), f), 2);
+  return {y[0], n.f32(y[1])};
+}
+
+ValueId arg_sort(const NetworkLayer& n, const PbMessage& p) {
+  const int axis = normalize_axis(p.integer("axis"), n.g.rank(n.input(0)));
+  const std::int64_t extent = n.g.dims(n.input(0))[static_cast<std::size_t>(axis)];
+  if (extent < 0) throw bad_input("an argSort over an axis whose extent is free is not supported");
+  const Fields f{{"axis", std::int64_t{axis}}, {"k", extent}, {"largest", p.flag("descending")}};
+  n.g.note("argSort: of equals the first stands first");
+  return n.f32(n.g.nodes("top_k", n.name, {n.input(0)}, make_params(get_op("top_k"), f), 2)[1]);
+}
+
+ValueId one_hot(const NetworkLayer& n, const PbMessage& p) {
+  const ValueId depth =
+      n.inputs.size() > 1
+          ? n.g.reshape(n.name + ".depth", n.integers(1), {1})
+          : n.g.constant(n.name + ".depth",
+                         Tensor::of<std::int64_t>({}, {p.integer("oneHotVectorSize")}));
+  Tensor values = Tensor::of<float>({2}, {p.number("offValue"), p.number("onValue")});
+  return n.g.op("one_hot", n.name,
+                {n.integers(0), depth, n.g.constant(n.name + ".values", std::move(values))},
+                {{"axis", p.integer("axis")}});
+}
+
+ValueId single(const NetworkLayer& n) {
+  const PbMessage& l = n.message;
+  for (const auto& [field, op] : kComparisons)
+    if (l.has(field)) return n.f32(comparison(n, field, op));
+  if (l.has("notEqual"))
+    return n.f32(n.g.op("not", n.name + ".not", {comparison(n, "notEqual", "equal")}));
+  for (const auto& [field, op] : kLogic)
+    if (l.has(field)) return n.f32(n.g.op(op, n.name, {truth(n, 0), truth(n, 1)}));
+  if (l.has("logicalNot")) return n.f32(n.g.op("not", n.name, {truth(n, 0)}));
+  if (l.has("whereBroadcastable"))
+    return n.g.op("where", n.name, {truth(n, 0), n.input(1), n.input(2)});
+  if (l.has("whereNonZero"))
+    return n.f32(n.g.transpose(n.name + ".rows", n.g.op("non_zero", n.name, {n.input(0)}), {1, 0}));
+  if (l.has("scatter")) return scatter(n, l.message("scatter"));
+  if (l.has("gatherND")) return n.g.op("gather_nd", n.name, {n.input(0), n.integers(1)});
+  if (l.has("scatterND"))
+    return n.g.op("scatter_nd", n.name, {n.input(0), n.integers(1), n.input(2)},
+                  {{"reduction", reduction(l.message("scatterND"))}});
+  if (l.has("gatherAlongAxis"))
+    return n.g.op("gather_elements", n.name, {n.input(0), n.integers(1)},
+                  {{"axis", l.message("gatherAlongAxis").integer("axis")}});
+  if (l.has("scatterAlongAxis")) {
+    const PbMessage p = l.message("scatterAlongAxis");
+    return n.g.op("scatter_elements", n.name, {n.input(0), n.integers(1), n.input(2)},
+                  {{"axis", p.integer("axis")}, {"reduction", reduction(p)}});
+  }
+  if (l.has("argMax")) return arg(n, "arg_max", l.message("argMax"));
+  if (l.has("argMin")) return arg(n, "arg_min", l.message("argMin"));
+  if (l.has("argSort")) return arg_sort(n, l.message("argSort"));
+  if (l.has("oneHot")) return one_hot(n, l.message("oneHot"));
+  return kAbsent;
+}
+
+}  // namespace
+
+std::vector<ValueId> translate_selection(const NetworkLayer& n) {
+  if (n.message.has("topK")) return top_k(n, n.message.message("topK"));
+  const ValueId y = single(n);
+  return y == kAbsent ? std::vector<ValueId>{} : std::vector{y};
+}
+
+}  // namespace etalon::coreml
