@@ -80,6 +80,9 @@ Model open(const std::string& path, std::span<const std::string> with) {
   const std::vector<Layer> layers = layers_of(net, version, false);
   if (layers.empty()) throw bad_input("no layer in it; it is no Caffe network or damaged");
   Translator t(net.text("name"), std::move(weights));
+  if (std::ranges::any_of(layers,
+                          [](const Layer& l) { return l.type == "LSTM" || l.type == "RNN"; }))
+    t.fix_first_extent();
   const std::vector<std::string> inputs = net.texts("input");
   const Ints flat = net.integers("input_dim");
   const auto shapes = net.messages("input_shape");

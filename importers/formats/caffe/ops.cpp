@@ -32,7 +32,15 @@ void Translator::convolution(bool transposed) {
 void Translator::pooling() {
   const PbMessage p = l_->params.message("pooling_param");
   const std::string kind = p.text("pool", "MAX");
-  if (kind != "MAX" && kind != "AVE") throw bad_input("{} pooling is not supported", kind);
+  if (kind != "MAX" && kind != "AVE" && kind != "STOCHASTIC")
+    throw bad_input("{} pooling is not supported", kind);
+  if (p.flag("global_pooling") && kind == "STOCHASTIC") {
+    const auto spatial = g.shape(x()).dims().subspan(2);
+    const Ints all(spatial.begin(), spatial.end());
+    stochastic(window_fields(
+        {.kernel = all, .strides = {}, .dilations = {}, .pads_begin = {}, .pads_end = {}}, true));
+    return;
+  }
   if (p.flag("global_pooling")) {
     top(op(kind == "MAX" ? "global_max_pool" : "global_avg_pool", {x()}));
     return;
@@ -53,7 +61,11 @@ void Translator::pooling() {
     g.note(
         "Caffe's pooling rounds the output extent up (ceil_mode); a last window must begin "
         "inside the input or its padding");
-  if (kind == "AVE") {
+  if (kind == "STOCHASTIC") {
+    if (std::ranges::any_of(pad, [](std::int64_t n) { return n != 0; }))
+      throw bad_input("STOCHASTIC pooling with padding, which Caffe does not have");
+    stochastic(f);
+  } else if (kind == "AVE") {
     f.emplace_back("count_include_pad", true);
     g.note(
         "Caffe's average pooling divides by the window's elements inside input and padding, "
@@ -63,6 +75,22 @@ void Translator::pooling() {
     if (l_->tops.size() > 1) throw bad_input("the mask of a max pooling is not supported");
     top(op("max_pool", {x()}, f));
   }
+}
+
+// At test time: the mean of a window weighted by its own elements, sum(x*x) / sum(x), and 0 where
+// the sum is not above 0.
+void Translator::stochastic(const Fields& window) {
+  Fields f = window;
+  f.emplace_back("divisor_override", std::int64_t{1});
+  const ValueId squares = g.op("mul", l_->name + ".squares", {x(), x()});
+  const ValueId sum = g.op("avg_pool", l_->name + ".sum", {x()}, f),
+                weighted = g.op("avg_pool", l_->name + ".weighted", {squares}, f);
+  const ValueId zero = g.constant(l_->name + ".zero", scalar_f32(0));
+  g.note(
+      "stochastic pooling at test time: sum(x*x) / sum(x) of each window, 0 where the sum is not "
+      "above 0");
+  top(op("where", {g.op("greater", l_->name + ".above", {sum, zero}),
+                   g.op("div", l_->name + ".mean", {weighted, sum}), zero}));
 }
 
 void Translator::inner_product() {

@@ -45,7 +45,7 @@ V0LayerParameter name 1 s type 2 s num_output 3 i biasterm 4 i pad 7 i kernelsiz
 !ScaleParameter axis 1 i num_axes 2 i bias_term 4 i filler 3 Filler bias_filler 5 Filler
 InputParameter shape 1 BlobShape
 !CropParameter axis 1 i offset 2 i
-RecurrentParameter num_output 1 i expose_hidden 5 i
+!RecurrentParameter num_output 1 i weight_filler 2 Filler bias_filler 3 Filler debug_info 4 i expose_hidden 5 i
 !SwishParameter beta 1 f
 !ClipParameter min 1 f max 2 f
 !PermuteParameter order 1 i

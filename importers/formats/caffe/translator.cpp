@@ -5,7 +5,7 @@
 namespace etalon::caffe {
 
 void Translator::input(const std::string& blob, Ints dims) {
-  if (!dims.empty()) dims[0] = -1;
+  if (!dims.empty() && !fixed_) dims[0] = -1;
   for (const std::int64_t d : dims)
     if (d == 0 || d < -1) throw bad_input("input {}: an extent of {}", printable(blob), d);
   blobs_[blob] = g.input(blob, DType::f32, dims);
@@ -119,6 +119,8 @@ void Translator::layer(const Layer& l) {
     convolution(false);
   } else if (t == "Deconvolution") {
     convolution(true);
+  } else if (t == "LSTM" || t == "RNN") {
+    recurrent();
   } else if (t == "Pooling") {
     pooling();
   } else if (t == "InnerProduct") {
@@ -338,8 +340,7 @@ void Translator::layer(const Layer& l) {
         "a V0 padding layer; merge it into the convolution after it with Caffe's "
         "upgrade_net_proto_text");
   } else {
-    throw bad_input("{} is not supported{}", printable(t),
-                    t == "LSTM" || t == "RNN" ? ": its sequence markers are data" : "");
+    throw bad_input("{} is not supported", printable(t));
   }
 }
 }  // namespace etalon::caffe

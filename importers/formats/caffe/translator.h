@@ -1,6 +1,7 @@
 // One Caffe layer after the other on its way to ops; import.cpp lists the conventions.
 //   translator.cpp  which type is what; blobs and weights by name
 //   ops.cpp         the types whose translation is longer than a few lines
+//   recurrent.cpp   LSTM and RNN
 #pragma once
 
 #include <map>
@@ -21,6 +22,8 @@ class Translator {
 
   GraphBuilder g;
 
+  // The first extent is free, but where a layer takes it for its steps.
+  void fix_first_extent() { fixed_ = true; }
   void input(const std::string& blob, Ints dims);
   void layer(const Layer& l);
   void outputs() {
@@ -48,6 +51,8 @@ class Translator {
   void lrn();
   void eltwise();
   void reshape();
+  void recurrent();
+  void stochastic(const Fields& window);
   ValueId op(std::string_view name, const std::vector<ValueId>& in, const Fields& f = {}) {
     return g.op(name, l_->name, in, f);
   }
@@ -59,6 +64,7 @@ class Translator {
     return dims;
   }
 
+  bool fixed_ = false;
   const Layer* l_ = nullptr;
   std::map<std::string, std::vector<Tensor>> weights_;
   std::map<std::string, ValueId> blobs_, shared_;
