@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "engine/core/error.h"
+#include "importers/formats/control.h"
 
 namespace etalon::tf {
 namespace {
@@ -87,19 +88,29 @@ PbMessage attribute(const PbMessage& node, std::string_view key) {
   return {};
 }
 
+// What every graph of a file shares: that of the network, and those that its loops own.
+struct Library {
+  GraphSource source;
+  std::map<std::string, PbMessage> functions;
+  std::map<std::string, std::shared_ptr<Body>> bodies;
+  std::size_t nodes = 0;
+};
+
 class Importer {
  public:
   Importer(GraphBuilder& graph, GraphSource source)
-      : g_(graph), source_(std::move(source)), ops_(graph) {
-    for (const PbMessage& f : source_.graph.message("library").messages("function"))
-      functions_.emplace(f.message("signature").text("name"), f);
+      : Importer(graph, std::make_shared<Library>(Library{std::move(source), {}, {}, 0})) {
+    for (const PbMessage& f : lib_->source.graph.message("library").messages("function"))
+      lib_->functions.emplace(f.message("signature").text("name"), f);
   }
+  Importer(GraphBuilder& graph, std::shared_ptr<Library> library)
+      : g_(graph), lib_(std::move(library)), ops_(graph) {}
 
   void run() {
-    Body main(source_.graph.messages("node"));
-    std::vector<Port> outputs = source_.outputs;
+    Body main(lib_->source.graph.messages("node"));
+    std::vector<Port> outputs = lib_->source.outputs;
     if (outputs.empty()) outputs = sinks(main);
-    for (const Port& p : source_.inputs) {
+    for (const Port& p : lib_->source.inputs) {
       const Reference r = reference(p.tensor);
       input_names_[r.node] = p.name;
       ports_[r.node] = p;
@@ -107,14 +118,14 @@ class Importer {
     std::vector<std::string> wanted;
     for (const Port& p : outputs) wanted.push_back(p.tensor);
     // Inputs in the sequence of the signature, or of the file.
-    if (source_.inputs.empty()) {
+    if (lib_->source.inputs.empty()) {
       std::set<std::string> read;
       for (const PbMessage& n : main.nodes)
         for (const std::string& in : n.texts("input")) read.insert(reference(in).node);
       for (const PbMessage& n : main.nodes)
         if (n.text("op") == "Placeholder" && read.contains(n.text("name"))) placeholder(n);
     } else {
-      for (const Port& p : source_.inputs) {
+      for (const Port& p : lib_->source.inputs) {
         const auto at = main.by_name.find(reference(p.tensor).node);
         if (at == main.by_name.end())
           throw bad_input("no node makes the input {}", printable(p.tensor));
@@ -237,7 +248,7 @@ class Importer {
         const std::string name = body.nodes[i].text("name");
         std::vector<ValueId> values = node(body.nodes[i], made, prefix, depth);
         // A function that is called by its own name gives its results by theirs.
-        if (const auto f = functions_.find(op); f != functions_.end()) {
+        if (const auto f = lib_->functions.find(op); f != lib_->functions.end()) {
           const auto results = f->second.message("signature").messages("output_arg");
           for (std::size_t k = 0; k < results.size() && k < values.size(); ++k)
             made[name + ":" + results[k].text("name")] = {values[k]};
@@ -276,8 +287,8 @@ class Importer {
       // A loop reads it in every iteration.
       const auto held = constants_.find(&n);
       if (held != constants_.end()) return {held->second};
-      Tensor t = source_.constant ? source_.constant(o.name) : Tensor();
-      if (!t) t = tensor_of(attribute(n, "value").message("tensor"), source_.fill_budget);
+      Tensor t = lib_->source.constant ? lib_->source.constant(o.name) : Tensor();
+      if (!t) t = tensor_of(attribute(n, "value").message("tensor"), lib_->source.fill_budget);
       return {constants_[&n] = g_.constant(prefix + o.name, std::move(t))};
     }
     if (o.op == "VariableV2" || o.op == "Variable" || o.op == "VarHandleOp") {
@@ -285,16 +296,17 @@ class Importer {
       if (key.empty()) key = o.name;
       const auto known = variables_.find(key);
       if (known != variables_.end()) return {known->second};
-      Tensor t = source_.variable ? source_.variable(key) : Tensor();
-      if (!t && source_.variable) t = source_.variable(o.name);
+      Tensor t = lib_->source.variable ? lib_->source.variable(key) : Tensor();
+      if (!t && lib_->source.variable) t = lib_->source.variable(o.name);
       if (!t)
         throw bad_input("the checkpoint has no variable {}; name it with --with", printable(key));
       return {variables_[key] = g_.constant(key, std::move(t))};
     }
     for (const std::string& in : n.texts("input"))
       if (in.empty() || in[0] != '^') o.inputs.push_back(value(made, in));
-    if (o.op == "PartitionedCall" || o.op == "StatefulPartitionedCall" || functions_.contains(o.op))
-      return inlined(functions_.contains(o.op) ? o.op : o.text("f"), o.inputs,
+    if (o.op == "PartitionedCall" || o.op == "StatefulPartitionedCall" ||
+        lib_->functions.contains(o.op))
+      return inlined(lib_->functions.contains(o.op) ? o.op : o.text("f"), o.inputs,
                      prefix + o.name + "/", depth);
     if (o.op == "While" || o.op == "StatelessWhile") return loop(o, prefix, depth);
     if (o.op == "If" || o.op == "StatelessIf") return branch(o, prefix, depth);
@@ -305,8 +317,8 @@ class Importer {
   }
 
   void count(std::size_t nodes) {
-    nodes_ += nodes;
-    if (nodes_ > kMaxNodes)
+    lib_->nodes += nodes;
+    if (lib_->nodes > kMaxNodes)
       throw bad_input("its functions and loops unfold to more than {} nodes", kMaxNodes);
   }
 
@@ -321,20 +333,56 @@ class Importer {
     }
   }
 
-  bool condition(ValueId v, std::string_view what) const {
-    const auto known = ops_.known(v);
-    if (!known) throw bad_input("{} that hangs on data is not supported", what);
-    return *known != 0;
+  // A function, in this graph or in the body that a loop owns.
+  BodyWriter called(const std::string& function, const std::string& prefix, int depth) {
+    return [=, this](GraphBuilder& g, const std::vector<ValueId>& in) {
+      if (&g == &g_) return inlined(function, in, prefix, depth + 1);
+      return Importer(g, lib_).inlined(function, in, "", depth + 1);
+    };
+  }
+  void refuse_lists(const std::vector<ValueId>& values) const {
+    if (std::ranges::any_of(values, [&](ValueId v) { return ops_.is_list(v); }))
+      throw bad_input(
+          "a loop or branch on data over a list of tensors (TensorArray) is not supported");
+  }
+  // Which arguments of a body come back as they are.
+  std::vector<bool> passed(const std::string& function, std::size_t count) const {
+    std::vector<bool> out(count, false);
+    const auto f = lib_->functions.find(function);
+    if (f == lib_->functions.end()) return out;
+    const PbMessage signature = f->second.message("signature");
+    const auto arguments = signature.messages("input_arg"),
+               results = signature.messages("output_arg");
+    std::map<std::string, std::string> ret, same;
+    for (const PbMessage& e : f->second.messages("ret")) ret[e.text("key")] = e.text("value");
+    for (const PbMessage& n : f->second.messages("node_def"))
+      if (n.text("op") == "Identity" && n.count("input") > 0)
+        same[n.text("name")] = reference(n.texts("input")[0]).node;
+    for (std::size_t i = 0; i < std::min({count, arguments.size(), results.size()}); ++i) {
+      std::string from = reference(ret[results[i].text("name")]).node;
+      for (std::size_t steps = 0; steps < same.size() && same.contains(from); ++steps)
+        from = same[from];
+      out[i] = from == arguments[i].text("name");
+    }
+    return out;
   }
 
-  // Iterations are written one behind the other, as long as the condition is known to hold.
+  // Iterations are written one behind the other, as long as the condition is known to hold; what
+  // hangs on data is a loop of the graph.
   std::vector<ValueId> loop(const OpNode& o, const std::string& prefix, int depth) {
     std::vector<ValueId> values = o.inputs;
     for (int i = 0;; ++i) {
       const std::string name = fmt::format("{}{}/{}/", prefix, o.name, i);
       const auto goes_on = inlined(o.text("cond"), values, name, depth);
       if (goes_on.size() != 1) throw bad_input("a loop with {} conditions", goes_on.size());
-      if (!condition(goes_on[0], "a loop's condition")) break;
+      const auto known = ops_.known(goes_on[0]);
+      if (!known) {
+        refuse_lists(values);
+        return write_while(g_, prefix + o.name, values, passed(o.text("body"), values.size()),
+                           called(o.text("cond"), name, depth),
+                           called(o.text("body"), name, depth));
+      }
+      if (*known == 0) break;
       if (i == kMaxIterations) throw bad_input("a loop of more than {} iterations", i);
       values = inlined(o.text("body"), values, name, depth);
       if (values.size() != o.inputs.size())
@@ -345,9 +393,15 @@ class Importer {
   }
 
   std::vector<ValueId> branch(const OpNode& o, const std::string& prefix, int depth) {
-    const bool taken = condition(o.in(0), "a branch's condition");
-    return inlined(o.text(taken ? "then_branch" : "else_branch"),
-                   {o.inputs.begin() + 1, o.inputs.end()}, prefix + o.name + "/", depth);
+    const auto taken = ops_.known(o.in(0));
+    const std::vector<ValueId> arguments{o.inputs.begin() + 1, o.inputs.end()};
+    const std::string name = prefix + o.name;
+    if (taken)
+      return inlined(o.text(*taken != 0 ? "then_branch" : "else_branch"), arguments, name + "/",
+                     depth);
+    refuse_lists(arguments);
+    return write_if(g_, name, o.in(0), arguments, called(o.text("then_branch"), name + "/", depth),
+                    called(o.text("else_branch"), name + "/", depth));
   }
 
   // A loop of TensorFlow 1: Enter brings a value into the frame, Merge takes it or what
@@ -441,8 +495,12 @@ class Importer {
         if (f.turns[k].take < body.nodes.size())
           turn[body.nodes[f.turns[k].take].text("name")] = {values[k], values[k]};
       }
-      if (!condition(evaluate(body, turn, {f.goes_on}, name, depth + 1)[0], "a loop's condition"))
+      const auto known = ops_.known(evaluate(body, turn, {f.goes_on}, name, depth + 1)[0]);
+      if (!known) {
+        values = running(body, f, inside, values, prefix, depth);
         break;
+      }
+      if (*known == 0) break;
       if (i == kMaxIterations) throw bad_input("a loop of more than {} iterations", i);
       std::vector<std::string> wanted;
       for (const Turn& t : f.turns) wanted.push_back(input_of(body.nodes[t.next], 0));
@@ -453,18 +511,61 @@ class Importer {
       for (const std::size_t e : f.turns[k].exits) made[body.nodes[e].text("name")] = {values[k]};
   }
 
+  // The rest of a frame whose condition hangs on data, as a loop of the graph: what turns, then
+  // what entered and stays.
+  std::vector<ValueId> running(const Body& body, const Frame& f, const Values& inside,
+                               const std::vector<ValueId>& values, const std::string& prefix,
+                               int depth) {
+    std::vector<ValueId> start = values;
+    std::vector<std::string> stays;
+    for (const std::size_t e : f.entered) {
+      if (std::ranges::any_of(f.turns, [&](const Turn& t) { return t.enter == e; })) continue;
+      stays.push_back(body.nodes[e].text("name"));
+      start.push_back(inside.at(stays.back())[0]);
+    }
+    refuse_lists(start);
+    std::vector<bool> fixed(values.size(), false);
+    fixed.resize(start.size(), true);
+    std::vector<std::string> wanted;
+    for (const Turn& t : f.turns) wanted.push_back(input_of(body.nodes[t.next], 0));
+    const auto evaluated = [&](bool condition) {
+      return [&, condition](GraphBuilder& g, const std::vector<ValueId>& in) {
+        Values turn;
+        for (std::size_t k = 0; k < f.turns.size(); ++k) {
+          turn[body.nodes[f.turns[k].merge].text("name")] = {in[k], kAbsent};
+          if (f.turns[k].take < body.nodes.size())
+            turn[body.nodes[f.turns[k].take].text("name")] = {in[k], in[k]};
+        }
+        for (std::size_t k = 0; k < stays.size(); ++k) turn[stays[k]] = {in[f.turns.size() + k]};
+        const std::vector<std::string> what =
+            condition ? std::vector<std::string>{f.goes_on} : wanted;
+        std::vector<ValueId> out =
+            &g == &g_ ? evaluate(body, turn, what, prefix, depth + 1)
+                      : Importer(g, lib_).evaluate(body, turn, what, "", depth + 1);
+        for (std::size_t k = 0; !condition && k < stays.size(); ++k)
+          out.push_back(in[f.turns.size() + k]);
+        return out;
+      };
+    };
+    const std::string name = prefix + body.nodes[f.turns.at(0).merge].text("name");
+    std::vector<ValueId> out =
+        write_while(g_, name, start, fixed, evaluated(true), evaluated(false));
+    out.resize(values.size());
+    return out;
+  }
+
   // The results of a function.
   std::vector<ValueId> inlined(const std::string& name, const std::vector<ValueId>& inputs,
                                const std::string& prefix, int depth) {
     count(1);
-    const auto f = functions_.find(name);
-    if (f == functions_.end()) throw bad_input("the function {} is missing", printable(name));
+    const auto f = lib_->functions.find(name);
+    if (f == lib_->functions.end()) throw bad_input("the function {} is missing", printable(name));
     const PbMessage signature = f->second.message("signature");
     const auto arguments = signature.messages("input_arg"),
                results = signature.messages("output_arg");
     if (arguments.size() > inputs.size())
       throw bad_input("{} arguments for a function of {}", inputs.size(), arguments.size());
-    auto [body, is_new] = bodies_.try_emplace(name, nullptr);
+    auto [body, is_new] = lib_->bodies.try_emplace(name, nullptr);
     if (is_new) body->second = std::make_shared<Body>(f->second.messages("node_def"));
     Values inside;
     for (std::size_t i = 0; i < arguments.size(); ++i)
@@ -481,15 +582,12 @@ class Importer {
   static constexpr std::size_t kMaxNodes = 1 << 18;
   static constexpr int kMaxIterations = 4096;
   GraphBuilder& g_;
-  GraphSource source_;
+  std::shared_ptr<Library> lib_;
   Ops ops_;
-  std::map<std::string, PbMessage> functions_;
-  std::map<std::string, std::shared_ptr<Body>> bodies_;
   std::map<std::string, std::string> input_names_;
   std::map<std::string, Port> ports_;
   std::map<std::string, ValueId> inputs_, variables_;
   std::map<const PbMessage*, ValueId> constants_;
-  std::size_t nodes_ = 0;
 };
 
 }  // namespace

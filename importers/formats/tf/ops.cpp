@@ -118,8 +118,10 @@ std::vector<ValueId> Ops::translate(const OpNode& node) {
     out[1] = g.op("cast", part("i32"), {out[1]}, {{"to", std::string("i32")}});
     return out;
   }
-  for (const auto family :
-       {&Ops::folded, &Ops::layers, &Ops::elementwise, &Ops::shapes, &Ops::indices, &Ops::lists})
+  // A handle, which says nothing, and the flow.
+  if (op == "TensorArrayV3") return {list({}), list(new_items(0))};
+  for (const auto family : {&Ops::folded, &Ops::layers, &Ops::elementwise, &Ops::shapes,
+                            &Ops::indices, &Ops::lists, &Ops::arrays})
     if (const auto y = (this->*family)()) return {*y};
   throw bad_input("{} is not supported", op);
 }

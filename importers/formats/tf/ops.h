@@ -48,6 +48,7 @@ class Ops {
   std::optional<Ints> elements(ValueId v) const;
   // A number or truth value that is known before a run.
   std::optional<std::int64_t> known(ValueId v) const;
+  bool is_list(ValueId v) const { return lists_.contains(v); }
 
  private:
   ValueId emit(std::string_view op, const Fields& fields = {});  // from the node's inputs
@@ -73,6 +74,10 @@ class Ops {
   std::optional<ValueId> lists();   // TensorList...: values of loops
   ValueId list(std::vector<ValueId> items);
   std::vector<ValueId>& items(std::size_t i);
+  std::vector<ValueId> new_items(std::size_t i) const;
+  std::optional<ValueId> arrays();  // TensorArray...V3: lists that flow
+  std::size_t item_index(std::size_t i, std::size_t count) const;
+  ValueId stacked(const std::vector<ValueId>& items);
   ValueId conv();
   ValueId depthwise();
   ValueId conv_transpose();

@@ -1,4 +1,4 @@
-// What loops of TensorFlow 2 keep: counters, and lists of tensors (the arrays of tf.TensorArray).
+// What loops keep: counters, and lists of tensors (tf.TensorArray of TensorFlow 2 and 1).
 //
 // A loop is written out iteration by iteration (graph.cpp), so every index into a list is known and
 // a list is here the values of its items; an item that was never set is zeros of the element shape.
@@ -9,6 +9,9 @@
 #include "importers/formats/tf/ops.h"
 
 namespace etalon::tf {
+namespace {
+constexpr std::int64_t kMostItems = 1 << 14;
+}  // namespace
 
 // Arithmetic on single integers and truth values that are known, and ranges of them.
 std::optional<ValueId> Ops::folded() {
@@ -84,22 +87,87 @@ std::vector<ValueId>& Ops::items(std::size_t i) {
   return at->second;
 }
 
+// As many items as input i says, none of them set.
+std::vector<ValueId> Ops::new_items(std::size_t i) const {
+  const auto count = known(n_->in(i));
+  if (!count || *count < 0 || *count > kMostItems)
+    throw bad_input("a list whose length is not known before a run, or beyond {}", kMostItems);
+  return std::vector<ValueId>(static_cast<std::size_t>(*count), kAbsent);
+}
+
+std::size_t Ops::item_index(std::size_t i, std::size_t count) const {
+  const auto at = known(n_->in(i));
+  if (!at || *at < 0 || static_cast<std::size_t>(*at) >= count)
+    throw bad_input("an index that is not known before a run, or beyond a list of {}", count);
+  return static_cast<std::size_t>(*at);
+}
+
+ValueId Ops::stacked(const std::vector<ValueId>& items) {
+  std::vector<ValueId> parts;
+  for (const ValueId v : items) {
+    if (v == kAbsent) throw bad_input("a list is read, of which an item was never set");
+    parts.push_back(g.op("unsqueeze", part("part"), {v}, {{"axes", Ints{0}}}));
+  }
+  if (parts.empty()) throw bad_input("an empty list as a tensor");
+  return g.op("concat", n_->name, parts, {{"axis", std::int64_t{0}}});
+}
+
+// TensorFlow 1's arrays: (handle, .., flow); what is written is in the flow that comes out.
+std::optional<ValueId> Ops::arrays() {
+  const std::string& op = n_->op;
+  if (!op.starts_with("TensorArray")) return std::nullopt;
+  const auto places = [&](std::size_t i, std::size_t count) {
+    std::vector<std::size_t> out;
+    for (const std::int64_t at : constant_ints(i, "indices")) {
+      if (at < 0 || static_cast<std::size_t>(at) >= count)
+        throw bad_input("index {} of a list of {}", at, count);
+      out.push_back(static_cast<std::size_t>(at));
+    }
+    return out;
+  };
+  if (op == "TensorArrayReadV3") {
+    const std::vector<ValueId>& now = items(2);
+    const std::size_t i = item_index(1, now.size());
+    if (now[i] == kAbsent) throw bad_input("item {} of a list is read, and was never set", i);
+    return now[i];
+  }
+  if (op == "TensorArrayWriteV3") {
+    std::vector<ValueId> changed = items(3);
+    changed[item_index(1, changed.size())] = n_->in(2);
+    return list(std::move(changed));
+  }
+  if (op == "TensorArrayScatterV3") {
+    std::vector<ValueId> changed = items(3);
+    std::int64_t from = 0;
+    for (const std::size_t at : places(1, changed.size()))
+      changed[at] =
+          g.op("gather", part("item"),
+               {n_->in(2), g.constant(part("index"), Tensor::of<std::int64_t>({}, {from++}))},
+               {{"axis", std::int64_t{0}}});
+    return list(std::move(changed));
+  }
+  if (op == "TensorArrayGatherV3") {
+    const std::vector<ValueId>& now = items(2);
+    std::vector<ValueId> chosen;
+    for (const std::size_t at : places(1, now.size())) chosen.push_back(now[at]);
+    return stacked(chosen);
+  }
+  if (op == "TensorArraySizeV3")
+    return g.constant(n_->name,
+                      Tensor::of<std::int32_t>({}, {static_cast<std::int32_t>(items(1).size())}));
+  return std::nullopt;
+}
+
 std::optional<ValueId> Ops::lists() {
   const std::string& op = n_->op;
   if (!op.starts_with("TensorList")) return std::nullopt;
-  constexpr std::int64_t kMost = 1 << 14;
-  if (op == "TensorListReserve") {
-    const auto count = known(n_->in(1));
-    if (!count || *count < 0 || *count > kMost)
-      throw bad_input("a list whose length is not known before a run, or beyond {}", kMost);
-    return list(std::vector<ValueId>(static_cast<std::size_t>(*count), kAbsent));
-  }
+  if (op == "TensorListReserve") return list(new_items(1));
   if (op == "TensorListFromTensor") {
     const ValueId x = n_->in(0);
     if (g.rank(x) < 1) throw bad_input("a list of a scalar's parts");
     const std::int64_t count = g.dims(x)[0];
-    if (count < 0 || count > kMost)
-      throw bad_input("a loop over an axis whose extent is free, or beyond {}", kMost);
+    if (count < 0 || count > kMostItems)
+      throw bad_input("a loop over an axis whose extent is free, or beyond {}", kMostItems);
     std::vector<ValueId> parts;
     for (std::int64_t i = 0; i < count; ++i)
       parts.push_back(g.op("gather", part("item"),
@@ -108,12 +176,8 @@ std::optional<ValueId> Ops::lists() {
     return list(std::move(parts));
   }
   if (op == "TensorListGetItem" || op == "TensorListSetItem") {
-    const auto at = known(n_->in(1));
     const std::vector<ValueId>& now = items(0);
-    if (!at || *at < 0 || static_cast<std::size_t>(*at) >= now.size())
-      throw bad_input("an index that is not known before a run, or beyond a list of {}",
-                      now.size());
-    const auto i = static_cast<std::size_t>(*at);
+    const std::size_t i = item_index(1, now.size());
     if (op == "TensorListSetItem") {
       std::vector<ValueId> changed = now;
       changed[i] = n_->in(2);
@@ -122,15 +186,7 @@ std::optional<ValueId> Ops::lists() {
     if (now[i] == kAbsent) throw bad_input("item {} of a list is read, and was never set", i);
     return now[i];
   }
-  if (op == "TensorListStack") {
-    std::vector<ValueId> parts;
-    for (const ValueId v : items(0)) {
-      if (v == kAbsent) throw bad_input("a list is read, of which an item was never set");
-      parts.push_back(g.op("unsqueeze", part("part"), {v}, {{"axes", Ints{0}}}));
-    }
-    if (parts.empty()) throw bad_input("an empty list as a tensor");
-    return g.op("concat", n_->name, parts, {{"axis", std::int64_t{0}}});
-  }
+  if (op == "TensorListStack") return stacked(items(0));
   if (op == "TensorListLength")
     return g.constant(n_->name,
                       Tensor::of<std::int32_t>({}, {static_cast<std::int32_t>(items(0).size())}));

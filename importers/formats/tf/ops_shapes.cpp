@@ -213,6 +213,13 @@ std::optional<ValueId> Ops::filled(ValueId dims, ValueId value) {
 
 std::optional<ValueId> Ops::shapes() {
   const std::string& op = n_->op;
+  // The elements of the first input in another shape.
+  const auto same_elements = [&](ValueId y) {
+    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
+    if (const auto from = extent_of_.find(n_->in(0)); from != extent_of_.end())
+      extent_of_[y] = Axis(from->second);
+    return y;
+  };
   if (op == "Reshape") {
     Ints shape;
     if (n_->inputs.size() > 1) {
@@ -225,23 +232,17 @@ std::optional<ValueId> Ops::shapes() {
     }
     const bool zero = std::ranges::count(shape, 0) != 0;
     if (g.constant_of(n_->in(0)) != nullptr && !zero) return g.reshape(n_->name, n_->in(0), shape);
-    const ValueId y =
-        g.op("reshape", n_->name, {n_->in(0)}, {{"shape", shape}, {"allowzero", zero}});
-    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
-    return y;
+    return same_elements(
+        g.op("reshape", n_->name, {n_->in(0)}, {{"shape", shape}, {"allowzero", zero}}));
   }
   if (op == "Squeeze") {
     Ints axes = n_->integers("squeeze_dims");
     if (axes.empty()) axes = n_->integers("axis");
-    const ValueId y = g.op("squeeze", n_->name, {n_->in(0)}, {{"axes", axes}});
-    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
-    return y;
+    return same_elements(g.op("squeeze", n_->name, {n_->in(0)}, {{"axes", axes}}));
   }
   if (op == "ExpandDims") {
-    const ValueId y =
-        g.op("unsqueeze", n_->name, {n_->in(0)}, {{"axes", constant_ints(1, "axes")}});
-    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
-    return y;
+    return same_elements(
+        g.op("unsqueeze", n_->name, {n_->in(0)}, {{"axes", constant_ints(1, "axes")}}));
   }
   if (op == "Transpose") return g.transpose(n_->name, n_->in(0), constant_ints(1, "axes"));
   if (op == "ConcatV2" || op == "Concat") {
@@ -259,12 +260,15 @@ std::optional<ValueId> Ops::shapes() {
     }
     const ValueId y = g.op("concat", n_->name, in, {{"axis", axis_value[0]}});
     Ints all;
+    std::optional<Axis> extent;
     for (const ValueId v : in) {
       const auto known = elements(v);
       if (!known) return y;
       all.insert(all.end(), known->begin(), known->end());
+      if (const auto from = extent_of_.find(v); from != extent_of_.end()) extent = from->second;
     }
     partial_[y] = all;
+    if (extent && std::ranges::count(all, -1) == 1) extent_of_[y] = *extent;
     return y;
   }
   if (op == "Pack" || op == "Stack") {

@@ -131,41 +131,24 @@ Tensor densified(const FlatTable& sparsity, const TensorType& type, const Blob& 
   return out;
 }
 
-}  // namespace
+constexpr std::int8_t kResource = 13;
 
-File read_file(const Blob& blob) {
-  if (blob.bytes.size() < 16)
-    throw bad_input(
-        "{} bytes, where a .tflite begins with a root table of 16; the file is cut short, fetch it "
-        "again",
-        blob.bytes.size());
-  const FlatTable model = FlatTable::root(blob);
-  const auto version = model.get<std::uint32_t>(0, 0);
-  if (version != 3) throw bad_input("schema version {}; 3 is the one there is", version);
-  File out;
-  out.description = model.text(3);
-  struct Code {
-    int code;
-    std::string custom;
-  };
-  std::vector<Code> codes;
-  for (const FlatTable& c : model.tables(1))
-    codes.push_back(
-        {std::max<int>(c.get<std::int8_t>(0, 0), c.get<std::int32_t>(3, 0)), c.text(1)});
-  const auto buffers = model.tables(4);
-  const auto graphs = model.tables(2);
-  out.subgraphs = graphs.size();
-  if (graphs.empty()) throw bad_input("no subgraph in it; the file is damaged");
-  const FlatTable& graph = graphs[0];
+struct Code {
+  int code;
+  std::string custom;
+};
+
+void read_graph(const FlatTable& graph, const std::vector<Code>& codes,
+                const std::vector<FlatTable>& buffers, const Blob& blob, File& out) {
   for (const FlatTable& t : graph.tables(0)) {
     TensorInfo info;
     info.name = t.text(3);
     const ErrorScope where(fmt::format("tensor {}", printable(info.name)));
     const auto code = t.get<std::int8_t>(1, 0);
-    const auto dtype = dtype_of_code(code);
-    if (!dtype)
-      throw bad_input("element type {} (strings, resources, 4 bits) is not supported", code);
+    const auto dtype = code == kResource ? DType::i32 : dtype_of_code(code);
+    if (!dtype) throw bad_input("element type {} (strings, 4 bits) is not supported", code);
     info.dtype = *dtype;
+    info.resource = code == kResource;
     info.dims = wide(t.list<std::int32_t>(0));
     info.signature = wide(t.list<std::int32_t>(7));
     info.variable = t.get<std::uint8_t>(5, 0) != 0;
@@ -229,8 +212,44 @@ File read_file(const Blob& blob) {
                     o.list<std::int32_t>(2), o.table(4)};
     check(op.inputs);
     check(op.outputs);
-    if (op.outputs.empty()) throw bad_input("an operator without outputs");
+    if (const auto name = operator_name(op.code);
+        op.outputs.empty() && name != "CALL_ONCE" && name != "ASSIGN_VARIABLE")
+      throw bad_input("an operator without outputs");
     out.operators.push_back(std::move(op));
+  }
+}
+
+}  // namespace
+
+File read_file(const Blob& blob) {
+  if (blob.bytes.size() < 16)
+    throw bad_input(
+        "{} bytes, where a .tflite begins with a root table of 16; the file is cut short, fetch it "
+        "again",
+        blob.bytes.size());
+  const FlatTable model = FlatTable::root(blob);
+  const auto version = model.get<std::uint32_t>(0, 0);
+  if (version != 3) throw bad_input("schema version {}; 3 is the one there is", version);
+  File out;
+  out.description = model.text(3);
+  std::vector<Code> codes;
+  for (const FlatTable& c : model.tables(1))
+    codes.push_back(
+        {std::max<int>(c.get<std::int8_t>(0, 0), c.get<std::int32_t>(3, 0)), c.text(1)});
+  const auto buffers = model.tables(4);
+  const auto graphs = model.tables(2);
+  if (graphs.empty()) throw bad_input("no subgraph in it; the file is damaged");
+  // Each tensor and operator has an entry of 4 bytes, which two subgraphs do not share.
+  std::size_t entries = 0;
+  for (const FlatTable& g : graphs) entries += g.tables(0).size() + g.tables(3).size();
+  if (entries > blob.bytes.size() / 4)
+    throw bad_input("{} subgraphs of {} tensors and operators in {} bytes", graphs.size(), entries,
+                    blob.bytes.size());
+  read_graph(graphs[0], codes, buffers, blob, out);
+  for (std::size_t i = 1; i < graphs.size(); ++i) {
+    const ErrorScope where(fmt::format("subgraph {}", i));
+    out.called.emplace_back();
+    read_graph(graphs[i], codes, buffers, blob, out.called.back());
   }
   return out;
 }

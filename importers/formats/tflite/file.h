@@ -30,6 +30,7 @@ struct TensorInfo {
   Quantisation quantisation;
   Tensor value;  // of a constant
   bool variable = false;
+  bool resource = false;  // names a variable, and has no elements
 };
 
 struct OperatorInfo {
@@ -39,13 +40,14 @@ struct OperatorInfo {
   FlatTable options;
 };
 
+// A subgraph; the first one is the network, the others are what it calls.
 struct File {
   std::string description;
   std::vector<TensorInfo> tensors;
   std::vector<OperatorInfo> operators;
   std::vector<std::int32_t> inputs, outputs;
   std::vector<std::pair<std::string, std::string>> notes;
-  std::size_t subgraphs = 0;
+  std::vector<File> called;  // subgraphs 1 and on
 };
 
 File read_file(const Blob& blob);

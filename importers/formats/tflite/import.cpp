@@ -1,6 +1,8 @@
 #include <map>
 
 #include "engine/core/error.h"
+#include "importers/formats/control.h"
+#include "importers/formats/scalar.h"
 #include "importers/formats/tf/ops.h"
 #include "importers/formats/tflite.h"
 #include "importers/formats/tflite/file.h"
@@ -70,14 +72,25 @@ const std::map<std::string_view, std::string_view> kSame{
     {"SPLIT_V", "SplitV"},
     {"REVERSE_V2", "ReverseV2"}};
 
+// Of the variables that one run keeps: their values now, by name.
+using Variables = std::map<std::string, ValueId>;
+
 class Translator {
  public:
-  Translator(File file, const std::string& name) : g(name), file_(std::move(file)), ops_(g) {}
-
-  GraphBuilder g;
+  // One subgraph of a network; `variables` is null in a body that a loop or branch owns.
+  Translator(GraphBuilder& graph, const File& network, const File& file, Variables* variables,
+             int depth = 0)
+      : g(graph),
+        network_(network),
+        file_(file),
+        ops_(g),
+        variables_(variables),
+        depth_(depth),
+        values_(file.tensors.size(), kAbsent) {
+    if (depth > kMaxDepth) throw bad_input("subgraphs call each other without end");
+  }
 
   void run() {
-    values_.assign(file_.tensors.size(), kAbsent);
     for (std::size_t k = 0; k < file_.inputs.size(); ++k) {
       const std::int32_t i = file_.inputs[k];
       if (i < 0) continue;
@@ -98,7 +111,75 @@ class Translator {
     }
   }
 
+  // A subgraph that is called: its outputs.
+  std::vector<ValueId> evaluate(const std::vector<ValueId>& arguments) {
+    if (arguments.size() != file_.inputs.size())
+      throw bad_input("{} arguments for a subgraph of {}", arguments.size(), file_.inputs.size());
+    for (std::size_t k = 0; k < arguments.size(); ++k)
+      if (file_.inputs[k] >= 0) values_[static_cast<std::size_t>(file_.inputs[k])] = arguments[k];
+    for (const OperatorInfo& op : file_.operators) translate(op);
+    std::vector<ValueId> out;
+    for (const std::int32_t i : file_.outputs) {
+      if (i < 0) throw bad_input("a subgraph lacks an output");
+      out.push_back(value(i));
+    }
+    return out;
+  }
+
  private:
+  static constexpr int kMaxDepth = 32;
+
+  const File& called(std::int32_t index) const {
+    if (index < 1 || static_cast<std::size_t>(index) > network_.called.size())
+      throw bad_input("subgraph {} of {}", index, network_.called.size() + 1);
+    return network_.called[static_cast<std::size_t>(index) - 1];
+  }
+  BodyWriter body(std::int32_t index) {
+    return [this, index](GraphBuilder& graph, const std::vector<ValueId>& arguments) {
+      return Translator(graph, network_, called(index), nullptr, depth_ + 1).evaluate(arguments);
+    };
+  }
+
+  // WHILE, IF, CALL_ONCE and what they keep in variables; nullopt where it is none of them.
+  std::optional<std::vector<ValueId>> control(const OperatorInfo& op, const tf::OpNode& n) {
+    const std::string_view type = operator_name(op.code);
+    const auto option = [&](int i) { return op.options.get<std::int32_t>(i, 0); };
+    if (type == "WHILE") {
+      const File& inner = called(option(1));
+      std::vector<bool> fixed;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k)
+        fixed.push_back(k < inner.inputs.size() && k < inner.outputs.size() &&
+                        inner.inputs[k] == inner.outputs[k]);
+      return write_while(g, n.name, n.inputs, fixed, body(option(0)), body(option(1)));
+    }
+    if (type == "IF")
+      return write_if(g, n.name, n.in(0), {n.inputs.begin() + 1, n.inputs.end()}, body(option(0)),
+                      body(option(1)));
+    if (type == "CALL_ONCE") {
+      // What it sets up stands before every run.
+      Translator(g, network_, called(option(0)), variables_, depth_ + 1).evaluate({});
+      return std::vector<ValueId>{};
+    }
+    if (type == "VAR_HANDLE") {
+      const ValueId handle = g.constant(n.name, scalar_of(DType::i32, 0));
+      handles_[handle] = op.options.text(1);
+      return std::vector{handle};
+    }
+    if (type != "READ_VARIABLE" && type != "ASSIGN_VARIABLE") return std::nullopt;
+    const auto handle = handles_.find(n.in(0));
+    if (variables_ == nullptr || handle == handles_.end())
+      throw bad_input("{} inside a loop or branch is not supported", type);
+    if (type == "ASSIGN_VARIABLE") {
+      (*variables_)[handle->second] = n.in(1);
+      return std::vector<ValueId>{};
+    }
+    const auto known = variables_->find(handle->second);
+    if (known == variables_->end())
+      throw bad_input("the variable {} is read before anything sets it", printable(handle->second));
+    g.note("variables begin every run with what CALL_ONCE gives them");
+    return std::vector{known->second};
+  }
+
   ValueId value(std::int32_t i) {
     if (i < 0) return kAbsent;
     const auto at = static_cast<std::size_t>(i);
@@ -111,7 +192,10 @@ class Translator {
   }
 
   void translate(const OperatorInfo& op) {
-    const TensorInfo& out = file_.tensors[static_cast<std::size_t>(std::max(op.outputs[0], 0))];
+    static const TensorInfo kNone{.name = "call"};
+    const bool named = !op.outputs.empty() && !file_.tensors.empty();
+    const TensorInfo& out =
+        named ? file_.tensors[static_cast<std::size_t>(std::max(op.outputs[0], 0))] : kNone;
     const ErrorScope where(fmt::format("node {}", printable(out.name)));
     if (op.code == 32)
       throw bad_input("the custom operator {} has no public meaning here", printable(op.custom));
@@ -123,6 +207,10 @@ class Translator {
           keeps_state && i >= 0 && file_.tensors[static_cast<std::size_t>(i)].variable ? kAbsent
                                                                                        : value(i));
     std::vector<ValueId> made;
+    if (auto y = control(op, n)) {
+      keep(op, *y);
+      return;
+    }
     if (is_quantised(file_, op)) {
       if (const ValueId y = translate_quantised({g, file_, op, out.name, n.inputs}); y != kAbsent)
         made = {y};
@@ -133,6 +221,9 @@ class Translator {
       hybrid(op, n);
     }
     if (made.empty()) made = plain(op, n);
+    keep(op, made);
+  }
+  void keep(const OperatorInfo& op, const std::vector<ValueId>& made) {
     if (made.size() < op.outputs.size())
       throw bad_input("{} gives {} outputs, {} are named", operator_name(op.code), made.size(),
                       op.outputs.size());
@@ -416,6 +507,7 @@ class Translator {
       return {g.op("cast", n.name, {n.in(0)}, {{"to", text("f32")}})};
     }
     if (type == "DENSIFY") return {n.in(0)};  // sparse tensors are dense from the file on
+    if (is_recurrent(type)) return translate_recurrent({g, ops_, op, n});
     if (const auto y = translate_own({g, ops_, op, n})) {
       const int act = type == "CONV_3D" || type == "CONV_3D_TRANSPOSE" ? o.get<std::int8_t>(4, 0)
                       : type == "L2_POOL_2D"                           ? o.get<std::int8_t>(5, 0)
@@ -425,8 +517,13 @@ class Translator {
     throw bad_input("{} is not supported", type);
   }
 
-  File file_;
+  GraphBuilder& g;
+  const File& network_;
+  const File& file_;
   tf::Ops ops_;
+  Variables* variables_;
+  int depth_;
+  std::map<ValueId, std::string> handles_;
   std::vector<ValueId> values_;
   std::map<std::int32_t, ValueId> real_;
 };
@@ -434,12 +531,12 @@ class Translator {
 Model open(const std::string& path, std::span<const std::string>) {
   const Blob blob = map_file(path);
   const ErrorScope scope(path);
-  File file = read_file(blob);
-  const std::string producer = file.description;
-  if (file.subgraphs > 1 && file.operators.empty()) throw bad_input("its main graph is empty");
-  Translator t(std::move(file), stem_of(path));
-  t.run();
-  return finish_model(t.g, path, "tflite", "schema 3", producer);
+  const File file = read_file(blob);
+  if (!file.called.empty() && file.operators.empty()) throw bad_input("its main graph is empty");
+  GraphBuilder graph(stem_of(path));
+  Variables variables;
+  Translator(graph, file, file, &variables).run();
+  return finish_model(graph, path, "tflite", "schema 3", file.description);
 }
 
 }  // namespace

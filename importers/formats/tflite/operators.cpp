@@ -134,7 +134,7 @@ std::optional<ValueId> translate_own(const Operator& o) {
   if (type == "SCATTER_ND") return scatter_nd(o);
   if (type == "MATRIX_DIAG") return matrix_diag(o);
   if (type == "BROADCAST_ARGS") return broadcast_args(o);
-  return translate_recurrent(o);
+  return std::nullopt;
 }
 
 }  // namespace etalon::tflite

@@ -21,6 +21,6 @@ struct Operator {
 // The output, before a fused activation; nullopt where it is none of these.
 std::optional<ValueId> translate_own(const Operator& o);
 bool is_recurrent(std::string_view type);
-std::optional<ValueId> translate_recurrent(const Operator& o);
+std::vector<ValueId> translate_recurrent(const Operator& o);
 
 }  // namespace etalon::tflite

@@ -1,8 +1,9 @@
-// UNIDIRECTIONAL_SEQUENCE_LSTM and UNIDIRECTIONAL_SEQUENCE_RNN.
+// UNIDIRECTIONAL_SEQUENCE_LSTM and _RNN, BIDIRECTIONAL_SEQUENCE_LSTM and _RNN.
 //
 // An LSTM's gates are separate matrices in the order i, f, c, o, each [H, I] and [H, H]. Without an
 // input gate it is 1 - f. States are tensors that the interpreter keeps between runs; a run here
-// starts them at zero, as a fresh interpreter does.
+// starts them at zero, as a fresh interpreter does. Of two directions the forward one's inputs come
+// first; merged, its outputs stand before the backward one's.
 #include <algorithm>
 
 #include "engine/core/error.h"
@@ -25,28 +26,36 @@ bool given(const Operator& o, std::size_t i) {
   return i < o.n.inputs.size() && o.n.inputs[i] != kAbsent;
 }
 
-// Parts one below the other, as [1, rows, columns] or [1, elements]; `negated` turns the signs
-// round.
+// Parts one below the other, as [directions, rows, columns] or [directions, elements], and `zeros`
+// behind those of each direction; `negated` turns the signs round.
 struct Part {
   std::size_t input;
   bool negated = false;
 };
-ValueId stacked(const Operator& o, const char* role, const std::vector<Part>& parts, int rank,
+using Directions = std::vector<std::vector<Part>>;
+ValueId stacked(const Operator& o, const char* role, const Directions& directions, int rank,
                 std::size_t zeros = 0) {
   std::vector<float> all;
-  std::int64_t columns = -1;
-  for (const Part& p : parts) {
-    const Tensor& t = weight(o, p.input);
-    if (t.shape().rank() != rank || (columns >= 0 && t.shape().dim(-1) != columns))
-      throw bad_input("input {} is {}", p.input, to_string(t.type()));
-    columns = t.shape().dim(-1);
-    for (const float v : t.data<float>()) all.push_back(p.negated ? -v : v);
+  std::int64_t columns = -1, elements = -1;
+  for (const auto& parts : directions) {
+    const std::size_t before = all.size();
+    for (const Part& p : parts) {
+      const Tensor& t = weight(o, p.input);
+      if (t.shape().rank() != rank || (columns >= 0 && t.shape().dim(-1) != columns))
+        throw bad_input("input {} is {}", p.input, to_string(t.type()));
+      columns = t.shape().dim(-1);
+      for (const float v : t.data<float>()) all.push_back(p.negated ? -v : v);
+    }
+    all.resize(all.size() + zeros);
+    const auto count = static_cast<std::int64_t>(all.size() - before);
+    if (columns < 1) throw bad_input("input {} is empty", parts[0].input);
+    if (elements >= 0 && count != elements)
+      throw bad_input("{} weights for one direction and {} for the other", elements, count);
+    elements = count;
   }
-  all.resize(all.size() + zeros);
-  const auto count = static_cast<std::int64_t>(all.size());
-  if (columns < 1) throw bad_input("input {} is empty", parts[0].input);
+  const auto many = static_cast<std::int64_t>(directions.size());
   Tensor out = Tensor::uninitialized(
-      DType::f32, rank == 2 ? Shape{1, count / columns, columns} : Shape{1, count});
+      DType::f32, rank == 2 ? Shape{many, elements / columns, columns} : Shape{many, elements});
   std::ranges::copy(all, out.mutable_data<float>().begin());
   return o.g.constant(o.n.name + "/" + role, std::move(out));
 }
@@ -64,31 +73,64 @@ std::string function(int activation) {
   }
 }
 
-// y of the node, [T,1,B,H] or [B,T,1,H], without the axis of directions.
-ValueId sequence(const Operator& o, std::string_view op, const std::vector<ValueId>& inputs,
-                 Fields fields, bool time_major) {
-  fields.emplace_back("batch_first", !time_major);
+struct Layout {
+  bool both = false, time_major = false, merged = true;
+};
+
+// y of the node, [T,D,B,H] or [B,T,D,H], without the axis of directions.
+std::vector<ValueId> sequence(const Operator& o, std::string_view op,
+                              const std::vector<ValueId>& inputs, Fields fields,
+                              const Layout& layout) {
+  fields.emplace_back("batch_first", !layout.time_major);
+  fields.emplace_back("direction", std::string(layout.both ? "bidirectional" : "forward"));
   o.g.note("a recurrent layer's state is zero when a run starts");
-  const auto y =
-      o.g.nodes(op, o.n.name + "/" + std::string(op), inputs, make_params(get_op(op), fields), 1);
-  return o.g.op("squeeze", o.n.name, {y[0]}, {{"axes", Ints{time_major ? 1 : 2}}});
+  const ValueId y = o.g.nodes(op, o.n.name + "/" + std::string(op), inputs,
+                              make_params(get_op(op), fields), 1)[0];
+  const std::int64_t axis = layout.time_major ? 1 : 2;
+  if (!layout.both) return {o.g.op("squeeze", o.n.name, {y}, {{"axes", Ints{axis}}})};
+  if (!layout.merged) {
+    std::vector<ValueId> out = o.g.nodes(
+        "split", o.n.name + "/directions", {y},
+        make_params(get_op("split"), {{"axis", axis}, {"num_outputs", std::int64_t{2}}}), 2);
+    for (ValueId& v : out) v = o.g.op("squeeze", o.n.name, {v}, {{"axes", Ints{axis}}});
+    return out;
+  }
+  const std::int64_t hidden = o.g.shape(y).dim(-1);
+  return {o.g.reshape(o.n.name,
+                      layout.time_major ? o.g.transpose(o.n.name + "/order", y, {0, 2, 1, 3}) : y,
+                      {0, 0, 2 * hidden})};
 }
 
-ValueId lstm(const Operator& o) {
+std::vector<ValueId> lstm(const Operator& o, bool both) {
   const FlatTable& f = o.op.options;
+  const std::string_view type = operator_name(o.op.code);
   if (f.get<float>(1, 0) != 0 || f.get<float>(2, 0) != 0)
-    throw bad_input("UNIDIRECTIONAL_SEQUENCE_LSTM that clips its cell is not supported");
-  if (f.get<std::uint8_t>(5, 0) != 0)
-    throw bad_input("UNIDIRECTIONAL_SEQUENCE_LSTM with diagonal matrices is not supported");
-  for (const std::size_t i : {16U, 17U, 20U, 21U, 22U, 23U})
+    throw bad_input("{} that clips its cell is not supported", type);
+  if (!both && f.get<std::uint8_t>(5, 0) != 0)
+    throw bad_input("{} with diagonal matrices is not supported", type);
+  // The backward direction's weights stand 17 further.
+  constexpr std::size_t kBack = 17;
+  std::vector<std::size_t> refused{16, 17};
+  for (std::size_t i = both ? 33 : 20; i < (both ? 35U : 24U); ++i) refused.push_back(i);
+  for (std::size_t i = 39; both && i < 48; ++i) refused.push_back(i);
+  for (const std::size_t i : refused)
     if (given(o, i))
-      throw bad_input("UNIDIRECTIONAL_SEQUENCE_LSTM with a {} is not supported",
-                      i < 18 ? "projection" : "layer normalisation");
+      throw bad_input("{} with a {} is not supported", type,
+                      i < 18 || (both && i < 35) ? "projection"
+                      : both                     ? "second input"
+                                                 : "layer normalisation");
   const bool coupled = !given(o, 1);
+  if (both && given(o, 1 + kBack) == coupled)
+    throw bad_input("{} whose directions differ in their gates is not supported", type);
   // The input gate's part is the forget gate's turned round: sigmoid(-s) = 1 - sigmoid(s).
-  const auto gates = [&](std::size_t first) {
-    return std::vector<Part>{
-        coupled ? Part{first + 1, true} : Part{first}, {first + 1}, {first + 2}, {first + 3}};
+  const auto gates = [&](std::size_t first, std::size_t count = 4) {
+    Directions out;
+    for (const std::size_t back :
+         both ? std::vector<std::size_t>{0, kBack} : std::vector<std::size_t>{0}) {
+      out.push_back({coupled ? Part{back + first + 1, true} : Part{back + first}});
+      for (std::size_t i = 1; i < count; ++i) out.back().push_back({back + first + i});
+    }
+    return out;
   };
   if (coupled)
     o.g.note(
@@ -99,37 +141,48 @@ ValueId lstm(const Operator& o) {
                               stacked(o, "b", gates(12), 1, 4 * hidden)};
   if (given(o, 10)) {
     inputs.insert(inputs.end(), 3, kAbsent);
-    inputs.push_back(stacked(o, "p", {coupled ? Part{10, true} : Part{9}, {10}, {11}}, 1));
+    inputs.push_back(stacked(o, "p", gates(9, 3), 1));
   }
   const std::string act = function(f.get<std::int8_t>(0, 0));
   o.g.note("LSTM gates stand in the order i, f, c, o.");
-  return sequence(o, "lstm", inputs,
-                  {{"gates", std::string("ifco")},
-                   {"activations", std::vector<std::string>{"sigmoid", act, act}}},
-                  f.get<std::uint8_t>(3, 0) != 0);
+  std::vector<std::string> acts{"sigmoid", act, act};
+  if (both) acts.insert(acts.end(), {"sigmoid", act, act});
+  return sequence(o, "lstm", inputs, {{"gates", std::string("ifco")}, {"activations", acts}},
+                  {.both = both,
+                   .time_major = f.get<std::uint8_t>(both ? 4 : 3, both ? 1 : 0) != 0,
+                   .merged = f.get<std::uint8_t>(3, 0) != 0});
 }
 
-ValueId rnn(const Operator& o) {
+std::vector<ValueId> rnn(const Operator& o, bool both) {
   const FlatTable& f = o.op.options;
+  for (const std::size_t i : {9U, 10U, 11U})
+    if (both && given(o, i))
+      throw bad_input("{} with a second input is not supported", operator_name(o.op.code));
   const auto hidden = static_cast<std::size_t>(weight(o, 2).shape().dim(0));
-  return sequence(o, "rnn",
-                  {o.n.in(0), stacked(o, "w", {{1}}, 2), stacked(o, "r", {{2}}, 2),
-                   stacked(o, "b", {{3}}, 1, hidden)},
-                  {{"activations", std::vector<std::string>{function(f.get<std::int8_t>(1, 0))}}},
-                  f.get<std::uint8_t>(0, 0) != 0);
+  // The backward direction's weights stand 4 further.
+  const auto part = [&](std::size_t i) {
+    return both ? Directions{{{i}}, {{i + 4}}} : Directions{{{i}}};
+  };
+  return sequence(
+      o, "rnn",
+      {o.n.in(0), stacked(o, "w", part(1), 2), stacked(o, "r", part(2), 2),
+       stacked(o, "b", part(3), 1, hidden)},
+      {{"activations", std::vector<std::string>(both ? 2 : 1, function(f.get<std::int8_t>(1, 0)))}},
+      {.both = both,
+       .time_major = f.get<std::uint8_t>(0, 0) != 0,
+       .merged = f.get<std::uint8_t>(2, 0) != 0});
 }
 
 }  // namespace
 
 bool is_recurrent(std::string_view type) {
-  return type == "UNIDIRECTIONAL_SEQUENCE_LSTM" || type == "UNIDIRECTIONAL_SEQUENCE_RNN";
+  return type.ends_with("DIRECTIONAL_SEQUENCE_LSTM") || type.ends_with("DIRECTIONAL_SEQUENCE_RNN");
 }
 
-std::optional<ValueId> translate_recurrent(const Operator& o) {
+std::vector<ValueId> translate_recurrent(const Operator& o) {
   const std::string_view type = operator_name(o.op.code);
-  if (type == "UNIDIRECTIONAL_SEQUENCE_LSTM") return lstm(o);
-  if (type == "UNIDIRECTIONAL_SEQUENCE_RNN") return rnn(o);
-  return std::nullopt;
+  const bool both = type.starts_with("BI");
+  return type.ends_with("LSTM") ? lstm(o, both) : rnn(o, both);
 }
 
 }  // namespace etalon::tflite

@@ -1,0 +1,134 @@
+#include "importers/formats/control.h"
+
+#include "engine/core/error.h"
+#include "importers/formats/scalar.h"
+
+namespace etalon {
+namespace {
+
+// A condition as the loop takes it: one truth value, of rank 0.
+ValueId truth(GraphBuilder& g, const std::string& name, ValueId v) {
+  if (g.known(v) && g.dtype(v) != DType::boolean)
+    v = g.op("cast", name + "/condition", {v}, {{"to", std::string("bool")}});
+  return g.reshape(name + "/goes_on", v, {});
+}
+
+// The body of a loop: its arguments, of which constants stand in it and others come from outside.
+struct Inner {
+  Inner(GraphBuilder& outer, const std::string& name) : around(outer), g(name) {
+    g.input("iteration", DType::i64, {});
+    g.input("goes_on", DType::boolean, {});
+  }
+  ValueId argument(ValueId v, bool fixed) {
+    const std::string name = fmt::format("value{}", values.size());
+    if (const Tensor* c = fixed ? around.constant_of(v) : nullptr; c != nullptr) {
+      values.push_back(g.constant(name, c->share()));
+    } else {
+      values.push_back(g.input(name, around.sizes(v)));
+      carried.push_back(v);
+    }
+    return values.back();
+  }
+  // The loop; its outputs are those of the graph around it.
+  std::vector<ValueId> close(std::string_view name, ValueId first,
+                             const std::vector<GraphBuilder::Sizes>& types) {
+    for (std::string& note : g.take_notes()) around.note(std::move(note));
+    std::vector<ValueId> in{kAbsent, first};
+    in.insert(in.end(), carried.begin(), carried.end());
+    std::vector<Graph> bodies;
+    bodies.push_back(g.finish());
+    return around.control("loop", std::string(name), in, std::move(bodies), types);
+  }
+
+  GraphBuilder& around;
+  GraphBuilder g;
+  std::vector<ValueId> values, carried;
+};
+
+}  // namespace
+
+std::vector<ValueId> write_while(GraphBuilder& graph, const std::string& name,
+                                 const std::vector<ValueId>& values, const std::vector<bool>& fixed,
+                                 const BodyWriter& condition, const BodyWriter& body) {
+  const auto goes_on = [&](GraphBuilder& g, const std::vector<ValueId>& v) {
+    const std::vector<ValueId> one = condition(g, v);
+    if (one.size() != 1) throw bad_input("a loop with {} conditions", one.size());
+    return truth(g, name, one[0]);
+  };
+  const ValueId first = goes_on(graph, values);
+  Inner inner(graph, name);
+  for (std::size_t i = 0; i < values.size(); ++i) inner.argument(values[i], fixed[i]);
+  std::vector<ValueId> next = body(inner.g, inner.values);
+  if (next.size() != values.size())
+    throw bad_input("a loop over {} values gives {}", values.size(), next.size());
+  for (std::size_t i = 0; i < next.size(); ++i)
+    if (fixed[i]) next[i] = inner.values[i];
+  inner.g.output(goes_on(inner.g, next));
+  std::vector<GraphBuilder::Sizes> types;
+  std::vector<std::size_t> made;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (fixed[i] && graph.constant_of(values[i]) != nullptr) continue;
+    const GraphBuilder::Sizes before = graph.sizes(values[i]), after = inner.g.sizes(next[i]);
+    if (after.one && after.one != before.one)
+      throw bad_input("a loop whose value {} is {} before an iteration and {} behind it", i,
+                      to_string(*before.one), to_string(*after.one));
+    inner.g.output(next[i]);
+    types.push_back(before);
+    made.push_back(i);
+  }
+  const std::vector<ValueId> out = inner.close(name, first, types);
+  std::vector<ValueId> result = values;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (!fixed[made[i]]) result[made[i]] = out[i];
+  graph.note("a loop on data runs as long as its condition holds");
+  return result;
+}
+
+std::vector<ValueId> write_if(GraphBuilder& graph, const std::string& name, ValueId condition,
+                              const std::vector<ValueId>& arguments, const BodyWriter& yes,
+                              const BodyWriter& no) {
+  const ValueId holds = truth(graph, name, condition);
+  const ValueId fails = graph.op("not", name + "/otherwise", {holds});
+  std::vector<ValueId> result;
+  std::vector<GraphBuilder::Sizes> types;
+  std::vector<DType> kinds;
+  for (const bool first : {true, false}) {
+    Inner inner(graph, name);
+    for (const ValueId v : arguments) inner.argument(v, true);
+    const std::vector<ValueId> out = (first ? yes : no)(inner.g, inner.values);
+    if (!first && out.size() != result.size())
+      throw bad_input("branches of {} and {} results", result.size(), out.size());
+    inner.g.output(inner.g.constant("once", scalar_of(DType::boolean, 0)));
+    const std::size_t kept = inner.carried.size();
+    std::vector<GraphBuilder::Sizes> all;
+    for (const ValueId v : inner.carried) all.push_back(graph.sizes(v));
+    for (std::size_t i = 0, k = 0; i < inner.values.size(); ++i)
+      if (inner.g.constant_of(inner.values[i]) == nullptr && k++ < kept)
+        inner.g.output(inner.values[i]);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const GraphBuilder::Sizes type = inner.g.sizes(out[i]);
+      // Where it is not run, a branch leaves what is there: of the first one a scalar of that kind.
+      if (first) {
+        types.push_back(type);
+        kinds.push_back(type.one ? type.one->dtype : DType::f32);
+        result.push_back(graph.constant(name + "/nothing", scalar_of(kinds[i], 0)));
+      } else {
+        if (type.one && types[i].one && type.one->dtype != types[i].one->dtype)
+          throw bad_input("branches whose results {} are {} and {}", i, to_string(*types[i].one),
+                          to_string(*type.one));
+        if (type != types[i]) types[i] = {};
+      }
+      inner.g.input(fmt::format("result{}", i), kinds[i], {});
+      inner.carried.push_back(result[i]);
+      inner.g.output(out[i]);
+      all.push_back(first ? GraphBuilder::Sizes{} : types[i]);
+    }
+    const std::vector<ValueId> made =
+        inner.close(name + (first ? "/then" : "/else"), first ? holds : fails, all);
+    result.assign(made.begin() + static_cast<std::ptrdiff_t>(kept), made.end());
+  }
+  graph.note("a branch on data: only the one that its condition names is run");
+  return result;
+}
+
+}  // namespace etalon

@@ -1,0 +1,144 @@
+// Loops, branches and recurrent layers that frameworks write with control flow of their own:
+// Caffe's markers (fixtures/make_caffe_recurrent.py), TensorFlow 1's frames over TensorArrays
+// (make_tf_loops.py), TensorFlow Lite's subgraphs (make_tflite_control.py). Outputs are those of
+// the frameworks.
+#include <doctest/doctest.h>
+
+#include "tests/import_run.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+using test::arrays, test::fixture, test::output;
+
+namespace {
+
+// Arrays whose names begin so, by the rest of their names.
+NamedTensors part(const NamedTensors& all, const std::string& prefix) {
+  NamedTensors out;
+  for (const auto& [name, value] : all)
+    if (name.starts_with(prefix)) out.emplace(name.substr(prefix.size()), value.share());
+  REQUIRE(!out.empty());
+  return out;
+}
+
+void check_outputs(const Trace& trace, const NamedTensors& want) {
+  for (const auto& [name, value] : want) {
+    CAPTURE(name);
+    const Tensor& got = output(trace, name);
+    if (value.dtype() == DType::f32)
+      test::check_near(got, value, 2e-6F);
+    else
+      CHECK(std::ranges::equal(got.bytes(), value.bytes()));
+  }
+}
+
+int count(const Graph& graph, std::string_view op) {
+  int n = 0;
+  for (const Node& node : graph.nodes) n += node.op->name == op ? 1 : 0;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("Caffe: LSTM and RNN begin anew where a marker says so") {
+  const NamedTensors known = arrays(fixture("frameworks/caffe_recurrent.npz"));
+  const Model model = open_model(fixture("frameworks/caffe_recurrent.prototxt"));
+  CHECK(test::notes(model, "a marker of 0 begins a sequence anew"));
+  NamedTensors in;
+  for (const char* name : {"x", "cont", "still", "h", "c"})
+    in.emplace(name, known.at(name).share());
+  const Trace trace = test::run(model, in);
+  for (const char* name : {"h_out", "c_out", "rnn"}) {
+    CAPTURE(name);
+    test::check_near(output(trace, name), known.at(std::string(name) + ".y"), 1e-6F);
+  }
+  // Other markers, another answer: they are read as data.
+  Tensor on = Tensor::zeros(DType::f32, {5, 2});
+  for (float& v : on.mutable_data<float>()) v = 1;
+  in.erase("cont");
+  in.emplace("cont", std::move(on));
+  const Trace other = test::run(model, in);
+  CHECK_FALSE(std::ranges::equal(output(other, "rnn").bytes(), output(trace, "rnn").bytes()));
+}
+
+TEST_CASE("Caffe: stochastic pooling at test time weighs a window by itself") {
+  const NamedTensors known = arrays(fixture("frameworks/caffe_recurrent.npz"));
+  const Model model = open_model(fixture("frameworks/caffe_stochastic.prototxt"));
+  test::check_near(output(test::run(model, known.at("pool.x").share()), "y"), known.at("pool.y"),
+                   1e-6F);
+}
+
+TEST_CASE("Caffe: recurrent layers that lie about their extents are refused") {
+  const test::TemporaryFolder folder;
+  const auto told = [&](const std::string& inputs, const std::string& layer, const char* words) {
+    test::write_bytes(folder / "m.prototxt",
+                      inputs + "layer { name: \"l\" type: \"LSTM\" " + layer + " top: \"y\" }");
+    CHECK_THROWS_WITH_AS(open_model(folder / "m.prototxt"), doctest::Contains(words), Error);
+  };
+  const std::string two = R"(bottom: "x" bottom: "cont" recurrent_param { num_output: 4 })";
+  const auto inputs = [](const char* x, const char* cont) {
+    return fmt::format(R"(input: "x" input_shape {{ {} }} input: "cont" input_shape {{ {} }} )", x,
+                       cont);
+  };
+  told(inputs("dim: 1000000000 dim: 1 dim: 3", "dim: 1000000000 dim: 1"), two, "1000000000 steps");
+  told(inputs("dim: 5 dim: 1 dim: 3", "dim: 4 dim: 1"), two, "markers beside a sequence");
+  told(inputs("dim: 5 dim: 1 dim: 3", "dim: 5 dim: 1"), R"(bottom: "x")", "num_output is 0");
+  told(inputs("dim: 5 dim: 1 dim: 3", "dim: 5 dim: 1"),
+       R"(bottom: "x" recurrent_param { num_output: 4 })", "LSTM of 1 bottoms");
+}
+
+TEST_CASE("tensorflow: dynamic_rnn's frame over TensorArrays, and a loop on data") {
+  const NamedTensors known = arrays(fixture("tf_graphs/loops.npz"));
+  for (const std::string name : {"lstm", "halved"}) {
+    CAPTURE(name);
+    const Model model = open_model(fixture("tf_graphs/loops_" + name + ".pb"));
+    check_outputs(test::run(model, part(known, name + ":")), part(known, name + "."));
+    CHECK(count(*model.graph, "loop") == (name == "halved" ? 1 : 0));
+  }
+  CHECK_THROWS_WITH_AS(open_model(fixture("tf_graphs/loops_lengths.pb")),
+                       doctest::Contains("over a list of tensors (TensorArray) is not supported"),
+                       Error);
+}
+
+TEST_CASE("tflite: WHILE and IF run what their condition says, CALL_ONCE sets variables") {
+  const NamedTensors known = arrays(fixture("tflite_ops/control.npz"));
+  const Model model = open_model(fixture("tflite_ops/control.tflite"));
+  // A branch is a loop of at most one iteration for each of its sides.
+  CHECK(count(*model.graph, "loop") == 3);
+  for (const std::string run : {"0", "1", "2"}) {
+    CAPTURE(run);
+    check_outputs(test::run(model, part(known, "control." + run + ".in.")),
+                  part(known, "control." + run + ".out."));
+  }
+}
+
+TEST_CASE("tflite: recurrent layers of two directions") {
+  const NamedTensors known = arrays(fixture("tflite_ops/control.npz"));
+  const Model model = open_model(fixture("tflite_ops/bidirectional.tflite"));
+  check_outputs(test::run(model, part(known, "bidirectional.0.in.")),
+                part(known, "bidirectional.0.out."));
+}
+
+TEST_CASE("tflite: subgraphs that call each other without end, or that are not there") {
+  const test::TemporaryFolder folder;
+  std::string file = test::read_bytes(fixture("tflite_ops/control.tflite"));
+  const std::string path = folder / "m.tflite";
+  // Where the options of WHILE keep the indices 1 and 2 of its condition and its body.
+  const std::string indices("\x01\x00\x00\x00\x02\x00\x00\x00", 8),
+      turned("\x02\x00\x00\x00\x01\x00\x00\x00", 8);
+  int refused = 0;
+  for (const std::string& of : {indices, turned})
+    for (std::size_t at = file.find(of); at != std::string::npos; at = file.find(of, at + 1))
+      for (const char index : {'\x00', '\x7f'}) {
+        std::string bad = file;
+        bad[at] = bad[at + 4] = index;
+        test::write_bytes(path, bad);
+        try {
+          open_model(path);
+        } catch (const Error& e) {
+          CHECK(e.exit_code() == 3);
+          refused += std::string(e.what()).find(" of 6") != std::string::npos ? 1 : 0;
+        }
+      }
+  CHECK(refused >= 2);
+}
