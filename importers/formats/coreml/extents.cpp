@@ -73,7 +73,8 @@ ValueId slice_dynamic(const NetworkLayer& n, const PbMessage& p) {
   const auto chosen = [&](const Ints& mask, ValueId yes, ValueId no) {
     if (std::ranges::count(mask, 0) == static_cast<std::ptrdiff_t>(mask.size())) return no;
     Tensor t = Tensor::zeros(DType::boolean, {static_cast<std::int64_t>(mask.size())});
-    for (std::size_t i = 0; i < mask.size(); ++i) t.mutable_data<Bool>()[i].value = mask[i] != 0 ? 1 : 0;
+    for (std::size_t i = 0; i < mask.size(); ++i)
+      t.mutable_data<Bool>()[i].value = mask[i] != 0 ? 1 : 0;
     return n.g.op("where", n.name + ".masked",
                   {n.g.constant(n.name + ".mask", std::move(t)), yes, no});
   };
