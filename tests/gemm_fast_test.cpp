@@ -65,6 +65,7 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
       {15, 29, 50, {}, kNone},
       {19, 7, 1024, {}, Shape{7}},  // but not with rows 4 KiB apart
       {61, 129, 200, {}, kNone},
+      {130, 20, 2500, {.alpha = 0.7F, .trans_a = true}, Shape{20}},  // k in blocks, y between them
   };
   int compared = 0;
   for (const Case& c : cases)

@@ -18,6 +18,10 @@ constexpr std::int64_t kBlockBytes = 768 << 10;
 // Up to so many strips of n, packing the rows of a costs more than it saves: they are read where
 // they lie. Rows a multiple of kSetBytes apart would all share one set of the first cache.
 constexpr std::int64_t kApartStrips = 2, kSetBytes = 4096;
+// A side of rows k apart that serves few strips of n is walked a block of k at a time, so that each
+// of its lines comes from memory once: packed whole, m = 1024, n = 16, k = 500000 took 11 times as
+// long as oneDNN.
+constexpr std::int64_t kFlatStrips = 4, kFlatBytes = 512 << 10;
 // Rows from which packing the vector side pays, when it could be read in place.
 constexpr std::int64_t kPackRows = 28;
 // A vector side of so few bytes stays in the nearest caches as it lies.
@@ -50,11 +54,41 @@ Grid make_grid(std::int64_t n_strips, std::int64_t m_strips, std::int64_t k, int
   return g;
 }
 
+// Terms of one block, or 0 where all of k is one.
+std::int64_t flat_block(const GemmTask& task, int lanes) {
+  const bool flat = task.packed_b == nullptr && task.a.row_stride == 1 && task.m > 1 &&
+                    vector_strips(task.n, lanes) <= kFlatStrips;
+  const std::int64_t row_bytes = task.m * std::int64_t{sizeof(float)};
+  const std::int64_t block =
+      std::max<std::int64_t>(64, kFlatBytes / std::max<std::int64_t>(1, row_bytes));
+  return flat && task.k > 2 * block ? block : 0;
+}
+
 }  // namespace
 
 void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
   const std::int64_t m = task.m, n = task.n, k = task.k;
   if (m == 0 || n == 0) return;
+  if (const std::int64_t block = flat_block(task, set.lanes); block > 0) {
+    // What y holds between two blocks are the accumulators; scaling and c come with the last.
+    GemmTask part{.m = m, .n = n, .a = task.a, .b = task.b, .resume = task.resume, .y = task.y};
+    for (std::int64_t done = 0; done < k; done += part.k) {
+      part.k = std::min(block, k - done);
+      if (done + part.k == k) {
+        part.alpha = task.alpha;
+        part.beta = task.beta;
+        part.c = task.c;
+        part.c_row = task.c_row;
+        part.c_col = task.c_col;
+        part.finished = task.finished;
+      }
+      gemm_f32(set, part, threads);
+      part.a.data += part.k * part.a.k_stride;
+      part.b.data += part.k * part.b.k_stride;
+      part.resume = true;
+    }
+    return;
+  }
   if (2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < kSerialFlops)
     threads = 1;
   const int lanes = set.lanes;
