@@ -156,6 +156,12 @@ std::vector<Tensor> truth_of_first_sample(const NamedShape& shape,
                                           const std::vector<Tensor>& inputs,
                                           const Registry& registry, const BenchOptions& options,
                                           std::string& no_error_because) {
+  for (const TensorType& type : shape.inputs)
+    if (type.dtype != DType::f32) {
+      no_error_because =
+          fmt::format("errors are counted in units of f32, not of {}", name(type.dtype));
+      return {};
+    }
   std::vector<Tensor> sliced;
   const bool transposed =
       shape.op->name == "gemm" && shape.line.find("trans_a=true") != std::string::npos;

@@ -1,4 +1,5 @@
-// conv by oneDNN: f32, one row for each of its algorithms. Nothing is promised about bits.
+// conv by oneDNN: f32, bf16 or f16 in memory, one row for each of its algorithms. Nothing is
+// promised about bits.
 #include "kernels/conv/onednn.h"
 
 #include "engine/ops/conv.h"
@@ -27,9 +28,10 @@ convolution_forward::primitive_desc describe(const Problem& problem, algorithm a
     begin.push_back(a.pad_begin);
     end.push_back((a.out - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 - a.in - a.pad_begin);
   }
-  const auto x = onednn::any_layout(onednn::dims_of(problem.input(0).shape));
-  const auto y = onednn::any_layout(onednn::dims_of(g.output_shape()));
-  const auto weights = onednn::any_layout(w);
+  const auto type = onednn::type_of(problem.input(0).dtype);
+  const auto x = onednn::any_layout(onednn::dims_of(problem.input(0).shape), type);
+  const auto y = onednn::any_layout(onednn::dims_of(g.output_shape()), type);
+  const auto weights = onednn::any_layout(w, type);
   const auto kind = dnnl::prop_kind::forward_inference;
   if (problem.has(2))
     return {onednn::engine(),
@@ -37,7 +39,7 @@ convolution_forward::primitive_desc describe(const Problem& problem, algorithm a
             algo,
             x,
             weights,
-            onednn::plain({g.out_channels}),
+            onednn::plain({g.out_channels}, type),
             y,
             strides,
             dilations,
@@ -50,18 +52,19 @@ convolution_forward::primitive_desc describe(const Problem& problem, algorithm a
 
 std::shared_ptr<onednn::Operation> make(const Problem& problem, algorithm algo) {
   const auto pd = describe(problem, algo);
+  const auto type = onednn::type_of(problem.input(0).dtype);
   std::vector<onednn::Operation::Operand> inputs{
-      {DNNL_ARG_SRC, onednn::plain(onednn::dims_of(problem.input(0).shape)), pd.src_desc()},
-      {DNNL_ARG_WEIGHTS, onednn::plain(pd.weights_desc().get_dims()), pd.weights_desc()}};
+      {DNNL_ARG_SRC, onednn::plain(onednn::dims_of(problem.input(0).shape), type), pd.src_desc()},
+      {DNNL_ARG_WEIGHTS, onednn::plain(pd.weights_desc().get_dims(), type), pd.weights_desc()}};
   if (problem.has(2))
-    inputs.push_back({DNNL_ARG_BIAS, onednn::plain(pd.bias_desc().get_dims()), pd.bias_desc()});
+    inputs.push_back(
+        {DNNL_ARG_BIAS, onednn::plain(pd.bias_desc().get_dims(), type), pd.bias_desc()});
   auto op = std::make_shared<onednn::Operation>(
       convolution_forward(pd), inputs,
-      onednn::Operation::Operand{DNNL_ARG_DST, onednn::plain(pd.dst_desc().get_dims()),
+      onednn::Operation::Operand{DNNL_ARG_DST, onednn::plain(pd.dst_desc().get_dims(), type),
                                  pd.dst_desc()},
       pd.impl_info_str());
-  if (const Tensor* w = problem.inputs[1].value)
-    op->keep_constant(DNNL_ARG_WEIGHTS, w->data<float>().data());
+  if (const Tensor* w = problem.inputs[1].value) op->keep_constant(DNNL_ARG_WEIGHTS, *w);
   return op;
 }
 
@@ -79,7 +82,7 @@ KernelRow row(std::string_view name) {
           .promise = Promise::vendor,
           .contracts = "none",
           .refuse = [](const Problem& problem) -> Refusal {
-            if (Refusal r = onednn::refuse_cap(problem)) return r;
+            if (Refusal r = onednn::refuse_cap(problem, onednn::Takes::halves_too)) return r;
             return onednn::refuse_unless_implemented([&] { describe(problem, algo); });
           },
           .run =

@@ -1,4 +1,5 @@
-// gemm and matmul by oneDNN's matmul primitive, f32. Nothing is promised about bits.
+// gemm and matmul by oneDNN's matmul primitive: f32, gemm also of bf16 and f16 in memory. Nothing
+// is promised about bits.
 #include "kernels/gemm/onednn.h"
 
 #include "engine/ops/gemm.h"
@@ -12,9 +13,8 @@ using Pd = dnnl::matmul::primitive_desc;
 
 // A matrix as it lies, possibly transposed.
 dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
-                          std::int64_t column_stride) {
-  return {
-      {rows, columns}, dnnl::memory::data_type::f32, dnnl::memory::dims{row_stride, column_stride}};
+                          std::int64_t column_stride, dnnl::memory::data_type type) {
+  return {{rows, columns}, type, dnnl::memory::dims{row_stride, column_stride}};
 }
 
 struct Description {
@@ -25,23 +25,24 @@ struct Description {
 Description describe_gemm(const Problem& problem) {
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
+  const auto type = onednn::type_of(problem.input(0).dtype);
   dnnl::primitive_attr attr = onednn::strict_f32();
   dnnl::post_ops after;
-  std::vector<dnnl::memory::desc> user{matrix(g.m, g.k, g.a_row, g.a_col),
-                                       matrix(g.k, g.n, g.b_row, g.b_col)};
+  std::vector<dnnl::memory::desc> user{matrix(g.m, g.k, g.a_row, g.a_col, type),
+                                       matrix(g.k, g.n, g.b_row, g.b_col, type)};
   if (params.alpha != 1.0F)
     after.append_eltwise(dnnl::algorithm::eltwise_linear, params.alpha, 0.0F);
   if (problem.has(2)) {
     dnnl::memory::dims c = onednn::dims_of(problem.input(2).shape);
     while (c.size() < 2) c.insert(c.begin(), 1);
-    user.push_back(onednn::plain(c));
+    user.push_back(onednn::plain(c, type));
     after.append_binary(dnnl::algorithm::binary_add, user.back());
   }
   attr.set_post_ops(after);
   // Only a constant b may be laid out anew before the clock starts.
   const bool constant = problem.inputs[1].value != nullptr;
-  return {Pd(onednn::engine(), user[0], constant ? onednn::any_layout({g.k, g.n}) : user[1],
-             onednn::plain({g.m, g.n}), attr),
+  return {Pd(onednn::engine(), user[0], constant ? onednn::any_layout({g.k, g.n}, type) : user[1],
+             onednn::plain({g.m, g.n}, type), attr),
           user};
 }
 
@@ -74,8 +75,7 @@ std::shared_ptr<onednn::Operation> make(const Problem& problem) {
       dnnl::matmul(d.pd), inputs,
       onednn::Operation::Operand{DNNL_ARG_DST, d.pd.dst_desc(), d.pd.dst_desc()},
       d.pd.impl_info_str());
-  if (const Tensor* b = problem.inputs[1].value)
-    op->keep_constant(DNNL_ARG_WEIGHTS, b->data<float>().data());
+  if (const Tensor* b = problem.inputs[1].value) op->keep_constant(DNNL_ARG_WEIGHTS, *b);
   return op;
 }
 
@@ -97,8 +97,11 @@ void run(const KernelCall& call) {
 
 template <Describe describe>
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = onednn::refuse_cap(problem)) return r;
-  if constexpr (describe == describe_gemm) {
+  constexpr bool kGemm = describe == describe_gemm;
+  if (Refusal r =
+          onednn::refuse_cap(problem, kGemm ? onednn::Takes::halves_too : onednn::Takes::f32))
+    return r;
+  if constexpr (kGemm) {
     if (problem.has(2) && problem.params->as<GemmParams>().beta != 1.0F)
       return "the addition of c has no factor: beta must be 1";
   } else {

@@ -7,6 +7,7 @@
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
 #include "engine/numerics/sum_tree.h"
+#include "kernels/gemm/halves.h"
 #include "kernels/gemm/order_tiles.h"
 
 namespace etalon {
@@ -198,6 +199,11 @@ Refusal refuse_order_contract(const Problem& problem, Isa isa, std::size_t opera
   return std::nullopt;
 }
 
+namespace {
+// Rows that come here need AVX2 at least (order_tiles_f32), which knows these two.
+bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
+}  // namespace
+
 template <class T>
 OrderOperand<T>::OrderOperand(const Tensor& t, DType acc, int threads) {
   if constexpr (std::is_same_v<T, float>) {
@@ -212,6 +218,11 @@ OrderOperand<T>::OrderOperand(const Tensor& t, DType acc, int threads) {
   const std::byte* from = t.bytes().data();
   const bool rounds = acc == DType::f16 || acc == DType::bf16;
   parallel_for(n, threads, 16384, [&](std::int64_t begin, std::int64_t end) {
+#if defined(__x86_64__)
+    if constexpr (std::is_same_v<T, float>)
+      if (is_half(t.dtype()) && (!rounds || acc == t.dtype()))
+        return avx2::widen_halves(t.dtype(), from + 2 * begin, to + begin, end - begin);
+#endif
     if (t.dtype() == DType::f32 && !rounds) {
       const float* x = reinterpret_cast<const float*>(from);
       for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(x[i]);
@@ -303,6 +314,12 @@ void store_order(const KernelCall& call, std::int64_t to, const T* values, std::
     for (std::int64_t i = 0; i < count; ++i) y[i] = canonical(static_cast<float>(values[i]));
     return;
   }
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<T, float>)
+    if (is_half(type) && stored_format(type, call.contract()) == type)
+      return avx2::narrow_halves(
+          type, values, const_cast<std::byte*>(call.outputs[0].bytes().data()) + 2 * to, count);
+#endif
   for (std::int64_t i = 0; i < count; ++i)
     store_element(call, 0, to + i, static_cast<double>(values[i]));
 }

@@ -23,18 +23,23 @@ dnnl::memory::dims dims_of(const Shape& shape) {
   return {shape.dims().begin(), shape.dims().end()};
 }
 
-dnnl::memory::desc plain(const dnnl::memory::dims& dims) {
+dnnl::memory::data_type type_of(DType type) {
+  using Type = dnnl::memory::data_type;
+  return type == DType::bf16 ? Type::bf16 : type == DType::f16 ? Type::f16 : Type::f32;
+}
+
+dnnl::memory::desc plain(const dnnl::memory::dims& dims, dnnl::memory::data_type type) {
   dnnl::memory::dims strides(dims.size());
   std::int64_t stride = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
     strides[i] = stride;
     stride *= std::max<std::int64_t>(1, dims[i]);
   }
-  return {dims, dnnl::memory::data_type::f32, strides};
+  return {dims, type, strides};
 }
 
-dnnl::memory::desc any_layout(const dnnl::memory::dims& dims) {
-  return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, dnnl::memory::data_type type) {
+  return {dims, type, dnnl::memory::format_tag::any};
 }
 
 dnnl::primitive_attr strict_f32() {
@@ -43,10 +48,14 @@ dnnl::primitive_attr strict_f32() {
   return attr;
 }
 
-Refusal refuse_cap(const Problem& problem) {
+Refusal refuse_cap(const Problem& problem, Takes takes) {
+  const DType first = problem.input(0).dtype;
+  const bool half = takes == Takes::halves_too && (first == DType::bf16 || first == DType::f16);
   for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
     if (!problem.has(i)) continue;
-    if (problem.input(i).dtype != DType::f32) return "this row takes f32";
+    if (problem.input(i).dtype != (half ? first : DType::f32))
+      return takes == Takes::f32 ? "this row takes f32"
+                                 : "this row takes f32, or bf16 or f16 for all inputs";
     if (problem.input(i).shape.numel() == 0) return "an operand is empty";
   }
   if (problem.isa < detect_isa())
@@ -83,11 +92,11 @@ Operation::Operation(dnnl::primitive primitive, const std::vector<Operand>& inpu
   args_.emplace(output_.arg, output_.library);
 }
 
-void Operation::keep_constant(int arg, const float* data) {
+void Operation::keep_constant(int arg, const Tensor& tensor) {
   for (Port& p : inputs_) {
     if (p.arg != arg || !p.convert) continue;
     dnnl::stream stream(engine());
-    p.user.set_data_handle(const_cast<float*>(data));
+    p.user.set_data_handle(const_cast<std::byte*>(tensor.bytes().data()));
     p.convert->execute(stream, p.user, p.library);
     stream.wait();
     p.constant = true;
@@ -134,12 +143,12 @@ void Operation::bring(const KernelCall& call) const {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Port& p = inputs_[i];
     if (p.constant) continue;
-    p.user.set_data_handle(const_cast<float*>(call.input(i).data<float>().data()));
+    p.user.set_data_handle(const_cast<std::byte*>(call.input(i).bytes().data()));
     if (!p.convert) continue;
     dnnl::memory from = p.user, to = p.library;
     p.convert->execute(stream, from, to);
   }
-  output_.user.set_data_handle(call.output(0).mutable_data<float>().data());
+  output_.user.set_data_handle(const_cast<std::byte*>(call.output(0).bytes().data()));
   stream.wait();
 }
 

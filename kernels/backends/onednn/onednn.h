@@ -41,13 +41,18 @@ class Dispatched {
 };
 
 dnnl::memory::dims dims_of(const Shape& shape);
-// Row-major f32.
-dnnl::memory::desc plain(const dnnl::memory::dims& dims);
-dnnl::memory::desc any_layout(const dnnl::memory::dims& dims);
+dnnl::memory::data_type type_of(DType type);  // f32, f16 or bf16
+// Row-major.
+dnnl::memory::desc plain(const dnnl::memory::dims& dims,
+                         dnnl::memory::data_type type = dnnl::memory::data_type::f32);
+dnnl::memory::desc any_layout(const dnnl::memory::dims& dims,
+                              dnnl::memory::data_type type = dnnl::memory::data_type::f32);
 dnnl::primitive_attr strict_f32();
 
-// oneDNN decides its instruction set by itself.
-Refusal refuse_cap(const Problem& problem);
+// oneDNN decides its instruction set by itself. Tensors are of f32, or all of one type that has 16
+// bits.
+enum class Takes { f32, halves_too };
+Refusal refuse_cap(const Problem& problem, Takes takes = Takes::f32);
 
 // oneDNN asks OpenMP how many threads there are, once when a primitive is made and again when it
 // runs: both must see the caller's number, or a run on one thread is timed against a library on
@@ -77,7 +82,7 @@ class Operation {
             std::string implementation);
 
   // Reorders a constant operand once; `data` is not kept.
-  void keep_constant(int arg, const float* data);
+  void keep_constant(int arg, const Tensor& tensor);
   // Whether a run reorders anything.
   bool converts() const;
   const std::string& implementation() const { return implementation_; }

@@ -1,0 +1,65 @@
+#include <immintrin.h>
+
+#include "kernels/gemm/halves.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::avx2 {
+namespace {
+
+constexpr int kLanes = 8;
+
+ETALON_INLINE __m256 widen(DType type, __m128i halves) {
+  return type == DType::f16
+             ? _mm256_cvtph_ps(halves)
+             : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
+// The upper half of the bits, one more where the lower is above the middle, or on it and the upper
+// odd: infinity is where that leads from the largest numbers.
+ETALON_INLINE __m256i rounded_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+  return _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
+}
+
+ETALON_INLINE __m128i narrow(DType type, __m256 x) {
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  const __m256i wide =
+      type == DType::f16
+          ? _mm256_cvtepu16_epi32(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+          : rounded_bf16(x);
+  const __m256i canonical = _mm256_set1_epi32(type == DType::f16 ? 0x7e00 : 0x7fc0);
+  const __m256i held = _mm256_blendv_epi8(wide, canonical, nan);
+  return _mm_packus_epi32(_mm256_castsi256_si128(held), _mm256_extracti128_si256(held, 1));
+}
+
+}  // namespace
+
+void widen_halves(DType type, const std::byte* from, float* to, std::int64_t count) {
+  const auto* x = reinterpret_cast<const std::uint16_t*>(from);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    _mm256_storeu_ps(to + i, widen(type, _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+  if (i == count) return;
+  alignas(16) std::uint16_t rest[kLanes] = {};
+  alignas(32) float wide[kLanes];
+  for (std::int64_t k = i; k < count; ++k) rest[k - i] = x[k];
+  _mm256_store_ps(wide, widen(type, _mm_load_si128(reinterpret_cast<const __m128i*>(rest))));
+  for (std::int64_t k = i; k < count; ++k) to[k] = wide[k - i];
+}
+
+void narrow_halves(DType type, const float* from, std::byte* to, std::int64_t count) {
+  auto* y = reinterpret_cast<std::uint16_t*>(to);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i), narrow(type, _mm256_loadu_ps(from + i)));
+  if (i == count) return;
+  alignas(32) float rest[kLanes] = {};
+  alignas(16) std::uint16_t halves[kLanes];
+  for (std::int64_t k = i; k < count; ++k) rest[k - i] = from[k];
+  _mm_store_si128(reinterpret_cast<__m128i*>(halves), narrow(type, _mm256_load_ps(rest)));
+  for (std::int64_t k = i; k < count; ++k) y[k] = halves[k - i];
+}
+
+}  // namespace etalon::avx2
