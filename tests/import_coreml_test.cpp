@@ -93,6 +93,16 @@ TEST_CASE("Core ML: layers of later versions, each output as its specification s
   }
 }
 
+TEST_CASE("Core ML: branches and loops run what their data say") {
+  const Model model = network("control");
+  for (const std::string run : {"control.0", "control.1", "control.2"}) {
+    CAPTURE(run);
+    NamedTensors in;
+    for (const char* name : {"v", "limit"}) in.emplace(name, known().at(run + ":" + name).share());
+    CHECK(check_outputs(run, test::run(model, in)) == 3);
+  }
+}
+
 TEST_CASE("Core ML: an output keeps its name where another value stands for it inside") {
   const Model model = network("features");
   for (const Declaration& d : model.graph->outputs) {
@@ -124,6 +134,10 @@ TEST_CASE("Core ML: layers that lie about their extents are refused in a sentenc
       {280, count(1, 77), {1, 2, 3, 3}, "a reduction 77"},
       {935, count(2, 4), {2, 3}, "expected more"},
       {1400, "", {2, 3}, "NonMaximumSuppression is not supported"},
+      {615, field(4, ""), {2, 3}, "6 elements cannot take the shape"},
+      {615, field(4, "") + field(2, "c"), {1}, "nothing makes the value c"},
+      {605, field(1, ""), {1}, "a branch whose results nobody sees"},
+      {620, "", {1}, "loopBreak is not supported"},
   };
   for (const auto& row : rows) {
     CAPTURE(row.told);

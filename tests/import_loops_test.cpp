@@ -112,6 +112,21 @@ TEST_CASE("tflite: WHILE and IF run what their condition says, CALL_ONCE sets va
   }
 }
 
+// As ONNX wants it, to which such a graph is written.
+TEST_CASE("tflite: no name of a body stands for a value around it") {
+  const Model model = open_model(fixture("tflite_ops/control.tflite"));
+  int bodies = 0;
+  for (const Node& node : model.graph->nodes)
+    for (const auto& body : node.subgraphs) {
+      ++bodies;
+      for (const std::string& name : body->value_names) {
+        CAPTURE(name);
+        CHECK(model.graph->find_value(name) == kAbsent);
+      }
+    }
+  CHECK(bodies == 3);
+}
+
 TEST_CASE("tflite: recurrent layers of two directions") {
   const NamedTensors known = arrays(fixture("tflite_ops/control.npz"));
   const Model model = open_model(fixture("tflite_ops/bidirectional.tflite"));

@@ -1,6 +1,7 @@
 #include "importers/formats/control.h"
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 #include "importers/formats/scalar.h"
 
 namespace etalon {
@@ -11,6 +12,26 @@ ValueId truth(GraphBuilder& g, const std::string& name, ValueId v) {
   if (g.known(v) && g.dtype(v) != DType::boolean)
     v = g.op("cast", name + "/condition", {v}, {{"to", std::string("bool")}});
   return g.reshape(name + "/goes_on", v, {});
+}
+
+// The graph with a prefix before every name: no name of a body stands for a value around it.
+Graph prefixed(const Graph& from, const std::string& prefix) {
+  Graph to;
+  to.name = from.name;
+  for (const std::string& name : from.value_names) {
+    MemoryBudget::charge(2 * (prefix.size() + name.size()));
+    to.add_value(prefix + name);
+  }
+  to.inputs = from.inputs;
+  to.outputs = from.outputs;
+  for (const Node& n : from.nodes) {
+    to.nodes.push_back({prefix + n.name, n.op, n.params, n.inputs, n.outputs, {}});
+    for (const auto& body : n.subgraphs)
+      to.nodes.back().subgraphs.push_back(std::make_shared<Graph>(prefixed(*body, prefix)));
+  }
+  for (const auto& [v, tensor] : from.initializers) to.initializers.emplace(v, tensor.share());
+  to.finish();
+  return to;
 }
 
 // The body of a loop: its arguments, of which constants stand in it and others come from outside.
@@ -36,7 +57,7 @@ struct Inner {
     std::vector<ValueId> in{kAbsent, first};
     in.insert(in.end(), carried.begin(), carried.end());
     std::vector<Graph> bodies;
-    bodies.push_back(g.finish());
+    bodies.push_back(prefixed(g.finish(), std::string(name) + "/body/"));
     return around.control("loop", std::string(name), in, std::move(bodies), types);
   }
 
