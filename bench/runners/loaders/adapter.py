@@ -32,6 +32,11 @@ def safetensors_loader(path, threads):
 
 def hdf5_loader(path, threads):
     h5py = need("h5py")
+    with h5py.File(path, "r") as file:
+        whole = "model_config" in file.attrs
+    if whole:  # a network of Keras, which has a loader of its own
+        keras = need("keras")
+        return lambda: keras.models.load_model(path, compile=False)
 
     def open_file():
         arrays = {}

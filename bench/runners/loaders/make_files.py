@@ -2,7 +2,7 @@
 """Writes the weights of VGG-16 (138 million numbers, 553 MB) as each format of `bench --import` holds them,
 and many_tensors.*: 100 000 small tensors in each format that can hold them.
 
-    PYTHON bench/runners/loaders/make_files.py FOLDER [pt h5 caffemodel index safetensors onnx many ...]
+    PYTHON bench/runners/loaders/make_files.py FOLDER [pt h5 keras caffemodel index safetensors onnx many ...]
 
 Formats whose library is not in the interpreter are left out with a word; run it again with another.
 """
@@ -44,6 +44,13 @@ def h5(folder, w):
     with h5py.File(folder / "vgg16.h5", "w") as file:
         for k, v in w.items():
             file.create_dataset(k.replace(".", "/"), data=v)
+
+
+def keras(folder, w):
+    """A whole network of Keras' own, which its own loader opens; its weights are its own, too."""
+    import keras as library
+    library.utils.set_random_seed(1)
+    library.applications.VGG16(weights=None).save(folder / "vgg16_keras.h5")
 
 
 def onnx(folder, w):
@@ -208,7 +215,7 @@ def many(folder, _):
     attempt(".index", as_checkpoint)
 
 
-MAKERS = {"pt": pt, "safetensors": safetensors, "h5": h5, "onnx": onnx, "caffemodel": caffemodel, "index": index, "many": many}
+MAKERS = {"pt": pt, "safetensors": safetensors, "h5": h5, "keras": keras, "onnx": onnx, "caffemodel": caffemodel, "index": index, "many": many}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
