@@ -90,7 +90,7 @@ std::vector<ValueId> write_while(GraphBuilder& graph, const std::string& name,
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (fixed[i] && graph.constant_of(values[i]) != nullptr) continue;
     const GraphBuilder::Sizes before = graph.sizes(values[i]), after = inner.g.sizes(next[i]);
-    if (after.one && after.one != before.one)
+    if (after.one && before.one && *after.one != *before.one)
       throw bad_input("a loop whose value {} is {} before an iteration and {} behind it", i,
                       to_string(*before.one), to_string(*after.one));
     inner.g.output(next[i]);
@@ -134,9 +134,10 @@ std::vector<ValueId> write_if(GraphBuilder& graph, const std::string& name, Valu
         kinds.push_back(type.one ? type.one->dtype : DType::f32);
         result.push_back(graph.constant(name + "/nothing", scalar_of(kinds[i], 0)));
       } else {
-        if (type.one && types[i].one && type.one->dtype != types[i].one->dtype)
-          throw bad_input("branches whose results {} are {} and {}", i, to_string(*types[i].one),
-                          to_string(*type.one));
+        const std::optional<TensorType>&here = type.one, &there = types[i].one;
+        if (here && there && here->dtype != there->dtype)
+          throw bad_input("branches whose results {} are {} and {}", i, to_string(*there),
+                          to_string(*here));
         if (type != types[i]) types[i] = {};
       }
       inner.g.input(fmt::format("result{}", i), kinds[i], {});
