@@ -90,6 +90,7 @@ FlatTable FlatTable::table(int field) const {
 std::vector<FlatTable> FlatTable::tables(int field) const {
   std::size_t count = 0;
   const std::size_t begin = vector_at(field, 4, count);
+  if (count == 0) return {};  // also of a table that is not there
   charge(4 * count);
   std::vector<FlatTable> out;
   for (std::size_t i = 0; i < count; ++i) out.push_back({file_, follow(begin + 4 * i)});

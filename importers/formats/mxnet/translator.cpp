@@ -25,6 +25,9 @@ void Translator::run(std::int64_t extent, bool fixed) {
   }
   for (const auto& [node, output] : symbol_.heads) {
     if (output >= made[node].size()) throw bad_input("an output that node {} lacks", node);
+    if (made[node][output] == kAbsent)
+      throw bad_input("node {} is an output of the network, and nothing tells its value",
+                      printable(symbol_.nodes[node].name));
     g.output(made[node][output], symbol_.nodes[node].name);
   }
 }
