@@ -128,7 +128,9 @@ const std::vector<KnownTexts>& known_texts() {
        {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
         "half_pixel_symmetric"}},
       {"nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
-      {"mode", {"constant", "reflect", "edge", "wrap", "DCR", "CRD"}},
+      // Of pads, and of depth and space: a row offers what its own op has.
+      {"mode", {"constant", "reflect", "edge", "wrap"}},
+      {"mode", {"DCR", "CRD"}},
   };
   return table;
 }

@@ -154,7 +154,8 @@ def space_to_depth(p, node, constants):
 
     def forward(x):
         n, c, h, w = x.shape
-        y = x.reshape(n, c, h // b, b, w // b, b).permute(0, 3, 5, 1, 2, 4)
+        order = (0, 1, 3, 5, 2, 4) if p.get("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
+        y = x.reshape(n, c, h // b, b, w // b, b).permute(*order)
         return y.reshape(n, c * b * b, h // b, w // b)
     return forward
 
