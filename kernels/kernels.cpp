@@ -24,6 +24,7 @@
 #include "kernels/recurrent/rows.h"
 #include "kernels/reduce/rows.h"
 #include "kernels/resize/rows.h"
+#include "kernels/selection/rows.h"
 #include "kernels/softmax/rows.h"
 #include "kernels/softmax/vector_rows.h"
 #ifdef ETALON_ONEDNN
@@ -61,6 +62,7 @@ const Registry& all_kernels() {
     r.add(normalization_rows());
     r.add(recurrent_rows());
     r.add(softmax_vector_rows());
+    r.add(selection_rows());
     r.add(softmax_rows());
     r.add(loss_rows());
     r.add(glibc_rows());

@@ -25,6 +25,7 @@
 #include "engine/ops/recurrent.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/resize.h"
+#include "engine/ops/selection.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/tflite.h"
 
@@ -56,6 +57,7 @@ const std::vector<const OpRow*>& table() {
         quantize_ops(),       //
         recurrent_ops(),      //
         reduce_ops(),         //
+        selection_ops(),      //
         softmax_ops(),        //
         tflite_ops(),         //
     };

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engine/core/error.h"
+#include "engine/ops/selection.h"
 #include "importers/formats/onnx/export.h"
 
 namespace etalon::onnx_format {
@@ -209,6 +210,16 @@ void top_k(NodeWriter& w) {
   copy<bool>(w, n, "sorted");
 }
 
+void non_max_suppression(NodeWriter& w) {
+  copy<bool>(w, w.write("NonMaxSuppression"), "center_point_box");
+}
+
+void unique(NodeWriter& w) {
+  pb::NodeProto& n = w.write("Unique", {w.input(0)}, w.outputs());
+  copy<bool>(w, n, "sorted");
+  if (w.integer("axis") != UniqueParams::kFlat) copy<std::int64_t>(w, n, "axis");
+}
+
 constexpr WriterRow kRows[] = {
     {"relu", [](NodeWriter& w) { w.write("Relu"); }},
     {"abs", [](NodeWriter& w) { w.write("Abs"); }},
@@ -344,6 +355,8 @@ constexpr WriterRow kRows[] = {
     {"range", [](NodeWriter& w) { w.write("Range"); }},
     {"constant_of_shape", constant_of_shape},
     {"eye_like", eye_like},
+    {"non_max_suppression", non_max_suppression},
+    {"unique", unique},
     {"non_zero", [](NodeWriter& w) { w.write("NonZero"); }},
     {"reduce_sum", [](NodeWriter& w) { reduce(w, "ReduceSum"); }},
     {"reduce_mean", [](NodeWriter& w) { reduce(w, "ReduceMean"); }},

@@ -21,6 +21,7 @@ std::span<const TranslatorRow> function_family();   // windows, grids, gated and
 std::span<const TranslatorRow> attention_family();  // Attention, RotaryEmbedding
 std::span<const TranslatorRow> einsum_family();     // Einsum
 std::span<const TranslatorRow> sampling_family();   // GridSample, TensorScatter, MaxUnpool
+std::span<const TranslatorRow> signal_family();     // DFT, STFT
 std::span<const TranslatorRow> control_family();    // If, Loop, Scan
 std::span<const TranslatorRow> integer_family();    // products of integers and what scales them
 

@@ -14,7 +14,7 @@ const std::vector<const TranslatorRow*>& table() {
          {window_family(), elementwise_family(), layout_family(), reduce_family(),
           indexing_family(), norm_family(), resize_family(), recurrent_family(), function_family(),
           attention_family(), integer_family(), control_family(), einsum_family(),
-          sampling_family(), loss_family()})
+          sampling_family(), signal_family(), loss_family()})
       for (const TranslatorRow& row : family) rows.push_back(&row);
     return rows;
   }();

@@ -49,6 +49,12 @@ void cumulative(OnnxNode& n, std::string_view op) {
   n.emit(op, {{"exclusive", n.flag("exclusive", false)}, {"reverse", n.flag("reverse", false)}});
 }
 
+void unique(OnnxNode& n) {
+  Fields f{{"sorted", n.flag("sorted", true)}};
+  if (n.has_attribute("axis")) f.emplace_back("axis", n.integer("axis", 0));
+  n.emit("unique", f, {n.required(0)}, n.outputs());
+}
+
 constexpr TranslatorRow kRows[] = {
     {"Gather", [](OnnxNode& n) { n.emit("gather", {{"axis", n.integer("axis", 0)}}); }},
     {"GatherElements",
@@ -64,6 +70,11 @@ constexpr TranslatorRow kRows[] = {
     {"Size", [](OnnxNode& n) { n.emit("size"); }},
     {"Range", [](OnnxNode& n) { n.emit("range"); }},
     {"EyeLike", eye_like},
+    {"NonMaxSuppression",
+     [](OnnxNode& n) {
+       n.emit("non_max_suppression", {{"center_point_box", n.flag("center_point_box", false)}});
+     }},
+    {"Unique", unique},
     {"NonZero", [](OnnxNode& n) { n.emit("non_zero"); }},
     {"ArgMax", [](OnnxNode& n) { arg(n, "arg_max"); }},
     {"ArgMin", [](OnnxNode& n) { arg(n, "arg_min"); }},
