@@ -227,6 +227,9 @@ TEST_CASE("bench: processors are bound and freed, and the machine's load is a sh
   CHECK(load.others <= 1);
   load.add({.others = 1, .stolen = 0, .seconds = 1e9});
   CHECK(load.noisy());
+  CHECK(noise_text({.others = 0.42, .stolen = 0.02, .seconds = 1}).find("took 42 % of") !=
+        std::string::npos);
+  CHECK(noise_text({.others = 0.01, .stolen = 0, .seconds = 1}).empty());
   CHECK(resident_bytes() > 1 << 20);
   reset_peak_resident_bytes();
   CHECK(peak_resident_bytes() >= resident_bytes() - (1 << 20));

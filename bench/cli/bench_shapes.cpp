@@ -180,11 +180,7 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& bas
   print_bench_rows(bench, how.sort, how.wide);
   fmt::print("\n");
   print_peaks(bench);
-  if (load.noisy())
-    fmt::print(
-        "the machine was noisy: other programs took {:.0f} % of its processor time, the hypervisor "
-        "{:.0f} %; ratios hold better than times, and a quiet machine gives both\n",
-        100 * load.others, 100 * load.stolen);
+  if (const std::string noise = noise_text(load); !noise.empty()) fmt::print("{}\n", noise);
   if (!state.fault().empty())
     fmt::print("{}; this run's record has its rows, another run would time them again\n",
                state.fault());

@@ -8,6 +8,7 @@
 
 #include "bench/data.h"
 #include "bench/lab/problem.h"
+#include "bench/micro/machine_watch.h"
 #include "bench/micro/timing.h"
 #include "bench/report/version.h"
 #include "bench/resources.h"
@@ -178,13 +179,16 @@ std::string write_site(const SiteOptions& options) {
   data["command"] = options.command;
   data["digits"] = digits();
   data["native"] = json::array();
+  const MachineWatch watch;
   if (options.times)
     for (const std::int64_t kernel : {3, 5, 7, 9, 11})
       data["native"].push_back(native_times(kernel, options.threads));
+  const std::string noise = noise_text(watch.load());
   data["native_note"] = fmt::format(
       "One image of {0} x {1} x {1}, {0} filters, output as large as the input, {2} thread{3}, on "
-      "{4}; median of interleaved repetitions, weights packed or transformed before the clock.",
-      kTimedChannels, kTimedSide, options.threads, options.threads == 1 ? "" : "s", cpu_model());
+      "{4}; median of interleaved repetitions, weights packed or transformed before the clock.{5}",
+      kTimedChannels, kTimedSide, options.threads, options.threads == 1 ? "" : "s", cpu_model(),
+      noise.empty() ? "" : " When it was timed " + noise + ".");
   write_file(folder / "data.js", fmt::format("const ETALON_DATA = {};\n", data.dump()));
   return (folder / "index.html").string();
 }

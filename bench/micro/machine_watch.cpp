@@ -1,5 +1,6 @@
 #include "bench/micro/machine_watch.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -44,6 +45,14 @@ void MachineLoad::add(const MachineLoad& more) {
   others = (others * seconds + more.others * more.seconds) / whole;
   stolen = (stolen * seconds + more.stolen * more.seconds) / whole;
   seconds = whole;
+}
+
+std::string noise_text(const MachineLoad& load) {
+  if (!load.noisy()) return "";
+  return fmt::format(
+      "the machine was noisy: other programs took {:.0f} % of its processor time, the hypervisor "
+      "{:.0f} %; ratios hold better than times, and a quiet machine gives both",
+      100 * load.others, 100 * load.stolen);
 }
 
 MachineWatch::Counts MachineWatch::counts() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace etalon {
@@ -19,6 +20,8 @@ struct MachineLoad {
   bool noisy() const { return others > 0.05 || stolen > 0.01; }
   void add(const MachineLoad& more);
 };
+// What a reader of times is told, without a full stop; empty where the machine was quiet.
+std::string noise_text(const MachineLoad& load);
 
 class MachineWatch {
  public:
