@@ -11,6 +11,7 @@
 #include "engine/core/philox.h"
 #include "engine/numerics/element.h"
 #include "engine/ops/conv.h"
+#include "engine/ops/conv_transpose.h"
 #include "engine/ops/gemm.h"
 
 namespace etalon {
@@ -131,14 +132,42 @@ std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed) {
   return inputs;
 }
 
+namespace {
+
+// Pairs of an output point and a tap for which `meets` holds on every axis.
+template <class Meets>
+double met_taps(const Window& window, Meets&& meets) {
+  double pairs = 1;
+  for (const WindowAxis& a : window.axes) {
+    std::int64_t met = 0;
+    for (std::int64_t o = 0; o < a.out; ++o)
+      for (std::int64_t r = 0; r < a.kernel; ++r) met += meets(a, o, r) ? 1 : 0;
+    pairs *= static_cast<double>(met);
+  }
+  return pairs;
+}
+
+}  // namespace
+
 double multiply_adds(const NamedShape& shape) {
   const auto outputs = static_cast<double>(shape.outputs.at(0).shape.numel());
-  if (shape.op->name == "conv")
-    return outputs *
-           static_cast<double>(shape.inputs[1].shape.product(1, shape.inputs[1].shape.rank()));
-  if (shape.op->name == "conv_transpose")  // each input meets each tap, at an edge in vain
-    return static_cast<double>(shape.inputs[0].shape.numel()) *
-           static_cast<double>(shape.inputs[1].shape.product(1, shape.inputs[1].shape.rank()));
+  // Taps in the padding, and those of a transposed convolution that meet no input, are no terms.
+  if (shape.op->name == "conv") {
+    const ConvGeometry g =
+        conv_geometry(shape.params.as<ConvParams>(), shape.inputs[0].shape, shape.inputs[1].shape);
+    return static_cast<double>(g.batch * g.out_channels * g.group_in()) *
+           met_taps(g.window, [](const WindowAxis& a, std::int64_t o, std::int64_t r) {
+             return a.at(o, r) >= 0 && a.at(o, r) < a.in;
+           });
+  }
+  if (shape.op->name == "conv_transpose") {
+    const ConvTransposeGeometry g = conv_transpose_geometry(
+        shape.params.as<ConvTransposeParams>(), shape.inputs[0].shape, shape.inputs[1].shape);
+    return static_cast<double>(g.batch * g.out_channels * g.group_in()) *
+           met_taps(g.window, [](const WindowAxis& a, std::int64_t o, std::int64_t r) {
+             return met_input(a, o, r) >= 0;
+           });
+  }
   if (shape.op->name == "gemm") {
     const bool trans_a = shape.params.as<GemmParams>().trans_a;
     return outputs * static_cast<double>(shape.inputs[0].shape[trans_a ? 0 : 1]);

@@ -40,8 +40,8 @@ std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text, std
 // Uniform in [-1, 1); floating inputs only. `seed` 0 is what the records use.
 std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed = 0);
 
-// Multiplications that the definition does (products in sums), counted once for multiply-add; 0
-// where an op has none. GFLOP/s is twice this over the time.
+// Multiplications that the definition does (products in sums; taps in the padding are none),
+// counted once for multiply-add; 0 where an op has none. GFLOP/s is twice this over the time.
 double multiply_adds(const NamedShape& shape);
 
 }  // namespace etalon

@@ -38,7 +38,12 @@ TEST_CASE("shapes: the published geometry comes out") {
   CHECK(to_string(of("conv", "resnet50.conv1").outputs[0]) == "f32[1,64,112,112]");
   CHECK(to_string(of("conv", "resnet50.5a_3x3_down").outputs[0]) == "f32[1,512,7,7]");
   CHECK(to_string(of("conv", "mobilenet.dw2").outputs[0]) == "f32[1,64,56,56]");
-  CHECK(multiply_adds(of("conv", "alexnet.conv2")) == 16.0 * 256 * 26 * 26 * 48 * 25);
+  CHECK(multiply_adds(of("conv", "alexnet.conv2")) ==
+        16.0 * 256 * 48 * (26 * 5 - 6) * (26 * 5 - 6));  // 6 taps of an axis lie in the padding
+  // Four inputs of an axis meet four taps each, but for the one at either end that the pads cut
+  // off.
+  CHECK(multiply_adds(of("conv_transpose", "dcgan.up1")) == 16.0 * 1024 * 512 * 14 * 14);
+  CHECK(multiply_adds(of("conv_transpose", "unet.up1")) == 1.0 * 1024 * 512 * 56 * 56);
   CHECK(multiply_adds(of("gemm", "cube.1024")) == 1024.0 * 1024 * 1024);
   CHECK(multiply_adds(of("gemm", "lenet.fc1")) == 64.0 * 500 * 800);
   CHECK(multiply_adds(of("lstm", "study_b.lstm")) == 71.0 * 16 * 4 * 128 * (128 + 128));
