@@ -156,7 +156,7 @@ void stft(OnnxNode& n) {
     throw bad_input("frames of {} every {} points under a window of {}", length, step,
                     window != nullptr ? window->numel() : length);
   const bool onesided = n.flag("onesided", true);
-  const DType in = computed(n.dtype_of(0).value_or(DType::f32));
+  const DType given = n.dtype_of(0).value_or(DType::f32), in = computed(given);
   const Transform t{.length = length,
                     .points = length,
                     .parts = parts,
@@ -173,12 +173,12 @@ void stft(OnnxNode& n) {
             w * numbers[static_cast<std::size_t>((j * parts + part) * results + k)];
   }
   ValueId x = n.required(0);
-  if (n.dtype_of(0) && *n.dtype_of(0) != in) x = b.cast(x, in);
+  if (given != in) x = b.cast(x, in);
   x = rank == 2 ? b.unsqueeze(x, {1}) : b.transpose(x, {0, 2, 1});
   ValueId y =
       b.op("conv", {x, table(n, {results, parts, length}, in, weights)}, {{"strides", Ints{step}}});
   y = b.transpose(b.reshape(y, {0, t.bins, 2, -1}), {0, 3, 1, 2});
-  n.give(0, n.dtype_of(0) && *n.dtype_of(0) != in ? b.like(y, n.required(0)) : y);
+  n.give(0, given != in ? b.like(y, n.required(0)) : y);
   n.note("STFT is imported as a convolution with its roots of unity under the window");
 }
 
