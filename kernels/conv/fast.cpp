@@ -44,7 +44,11 @@ ConvGeometry of_sample(ConvGeometry g) {
 }  // namespace
 
 PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet<float>& set)
-    : given(g), sampled(is_sampled(g)), plan(sampled ? of_sample(g) : g), in_place(plan.g, set) {}
+    : met(g),
+      given(met.geometry()),
+      sampled(is_sampled(given)),
+      plan(sampled ? of_sample(given) : given),
+      in_place(plan.g, set) {}
 
 namespace {
 
@@ -130,37 +134,29 @@ void copy_sample(const Window& window, const float* from, float* to, Split split
   }
 }
 
+// The outputs that meet the input, to y.
 template <Isa isa>
-void run(const KernelCall& call) {
+void run_met(const KernelCall& call, const PreparedConv& prepared, float* y) {
   const TileSet<float>& set = *tile_set_f32(isa);
-  const auto* prepared = static_cast<const PreparedConv*>(call.prepared);
-  std::shared_ptr<PreparedConv> fresh;
-  if (prepared == nullptr || !prepared->packed) {
-    fresh = make_plan<isa>(
-        conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()));
-    pack_weights(*fresh, set, call.input(1).data<float>().data(), call.threads);
-    prepared = fresh.get();
-  }
-  const ConvPlan& plan = prepared->plan;
+  const ConvPlan& plan = prepared.plan;
   const ConvGeometry& g = plan.g;
   if (g.batch == 0 || g.out_channels == 0 || plan.pixels == 0) return;
   const double flops = 2.0 * static_cast<double>(g.batch * g.out_channels * plan.pixels) *
                        static_cast<double>(plan.k);
   const int threads = flops < kSerialFlops ? 1 : call.threads;
   const float* x = call.input(0).data<float>().data();
-  float* y = call.output(0).mutable_data<float>().data();
-  if (prepared->in_place.worthwhile())
-    return prepared->in_place.run(
+  if (prepared.in_place.worthwhile())
+    return prepared.in_place.run(
         {.x = x,
-         .weights = prepared->weights.data<float>(),
-         .finite_weights = prepared->finite_weights,
+         .weights = prepared.weights.data<float>(),
+         .finite_weights = prepared.finite_weights,
          .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
          .y = y,
          .threads = threads,
          .kernel = &call});
-  const std::int64_t in_points = prepared->given.window.in_points();
+  const std::int64_t in_points = prepared.given.window.in_points();
   const std::int64_t in_size = g.in_channels * in_points;
-  const bool copies = plan.copied || prepared->sampled;
+  const bool copies = plan.copied || prepared.sampled;
   const std::int64_t images_at_once =
       copies ? std::clamp<std::int64_t>(
                    kCopyBytes /
@@ -175,8 +171,8 @@ void run(const KernelCall& call) {
       parallel_for(images * g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
         constexpr Split kSplit = isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs;
         for (std::int64_t i = begin; i < end; ++i)
-          if (prepared->sampled)
-            copy_sample(prepared->given.window, source + i * in_points,
+          if (prepared.sampled)
+            copy_sample(prepared.given.window, source + i * in_points,
                         copy + i * plan.channel_stride, kSplit);
           else
             plan.copy_channel(source + i * in_points, copy + i * plan.channel_stride, kSplit);
@@ -184,7 +180,7 @@ void run(const KernelCall& call) {
       source = copy;
     }
     const ConvChunk chunk{set,
-                          *prepared,
+                          prepared,
                           source,
                           images,
                           call.has(2) ? call.input(2).data<float>().data() : nullptr,
@@ -192,8 +188,29 @@ void run(const KernelCall& call) {
                           threads,
                           call,
                           image * g.out_channels * plan.pixels};
-    prepared->channels_in_lanes ? conv_by_channels(chunk) : conv_by_pixels(chunk);
+    prepared.channels_in_lanes ? conv_by_channels(chunk) : conv_by_pixels(chunk);
   }
+}
+
+template <Isa isa>
+void run(const KernelCall& call) {
+  const auto* prepared = static_cast<const PreparedConv*>(call.prepared);
+  std::shared_ptr<PreparedConv> fresh;
+  if (prepared == nullptr || !prepared->packed) {
+    fresh = make_plan<isa>(
+        conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()));
+    pack_weights(*fresh, *tile_set_f32(isa), call.input(1).data<float>().data(), call.threads);
+    prepared = fresh.get();
+  }
+  if (prepared->met.all())
+    return run_met<isa>(call, *prepared, call.output(0).mutable_data<float>().data());
+  const ConvGeometry& g = prepared->given;
+  float* part =
+      thread_scratch<float>(ScratchSlot::turned, g.batch * g.out_channels * g.window.out_points());
+  KernelCall met = call;
+  met.finished = nullptr;
+  run_met<isa>(met, *prepared, part);
+  prepared->met.place(part, call);
 }
 
 }  // namespace

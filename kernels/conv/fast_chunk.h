@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/conv/in_place.h"
+#include "kernels/conv/met_outputs.h"
 #include "kernels/conv/plan.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/scratch.h"
@@ -18,7 +19,8 @@ inline constexpr std::int64_t kLine = 64 / sizeof(float);  // a cache line
 inline std::size_t tile_index(int n) { return static_cast<std::size_t>(n); }
 
 struct PreparedConv {
-  ConvGeometry given;
+  MetOutputs met;
+  ConvGeometry given;  // of those
   bool sampled = false;
   ConvPlan plan;  // of the sample, where there is one
   bool channels_in_lanes = false;
