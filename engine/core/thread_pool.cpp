@@ -59,7 +59,7 @@ struct ThreadPool::State {
   std::atomic<std::uint32_t> gate{0};
   std::atomic<std::uint32_t> loops{0};  // counts loops; helpers wait for it to change
   std::atomic<bool> ending{false};
-  const std::function<void()>* work = nullptr;
+  const std::function<void(int)>* work = nullptr;
   int helpers_wanted = 0;
   std::vector<std::thread> helpers;
 
@@ -77,7 +77,7 @@ struct ThreadPool::State {
                                                              std::memory_order_acquire)) {
       }
       if ((g & kOpen) == 0) continue;
-      if (index < helpers_wanted) (*work)();
+      if (index < helpers_wanted) (*work)(index + 1);
       if (gate.fetch_sub(1, std::memory_order_acq_rel) == 1) gate.notify_one();
     }
   }
@@ -98,10 +98,10 @@ ThreadPool::~ThreadPool() {
   delete state_;
 }
 
-void ThreadPool::run(int threads, const std::function<void()>& work) {
+void ThreadPool::run(int threads, const std::function<void(int)>& work) {
   State& s = *state_;
   std::unique_lock<std::mutex> mine(s.one_loop, std::defer_lock);
-  if (threads <= 1 || inside_loop || !mine.try_lock()) return work();
+  if (threads <= 1 || inside_loop || !mine.try_lock()) return work(0);
   while (static_cast<int>(s.helpers.size()) < threads - 1)
     s.helpers.emplace_back([&s, index = static_cast<int>(s.helpers.size())] { s.help(index); });
   s.work = &work;
@@ -110,7 +110,7 @@ void ThreadPool::run(int threads, const std::function<void()>& work) {
   s.loops.fetch_add(1, std::memory_order_acq_rel);
   s.loops.notify_all();
   inside_loop = true;
-  work();
+  work(0);
   inside_loop = false;
   s.gate.fetch_and(~State::kOpen, std::memory_order_acq_rel);
   const auto left = [&] { return s.gate.load(std::memory_order_acquire) == 0; };

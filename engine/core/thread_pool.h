@@ -16,10 +16,11 @@ class ThreadPool {
  public:
   static ThreadPool& instance();
 
-  // Calls work() on this thread and on up to threads - 1 others at once; each call takes what
-  // pieces it can get until none is left. Returns when every call that began has ended. Inside a
-  // call, and while another thread's run is under way, work() runs on this thread alone.
-  void run(int threads, const std::function<void()>& work);
+  // Calls work(0) on this thread and work(1), ... on up to threads - 1 others at once, the same
+  // number on the same thread in every run; each call takes what pieces it can get until none is
+  // left. Returns when every call that began has ended. Inside a call, and while another thread's
+  // run is under way, work(0) runs on this thread alone.
+  void run(int threads, const std::function<void(int)>& work);
 
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

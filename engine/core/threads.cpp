@@ -5,6 +5,7 @@
 #include <csignal>
 #include <exception>
 #include <thread>
+#include <vector>
 
 #include "engine/core/error.h"
 #include "engine/core/thread_pool.h"
@@ -18,6 +19,49 @@ namespace {
 
 std::atomic<bool> g_interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "written by a signal handler");
+
+// The ranges of one loop, [first, last) of them for each thread to begin with: it takes its own
+// upwards, then those that others have left, from behind. Loops over the same extent so give a
+// thread the same part time after time, and what it wrote in one layer of a network lies in its
+// own cache when it reads it in the next: MobileNet's depthwise layers of 14x14, whose whole input
+// fits there, took 145 us on two threads and 64 on one when ranges went to who came first.
+class Shares {
+ public:
+  Shares(std::int64_t ranges, int threads) : shares_(static_cast<std::size_t>(threads)) {
+    for (std::int64_t i = 0; i < threads; ++i)
+      shares_[static_cast<std::size_t>(i)].left.store(
+          joined(i * ranges / threads, (i + 1) * ranges / threads), std::memory_order_relaxed);
+  }
+
+  // A range for thread `own`, or -1 when none is left.
+  std::int64_t take(std::size_t own) {
+    if (const std::int64_t r = take_of(own, false); r >= 0) return r;
+    for (std::size_t i = 1; i < shares_.size(); ++i)
+      if (const std::int64_t r = take_of((own + i) % shares_.size(), true); r >= 0) return r;
+    return -1;
+  }
+
+ private:
+  struct alignas(64) Share {  // a cache line each
+    std::atomic<std::uint64_t> left;
+  };
+  static std::uint64_t joined(std::int64_t first, std::int64_t last) {
+    return static_cast<std::uint64_t>(first) << 32U | static_cast<std::uint64_t>(last);
+  }
+  std::int64_t take_of(std::size_t of, bool behind) {
+    std::atomic<std::uint64_t>& left = shares_[of].left;
+    std::uint64_t now = left.load(std::memory_order_relaxed);
+    while (true) {
+      const auto first = static_cast<std::int64_t>(now >> 32U);
+      const auto last = static_cast<std::int64_t>(now & 0xffffffffU);
+      if (first == last) return -1;
+      const std::uint64_t rest = behind ? joined(first, last - 1) : joined(first + 1, last);
+      if (left.compare_exchange_weak(now, rest, std::memory_order_relaxed))
+        return behind ? last - 1 : first;
+    }
+  }
+  std::vector<Share> shares_;
+};
 
 }  // namespace
 
@@ -63,11 +107,12 @@ void parallel_for(std::int64_t count, int threads, std::int64_t grain,
   }
   std::exception_ptr failure;
   std::atomic<bool> failed{false};
-  std::atomic<std::int64_t> next{0};
-  ThreadPool::instance().run(static_cast<int>(std::min<std::int64_t>(threads, ranges)), [&] {
+  const auto workers = static_cast<int>(std::min<std::int64_t>(threads, ranges));
+  Shares shares(ranges, workers);
+  ThreadPool::instance().run(workers, [&](int worker) {
     const DefaultFpEnvironment fp;
     for (std::int64_t r; !failed.load(std::memory_order_relaxed) &&
-                         (r = next.fetch_add(1, std::memory_order_relaxed)) < ranges;) {
+                         (r = shares.take(static_cast<std::size_t>(worker))) >= 0;) {
       try {
         check_interrupt();
         body(r * grains / ranges * grain, std::min(count, (r + 1) * grains / ranges * grain));

@@ -66,16 +66,22 @@ void conv_by_channels(const ConvChunk& c) {
       for (std::int64_t kb = 0; kb < k_blocks.count; ++kb) {
         const std::int64_t k0 = k_blocks.first(kb), terms = k_blocks.first(kb + 1) - k0;
         const bool last_block = kb + 1 == k_blocks.count;
-        parallel_for(count, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t s = begin; s < end; ++s) {
+        // Cut by terms first: the channels that a thread packs are those that it computed in the
+        // layer before, if that was cut by channels as this one is.
+        const std::int64_t term_parts = std::min<std::int64_t>(std::max(1, c.threads), terms);
+        parallel_for(term_parts * count, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t s = i % count, part = i / count;
             const std::int64_t pixel = pixels.first(first + s);
             const int height = pixels.height(first + s);
+            const std::int64_t from = part * terms / term_parts;
             TapPiece pieces[kMaxPieces];
             bool touches = false;
             const int n = plan.pieces(x, pixel, height, pieces, touches);
-            border[static_cast<std::size_t>(s)] = touches;
-            set.pack_taps(pieces, n, plan.offset.data() + k0, terms, height,
-                          packed + (pixel - origin) * terms, height);
+            if (part == 0) border[static_cast<std::size_t>(s)] = touches;
+            set.pack_taps(pieces, n, plan.offset.data() + k0 + from,
+                          (part + 1) * terms / term_parts - from, height,
+                          packed + (pixel - origin) * terms + from * height, height);
           }
         });
         // With few panels the strips of pixels are cut as well, so that every thread has work.

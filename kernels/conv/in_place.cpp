@@ -1,6 +1,7 @@
 #include "kernels/conv/in_place.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 
@@ -299,6 +300,13 @@ std::int64_t InPlaceConv::copy_rows(const float* x, std::int64_t first_row, std:
 }
 
 void InPlaceConv::run(const Call& call) const {
+  // The rows that this thread has copied: it keeps them from one range of the loop to the next.
+  struct Held {
+    std::uint64_t run = 0;
+    std::int64_t chunk = -1, first_input = 0;
+  };
+  static std::atomic<std::uint64_t> runs{0};
+  const std::uint64_t run = runs.fetch_add(1, std::memory_order_relaxed) + 1;
   const auto& [d, h, w] = g_.window.axes;
   const std::int64_t out = g_.group_out(), strips = vector_strips(out, set_.lanes);
   const std::int64_t panels = (strips + kWide - 1) / kWide, rows = h.out;
@@ -307,7 +315,7 @@ void InPlaceConv::run(const Call& call) const {
       g_.batch * g_.groups * chunks * panels, call.threads, 1,
       [&](std::int64_t begin, std::int64_t end) {
         float* copy = thread_scratch<float>(ScratchSlot::padded, g_.group_in() * channel_stride_);
-        std::int64_t held = -1, first_input = 0;  // the chunk that is copied
+        thread_local Held held;
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t panel = i % panels, chunk = i / panels % chunks;
           const std::int64_t group = i / panels / chunks % g_.groups;
@@ -316,10 +324,8 @@ void InPlaceConv::run(const Call& call) const {
           const std::int64_t last_row = std::min(rows, first_row + chunk_rows_);
           const float* x =
               call.x + (image * g_.in_channels + group * g_.group_in()) * g_.window.in_points();
-          if (i / panels != held) {
-            first_input = copy_rows(x, first_row, last_row, copy);
-            held = i / panels;
-          }
+          if (held.run != run || held.chunk != i / panels)
+            held = {run, i / panels, copy_rows(x, first_row, last_row, copy)};
           const std::int64_t strip = panel * kWide;
           const int vectors = static_cast<int>(std::min<std::int64_t>(kWide, strips - strip));
           const std::int64_t lane = (strip + vectors - 1) * set_.lanes;
@@ -336,7 +342,7 @@ void InPlaceConv::run(const Call& call) const {
                .last_lanes = static_cast<int>(std::min<std::int64_t>(set_.lanes, out - lane)),
                .x = x,
                .copy = copy,
-               .first_input = first_input,
+               .first_input = held.first_input,
                .next = call.weights + (group * strips + next) * set_.lanes * g_.k(),
                .next_count =
                    more ? std::min<std::int64_t>(kWide, strips - next) * set_.lanes * g_.k() : 0});
