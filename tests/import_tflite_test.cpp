@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "engine/graph/executor.h"
 #include "engine/ops/params.h"
@@ -15,12 +17,12 @@ using namespace etalon;
 
 namespace {
 
-void holds(const std::string& net, std::size_t least) {
+void holds(const std::string& net, std::size_t least, const char* values = "expected.npz") {
   CAPTURE(net);
   const Model model = open_model(test::fixture("tflite_ops/" + net + ".tflite"));
   NamedTensors in;
   std::vector<std::pair<std::string, Tensor>> want;
-  for (NamedTensor& t : load_tensors(test::fixture("tflite_ops/expected.npz"))) {
+  for (NamedTensor& t : load_tensors(test::fixture(std::string("tflite_ops/") + values))) {
     if (t.name.starts_with(net + ".in."))
       in.emplace(t.name.substr(net.size() + 4), std::move(t.tensor));
     else if (t.name.starts_with(net + ".out."))
@@ -53,10 +55,53 @@ TEST_CASE("tflite: operators of 8-bit integers give the reference kernels' bits"
   holds("unsigned", 18);
 }
 
+TEST_CASE("tflite: arithmetic of 8- and 16-bit integers of its own gives the reference's bits") {
+  holds("quantised_signed", 21, "quantised.npz");
+  holds("quantised_unsigned", 16, "quantised.npz");
+  holds("quantised_sums_signed", 4, "quantised.npz");
+  holds("quantised_sums_unsigned", 5, "quantised.npz");
+  holds("quantised_sixteen", 1, "quantised.npz");
+}
+
 TEST_CASE("tflite: a recurrent layer's conventions are said") {
   const Model model = open_model(test::fixture("tflite_ops/recurrent.tflite"));
   CHECK(test::notes(model, "state is zero when a run starts"));
   CHECK(test::notes(model, "takes 1 - f"));
+}
+
+TEST_CASE("tflite: what a quantised operator has no kernel for is refused by name") {
+  const test::TemporaryFolder folder;
+  const std::string whole = test::read_bytes(test::fixture("tflite_ops/quantised_signed.tflite"));
+  // Every place of one number becomes another.
+  const auto refusal = [&](float from, float to) {
+    std::string bytes = whole;
+    const auto pattern = std::bit_cast<std::array<char, 4>>(from),
+               other = std::bit_cast<std::array<char, 4>>(to);
+    std::size_t places = 0;
+    const std::string_view sought(pattern.data(), 4);
+    for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4)
+      if (std::string_view(bytes).substr(at, 4) == sought) {
+        bytes.replace(at, 4, other.data(), 4);
+        ++places;
+      }
+    REQUIRE(places > 0);
+    const std::string path = folder / "changed.tflite";
+    test::write_bytes(path, bytes);
+    try {
+      (void)open_model(path);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("none");
+  };
+  const auto says = [](const std::string& text, const char* what) {
+    CAPTURE(text);
+    CHECK(text.find(what) != std::string::npos);
+  };
+  says(refusal(1.0F / 16, 0.07F), "LOG_SOFTMAX onto scale 0.07");
+  says(refusal(1.0F / 128, 0.01F), "L2_NORMALIZATION onto scale 0.01");
+  says(refusal(0.0291F, 1.5F), "a comparison of numbers on the scale 1.5");
+  says(refusal(1.7F, 1e-9F), "fixed point needs more than 2^-26");
 }
 
 // Of 2 elements made 4096 the integer step is 1, not 1/2: places lead past the last element.

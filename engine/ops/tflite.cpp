@@ -1,5 +1,7 @@
 #include "engine/ops/tflite.h"
 
+#include "engine/ops/matmul.h"
+
 namespace etalon {
 namespace {
 
@@ -125,6 +127,68 @@ Types infer_eight_bits(const Params& params, const InferInputs& in) {
   return {in.type(0)};
 }
 
+void check_zero(std::int64_t zero, DType dtype, std::string_view what) {
+  const bool wide = dtype == DType::i16, is_unsigned = dtype == DType::u8;
+  const std::int64_t low = wide ? -32768 : is_unsigned ? 0 : -128;
+  if (zero < low || zero > low + (wide ? 65535 : 255))
+    throw bad_input("{} of {}; a zero point is a number of {}", what, zero, name(dtype));
+}
+
+void check_eight_bits(DType dtype) {
+  if (dtype != DType::i8 && dtype != DType::u8)
+    throw bad_input("x must be i8 or u8, got {}", name(dtype));
+}
+
+Types infer_batch_matmul(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteBinaryParams>();
+  require_quantized(in, 0, "a");
+  if (in.dtype(1) != in.dtype(0))
+    throw bad_input("a is {} and b {}", name(in.dtype(0)), name(in.dtype(1)));
+  check_scale(p.a_scale, "a_scale");
+  check_scale(p.b_scale, "b_scale");
+  check_scale(p.y_scale, "y_scale");
+  check_zero(p.a_zero, in.dtype(0), "a_zero");
+  check_zero(p.b_zero, in.dtype(0), "b_zero");
+  return {{in.dtype(0), matmul_geometry(in.shape(0), in.shape(1)).output}};
+}
+
+Types infer_eight_bit_pair(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteBinaryParams>();
+  const Types out = infer_binary(params, in);
+  check_eight_bits(in.dtype(0));
+  check_zero(p.a_zero, in.dtype(0), "a_zero");
+  check_zero(p.b_zero, in.dtype(0), "b_zero");
+  return out;
+}
+
+Types infer_sum(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteMeanParams>();
+  check_eight_bits(in.dtype(0));
+  check_scale(p.x_scale, "x_scale");
+  check_scale(p.y_scale, "y_scale");
+  check_zero(p.x_zero, in.dtype(0), "x_zero");
+  return {{in.dtype(0), reduce_geometry(p, in).output}};
+}
+
+Types infer_l2_normalize(const Params& params, const InferInputs& in) {
+  check_eight_bits(in.dtype(0));
+  check_zero(params.as<TfliteUnaryParams>().x_zero, in.dtype(0), "x_zero");
+  const Shape& x = in.shape(0);
+  // The sum of squares stays in 32 bits.
+  if (x.rank() > 0 && x[x.rank() - 1] > 1 << 15)
+    throw bad_input("{} elements; at most 32768 are normalised", x[x.rank() - 1]);
+  return {in.type(0)};
+}
+
+Types infer_log_softmax(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteUnaryParams>();
+  check_eight_bits(in.dtype(0));
+  check_scale(p.x_scale, "x_scale");
+  if (!(static_cast<double>(p.x_scale) * 0x1p26 > 1))
+    throw bad_input("x_scale is {}; fixed point needs more than 2^-26", p.x_scale);
+  return {in.type(0)};
+}
+
 template <class P>
 OpRow row(std::string_view name, std::string_view summary, int inputs,
           Types (*infer)(const Params&, const InferInputs&)) {
@@ -174,6 +238,22 @@ std::span<const OpRow> tflite_ops() {
                                       1, infer_mean)),
       row<TfliteResizeParams>("tflite_resize_bilinear",
                               "TensorFlow Lite's quantised bilinear resize.", 1, infer_resize),
+      binary(row<TfliteBinaryParams>("tflite_batch_matmul",
+                                     "TensorFlow Lite's quantised product of batches.", 2,
+                                     infer_batch_matmul)),
+      over_axes(row<TfliteMeanParams>("tflite_sum", "TensorFlow Lite's quantised sum over axes.", 1,
+                                      infer_sum)),
+      binary(row<TfliteBinaryParams>("tflite_squared_difference",
+                                     "TensorFlow Lite's quantised (a - b)^2.", 2,
+                                     infer_eight_bit_pair)),
+      binary(row<TfliteBinaryParams>("tflite_div", "TensorFlow Lite's quantised a / b.", 2,
+                                     infer_eight_bit_pair)),
+      row<TfliteUnaryParams>("tflite_l2_normalize",
+                             "TensorFlow Lite's quantised vectors of length 1.", 1,
+                             infer_l2_normalize),
+      row<TfliteUnaryParams>("tflite_log_softmax",
+                             "TensorFlow Lite's log-softmax of 8-bit numbers.", 1,
+                             infer_log_softmax),
       row<TfliteUnaryParams>("tflite_requantize", "From one scale and zero point to another.", 1,
                              infer_requantize),
       row<TfliteUnaryParams>("tflite_quantize", "TensorFlow Lite's quantisation of f32.", 1,

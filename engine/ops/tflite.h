@@ -45,6 +45,25 @@
 //   tflite_logistic tflite_tanh   round_half_away(f(x_scale * (q - x_zero)) * (1 / y_scale)) +
 //                           y_zero, in f32, by the correctly rounded function (8 bits: one of 256
 //                           values). i16 is not defined here
+//   tflite_batch_matmul     as matmul: the sum of (a - a_zero) * (b - b_zero), scaled by a_scale *
+//                           b_scale (in f32) / y_scale; + y_zero
+//   tflite_sum              over elements along axes: the sum of (x - x_zero), scaled by x_scale /
+//                           y_scale; + y_zero. 8 bits
+//   tflite_squared_difference  each operand: (q - zero) * 2^7 scaled as by tflite_add; the square
+//   of
+//                           their difference scaled by (2 max(..))^2 / (2^14 y_scale); + y_zero. i8
+//   tflite_div              (a - a_zero) / (b - b_zero): the dividend moved to the top of 32 bits
+//                           times the divisor's `reciprocal` (tflite_fixed_point.h), scaled by
+//                           a_scale / (b_scale * y_scale in f32); + y_zero. 8 bits. A divisor of
+//                           zero, where the reference is undefined, gives the end of its sign
+//   tflite_l2_normalize     along the last axis: x - x_zero scaled by the `inverse_root` of the sum
+//                           of squares, on a scale of 1/128; zero point 0, u8 128
+//   tflite_log_softmax      along the last axis, on a scale of 1/16 with the type's highest value
+//   as
+//                           zero point: d = q - max scaled by x_scale * 2^26; the sum of
+//                           `exp_of_negative` of those d that are above -31 in 2^-19 (held to
+//                           2^12, where the reference overflows); y = (d - `logarithm`) / 2^22 to
+//                           nearest, the lowest value where d leaves what 32 bits hold
 // Types: x i8, u8 or i16; w i8 or u8; bias i32 or i64. Discrete: the contract has no say.
 // Sources: tensorflow/lite/kernels/internal/{common.h, quantization_util.cc, reference/...}.
 #pragma once

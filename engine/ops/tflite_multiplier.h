@@ -39,11 +39,14 @@ struct Multiplier {
   std::int32_t scaled(std::int32_t v) const {
     const auto widened =
         static_cast<std::int32_t>(static_cast<std::uint32_t>(v) << (shift > 0 ? shift : 0));
-    if (m == kMin && widened == kMin) return static_cast<std::int32_t>(kMax);
-    const std::int64_t product = std::int64_t{widened} * m;
+    return divided_by_power(doubled_high(widened, m), shift < 0 ? -shift : 0);
+  }
+  // a * b / 2^31 to nearest, halves upward; the one product that leaves 32 bits is held.
+  static std::int32_t doubled_high(std::int32_t a, std::int32_t b) {
+    if (a == kMin && b == kMin) return static_cast<std::int32_t>(kMax);
+    const std::int64_t product = std::int64_t{a} * b;
     const std::int64_t nudge = product >= 0 ? std::int64_t{1} << 30 : 1 - (std::int64_t{1} << 30);
-    const auto high = static_cast<std::int32_t>((product + nudge) / (std::int64_t{1} << 31));
-    return divided_by_power(high, shift < 0 ? -shift : 0);
+    return static_cast<std::int32_t>((product + nudge) / (std::int64_t{1} << 31));
   }
   // Rounds to nearest, halves away from zero.
   static std::int32_t divided_by_power(std::int32_t v, int exponent) {

@@ -6,34 +6,15 @@
 #include <bit>
 #include <cmath>
 
-#include "engine/backend/bits_row.h"
-#include "engine/backend/strided.h"
 #include "engine/numerics/function.h"
 #include "engine/ops/tflite_multiplier.h"
 #include "kernels/integer/rows.h"
-#include "kernels/integer/taps.h"
+#include "kernels/integer/tflite_parts.h"
 
 namespace etalon {
 namespace {
 
 using tflite::Multiplier;
-
-struct Ends {
-  std::int64_t low, high;
-  Ends(DType dtype, std::int64_t act_min, std::int64_t act_max) {
-    const bool wide = dtype == DType::i16, is_unsigned = dtype == DType::u8;
-    low = std::max<std::int64_t>(act_min, wide ? -32768 : is_unsigned ? 0 : -128);
-    high = std::min<std::int64_t>(act_max, wide ? 32767 : is_unsigned ? 255 : 127);
-  }
-  std::int64_t held(std::int64_t v) const { return v < low ? low : v > high ? high : v; }
-};
-
-void store(std::byte* bytes, DType dtype, std::int64_t i, std::int64_t v) {
-  if (dtype == DType::i16)
-    reinterpret_cast<std::int16_t*>(bytes)[i] = static_cast<std::int16_t>(v);
-  else
-    bytes[i] = static_cast<std::byte>(v);
-}
 
 std::vector<Multiplier> multipliers(const TfliteConvParams& p, std::int64_t channels) {
   std::vector<Multiplier> list;
@@ -76,14 +57,14 @@ class WeightedSums {
         wide_ || (dtype_ == DType::i16 && bias_.empty())
             ? factors_[c].scaled(sum)
             : factors_[c].scaled(static_cast<std::int32_t>(static_cast<std::uint64_t>(sum)));
-    store(y_, dtype_, i, ends_.held(std::int64_t{scaled} + p_.y_zero));
+    store_integer(y_, dtype_, i, ends_.held(std::int64_t{scaled} + p_.y_zero));
   }
 
  private:
   const TfliteConvParams& p_;
   SmallIntegers x_, w_;
   std::vector<Multiplier> factors_;
-  Ends ends_;
+  TfliteEnds ends_;
   DType dtype_;
   std::byte* y_;
   std::vector<std::int64_t> bias_;
@@ -110,20 +91,6 @@ void run_fully_connected(const KernelCall& call) {
   });
 }
 
-template <class F>
-void for_each_pair(const KernelCall& call, const F& f) {
-  const SmallIntegers a(call.input(0)), b(call.input(1));
-  const auto loop =
-      broadcast_loop<2>(call.output(0).shape(), {call.input(0).shape(), call.input(1).shape()});
-  const auto step = loop.step();
-  std::byte* y = output_bytes(call, 0);
-  const DType dtype = call.output(0).dtype();
-  loop.run(call.threads, [&](const std::array<std::int64_t, 3>& at, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i)
-      store(y, dtype, at[0] + i, f(a[at[1] + i * step[1]], b[at[2] + i * step[2]]));
-  });
-}
-
 template <int Sign>
 void run_add(const KernelCall& call) {
   const auto& p = call.params<TfliteBinaryParams>();
@@ -133,7 +100,7 @@ void run_add(const KernelCall& call) {
   const Multiplier ma(static_cast<double>(p.a_scale) / twice),
       mb(static_cast<double>(p.b_scale) / twice),
       my(twice / ((1 << left) * static_cast<double>(p.y_scale)));
-  const Ends ends(dtype, p.act_min, p.act_max);
+  const TfliteEnds ends(dtype, p.act_min, p.act_max);
   const auto az = static_cast<std::int32_t>(p.a_zero), bz = static_cast<std::int32_t>(p.b_zero);
   for_each_pair(call, [&](std::int32_t a, std::int32_t b) {
     const std::int32_t sum =
@@ -144,7 +111,7 @@ void run_add(const KernelCall& call) {
 
 void run_mul(const KernelCall& call) {
   const auto& p = call.params<TfliteBinaryParams>();
-  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const TfliteEnds ends(call.output(0).dtype(), p.act_min, p.act_max);
   const Multiplier m(static_cast<double>(p.a_scale * p.b_scale / p.y_scale));
   const auto az = static_cast<std::int32_t>(p.a_zero), bz = static_cast<std::int32_t>(p.b_zero);
   for_each_pair(call, [&](std::int32_t a, std::int32_t b) {
@@ -157,7 +124,7 @@ void run_avg_pool(const KernelCall& call) {
   const PoolGeometry g = pool_geometry(p, call.input(0).shape());
   const SmallIntegers x(call.input(0));
   const DType dtype = call.output(0).dtype();
-  const Ends ends(dtype, p.act_min, p.act_max);
+  const TfliteEnds ends(dtype, p.act_min, p.act_max);
   std::byte* y = output_bytes(call, 0);
   const auto& [d, h, w] = g.window.axes;
   parallel_for(g.planes(), call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -175,8 +142,8 @@ void run_avg_pool(const KernelCall& call) {
               ++count;
             }
         const std::int64_t half = sum > 0 ? count / 2 : -(count / 2);
-        store(y, dtype, plane * g.window.out_points() + point,
-              ends.held(count == 0 ? 0 : (sum + half) / count));
+        store_integer(y, dtype, plane * g.window.out_points() + point,
+                      ends.held(count == 0 ? 0 : (sum + half) / count));
       }
   });
 }
@@ -187,7 +154,7 @@ void run_mean(const KernelCall& call) {
   const ReduceGeometry g = reduce_geometry(p, InferInputs(known));
   const SmallIntegers x(call.input(0));
   const DType dtype = call.output(0).dtype();
-  const Ends ends(dtype, p.act_min, p.act_max);
+  const TfliteEnds ends(dtype, p.act_min, p.act_max);
   std::byte* y = output_bytes(call, 0);
   const std::int64_t n = g.reduced.numel();
   Multiplier m(static_cast<double>(p.x_scale) / static_cast<double>(p.y_scale));
@@ -201,8 +168,8 @@ void run_mean(const KernelCall& call) {
       std::int64_t sum = -n * p.x_zero;
       for (std::int64_t k = 0; k < n; ++k)
         sum += x[at + strided_offset(k, g.reduced, g.reduced_strides)];
-      store(y, dtype, o,
-            ends.held(std::int64_t{m.scaled(static_cast<std::int32_t>(sum))} + p.y_zero));
+      store_integer(y, dtype, o,
+                    ends.held(std::int64_t{m.scaled(static_cast<std::int32_t>(sum))} + p.y_zero));
     }
   });
 }
@@ -265,30 +232,20 @@ void run_resize_bilinear(const KernelCall& call) {
                 sum(between_f32(i, from[2], to[2], p), between_f32(j, from[3], to[3], p));
             // As the reference does; lround would differ where the sum is rounded up.
             // NOLINTNEXTLINE(bugprone-incorrect-roundings)
-            store(y, dtype, at, static_cast<std::int64_t>(v + 0.5F));
+            store_integer(y, dtype, at, static_cast<std::int64_t>(v + 0.5F));
           } else {
             const std::int64_t v =
                 sum(between(i, from[2], to[2], p), between(j, from[3], to[3], p));
-            store(y, dtype, at, (v + (v > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
+            store_integer(y, dtype, at, (v + (v > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
           }
         }
   });
 }
 
-template <class F>
-void for_each_element(const KernelCall& call, const F& f) {
-  std::byte* y = output_bytes(call, 0);
-  const DType dtype = call.output(0).dtype();
-  parallel_for(call.output(0).numel(), call.threads, 16384,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) store(y, dtype, i, f(i));
-               });
-}
-
 void run_requantize(const KernelCall& call) {
   const auto& p = call.params<TfliteUnaryParams>();
   const SmallIntegers x(call.input(0));
-  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const TfliteEnds ends(call.output(0).dtype(), p.act_min, p.act_max);
   const Multiplier m(static_cast<double>(p.x_scale) / static_cast<double>(p.y_scale));
   const auto zero = static_cast<std::int32_t>(p.x_zero);
   for_each_element(call, [&](std::int64_t i) {
@@ -296,16 +253,10 @@ void run_requantize(const KernelCall& call) {
   });
 }
 
-// Of a float to the nearest integer, halves away from zero; beyond 32 bits and NaN are held.
-std::int64_t rounded_away(float x) {
-  if (!(x == x)) return 0;
-  return static_cast<std::int64_t>(std::clamp(std::round(static_cast<double>(x)), -0x1p31, 0x1p31));
-}
-
 void run_quantize(const KernelCall& call) {
   const auto& p = call.params<TfliteUnaryParams>();
   const auto x = call.input(0).data<float>();
-  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const TfliteEnds ends(call.output(0).dtype(), p.act_min, p.act_max);
   for_each_element(call, [&](std::int64_t i) {
     return ends.held(rounded_away(x[static_cast<std::size_t>(i)] / p.y_scale) + p.y_zero);
   });
@@ -316,7 +267,7 @@ void run_softmax(const KernelCall& call) {
   const SmallIntegers x(call.input(0));
   const Shape& shape = call.input(0).shape();
   const std::int64_t k = shape.rank() == 0 ? 1 : shape[shape.rank() - 1];
-  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const TfliteEnds ends(call.output(0).dtype(), p.act_min, p.act_max);
   const float step = -p.x_scale * p.beta;
   std::array<float, 256> table;  // by the distance to the largest
   for (std::size_t i = 0; i < table.size(); ++i)
@@ -337,7 +288,7 @@ void run_softmax(const KernelCall& call) {
         // The reference adds a half and cuts; lround would differ where the sum is rounded up.
         // NOLINTNEXTLINE(bugprone-incorrect-roundings)
         const auto share = static_cast<std::int64_t>(e(j) * inverse + 0.5F);
-        store(y, call.output(0).dtype(), r * k + j, ends.held(share + p.y_zero));
+        store_integer(y, call.output(0).dtype(), r * k + j, ends.held(share + p.y_zero));
       }
     }
   });
@@ -348,7 +299,7 @@ void run_table(const KernelCall& call) {
   const auto& p = call.params<TfliteUnaryParams>();
   const SmallIntegers x(call.input(0));
   const bool is_signed = call.input(0).dtype() == DType::i8;
-  const Ends ends(call.output(0).dtype(), p.act_min, p.act_max);
+  const TfliteEnds ends(call.output(0).dtype(), p.act_min, p.act_max);
   const float inverse = 1.0F / p.y_scale;
   std::array<std::int64_t, 256> table;
   for (int i = 0; i < 256; ++i) {

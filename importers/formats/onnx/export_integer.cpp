@@ -139,13 +139,32 @@ void avg_pool(NodeWriter& w) {
   rounded(w, y);
 }
 
-void mean(NodeWriter& w) {
+void reduced(NodeWriter& w, std::string_view type) {
   const std::string x = real(w, 0, w.number("x_scale"), w.integer("x_zero")),
-                    y = w.new_name("mean");
-  pb::NodeProto& n = w.write("ReduceMean", {x, w.input_or(1, "axes")}, {y});
+                    y = w.new_name("reduced");
+  pb::NodeProto& n = w.write(type, {x, w.input_or(1, "axes")}, {y});
   set(n, "keepdims", std::int64_t{w.flag("keepdims")});
   set(n, "noop_with_empty_axes", std::int64_t{w.flag("noop_with_empty_axes")});
   quantised(w, y, w.dtype());
+}
+
+void squared_difference(NodeWriter& w) {
+  const std::string a = real(w, 0, w.number("a_scale"), w.integer("a_zero")),
+                    b = real(w, 1, w.number("b_scale"), w.integer("b_zero"));
+  const std::string difference = w.step("Sub", {a, b});
+  quantised(w, w.step("Mul", {difference, difference}), w.dtype());
+}
+
+// On the scale and zero point that the op has by definition.
+void own_scale(NodeWriter& w, std::string_view type, float by, std::int64_t zero) {
+  const bool is_log = type == "LogSoftmax";
+  const std::string x = real(w, 0, is_log ? w.number("x_scale") : 1.0F,
+                             is_log ? 0 : w.integer("x_zero")),
+                    y = w.new_name("y");
+  set(w.write(type, {x}, {y}), "axis", std::int64_t{-1});
+  w.write("QuantizeLinear",
+          {y, scale(w, "y_scale", {by}), w.constant("y_zero", one_integer(w.dtype(), zero))},
+          w.outputs());
 }
 
 void resize_bilinear(NodeWriter& w) {
@@ -201,7 +220,19 @@ constexpr WriterRow kRows[] = {
     {"tflite_sub", [](NodeWriter& w) { binary(w, "Sub"); }},
     {"tflite_mul", [](NodeWriter& w) { binary(w, "Mul"); }},
     {"tflite_avg_pool", avg_pool},
-    {"tflite_mean", mean},
+    {"tflite_mean", [](NodeWriter& w) { reduced(w, "ReduceMean"); }},
+    {"tflite_sum", [](NodeWriter& w) { reduced(w, "ReduceSum"); }},
+    {"tflite_batch_matmul", [](NodeWriter& w) { binary(w, "MatMul"); }},
+    {"tflite_div", [](NodeWriter& w) { binary(w, "Div"); }},
+    {"tflite_squared_difference", squared_difference},
+    {"tflite_l2_normalize",
+     [](NodeWriter& w) {
+       own_scale(w, "LpNormalization", 1.0F / 128, w.dtype() == DType::u8 ? 128 : 0);
+     }},
+    {"tflite_log_softmax",
+     [](NodeWriter& w) {
+       own_scale(w, "LogSoftmax", 1.0F / 16, w.dtype() == DType::u8 ? 255 : 127);
+     }},
     {"tflite_resize_bilinear", resize_bilinear},
     {"tflite_requantize", [](NodeWriter& w) { unary(w, ""); }},
     {"tflite_quantize", quantize},

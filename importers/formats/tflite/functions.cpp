@@ -7,7 +7,7 @@
 
 #include "engine/core/error.h"
 #include "engine/numerics/function.h"
-#include "engine/ops/tflite_multiplier.h"
+#include "engine/ops/tflite_fixed_point.h"
 #include "importers/formats/tflite/quantised.h"
 
 namespace etalon::tflite {
@@ -70,10 +70,48 @@ float function_of(std::string_view op, bool approximate, float x) {
   return static_cast<float>(0.5 * wide * (1 + inner));
 }
 
+// |x - zero|, scaled where the scales differ.
+std::int64_t absolute(const Quantisation& x, const Quantisation& y, std::int64_t v) {
+  const auto distance = static_cast<std::int32_t>(std::abs(v - x.zero()));
+  if (x.scale() == y.scale()) return distance;
+  return Multiplier(static_cast<double>(x.scale() / y.scale())).scaled(distance);
+}
+
+// The fixed-point root on 20 further bits, then scaled; of 0, and of what the reference refuses
+// below it, the most.
+std::int64_t inverse_square_root(const Quantisation& x, const Quantisation& y, std::int64_t v) {
+  const auto distance = static_cast<std::int32_t>(v - x.zero());
+  if (distance <= 0) return 1 << 20;
+  Multiplier by(1.0 / static_cast<double>(std::sqrt(x.scale()) * y.scale()));
+  Multiplier root = inverse_root(distance);
+  by.shift -= 20;
+  root.shift += 20;
+  if (by.shift < -31 || by.shift > 30)
+    throw bad_input("RSQRT from the scale {} onto {}", x.scale(), y.scale());
+  return by.scaled(root.scaled(std::int32_t{1}));
+}
+
+std::int64_t square_root(const Quantisation& x, const Quantisation& y, std::int64_t v) {
+  const float real = x.scale() * static_cast<float>(v - x.zero());
+  return real > 0 ? static_cast<std::int64_t>(std::min(std::sqrt(real) / y.scale(), 1e6F)) : 0;
+}
+
 }  // namespace
 
 bool has_table(std::string_view op) {
-  return op == "HARD_SWISH" || op == "EXP" || op == "LOG" || op == "ELU" || op == "GELU";
+  return op == "HARD_SWISH" || op == "EXP" || op == "LOG" || op == "ELU" || op == "GELU" ||
+         op == "ABS" || op == "RSQRT" || op == "SQRT";
+}
+
+ValueId looked_up_in(const Quantised& q, std::size_t i, Tensor table, const std::string& role) {
+  const DType dtype = q.input(i).dtype;
+  if ((dtype != DType::i8 && dtype != DType::u8) || !q.input(i).quantisation.given())
+    throw bad_input("{} of {} without a scale of 8 bits", operator_name(q.op.code), name(dtype));
+  const ValueId index =
+      q.g.elementwise("cast", q.name + role + "/index", {q.in[i]}, {{"to", std::string("i32")}});
+  return q.g.op("gather", q.name + role,
+                {q.g.constant(q.name + role + "/table", std::move(table)), index},
+                {{"axis", std::int64_t{0}}});
 }
 
 ValueId looked_up(const Quantised& q) {
@@ -88,12 +126,21 @@ ValueId looked_up(const Quantised& q) {
   const bool hard = op == "HARD_SWISH";
   const std::optional<HardSwish> swish =
       hard ? std::optional<HardSwish>(std::in_place, x.quantisation, y.quantisation) : std::nullopt;
+  if (op == "RSQRT" || op == "SQRT")
+    q.g.note(fmt::format(
+        "{} of a negative number, at which the reference stops, is taken as that of zero", op));
   const bool approximate = op == "GELU" && q.op.options.get<std::uint8_t>(0, 0) != 0;
   const float inverse = 1.0F / y.quantisation.scale();
   for (std::int64_t v = low; v <= high; ++v) {
     std::int64_t result = 0;
     if (hard) {
       result = (*swish)(static_cast<std::int32_t>(v));
+    } else if (op == "ABS") {
+      result = absolute(x.quantisation, y.quantisation, v);
+    } else if (op == "RSQRT") {
+      result = inverse_square_root(x.quantisation, y.quantisation, v);
+    } else if (op == "SQRT") {
+      result = square_root(x.quantisation, y.quantisation, v);
     } else {
       const float real = x.quantisation.scale() * static_cast<float>(v - x.quantisation.zero());
       const float step = function_of(op, approximate, real) * inverse;
@@ -105,10 +152,7 @@ ValueId looked_up(const Quantised& q) {
     const std::int64_t held = std::clamp(result + y.quantisation.zero(), low, high);
     bytes[static_cast<std::size_t>(v & 255)] = static_cast<std::byte>(held & 255);
   }
-  const ValueId index =
-      q.g.elementwise("cast", q.name + "/index", {q.in[0]}, {{"to", std::string("i32")}});
-  return q.g.op("gather", q.name, {q.g.constant(q.name + "/table", std::move(table)), index},
-                {{"axis", std::int64_t{0}}});
+  return looked_up_in(q, 0, std::move(table), "");
 }
 
 }  // namespace etalon::tflite

@@ -29,12 +29,6 @@ void limits(Fields& f, const TensorInfo& y, int activation) {
   f.emplace_back("act_max", high);
 }
 
-void output(Fields& f, const TensorInfo& y, int activation) {
-  f.emplace_back("y_scale", y.quantisation.scale());
-  f.emplace_back("y_zero", y.quantisation.zero());
-  limits(f, y, activation);
-}
-
 void weights(Fields& f, const TensorInfo& x, const TensorInfo& w) {
   f.emplace_back("x_scale", x.quantisation.scale());
   f.emplace_back("x_zero", x.quantisation.zero());
@@ -59,7 +53,7 @@ ValueId conv(const Quantised& q, bool depthwise) {
       q.g.transpose(q.name + "/weight", q.in[1], depthwise ? Ints{3, 0, 1, 2} : Ints{0, 3, 1, 2});
   f.emplace_back("groups", q.g.shape(in)[1] / std::max<std::int64_t>(1, q.g.shape(weight)[1]));
   weights(f, x, w);
-  output(f, q.output(), act);
+  limited_output(f, q.output(), act);
   std::vector<ValueId> inputs{in, weight};
   if (q.in.size() > 2 && q.in[2] != kAbsent) inputs.push_back(q.in[2]);
   return q.g.channels_last(q.g.op("tflite_conv", q.name, inputs, f));
@@ -71,7 +65,7 @@ ValueId fully_connected(const Quantised& q) {
   const TensorInfo &x = q.input(0), &w = q.input(1);
   Fields f;
   weights(f, x, w);
-  output(f, q.output(), q.op.options.get<std::int8_t>(0, 0));
+  limited_output(f, q.output(), q.op.options.get<std::int8_t>(0, 0));
   ValueId in = q.in[0];
   if (!q.op.options.get<std::uint8_t>(2, 0) && q.g.rank(in) != 2)
     in = q.g.reshape(q.name + "/flat", in, {-1, q.g.shape(q.in[1])[1]});
@@ -86,7 +80,7 @@ ValueId binary(const Quantised& q, std::string_view op) {
            {"a_zero", a.quantisation.zero()},
            {"b_scale", b.quantisation.scale()},
            {"b_zero", b.quantisation.zero()}};
-  output(f, q.output(), q.op.options.get<std::int8_t>(0, 0));
+  limited_output(f, q.output(), q.op.options.get<std::int8_t>(0, 0));
   return q.g.elementwise(op, q.name, {q.in[0], q.in[1]}, f);
 }
 
@@ -173,7 +167,7 @@ ValueId transpose_conv(const Quantised& q) {
       q.name + "/weight", q.g.constant(q.name + "/turned", std::move(turned)), {0, 3, 1, 2});
   Fields f;
   weights(f, x, w);
-  output(f, q.output(), o.get<std::int8_t>(3, 0));
+  limited_output(f, q.output(), o.get<std::int8_t>(3, 0));
   std::vector<ValueId> inputs{wide, weight};
   if (q.in.size() > 3 && q.in[3] != kAbsent) inputs.push_back(q.in[3]);
   return q.g.channels_last(q.g.op("tflite_conv", q.name, inputs, f));
@@ -219,7 +213,7 @@ ValueId leaky(const Quantised& q) {
              {"a_zero", x.zero()},
              {"b_scale", q.input(1).quantisation.scale()},
              {"b_zero", q.input(1).quantisation.zero()}};
-    output(f, q.output(), 0);
+    limited_output(f, q.output(), 0);
     below = q.g.elementwise("tflite_mul", q.name + "/below", {q.in[0], q.in[1]}, f);
   } else {
     const float alpha = q.op.options.get<float>(0, 0);
@@ -244,6 +238,12 @@ void same_scale(const Quantised& q, std::size_t i) {
 
 }  // namespace
 
+void limited_output(Fields& f, const TensorInfo& y, int activation) {
+  f.emplace_back("y_scale", y.quantisation.scale());
+  f.emplace_back("y_zero", y.quantisation.zero());
+  limits(f, y, activation);
+}
+
 const TensorInfo& Quantised::input(std::size_t i) const {
   if (i >= op.inputs.size() || op.inputs[i] < 0)
     throw bad_input("{} needs input {}", operator_name(op.code), i);
@@ -255,8 +255,11 @@ bool is_quantised(const File& file, const OperatorInfo& op) {
     return file.tensors[static_cast<std::size_t>(i)];
   };
   if (op.outputs[0] >= 0 && scaled(at(op.outputs[0]))) return true;
-  return !op.inputs.empty() && op.inputs[0] >= 0 && scaled(at(op.inputs[0])) &&
-         !at(op.inputs[0]).value;
+  const auto computed = [&](std::size_t i) {
+    return i < op.inputs.size() && op.inputs[i] >= 0 && scaled(at(op.inputs[i])) &&
+           !at(op.inputs[i]).value;
+  };
+  return computed(0) || (is_comparison(operator_name(op.code)) && computed(1));
 }
 
 ValueId translate_quantised(const Quantised& q) {
@@ -303,7 +306,7 @@ ValueId translate_quantised(const Quantised& q) {
   if (op == "RELU" || op == "RELU6" || op == "RELU_N1_TO_1") {
     Fields f{{"x_scale", q.input(0).quantisation.scale()},
              {"x_zero", q.input(0).quantisation.zero()}};
-    output(f, q.output(), op == "RELU" ? 1 : op == "RELU6" ? 3 : 2);
+    limited_output(f, q.output(), op == "RELU" ? 1 : op == "RELU6" ? 3 : 2);
     return q.g.elementwise("tflite_requantize", q.name, {q.in[0]}, f);
   }
   if (op == "TRANSPOSE_CONV") return transpose_conv(q);
@@ -311,6 +314,7 @@ ValueId translate_quantised(const Quantised& q) {
   if (op == "RESIZE_BILINEAR") return resize_bilinear(q);
   if (op == "LEAKY_RELU" || op == "PRELU") return leaky(q);
   if (has_table(op)) return looked_up(q);
+  if (const auto y = translate_arithmetic(q)) return *y;
   if (op == "RESHAPE" || op == "SQUEEZE" || op == "TRANSPOSE" || op == "CONCATENATION" ||
       op == "PAD" || op == "SLICE" || op == "STRIDED_SLICE" || op == "SPLIT" || op == "GATHER" ||
       op == "SHAPE" || op == "EXPAND_DIMS" || op == "PACK" || op == "UNPACK" || op == "TILE" ||
@@ -318,7 +322,7 @@ ValueId translate_quantised(const Quantised& q) {
       op == "DEPTH_TO_SPACE" || op == "PADV2" || op == "MIRROR_PAD" || op == "REVERSE_V2" ||
       op == "SPACE_TO_BATCH_ND" || op == "BATCH_TO_SPACE_ND" || op == "MAXIMUM" ||
       op == "MINIMUM" || op == "REDUCE_MAX" || op == "REDUCE_MIN" || op == "GATHER_ND" ||
-      op == "SPLIT_V" || op == "BROADCAST_TO") {
+      op == "SPLIT_V" || op == "BROADCAST_TO" || is_comparison(op)) {
     // An input without a scale is of indices or extents.
     if (op != "SHAPE" && op != "ARG_MAX")
       for (std::size_t i = 0; i < q.op.inputs.size(); ++i)

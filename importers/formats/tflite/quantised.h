@@ -1,6 +1,8 @@
 // Operators on quantised tensors, as the engine's tflite_* ops.
 #pragma once
 
+#include <optional>
+
 #include "engine/graph/builder.h"
 #include "importers/formats/tflite/file.h"
 
@@ -18,9 +20,16 @@ struct Quantised {
   const TensorInfo& output() const { return file.tensors[static_cast<std::size_t>(op.outputs[0])]; }
 };
 
-// A function of one 8-bit number as its table (functions.cpp).
+// A function of one 8-bit number as its table (functions.cpp), which a gather reads.
 bool has_table(std::string_view op);
 ValueId looked_up(const Quantised& q);
+// Input i of 8 bits through a table of 256 elements, that of v at v modulo 256.
+ValueId looked_up_in(const Quantised& q, std::size_t i, Tensor table, const std::string& role);
+// y_scale, y_zero and what a fused activation holds the result to.
+void limited_output(Fields& f, const TensorInfo& y, int activation);
+// arithmetic.cpp; nullopt where the operator is none of its own.
+bool is_comparison(std::string_view op);
+std::optional<ValueId> translate_arithmetic(const Quantised& q);
 // The value of the operator's output, kAbsent where its integers are only moved; a bad-input Error
 // where it has no integer kernel here.
 ValueId translate_quantised(const Quantised& q);
