@@ -16,7 +16,7 @@
 namespace etalon {
 namespace {
 
-constexpr std::int64_t kBlockBytes = 768 << 10, kBlockTerms = 384;
+constexpr std::int64_t kBlockBytes = 768 << 10, kBlockTerms = 256;
 constexpr int kWide = 2;         // vectors of a tile
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 constexpr int kTapOutputs = 32;  // of one call
@@ -199,7 +199,8 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
   const std::int64_t block =
       std::min(n_strips, std::max<std::int64_t>(kWide, kBlockBytes / strip_bytes / kWide * kWide));
   const std::int64_t blocks = (n_strips + block - 1) / block;
-  const double factor = exact_factor(k);
+  // Blocks are joined: a term meets the roundings of its own and one for each block more.
+  const double factor = exact_factor(k_block + k_blocks);
   std::mutex joining;
   for (std::int64_t image = 0; image < g.batch; ++image) {
     const float* source = x + image * g.in_channels * g.window.in_points();
@@ -274,6 +275,12 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
             for (std::int64_t v = 0; v < count; v += kWide) {
               const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - v));
               double* c = k_blocks > 1 ? sums + row * c_row + v * lanes : sums;
+              // Weights of the strip to come, a share by each tile of this one.
+              const std::int64_t share = v / kWide * terms * kExactLine;
+              const bool ahead = s + 1 < strips.count && share < terms * strips.height(s + 1);
+              const double* next = ahead ? packed_w + (group * out + row + height) * k +
+                                               from * strips.height(s + 1) + share
+                                         : nullptr;
               set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
                   {.k = terms,
                    .a = packed_w + (group * out + row) * k + from * height,
@@ -284,7 +291,9 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
                    .c = c,
                    .c_row = c_row,
                    .last_lanes = lanes,
-                   .resume = kb > 0});
+                   .join = kb > 0,
+                   .next = next,
+                   .next_step = ahead ? kExactLine : 0});
               if (kb + 1 < k_blocks) continue;
               const std::int64_t pixel = (first + v) * lanes;
               for (int r = 0; r < height; ++r) {

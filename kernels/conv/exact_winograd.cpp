@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::int64_t kBlockBytes = 2 << 20;  // of V and of sums
 constexpr int kWide = 2, kMaxLanes = 8;
+constexpr std::int64_t kBlockChannels = 128;
+std::int64_t channel_blocks(std::int64_t in) { return (in + kBlockChannels - 1) / kBlockChannels; }
 
 // Tiles of one image, rows of them `apart` from one another.
 struct TileGrid {
@@ -123,22 +125,36 @@ void run_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std:
   for (double& norm : norms) norm = 2 * std::sqrt(norm);
   const RowStrips strips(out, set.rows);
   const double* u = t.task.w->strips.data<double>() + group * kPositions * out * in;
+  const std::int64_t blocks = channel_blocks(in);
   for (int p = 0; p < kPositions; ++p)
     for (std::int64_t s = 0; s < strips.count; ++s) {
       const int height = strips.height(s);
       const std::int64_t row = strips.first(s);
+      const double* a = u + (p * out + row) * in;
+      // Weights of the strip to come, a share by each tile of this one: with few pixels they come
+      // from memory as fast as they are wanted.
+      const double* next = a + height * in;
+      const double* next_end =
+          next + (s + 1 < strips.count ? strips.height(s + 1) * in : std::int64_t{0});
       for (std::int64_t i = 0; i < count; i += kWide) {
         const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - i));
-        set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
-            {.k = in,
-             .a = u + (p * out + row) * in,
-             .a_step = height,
-             .b = v + p * v_stride + i * in * lanes,
-             .b_strip = in * lanes,
-             .b_step = lanes,
-             .c = m + p * m_stride + row * m_row + i * lanes,
-             .c_row = m_row,
-             .last_lanes = set.lanes});
+        for (std::int64_t block = 0; block < blocks; ++block) {
+          const std::int64_t from = block * in / blocks, to = (block + 1) * in / blocks;
+          set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
+              {.k = to - from,
+               .a = a + from * height,
+               .a_step = height,
+               .b = v + p * v_stride + (i * in + from) * lanes,
+               .b_strip = in * lanes,
+               .b_step = lanes,
+               .c = m + p * m_stride + row * m_row + i * lanes,
+               .c_row = m_row,
+               .last_lanes = set.lanes,
+               .join = block > 0,
+               .next = next,
+               .next_step = next < next_end ? kExactLine : 0});
+          next += std::min(next_end - next, (to - from) * kExactLine);
+        }
       }
     }
   // Lanes that are tiles, in runs of neighbours.
@@ -160,7 +176,8 @@ void run_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std:
              .x = 2 * x});
       lane += static_cast<int>(std::max<std::int64_t>(1, size));
     }
-  const double factor = static_cast<double>(in + kPositions) * 0x1p-53 * (1 + 0x1p-10);
+  // Its blocks are joined: a term meets the roundings of its own and one for each block more.
+  const double factor = exact_factor((in + blocks - 1) / blocks + blocks + kPositions);
   alignas(64) float y[2 * 2 * kMaxLanes];
   std::uint32_t open[2];
   for (std::int64_t o = 0; o < out; ++o) {

@@ -12,9 +12,10 @@
 //
 // **Bound.** u = 2^-53. An entry of U is two passes of at most two additions (halves are exact),
 // one of V two passes of one addition: fl(U) is within 4u(1 + 4u) of U relative to |G| |g| |G^T| =:
-// U', fl(V) within 2u(1 + 2u) relative to V' := |B^T| |d| |B|. A sum over C channels by fused
-// multiply-adds adds C u / (1 - C u), the two passes of A^T four additions more. No entry of A
-// exceeds 1, so each output is off by at most
+// U', fl(V) within 2u(1 + 2u) relative to V' := |B^T| |d| |B|. A sum over channels by fused
+// multiply-adds, in blocks that are added up, adds C u / (1 - C u), C being the channels of a block
+// and the number of blocks; the two passes of A^T four additions more. No entry of A exceeds 1, so
+// each output is off by at most
 //
 //     (C + 16) u (1 + 2^-10) sum over the 16 positions and all channels of U' V'
 //         <= (C + 16) u (1 + 2^-10) |U'| |V'|       (2-norms over positions and channels).
@@ -22,8 +23,8 @@
 // |U'| is made from the weights. An entry of V' sums four |d|, so its square is at most four times
 // the sum of their squares, and d(i, j) is met by n(i) n(j) positions, n = (1, 3, 3, 1):
 // |V'|^2 <= 4 sum of n(i) n(j) d(i, j)^2. For usual data the bound is 5 to 9 times that of the
-// plain sum, which has the same C u but norms over 9 C products: 1e-4 of outputs undecided at 256
-// channels. Nothing under- or overflows: sums of four f32, and of products of two of these.
+// plain sum, which has the same C u but norms over nine products a channel. Nothing under- or
+// overflows: sums of four f32, and of products of two of these.
 //
 // NaN and infinities reach all four outputs of a tile, whose norm they make NaN or infinite: those
 // are undecided. A correctly rounded result knows no algorithm.

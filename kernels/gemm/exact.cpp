@@ -184,8 +184,13 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
 // Rows contiguous in k, for dot products one at a time: where they lie, or a copy of 16 at once.
 class RowsAlong {
  public:
-  RowsAlong(const DigitSet* set, const MatrixView& from, std::int64_t rows, std::int64_t k)
-      : set_(set), from_(from), rows_(rows), k_(k), stride_((k + 15) / 16 * 16) {}
+  RowsAlong(Isa isa, const MatrixView& from, std::int64_t rows, std::int64_t k)
+      : set_(digit_set(isa)),
+        tiles_(*tile_set_f32(isa)),
+        from_(from),
+        rows_(rows),
+        k_(k),
+        stride_((k + 15) / 16 * 16) {}
   const float* of(std::int64_t row) {
     if (from_.k_stride == 1) return from_.data + row * from_.row_stride;
     const std::int64_t strip = row / kDigitRows;
@@ -195,6 +200,12 @@ class RowsAlong {
       const std::int64_t first = strip * kDigitRows;
       if (set_ != nullptr) {
         turn_rows(*set_, from_, first, rows_, k_, 1, copy);
+      } else if (from_.row_stride == 1 && rows_ - first >= kDigitRows) {
+        for (std::int64_t i = 0; i < k_; i += tiles_.lanes)
+          for (std::int64_t r = 0; r < kDigitRows; r += tiles_.lanes)
+            tiles_.store_transposed(from_.data + first + r + i * from_.k_stride, from_.k_stride,
+                                    static_cast<int>(std::min<std::int64_t>(tiles_.lanes, k_ - i)),
+                                    tiles_.lanes, copy + r * stride_ + i, stride_);
       } else {
         const std::int64_t count = std::min<std::int64_t>(kDigitRows, rows_ - first);
         for (std::int64_t i = 0; i < k_; ++i)
@@ -207,6 +218,7 @@ class RowsAlong {
 
  private:
   const DigitSet* set_;
+  const TileSet<float>& tiles_;
   MatrixView from_;
   std::int64_t rows_, k_, stride_, at_ = -1;
   AlignedBuffer copy_;
@@ -229,8 +241,7 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
   std::mutex joining;
   parallel_for(static_cast<std::int64_t>(left.size()), threads, 64,
                [&](std::int64_t begin, std::int64_t end) {
-                 RowsAlong rows(digit_set(isa), task.a, task.m, task.k),
-                     columns(digit_set(isa), task.b, n, task.k);
+                 RowsAlong rows(isa, task.a, task.m, task.k), columns(isa, task.b, n, task.k);
                  std::vector<std::int64_t> mine;
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t at = left[static_cast<std::size_t>(i)];
@@ -264,15 +275,16 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   pack_broadcast(set, task.a, strips, k, threads, packed_a);
   const std::vector<double> a_norm = row_norms(lanes, task.a, m, k, threads);
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
-  const double factor = exact_factor(k) * std::abs(alpha);
   // Blocks of rows by columns whose sums, and the part of a under a block of k, fit the second
   // cache: without blocks of k, strips of more than 500 terms come from the third one again and
-  // again.
-  constexpr std::int64_t kBlockTerms = 320, kBlockVectors = 16, kBlockStrips = 18;
+  // again. The sums of the blocks are joined rather than chained, so that a term meets the
+  // roundings of its own block and one for each block more.
+  constexpr std::int64_t kBlockTerms = 256, kBlockVectors = 16, kBlockStrips = 18;
   const std::int64_t columns = vector_strips(n, set.lanes);
   const std::int64_t column_blocks = (columns + kBlockVectors - 1) / kBlockVectors,
                      row_blocks = (strips.count + kBlockStrips - 1) / kBlockStrips;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
+  const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
   const std::int64_t c_row = kBlockVectors * set.lanes;
   std::mutex joining;
   parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -304,7 +316,7 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
                  .c = c,
                  .c_row = c_row,
                  .last_lanes = set.lanes,
-                 .resume = kb > 0});
+                 .join = kb > 0});
             if (kb + 1 < k_blocks) continue;
             for (int r = 0; r < height; ++r) {
               const std::int64_t row = top + r, at = row * n + first;

@@ -42,10 +42,13 @@ struct ExactSteps {
   bool definition = true;
 };
 
-// K u / (1 - K u), with room for the rounding of the norms themselves.
+// K u / (1 - K u), with room for the rounding of the norms themselves. k counts the roundings that
+// a term meets: those of its chain, and one for each chain that is joined to it.
 inline double exact_factor(std::int64_t k) {
   return static_cast<double>(k) * 0x1p-53 * (1 + 0x1p-10);
 }
+
+inline constexpr std::int64_t kExactLine = 64 / sizeof(double);  // a cache line of operands
 
 // Decides one output: t is the f64 value, e bounds its distance from the real one.
 inline bool exact_decide(double t, double e, float& y, double* truth) {

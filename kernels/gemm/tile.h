@@ -44,6 +44,7 @@ struct TileCall {
   std::int64_t c_row = 0;
   int last_lanes = 0;            // lanes of the last vector that are stored
   bool resume = false;           // accumulators start from c, else from +0
+  bool join = false;             // they start from +0 and are added to c, one rounding: plain only
   const T* row_bias = nullptr;   // added last, one rounding; per row
   const T* lane_bias = nullptr;  // the same per lane: W * lanes values
   // Masked tiles only: bit `lane` of mask[w * mask_strip + k] says whether the term counts.

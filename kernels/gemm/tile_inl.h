@@ -134,6 +134,18 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
       packed += b_step;
     }
   }
+  if constexpr (form == TileForm::plain) {
+    if (t.join)
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+          const T* from = t.c + r * t.c_row + w * V::lanes;
+          if constexpr (w == W - 1)
+            acc[r][w] = V::add(V::load(from, last), acc[r][w]);
+          else
+            acc[r][w] = V::add(V::load(from), acc[r][w]);
+        });
+      });
+  }
   std::uint32_t zero_rows = 0;
   if (t.report_zero) {
     unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
@@ -203,6 +215,14 @@ void pack_contiguous(const float* src, std::int64_t stride, int count, int fill,
 }
 
 template <class V>
+constexpr int max_rows(int vectors) {
+  // One register is kept for the broadcast value, `vectors` for the other operand.
+  const int fit = (V::registers - 1 - vectors) / vectors;
+  const int most = V::registers == 32 ? 14 : 6;
+  return fit < most ? fit : most;
+}
+
+template <class V>
 void pack_strided(const float* src, std::int64_t stride, int count, int fill, std::int64_t k,
                   typename V::Scalar* dst, std::int64_t step) {
   std::int64_t done = 0;
@@ -214,6 +234,17 @@ void pack_strided(const float* src, std::int64_t stride, int count, int fill, st
         square[i] = i < count ? V::load(src + i * stride + done) : V::zero();
       V::transpose(square);
       for (int i = 0; i < V::lanes; ++i) V::store(dst + (done + i) * step, square[i], out);
+    }
+  } else {
+    // Turned as f32: a vector of it has a lane for every row of a tile of f64.
+    using S = typename V::Single;
+    static_assert(S::lanes >= max_rows<V>(2));
+    for (; done + S::lanes <= k; done += S::lanes) {
+      typename S::Reg square[S::lanes];
+      for (int i = 0; i < S::lanes; ++i)
+        square[i] = i < count ? S::load(src + i * stride + done) : S::zero();
+      S::transpose(square);
+      for (int i = 0; i < S::lanes; ++i) V::store_widened(dst + (done + i) * step, square[i], fill);
     }
   }
   for (; done < k; ++done)
@@ -352,14 +383,6 @@ void store_transposed(const typename V::Scalar* c, std::int64_t c_row, int rows,
     for (int i = 0; i < count; ++i)
       for (int r = 0; r < rows; ++r) y[i * y_stride + r] = c[r * c_row + i];
   }
-}
-
-template <class V>
-constexpr int max_rows(int vectors) {
-  // One register is kept for the broadcast value, `vectors` for the other operand.
-  const int fit = (V::registers - 1 - vectors) / vectors;
-  const int most = V::registers == 32 ? 14 : 6;
-  return fit < most ? fit : most;
 }
 
 template <class V>

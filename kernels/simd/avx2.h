@@ -102,6 +102,7 @@ struct F32 {
 
 struct F64 {
   using Scalar = double;
+  using Single = F32;
   using Reg = __m256d;
   using Mask = __m256i;
   static constexpr int lanes = 4;
@@ -126,6 +127,13 @@ struct F64 {
     const __m128i half = _mm256_castsi256_si128(
         _mm256_permutevar8x32_epi32(m, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)));
     return _mm256_cvtps_pd(_mm_maskload_ps(p, half));
+  }
+  // The first n values of v.
+  ETALON_INLINE static void store_widened(double* p, Single::Reg v, int n) {
+    const Reg low = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+    if (n <= lanes) return store(p, low, first(n));
+    store(p, low);
+    store(p + lanes, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)), first(n - lanes));
   }
   ETALON_INLINE static void store(double* p, Reg v) { _mm256_storeu_pd(p, v); }
   ETALON_INLINE static void store(double* p, Reg v, Mask m) { _mm256_maskstore_pd(p, m, v); }

@@ -105,6 +105,7 @@ struct F32 {
 
 struct F64 {
   using Scalar = double;
+  using Single = F32;
   using Reg = __m512d;
   using Mask = __mmask8;
   static constexpr int lanes = 8;
@@ -123,6 +124,13 @@ struct F64 {
   ETALON_INLINE static Reg widen(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
   ETALON_INLINE static Reg widen(const float* p, Mask m) {
     return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(m, p));
+  }
+  // The first n values of v.
+  ETALON_INLINE static void store_widened(double* p, Single::Reg v, int n) {
+    const Reg low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+    if (n <= lanes) return store(p, low, first(n));
+    store(p, low);
+    store(p + lanes, _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)), first(n - lanes));
   }
   ETALON_INLINE static void store(double* p, Reg v) { _mm512_storeu_pd(p, v); }
   ETALON_INLINE static void store(double* p, Reg v, Mask m) { _mm512_mask_storeu_pd(p, m, v); }
