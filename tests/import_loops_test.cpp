@@ -100,6 +100,25 @@ TEST_CASE("tensorflow: dynamic_rnn's frame over TensorArrays, and a loop on data
                        Error);
 }
 
+TEST_CASE("tensorflow: what chooses some of many, and what follows from the choice") {
+  const NamedTensors known = arrays(fixture("tf_graphs/selection.npz"));
+  const Model model = open_model(fixture("tf_graphs/selection.pb"));
+  CHECK(count(*model.graph, "non_max_suppression") == 5);
+  check_outputs(test::run(model, part(known, "selection:")), part(known, "selection."));
+  // A sigma that lowers scores is another algorithm.
+  std::string bytes = test::read_bytes(fixture("tf_graphs/selection.pb"));
+  const std::string name = "NonMaxSuppressionV5/soft_nms_sigma";
+  const std::size_t at = bytes.find(name);
+  REQUIRE(at != std::string::npos);
+  const std::size_t value = bytes.find(std::string("*\4\0\0\0\0", 6), at);
+  REQUIRE(value != std::string::npos);
+  bytes.replace(value + 2, 4, std::string("\0\0\0\x3f", 4));
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "soft.pb", bytes);
+  CHECK_THROWS_WITH_AS(open_model(folder / "soft.pb"), doctest::Contains("that lowers scores"),
+                       Error);
+}
+
 TEST_CASE("tflite: WHILE and IF run what their condition says, CALL_ONCE sets variables") {
   const NamedTensors known = arrays(fixture("tflite_ops/control.npz"));
   const Model model = open_model(fixture("tflite_ops/control.tflite"));

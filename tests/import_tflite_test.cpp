@@ -63,6 +63,12 @@ TEST_CASE("tflite: arithmetic of 8- and 16-bit integers of its own gives the ref
   holds("quantised_sixteen", 1, "quantised.npz");
 }
 
+TEST_CASE("tflite: choosing, gathering, writing parts and single steps give the kernels' values") {
+  holds("selection", 19, "selection.npz");
+  const Model model = open_model(test::fixture("tflite_ops/selection.tflite"));
+  CHECK(test::notes(model, "state is zero when a run starts"));
+}
+
 TEST_CASE("tflite: a recurrent layer's conventions are said") {
   const Model model = open_model(test::fixture("tflite_ops/recurrent.tflite"));
   CHECK(test::notes(model, "state is zero when a run starts"));
@@ -71,10 +77,10 @@ TEST_CASE("tflite: a recurrent layer's conventions are said") {
 
 TEST_CASE("tflite: what a quantised operator has no kernel for is refused by name") {
   const test::TemporaryFolder folder;
-  const std::string whole = test::read_bytes(test::fixture("tflite_ops/quantised_signed.tflite"));
   // Every place of one number becomes another.
-  const auto refusal = [&](float from, float to) {
-    std::string bytes = whole;
+  const auto refusal = [&](float from, float to, const char* net = "quantised_signed") {
+    std::string bytes =
+        test::read_bytes(test::fixture("tflite_ops/" + std::string(net) + ".tflite"));
     const auto pattern = std::bit_cast<std::array<char, 4>>(from),
                other = std::bit_cast<std::array<char, 4>>(to);
     std::size_t places = 0;
@@ -102,6 +108,7 @@ TEST_CASE("tflite: what a quantised operator has no kernel for is refused by nam
   says(refusal(1.0F / 128, 0.01F), "L2_NORMALIZATION onto scale 0.01");
   says(refusal(0.0291F, 1.5F), "a comparison of numbers on the scale 1.5");
   says(refusal(1.7F, 1e-9F), "fixed point needs more than 2^-26");
+  says(refusal(0.5F, 0, "selection"), "whose overlap is no constant above 0");
 }
 
 // Of 2 elements made 4096 the integer step is 1, not 1/2: places lead past the last element.

@@ -75,7 +75,8 @@ OpNode op_node(const PbMessage& node) {
       out.attributes[key] = v.integer("b");
     } else if (v.has("func")) {
       out.attributes[key] = v.message("func").text("name");
-    } else if (v.has("type") && (key == "DstT" || key == "out_type" || key == "output_type")) {
+    } else if (v.has("type") &&
+               (key == "DstT" || key == "out_type" || key == "output_type" || key == "out_idx")) {
       out.attributes[key] = std::string(name(dtype_of_number(v.integer("type"))));
     }
   }

@@ -118,6 +118,7 @@ std::vector<ValueId> Ops::translate(const OpNode& node) {
     out[1] = g.op("cast", part("i32"), {out[1]}, {{"to", std::string("i32")}});
     return out;
   }
+  if (auto out = selections()) return *std::move(out);
   // A handle, which says nothing, and the flow.
   if (op == "TensorArrayV3") return {list({}), list(new_items(0))};
   for (const auto family : {&Ops::folded, &Ops::layers, &Ops::elementwise, &Ops::shapes,

@@ -70,8 +70,14 @@ class Ops {
   std::optional<ValueId> elementwise();
   std::optional<ValueId> shapes();
   std::optional<ValueId> indices();
-  std::optional<ValueId> folded();  // counters of loops: scalars computed here
-  std::optional<ValueId> lists();   // TensorList...: values of loops
+  std::optional<ValueId> folded();                   // counters of loops: scalars computed here
+  std::optional<std::vector<ValueId>> selections();  // ops_selection.cpp
+  std::vector<ValueId> non_max_suppression();
+  std::vector<ValueId> unique();
+  ValueId segment_sum();
+  ValueId sparse_to_dense();
+  ValueId update_slice();
+  std::optional<ValueId> lists();  // TensorList...: values of loops
   ValueId list(std::vector<ValueId> items);
   std::vector<ValueId>& items(std::size_t i);
   std::vector<ValueId> new_items(std::size_t i) const;

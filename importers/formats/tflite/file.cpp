@@ -407,7 +407,16 @@ std::string_view operator_name(int code) {
                                      "MULTINOMIAL",
                                      "GELU",
                                      "DYNAMIC_UPDATE_SLICE",
-                                     "RELU_0_TO_1"};
+                                     "RELU_0_TO_1",
+                                     "UNSORTED_SEGMENT_PROD",
+                                     "UNSORTED_SEGMENT_MAX",
+                                     "UNSORTED_SEGMENT_SUM",
+                                     "ATAN2",
+                                     "UNSORTED_SEGMENT_MIN",
+                                     "SIGN",
+                                     "BITCAST",
+                                     "BITWISE_XOR",
+                                     "RIGHT_SHIFT"};
   return code >= 0 && static_cast<std::size_t>(code) < kNames.size()
              ? kNames[static_cast<std::size_t>(code)]
              : "an unknown operator";

@@ -70,7 +70,12 @@ const std::map<std::string_view, std::string_view> kSame{
     {"TOPK_V2", "TopKV2"},
     {"LOG_SOFTMAX", "LogSoftmax"},
     {"SPLIT_V", "SplitV"},
-    {"REVERSE_V2", "ReverseV2"}};
+    {"REVERSE_V2", "ReverseV2"},
+    {"SIGN", "Sign"},
+    {"SEGMENT_SUM", "SegmentSum"},
+    {"UNSORTED_SEGMENT_SUM", "UnsortedSegmentSum"},
+    {"SPARSE_TO_DENSE", "SparseToDense"},
+    {"DYNAMIC_UPDATE_SLICE", "XlaDynamicUpdateSlice"}};
 
 // Of the variables that one run keeps: their values now, by name.
 using Variables = std::map<std::string, ValueId>;
@@ -414,6 +419,17 @@ class Translator {
       n.op = type == "SPLIT" ? "Split" : "Unpack";
       n.attributes[type == "SPLIT" ? "num_split" : "num"] = std::int64_t{o.get<std::int32_t>(0, 1)};
       if (type == "UNPACK") n.attributes["axis"] = std::int64_t{o.get<std::int32_t>(1, 0)};
+      return ops_.translate(n);
+    }
+    if (type == "NON_MAX_SUPPRESSION_V4" || type == "NON_MAX_SUPPRESSION_V5") {
+      n.op = type.ends_with('4') ? "NonMaxSuppressionV4" : "NonMaxSuppressionV5";
+      n.attributes["pad_to_max_output_size"] = std::int64_t{1};
+      n.attributes["from_limit"] = std::int64_t{1};
+      return ops_.translate(n);
+    }
+    if (type == "UNIQUE") {
+      n.op = "Unique";
+      n.attributes["out_idx"] = text(o.get<std::int8_t>(0, 2) == 4 ? "i64" : "i32");
       return ops_.translate(n);
     }
     if (type == "PACK") {

@@ -1,4 +1,5 @@
-// UNIDIRECTIONAL_SEQUENCE_LSTM and _RNN, BIDIRECTIONAL_SEQUENCE_LSTM and _RNN.
+// UNIDIRECTIONAL_SEQUENCE_LSTM and _RNN, BIDIRECTIONAL_SEQUENCE_LSTM and _RNN; LSTM, RNN and SVDF,
+// which are one step of a sequence.
 //
 // An LSTM's gates are separate matrices in the order i, f, c, o, each [H, I] and [H, H]. Without an
 // input gate it is 1 - f. States are tensors that the interpreter keeps between runs; a run here
@@ -9,6 +10,7 @@
 #include "engine/core/error.h"
 #include "engine/ops/op.h"
 #include "importers/formats/tflite/operators.h"
+#include "importers/formats/translate.h"
 
 namespace etalon::tflite {
 namespace {
@@ -75,17 +77,21 @@ std::string function(int activation) {
 
 struct Layout {
   bool both = false, time_major = false, merged = true;
+  bool step = false;  // x and y are of one time, without its axis
 };
 
 // y of the node, [T,D,B,H] or [B,T,D,H], without the axis of directions.
 std::vector<ValueId> sequence(const Operator& o, std::string_view op,
                               const std::vector<ValueId>& inputs, Fields fields,
                               const Layout& layout) {
-  fields.emplace_back("batch_first", !layout.time_major);
+  fields.emplace_back("batch_first", !layout.time_major && !layout.step);
   fields.emplace_back("direction", std::string(layout.both ? "bidirectional" : "forward"));
   o.g.note("a recurrent layer's state is zero when a run starts");
-  const ValueId y = o.g.nodes(op, o.n.name + "/" + std::string(op), inputs,
-                              make_params(get_op(op), fields), 1)[0];
+  std::vector<ValueId> in = inputs;
+  if (layout.step) in[0] = o.g.op("unsqueeze", o.n.name + "/time", {in[0]}, {{"axes", Ints{0}}});
+  const ValueId y =
+      o.g.nodes(op, o.n.name + "/" + std::string(op), in, make_params(get_op(op), fields), 1)[0];
+  if (layout.step) return {o.g.op("squeeze", o.n.name, {y}, {{"axes", Ints{0, 1}}})};
   const std::int64_t axis = layout.time_major ? 1 : 2;
   if (!layout.both) return {o.g.op("squeeze", o.n.name, {y}, {{"axes", Ints{axis}}})};
   if (!layout.merged) {
@@ -106,7 +112,10 @@ std::vector<ValueId> lstm(const Operator& o, bool both) {
   const std::string_view type = operator_name(o.op.code);
   if (f.get<float>(1, 0) != 0 || f.get<float>(2, 0) != 0)
     throw bad_input("{} that clips its cell is not supported", type);
-  if (!both && f.get<std::uint8_t>(5, 0) != 0)
+  const bool step = type == "LSTM";
+  if (step && f.get<std::int8_t>(3, 0) != 0)
+    throw bad_input("LSTM of the basic kind (one matrix for all) is not supported");
+  if (!both && !step && f.get<std::uint8_t>(5, 0) != 0)
     throw bad_input("{} with diagonal matrices is not supported", type);
   // The backward direction's weights stand 17 further.
   constexpr std::size_t kBack = 17;
@@ -149,8 +158,9 @@ std::vector<ValueId> lstm(const Operator& o, bool both) {
   if (both) acts.insert(acts.end(), {"sigmoid", act, act});
   return sequence(o, "lstm", inputs, {{"gates", std::string("ifco")}, {"activations", acts}},
                   {.both = both,
-                   .time_major = f.get<std::uint8_t>(both ? 4 : 3, both ? 1 : 0) != 0,
-                   .merged = f.get<std::uint8_t>(3, 0) != 0});
+                   .time_major = !step && f.get<std::uint8_t>(both ? 4 : 3, both ? 1 : 0) != 0,
+                   .merged = f.get<std::uint8_t>(3, 0) != 0,
+                   .step = step});
 }
 
 std::vector<ValueId> rnn(const Operator& o, bool both) {
@@ -158,6 +168,7 @@ std::vector<ValueId> rnn(const Operator& o, bool both) {
   for (const std::size_t i : {9U, 10U, 11U})
     if (both && given(o, i))
       throw bad_input("{} with a second input is not supported", operator_name(o.op.code));
+  const bool step = operator_name(o.op.code) == "RNN";
   const auto hidden = static_cast<std::size_t>(weight(o, 2).shape().dim(0));
   // The backward direction's weights stand 4 further.
   const auto part = [&](std::size_t i) {
@@ -167,20 +178,51 @@ std::vector<ValueId> rnn(const Operator& o, bool both) {
       o, "rnn",
       {o.n.in(0), stacked(o, "w", part(1), 2), stacked(o, "r", part(2), 2),
        stacked(o, "b", part(3), 1, hidden)},
-      {{"activations", std::vector<std::string>(both ? 2 : 1, function(f.get<std::int8_t>(1, 0)))}},
+      {{"activations",
+        std::vector<std::string>(both ? 2 : 1, function(f.get<std::int8_t>(step ? 0 : 1, 0)))}},
       {.both = both,
-       .time_major = f.get<std::uint8_t>(0, 0) != 0,
-       .merged = f.get<std::uint8_t>(2, 0) != 0});
+       .time_major = !step && f.get<std::uint8_t>(0, 0) != 0,
+       .merged = f.get<std::uint8_t>(2, 0) != 0,
+       .step = step});
+}
+
+// Each of `rank` filters of a unit meets x, the last of its weights over time the result; their sum
+// and the bias are activated. The times before are the state, which is zero when a run starts.
+ValueId svdf(const Operator& o) {
+  const FlatTable& f = o.op.options;
+  const Tensor &over_time = weight(o, 2), &over_x = weight(o, 1);
+  const std::int64_t rank = f.get<std::int32_t>(0, 0);
+  if (over_x.shape().rank() != 2 || over_time.shape().rank() != 2 || rank < 1 ||
+      over_time.shape()[1] < 1 || over_x.shape()[0] != over_time.shape()[0] ||
+      over_x.shape()[0] % rank != 0)
+    throw bad_input("SVDF of rank {} with weights {} and {}", rank, to_string(over_x.shape()),
+                    to_string(over_time.shape()));
+  o.g.note("a recurrent layer's state is zero when a run starts");
+  const std::int64_t filters = over_x.shape()[0], memory = over_time.shape()[1];
+  Tensor last = Tensor::uninitialized(DType::f32, {filters});
+  for (std::int64_t i = 0; i < filters; ++i)
+    last.mutable_data<float>()[static_cast<std::size_t>(i)] =
+        over_time.data<float>()[static_cast<std::size_t>((i + 1) * memory - 1)];
+  const auto part = [&](const char* role) { return o.n.name + "/" + role; };
+  ValueId y = fully_connected(o.g, part("filters"), o.n.in(0), o.n.in(1), kAbsent);
+  y = o.g.op("mul", part("weighed"), {y, o.g.constant(part("last"), std::move(last))});
+  y = o.g.op("reshape", part("units"), {y}, {{"shape", Ints{0, filters / rank, rank}}});
+  y = o.g.op("reduce_sum", part("sum"), {y}, {{"axes", Ints{2}}, {"keepdims", false}});
+  if (given(o, 3)) y = o.g.op("add", part("bias"), {y, o.n.in(3)});
+  const std::string act = function(f.get<std::int8_t>(1, 0));
+  return act == "identity" ? y : o.g.op(act, part(act.c_str()), {y});
 }
 
 }  // namespace
 
 bool is_recurrent(std::string_view type) {
-  return type.ends_with("DIRECTIONAL_SEQUENCE_LSTM") || type.ends_with("DIRECTIONAL_SEQUENCE_RNN");
+  return type == "LSTM" || type == "RNN" || type == "SVDF" ||
+         type.ends_with("DIRECTIONAL_SEQUENCE_LSTM") || type.ends_with("DIRECTIONAL_SEQUENCE_RNN");
 }
 
 std::vector<ValueId> translate_recurrent(const Operator& o) {
   const std::string_view type = operator_name(o.op.code);
+  if (type == "SVDF") return {svdf(o)};
   const bool both = type.starts_with("BI");
   return type.ends_with("LSTM") ? lstm(o, both) : rnn(o, both);
 }
