@@ -1,13 +1,35 @@
 #include "kernels/conv/tap_rows.h"
 
+#include <algorithm>
+
 namespace etalon {
+namespace {
+
+// A channel of more bytes goes through the first cache in bands, each with so many of the input:
+// they, the next band's and what is written stay there.
+constexpr std::int64_t kNearBytes = 16 << 10, kBandBytes = 4 << 10;
+
+bool is_near(const Window& window) {
+  return window.in_points() * std::int64_t{sizeof(float)} <= kNearBytes;
+}
+
+// Step one: the last output lies under a row of the input, the first too.
+bool fits(const WindowAxis& h) {
+  return h.in > 0 && h.pad_begin >= 0 && h.pad_begin <= 2 && h.out - 1 <= h.in + h.pad_begin - 1;
+}
+
+}  // namespace
 
 TapRows::TapRows(const Window& window, int lanes) : window_(window) {
   const auto& [d, h, w] = window_.axes;
   if (d.in != 1 || d.out != 1 || d.kernel != 1 || h.out <= 0 || w.out <= 0) return;
-  if (h.kernel != w.kernel || (w.kernel != 3 && w.kernel != 5) || h.stride != 2 || w.stride != 2 ||
-      h.dilation != 1 || w.dilation != 1 || w.pad_begin < 0)
+  if (h.kernel != w.kernel || h.stride != w.stride || h.dilation != 1 || w.dilation != 1 ||
+      w.pad_begin < 0)
     return;
+  const bool by_one = w.stride == 1 && w.kernel == 3 && fits(h) && is_near(window_);
+  if (!by_one && (w.stride != 2 || (w.kernel != 3 && w.kernel != 5))) return;
+  narrow_ = lanes == 16 && 2 * w.out <= lanes;
+  if (narrow_) lanes /= 2;
   for (std::int64_t o = 0; o < h.out; ++o) {
     TapRow row{.first = h.at(o, 0)};
     while (row.begin < h.kernel && h.at(o, row.begin) < 0) ++row.begin;
@@ -23,13 +45,19 @@ TapRows::TapRows(const Window& window, int lanes) : window_(window) {
   for (std::int64_t first = 0; first < w.out; first += lanes) {
     TapColumn c;
     const std::int64_t from = w.at(first, 0);
+    c.whole = true;
     for (int lane = 0; lane < lanes; ++lane) {
       for (int i = 0; i < (taps + 1) / 2 * 2; ++i)
         if (inside(from + i / 2 * 2 + i % 2 * lanes + lane)) with_lane(c.inside[i], lane);
-      if (first + lane >= w.out) continue;
+      const bool is_output = first + lane < w.out;
+      c.whole = c.whole && is_output;
+      if (!is_output) continue;
       with_lane(c.outputs, lane);
-      for (int s = 0; s < taps; ++s)
-        if (inside(w.at(first + lane, s))) with_lane(c.taps[s], lane);
+      for (int s = 0; s < taps; ++s) {
+        const bool is_term = inside(w.at(first + lane, s));
+        c.whole = c.whole && is_term;
+        if (is_term) with_lane(c.taps[s], lane);
+      }
     }
     columns_.push_back(c);
   }
@@ -38,12 +66,23 @@ TapRows::TapRows(const Window& window, int lanes) : window_(window) {
 
 TapRowsCall TapRows::call() const {
   const auto& [d, h, w] = window_.axes;
+  const std::int64_t row_bytes = w.in * std::int64_t{sizeof(float)};
+  const std::int64_t band =
+      is_near(window_)
+          ? h.out
+          : std::min(h.out, std::max<std::int64_t>(4, kBandBytes / (h.stride * row_bytes)));
   return {.in_rows = h.in,
           .in_columns = w.in,
           .out_rows = h.out,
           .out_columns = w.out,
           .pad = w.pad_begin,
+          .pad_rows = h.pad_begin,
+          .step = static_cast<int>(w.stride),
           .taps = static_cast<int>(w.kernel),
+          .narrow = narrow_,
+          .band = band,
+          .x_ahead = band * h.stride * w.in,
+          .y_ahead = band * w.out,
           .rows = rows_.data(),
           .columns = columns_.data()};
 }
