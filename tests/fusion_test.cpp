@@ -274,6 +274,46 @@ TEST_CASE("fusion: pieces have the bits of the whole, in place and in any cut") 
   if (detect_isa() >= Isa::avx2) CHECK(steps > 50);
 }
 
+TEST_CASE("fusion: ReLU as a step, on every exponent") {
+  const OpRow& relu = get_op("relu");
+  const Params params;
+  const std::int64_t n = std::int64_t{3} << 16;
+  Tensor x = Tensor::uninitialized(DType::f32, {n});
+  for (std::uint32_t i = 0; i < n; ++i) {
+    constexpr std::uint32_t kLow[3] = {0, 1, 0xffff};  // 1 and the infinities are of the first
+    x.mutable_data<float>()[i] = std::bit_cast<float>(i / 3 << 16U | kLow[i % 3]);
+  }
+  const InferInput given{.type = x.type(), .given = true};
+  const TensorType type = x.type();
+  const Contract seq = Contract::seq();
+  int checked = 0;
+  for (const KernelRow* row : all_kernels().rows_of("relu")) {
+    if (row->step == nullptr || row->run_steps == nullptr || row->isa > detect_isa()) continue;
+    const Problem problem{.op = &relu,
+                          .params = &params,
+                          .inputs = {&given, 1},
+                          .outputs = {&type, 1},
+                          .contract = &seq,
+                          .isa = row->isa};
+    std::vector<Tensor> y;
+    y.push_back(x.clone());
+    const Tensor* in[] = {&y[0]};
+    PointwiseStep step;
+    if (!row->step({.problem = &problem, .inputs = in, .outputs = y}, step)) continue;
+    float* to = y[0].mutable_data<float>().data();
+    row->run_steps({&step, 1}, to, {.count = n});
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float v = x.data<float>()[static_cast<std::size_t>(i)];
+      const float want = std::isnan(v) ? std::bit_cast<float>(0x7fc00000) : v > 0 ? v : 0.0F;
+      wrong += std::bit_cast<std::uint32_t>(to[i]) != std::bit_cast<std::uint32_t>(want) ? 1 : 0;
+    }
+    CHECK_MESSAGE(wrong == 0, std::string(row->name));
+    ++checked;
+  }
+  if (detect_isa() >= Isa::avx2) CHECK(checked >= 1);
+}
+
 TEST_CASE("fusion: a residual block gives the bits of its ops run one by one") {
   int nans = 0, zeros = 0, numbers = 0, fused = 0;
   for (const Layer& layer : layers())

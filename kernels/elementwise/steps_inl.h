@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/elementwise/steps.h"
 #include "kernels/simd/unroll.h"
@@ -43,7 +44,7 @@ ETALON_INLINE void steps_on(const PointwiseStep* step, const PointwiseStep* end,
         v[i] = V::add(v[i], load(other, i));
       });
     } else {
-      unroll<N>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = V::clear_negative(V::canonical(v[i])); });
+      unroll<N>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = V::relu(v[i]); });
     }
   }
   if (end[-1].kind != PointwiseStep::Kind::relu)
@@ -68,29 +69,147 @@ void steps_of_channel(const PointwiseStep* step, const PointwiseStep* end, float
   if (at < stop) steps_on<V, 1, true>(step, end, y, at, c, V::first(static_cast<int>(stop - at)));
 }
 
-template <class V>
-void run_steps(std::span<const PointwiseStep> steps, float* y, const OutputPart& part) {
-  const PointwiseStep *first = steps.data(), *end = first + steps.size();
-  const auto affine = std::find_if(
-      first, end, [](const PointwiseStep& s) { return s.kind == PointwiseStep::Kind::affine; });
-  if (affine == end) {
+// The chains that networks are made of, normalisation, then an addition, then ReLU, each of them
+// there or not: known when this is compiled, so that no vector asks which step comes next.
+enum class Affine { none, fused, apart };
+template <Affine kAffine, bool kAdd, bool kRelu>
+struct UsualChain {
+  const PointwiseStep* affine = nullptr;
+  const PointwiseStep* add = nullptr;
+
+  template <class V>
+  void on_channel(float* y, std::int64_t at, std::int64_t count, std::int64_t c) const {
+    using Reg = typename V::Reg;
+    Reg mean = V::zero(), factor = V::zero(), bias = V::zero();
+    if constexpr (kAffine != Affine::none) {
+      mean = V::set1(affine->mean[c]);
+      factor = V::set1(affine->factor[c]);
+      bias = V::set1(affine->bias[c]);
+    }
+    y += at;
+    const float* other = kAdd ? add->other + at : nullptr;
+    const auto on = [&](auto vectors, auto masked, std::int64_t from,
+                        typename V::Mask m) ETALON_INLINE_LAMBDA {
+      const auto load = [&](const float* p) ETALON_INLINE_LAMBDA {
+        if constexpr (masked)
+          return V::load(p, m);
+        else
+          return V::load(p);
+      };
+      Reg v[vectors];
+      unroll<vectors>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = load(y + from + i * V::lanes); });
+      unroll<vectors>([&](auto i) ETALON_INLINE_LAMBDA {
+        if constexpr (kAffine == Affine::fused) v[i] = V::fma(V::sub(v[i], mean), factor, bias);
+        if constexpr (kAffine == Affine::apart)
+          v[i] = V::add(V::mul(V::sub(v[i], mean), factor), bias);
+        if constexpr (kAdd) {
+          const float* p = other + from + i * V::lanes;
+          __builtin_prefetch(p + kAheadVectors * V::lanes);
+          v[i] = V::add(v[i], load(p));
+        }
+        if constexpr (kRelu)
+          v[i] = V::relu(v[i]);
+        else
+          v[i] = V::canonical(v[i]);
+      });
+      unroll<vectors>([&](auto i) ETALON_INLINE_LAMBDA {
+        if constexpr (masked)
+          V::store(y + from + i * V::lanes, v[i], m);
+        else
+          V::store(y + from + i * V::lanes, v[i]);
+      });
+    };
+    constexpr int kVectors = 4;
+    const typename V::Mask none = V::first(0);
+    std::int64_t i = 0;
+    for (; i + kVectors * V::lanes <= count; i += kVectors * V::lanes)
+      on(std::integral_constant<int, kVectors>{}, std::false_type{}, i, none);
+    for (; i + V::lanes <= count; i += V::lanes)
+      on(std::integral_constant<int, 1>{}, std::false_type{}, i, none);
+    if (i < count)
+      on(std::integral_constant<int, 1>{}, std::true_type{}, i,
+         V::first(static_cast<int>(count - i)));
+  }
+};
+
+// Any chain.
+struct AnyChain {
+  const PointwiseStep *first = nullptr, *end = nullptr;
+  template <class V>
+  void on_channel(float* y, std::int64_t at, std::int64_t count, std::int64_t c) const {
+    steps_of_channel<V>(first, end, y, at, count, c);
+  }
+};
+
+// All of a part, channel by channel; without `affine` it knows no channels.
+template <class V, class Chain>
+void run_chain(const Chain& chain, const PointwiseStep* affine, float* y, const OutputPart& part) {
+  if (affine == nullptr) {
     for (std::int64_t r = 0; r < part.rows; ++r)
-      steps_of_channel<V>(first, end, y, part.begin + r * part.stride, part.count, 0);
+      chain.template on_channel<V>(y, part.begin + r * part.stride, part.count, 0);
     return;
   }
   const std::int64_t inner = affine->inner, channels = affine->channels;
+  const auto after = [&](std::int64_t c) { return c + 1 == channels ? 0 : c + 1; };
+  std::int64_t at = part.begin, c = at / inner;
+  std::int64_t left = (c + 1) * inner - at;  // of this channel
+  c %= channels;
+  if (part.stride == inner && part.count <= left) {
+    // Rows are the same stretch of one channel after the other: no divisions, which are as long as
+    // a row's work where a tile announces few vectors.
+    for (std::int64_t r = 0; r < part.rows; ++r, at += inner, c = after(c))
+      chain.template on_channel<V>(y, at, part.count, c);
+    return;
+  }
   for (std::int64_t r = 0; r < part.rows; ++r) {
-    std::int64_t at = part.begin + r * part.stride, rest = part.count;
-    std::int64_t c = at / inner;
-    std::int64_t left = (c + 1) * inner - at;  // of this channel
-    for (c %= channels; rest > 0; left = inner) {
+    std::int64_t rest = part.count;
+    if (r > 0) {
+      at = part.begin + r * part.stride;
+      c = at / inner;
+      left = (c + 1) * inner - at;
+      c %= channels;
+    }
+    for (; rest > 0; left = inner) {
       const std::int64_t n = std::min(rest, left);
-      steps_of_channel<V>(first, end, y, at, n, c);
+      chain.template on_channel<V>(y, at, n, c);
       at += n;
       rest -= n;
-      c = c + 1 == channels ? 0 : c + 1;
+      c = after(c);
     }
   }
+}
+
+template <class V>
+void run_steps(std::span<const PointwiseStep> steps, float* y, const OutputPart& part) {
+  const PointwiseStep *next = steps.data(), *end = next + steps.size();
+  const auto step_of = [&](PointwiseStep::Kind kind) {
+    return next != end && next->kind == kind ? next++ : nullptr;
+  };
+  const PointwiseStep *affine = step_of(PointwiseStep::Kind::affine),
+                      *add = step_of(PointwiseStep::Kind::add),
+                      *relu_step = step_of(PointwiseStep::Kind::relu);
+  if (next != end) {
+    const auto any = std::ranges::find(steps, PointwiseStep::Kind::affine, &PointwiseStep::kind);
+    return run_chain<V>(AnyChain{steps.data(), end}, any == steps.end() ? nullptr : &*any, y, part);
+  }
+  const auto with_relu = [&](auto kind, auto adds) {
+    if (relu_step != nullptr)
+      run_chain<V>(UsualChain<kind, adds, true>{affine, add}, affine, y, part);
+    else
+      run_chain<V>(UsualChain<kind, adds, false>{affine, add}, affine, y, part);
+  };
+  const auto with_add = [&](auto kind) {
+    if (add != nullptr)
+      with_relu(kind, std::true_type{});
+    else
+      with_relu(kind, std::false_type{});
+  };
+  if (affine == nullptr)
+    with_add(std::integral_constant<Affine, Affine::none>{});
+  else if (affine->fused)
+    with_add(std::integral_constant<Affine, Affine::fused>{});
+  else
+    with_add(std::integral_constant<Affine, Affine::apart>{});
 }
 
 }  // namespace etalon::simd
