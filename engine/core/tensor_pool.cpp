@@ -1,5 +1,9 @@
 #include "engine/core/tensor_pool.h"
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <map>
 #include <mutex>
 
@@ -10,6 +14,32 @@ struct TensorPool::State {
   std::multimap<std::size_t, Tensor> free;  // by capacity in bytes; u8 tensors that only own memory
 };
 
+namespace {
+
+// Blocks of so many bytes lie in huge pages, where the system gives them on request: a kernel
+// writes a tile of some channels whose planes are pages apart, and on a virtual machine each walk
+// of the page tables is two.
+constexpr std::size_t kHugePage = std::size_t{2} << 20, kHugeFrom = kHugePage / 4;
+
+Tensor fresh_block(std::size_t wanted) {
+#ifdef __linux__
+  if (wanted >= kHugeFrom) {
+    // A page more, so that a block of whole pages lies inside.
+    const std::size_t size = (wanted + kHugePage - 1) / kHugePage * kHugePage;
+    Tensor all = Tensor::uninitialized(DType::u8, {static_cast<std::int64_t>(size + kHugePage)});
+    std::byte* bytes = all.mutable_bytes().data();
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(bytes) % kHugePage;
+    if (past != 0) bytes += kHugePage - past;
+    madvise(bytes, size, MADV_HUGEPAGE);  // a wish: refusal changes nothing
+    return Tensor::owned(DType::u8, {static_cast<std::int64_t>(wanted)}, bytes,
+                         std::make_shared<Tensor>(std::move(all)));
+  }
+#endif
+  return Tensor::uninitialized(DType::u8, {static_cast<std::int64_t>(wanted)});
+}
+
+}  // namespace
+
 TensorPool::TensorPool() : state_(std::make_shared<State>()) {}
 
 Tensor TensorPool::take(DType dtype, const Shape& shape) {
@@ -18,15 +48,16 @@ Tensor TensorPool::take(DType dtype, const Shape& shape) {
   Tensor block;
   {
     const std::lock_guard lock(state_->mutex);
-    // A block up to half larger is close enough; beyond that, memory would be wasted on small
-    // values.
+    // A block up to four times as large: what one layer has left in the caches serves the next,
+    // where a network's values shrink from layer to layer. Beyond that, memory would be wasted on
+    // small values.
     const auto at = state_->free.lower_bound(wanted);
-    if (at != state_->free.end() && at->first <= wanted + wanted / 2 + 4096) {
+    if (at != state_->free.end() && at->first <= 4 * wanted + 4096) {
       block = std::move(at->second);
       state_->free.erase(at);
     }
   }
-  if (!block) block = Tensor::uninitialized(DType::u8, {static_cast<std::int64_t>(wanted)});
+  if (!block) block = fresh_block(wanted);
   const std::byte* bytes = block.bytes().data();
   struct Holder {
     Tensor block;
