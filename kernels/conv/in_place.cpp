@@ -61,6 +61,41 @@ void store_square([[maybe_unused]] const float* c, [[maybe_unused]] std::int64_t
 
 }  // namespace
 
+namespace {
+
+// The sequence in which panels of channels and chunks of rows are computed. Threads begin with
+// equal parts of it (parallel_for): of images where there are enough, else of panels, so that each
+// reads its own weights and all have as many rows, and what a thread computes is what it reads
+// first in the next layer.
+class WorkOrder {
+ public:
+  // outer: groups of all images. even: threads that take chunks have as many rows.
+  WorkOrder(std::int64_t outer, std::int64_t chunks, std::int64_t panels, int threads, bool even)
+      : outer_(outer),
+        chunks_(chunks),
+        panels_(panels),
+        parts_(even || outer >= threads ? 1 : std::min<std::int64_t>(threads, panels)) {}
+
+  struct Place {
+    std::int64_t outer, chunk, panel;
+  };
+  std::int64_t count() const { return outer_ * chunks_ * panels_; }
+  // Parts of the panels, chunks, panels of the part.
+  Place place(std::int64_t i) const {
+    const std::int64_t outer = i / (chunks_ * panels_), at = i % (chunks_ * panels_);
+    std::int64_t part = 0;
+    while (at >= first(part + 1) * chunks_) ++part;
+    const std::int64_t within = at - first(part) * chunks_, width = first(part + 1) - first(part);
+    return {outer, within / width, first(part) + within % width};
+  }
+
+ private:
+  std::int64_t first(std::int64_t part) const { return part * panels_ / parts_; }
+  std::int64_t outer_, chunks_, panels_, parts_;
+};
+
+}  // namespace
+
 // Rows [first_row, last_row) of the outputs of a panel of channels.
 struct InPlaceConv::Item {
   std::int64_t image = 0, group = 0, strip = 0, first_row = 0, last_row = 0;
@@ -307,47 +342,47 @@ void InPlaceConv::run(const Call& call) const {
   };
   static std::atomic<std::uint64_t> runs{0};
   const std::uint64_t run = runs.fetch_add(1, std::memory_order_relaxed) + 1;
-  const auto& [d, h, w] = g_.window.axes;
   const std::int64_t out = g_.group_out(), strips = vector_strips(out, set_.lanes);
-  const std::int64_t panels = (strips + kWide - 1) / kWide, rows = h.out;
+  const std::int64_t panels = (strips + kWide - 1) / kWide, rows = g_.window.axes[1].out;
   const std::int64_t chunks = (rows + chunk_rows_ - 1) / chunk_rows_;
-  parallel_for(
-      g_.batch * g_.groups * chunks * panels, call.threads, 1,
-      [&](std::int64_t begin, std::int64_t end) {
-        float* copy = thread_scratch<float>(ScratchSlot::padded, g_.group_in() * channel_stride_);
-        thread_local Held held;
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t panel = i % panels, chunk = i / panels % chunks;
-          const std::int64_t group = i / panels / chunks % g_.groups;
-          const std::int64_t image = i / panels / chunks / g_.groups;
-          const std::int64_t first_row = chunk * chunk_rows_;
-          const std::int64_t last_row = std::min(rows, first_row + chunk_rows_);
-          const float* x =
-              call.x + (image * g_.in_channels + group * g_.group_in()) * g_.window.in_points();
-          if (held.run != run || held.chunk != i / panels)
-            held = {run, i / panels, copy_rows(x, first_row, last_row, copy)};
-          const std::int64_t strip = panel * kWide;
-          const int vectors = static_cast<int>(std::min<std::int64_t>(kWide, strips - strip));
-          const std::int64_t lane = (strip + vectors - 1) * set_.lanes;
-          const std::int64_t next = (i + 1) % panels * kWide;  // of this group, if one is left
-          const bool more = i + 1 < end && (i + 1) / panels / chunks % g_.groups == group;
-          run_item(
-              call,
-              {.image = image,
-               .group = group,
-               .strip = strip,
-               .first_row = first_row,
-               .last_row = last_row,
-               .vectors = vectors,
-               .last_lanes = static_cast<int>(std::min<std::int64_t>(set_.lanes, out - lane)),
-               .x = x,
-               .copy = copy,
-               .first_input = held.first_input,
-               .next = call.weights + (group * strips + next) * set_.lanes * g_.k(),
-               .next_count =
-                   more ? std::min<std::int64_t>(kWide, strips - next) * set_.lanes * g_.k() : 0});
-        }
-      });
+  const WorkOrder order(g_.batch * g_.groups, chunks, panels, call.threads,
+                        rows % (call.threads * chunk_rows_) == 0);
+  parallel_for(order.count(), call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    float* copy = thread_scratch<float>(ScratchSlot::padded, g_.group_in() * channel_stride_);
+    thread_local Held held;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const WorkOrder::Place at = order.place(i);
+      const std::int64_t group = at.outer % g_.groups, image = at.outer / g_.groups;
+      const std::int64_t first_row = at.chunk * chunk_rows_;
+      const std::int64_t last_row = std::min(rows, first_row + chunk_rows_);
+      const float* x =
+          call.x + (image * g_.in_channels + group * g_.group_in()) * g_.window.in_points();
+      const std::int64_t wanted = at.outer * chunks + at.chunk;
+      if (held.run != run || held.chunk != wanted)
+        held = {run, wanted, copy_rows(x, first_row, last_row, copy)};
+      const std::int64_t strip = at.panel * kWide;
+      const int vectors = static_cast<int>(std::min<std::int64_t>(kWide, strips - strip));
+      const std::int64_t lane = (strip + vectors - 1) * set_.lanes;
+      // The next panel's weights, if it is one of this group.
+      const WorkOrder::Place then = i + 1 < end ? order.place(i + 1) : at;
+      const std::int64_t next = then.panel * kWide;
+      const bool more = i + 1 < end && then.outer % g_.groups == group;
+      run_item(call,
+               {.image = image,
+                .group = group,
+                .strip = strip,
+                .first_row = first_row,
+                .last_row = last_row,
+                .vectors = vectors,
+                .last_lanes = static_cast<int>(std::min<std::int64_t>(set_.lanes, out - lane)),
+                .x = x,
+                .copy = copy,
+                .first_input = held.first_input,
+                .next = call.weights + (group * strips + next) * set_.lanes * g_.k(),
+                .next_count =
+                    more ? std::min<std::int64_t>(kWide, strips - next) * set_.lanes * g_.k() : 0});
+    }
+  });
 }
 
 }  // namespace etalon
