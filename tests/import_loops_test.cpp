@@ -89,15 +89,49 @@ TEST_CASE("Caffe: recurrent layers that lie about their extents are refused") {
 
 TEST_CASE("tensorflow: dynamic_rnn's frame over TensorArrays, and a loop on data") {
   const NamedTensors known = arrays(fixture("tf_graphs/loops.npz"));
-  for (const std::string name : {"lstm", "halved"}) {
+  for (const std::string name : {"lstm", "halved", "lengths"}) {
     CAPTURE(name);
     const Model model = open_model(fixture("tf_graphs/loops_" + name + ".pb"));
     check_outputs(test::run(model, part(known, name + ":")), part(known, name + "."));
     CHECK(count(*model.graph, "loop") == (name == "halved" ? 1 : 0));
+    CHECK(test::notes(model, "as far as the lists reach") == (name == "lengths"));
   }
-  CHECK_THROWS_WITH_AS(open_model(fixture("tf_graphs/loops_lengths.pb")),
-                       doctest::Contains("over a list of tensors (TensorArray) is not supported"),
-                       Error);
+}
+
+TEST_CASE("tensorflow: loops over lists end where the data say") {
+  const NamedTensors known = arrays(fixture("tf_graphs/branches.npz"));
+  for (const std::string name : {"ragged", "ragged_v1"}) {
+    const Model model = open_model(fixture("tf_graphs/" + name + ".pb"));
+    for (const std::string run : {"0", "1", "2"}) {
+      CAPTURE(name + run);
+      check_outputs(test::run(model, part(known, name + "." + run + ":")),
+                    part(known, name + "." + run + "."));
+    }
+  }
+}
+
+TEST_CASE("tensorflow: a branch on data takes the side that its predicate names") {
+  const NamedTensors known = arrays(fixture("tf_graphs/branches.npz"));
+  const Model model = open_model(fixture("tf_graphs/branches.pb"));
+  CHECK(test::notes(model, "both sides are computed"));
+  for (const std::string run : {"0", "1", "2"}) {
+    CAPTURE(run);
+    check_outputs(test::run(model, part(known, "branches." + run + ":")),
+                  part(known, "branches." + run + "."));
+  }
+  // A side that asks for a predicate that is not there.
+  std::string bytes = test::read_bytes(fixture("tf_graphs/branches.pb"));
+  const std::size_t side = bytes.find(
+      "\n\x0f"
+      "cond/mul/Switch");
+  REQUIRE(side != std::string::npos);
+  const std::size_t predicate = bytes.find("cond/pred_id", side);
+  REQUIRE(predicate != std::string::npos);
+  bytes.replace(predicate, 12, "cond/pred_if");
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "side.pb", bytes);
+  CHECK_THROWS_WITH_AS(open_model(folder / "side.pb"),
+                       doctest::Contains("nothing makes the tensor cond/pred_if"), Error);
 }
 
 TEST_CASE("tensorflow: what chooses some of many, and what follows from the choice") {

@@ -6,51 +6,12 @@
 
 #include "engine/core/error.h"
 #include "importers/formats/control.h"
+#include "importers/formats/tf/body.h"
 
 namespace etalon::tf {
 namespace {
 
 constexpr int kMaxCalls = 64;
-
-struct Reference {
-  std::string node, name;  // of the output, in a function
-  std::size_t output = 0;
-  bool control = false;
-};
-
-// "node", "node:1" in a graph; "node:output_name:1" in a function; "^node" orders only.
-Reference reference(const std::string& text) {
-  Reference r;
-  r.control = !text.empty() && text[0] == '^';
-  const std::string body = r.control ? text.substr(1) : text;
-  const std::size_t first = body.find(':');
-  r.node = body.substr(0, first);
-  if (first == std::string::npos) return r;
-  const std::size_t second = body.find(':', first + 1);
-  const std::string number = body.substr((second == std::string::npos ? first : second) + 1);
-  if (number.empty() || number.size() > 6 ||
-      !std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; }))
-    throw bad_input("'{}' names no output of a node", printable(text));
-  r.output = std::stoul(number);
-  if (second != std::string::npos) {
-    r.name = body.substr(first + 1, second - first - 1);
-    if (r.name == "indices" || r.name == "batch_mean") r.output += 1;
-    if (r.name == "batch_variance") r.output += 2;
-  }
-  return r;
-}
-
-// One graph or function body: nodes by name.
-struct Body {
-  std::vector<PbMessage> nodes;
-  std::unordered_map<std::string, std::size_t> by_name;
-
-  explicit Body(std::vector<PbMessage> list) : nodes(std::move(list)) {
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-      if (!by_name.emplace(nodes[i].text("name"), i).second)
-        throw bad_input("node {}: two nodes have that name", printable(nodes[i].text("name")));
-  }
-};
 
 OpNode op_node(const PbMessage& node) {
   OpNode out{node.text("name"), node.text("op"), {}, {}};
@@ -171,6 +132,10 @@ class Importer {
       if (op == "Placeholder" || op == "NoOp" || op == "Assert" || op.starts_with("Save") ||
           op.starts_with("Restore") || op.find("Summary") != std::string::npos)
         continue;
+      // What a Switch lets through stands in a branch or loop, where controls alone read it.
+      if (op == "Identity" && n.count("input") > 0 &&
+          source_of(main, n.texts("input")[0]).text("op") == "Switch")
+        continue;
       // What a loop counts with and nobody reads is no output where there are others.
       (op == "Exit" || op == "Switch" || op == "NextIteration" ? counters : out)
           .push_back({name, name});
@@ -213,6 +178,7 @@ class Importer {
     enum : char { kNew, kOpen, kDone };
     std::vector<char> state(body.nodes.size(), kNew);
     std::vector<std::size_t> stack;
+    std::map<std::size_t, Branches> branches;  // of Merges
     const auto want = [&](const std::string& text) {
       const Reference r = reference(text);
       if (r.control || made.contains(r.node)) return;
@@ -240,14 +206,20 @@ class Importer {
           state[i] = kDone;
           continue;
         }
-        if (!leaf(body.nodes[i]))
+        std::optional<ValueId> taken;
+        if (op == "Merge") {
+          taken = merged(body, made, branches, i, prefix, want);
+        } else if (!leaf(body.nodes[i])) {
           for (const std::string& in : body.nodes[i].texts("input")) want(in);
+        }
         if (stack.size() > before) continue;
         stack.pop_back();
         state[i] = kDone;
         if (op == "ReadVariableOp") refuse_assignment(body, body.nodes[i]);
         const std::string name = body.nodes[i].text("name");
-        std::vector<ValueId> values = node(body.nodes[i], made, prefix, depth);
+        std::vector<ValueId> values =
+            taken ? std::vector{*taken, kAbsent} : node(body.nodes[i], made, prefix, depth);
+        name_outputs(op, name, values, made);
         // A function that is called by its own name gives its results by theirs.
         if (const auto f = lib_->functions.find(op); f != lib_->functions.end()) {
           const auto results = f->second.message("signature").messages("output_arg");
@@ -259,6 +231,47 @@ class Importer {
       out.push_back(value(made, text));
     }
     return out;
+  }
+
+  // A branch on data of TensorFlow 1: the predicate first; where it is known, the side that it
+  // takes, else both, of which one is chosen. nullopt while something is wanted.
+  template <class Want>
+  std::optional<ValueId> merged(const Body& body, Values& made,
+                                std::map<std::size_t, Branches>& branches, std::size_t i,
+                                const std::string& prefix, const Want& want) {
+    auto at = branches.find(i);
+    if (at == branches.end()) {
+      std::size_t seen = 0;
+      at = branches.emplace(i, branches_of(body, i, seen)).first;
+      count(1 + seen / 16);
+    }
+    const Branches& b = at->second;
+    const auto has = [&](const std::string& text) {
+      want(text);
+      return made.contains(reference(text).node);
+    };
+    if (!has(b.predicate)) return std::nullopt;
+    const ValueId holds = value(made, b.predicate);
+    if (const auto known = ops_.known(holds)) {
+      const std::string& side = *known != 0 ? b.yes : b.no;
+      return has(side) ? std::optional(value(made, side)) : std::nullopt;
+    }
+    const bool both = has(b.yes);
+    if (!has(b.no) || !both) return std::nullopt;
+    const ErrorScope where(fmt::format("node {}", printable(prefix + body.nodes[i].text("name"))));
+    g_.note("a branch on data: both sides are computed, one is taken");
+    const ValueId yes = value(made, b.yes), no = value(made, b.no);
+    return ops_.chosen(prefix + body.nodes[i].text("name"), holds, yes, no, no);
+  }
+
+  // Outputs that a function's body calls by names of which the operator says where they stand.
+  static void name_outputs(const std::string& op, const std::string& name,
+                           const std::vector<ValueId>& values, Values& made) {
+    if (op == "NonMaxSuppressionV4" || op == "NonMaxSuppressionV5")
+      made[name + ":valid_outputs"] = {values.back()};
+    if (op == "NonMaxSuppressionV5") made[name + ":selected_scores"] = {values[1]};
+    if (op.starts_with("Unique")) made[name + ":idx"] = {values[1]};
+    if (op.starts_with("UniqueWithCounts")) made[name + ":count"] = {values[2]};
   }
 
   static bool leaf(const PbMessage& n) {
@@ -311,8 +324,8 @@ class Importer {
                      prefix + o.name + "/", depth);
     if (o.op == "While" || o.op == "StatelessWhile") return loop(o, prefix, depth);
     if (o.op == "If" || o.op == "StatelessIf") return branch(o, prefix, depth);
-    if (o.op == "Enter" || o.op == "LoopCond" || o.op == "Merge" || o.op == "Switch")
-      throw bad_input("{} outside a loop: a branch on data is not supported", o.op);
+    if (o.op == "Enter" || o.op == "LoopCond") throw bad_input("{} outside a loop", o.op);
+    if (o.op == "Switch") return {o.in(0), o.in(0)};  // both sides are computed
     o.name = prefix + o.name;
     return ops_.translate(o);
   }
@@ -341,10 +354,43 @@ class Importer {
       return Importer(g, lib_).inlined(function, in, "", depth + 1);
     };
   }
-  void refuse_lists(const std::vector<ValueId>& values) const {
-    if (std::ranges::any_of(values, [&](ValueId v) { return ops_.is_list(v); }))
-      throw bad_input(
-          "a loop or branch on data over a list of tensors (TensorArray) is not supported");
+  bool has_lists(const std::vector<ValueId>& values) const {
+    return std::ranges::any_of(values, [&](ValueId v) { return ops_.is_list(v); });
+  }
+
+  // A loop on data over lists of known length: its iterations are written out until one leaves a
+  // list, which the network itself would not survive, and each counts while all conditions up to it
+  // have held. `step` gives the values of an iteration behind those before it, `condition` whether
+  // it is run.
+  using Step = std::function<std::vector<ValueId>(const std::vector<ValueId>&, int iteration)>;
+  std::vector<ValueId> bounded(const std::string& name, std::vector<ValueId> now,
+                               const Step& condition, const Step& step) {
+    std::vector<ValueId> last = now;
+    ValueId held = kAbsent;  // all conditions that hang on data
+    for (int i = 0;; ++i) {
+      const ValueId goes_on = condition(now, i).at(0);
+      const auto known = ops_.known(goes_on);
+      if (known && *known == 0) break;
+      if (i == kMaxIterations) throw bad_input("a loop of more than {} iterations", i);
+      std::vector<ValueId> next;
+      try {
+        next = step(now, i);
+      } catch (const ListEnd&) {
+        if (i == 0) throw;
+        break;
+      }
+      if (next.size() != now.size())
+        throw bad_input("a loop over {} values gives {}", now.size(), next.size());
+      if (!known) held = held == kAbsent ? goes_on : g_.op("and", name + "/held", {held, goes_on});
+      for (std::size_t k = 0; k < next.size(); ++k)
+        if (next[k] != now[k])
+          last[k] = held == kAbsent ? next[k] : ops_.chosen(name, held, next[k], now[k], last[k]);
+      now = std::move(next);
+    }
+    g_.note(
+        "a loop on data over lists is written out as far as the lists reach; an iteration counts "
+        "while the condition has held");
+    return last;
   }
   // Which arguments of a body come back as they are.
   std::vector<bool> passed(const std::string& function, std::size_t count) const {
@@ -377,8 +423,16 @@ class Importer {
       const auto goes_on = inlined(o.text("cond"), values, name, depth);
       if (goes_on.size() != 1) throw bad_input("a loop with {} conditions", goes_on.size());
       const auto known = ops_.known(goes_on[0]);
+      if (!known && has_lists(values)) {
+        const auto calls = [&](std::string_view function) {
+          return [this, &o, &prefix, depth, function](const std::vector<ValueId>& in, int step) {
+            return inlined(o.text(function), in, fmt::format("{}{}/on/{}/", prefix, o.name, step),
+                           depth);
+          };
+        };
+        return bounded(prefix + o.name, values, calls("cond"), calls("body"));
+      }
       if (!known) {
-        refuse_lists(values);
         return write_while(g_, prefix + o.name, values, passed(o.text("body"), values.size()),
                            called(o.text("cond"), name, depth),
                            called(o.text("body"), name, depth));
@@ -400,7 +454,8 @@ class Importer {
     if (taken)
       return inlined(o.text(*taken != 0 ? "then_branch" : "else_branch"), arguments, name + "/",
                      depth);
-    refuse_lists(arguments);
+    if (has_lists(arguments))
+      throw bad_input("a branch on data over a list of tensors (TensorArray) is not supported");
     return write_if(g_, name, o.in(0), arguments, called(o.text("then_branch"), name + "/", depth),
                     called(o.text("else_branch"), name + "/", depth));
   }
@@ -490,15 +545,11 @@ class Importer {
     for (int i = 0;; ++i) {
       const std::string name = fmt::format("{}{}/", prefix, i);
       count(1 + inside.size() / 16);  // what is copied for an iteration takes time, too
-      Values turn = inside;
-      for (std::size_t k = 0; k < f.turns.size(); ++k) {
-        turn[body.nodes[f.turns[k].merge].text("name")] = {values[k], kAbsent};
-        if (f.turns[k].take < body.nodes.size())
-          turn[body.nodes[f.turns[k].take].text("name")] = {values[k], values[k]};
-      }
+      Values turn = turned(body, f, inside, values);
       const auto known = ops_.known(evaluate(body, turn, {f.goes_on}, name, depth + 1)[0]);
       if (!known) {
-        values = running(body, f, inside, values, prefix, depth);
+        values = has_lists(values) ? bounded_frame(body, f, inside, values, prefix, depth)
+                                   : running(body, f, inside, values, prefix, depth);
         break;
       }
       if (*known == 0) break;
@@ -510,6 +561,39 @@ class Importer {
     g_.note("loops are written out, iteration by iteration");
     for (std::size_t k = 0; k < f.turns.size(); ++k)
       for (const std::size_t e : f.turns[k].exits) made[body.nodes[e].text("name")] = {values[k]};
+  }
+
+  // What stands in an iteration: what entered, and at each Merge and Switch what turns.
+  static Values turned(const Body& body, const Frame& f, const Values& inside,
+                       const std::vector<ValueId>& values) {
+    Values turn = inside;
+    for (std::size_t k = 0; k < f.turns.size(); ++k) {
+      turn[body.nodes[f.turns[k].merge].text("name")] = {values[k], kAbsent};
+      if (f.turns[k].take < body.nodes.size())
+        turn[body.nodes[f.turns[k].take].text("name")] = {values[k], values[k]};
+    }
+    return turn;
+  }
+
+  // The rest of a frame whose condition hangs on data, over lists.
+  std::vector<ValueId> bounded_frame(const Body& body, const Frame& f, const Values& inside,
+                                     const std::vector<ValueId>& values, const std::string& prefix,
+                                     int depth) {
+    std::vector<std::string> wanted;
+    for (const Turn& t : f.turns) wanted.push_back(input_of(body.nodes[t.next], 0));
+    // A condition's values stand in the iteration behind it, too.
+    Values turn;
+    const auto evaluated = [&](const std::vector<std::string>& what, int step) {
+      count(1 + inside.size() / 16);
+      return evaluate(body, turn, what, fmt::format("{}on/{}/", prefix, step), depth + 1);
+    };
+    return bounded(
+        prefix + body.nodes[f.turns.at(0).merge].text("name"), values,
+        [&](const std::vector<ValueId>& in, int step) {
+          turn = turned(body, f, inside, in);
+          return evaluated({f.goes_on}, step);
+        },
+        [&](const std::vector<ValueId>&, int step) { return evaluated(wanted, step); });
   }
 
   // The rest of a frame whose condition hangs on data, as a loop of the graph: what turns, then
@@ -524,19 +608,15 @@ class Importer {
       stays.push_back(body.nodes[e].text("name"));
       start.push_back(inside.at(stays.back())[0]);
     }
-    refuse_lists(start);
+    if (has_lists(start))
+      throw bad_input("a loop on data beside a list of tensors (TensorArray) is not supported");
     std::vector<bool> fixed(values.size(), false);
     fixed.resize(start.size(), true);
     std::vector<std::string> wanted;
     for (const Turn& t : f.turns) wanted.push_back(input_of(body.nodes[t.next], 0));
     const auto evaluated = [&](bool condition) {
       return [&, condition](GraphBuilder& g, const std::vector<ValueId>& in) {
-        Values turn;
-        for (std::size_t k = 0; k < f.turns.size(); ++k) {
-          turn[body.nodes[f.turns[k].merge].text("name")] = {in[k], kAbsent};
-          if (f.turns[k].take < body.nodes.size())
-            turn[body.nodes[f.turns[k].take].text("name")] = {in[k], in[k]};
-        }
+        Values turn = turned(body, f, {}, in);
         for (std::size_t k = 0; k < stays.size(); ++k) turn[stays[k]] = {in[f.turns.size() + k]};
         const std::vector<std::string> what =
             condition ? std::vector<std::string>{f.goes_on} : wanted;

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/core/error.h"
 #include "engine/graph/builder.h"
 
 namespace etalon::tf {
@@ -35,6 +36,11 @@ struct OpNode {
   ValueId in(std::size_t i) const;  // a bad-input Error when it is not there
 };
 
+// An index that is known before a run and lies beyond a list's end: the network stops there.
+struct ListEnd : Error {
+  explicit ListEnd(const Error& e) : Error(e) {}
+};
+
 // Operators of one operand that are an op of ours without parameters.
 const std::map<std::string_view, std::string_view>& unary_ops();
 
@@ -49,6 +55,9 @@ class Ops {
   // A number or truth value that is known before a run.
   std::optional<std::int64_t> known(ValueId v) const;
   bool is_list(ValueId v) const { return lists_.contains(v); }
+  // `next` where `holds`, which is a truth value, else `last`; of lists item by item, where `next`
+  // differs from `now`.
+  ValueId chosen(const std::string& name, ValueId holds, ValueId next, ValueId now, ValueId last);
 
  private:
   ValueId emit(std::string_view op, const Fields& fields = {});  // from the node's inputs
@@ -80,6 +89,7 @@ class Ops {
   std::optional<ValueId> lists();  // TensorList...: values of loops
   ValueId list(std::vector<ValueId> items);
   std::vector<ValueId>& items(std::size_t i);
+  const std::vector<ValueId>& items_of(ValueId list) const;
   std::vector<ValueId> new_items(std::size_t i) const;
   std::optional<ValueId> arrays();  // TensorArray...V3: lists that flow
   std::size_t item_index(std::size_t i, std::size_t count) const;

@@ -1,7 +1,8 @@
 // What loops keep: counters, and lists of tensors (tf.TensorArray of TensorFlow 2 and 1).
 //
 // A loop is written out iteration by iteration (graph.cpp), so every index into a list is known and
-// a list is here the values of its items; an item that was never set is zeros of the element shape.
+// a list is here the values of its items; an item that is set under a condition alone is zeros
+// else.
 #include <algorithm>
 
 #include "engine/core/error.h"
@@ -97,9 +98,47 @@ std::vector<ValueId> Ops::new_items(std::size_t i) const {
 
 std::size_t Ops::item_index(std::size_t i, std::size_t count) const {
   const auto at = known(n_->in(i));
-  if (!at || *at < 0 || static_cast<std::size_t>(*at) >= count)
-    throw bad_input("an index that is not known before a run, or beyond a list of {}", count);
+  if (!at || *at < 0)
+    throw bad_input("an index into a list of {} that is not known before a run", count);
+  if (static_cast<std::size_t>(*at) >= count)
+    throw ListEnd(bad_input("an index beyond a list of {}", count));
   return static_cast<std::size_t>(*at);
+}
+
+ValueId Ops::chosen(const std::string& name, ValueId holds, ValueId next, ValueId now,
+                    ValueId last) {
+  const auto either = [&](ValueId yes, ValueId no) {
+    if (!g.known(yes) || !g.known(no) || g.sizes(yes) != g.sizes(no))
+      throw bad_input("a choice on data between tensors whose types differ or are not known");
+    return g.op("where", name + "/chosen", {holds, yes, no});
+  };
+  if (!is_list(next)) return either(next, last);
+  const std::vector<ValueId>&after = items_of(next), &before = items_of(now);
+  std::vector<ValueId> out = items_of(last);
+  if (after.size() != before.size() || after.size() != out.size())
+    throw bad_input("a list whose length hangs on data is not supported");
+  // An item that only one side has set is zeros on the other.
+  const auto unset = [&](ValueId like) {
+    return g.constant(name + "/unset", scalar_of(g.dtype(like), 0));
+  };
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (after[i] == before[i]) continue;
+    if (after[i] != kAbsent && out[i] != kAbsent)
+      out[i] = either(after[i], out[i]);
+    else if (after[i] != kAbsent)
+      out[i] = g.op("where", name + "/set", {holds, after[i], unset(after[i])});
+    else
+      out[i] = g.op("where", name + "/set", {holds, unset(out[i]), out[i]});
+  }
+  const ValueId handle = g.constant(name + "/list", Tensor::of<std::int32_t>({}, {0}));
+  lists_.emplace(handle, std::move(out));
+  return handle;
+}
+
+const std::vector<ValueId>& Ops::items_of(ValueId list) const {
+  const auto at = lists_.find(list);
+  if (at == lists_.end()) throw bad_input("a list of tensors beside a tensor");
+  return at->second;
 }
 
 ValueId Ops::stacked(const std::vector<ValueId>& items) {

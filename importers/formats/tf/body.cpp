@@ -1,0 +1,101 @@
+#include "importers/formats/tf/body.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "engine/core/error.h"
+#include "importers/containers/bytes.h"
+
+namespace etalon::tf {
+namespace {
+
+// The tensor itself behind what only passes it on.
+std::string original(const Body& body, std::string text) {
+  for (std::size_t steps = 0; steps < 64; ++steps) {
+    const Reference r = reference(text);
+    const auto at = body.by_name.find(r.node);
+    if (at == body.by_name.end()) return text;
+    const PbMessage& n = body.nodes[at->second];
+    if (n.text("op") != "Identity" || n.count("input") < 1)
+      return fmt::format("{}:{}", r.node, r.output);
+    text = n.texts("input")[0];
+  }
+  return text;
+}
+
+// Which sides of which predicates lead to a tensor; controls count, as constants of a branch hang
+// on nothing else.
+std::map<std::string, std::set<std::size_t>> sides_of(const Body& body, const std::string& from,
+                                                      std::size_t& seen) {
+  std::map<std::string, std::set<std::size_t>> sides;
+  std::set<std::string> done;
+  std::vector<std::string> open{from};
+  while (!open.empty()) {
+    const Reference r = reference(open.back());
+    open.pop_back();
+    const auto at = body.by_name.find(r.node);
+    if (at == body.by_name.end()) continue;
+    const PbMessage& n = body.nodes[at->second];
+    const auto inputs = n.texts("input");
+    if (n.text("op") == "Switch" && inputs.size() >= 2 && !r.control)
+      sides[original(body, inputs[1])].insert(r.output);
+    if (!done.insert(r.node).second) continue;
+    ++seen;
+    if (n.text("op") == "NextIteration") continue;
+    open.insert(open.end(), inputs.begin(), inputs.end());
+  }
+  return sides;
+}
+
+}  // namespace
+
+Reference reference(const std::string& text) {
+  Reference r;
+  r.control = !text.empty() && text[0] == '^';
+  const std::string body = r.control ? text.substr(1) : text;
+  const std::size_t first = body.find(':');
+  r.node = body.substr(0, first);
+  if (first == std::string::npos) return r;
+  const std::size_t second = body.find(':', first + 1);
+  const std::string number = body.substr((second == std::string::npos ? first : second) + 1);
+  if (number.empty() || number.size() > 6 ||
+      !std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; }))
+    throw bad_input("'{}' names no output of a node", printable(text));
+  r.output = std::stoul(number);
+  if (second != std::string::npos) {
+    r.name = body.substr(first + 1, second - first - 1);
+    if (r.name == "indices" || r.name == "batch_mean") r.output += 1;
+    if (r.name == "batch_variance") r.output += 2;
+  }
+  return r;
+}
+
+Body::Body(std::vector<PbMessage> list) : nodes(std::move(list)) {
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (!by_name.emplace(nodes[i].text("name"), i).second)
+      throw bad_input("node {}: two nodes have that name", printable(nodes[i].text("name")));
+}
+
+Branches branches_of(const Body& body, std::size_t merge, std::size_t& seen) {
+  const PbMessage& n = body.nodes[merge];
+  const auto inputs = n.texts("input");
+  const ErrorScope where(fmt::format("node {}", printable(n.text("name"))));
+  if (inputs.size() != 2) throw bad_input("a Merge of {} inputs is not supported", inputs.size());
+  const auto first = sides_of(body, inputs[0], seen), second = sides_of(body, inputs[1], seen);
+  std::optional<Branches> found;
+  for (const auto& [predicate, sides] : first) {
+    const auto other = second.find(predicate);
+    if (other == second.end() || sides.size() != 1 || other->second.size() != 1 ||
+        sides == other->second)
+      continue;
+    if (found) throw bad_input("a branch on data whose predicate cannot be told");
+    const bool first_is_yes = *sides.begin() == 1;
+    found = Branches{predicate, inputs[first_is_yes ? 0 : 1], inputs[first_is_yes ? 1 : 0]};
+  }
+  if (!found) throw bad_input("Merge outside a loop whose branches have no common predicate");
+  return *std::move(found);
+}
+
+}  // namespace etalon::tf
