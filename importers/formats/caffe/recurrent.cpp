@@ -22,13 +22,16 @@ void Translator::recurrent() {
   const std::int64_t hidden = p.integer("num_output"), gates = lstm ? 4 : 1;
   const std::size_t states = !exposed ? 0 : lstm ? 2 : 1;
   if (hidden < 1) throw bad_input("num_output is {}", hidden);
+  const std::int64_t gate_rows = checked_mul(gates, hidden);
   if (l_->bottoms.size() < 2 + states || l_->bottoms.size() > 3 + states)
     throw bad_input("{} of {} bottoms", l_->type, l_->bottoms.size());
   const bool stays = l_->bottoms.size() == 3 + states;
+  if (g.rank(x()) < 2)
+    throw bad_input("a sequence {}, expected [T,N,...]", to_string(g.shape(x())));
   const std::int64_t steps = g.dims(x())[0];
   if (steps < 1 || steps > kMaxSteps)
     throw bad_input("{} of {} steps, 1 to {} are supported", l_->type, steps, kMaxSteps);
-  if (g.rank(x()) < 2 || g.rank(x(1)) != 2 || g.dims(x(1))[0] != steps)
+  if (g.rank(x(1)) != 2 || g.dims(x(1))[0] != steps)
     throw bad_input("{} markers beside a sequence {}", to_string(g.shape(x(1))),
                     to_string(g.shape(x())));
   const std::int64_t batch = g.shape(x())[1];
@@ -36,8 +39,8 @@ void Translator::recurrent() {
   // Matrices of what comes in, one beside the other: [1, G*D, I].
   const std::int64_t inputs = features(x(), 2), more = stays ? features(x(2), 1) : 0;
   const auto matrix = [&](std::size_t i, std::int64_t columns) {
-    return g.reshape(l_->name + ".matrix", weight(i, Shape{gates * hidden, columns}),
-                     {1, gates * hidden, columns});
+    return g.reshape(l_->name + ".matrix", weight(i, Shape{gate_rows, columns}),
+                     {1, gate_rows, columns});
   };
   std::size_t next = 2;
   ValueId w = matrix(0, inputs);
@@ -51,9 +54,9 @@ void Translator::recurrent() {
   }
   const ValueId r = matrix(next++, hidden);
   const Tensor& bias = weight_tensor(1);
-  if (bias.numel() != gates * hidden || bias.dtype() != DType::f32)
-    throw bad_input("weights 1 are {}, expected [{}]", to_string(bias.type()), gates * hidden);
-  Tensor both = Tensor::zeros(DType::f32, {1, 2 * gates * hidden});
+  if (bias.numel() != gate_rows || bias.dtype() != DType::f32)
+    throw bad_input("weights 1 are {}, expected [{}]", to_string(bias.type()), gate_rows);
+  Tensor both = Tensor::zeros(DType::f32, {1, 2 * gate_rows});
   std::ranges::copy(bias.data<float>(), both.mutable_data<float>().begin());
   const ValueId b = g.constant(l_->name + ".1", std::move(both));
   const auto part = [&](ValueId v, std::int64_t t) {
