@@ -30,13 +30,17 @@ def safetensors_loader(path, threads):
     return lambda: module.load_file(path)
 
 
+def keras_loader(path, threads):
+    keras = need("keras")
+    return lambda: keras.models.load_model(path, compile=False)
+
+
 def hdf5_loader(path, threads):
     h5py = need("h5py")
     with h5py.File(path, "r") as file:
         whole = "model_config" in file.attrs
     if whole:  # a network of Keras, which has a loader of its own
-        keras = need("keras")
-        return lambda: keras.models.load_model(path, compile=False)
+        return keras_loader(path, threads)
 
     def open_file():
         arrays = {}
@@ -74,10 +78,10 @@ def caffe_loader(path, threads):
 
 
 LOADERS = {".pt": torch_loader, ".pth": torch_loader, ".safetensors": safetensors_loader,
-           ".h5": hdf5_loader, ".hdf5": hdf5_loader, ".onnx": onnx_loader,
+           ".h5": hdf5_loader, ".hdf5": hdf5_loader, ".keras": keras_loader, ".onnx": onnx_loader,
            ".index": checkpoint_loader, ".caffemodel": caffe_loader}
 MODULES = {".pt": "torch", ".pth": "torch", ".safetensors": "safetensors", ".h5": "h5py",
-           ".hdf5": "h5py", ".onnx": "onnx", ".index": "tensorflow", ".caffemodel": "cv2"}
+           ".hdf5": "h5py", ".keras": "keras", ".onnx": "onnx", ".index": "tensorflow", ".caffemodel": "cv2"}
 
 
 class Loaders(Adapter):

@@ -47,10 +47,12 @@ def h5(folder, w):
 
 
 def keras(folder, w):
-    """A whole network of Keras' own, which its own loader opens; its weights are its own, too."""
+    """A whole network of Keras' own in both its formats, which its own loader opens; its weights are its own, too."""
     import keras as library
     library.utils.set_random_seed(1)
-    library.applications.VGG16(weights=None).save(folder / "vgg16_keras.h5")
+    network = library.applications.VGG16(weights=None)
+    network.save(folder / "vgg16_keras.h5")
+    network.save(folder / "vgg16.keras")
 
 
 def onnx(folder, w):
@@ -197,11 +199,9 @@ def many(folder, _):
 
     def as_checkpoint(path):
         import tensorflow as tf
-        v1 = tf.compat.v1
         names = list(tensors)
-        with v1.Graph().as_default(), v1.Session() as session:
-            session.run(tf.raw_ops.SaveV2(prefix=str(path)[: -len(".index")], tensor_names=names, shape_and_slices=[""] * len(names),
-                                          tensors=[v1.constant(v) for v in tensors.values()]))
+        tf.raw_ops.SaveV2(prefix=str(path)[: -len(".index")], tensor_names=names, shape_and_slices=[""] * len(names),
+                          tensors=[tf.constant(v) for v in tensors.values()])
 
     attempt(".safetensors", as_safetensors)
     attempt(".npz", lambda path: np.savez(path, **tensors))

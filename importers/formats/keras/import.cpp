@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
+#include "engine/core/file.h"
 #include "importers/containers/json.h"
 #include "importers/containers/zip.h"
 #include "importers/formats/keras.h"
@@ -31,6 +32,10 @@ void build(Model& model, const json& config, const Origin& origin, const Weights
     weights_alone(model, file, group);
   }
 }
+
+// Lets go of the pages of a file that were read: kernels have been turned into memory of their own,
+// and the tensors that lie in the file are read from it when somebody wants them.
+void release(const Blob& file) { MappedFile::forget(file.bytes, file.keeper); }
 
 int major_version(const std::string& text) {
   return !text.empty() && text[0] >= '1' && text[0] <= '3' ? text[0] - '0' : 1;
@@ -66,6 +71,7 @@ Model open_h5(const Blob& bytes, const std::string& path) {
                       .unsaid = backend.empty(),
                       .half_pixels = takes_half_pixels(version)};
   build(model, config, origin, h5_weights(file, group), file, group);
+  release(bytes);
   return model;
 }
 
@@ -87,6 +93,7 @@ Model open_v3(const Blob& bytes, const std::string& path) {
   }
   const json config = parse_json(member("config.json").text());
   const Hdf5File file(member("model.weights.h5"));
+  release(bytes);  // its checksum was taken
   const Origin origin{.version = 3};
   if (!config.contains("config") || !config["config"].is_object() ||
       !config["config"].contains("layers")) {
@@ -95,6 +102,7 @@ Model open_v3(const Blob& bytes, const std::string& path) {
     return model;
   }
   build(model, config, origin, v3_weights(file, config), file, file.root());
+  release(bytes);
   return model;
 }
 
@@ -107,6 +115,7 @@ Model open(const std::string& path, std::span<const std::string>) {
 bool match(const FileView& view) {
   try {
     if (is_zip(view.prefix)) {
+      if (first_zip_member(view.prefix).ends_with(".npy")) return false;
       const ZipReader zip(map_file(view.path));
       return zip.find("config.json") != nullptr && zip.find("model.weights.h5") != nullptr;
     }
