@@ -12,6 +12,7 @@
 #include "bench/cli/terminal.h"
 #include "bench/data.h"
 #include "bench/report/record.h"
+#include "bench/report/record_list.h"
 #include "engine/core/file.h"
 #include "engine/core/hash.h"
 #include "importers/importers.h"
@@ -123,6 +124,23 @@ TEST_CASE("cli: a record holds what was run, where, and spells numbers that JSON
   CHECK(back["machine"]["isa"] == "sse2");
   CHECK(back["etalon"].contains("commit"));
   CHECK(back["values"] == nlohmann::json({1.5, "inf", "-inf", "nan"}));
+}
+
+TEST_CASE("cli: a long list of a record reads as one that was a tree of values") {
+  const std::string odd = "a \"quote\", a \\, a\nbreak, \x01, \xff and \xc3\xa9";
+  nlohmann::json record = {{"command", "c"}, {"inspect", {{"name", "\n  \"rows\": null"}}}};
+  RecordList rows, none;
+  rows.add({{"name", "plain"}, {"type", "f32[1]"}});
+  rows.add({{"name", odd}});
+  const std::string path = "/tmp/etalon-cli-test-" + std::to_string(getpid()) + ".json";
+  write_record(path, record, "inspect", {{"none", &none}, {"rows", &rows}});
+  const std::string as_list = read_text_file(path);
+  record["inspect"]["rows"] = {{{"name", "plain"}, {"type", "f32[1]"}}, {{"name", odd}}};
+  write_record(path, record);
+  const std::string as_tree = read_text_file(path);
+  std::remove(path.c_str());
+  CHECK(as_list == as_tree);
+  CHECK(nlohmann::json::parse(as_list)["inspect"]["rows"].size() == 2);
 }
 
 TEST_CASE("terminal: widths, tables, units") {

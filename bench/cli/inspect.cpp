@@ -10,6 +10,7 @@
 #include "bench/cli/model_text.h"
 #include "bench/cli/terminal.h"
 #include "bench/report/record.h"
+#include "bench/report/record_list.h"
 #include "engine/core/hash.h"
 #include "importers/importers.h"
 
@@ -75,6 +76,7 @@ int inspect(Args& args, const Globals& g) {
              model.producer.empty() ? "" : ", written by " + model.producer);
   for (const std::string& note : model.notes) fmt::print("  {}\n", note);
 
+  RecordList node_list, tensor_list;
   if (!graph.nodes.empty()) {
     Table io({{""}, {""}, {""}});
     for (const Declaration& d : graph.inputs)
@@ -89,18 +91,20 @@ int inspect(Args& args, const Globals& g) {
       summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", count, op);
     fmt::print("\n{} nodes: {}\n", graph.nodes.size(), summary);
     Table nodes({{"node"}, {"op"}, {"inputs"}, {"outputs"}, {"parameters"}});
+    const bool all = args.nodes || graph.nodes.size() <= 40;
     for (const Node& node : graph.nodes) {
-      const std::string params = to_string(node.params);
-      nodes.row({node.name, std::string(node.op->name), joined(graph, node.inputs),
-                 joined(graph, node.outputs), params});
-      if (!as_json) continue;
-      out["nodes"].push_back({{"name", node.name},
-                              {"op", node.op->name},
-                              {"inputs", joined(graph, node.inputs)},
-                              {"outputs", joined(graph, node.outputs)},
-                              {"params", params}});
+      if (!all && !as_json) break;
+      const std::string params = to_string(node.params), in = joined(graph, node.inputs),
+                        made = joined(graph, node.outputs);
+      if (all) nodes.row({node.name, std::string(node.op->name), in, made, params});
+      if (as_json)
+        node_list.add({{"inputs", in},
+                       {"name", node.name},
+                       {"op", node.op->name},
+                       {"outputs", made},
+                       {"params", params}});
     }
-    if (args.nodes || graph.nodes.size() <= 40)
+    if (all)
       nodes.print();
     else
       fmt::print("(--nodes lists them)\n");
@@ -120,13 +124,13 @@ int inspect(Args& args, const Globals& g) {
     if (!listed && !as_json) continue;
     const std::string hash = hashed ? to_string(hash_tensor(tensor)) : "-";
     const std::string& tensor_name = graph.value_name(id);
-    if (listed)
-      tensors.row({tensor_name, to_string(tensor.type()), human_bytes(tensor.size_bytes()), hash});
-    if (!as_json) continue;
-    nlohmann::json& t = out["tensors"].emplace_back();
-    t = {
-        {"name", tensor_name}, {"dtype", name(tensor.dtype())}, {"type", to_string(tensor.type())}};
-    if (hashed) t["hash"] = hash;
+    const std::string type = to_string(tensor.type());
+    if (listed) tensors.row({tensor_name, type, human_bytes(tensor.size_bytes()), hash});
+    const std::string_view dtype = name(tensor.dtype());
+    if (as_json && hashed)
+      tensor_list.add({{"dtype", dtype}, {"hash", hash}, {"name", tensor_name}, {"type", type}});
+    else if (as_json)
+      tensor_list.add({{"dtype", dtype}, {"name", tensor_name}, {"type", type}});
   }
   out["weights"] = {
       {"tensors", graph.initializers.size()}, {"elements", elements}, {"bytes", bytes}};
@@ -143,7 +147,9 @@ int inspect(Args& args, const Globals& g) {
     tensors.print();
   else
     fmt::print("(--tensors lists them)\n");
-  if (!g.json_path.empty()) write_record(g.json_path, record);
+  if (as_json)
+    write_record(g.json_path, std::move(record), "inspect",
+                 {{"nodes", &node_list}, {"tensors", &tensor_list}});
   return 0;
 }
 

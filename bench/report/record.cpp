@@ -1,13 +1,16 @@
 #include "bench/report/record.h"
 
+#include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bench/report/record_list.h"
 #include "bench/report/version.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
@@ -24,6 +27,11 @@ std::string os_name() {
   utsname u{};
   if (uname(&u) == 0) pretty += std::string(", Linux ") + u.release;
   return pretty;
+}
+
+bool is_non_finite(const nlohmann::json& value) {
+  if (value.is_number_float()) return !std::isfinite(value.get<double>());
+  return value.is_structured() && std::ranges::any_of(value, is_non_finite);
 }
 
 void spell_non_finite(nlohmann::json& value) {
@@ -59,18 +67,71 @@ nlohmann::json base_record(std::string_view command_line, Isa isa) {
           {"command", command_line}};
 }
 
-void write_record(const std::string& path, const nlohmann::json& record) {
-  nlohmann::json spelled = record;
-  spell_non_finite(spelled);
+namespace {
+
+// The members of an object stand on lines of their own, and a text has no line break in it.
+std::string dumped(const nlohmann::json& record) {
+  if (is_non_finite(record)) {
+    nlohmann::json spelled = record;
+    spell_non_finite(spelled);
+    return dumped(spelled);
+  }
   // Text from a model file may be no UTF-8; such bytes are shown as U+FFFD.
-  const std::string text =
-      spelled.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void write_text(const std::string& path, std::string_view text) {
   if (path != "-") return write_file(path, text);
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t n = ::write(g_record_fd, text.data() + done, text.size() - done);
     if (n <= 0) throw bad_input("the record could not be written to standard output");
     done += static_cast<std::size_t>(n);
   }
+}
+
+void append_quoted(std::string& to, std::string_view text) {
+  const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
+  if (std::ranges::all_of(text, plain))
+    to.append("\"").append(text).append("\"");
+  else
+    to += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void write_record(const std::string& path, const nlohmann::json& record) {
+  write_text(path, dumped(record));
+}
+
+void RecordList::add(std::initializer_list<Member> members) {
+  rows_ += rows_.empty() ? "\n   {" : ",\n   {";
+  bool first = true;
+  for (const auto& [name, text] : members) {
+    rows_ += first ? "\n    " : ",\n    ";
+    append_quoted(rows_, name);
+    rows_ += ": ";
+    append_quoted(rows_, text);
+    first = false;
+  }
+  rows_ += "\n   }";
+}
+
+void write_record(const std::string& path, nlohmann::json record, std::string_view object,
+                  std::initializer_list<std::pair<std::string_view, const RecordList*>> lists) {
+  nlohmann::json& holder = record[std::string(object)];
+  for (const auto& [name, list] : lists)
+    if (!list->empty()) holder[std::string(name)] = nullptr;
+  std::string text = dumped(record);
+  for (const auto& [name, list] : lists) {
+    if (list->empty()) continue;
+    const std::size_t begin = text.find(fmt::format("\n \"{}\": {{\n", object));
+    const std::string line = fmt::format("\n  \"{}\": null", name);
+    const std::size_t at = text.find(line, begin);
+    if (begin == text.npos || at == text.npos)
+      throw internal_error("a record has no place for its list '{}'", name);
+    text.replace(at + line.size() - 4, 4, list->text());
+  }
+  write_text(path, text);
 }
 
 }  // namespace etalon

@@ -105,6 +105,8 @@ bool has_ending(std::string_view path, std::string_view ending) {
 }
 
 std::string printable(std::string_view text) {
+  const auto plain = [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; };
+  if (text.size() <= 120 && std::ranges::all_of(text, plain)) return std::string(text);
   std::string out;
   for (const char c : text.substr(0, 120)) {
     const auto u = static_cast<unsigned char>(c);

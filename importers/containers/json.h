@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -14,6 +15,12 @@ inline constexpr int kMaxJsonDepth = 64;
 // A bad-input Error with the byte offset when the text is not JSON, nests too deep or repeats a
 // key.
 nlohmann::json parse_json(std::string_view text);
+
+// The same, with each member of the outermost object given away as soon as it is read: what is left
+// in memory is one of them at a time, not all. Gives back the rest: an empty object, or what stands
+// in its place.
+using EachMember = std::function<void(const std::string& name, const nlohmann::json& value)>;
+nlohmann::json parse_json_members(std::string_view text, const EachMember& each);
 
 // The member of an object; a bad-input Error names the key when it is missing or of another kind.
 const nlohmann::json& json_member(const nlohmann::json& object, std::string_view key);

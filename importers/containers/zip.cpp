@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <unordered_set>
 
 #include "engine/core/error.h"
 #include "engine/core/memory_budget.h"
@@ -107,10 +107,18 @@ bool is_zip(std::span<const std::byte> prefix) {
          (load_le<std::uint32_t>(prefix, 0) == kLocal || load_le<std::uint32_t>(prefix, 0) == kEnd);
 }
 
+std::string_view first_zip_member(std::span<const std::byte> prefix) {
+  if (!is_zip(prefix) || prefix.size() < 30) return {};
+  const std::size_t length = load_le<std::uint16_t>(prefix, 26);
+  if (length > prefix.size() - 30) return {};
+  return Blob{prefix.subspan(30, length), nullptr}.text();
+}
+
 ZipReader::ZipReader(Blob file) : file_(std::move(file)) {
   const Directory d = find_directory(file_.bytes);
   auto rest = file_.bytes.subspan(d.offset, d.bytes);
-  std::set<std::string, std::less<>> names;
+  std::unordered_set<std::string_view> names;  // in the file
+  names.reserve(d.members);
   members_.reserve(d.members);
   for (std::uint64_t i = 0; i < d.members; ++i) {
     if (rest.size() < 46 || load_le<std::uint32_t>(rest, 0) != kCentral)
@@ -121,7 +129,8 @@ ZipReader::ZipReader(Blob file) : file_(std::move(file)) {
     if (name + extra + comment > rest.size() - 46)
       throw bad_input("zip directory entry {} is cut short", i);
     ZipMember m;
-    m.name = std::string(Blob{rest.subspan(46, name), nullptr}.text());
+    const std::string_view own_name = Blob{rest.subspan(46, name), nullptr}.text();
+    m.name = own_name;
     m.method = load_le<std::uint16_t>(rest, 10);
     m.crc = load_le<std::uint32_t>(rest, 16);
     m.packed_bytes = load_le<std::uint32_t>(rest, 20);
@@ -130,7 +139,7 @@ ZipReader::ZipReader(Blob file) : file_(std::move(file)) {
     read_zip64(rest.subspan(46 + name, extra), m, offset);
     check_name(m.name);
     const auto flags = load_le<std::uint16_t>(rest, 8);
-    if (!names.insert(m.name).second)
+    if (!names.insert(own_name).second)
       throw bad_input("zip member {} stands twice; which one is meant cannot be told", m.name);
     // Made on Unix: the upper half holds the mode.
     const auto made_by = load_le<std::uint16_t>(rest, 4);
@@ -149,8 +158,10 @@ ZipReader::ZipReader(Blob file) : file_(std::move(file)) {
   }
   // Members that share bytes let a small file expand without limit.
   std::vector<const ZipMember*> by_offset;
+  by_offset.reserve(members_.size());
   for (const ZipMember& m : members_) by_offset.push_back(&m);
-  std::ranges::sort(by_offset, {}, &ZipMember::data_offset);
+  if (!std::ranges::is_sorted(by_offset, {}, &ZipMember::data_offset))
+    std::ranges::sort(by_offset, {}, &ZipMember::data_offset);
   for (std::size_t i = 1; i < by_offset.size(); ++i)
     if (by_offset[i - 1]->data_offset + by_offset[i - 1]->packed_bytes > by_offset[i]->data_offset)
       throw bad_input("zip members {} and {} overlap; the file is damaged", by_offset[i - 1]->name,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/file.h"
@@ -42,6 +43,9 @@ class ZipReader {
 };
 
 bool is_zip(std::span<const std::byte> prefix);
+// What the first member calls itself, "" where that is cut off: it tells most archives apart before
+// their directories are read.
+std::string_view first_zip_member(std::span<const std::byte> prefix);
 
 // Writes members uncompressed, their data at multiples of 64 bytes, so that a reader can map them.
 // Dates are fixed: the same content gives the same file.

@@ -185,7 +185,9 @@ Model open_model(const std::string& path, std::span<const std::string> with) {
   TensorList tensors = advised(page_of(row.name), [&] { return row.load(path); });
   const ErrorScope scope(path);
   for (NamedTensor& t : tensors)
-    model.graph->initializers.emplace(model.graph->add_value(t.name), std::move(t.tensor));
+    model.graph->initializers.emplace_hint(model.graph->initializers.end(),
+                                           model.graph->add_value(std::move(t.name)),
+                                           std::move(t.tensor));
   return model;
 }
 

@@ -36,6 +36,7 @@ TensorList load_npz(const std::string& path) {
   const ErrorScope scope(path);
   const ZipReader zip(file);
   TensorList tensors;
+  tensors.reserve(zip.members().size());
   for (const ZipMember& m : zip.members()) {
     const ErrorScope member(fmt::format("member {}", printable(m.name)));
     if (!m.name.ends_with(".npy")) throw bad_input("not an array; an npz holds .npy members");
@@ -70,12 +71,8 @@ bool match_npy(const FileView& file) {
 }
 // A zip alone says nothing (.keras, .pt and .mlpackage are zips too): the first member's name does.
 bool match_npz(const FileView& file) {
-  const auto prefix = file.prefix;
   if (has_ending(file.path, ".npz")) return !file.is_folder;
-  if (!is_zip(prefix) || prefix.size() < 30) return false;
-  const std::size_t length = load_le<std::uint16_t>(prefix, 26);
-  return length <= prefix.size() - 30 &&
-         Blob{prefix.subspan(30, length), nullptr}.text().ends_with(".npy");
+  return first_zip_member(file.prefix).ends_with(".npy");
 }
 
 }  // namespace

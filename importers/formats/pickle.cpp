@@ -8,7 +8,7 @@
 // belong to. Theano stores convolution kernels for true convolution, that is flipped: that is the
 // graph's affair (a note says so where the file is known to be Theano's).
 #include <deque>
-#include <set>
+#include <unordered_set>
 
 #include "engine/core/error.h"
 #include "importers/containers/npy.h"
@@ -34,7 +34,7 @@ struct Place {
 // Breadth first, so that a tensor's first path is a shortest one.
 void collect(const std::shared_ptr<const Pickle>& pickle, Model& model) {
   std::deque<Place> open{{&pickle->root(), "", 0}};
-  std::set<const PickleValue*> seen;
+  std::unordered_set<const PickleValue*> seen;
   bool theano = false;
   const auto enter = [&](const PickleValue* v, const Place& from, std::string_view key) {
     if (v == nullptr || from.depth == kMaxDepth || key.size() > 256) return;
@@ -127,7 +127,7 @@ Model open_theano_zip(const std::string& path, std::span<const std::string>) {
 }
 
 bool match_theano_zip(const FileView& file) {
-  if (!is_zip(file.prefix)) return false;
+  if (!is_zip(file.prefix) || first_zip_member(file.prefix).ends_with(".npy")) return false;
   try {
     const ZipReader zip(map_file(file.path));
     return zip.find("pkl") != nullptr;

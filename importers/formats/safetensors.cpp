@@ -72,16 +72,19 @@ TensorList load(const std::string& path) {
     throw bad_input(
         "byte 0: the header claims {} bytes, {} remain; the file is cut short, fetch it again",
         length, file.bytes.size() - 8);
-  const json header = parse_json(Blob{file.bytes.subspan(8, length), nullptr}.text());
+  const auto data = file.bytes.subspan(8 + length);
+  std::vector<Entry> entries;
+  const json header =
+      parse_json_members(Blob{file.bytes.subspan(8, length), nullptr}.text(),
+                         [&](const std::string& name, const json& value) {
+                           if (name != "__metadata__")
+                             entries.push_back(read_entry(name, value, data.size()));
+                         });
   if (!header.is_object())
     throw bad_input("byte 8: the header must be a JSON object, got {}; the file is damaged",
                     header.type_name());
-  const auto data = file.bytes.subspan(8 + length);
-  std::vector<Entry> entries;
-  for (const auto& [name, value] : header.items())
-    if (name != "__metadata__") entries.push_back(read_entry(name, value, data.size()));
   std::ranges::sort(entries, [](const Entry& a, const Entry& b) {
-    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   std::size_t at = 0;
   for (const Entry& e : entries) {
@@ -94,10 +97,12 @@ TensorList load(const std::string& path) {
   if (at != data.size())
     throw bad_input("{} bytes behind the last tensor belong to none", data.size() - at);
   TensorList tensors;
-  for (const Entry& e : entries) {
+  tensors.reserve(entries.size());
+  for (Entry& e : entries) {
     const ErrorScope tensor(fmt::format("tensor {}", printable(e.name)));
     tensors.push_back(
-        {e.name, tensor_from_bytes(e.type, {data.subspan(e.begin, e.end - e.begin), file.keeper})});
+        {std::move(e.name),
+         tensor_from_bytes(e.type, {data.subspan(e.begin, e.end - e.begin), file.keeper})});
   }
   return tensors;
 }

@@ -74,6 +74,9 @@ bool match(const FileView& file) {
   if (is_legacy(file.prefix)) return true;
   if (!is_zip(file.prefix)) return false;
   // The first member's name tells most archives apart; the directory tells the rest.
+  const std::string_view first = first_zip_member(file.prefix);
+  if (first.ends_with("/data.pkl") && first.find('/') == first.size() - 9) return true;
+  if (first.ends_with(".npy")) return false;
   try {
     const ZipReader zip(map_file(file.path));
     return root_member(zip, "data.pkl") != nullptr || is_exported(zip);
