@@ -1,6 +1,7 @@
-// Claim: gemm, matmul and conv under any order, walk, accumulator and fma have the definition's
-// bits on the vector rows of order.h, for heights and widths past a tile, padding, strides, groups,
-// several threads. The data shows the order: the contracts' results are asserted to differ.
+// Claim: gemm, matmul, conv and conv_transpose under any order, walk, accumulator and fma have the
+// definition's bits on the vector rows of order.h, for heights and widths past a tile, padding,
+// strides, groups, several threads. The data shows the order: the contracts' results are asserted
+// to differ.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,6 +14,7 @@
 #include "engine/numerics/element.h"
 #include "engine/numerics/sum_tree.h"
 #include "engine/ops/conv.h"
+#include "engine/ops/conv_transpose.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/pool.h"
@@ -185,6 +187,44 @@ TEST_CASE("order rows: conv has the definition's bits under every contract and w
         compare(conv_op(), Params(p), in, c, seen);
       }
       compare(conv_op(), Params(p), in, tree_contract(one.w.product(1, one.w.rank())), seen);
+    }
+  CHECK(seen.results.size() > 150);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 600);
+}
+
+TEST_CASE("order rows: conv_transpose has the definition's bits under every contract and walk") {
+  struct Case {
+    Shape x, w;
+    Ints strides, dilations, begin, end, more;
+    std::int64_t groups = 1;
+  };
+  // Phases of equal and of different taps, taps that meet no output, outputs that meet no tap.
+  const Case cases[] = {
+      {Shape{2, 6, 5, 7}, Shape{6, 10, 4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+      {Shape{1, 4, 6, 5}, Shape{4, 3, 3, 2}, {2, 3}, {1, 2}, {2, 0}, {1, 1}, {1, 2}, 2},
+      {Shape{3, 5, 12}, Shape{5, 3, 4}, {3}, {2}, {0}, {0}, {1}},
+      {Shape{1, 7, 6, 6}, Shape{7, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 7},
+      {Shape{2, 9, 4, 3}, Shape{9, 5, 2, 1}, {3, 4}, {1, 1}, {0, 0}, {0, 0}, {2, 1}},
+      {Shape{1, 3, 2, 3, 4}, Shape{3, 4, 2, 2, 2}, {1, 1, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}, {}}};
+  Compared seen;
+  for (const Data data : {Data::noise, Data::special, Data::tiny})
+    for (const Case& one : cases) {
+      ConvTransposeParams p;
+      p.strides = one.strides;
+      p.dilations = one.dilations;
+      p.pads_begin = one.begin;
+      p.pads_end = one.end;
+      p.output_padding = one.more;
+      p.groups = one.groups;
+      const DType type = data == Data::noise && one.groups == 2 ? DType::bf16 : DType::f32;
+      std::vector<Tensor> in;
+      in.push_back(make(one.x, 11, data, type));
+      in.push_back(make(one.w, 12, data, type));
+      in.push_back(make(Shape{one.w[1] * one.groups}, 13, data, type));
+      for (const char* text : kContracts)
+        compare(conv_transpose_op(), Params(p), in, Contract::parse(text), seen);
+      const std::int64_t k = one.x[1] / one.groups * one.w.product(2, one.w.rank());
+      compare(conv_transpose_op(), Params(p), in, tree_contract(k), seen);
     }
   CHECK(seen.results.size() > 150);
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 600);

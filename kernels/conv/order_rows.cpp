@@ -31,7 +31,7 @@ std::vector<std::int64_t> walk_terms(const ConvGeometry& g, const Walk& walk) {
 }
 
 template <class T>
-void convolve(const KernelCall& call, const OrderTiles<T>& tiles) {
+void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderProgram& program) {
   const Contract& contract = call.contract();
   const ConvGeometry g =
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
@@ -83,7 +83,6 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles) {
       q += count;
     }
   };
-  const OrderProgram program = compile_order(contract.order, k);
   run_order(OrderTask<T>{.tiles = tiles,
                          .program = program,
                          .groups = g.groups,
@@ -98,11 +97,9 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles) {
 
 template <Isa isa>
 void run(const KernelCall& call) {
-  const Contract& c = call.contract();
-  if (c.acc == DType::f64)
-    convolve<double>(call, *order_tiles_f64(isa, c.fma));
-  else
-    convolve<float>(call, *order_tiles_f32(isa, c.acc, c.fma));
+  const ConvGeometry g =
+      conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
+  run_conv_order<isa>(call, compile_order(call.contract().order, g.k()));
 }
 
 template <Isa isa>
@@ -116,6 +113,17 @@ Refusal refuse(const Problem& problem) {
 }
 
 }  // namespace
+
+template <Isa isa>
+void run_conv_order(const KernelCall& call, const OrderProgram& program) {
+  const Contract& c = call.contract();
+  if (c.acc == DType::f64)
+    convolve<double>(call, *order_tiles_f64(isa, c.fma), program);
+  else
+    convolve<float>(call, *order_tiles_f32(isa, c.acc, c.fma), program);
+}
+template void run_conv_order<Isa::avx512>(const KernelCall&, const OrderProgram&);
+template void run_conv_order<Isa::avx2>(const KernelCall&, const OrderProgram&);
 
 template <Isa isa>
 KernelRow conv_order_row(std::string_view name) {

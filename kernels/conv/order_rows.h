@@ -9,4 +9,8 @@ namespace etalon {
 template <Isa isa>
 KernelRow conv_order_row(std::string_view name);
 
+// What that row computes, with another program over the same terms than the contract's order has.
+template <Isa isa>
+void run_conv_order(const KernelCall& call, const OrderProgram& program);
+
 }  // namespace etalon

@@ -39,6 +39,8 @@ std::span<const KernelRow> conv_rows() {
       conv_transpose_seq_row<Isa::avx2>("conv_transpose.f32.avx2.phases"),
       conv_transpose_exact_row<Isa::avx512>("conv_transpose.exact.avx512.phases"),
       conv_transpose_exact_row<Isa::avx2>("conv_transpose.exact.avx2.phases"),
+      conv_transpose_order_row<Isa::avx512>("conv_transpose.order.avx512"),
+      conv_transpose_order_row<Isa::avx2>("conv_transpose.order.avx2"),
 #endif
       definition_row<ConvDefinition>("conv.definition"),
       // Behind the op's own definition, from which verdicts take their slices and bounds.

@@ -1,4 +1,5 @@
-// conv_transpose, f32, contracts seq and exact: by convolutions of stride 1.
+// conv_transpose, contracts seq and exact on f32, every order on f32, f16 and bf16: by convolutions
+// of stride 1.
 //
 // Outputs of one remainder f by the stride meet the same taps of the kernel, r0, r0 + s/g, ...,
 // with g = gcd(stride s, dilation d): a phase. Of output f + s j its k-th tap meets input
@@ -12,8 +13,10 @@
 // tap meets are the bias alone.
 //
 // Same bits: the rows of conv promise the contract on the phase, whose terms are those of the op,
-// k ascending; taps that meet nothing are no terms in both. Source of the phases: Dumoulin, Visin
-// (arXiv 1603.07285), section 4.
+// k ascending; taps that meet nothing are no terms in both. Other orders are compiled for all terms
+// of the op and lose those that the phase has not (of_present_terms), so that a term has its place
+// in the tree whatever phase it meets. Source of the phases: Dumoulin, Visin (arXiv 1603.07285),
+// section 4.
 #pragma once
 
 #include "engine/backend/kernel.h"
@@ -24,5 +27,7 @@ template <Isa isa>
 KernelRow conv_transpose_seq_row(std::string_view name);
 template <Isa isa>
 KernelRow conv_transpose_exact_row(std::string_view name);
+template <Isa isa>
+KernelRow conv_transpose_order_row(std::string_view name);
 
 }  // namespace etalon

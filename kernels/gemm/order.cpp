@@ -161,6 +161,28 @@ OrderProgram compile_order(const Order& order, std::int64_t k) {
   return std::move(c.program);
 }
 
+OrderProgram of_present_terms(const OrderProgram& program, const std::vector<std::int64_t>& index) {
+  Compiler c;
+  for (const OrderStep& s : program.steps) {
+    if (s.kind == Kind::join) {
+      c.join();
+      continue;
+    }
+    bool begun = s.kind == Kind::extend;
+    for (std::int64_t i = 0; i < s.count; ++i) {
+      const std::int64_t at = index[static_cast<std::size_t>(s.first + i * s.stride)];
+      if (at < 0) continue;
+      if (begun)
+        c.extend(at);
+      else
+        c.chain(at, 1, 1);
+      begun = true;
+    }
+    if (!begun) c.chain(0, 1, 0);
+  }
+  return std::move(c.program);
+}
+
 const OrderTiles<float>* order_tiles_f32([[maybe_unused]] Isa isa, [[maybe_unused]] DType acc,
                                          [[maybe_unused]] bool fma) {
 #if defined(__x86_64__)

@@ -45,6 +45,10 @@ Refusal refuse_order(const Order& order, std::int64_t k);
 // k terms in an order that refuse_order takes.
 OrderProgram compile_order(const Order& order, std::int64_t k);
 
+// The same sums where only some of the terms are there, packed: index[k] is term k's place among
+// them, or -1. What is left of a chain keeps its sequence, and of an empty one +0.
+OrderProgram of_present_terms(const OrderProgram& program, const std::vector<std::int64_t>& index);
+
 // nullptr where the arithmetic is not there for this instruction set.
 const OrderTiles<float>* order_tiles_f32(Isa isa, DType acc, bool fma);
 const OrderTiles<double>* order_tiles_f64(Isa isa, bool fma);
