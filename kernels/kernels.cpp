@@ -56,6 +56,7 @@ const Registry& all_kernels() {
     r.add(integer_rows());
     r.add(tflite_rows());
     r.add(tflite_fixed_rows());
+    r.add(tflite_lstm_rows());
     r.add(code_rows());
     r.add(activation_vector_rows());
     r.add(activation_rows());

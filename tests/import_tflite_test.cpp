@@ -61,6 +61,7 @@ TEST_CASE("tflite: arithmetic of 8- and 16-bit integers of its own gives the ref
   holds("quantised_sums_signed", 4, "quantised.npz");
   holds("quantised_sums_unsigned", 5, "quantised.npz");
   holds("quantised_sixteen", 1, "quantised.npz");
+  holds("quantised_lstm", 6, "quantised.npz");
 }
 
 TEST_CASE("tflite: choosing, gathering, writing parts and single steps give the kernels' values") {
@@ -108,6 +109,8 @@ TEST_CASE("tflite: what a quantised operator has no kernel for is refused by nam
   says(refusal(1.0F / 128, 0.01F), "L2_NORMALIZATION onto scale 0.01");
   says(refusal(0.0291F, 1.5F), "a comparison of numbers on the scale 1.5");
   says(refusal(1.7F, 1e-9F), "fixed point needs more than 2^-26");
+  says(refusal(0.00048828125F, 0.0005F, "quantised_lstm"), "which is no power of two");
+  says(refusal(0.00048828125F, 0.25F, "quantised_lstm"), "a cell on 2^-2; from 2^-15");
   says(refusal(0.5F, 0, "selection"), "whose overlap is no constant above 0");
 }
 

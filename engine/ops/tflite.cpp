@@ -189,6 +189,45 @@ Types infer_log_softmax(const Params& params, const InferInputs& in) {
   return {in.type(0)};
 }
 
+Types infer_lstm(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteLstmParams>();
+  constexpr DType kTypes[] = {DType::i8,  DType::i8, DType::i8, DType::i32,
+                              DType::i16, DType::i8, DType::i32};
+  for (std::size_t i = 0; i < 7; ++i)
+    if (in.has(i) && in.dtype(i) != kTypes[i])
+      throw bad_input("input {} must be {}, got {}", i, name(kTypes[i]), name(in.dtype(i)));
+  const Shape &x = in.shape(0), &w = in.shape(1), &r = in.shape(2);
+  if (x.rank() != 3 || w.rank() != 3 || r.rank() != 3)
+    throw bad_input("x {}, w {} and r {} must be of rank 3", to_string(x), to_string(w),
+                    to_string(r));
+  const std::int64_t hidden = w[1], outputs = r[2];
+  const Shape shapes[] = {x,
+                          Shape{4, hidden, x[2]},
+                          Shape{4, hidden, outputs},
+                          Shape{4, hidden},
+                          Shape{3, hidden},
+                          Shape{outputs, hidden},
+                          Shape{outputs}};
+  for (std::size_t i = 1; i < 7; ++i)
+    if (in.has(i) && in.shape(i) != shapes[i])
+      throw bad_input("input {} must be {}, got {}", i, to_string(shapes[i]),
+                      to_string(in.shape(i)));
+  if (!in.has(5) && outputs != hidden)
+    throw bad_input("{} outputs of {} units without a projection", outputs, hidden);
+  for (const float scale : {p.x_scale, p.y_scale, p.hidden_scale, p.projection_scale})
+    check_scale(scale, "a scale");
+  if (p.w_scales.size() != 4 || p.r_scales.size() != 4 || p.peephole_scales.size() != 3)
+    throw bad_input("four scales of w and of r, three of the peephole are wanted");
+  for (const auto* list : {&p.w_scales, &p.r_scales, &p.peephole_scales})
+    for (const float scale : *list) check_scale(scale, "a scale");
+  check_zero(p.x_zero, DType::i8, "x_zero");
+  check_zero(p.y_zero, DType::i8, "y_zero");
+  check_zero(p.hidden_zero, DType::i8, "hidden_zero");
+  if (p.cell_power < -15 || p.cell_power > -9)
+    throw bad_input("a cell on 2^{}; from 2^-15 to 2^-9", p.cell_power);
+  return {{DType::i8, Shape{x[0], x[1], outputs}}};
+}
+
 template <class P>
 OpRow row(std::string_view name, std::string_view summary, int inputs,
           Types (*infer)(const Params&, const InferInputs&)) {
@@ -204,6 +243,16 @@ OpRow row(std::string_view name, std::string_view summary, int inputs,
 OpRow weighted(OpRow op) {
   op.max_inputs = 3;
   op.input_names = [] { return Names{"x", "w", "bias"}; };
+  return op;
+}
+
+OpRow lstm(OpRow op) {
+  op.max_inputs = 7;
+  // Rows are sequences: the batch is the second axis.
+  op.per_sample = false;
+  op.input_names = [] {
+    return Names{"x", "w", "r", "bias", "peephole", "projection", "projection_bias"};
+  };
   return op;
 }
 
@@ -254,6 +303,8 @@ std::span<const OpRow> tflite_ops() {
       row<TfliteUnaryParams>("tflite_log_softmax",
                              "TensorFlow Lite's log-softmax of 8-bit numbers.", 1,
                              infer_log_softmax),
+      lstm(row<TfliteLstmParams>("tflite_lstm", "TensorFlow Lite's LSTM of 8 and 16 bits.", 3,
+                                 infer_lstm)),
       row<TfliteUnaryParams>("tflite_requantize", "From one scale and zero point to another.", 1,
                              infer_requantize),
       row<TfliteUnaryParams>("tflite_quantize", "TensorFlow Lite's quantisation of f32.", 1,

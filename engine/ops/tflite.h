@@ -64,6 +64,21 @@
 //                           `exp_of_negative` of those d that are above -31 in 2^-19 (held to
 //                           2^12, where the reference overflows); y = (d - `logarithm`) / 2^22 to
 //                           nearest, the lowest value where d leaves what 32 bits hold
+//   tflite_lstm             x i8 [T,B,I], w i8 [4,H,I], r i8 [4,H,P], bias i32 [4,H], peephole i16
+//                           [3,H] of i, f, o (with the cell of before; o with that behind),
+//                           projection i8 [P,H] and its bias i32 [P]; y i8 [T,B,P], P = H without a
+//                           projection; the last four may be absent. Gates stand i, f, c, o, are 16
+//                           bits with three before the point (tflite_fixed_point.h): the sum over x
+//                           and the bias, that over the state, that of the peephole, each scaled by
+//                           itself (by its scales in f32 * 2^12), added one by one and held; then
+//                           `sigmoid`, of c `tanh`. coupled: i = 32767 - f. The cell is 16 bits on
+//                           2^cell_power: f * cell / 2^15 + i * c / 2^(30 + cell_power), each to
+//                           nearest, held. What comes out is o * tanh(cell), scaled by 2^-30 /
+//                           hidden_scale, + hidden_zero; without a projection that is the state and
+//                           y, else its products scaled by projection_scale * hidden_scale /
+//                           y_scale in f32, + y_zero. Cell and state begin at zero. (The reference
+//                           mixes sequences where a peephole meets a projection and P differs from
+//                           H.)
 // Types: x i8, u8 or i16; w i8 or u8; bias i32 or i64. Discrete: the contract has no say.
 // Sources: tensorflow/lite/kernels/internal/{common.h, quantization_util.cc, reference/...}.
 #pragma once
@@ -177,6 +192,29 @@ struct TfliteUnaryParams : TfliteOutput {
     v("beta", beta);
     v("output_dtype", output_dtype);
     TfliteOutput::visit(v);
+  }
+};
+
+struct TfliteLstmParams {
+  float x_scale = 1, y_scale = 1, hidden_scale = 1, projection_scale = 1;
+  std::int64_t x_zero = 0, y_zero = 0, hidden_zero = 0;
+  std::vector<float> w_scales{1, 1, 1, 1}, r_scales{1, 1, 1, 1}, peephole_scales{1, 1, 1};
+  std::int64_t cell_power = -11;
+  bool coupled = false;
+  template <class V>
+  void visit(V& v) {
+    v("x_scale", x_scale);
+    v("x_zero", x_zero);
+    v("y_scale", y_scale);
+    v("y_zero", y_zero);
+    v("hidden_scale", hidden_scale);
+    v("hidden_zero", hidden_zero);
+    v("projection_scale", projection_scale);
+    v("w_scales", w_scales);
+    v("r_scales", r_scales);
+    v("peephole_scales", peephole_scales);
+    v("cell_power", cell_power);
+    v("coupled", coupled);
   }
 };
 

@@ -1,13 +1,15 @@
-// Functions of TensorFlow Lite's fixed-point numbers: 32 bits, of which b before the point, the
-// value being raw * 2^(b - 31). A product is the doubled high half (tflite.h) and adds the bits
-// before the point; `moved` multiplies by a power of two, held to 32 bits, or divides by one to
-// nearest, halves away from zero. Sums wrap. Each function is a fixed number of such steps, so its
-// value is defined to the last bit.
+// Functions of TensorFlow Lite's fixed-point numbers: Raw is 32 or 16 bits wide, of which b stand
+// before the point, the value being raw * 2^(b + 1 - width). A product is the doubled high half
+// (tflite.h) and adds the bits before the point; `moved` multiplies by a power of two, held to the
+// type, or divides by one to nearest, halves away from zero. Sums wrap. Each function is a fixed
+// number of such steps, so its value is defined to the last bit. Constants are those of 32 bits,
+// rounded to 16.
 //
 //   exp_of_negative   e^x of x <= 0 with b bits: the quarter below x by a polynomial of degree 4
 //                     about -1/8, times e^-(2^i) for each bit of what remains, i = -2 .. b - 1
 //   reciprocal        1 / (1 + x) of 0 <= x < 1, no bits: three steps of Newton's from 48/17 -
-//                     32/17 d for d = (1 + x) / 2
+//                     32/17 d for d = (1 + x) / 2; complement is (1 - x) / (1 + x) by the same
+//   sigmoid, tanh     of x with b bits by these, from |x|
 //   logarithm         of x with 12 bits, result 5: x is a power of two times r near 2^-1/4, whose
 //                     logarithm is a quotient of polynomials
 //   inverse_root      1 / sqrt(v) of an integer as multiplier and shift: five steps of Newton's
@@ -21,54 +23,94 @@
 
 namespace etalon::tflite {
 
-inline std::int32_t wrapped(std::int64_t v) {
-  return static_cast<std::int32_t>(static_cast<std::uint64_t>(v));
-}
-
-inline std::int32_t product(std::int32_t a, std::int32_t b) {
-  return Multiplier::doubled_high(a, b);
+template <class Raw = std::int32_t>
+Raw wrapped(std::int64_t v) {
+  return static_cast<Raw>(static_cast<std::uint64_t>(v));
 }
 
 // By 2^exponent.
-inline std::int32_t moved(std::int32_t x, int exponent) {
-  if (exponent <= 0) return Multiplier::divided_by_power(x, -exponent);
-  const std::int64_t most = (std::int64_t{1} << (31 - exponent)) - 1;
-  if (x > most) return std::numeric_limits<std::int32_t>::max();
-  if (x < -most) return std::numeric_limits<std::int32_t>::min();
-  return wrapped(std::int64_t{x} << exponent);
+template <class Raw>
+Raw moved(Raw x, int exponent) {
+  if (exponent <= 0) return static_cast<Raw>(Multiplier::divided_by_power(x, -exponent));
+  const std::int64_t most = (std::int64_t{1} << (kWidth<Raw> - 1 - exponent)) - 1;
+  if (x > most) return std::numeric_limits<Raw>::max();
+  if (x < -most) return std::numeric_limits<Raw>::min();
+  return wrapped<Raw>(std::int64_t{x} << exponent);
 }
 
-inline std::int32_t half_sum(std::int32_t a, std::int32_t b) {
+template <class Raw>
+Raw half_sum(Raw a, Raw b) {
   const std::int64_t sum = std::int64_t{a} + b;
-  return static_cast<std::int32_t>((sum + (sum >= 0 ? 1 : -1)) / 2);
+  return static_cast<Raw>((sum + (sum >= 0 ? 1 : -1)) / 2);
 }
 
-inline std::int32_t exp_of_negative(std::int32_t a, int bits) {
-  if (a == 0) return std::numeric_limits<std::int32_t>::max();
-  const int fraction = 31 - bits;
-  const std::int32_t quarter = std::int32_t{1} << (fraction - 2);
-  const std::int32_t in_quarter = (a & (quarter - 1)) - quarter;
-  const std::int32_t x = moved(in_quarter, bits) + (1 << 28), x2 = product(x, x);
-  const std::int32_t x3 = product(x2, x), x4 = product(x2, x2);
-  constexpr std::int32_t kThird = 715827883, kExpEighth = 1895147668;
-  const std::int32_t higher = moved(product(moved(x4, -2) + x3, kThird) + x2, -1);
-  std::int32_t y = kExpEighth + product(kExpEighth, x + higher);
+template <class Raw>
+Raw held(std::int64_t v) {
+  return static_cast<Raw>(std::clamp<std::int64_t>(v, std::numeric_limits<Raw>::min(),
+                                                   std::numeric_limits<Raw>::max()));
+}
+
+template <class Raw>
+Raw fixed_constant(std::int32_t of_32_bits) {
+  return static_cast<Raw>(moved(of_32_bits, kWidth<Raw> - 32));
+}
+
+template <class Raw>
+Raw exp_of_negative(Raw a, int bits) {
+  if (a == 0) return std::numeric_limits<Raw>::max();
+  const int fraction = kWidth<Raw> - 1 - bits;
+  const std::int64_t quarter = std::int64_t{1} << (fraction - 2);
+  const auto in_quarter = static_cast<Raw>((a & (quarter - 1)) - quarter);
+  const Raw x = wrapped<Raw>(std::int64_t{moved(in_quarter, bits)} + (1LL << (kWidth<Raw> - 4)));
+  const Raw x2 = product(x, x), x3 = product(x2, x), x4 = product(x2, x2);
+  const Raw third = fixed_constant<Raw>(715827883), exp_eighth = fixed_constant<Raw>(1895147668);
+  const Raw cubes = wrapped<Raw>(std::int64_t{moved(x4, -2)} + x3);
+  const Raw higher = moved(wrapped<Raw>(std::int64_t{product(cubes, third)} + x2), -1);
+  Raw y = held<Raw>(std::int64_t{exp_eighth} +
+                    product(exp_eighth, wrapped<Raw>(std::int64_t{x} + higher)));
   // e^-(1/4), e^-(1/2) .. e^-16
   constexpr std::int32_t kPowers[] = {1672461947, 1302514674, 790015084, 290630308,
                                       39332535,   720401,     242};
-  const std::int32_t rest = in_quarter - a;
+  const std::int64_t rest = std::int64_t{in_quarter} - a;
   for (int i = 0; i < 7 && i - 2 < bits; ++i)
-    if ((rest & (std::int32_t{1} << (fraction + i - 2))) != 0) y = product(y, kPowers[i]);
-  return bits > 5 && a < -(std::int32_t{1} << (36 - bits)) ? 0 : y;
+    if ((rest >> (fraction + i - 2) & 1) != 0) y = product(y, fixed_constant<Raw>(kPowers[i]));
+  return bits > 5 && a < -(std::int64_t{1} << (4 + kWidth<Raw> - bits)) ? Raw{0} : y;
 }
 
-inline std::int32_t reciprocal(std::int32_t a) {
-  const std::int32_t half = half_sum(a, std::numeric_limits<std::int32_t>::max());
-  constexpr std::int32_t k48Over17 = 1515870810, kMinus32Over17 = -1010580540;
-  std::int32_t x = k48Over17 + product(half, kMinus32Over17);  // two bits before the point
+// Newton's steps for 1 / d; two bits before the point.
+template <class Raw>
+Raw newton_reciprocal(Raw half) {
+  const Raw from = fixed_constant<Raw>(1515870810), slope = fixed_constant<Raw>(-1010580540);
+  constexpr std::int64_t kOne = std::int64_t{1} << (kWidth<Raw> - 3);
+  Raw x = wrapped<Raw>(std::int64_t{from} + product(half, slope));
   for (int i = 0; i < 3; ++i)
-    x = wrapped(std::int64_t{x} + moved(product(x, (1 << 29) - product(half, x)), 2));
-  return moved(x, 1);
+    x = wrapped<Raw>(std::int64_t{x} + moved(product(x, wrapped<Raw>(kOne - product(half, x))), 2));
+  return x;
+}
+
+template <class Raw>
+Raw reciprocal(Raw a) {
+  return moved(newton_reciprocal(half_sum(a, std::numeric_limits<Raw>::max())), 1);
+}
+
+template <class Raw>
+Raw complement(Raw a) {
+  const Raw x = newton_reciprocal(half_sum(a, std::numeric_limits<Raw>::max()));
+  return moved(wrapped<Raw>(std::int64_t{x} - (std::int64_t{1} << (kWidth<Raw> - 3))), 2);
+}
+
+template <class Raw>
+Raw sigmoid(Raw a, int bits) {
+  if (a == 0) return wrapped<Raw>(std::int64_t{1} << (kWidth<Raw> - 2));
+  const Raw y = reciprocal(exp_of_negative(a > 0 ? wrapped<Raw>(-std::int64_t{a}) : a, bits));
+  return a > 0 ? y : wrapped<Raw>(std::int64_t{std::numeric_limits<Raw>::max()} - y);
+}
+
+template <class Raw>
+Raw tanh(Raw a, int bits) {
+  if (a == 0) return 0;
+  const Raw y = complement(exp_of_negative(a > 0 ? wrapped<Raw>(-std::int64_t{a}) : a, bits + 1));
+  return a > 0 ? y : wrapped<Raw>(-std::int64_t{y});
 }
 
 // What makes a positive v, read as having no bits before the point, at least a half.
@@ -80,18 +122,15 @@ inline std::int32_t logarithm(std::int32_t x) {
                          kAlphaN = 117049297, kAlphaD = 127690142, kAlphaI = 1057819769,
                          kAlphaF = 638450708;
   const std::int32_t quarter = moved(1 << 29, -kSumBits);
-  const auto held = [](std::int64_t v) {
-    return static_cast<std::int32_t>(
-        std::clamp<std::int64_t>(v, Multiplier::kMin, Multiplier::kMax));
-  };
   const auto whole = [](int n) { return moved(n, 31 - kSumBits); };
   // Twice: of x and of x / sqrt(2), whichever lies nearer to 2^-1/4.
   const int room_a = headroom(x);
   const std::int32_t r_a = moved(product(moved(x, room_a), kRootHalf), 1),
-                     power_a = held(std::int64_t{whole(kBits - room_a - 1)} + quarter);
+                     power_a =
+                         held<std::int32_t>(std::int64_t{whole(kBits - room_a - 1)} + quarter);
   const int room_b = headroom(product(x, kRootHalf));
   const std::int32_t r_b = moved(x, room_b),
-                     power_b = held(std::int64_t{whole(kBits - room_b)} - quarter);
+                     power_b = held<std::int32_t>(std::int64_t{whole(kBits - room_b)} - quarter);
   const std::int32_t r = std::min(r_a, r_b), power = std::max(power_a, power_b);
   const std::int32_t p = half_sum(r, kRootRootHalf),
                      q = wrapped(2 * (std::int64_t{r} - kRootRootHalf)), q2 = product(q, q);

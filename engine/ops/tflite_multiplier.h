@@ -7,6 +7,19 @@
 
 namespace etalon::tflite {
 
+template <class Raw>
+inline constexpr int kWidth = 8 * static_cast<int>(sizeof(Raw));
+
+// The doubled high half of a product, halves upward; the one that leaves the type is held.
+template <class Raw>
+Raw product(Raw a, Raw b) {
+  constexpr std::int64_t kMin = std::numeric_limits<Raw>::min();
+  constexpr std::int64_t kOne = std::int64_t{1} << (kWidth<Raw> - 1);
+  if (a == kMin && b == kMin) return std::numeric_limits<Raw>::max();
+  const std::int64_t both = std::int64_t{a} * b;
+  return static_cast<Raw>((both + (both >= 0 ? kOne / 2 : 1 - kOne / 2)) / kOne);
+}
+
 // A real factor as a multiplier and a shift.
 struct Multiplier {
   static constexpr std::int64_t kMin = std::numeric_limits<std::int32_t>::min(),
@@ -39,14 +52,7 @@ struct Multiplier {
   std::int32_t scaled(std::int32_t v) const {
     const auto widened =
         static_cast<std::int32_t>(static_cast<std::uint32_t>(v) << (shift > 0 ? shift : 0));
-    return divided_by_power(doubled_high(widened, m), shift < 0 ? -shift : 0);
-  }
-  // a * b / 2^31 to nearest, halves upward; the one product that leaves 32 bits is held.
-  static std::int32_t doubled_high(std::int32_t a, std::int32_t b) {
-    if (a == kMin && b == kMin) return static_cast<std::int32_t>(kMax);
-    const std::int64_t product = std::int64_t{a} * b;
-    const std::int64_t nudge = product >= 0 ? std::int64_t{1} << 30 : 1 - (std::int64_t{1} << 30);
-    return static_cast<std::int32_t>((product + nudge) / (std::int64_t{1} << 31));
+    return divided_by_power(product(widened, m), shift < 0 ? -shift : 0);
   }
   // Rounds to nearest, halves away from zero.
   static std::int32_t divided_by_power(std::int32_t v, int exponent) {

@@ -9,6 +9,7 @@ namespace etalon {
 std::span<const KernelRow> integer_rows();
 std::span<const KernelRow> tflite_rows();
 std::span<const KernelRow> tflite_fixed_rows();
+std::span<const KernelRow> tflite_lstm_rows();
 std::span<const KernelRow> code_rows();
 
 }  // namespace etalon

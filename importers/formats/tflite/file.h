@@ -37,6 +37,7 @@ struct OperatorInfo {
   int code = 0;
   std::string custom;
   std::vector<std::int32_t> inputs, outputs;
+  std::vector<std::int32_t> intermediates;  // tensors that tell scales alone
   FlatTable options;
 };
 

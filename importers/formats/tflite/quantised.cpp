@@ -313,6 +313,7 @@ ValueId translate_quantised(const Quantised& q) {
   if (op == "MEAN") return mean(q);
   if (op == "RESIZE_BILINEAR") return resize_bilinear(q);
   if (op == "LEAKY_RELU" || op == "PRELU") return leaky(q);
+  if (op == "UNIDIRECTIONAL_SEQUENCE_LSTM") return quantised_lstm(q);
   if (has_table(op)) return looked_up(q);
   if (const auto y = translate_arithmetic(q)) return *y;
   if (op == "RESHAPE" || op == "SQUEEZE" || op == "TRANSPOSE" || op == "CONCATENATION" ||

@@ -30,6 +30,7 @@ void limited_output(Fields& f, const TensorInfo& y, int activation);
 // arithmetic.cpp; nullopt where the operator is none of its own.
 bool is_comparison(std::string_view op);
 std::optional<ValueId> translate_arithmetic(const Quantised& q);
+ValueId quantised_lstm(const Quantised& q);  // quantised_recurrent.cpp
 // The value of the operator's output, kAbsent where its integers are only moved; a bad-input Error
 // where it has no integer kernel here.
 ValueId translate_quantised(const Quantised& q);
