@@ -171,3 +171,52 @@ TEST_CASE("pool: the rows without vectors keep ties, NaN, order and divisors") {
     }
   }
 }
+
+TEST_CASE("pool: the rows on vectors have the definition's bits") {
+  // Planes in lanes (kernels/pool/planes.h), rows reduced by columns with steps of one and of two
+  // (max_rows.h), walks down rows (conv/tap_rows.h): widths past a vector, numbers of planes past
+  // one, padding on every side, windows of which padding leaves one tap.
+  const char* const windows[] = {
+      "kernel=[2,2] pads_end=[1,1] | f32[1,37,2,2]",
+      "kernel=[2,2] pads_end=[1,1] | f32[3,35,4,4]",
+      "kernel=[3,3] strides=[3,3] | f32[2,9,8,8]",
+      "kernel=[3,3] strides=[3,3] pads_begin=[1,2] pads_end=[2,1] | f32[1,19,28,31]",
+      "kernel=[2,3] strides=[1,4] dilations=[2,1] | f32[1,21,5,30]",
+      "kernel=[2,3,2] strides=[2,2,1] pads_begin=[1,1,0] | f32[1,18,3,4,5]",
+      "kernel=[3] strides=[2] pads_begin=[1] | f32[2,11,7]",
+      "kernel=[3,3] pads_begin=[1,1] pads_end=[1,1] | f32[2,3,28,28]",
+      "kernel=[3,3] pads_begin=[2,0] pads_end=[0,2] | f32[1,2,9,47]",
+      "kernel=[3,3] pads_begin=[1,1] pads_end=[1,1] | f32[1,3,1,6]",
+      "kernel=[2,2] pads_end=[1,1] | f32[1,3,16,16]",
+      "kernel=[2,2] pads_begin=[1,1] | f32[1,3,8,33]",
+      "kernel=[3,3] strides=[2,2] ceil_mode=true | f32[1,5,16,16]",
+      "kernel=[3,3] strides=[2,2] ceil_mode=true | f32[2,17,8,8]",
+      "kernel=[3,3] strides=[2,2] pads_begin=[1,1] pads_end=[1,1] | f32[1,3,112,112]",
+      "kernel=[2,2] strides=[2,2] | f32[1,5,10,10]"};
+  int compared = 0;
+  for (const std::string op : {"max_pool", "avg_pool"})
+    for (const std::string window : windows)
+      for (const std::string data : {"", ":special", ":finite"}) {
+        const std::string line = "a | " + op + " | " + window + data;
+        const OpCase c = parse_op_case(line);
+        const std::vector<Tensor> in = case_inputs(c);
+        const auto p = pointers(in);
+        const auto of = [&](const std::string& kernel, int threads) {
+          return std::move(
+              run_op(*c.op, c.params, p, all_kernels(), {.threads = threads, .kernels = kernel})
+                  .outputs[0]);
+        };
+        const Tensor want = of(op + ".definition", 1);
+        for (const KernelRow* row : all_kernels().rows_of(op)) {
+          if (!row->name.starts_with(op + ".f32.avx") || row->isa > detect_isa()) continue;
+          for (const int threads : {1, 3}) {
+            const Tensor got = of(std::string(row->name), threads);
+            CHECK_MESSAGE(
+                std::memcmp(got.bytes().data(), want.bytes().data(), want.size_bytes()) == 0,
+                std::string(row->name), ": ", line);
+            ++compared;
+          }
+        }
+      }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 192);
+}

@@ -3,6 +3,8 @@
 // have the definition's order and maxima its ties and NaNs.
 #include "kernels/pool/fast.h"
 
+#include <algorithm>
+
 #include "engine/backend/announce.h"
 #include "engine/core/threads.h"
 #include "engine/ops/pool.h"
@@ -11,6 +13,7 @@
 #include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
 #include "kernels/pool/max_rows.h"
+#include "kernels/pool/planes.h"
 
 namespace etalon {
 namespace {
@@ -19,6 +22,7 @@ struct PreparedPool {
   WindowRows rows;
   TapRows tap_rows;             // of average pooling, where it serves
   MaxRows max_rows;             // of max pooling, where it serves
+  PoolPlanes planes;            // of both
   std::vector<float> divisors;  // of average pooling
 };
 
@@ -33,6 +37,13 @@ ConvGeometry as_depthwise(const PoolGeometry& g) {
 template <Isa isa>
 constexpr int kLanes = isa >= Isa::avx512 ? 16 : 8;
 
+// Where turning planes pays: rows of outputs that leave most of a vector idle, and strides for
+// which rows would be split by remainder first.
+bool small_planes(const Window& window, int lanes) {
+  const WindowAxis& w = window.axes[2];
+  return 4 * w.out <= lanes || (w.stride > 2 && w.out <= lanes);
+}
+
 template <Isa isa, bool kAverage>
 Prepared prepare(const Problem& problem, int) {
   const Shape& x = problem.input(0).shape;
@@ -41,12 +52,16 @@ Prepared prepare(const Problem& problem, int) {
     const PoolGeometry g = pool_geometry(params, x);
     return std::make_shared<PreparedPool>(
         WindowRows(as_depthwise(g), kLanes<isa>), TapRows(g.window, kLanes<isa>),
-        MaxRows(Window{}, kLanes<isa>), average_divisors(g, params));
+        MaxRows(Window{}, kLanes<isa>),
+        PoolPlanes(g.window, kLanes<isa>, small_planes(g.window, kLanes<isa>)),
+        average_divisors(g, params));
   } else {
     const PoolGeometry g = pool_geometry(problem.params->as<MaxPoolParams>(), x);
-    return std::make_shared<PreparedPool>(WindowRows(as_depthwise(g), kLanes<isa>),
-                                          TapRows(Window{}, kLanes<isa>),
-                                          MaxRows(g.window, kLanes<isa>), std::vector<float>{});
+    const MaxRows rows(g.window, kLanes<isa>);
+    return std::make_shared<PreparedPool>(
+        WindowRows(as_depthwise(g), kLanes<isa>), TapRows(Window{}, kLanes<isa>), rows,
+        PoolPlanes(g.window, kLanes<isa>, !rows.serves() && small_planes(g.window, kLanes<isa>)),
+        std::vector<float>{});
   }
 }
 
@@ -61,6 +76,32 @@ int max_rows(const MaxRows& rows, const MaxRowsCall& call, bool another) {
   return (kWide ? avx512::max_rows(call) : avx2::max_rows(call)) ? 1 : 0;
 }
 
+// Planes by vectors of them.
+template <Isa isa, bool kAverage>
+void run_planes(const KernelCall& call, const PreparedPool& p) {
+  const float* x = call.input(0).data<float>().data();
+  float* y = call.output(0).mutable_data<float>().data();
+  const std::int64_t count = p.rows.g.batch * p.rows.g.in_channels, lanes = p.planes.lanes();
+  const std::int64_t pixels = p.rows.pixels, in_points = p.rows.g.window.in_points();
+  parallel_for(
+      (count + lanes - 1) / lanes, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+        PlanesCall c = p.planes.call();
+        c.divisor = kAverage ? p.divisors.data() : nullptr;
+        Announcer announcer(call);
+        for (std::int64_t i = begin * lanes; i < std::min(count, end * lanes); i += lanes) {
+          c.planes = static_cast<int>(std::min(lanes, count - i));
+          c.x = x + i * in_points;
+          c.y = y + i * pixels;
+          if constexpr (isa >= Isa::avx512)
+            kAverage ? avx512::average_planes(c) : avx512::max_planes(c);
+          else
+            kAverage ? avx2::average_planes(c) : avx2::max_planes(c);
+          announcer.add(i * pixels, c.planes * pixels);
+        }
+        announcer.flush();
+      });
+}
+
 template <Isa isa, bool kAverage>
 void run(const KernelCall& call) {
   if (!kAverage && !call.truth.empty()) return run_max_pool_definition(call);
@@ -68,6 +109,7 @@ void run(const KernelCall& call) {
       call.prepared == nullptr ? prepare<isa, kAverage>(*call.problem, call.threads) : nullptr;
   const auto& p =
       *static_cast<const PreparedPool*>(call.prepared == nullptr ? fresh.get() : call.prepared);
+  if (p.planes.serves()) return run_planes<isa, kAverage>(call, p);
   const WindowRows& plan = p.rows;
   const float* x = call.input(0).data<float>().data();
   float* y = call.output(0).mutable_data<float>().data();

@@ -95,9 +95,53 @@ bool max_rows_of(const MaxRowsCall& call) {
   return V::to_bits(V::is_nan(bad)) == 0;
 }
 
+// Windows of kTaps x kTaps that step by one.
+template <class V, int kTaps>
+bool max_rows_by_one(const MaxRowsCall& call) {
+  using Reg = typename V::Reg;
+  const MaxRowsCall c = call;
+  const Reg least = V::set1(-__FLT_MAX__);
+  Reg bad = V::zero();
+  for (std::int64_t v = 0; v * V::lanes < c.out_columns; ++v) {
+    const RowLoads& loads = c.loads[v];
+    typename V::Mask inside[kTaps];
+    unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA { inside[s] = V::from_bits(loads.inside[s]); });
+    const auto left = static_cast<int>(c.out_columns - v * V::lanes);
+    const typename V::Mask outputs = V::first(left);
+    const float* from = c.x + v * V::lanes - c.pad;
+    const auto row_max = [&](std::int64_t row) ETALON_INLINE_LAMBDA {
+      if (row < 0 || row >= c.in_rows) return least;
+      Reg best = least;
+      unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+        const float* at = from + row * c.in_columns + s;
+        const Reg x = loads.whole ? V::load(at) : V::load_into(least, at, inside[s]);
+        // The first and the last tap of all vectors see every element of the row.
+        if constexpr (s == 0 || s == kTaps - 1) bad = V::fma(x, V::zero(), bad);
+        if constexpr (s == 0)
+          best = x;
+        else
+          best = V::larger(x, best);
+      });
+      return best;
+    };
+    // The last kTaps rows, the first of them first: a tie keeps it.
+    Reg rows[kTaps];
+    unroll<kTaps - 1>([&](auto r) ETALON_INLINE_LAMBDA { rows[r] = row_max(r - c.pad_rows); });
+    for (std::int64_t o = 0; o < c.out_rows; ++o) {
+      rows[kTaps - 1] = row_max(o - c.pad_rows + kTaps - 1);
+      Reg best = rows[0];
+      unroll<kTaps - 1>([&](auto r) ETALON_INLINE_LAMBDA { best = V::larger(rows[r + 1], best); });
+      V::store(c.y + o * c.out_columns + v * V::lanes, best, outputs);
+      unroll<kTaps - 1>([&](auto r) ETALON_INLINE_LAMBDA { rows[r] = rows[r + 1]; });
+    }
+  }
+  return V::to_bits(V::is_nan(bad)) == 0;
+}
+
 template <class V>
 bool max_rows(const MaxRowsCall& c) {
   using enum MaxRowsForm;
+  if (c.step == 1) return c.tap_columns == 3 ? max_rows_by_one<V, 3>(c) : max_rows_by_one<V, 2>(c);
   if (c.out_columns <= V::lanes)
     return c.tap_columns == 3 ? max_rows_of<V, 3, one>(c) : max_rows_of<V, 2, one>(c);
   return c.tap_columns == 3 ? max_rows_of<V, 3, many>(c) : max_rows_of<V, 2, many>(c);
