@@ -222,8 +222,7 @@ TEST_CASE("meaning: a setting that no translation reads is refused by its name")
   };
   says(darknet("[convolutional]\nfilters=1\nsize=1\ndilation=2\n", 3), "the option dilation=2");
   says(darknet("[convolutional]\nfilters=1\nsize=1\nrotated=1\n", 3), "the option rotated=1");
-  says(darknet("[softmax]\ntemperature=2\n", 0), "the option temperature=2");
-  says(darknet("[maxpool]\nsize=1\n[shortcut]\nfrom=-1,-1\n", 0), "a shortcut from 2 layers");
+  says(darknet("[softmax]\nspatial=1\n", 0), "the option spatial=1");
 
   const auto openvino = [&](const std::string& settings) {
     test::write_bytes(
