@@ -9,6 +9,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/numerics/element.h"
 #include "importers/formats/onnx.h"
 
 namespace etalon::onnx_format {
@@ -82,9 +83,32 @@ void put_external(const Tensor& tensor, const std::string& name, const std::stri
   data.write(tensor.bytes());
 }
 
+// Outputs of a node whose extents hang on elements that a run gives: as ones would make them, for
+// their element types and ranks. Empty where that does not do.
+std::vector<TensorType> as_of_ones(const Node& n, std::vector<InferInput> in) {
+  constexpr std::int64_t kMostProbed = 1 << 16;
+  const std::int64_t rank = n.op->name == "slice"                      ? in[0].type.shape.rank()
+                            : n.op->name == "reshape" && in.size() > 1 ? in[1].type.shape.numel()
+                                                                       : kMaxRank + 1;
+  if (rank <= kMaxRank) return {{in[0].type.dtype, Shape(Ints(static_cast<std::size_t>(rank), 1))}};
+  std::vector<Tensor> held(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in[i].given || in[i].value != nullptr || in[i].type.shape.numel() > kMostProbed) continue;
+    held[i] = Tensor::uninitialized(in[i].type.dtype, in[i].type.shape);
+    for (std::int64_t k = 0; k < held[i].numel(); ++k)
+      store_from_double(held[i].dtype(), held[i].mutable_bytes().data(), k, 1);
+    in[i].value = &held[i];
+  }
+  try {
+    return infer(*n.op, n.params, InferInputs(in));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 // The types of all values that follow from what is declared; an extent that is free is `free`, or
-// where that is 0 leaves what follows from it unknown. `types` holds those of values that the graph
-// takes from around it.
+// where that is 0 leaves what follows from it unknown; elsewhere what hangs on elements is taken as
+// of ones. `types` holds those of values that the graph takes from around it.
 std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, TensorType> types,
                                           bool inside, std::int64_t free = 0) {
   for (const auto& [v, t] : graph.initializers) types[v] = t.type();
@@ -112,7 +136,13 @@ std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, 
     if (!all) continue;
     const ErrorScope scope(fmt::format("node {}", n.name));
     try {
-      const auto out = infer(*n.op, n.params, InferInputs(in));
+      std::vector<TensorType> out;
+      try {
+        out = infer(*n.op, n.params, InferInputs(in));
+      } catch (const NotConstant&) {
+        if (free == 0) throw;
+        out = as_of_ones(n, in);
+      }
       for (std::size_t i = 0; i < n.outputs.size() && i < out.size(); ++i)
         if (n.outputs[i] != kAbsent) types[n.outputs[i]] = out[i];
     } catch (const NotConstant&) {
@@ -264,7 +294,11 @@ std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types
   }
   // Element types do not hang on free extents: they are those at extents of 1.
   std::map<ValueId, DType> dtypes;
-  for (const auto& [v, type] : known_types(graph, types, true, 1)) dtypes.emplace(v, type.dtype);
+  std::map<ValueId, std::size_t> ranks;
+  for (const auto& [v, type] : known_types(graph, types, true, 1)) {
+    dtypes.emplace(v, type.dtype);
+    ranks.emplace(v, static_cast<std::size_t>(type.shape.rank()));
+  }
   types = known_types(graph, std::move(types), inside);
   std::int64_t version = kWrittenOpset;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -278,6 +312,11 @@ std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types
   for (Declaration d : graph.outputs) {
     const auto known = dtypes.find(d.value);
     if (known != dtypes.end()) d.dtype = known->second;
+    // The checker wants a shape, if only of extents that are free.
+    if (const auto rank = ranks.find(d.value); !d.ranked && rank != ranks.end()) {
+      d.ranked = true;
+      d.dims.assign(rank->second, -1);
+    }
     declare(graph, d, *g.add_output());
   }
   return version;

@@ -62,14 +62,20 @@ void hard_tanh(NodeWriter& w) {
 
 void softplus(NodeWriter& w) {
   const float beta = w.number("beta");
-  if (!std::isinf(w.number("threshold")))
-    throw usage_error("softplus with a threshold has no form in ONNX");
-  if (beta == 1.0F) {
+  const bool ends = !std::isinf(w.number("threshold"));
+  if (beta == 1.0F && !ends) {
     w.write("Softplus");
     return;
   }
-  const std::string b = w.number_constant("beta", beta);
-  w.write("Div", {w.step("Softplus", {w.step("Mul", {w.input(0), b})}), b}, w.outputs());
+  const std::string b = w.number_constant("beta", beta), x = w.step("Mul", {w.input(0), b});
+  const std::vector<std::string> quotient{w.step("Softplus", {x}), b};
+  if (!ends) {
+    w.write("Div", quotient, w.outputs());
+    return;
+  }
+  const std::string beyond =
+      w.step("Greater", {x, w.number_constant("threshold", w.number("threshold"))});
+  w.write("Where", {beyond, w.input(0), w.step("Div", quotient)}, w.outputs());
 }
 
 void silu(NodeWriter& w) {
@@ -163,10 +169,38 @@ void eye_like(NodeWriter& w) {
   if (!w.text("dtype").empty()) set(n, "dtype", w.dtype_of("dtype"));
 }
 
+// Lengths and places that ONNX knows as i64 alone.
+std::string wide(NodeWriter& w, std::size_t i) {
+  if (w.dtype(i) == DType::i64) return w.input(i);
+  return w.step("Cast", {w.input(i)}, "to", onnx_of_dtype(DType::i64));
+}
+
 void reverse_sequence(NodeWriter& w) {
-  pb::NodeProto& n = w.write("ReverseSequence");
+  pb::NodeProto& n = w.write("ReverseSequence", {w.input(0), wide(w, 1)}, w.outputs());
   copy<std::int64_t>(w, n, "batch_axis");
   copy<std::int64_t>(w, n, "time_axis");
+}
+
+// Near 0, where exp(x) - 1 and log(1 + x) would lose all digits, by tanh and atanh: with t =
+// tanh(x/2) it is 2 t / (1 - t), and log1p(x) = 2 atanh(x / (2 + x)).
+void near_zero(NodeWriter& w, bool is_exp) {
+  const std::string x = w.input(0), one = w.number_constant("one", 1),
+                    two = w.number_constant("two", 2);
+  const std::string near = w.step("Less", {w.step("Abs", {x}), w.number_constant("near", 0.5F)});
+  std::string inner, outer;
+  if (is_exp) {
+    const std::string t = w.step("Tanh", {w.step("Div", {x, two})});
+    inner = w.step("Div", {w.step("Mul", {two, t}), w.step("Sub", {one, t})});
+    outer = w.step("Sub", {w.step("Exp", {x}), one});
+  } else {
+    const std::string t = w.step("Div", {x, w.step("Add", {two, x})});
+    inner = w.step("Mul", {two, w.step("Atanh", {t})});
+    outer = w.step("Log", {w.step("Add", {one, x})});
+  }
+  // Below 2^-25 it is x itself, whose last bits a quotient would lose.
+  const std::string tiny =
+      w.step("Less", {w.step("Abs", {x}), w.number_constant("tiny", 0x1p-25F)});
+  w.write("Where", {tiny, x, w.step("Where", {near, inner, outer})}, w.outputs());
 }
 
 void is_inf(NodeWriter& w) {
@@ -215,9 +249,16 @@ void non_max_suppression(NodeWriter& w) {
 }
 
 void unique(NodeWriter& w) {
-  pb::NodeProto& n = w.write("Unique", {w.input(0)}, w.outputs());
+  // ONNX Runtime has no Unique of i32.
+  const bool narrow = w.dtype() == DType::i32;
+  std::vector<std::string> out = w.outputs();
+  const std::string values = out[0];
+  if (narrow) out[0] = w.new_name("values");
+  pb::NodeProto& n = w.write("Unique", {narrow ? wide(w, 0) : w.input(0)}, out);
   copy<bool>(w, n, "sorted");
   if (w.integer("axis") != UniqueParams::kFlat) copy<std::int64_t>(w, n, "axis");
+  if (narrow)
+    set(w.write("Cast", {out[0]}, {values}), "to", std::int64_t{onnx_of_dtype(DType::i32)});
 }
 
 constexpr WriterRow kRows[] = {
@@ -230,6 +271,8 @@ constexpr WriterRow kRows[] = {
     {"round", [](NodeWriter& w) { w.write("Round"); }},
     {"exp", [](NodeWriter& w) { w.write("Exp"); }},
     {"log", [](NodeWriter& w) { w.write("Log"); }},
+    {"log1p", [](NodeWriter& w) { near_zero(w, false); }},
+    {"expm1", [](NodeWriter& w) { near_zero(w, true); }},
     {"sqrt", [](NodeWriter& w) { w.write("Sqrt"); }},
     {"reciprocal", [](NodeWriter& w) { w.write("Reciprocal"); }},
     {"rsqrt",
@@ -341,14 +384,22 @@ constexpr WriterRow kRows[] = {
     {"trilu", trilu},
     {"gather", [](NodeWriter& w) { with_axis(w, "Gather"); }},
     {"gather_elements", [](NodeWriter& w) { with_axis(w, "GatherElements"); }},
-    {"gather_nd", [](NodeWriter& w) { copy<std::int64_t>(w, w.write("GatherND"), "batch_dims"); }},
+    {"gather_nd",
+     [](NodeWriter& w) {
+       copy<std::int64_t>(w, w.write("GatherND", {w.input(0), wide(w, 1)}, w.outputs()),
+                          "batch_dims");
+     }},
     {"scatter_elements",
      [](NodeWriter& w) {
        pb::NodeProto& n = w.write("ScatterElements");
        copy<std::int64_t>(w, n, "axis");
        copy<std::string>(w, n, "reduction");
      }},
-    {"scatter_nd", [](NodeWriter& w) { copy<std::string>(w, w.write("ScatterND"), "reduction"); }},
+    {"scatter_nd",
+     [](NodeWriter& w) {
+       copy<std::string>(w, w.write("ScatterND", {w.input(0), wide(w, 1), w.input(2)}, w.outputs()),
+                         "reduction");
+     }},
     {"one_hot", [](NodeWriter& w) { with_axis(w, "OneHot"); }},
     {"shape", shape},
     {"size", [](NodeWriter& w) { w.write("Size"); }},

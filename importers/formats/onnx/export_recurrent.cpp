@@ -30,6 +30,43 @@ std::string reordered(NodeWriter& w, std::size_t i, std::string_view from, std::
   return w.step("Concat", blocks, "axis", 1);
 }
 
+// Names as ONNX writes them. `identity` is its Affine by 1 and 0, where no other one takes numbers.
+void name_activations(NodeWriter& w, pb::NodeProto& n) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"affine", "Affine"},
+      {"elu", "Elu"},
+      {"hardsigmoid", "HardSigmoid"},
+      {"leakyrelu", "LeakyRelu"},
+      {"relu", "Relu"},
+      {"scaledtanh", "ScaledTanh"},
+      {"sigmoid", "Sigmoid"},
+      {"softplus", "Softplus"},
+      {"softsign", "Softsign"},
+      {"tanh", "Tanh"},
+      {"thresholdedrelu", "ThresholdedRelu"},
+      {"identity", "Affine"}};
+  std::vector<std::string> names = w.param<std::vector<std::string>>("activations");
+  std::vector<float> alpha = w.param<std::vector<float>>("activation_alpha"),
+                     beta = w.param<std::vector<float>>("activation_beta");
+  const auto identities = static_cast<std::size_t>(std::ranges::count(names, "identity"));
+  if (identities != 0) {
+    if (!alpha.empty() || !beta.empty())
+      throw usage_error(
+          "a recurrent cell's identity beside functions with numbers has no form in ONNX");
+    alpha.assign(identities, 1);
+    beta.assign(identities, 0);
+  }
+  for (std::string& name : names)
+    for (const auto& [ours, theirs] : kNames)
+      if (name == ours) {
+        name = theirs;
+        break;
+      }
+  if (!names.empty()) set(n, "activations", names);
+  if (!alpha.empty()) set(n, "activation_alpha", alpha);
+  if (!beta.empty()) set(n, "activation_beta", beta);
+}
+
 void recurrent(NodeWriter& w, std::string_view type, std::string_view gates) {
   const std::string& own = w.text("gates");
   std::vector<std::string> in = w.inputs();
@@ -54,11 +91,7 @@ void recurrent(NodeWriter& w, std::string_view type, std::string_view gates) {
   set(n, "direction", w.text("direction"));
   if (w.number("clip") > 0) set(n, "clip", w.number("clip"));
   if (w.flag("batch_first")) set(n, "layout", std::int64_t{1});
-  const auto& activations = w.param<std::vector<std::string>>("activations");
-  if (!activations.empty()) set(n, "activations", activations);
-  for (const std::string_view field : {"activation_alpha", "activation_beta"})
-    if (const auto& values = w.param<std::vector<float>>(field); !values.empty())
-      set(n, field, values);
+  name_activations(w, n);
   if (type == "GRU") set(n, "linear_before_reset", std::int64_t{w.flag("linear_before_reset")});
   if (type == "LSTM") set(n, "input_forget", std::int64_t{w.flag("input_forget")});
 }
