@@ -111,6 +111,13 @@ const Case kCases[] = {
     {{1, 29, 5, 8}, {32, 29, 3, 3}, {}, {}, {1, 2}, {1, 2}},
     {{1, 29, 6, 14}, {48, 29, 3, 3}, {2, 2}, {}, {1, 1}, {1, 1}},
     {{1, 29, 6, 27}, {32, 29, 3, 3}, {2, 2}, {}, {1, 1}, {1, 1}},
+    // Few channels, whose tiles read the image as it lies: vectors of one run and of two, of more
+    // (rows of 6), several blocks of k, one image after the other.
+    {{2, 5, 20, 33}, {3, 5, 3, 3}, {}, {}, {1, 1}, {1, 1}},
+    {{1, 9, 12, 64}, {4, 9, 2, 2}, {}, {}, {}, {}},
+    {{1, 730, 9, 20}, {2, 730, 1, 1}, {}, {}, {}, {}, 1, false},
+    {{1, 80, 11, 27}, {1, 80, 3, 3}, {}, {}, {2, 2}, {0, 1}},
+    {{2, 8, 30, 6}, {6, 4, 3, 3}, {2, 1}, {}, {1, 1}, {1, 1}, 2},
     // More padding than a window needs: outputs that meet nothing, around others, on one side, with
     // a stride whose first tap steps over the edge, between taps that are far apart, all of them.
     {{2, 33, 7, 7}, {40, 33, 1, 1}, {2, 2}, {}, {3, 3}, {3, 3}},

@@ -70,16 +70,15 @@ void pack_pixels(const ConvChunk& c, const float* base, std::int64_t first, std:
   }
 }
 
-// Vectors of pixels that the tile gathers itself, [first, first + w); false where their pixels lie
-// in more runs than it takes, and they were packed here.
-bool gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, int w,
-                   std::int64_t k0, std::int64_t terms, float* packed, char* border,
-                   TileGather& gather) {
+// Vectors of pixels that the tile gathers itself, [first, first + w): in how many runs each, or 0
+// where that is more than it takes, and they were packed here.
+int gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, int w, std::int64_t k0,
+                  std::int64_t terms, float* packed, char* border, TileGather& gather) {
   const TileSet<float>& set = c.set;
   const ConvPlan& plan = c.p.plan;
-  TapPiece pieces[kGatherVectors][kMaxPieces];
-  int runs[kGatherVectors];
-  bool few = true;
+  TapPiece pieces[kMaxTileVectors][kMaxPieces];
+  int runs[kMaxTileVectors];
+  bool few = true, whole = true;
   for (int i = 0; i < w; ++i) {
     const std::int64_t pixel = (first + i) * set.lanes;
     bool touches = false;
@@ -88,13 +87,14 @@ bool gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, in
                           pieces[i], touches);
     border[i] = touches;
     few = few && runs[i] <= kGatherRuns;
+    whole = whole && pieces[i][0].size == set.lanes;
   }
   const std::int64_t* offset = plan.offset.data() + k0;
   if (!few) {
     for (int i = 0; i < w; ++i)
       set.pack_taps(pieces[i], runs[i], offset, terms, set.lanes, packed + i * terms * set.lanes,
                     set.lanes);
-    return false;
+    return 0;
   }
   for (int i = 0; i < w; ++i)
     for (int r = 0; r < kGatherRuns; ++r) {
@@ -105,7 +105,7 @@ bool gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, in
     }
   gather.offset = offset;
   gather.to = packed;
-  return true;
+  return whole ? 1 : kGatherRuns;
 }
 
 // How the work of by_pixels is cut: blocks of pixels, and parts of the channels' strips. Threads
@@ -185,7 +185,10 @@ void conv_by_pixels(const ConvChunk& c) {
         // The first strip of channels packs as it goes, if its tiles are made for it.
         const std::int64_t first_strip = part * strips.count / parts;
         const std::int64_t last_strip = (part + 1) * strips.count / parts;
-        const bool gathers = widest_tile(set, strips.height(first_strip)) <= kGatherVectors;
+        const bool reads = strips.count == 1 && strips.height(0) <= kReadingRows &&
+                           set.reading[1][1][1] != nullptr;
+        const bool gathers =
+            reads || widest_tile(set, strips.height(first_strip)) <= kGatherVectors;
         if (!gathers) pack_pixels(c, x, first, count, k0, terms, packed, border.data());
         for (std::int64_t s = first_strip; s < last_strip; ++s) {
           const int height = strips.height(s);
@@ -206,10 +209,11 @@ void conv_by_pixels(const ConvChunk& c) {
             const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
             TileGather gather;
             t.gather = nullptr;
-            if (gathers && s == first_strip &&
-                gather_pixels(c, x, first + v, w, k0, terms, packed + v * terms * lanes,
-                              border.data() + v, gather))
-              t.gather = &gather;
+            int runs = 0;
+            if (gathers && s == first_strip)
+              runs = gather_pixels(c, x, first + v, w, k0, terms, packed + v * terms * lanes,
+                                   border.data() + v, gather);
+            if (runs > 0) t.gather = &gather;
             bool touches = false;
             if (last_block && plan.padded)
               for (int i = 0; i < w; ++i)
@@ -226,9 +230,10 @@ void conv_by_pixels(const ConvChunk& c) {
               t.next = weights + strips.first(s + 1) * k + k0 * strips.height(s + 1) + share;
               if (share < terms * strips.height(s + 1)) t.next_step = kLine;
             }
-            const TileFn<float> tile = t.gather != nullptr
-                                           ? set.gathering[tile_index(w)][tile_index(height)]
-                                           : set.plain[tile_index(w)][tile_index(height)];
+            const TileFn<float> tile =
+                runs == 0 ? set.plain[tile_index(w)][tile_index(height)]
+                : reads   ? set.reading[tile_index(runs)][tile_index(w)][tile_index(height)]
+                          : set.gathering[tile_index(w)][tile_index(height)];
             const bool zero = tile(t) != 0;
             if (touches && (zero || !c.p.finite_weights)) {
               repaired = true;

@@ -64,6 +64,13 @@ Tensor phase_weights(const TransposePhase& p, const ConvTransposeGeometry& g, co
 Tensor phase_input(const TransposePhase& p, const ConvTransposeGeometry& g, const Tensor& x,
                    int threads);
 
+// Whether two phases read the same part of x, turned alike.
+inline bool reads_as(const TransposePhase& a, const TransposePhase& b) {
+  return std::ranges::equal(a.axes, b.axes, [](const AxisPhase& p, const AxisPhase& q) {
+    return p.turned == q.turned && p.input_begin == q.input_begin && p.input_end == q.input_end;
+  });
+}
+
 // A phase's outputs to their places among all.
 void place_phase(const TransposePhase& p, const ConvTransposeGeometry& g, const Tensor& part,
                  Tensor& all, int threads);

@@ -128,8 +128,12 @@ void run(const Ways& ways, const KernelCall& call) {
   Tensor* truth = call.truth.empty() || !call.truth[0] ? nullptr : call.truth.data();
   const Tensor* bias = call.has(2) ? &call.input(2) : nullptr;
   if (prepared->met < g.window.out_points()) fill_unmet(call, g);
+  Tensor x;  // kept from phase to phase while they read the same
+  const TransposePhase* before = nullptr;
   for (const TransposePhase& p : prepared->phases) {
-    const Tensor x = phase_input(p, g, call.input(0), call.threads);
+    if (before == nullptr || !reads_as(p, *before))
+      x = phase_input(p, g, call.input(0), call.threads);
+    before = &p;
     const Problem problem = p.problem(*call.problem);
     const Tensor* inputs[] = {&x, &p.weights, bias};
     std::array<Tensor, 1> part{Tensor::uninitialized(y.dtype(), p.output[0].shape)}, true_part;

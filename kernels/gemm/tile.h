@@ -22,11 +22,15 @@ namespace etalon {
 // neighbours each, lane i of run r at source[w][r][offset[k] + i]. They are left packed at `to`, so
 // that the tiles to come find them there: loads and stores hide behind the fma of the first tile.
 inline constexpr int kGatherVectors = 2, kGatherRuns = 2;
+// Tiles of up to kReadingRows rows read more vectors so, and leave nothing: where all channels are
+// one strip, nobody comes after them.
+inline constexpr int kReadingRows = 4;
+inline constexpr int kMaxTileVectors = 4;
 // Steps of k from the asking for a vector to its use: 16 x 14 cycles cover the second cache.
 inline constexpr std::int64_t kAheadSteps = 16;
 struct TileGather {
-  const float* source[kGatherVectors][kGatherRuns];
-  std::uint16_t lanes[kGatherVectors][kGatherRuns];
+  const float* source[kMaxTileVectors][kGatherRuns];
+  std::uint16_t lanes[kMaxTileVectors][kGatherRuns];
   const std::int64_t* offset = nullptr;  // kAheadSteps more than k of them
   float* to = nullptr;                   // strip w at to + w * b_strip
 };
@@ -53,7 +57,7 @@ struct TileCall {
   // Plain tiles ask for a cache line a step of k, on behalf of a tile to come that will want it.
   const T* next = nullptr;
   std::int64_t next_step = 0;          // elements of a line, or 0 where nothing is wanted
-  const TileGather* gather = nullptr;  // gathering tiles only, in the place of b
+  const TileGather* gather = nullptr;  // gathering and reading tiles only, in the place of b
   bool report_zero = false;
 };
 
@@ -95,7 +99,6 @@ using TapWideFn = void (*)(const float* const* sources, int strips, const std::i
 inline constexpr int kWideStrips = 8;
 
 inline constexpr int kMaxTileRows = 14;
-inline constexpr int kMaxTileVectors = 4;
 
 template <class T>
 struct TileSet {
@@ -108,6 +111,10 @@ struct TileSet {
   // The broadcast side not packed: each of its rows is contiguous in k. w <= 2.
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> rows_apart{};
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kGatherVectors + 1> gathering{};
+  // [runs][w][r]; with one run a vector, all its lanes. nullptr where masks would take registers.
+  std::array<std::array<std::array<TileFn<T>, kReadingRows + 1>, kMaxTileVectors + 1>,
+             kGatherRuns + 1>
+      reading{};
   PackFn<T> pack_contiguous = nullptr;
   PackFn<T> pack_strided = nullptr;
   TapFn<T> pack_taps = nullptr;

@@ -10,7 +10,7 @@
 namespace etalon::simd {
 
 // unasked: plain, without asking for cache lines ahead of their use.
-enum class TileForm { plain, unasked, masked, rows_apart, gathering };
+enum class TileForm { plain, unasked, masked, rows_apart, gathering, reading_whole, reading };
 
 // acc = fma(*a, b, acc) as one instruction that broadcasts as it loads.
 #if defined(__AVX512F__)
@@ -78,7 +78,8 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
   [[maybe_unused]] typename V::Mask run[W][kGatherRuns];
   [[maybe_unused]] const std::int64_t* offset = nullptr;
   [[maybe_unused]] T* packed = nullptr;
-  if constexpr (form == TileForm::gathering) {
+  constexpr bool kReads = form == TileForm::reading || form == TileForm::reading_whole;
+  if constexpr (kReads || form == TileForm::gathering) {
     offset = t.gather->offset;
     packed = t.gather->to;
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
@@ -103,6 +104,11 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
         bv[w] = V::load_into(V::load(source[w][0] + *offset, run[w][0]), source[w][1] + *offset,
                              run[w][1]);
         V::store(packed + w * b_strip, bv[w]);
+      } else if constexpr (form == TileForm::reading_whole) {
+        bv[w] = V::load(source[w][0] + *offset);
+      } else if constexpr (form == TileForm::reading) {
+        bv[w] = V::load_into(V::load(source[w][0] + *offset, run[w][0]), source[w][1] + *offset,
+                             run[w][1]);
       } else {
         if constexpr (form != TileForm::unasked)
           _mm_prefetch(reinterpret_cast<const char*>(b + w * b_strip + kAheadSteps * b_step),
@@ -129,10 +135,8 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
     }
     a += a_step;
     b += b_step;
-    if constexpr (form == TileForm::gathering) {
-      ++offset;
-      packed += b_step;
-    }
+    if constexpr (form == TileForm::gathering) packed += b_step;
+    if constexpr (kReads || form == TileForm::gathering) ++offset;
   }
   if constexpr (form == TileForm::plain) {
     if (t.join)
@@ -400,6 +404,11 @@ TileSet<typename V::Scalar> make_tile_set(Isa isa) {
         set.masked[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::masked>;
         set.rows_apart[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::rows_apart>;
         set.gathering[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::gathering>;
+      }
+      if constexpr (kBroadcasts<V> && r0 < kReadingRows &&
+                    sizeof(typename V::Scalar) == sizeof(float)) {
+        set.reading[1][w][r0 + 1] = tile<V, r0 + 1, w, TileForm::reading_whole>;
+        set.reading[2][w][r0 + 1] = tile<V, r0 + 1, w, TileForm::reading>;
       }
     });
     set.row[w] = tile<V, 1, w, TileForm::unasked>;
