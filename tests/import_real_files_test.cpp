@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -455,5 +456,28 @@ TEST_SUITE("long") {
         CHECK(std::string_view(e.what()).find("--weights-of") != std::string_view::npos);
       }
     }
+  }
+
+  TEST_CASE("real files: pages of kernels that were turned are given back") {
+    const auto folder = fixtures();
+    if (!folder) return;
+    const std::string path = (*folder / "keras_h5/tiny_ic_resnet8/pretrainedResnet.h5").string();
+    const Model model = open_model(path);
+    std::int64_t kernels = 0;
+    for (const auto& [id, tensor] : model.graph->initializers)
+      if (tensor.shape().rank() == 4) kernels += static_cast<std::int64_t>(tensor.size_bytes());
+    CHECK(kernels > 200'000);
+    // What of the file is in this process's memory now.
+    std::ifstream maps("/proc/self/smaps");
+    bool ours = false;
+    int found = 0;
+    std::int64_t resident = 0;
+    for (std::string line; std::getline(maps, line);) {
+      const bool head = line.find('-') < line.find(' ');
+      if (head) found += (ours = line.ends_with(path)) ? 1 : 0;
+      if (ours && line.starts_with("Rss:")) resident += std::stol(line.substr(4)) * 1024;
+    }
+    CHECK(found > 0);
+    CHECK(resident < kernels / 4);
   }
 }

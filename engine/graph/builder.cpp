@@ -153,7 +153,7 @@ ValueId GraphBuilder::input(const std::string& name, DType dtype, const Ints& di
 
 ValueId GraphBuilder::constant(const std::string& name, Tensor value) {
   const ValueId v = add(name, value.type(), value.type());
-  constants_.emplace(v, std::move(value));
+  constants_.emplace_hint(constants_.end(), v, std::move(value));
   return v;
 }
 
@@ -394,7 +394,8 @@ Graph GraphBuilder::finish() {
   }
   for (auto& [v, tensor] : constants_)
     if (needed[static_cast<std::size_t>(v)])
-      graph.initializers.emplace(now[static_cast<std::size_t>(v)], std::move(tensor));
+      graph.initializers.emplace_hint(graph.initializers.end(), now[static_cast<std::size_t>(v)],
+                                      std::move(tensor));
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (!wanted[i]) continue;
     renumber(nodes_[i].inputs);

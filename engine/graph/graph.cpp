@@ -83,7 +83,7 @@ void Graph::finish() {
     done[i] = true;
     for (const int u : users[i])
       if (--waits[static_cast<std::size_t>(u)] == 0) ready.push_back(u);
-    sorted.push_back(nodes[i]);
+    sorted.push_back(std::move(nodes[i]));  // those that wait keep their names
   }
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (!done[i])
