@@ -83,7 +83,7 @@ TEST_CASE("Core ML: recurrent layers, one direction and both, with their states"
 
 TEST_CASE("Core ML: layers of later versions, each output as its specification says") {
   for (const auto& [name, outputs] :
-       {std::pair{"selections", 25}, {"extents", 25}, {"features", 31}}) {
+       {std::pair{"selections", 25}, {"extents", 25}, {"features", 31}, {"spatial", 5}}) {
     CAPTURE(name);
     NamedTensors in;
     const std::string prefix = std::string(name) + ":";
@@ -133,6 +133,8 @@ TEST_CASE("Core ML: layers that lie about their extents are refused in a sentenc
       {150, count(1, huge) + count(2, huge), {1, 1, 1, 1}, "the shape cannot be real"},
       {280, count(1, 77), {1, 2, 3, 3}, "a reduction 77"},
       {935, count(2, 4), {2, 3}, "expected more"},
+      {165, "", {2, 3}, "an mvn of rank 2"},
+      {120, count(1, 3), {1, 2, 3, 3}, "the pooling 3"},
       {1400, "", {2, 3}, "NonMaximumSuppression is not supported"},
       {615, field(4, ""), {2, 3}, "6 elements cannot take the shape"},
       {615, field(4, "") + field(2, "c"), {1}, "nothing makes the value c"},

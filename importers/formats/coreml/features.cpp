@@ -79,6 +79,24 @@ ValueId l2_normalise(const NetworkLayer& n, const PbMessage& p) {
   return n.g.op("div", n.name, {n.input(0), n.g.op("sqrt", n.name + ".norm", {s})});
 }
 
+// Over a plane, or over all channels of an image: less the mean, and divided by the deviation.
+ValueId mvn(const NetworkLayer& n, const PbMessage& p) {
+  if (n.g.rank(n.input(0)) < 3) throw bad_input("an mvn of rank {}", n.g.rank(n.input(0)));
+  const Fields over{{"axes", p.flag("acrossChannels") ? Ints{-3, -2, -1} : Ints{-2, -1}},
+                    {"keepdims", true}};
+  const auto named = [&](const char* role) { return n.name + role; };
+  const ValueId mean = n.g.op("reduce_mean", named(".mean"), {n.input(0)}, over);
+  const bool scaled = p.flag("normalizeVariance");
+  const ValueId less = n.g.op("sub", scaled ? named(".less") : n.name, {n.input(0), mean});
+  if (!scaled) return less;
+  const float given = p.number("epsilon"), eps = given == 0 ? 1e-5F : given;
+  n.g.note(fmt::format("mvn: {} is added to the variance", eps));
+  const ValueId square = n.g.op("mul", named(".square"), {less, less});
+  const ValueId variance = n.g.op("reduce_mean", named(".variance"), {square}, over);
+  const ValueId sum = n.g.op("add", named(".sum"), {variance, n.number(eps)});
+  return n.g.op("div", n.name, {less, n.g.op("sqrt", named(".deviation"), {sum})});
+}
+
 ValueId resize(const NetworkLayer& n, const PbMessage& p) {
   Ints sizes = p.integers("targetSize");
   if (sizes.empty()) sizes = {1, 1};
@@ -169,6 +187,7 @@ ValueId translate_features(const NetworkLayer& n) {
     return embedding(n, part("embeddingND"), "vocabSize", "embeddingSize", true);
   if (l.has("reduce")) return reduce(n, part("reduce"));
   if (l.has("dot")) return dot(n, part("dot"));
+  if (l.has("mvn")) return mvn(n, part("mvn"));
   if (l.has("l2normalize")) return l2_normalise(n, part("l2normalize"));
   if (l.has("resizeBilinear")) return resize(n, part("resizeBilinear"));
   if (l.has("reorganizeData")) return reorganise(n, part("reorganizeData"));

@@ -101,10 +101,12 @@ void Translator::layer(const PbMessage& l) {
   } else if (l.has("pooling")) {
     const PbMessage p = l.message("pooling");
     const auto kind = p.integer("type");
-    if (kind > 1) throw bad_input("L2 pooling is not supported");
+    if (kind < 0 || kind > 2) throw bad_input("the pooling {} is not supported", kind);
     if (p.flag("globalPooling")) {
-      y = g.op(kind == 0 ? "global_max_pool" : "global_avg_pool", name_, {x});
+      constexpr const char* kGlobal[] = {"global_max_pool", "global_avg_pool", "global_lp_pool"};
+      y = g.op(kGlobal[kind], name_, {x});
     } else {
+      constexpr const char* kPools[] = {"max_pool", "avg_pool", "lp_pool"};
       Ints kernel = p.integers("kernelSize");
       if (kernel.empty()) kernel = {3, 3};
       Fields f{{"kernel", kernel}, {"strides", p.integers("stride")}};
@@ -118,7 +120,7 @@ void Translator::layer(const PbMessage& l) {
         padding(p, f);
       }
       if (kind == 1) f.emplace_back("count_include_pad", !p.flag("avgPoolExcludePadding"));
-      y = g.op(kind == 0 ? "max_pool" : "avg_pool", name_, {x}, f);
+      y = g.op(kPools[kind], name_, {x}, f);
     }
   } else if (l.has("activation")) {
     y = activation(l.message("activation"), x);
