@@ -151,6 +151,50 @@ TEST_CASE("row steps: quotients are rounded to nearest") {
   if (!all_steps().empty()) CHECK(compared >= 600000);
 }
 
+// RowAffine::quick, with what a centred row may hold: the mean itself, its neighbours, what
+// vanishes beside it, and the ends of the range, by roots from end to end.
+TEST_CASE("row steps: a centred row is divided without a look at each element") {
+  const Philox random{23, 0};
+  std::int64_t compared = 0, wrong = 0, zeros = 0;
+  for (const RowSteps* steps : all_steps())
+    for (std::uint64_t d = 0; d < 400; ++d) {
+      const std::uint32_t word = random.word(d);
+      const auto of_exponent = [&](std::uint32_t w, int e) {
+        return std::ldexp(std::bit_cast<float>((w & 0x007fffffU) | 0x3f800000U), e);
+      };
+      const float mean = (d % 2 == 0 ? 1.0F : -1.0F) * of_exponent(word, d % 5 == 0 ? -30 : -3);
+      const float root = of_exponent(random.word(d + 1000), static_cast<int>(d % 120) - 60);
+      std::vector<float> x(333), y(333), scale(333, 1.0F), bias(333, -0.0F);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::uint32_t w = random.word(333 * d + i + 10000);
+        x[i] = of_exponent(w, static_cast<int>(w % 100) - 50) * (w % 3 == 0 ? -1.0F : 1.0F);
+        if (i % 7 == 0) x[i] = std::bit_cast<float>(bits(mean) + w % 5 - 2);
+        if (i % 11 == 0) x[i] = std::ldexp(i % 2 == 0 ? -0.0F : 1.0F, -140);
+        if (i % 13 == 0) x[i] = mean;
+      }
+      steps->affine({.x = x.data(),
+                     .mean = mean,
+                     .root = root,
+                     .scale = scale.data(),
+                     .bias = bias.data(),
+                     .finite = true,
+                     .quick = true,
+                     .y = y.data(),
+                     .n = 333});
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const float want = std::fma((x[i] - mean) / root, 1.0F, -0.0F);
+        wrong += bits(want) != bits(y[i]) ? 1 : 0;
+        zeros += want == 0 ? 1 : 0;
+        ++compared;
+      }
+    }
+  CHECK(wrong == 0);
+  if (!all_steps().empty()) {
+    CHECK(compared >= 133200);
+    CHECK(zeros > 1000);
+  }
+}
+
 // With a mean, a scale and a bias, of any length; infinities and NaN in each of them show that a
 // result is looked at where it must be.
 TEST_CASE("row steps: scale and bias, NaN canonical") {

@@ -26,6 +26,9 @@ struct RowAffine {
   const float* scale = nullptr;
   const float* bias = nullptr;
   bool finite = false;  // all of scale and bias are known to be finite: fewer looks for NaN
+  // Every x - mean is known to be +0 or of a size from 2^-60 to 2^60, and root to be in that range:
+  // no element is asked whether the quick way divides it right.
+  bool quick = false;
   float* y = nullptr;
   std::int64_t n = 0;
 };

@@ -179,7 +179,7 @@ enum class AffineForm { of_x, quotient, scaled, biased };
 
 // A quotient that the divisor's quick way gives is a number; with a scale and a bias that are
 // finite the result is one, too, or infinite.
-template <class V, AffineForm kForm, bool kFinite>
+template <class V, AffineForm kForm, bool kFinite, bool kQuick>
 void row_affine_of(const RowAffine& row) {
   using Reg = typename V::Reg;
   const RowAffine r = row;
@@ -206,7 +206,7 @@ void row_affine_of(const RowAffine& row) {
   std::int64_t i = 0;
   for (; i + 2 * V::lanes <= r.n; i += 2 * V::lanes) {
     const Reg a = distance(V::load(r.x + i)), b = distance(V::load(r.x + i + V::lanes));
-    const bool quick = root.quick_for(a, b);
+    const bool quick = kQuick || root.quick_for(a, b);
     const Reg y = finish(a, quick, std::false_type{},
                          [&](const float* p) ETALON_INLINE_LAMBDA { return V::load(p + i); });
     const Reg z = finish(b, quick, second, [&](const float* p) ETALON_INLINE_LAMBDA {
@@ -220,21 +220,28 @@ void row_affine_of(const RowAffine& row) {
     const typename V::Mask m = V::first(left < V::lanes ? static_cast<int>(left) : V::lanes);
     const Reg a = distance(V::load(r.x + i, m));
     V::store(r.y + i,
-             finish(a, root.quick_for(V::select(m, a, one), one), std::false_type{},
+             finish(a, kQuick || root.quick_for(V::select(m, a, one), one), std::false_type{},
                     [&](const float* p) ETALON_INLINE_LAMBDA { return V::load(p + i, m); }),
              m);
   }
 }
 
+template <class V, AffineForm kForm>
+void row_affine_in(const RowAffine& row) {
+  if (row.finite)
+    row.quick ? row_affine_of<V, kForm, true, true>(row)
+              : row_affine_of<V, kForm, true, false>(row);
+  else
+    row_affine_of<V, kForm, false, false>(row);
+}
+
 template <class V>
 void row_affine(const RowAffine& row) {
   using enum AffineForm;
-  if (row.bias != nullptr)
-    return row.finite ? row_affine_of<V, biased, true>(row) : row_affine_of<V, biased, false>(row);
-  if (row.scale != nullptr)
-    return row.finite ? row_affine_of<V, scaled, true>(row) : row_affine_of<V, scaled, false>(row);
+  if (row.bias != nullptr) return row_affine_in<V, biased>(row);
+  if (row.scale != nullptr) return row_affine_in<V, scaled>(row);
   const bool unmoved = row.mean == 0 && !__builtin_signbit(row.mean);
-  unmoved ? row_affine_of<V, of_x, true>(row) : row_affine_of<V, quotient, true>(row);
+  unmoved ? row_affine_of<V, of_x, true, false>(row) : row_affine_of<V, quotient, true, false>(row);
 }
 
 template <class V>
