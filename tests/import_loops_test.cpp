@@ -134,6 +134,16 @@ TEST_CASE("tensorflow: a branch on data takes the side that its predicate names"
                        doctest::Contains("nothing makes the tensor cond/pred_if"), Error);
 }
 
+TEST_CASE("tensorflow: shapes that a run computes, of two batches") {
+  const NamedTensors known = arrays(fixture("tf_graphs/shapes.npz"));
+  const Model model = open_model(fixture("tf_graphs/shapes.pb"));
+  for (const std::string batch : {"2", "3"}) {
+    CAPTURE(batch);
+    check_outputs(test::run(model, part(known, "shapes." + batch + ":")),
+                  part(known, "shapes." + batch + "."));
+  }
+}
+
 TEST_CASE("tensorflow: what chooses some of many, and what follows from the choice") {
   const NamedTensors known = arrays(fixture("tf_graphs/selection.npz"));
   const Model model = open_model(fixture("tf_graphs/selection.pb"));

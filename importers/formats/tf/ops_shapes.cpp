@@ -310,10 +310,17 @@ std::optional<ValueId> Ops::shapes() {
                  {"axes", axes},
                  {"steps", Ints(axes.size(), -1)}});
   }
-  if (op == "Tile")
-    return g.op("tile", n_->name, {n_->in(0)}, {{"repeats", constant_ints(1, "multiples")}});
-  if (op == "BroadcastTo")
-    return g.op("expand", n_->name, {n_->in(0)}, {{"shape", constant_ints(1, "extents")}});
+  // Of extents that a run computes the op reads them itself.
+  if (op == "Tile" || op == "BroadcastTo") {
+    const bool tiles = op == "Tile";
+    const std::string what = tiles ? "tile" : "expand";
+    if (g.constant_of(n_->in(1)) == nullptr) {
+      const ValueId wide = g.op("cast", part("extents"), {n_->in(1)}, {{"to", std::string("i64")}});
+      return g.op(what, n_->name, {n_->in(0), wide});
+    }
+    return tiles ? g.op(what, n_->name, {n_->in(0)}, {{"repeats", constant_ints(1, "multiples")}})
+                 : g.op(what, n_->name, {n_->in(0)}, {{"shape", constant_ints(1, "extents")}});
+  }
   if (op == "Pad" || op == "PadV2" || op == "MirrorPad") {
     const Ints pairs = constant_ints(1, "paddings");
     Ints pads(pairs.size());
@@ -355,6 +362,11 @@ std::optional<ValueId> Ops::shapes() {
       shape_of_.emplace(y, n_->in(0));
     }
     return y;
+  }
+  if (op == "Size") {
+    const ValueId y = g.op("size", n_->name, {n_->in(0)});
+    if (n_->text("out_type", "i32") != "i32") return y;
+    return g.op("cast", part("i32"), {y}, {{"to", std::string("i32")}});
   }
   if (const auto at = kReduce.find(op); at != kReduce.end()) {
     const bool keep = n_->flag("keep_dims");
@@ -418,6 +430,11 @@ std::optional<ValueId> Ops::indices() {
   if (op == "Fill") {
     if (const auto y = filled(n_->in(0), n_->in(1))) return y;
     return emit("expand", {n_->in(1), n_->in(0)});
+  }
+  if (op == "ZerosLike" && !g.known(n_->in(0))) {
+    // Nothing is less than itself.
+    const ValueId none = g.op("less", part("none"), {n_->in(0), n_->in(0)});
+    return emit("cast_like", {none, n_->in(0)});
   }
   if (op == "ZerosLike") {
     const ValueId zero = g.constant(part("zero"), scalar_of(g.dtype(n_->in(0)), 0));
