@@ -13,7 +13,8 @@
 //   tflite_conv             sum of (x - x_zero) * (w - w_zero) over the taps inside, + bias; scaled
 //                           by M[o] = x_scale * w_scales[o] / y_scale (doubles); + y_zero.
 //                           Depthwise: groups = C
-//   tflite_fully_connected  the same over x [.., K], w [O, K]
+//   tflite_fully_connected  the same over x [.., K], w [O, K], but scaled in one rounding, halves
+//                           upward: (v * m + 2^(30 - s)) >> (31 - s)
 //   tflite_add tflite_sub   each operand: (q - zero) * 2^20 (i16: 2^15) scaled by its scale /
 //                           (2 max(a_scale, b_scale)); their sum scaled by
 //                           2 max(..) / (2^20 y_scale); + y_zero. Operands broadcast

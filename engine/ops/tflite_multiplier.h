@@ -61,6 +61,12 @@ struct Multiplier {
     const std::int32_t threshold = (mask >> 1) + (v < 0 ? 1 : 0);
     return (v >> exponent) + (rest > threshold ? 1 : 0);
   }
+  // v m 2^(shift - 31), rounded once, halves upward.
+  std::int64_t scaled_once(std::int64_t v) const {
+    __extension__ using int128 = __int128;
+    const int total = 31 - shift;
+    return static_cast<std::int64_t>((int128{v} * m + (int128{1} << (total - 1))) >> total);
+  }
   std::int32_t scaled(std::int64_t v) const {
     const std::int64_t reduced = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
     const int total = 15 - shift;

@@ -26,11 +26,12 @@ std::vector<Multiplier> multipliers(const TfliteConvParams& p, std::int64_t chan
   return list;
 }
 
-// One weighted sum: its taps, its bias, its channel's factor.
+// One weighted sum: its taps, its bias, its channel's factor; scaled with one rounding or in steps.
 class WeightedSums {
  public:
-  WeightedSums(const KernelCall& call, const TfliteConvParams& p, std::int64_t channels)
+  WeightedSums(const KernelCall& call, const TfliteConvParams& p, std::int64_t channels, bool once)
       : p_(p),
+        once_(once),
         x_(call.input(0)),
         w_(call.input(1)),
         factors_(multipliers(p, channels)),
@@ -53,15 +54,19 @@ class WeightedSums {
     });
     const auto c = static_cast<std::size_t>(o);
     if (!bias_.empty()) sum += bias_[c];
-    const std::int32_t scaled =
-        wide_ || (dtype_ == DType::i16 && bias_.empty())
-            ? factors_[c].scaled(sum)
-            : factors_[c].scaled(static_cast<std::int32_t>(static_cast<std::uint64_t>(sum)));
-    store_integer(y_, dtype_, i, ends_.held(std::int64_t{scaled} + p_.y_zero));
+    std::int64_t scaled = 0;
+    if (once_)
+      scaled = factors_[c].scaled_once(sum);
+    else if (wide_ || (dtype_ == DType::i16 && bias_.empty()))
+      scaled = factors_[c].scaled(sum);
+    else
+      scaled = factors_[c].scaled(static_cast<std::int32_t>(static_cast<std::uint64_t>(sum)));
+    store_integer(y_, dtype_, i, ends_.held(scaled + p_.y_zero));
   }
 
  private:
   const TfliteConvParams& p_;
+  bool once_;
   SmallIntegers x_, w_;
   std::vector<Multiplier> factors_;
   TfliteEnds ends_;
@@ -74,13 +79,13 @@ class WeightedSums {
 void run_conv(const KernelCall& call) {
   const auto& p = call.params<TfliteConvParams>();
   const ConvGeometry g = conv_geometry(p, call.input(0).shape(), call.input(1).shape());
-  for_each_output(g, call.threads, WeightedSums(call, p, g.out_channels));
+  for_each_output(g, call.threads, WeightedSums(call, p, g.out_channels, false));
 }
 
 void run_fully_connected(const KernelCall& call) {
   const auto& p = call.params<TfliteFullyConnectedParams>();
   const std::int64_t channels = call.input(1).shape()[0], k = call.input(1).shape()[1];
-  const WeightedSums sums(call, p, channels);
+  const WeightedSums sums(call, p, channels, true);
   parallel_for(call.output(0).numel(), call.threads, 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t o = i % channels, row = i / channels;
