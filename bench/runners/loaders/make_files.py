@@ -148,8 +148,8 @@ def flatbuffer(parts):
         text = b.CreateString(name)
         dims = b.CreateNumpyVector(np.array(shape, np.int32))
         tensors.append(table(10, [(0, "offset", dims), (1, "i8", 0), (2, "u32", i + 1), (3, "offset", text)]))
-    none = b.CreateNumpyVector(np.array([], np.int32))
-    subgraph = table(5, [(0, "offset", vector(tensors)), (1, "offset", none), (2, "offset", none), (3, "offset", vector([]))])
+    none, all_of_them = (b.CreateNumpyVector(np.arange(n, dtype=np.int32)) for n in (0, len(tensors)))
+    subgraph = table(5, [(0, "offset", vector(tensors)), (1, "offset", none), (2, "offset", all_of_them), (3, "offset", vector([]))])
     model = table(8, [(0, "u32", 3), (1, "offset", vector([])), (2, "offset", vector([subgraph])), (4, "offset", vector(buffers))])
     b.Finish(model, b"TFL3")
     return bytes(b.Output())
@@ -203,6 +203,28 @@ def many(folder, _):
         tf.raw_ops.SaveV2(prefix=str(path)[: -len(".index")], tensor_names=names, shape_and_slices=[""] * len(names),
                           tensors=[tf.constant(v) for v in tensors.values()])
 
+    def as_checkpoint_v1(path):
+        import tensorflow as tf
+        tf.raw_ops.Save(filename=str(path), tensor_names=list(tensors), data=[tf.constant(v) for v in tensors.values()])
+
+    def as_msgpack(path):
+        import msgpack
+        tree = {}
+        for k, v in tensors.items():
+            layer, part, leaf = k.split(".")
+            packed = msgpack.packb((v.shape, v.dtype.name, v.tobytes()), use_bin_type=True)
+            tree.setdefault(layer, {}).setdefault(part, {})[leaf] = msgpack.ExtType(1, packed)
+        path.write_bytes(msgpack.packb(tree, use_bin_type=True))
+
+    def as_ncnn(path):
+        """50 000 layers of a matrix and a bias each: here the graph is as long as the list of its weights."""
+        layers = 50_000
+        lines = ["7767517", f"{layers + 1} {layers + 1}", "Input data 0 1 y0 0=4"]
+        lines += [f"InnerProduct layer{i} 1 1 y{i} y{i + 1} 0=4 1=1 2=16" for i in range(layers)]
+        path.write_text("\n".join(lines) + "\n")
+        rows = rng.standard_normal((layers, 20), np.float32)
+        path.with_suffix(".bin").write_bytes(b"".join(bytes(4) + row.tobytes() for row in rows))
+
     attempt(".safetensors", as_safetensors)
     attempt(".npz", lambda path: np.savez(path, **tensors))
     attempt(".pkl", lambda path: path.write_bytes(pickle.dumps(tensors, 4)))
@@ -213,6 +235,9 @@ def many(folder, _):
     attempt(".tflite", lambda path: path.write_bytes(flatbuffer((k, v.shape, v.tobytes()) for k, v in tensors.items())))
     attempt(".gguf", as_gguf)
     attempt(".index", as_checkpoint)
+    attempt("_v1.ckpt", as_checkpoint_v1)
+    attempt(".msgpack", as_msgpack)
+    attempt(".param", as_ncnn)
 
 
 MAKERS = {"pt": pt, "safetensors": safetensors, "h5": h5, "keras": keras, "onnx": onnx, "caffemodel": caffemodel, "index": index, "many": many}

@@ -1,0 +1,73 @@
+// Files of very many small tensors: every tensor arrives, and ten times as many take some ten times
+// as long, not a hundred times. How long, and in the formats that are not written here:
+//   PYTHON bench/runners/loaders/make_files.py FOLDER many
+//   etalon bench FOLDER/many_tensors.* --import
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+
+#include "engine/core/hash.h"
+#include "importers/importers.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+
+namespace {
+
+TensorList small_tensors(int count) {
+  TensorList list;
+  for (int i = 0; i < count; ++i) {
+    Tensor t = Tensor::uninitialized(DType::f32, {3, 5});
+    for (float& v : t.mutable_data<float>()) v = static_cast<float>(i);
+    list.push_back({"layer" + std::to_string(i / 4) + ".part" + std::to_string(i % 4) + ".weight",
+                    std::move(t)});
+  }
+  return list;
+}
+
+struct Read {
+  double seconds;
+  std::string hash;
+};
+Read read(const std::string& path, std::size_t count) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Model model = open_model(path);
+  HashStream hash;
+  for (const auto& [id, tensor] : model.graph->initializers) hash.update(tensor);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  CHECK(model.graph->initializers.size() == count);
+  CHECK(model.graph->find_value("layer0.part0.weight") != kAbsent);
+  return {spent.count(), to_string(hash.digest())};
+}
+
+}  // namespace
+
+TEST_SUITE("long") {
+  TEST_CASE("many tensors: 100 000 of them open in a time that grows as their number does") {
+    const test::TemporaryFolder folder;
+    const TensorList few = small_tensors(10'000), many = small_tensors(100'000);
+    std::string table = "\n| format | 10 000 | 100 000 |\n|---|---|---|\n";
+    std::string hash;
+    for (const char* ending : {".safetensors", ".npz"}) {
+      CAPTURE(ending);
+      const std::string small = folder / (std::string("few") + ending),
+                        large = folder / (std::string("many") + ending);
+      save_tensors(few, small);
+      save_tensors(many, large);
+      // The quickest of three: others use the machine too.
+      Read a = read(small, few.size()), b = read(large, many.size());
+      for (int i = 0; i < 2; ++i) {
+        a.seconds = std::min(a.seconds, read(small, few.size()).seconds);
+        b.seconds = std::min(b.seconds, read(large, many.size()).seconds);
+      }
+      table +=
+          fmt::format("| {} | {:.0f} ms | {:.0f} ms |\n", ending, 1e3 * a.seconds, 1e3 * b.seconds);
+      CHECK(b.seconds < 50 * a.seconds);
+      CHECK(b.hash != a.hash);
+      CHECK((hash.empty() || b.hash == hash));
+      hash = b.hash;
+    }
+    MESSAGE(table);
+  }
+}
