@@ -3,7 +3,9 @@
 //   PYTHON bench/runners/loaders/make_files.py FOLDER many
 //   etalon bench FOLDER/many_tensors.* --import
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
