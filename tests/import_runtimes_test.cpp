@@ -2,6 +2,7 @@
 // make_runtimes.py), judged against what ONNX Runtime made of it; then damaged in every way.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -150,4 +151,38 @@ TEST_CASE("XML: what a model file needs, and nothing that grows") {
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "<a>";
   CHECK_THROWS_WITH_AS(parse_xml(deep), doctest::Contains("deeper"), Error);
+}
+
+TEST_CASE("OpenVINO: NonMaxSuppression gives the rows of its CPU plugin") {
+  const NamedTensors known = test::arrays(at("selection.npz"));
+  NamedTensors in;
+  for (const char* name : {"boxes", "scores"})
+    in.emplace(name, known.at(std::string("in.") + name).share());
+  const Trace trace = test::run(open_model(at("selection.xml")), in);
+  int compared = 0;
+  for (const auto& [name, want] : known) {
+    if (!name.starts_with("out.")) continue;
+    CAPTURE(name);
+    const Tensor& got = test::output(trace, name.substr(4));
+    REQUIRE(got.type() == want.type());
+    CHECK(std::ranges::equal(got.bytes(), want.bytes()));
+    ++compared;
+  }
+  CHECK(compared == 6);
+  // Another version or sequence of its rows is another operator.
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "selection.bin", test::read_bytes(at("selection.bin")));
+  const auto told = [&](const std::string& from, const std::string& to, const char* words) {
+    std::string text = test::read_bytes(at("selection.xml"));
+    const std::size_t place = text.find(from);
+    REQUIRE(place != std::string::npos);
+    text.replace(place, from.size(), to);
+    test::write_bytes(folder / "selection.xml", text);
+    CHECK_THROWS_WITH_AS(open_model(folder / "selection.xml"), doctest::Contains(words), Error);
+  };
+  told("sort_result_descending=\"false\"", "sort_result_descending=\"true\"",
+       "sorted over images and classes");
+  told("type=\"NonMaxSuppression\" version=\"opset9\"",
+       "type=\"NonMaxSuppression\" version=\"opset3\"", "which pads its rows");
+  told("box_encoding=\"center\"", "box_encoding=\"polar\"", "the box encoding polar");
 }

@@ -224,6 +224,51 @@ ValueId interpolate(const Layer& l) {
   return l.g.op("resize", l.name, {l.input(0)}, f);
 }
 
+// Boxes of each image and class by falling score: rows (image, class, box), the same with scores,
+// how many. OpenVINO drops what overlaps by no less than the limit.
+std::vector<ValueId> non_max_suppression(const Layer& l) {
+  if (l.version != "opset5" && l.version != "opset9")
+    throw bad_input("NonMaxSuppression of {}, which pads its rows, is not supported",
+                    printable(l.version));
+  if (l.flag("sort_result_descending", true))
+    throw bad_input("NonMaxSuppression sorted over images and classes is not supported");
+  const std::string encoding = l.text("box_encoding", "corner");
+  if (encoding != "corner" && encoding != "center")
+    throw bad_input("the box encoding {}", printable(encoding));
+  if (l.has(5) && l.constant_number(5) != 0)
+    throw bad_input("NonMaxSuppression that lowers scores is not supported");
+  GraphBuilder& g = l.g;
+  const auto part = [&](const char* role) { return l.name + "." + role; };
+  const auto number = [&](const char* role, float v) {
+    return g.constant(part(role), scalar_f32(v));
+  };
+  const std::int64_t most = l.has(2) ? l.constant(2).at(0) : 0;
+  const float limit = l.has(3) ? l.constant_number(3) : 0.0F;
+  if (!(limit > 0)) throw bad_input("NonMaxSuppression whose overlap is no number above 0");
+  const ValueId rows = g.op("non_max_suppression", part("rows"),
+                            {l.input(0), l.input(1), g.constant(part("most"), ints_tensor({most})),
+                             number("overlap", std::nextafter(limit, 0.0F)),
+                             number("least", l.has(4) ? l.constant_number(4) : 0.0F)},
+                            {{"center_point_box", encoding == "center"}});
+  const auto column = [&](const char* role, ValueId v, std::int64_t from, std::int64_t to) {
+    return g.op("slice", part(role), {v},
+                {{"starts", Ints{from}}, {"ends", Ints{to}}, {"axes", Ints{1}}});
+  };
+  const ValueId found = g.op("gather_nd", part("found"), {l.input(1), rows});
+  const ValueId scores = g.op("concat", part("scores"),
+                              {g.op("cast", part("places"), {column("image_class", rows, 0, 2)},
+                                    {{"to", std::string("f32")}}),
+                               g.op("unsqueeze", part("column"), {found}, {{"axes", Ints{1}}})},
+                              {{"axis", std::int64_t{1}}});
+  const ValueId count =
+      g.op("unsqueeze", part("count"), {g.op("size", part("size"), {found})}, {{"axes", Ints{0}}});
+  const DType to = dtype_named(l.text("output_type", "i64"));
+  const auto typed = [&](const char* role, ValueId v) {
+    return to == DType::i64 ? v : g.op("cast", part(role), {v}, {{"to", std::string(name(to))}});
+  };
+  return {typed("indices", rows), scores, typed("valid", count)};
+}
+
 ValueId single(const Layer& l) {
   const std::string& t = l.type;
   if (const auto op = find(kUnary, t); !op.empty()) return l.g.op(op, l.name, {l.input(0)});
@@ -384,6 +429,7 @@ bool changes_nothing(const Layer& l, std::string_view key, std::string_view valu
 
 std::vector<ValueId> translated(const Layer& l) {
   if (l.type == "Split" || l.type == "VariadicSplit") return split(l);
+  if (l.type == "NonMaxSuppression") return non_max_suppression(l);
   if (auto made = translate_window(l); !made.empty()) return made;
   if (auto made = translate_recurrent(l); !made.empty()) return made;
   return {single(l)};
