@@ -4,6 +4,7 @@
 // the sequence of weights are each layer's own. Source: ncnn's public documentation ("param and
 // model file spec", "operators").
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -18,6 +19,9 @@
 namespace etalon {
 namespace ncnn {
 namespace {
+
+constexpr std::int64_t kUsualSide = 224;
+constexpr std::int64_t kSides[] = {227, 299, 256, 384, 320, 416, 300, 512, 640, 112, 32, 28};
 
 double parse_number(std::string_view text) {
   double v = 0;
@@ -50,8 +54,9 @@ std::size_t count(std::string_view word, std::size_t most) {
 
 class Network {
  public:
-  Network(std::string_view text, const std::string& path, const Blob& weights)
-      : g(stem_of(path)), weights_(weights) {
+  // side: of an image whose extents the file does not say; 0 leaves them free.
+  Network(std::string_view text, const std::string& path, const Blob& weights, std::int64_t side)
+      : g(stem_of(path)), weights_(weights), side_(side) {
     std::size_t line = 0;
     const auto next = [&](std::string_view& out) {
       while (!text.empty()) {
@@ -138,9 +143,11 @@ class Network {
       if (values.empty() || values[0] != static_cast<double>(values.size() - 1))
         throw bad_input("setting {}: an array whose count is wrong", id);
       values.erase(values.begin());
-    } else if (values.size() != 1) {
+    } else if (id < 0 || values.empty()) {
       throw bad_input("setting {}: {} values", id, values.size());
     }
+    // Lists of floats may be written as the integers of their bits.
+    if (word.find_first_of(".eE") == word.npos) l.written_as_integers.insert(id);
     l.params[id] = std::move(values);
   }
 
@@ -155,10 +162,11 @@ class Network {
     };
     if (w == 0 && h == 0 && c == 0) {
       add(3, 3);
-      add(0, 224);
-      add(0, 224);
+      add(side_, kUsualSide);
+      add(side_, kUsualSide);
       g.note(fmt::format(
-          "the file does not say the shape of {}: an image of 3 channels, any extent", name));
+          "the file does not say the shape of {}: an image of 3 channels, {}", name,
+          side_ == 0 ? "any extent" : fmt::format("{0} x {0}, which fits its layers", side_)));
     } else {
       if (c > 0) add(c, c);
       if (d > 0) add(d, d);
@@ -170,9 +178,25 @@ class Network {
   }
 
   Weights weights_;
+  std::int64_t side_;
   std::map<std::string, ValueId> values_;
   std::set<std::string> read_, inputs_;
 };
+
+// Whether some Input names no extent at all.
+bool says_no_extents(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const auto w = words(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (w.empty() || w[0] != "Input") continue;
+    if (std::none_of(w.begin(), w.end(), [](std::string_view s) {
+          return s.starts_with("0=") || s.starts_with("1=") || s.starts_with("2=");
+        }))
+      return true;
+  }
+  return false;
+}
 
 Model open(const std::string& path, std::span<const std::string> with) {
   const std::string param = companion(path, with, {".param"}),
@@ -184,8 +208,27 @@ Model open(const std::string& path, std::span<const std::string> with) {
     throw bad_input(
         "its weights are not there: the .bin of the same stem lies beside it, or --with names it");
   const Blob weights = map_file(bin);
-  Network network(file.text(), main, weights);
-  return finish_model(network.g, path, "ncnn", "param 7767517", "ncnn");
+  const auto read = [&](std::int64_t side) {
+    Network network(file.text(), main, weights, side);
+    return finish_model(network.g, path, "ncnn", "param 7767517", "ncnn");
+  };
+  if (!says_no_extents(file.text())) return read(0);
+  try {
+    return read(0);
+  } catch (const Error&) {
+    // Layers that fit one extent alone say which: one of those that networks are made for.
+    std::vector<Model> fit;
+    for (const std::int64_t side : kSides) {
+      try {
+        fit.push_back(read(side));
+      } catch (const Error&) {
+        continue;
+      }
+      if (fit.size() > 1) break;
+    }
+    if (fit.size() == 1) return std::move(fit[0]);
+    throw;
+  }
 }
 
 bool match(const FileView& file) {
@@ -211,6 +254,12 @@ Tensor Weights::plain(std::int64_t n) {
 }
 
 Tensor Weights::tagged(std::int64_t n, const Shape& shape) {
+  Tensor out = tagged_codes(n, shape);
+  if (out.dtype() != DType::f32) throw bad_input("int8 weights without their scales");
+  return out;
+}
+
+Tensor Weights::tagged_codes(std::int64_t n, const Shape& shape) {
   if (n != shape.numel()) throw bad_input("{} weights for {}", n, to_string(shape));
   if (n > static_cast<std::int64_t>(left()) * 4)
     throw bad_input("{} weights, {} bytes are left", n, left());
@@ -223,7 +272,11 @@ Tensor Weights::tagged(std::int64_t n, const Shape& shape) {
     widened = true;
     return as_f32(tensor_from_bytes({DType::f16, shape}, {bytes, file_.keeper}));
   }
-  if (tag == 0x000D4B38) throw bad_input("int8 weights are not supported");
+  if (tag == 0x000D4B38) {
+    const auto bytes = take(count);
+    take((4 - count % 4) % 4);
+    return tensor_from_bytes({DType::i8, shape}, {bytes, file_.keeper});
+  }
   // 256 values, then a byte a weight.
   const auto table = take(1024), indices = take(count);
   take((4 - count % 4) % 4);
@@ -252,7 +305,8 @@ void Layer::refuse_overlooked() const {
 
 std::int64_t Layer::integer(int id, std::int64_t otherwise) const {
   const auto* at = find(id);
-  if (at == nullptr || at->size() != 1) return otherwise;
+  if (at == nullptr) return otherwise;
+  if (at->size() != 1) throw bad_input("setting {}: {} values where one stands", id, at->size());
   const double v = (*at)[0];
   if (!(std::abs(v) <= 1e12)) throw bad_input("setting {}: {} is out of range", id, v);
   return static_cast<std::int64_t>(v);
@@ -260,7 +314,9 @@ std::int64_t Layer::integer(int id, std::int64_t otherwise) const {
 
 float Layer::number(int id, float otherwise) const {
   const auto* at = find(id);
-  return at == nullptr || at->size() != 1 ? otherwise : static_cast<float>((*at)[0]);
+  if (at == nullptr) return otherwise;
+  if (at->size() != 1) throw bad_input("setting {}: {} values where one stands", id, at->size());
+  return static_cast<float>((*at)[0]);
 }
 
 Ints Layer::integers(int id) const {
@@ -276,7 +332,12 @@ Ints Layer::integers(int id) const {
 std::vector<float> Layer::numbers(int id) const {
   std::vector<float> out;
   if (const auto* at = find(id))
-    for (const double v : *at) out.push_back(static_cast<float>(v));
+    for (const double v : *at) {
+      const bool bits =
+          written_as_integers.contains(id) && std::abs(v) >= 1 << 23 && std::abs(v) < 2147483648.0;
+      out.push_back(bits ? std::bit_cast<float>(static_cast<std::int32_t>(v))
+                         : static_cast<float>(v));
+    }
   return out;
 }
 

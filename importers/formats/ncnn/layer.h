@@ -3,7 +3,9 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,8 @@ class Weights {
   explicit Weights(const Blob& file) : file_(file) {}
   // Behind a tag of 4 bytes that says how they are kept; as f32.
   Tensor tagged(std::int64_t count, const Shape& shape);
-  Tensor plain(std::int64_t count);  // f32 as they lie
+  Tensor tagged_codes(std::int64_t count, const Shape& shape);  // i8 stays i8
+  Tensor plain(std::int64_t count);                             // f32 as they lie
   std::size_t left() const { return file_.bytes.size() - at_; }
   bool widened = false;  // some were f16 or a table
 
@@ -32,6 +35,7 @@ struct Layer {
   GraphBuilder& g;
   std::string type, name;
   std::map<int, std::vector<double>> params;
+  std::set<int> written_as_integers = {};
   std::vector<ValueId> inputs;
   std::size_t outputs = 1;
   std::set<int>* read = nullptr;  // what the translation looked at
@@ -47,6 +51,17 @@ struct Layer {
   // An axis of a sample, which has no batch.
   std::int64_t axis(std::int64_t a) const;
 };
+
+// A layer type and what becomes of it.
+struct LayerRow {
+  std::string_view type;
+  ValueId (*make)(const Layer& layer, Weights& weights);
+};
+std::span<const LayerRow> arithmetic_rows();
+std::span<const LayerRow> arrangement_rows();
+std::span<const LayerRow> convolution_rows();
+std::span<const LayerRow> detection_rows();
+std::span<const LayerRow> product_rows();
 
 std::vector<ValueId> translate(const Layer& layer, Weights& weights);
 // The operands of an operation with 1s for the axes that one of them lacks.

@@ -1,109 +1,11 @@
 // Layers and their settings, by the numbers that ncnn's documentation of its operators gives.
 #include <algorithm>
-#include <tuple>
 
 #include "engine/core/error.h"
 #include "importers/formats/ncnn/layer.h"
 
 namespace etalon::ncnn {
 namespace {
-
-constexpr std::int64_t kSameUpper = -233, kSameLower = -234;
-
-ValueId activated(const Layer& l, ValueId y, int kind_id, int params_id) {
-  const std::int64_t kind = l.integer(kind_id, 0);
-  const std::vector<float> p = l.numbers(params_id);
-  const auto param = [&](std::size_t i) {
-    if (i >= p.size()) throw bad_input("an activation without its numbers");
-    return p[i];
-  };
-  const std::string name = l.name + ".activation";
-  switch (kind) {
-    case 0:
-      return y;
-    case 1:
-      return l.g.op("relu", name, {y});
-    case 2:
-      return l.g.op("leaky_relu", name, {y}, {{"alpha", param(0)}});
-    case 3:
-      return l.g.op("clip", name, {y}, {{"min", param(0)}, {"max", param(1)}});
-    case 4:
-      return l.g.op("sigmoid", name, {y});
-    case 5:
-      return l.g.op("mish", name, {y});
-    case 6:
-      return l.g.op("mul", name,
-                    {y, l.g.op("hard_sigmoid", name + ".gate", {y},
-                               {{"alpha", param(0)}, {"beta", param(1)}})});
-    default:
-      throw bad_input("the activation {} is not known", kind);
-  }
-}
-
-// Pads of height and width from the ids of left, top, right, bottom.
-void pads(const Layer& l, Fields& f, int left, int top, int right, int bottom) {
-  const std::int64_t a = l.integer(left, 0), t = l.integer(top, a), r = l.integer(right, a),
-                     b = l.integer(bottom, t);
-  if (a == kSameUpper || a == kSameLower) {
-    f.emplace_back("auto_pad", std::string(a == kSameUpper ? "same_upper" : "same_lower"));
-    l.g.note("SAME padding: the odd element stands where the file says");
-    return;
-  }
-  for (const std::int64_t p : {a, t, r, b})
-    if (p < 0 || p > 1 << 20) throw bad_input("a pad of {}", p);
-  f.emplace_back("pads_begin", Ints{t, a});
-  f.emplace_back("pads_end", Ints{b, r});
-}
-
-ValueId convolution(const Layer& l, Weights& weights) {
-  const bool up = l.type.starts_with("Deconvolution");
-  const std::int64_t out = l.integer(0, 0), kw = l.integer(1, 0), kh = l.integer(11, kw),
-                     size = l.integer(6, 0), groups = l.integer(7, 1);
-  if (l.integer(8, 0) != 0) throw bad_input("int8 convolutions are not supported");
-  if (l.integer(up ? 28 : 19, 0) != 0) throw bad_input("weights that come as an input");
-  if (!up && l.number(18, 0) != 0) throw bad_input("padding with another value than 0");
-  if (out < 1 || kw < 1 || kh < 1 || kw > 1 << 16 || kh > 1 << 16 || groups < 1 ||
-      out % groups != 0 || out > 1 << 24 || size < 1 || size % (out * kw * kh) != 0)
-    throw bad_input("{} weights for {} maps of {} x {} in {} groups", size, out, kh, kw, groups);
-  const std::int64_t in = size / (out * kw * kh);  // channels of a group
-  Tensor w = weights.tagged(size, {out, in, kh, kw});
-  Fields f{{"strides", Ints{l.integer(13, l.integer(3, 1)), l.integer(3, 1)}},
-           {"dilations", Ints{l.integer(12, l.integer(2, 1)), l.integer(2, 1)}},
-           {"groups", groups}};
-  pads(l, f, 4, 14, 15, 16);
-  ValueId kernel = l.g.constant(l.name + ".weight", std::move(w));
-  if (up) {  // [G][O/G][C/G] there, [C][O/G] here
-    f.emplace_back("output_padding", Ints{l.integer(19, l.integer(18, 0)), l.integer(18, 0)});
-    // Its extents cut the output where the padding is SAME, and there alone.
-    const std::int64_t ow = l.integer(20, 0), oh = l.integer(21, ow), side = l.integer(4, 0);
-    const bool same = side == kSameUpper || side == kSameLower;
-    if (same != (ow > 0))
-      throw bad_input("a transposed convolution of SAME padding or of an extent alone");
-    if (ow > 0) f.emplace_back("output_shape", Ints{oh, ow});
-    kernel = l.g.reshape(l.name + ".groups", kernel, {groups, out / groups, in, kh, kw});
-    kernel = l.g.transpose(l.name + ".turned", kernel, {0, 2, 1, 3, 4});
-    kernel = l.g.reshape(l.name + ".kernel", kernel, {groups * in, out / groups, kh, kw});
-  }
-  std::vector<ValueId> inputs{l.input(), kernel};
-  if (l.integer(5, 0) != 0) inputs.push_back(l.g.constant(l.name + ".bias", weights.plain(out)));
-  return activated(l, l.g.op(up ? "conv_transpose" : "conv", l.name, inputs, f), 9, 10);
-}
-
-ValueId inner_product(const Layer& l, Weights& weights) {
-  const std::int64_t out = l.integer(0, 0), size = l.integer(2, 0);
-  if (l.integer(8, 0) != 0) throw bad_input("int8 products are not supported");
-  if (out < 1 || size < 1 || size % out != 0) throw bad_input("{} weights for {}", size, out);
-  const ValueId w = l.g.constant(l.name + ".weight", weights.tagged(size, {out, size / out}));
-  const ValueId b =
-      l.integer(1, 0) != 0 ? l.g.constant(l.name + ".bias", weights.plain(out)) : kAbsent;
-  ValueId x = l.input();
-  if (l.g.rank(x) > 2 && l.g.shape(x)[l.g.rank(x) - 1] != size / out)
-    x = l.g.op("flatten", l.name + ".flat", {x});
-  if (l.g.rank(x) == 2) return activated(l, fully_connected(l.g, l.name, x, w, b), 9, 10);
-  ValueId y = l.g.op("matmul", l.name, {x, l.g.transpose(l.name + ".turned", w, {1, 0})});
-  if (b != kAbsent) y = l.g.op("add", l.name + ".sum", {y, b});
-  return activated(l, y, 9, 10);
-}
 
 // A weight by channel: [C] as [C,1,1] where the sample is an image.
 ValueId by_channel(const Layer& l, Tensor t, const char* role) {
@@ -159,29 +61,73 @@ ValueId recurrent(const Layer& l, Weights& weights) {
   return l.g.reshape(l.name + ".rows", y, {0, 0, d * h});
 }
 
+// Windows that divide an extent evenly; of other ones each would have an extent of its own.
+ValueId adaptive_pooling(const Layer& l, int axes, bool average) {
+  static constexpr int kExtents[] = {8, 18, 28};  // w, h, d
+  const Ints dims = l.g.dims(l.input());
+  Ints kernel, wanted;
+  for (int i = 0; i < axes; ++i)
+    wanted.insert(wanted.begin(), l.integer(kExtents[i], i == 0 ? 0 : wanted.back()));
+  if (std::count(wanted.begin(), wanted.end(), 1) == axes)
+    return l.g.op(average ? "global_avg_pool" : "global_max_pool", l.name, {l.input()});
+  for (int i = 0; i < axes; ++i) {
+    const std::int64_t in = dims[static_cast<std::size_t>(i) + 2],
+                       out = wanted[static_cast<std::size_t>(i)];
+    if (out == -233)
+      kernel.push_back(1);
+    else if (in < 1 || out < 1 || in % out != 0)
+      throw bad_input("adaptive pooling of {} elements into {}", in, out);
+    else
+      kernel.push_back(in / out);
+  }
+  return l.g.op(average ? "avg_pool" : "max_pool", l.name, {l.input()},
+                {{"kernel", kernel}, {"strides", kernel}});
+}
+
 ValueId pooling(const Layer& l) {
+  struct AxisIds {
+    int kernel, stride, before, behind;
+  };
+  static constexpr AxisIds kAxes[] = {{1, 2, 3, 14}, {11, 12, 13, 15}, {21, 22, 23, 16}};
+  const int axes = l.type.ends_with("1D") ? 1 : l.type.ends_with("3D") ? 3 : 2;
   const bool average = l.integer(0, 0) == 1;
   const ValueId x = l.input();
-  if (l.integer(4, 0) != 0) {
-    for (const int id : {1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 14, 15, 18})
-      l.integer(id, 0);  // no window
+  if (l.g.rank(x) != axes + 2) throw bad_input("pooling of a sample of rank {}", l.g.rank(x) - 1);
+  const bool global = l.integer(4, 0) != 0, adaptive = l.integer(7, 0) != 0;
+  if (global || adaptive)
+    for (const int id : {1, 2, 3, 5, 6, 8, 11, 12, 13, 14, 15, 16, 18, 21, 22, 23, 28})
+      l.find(id);  // no window
+  if (global) {
     const ValueId y = l.g.op(average ? "global_avg_pool" : "global_max_pool", l.name, {x});
     return l.g.op("flatten", l.name + ".flat", {y});
   }
-  if (l.integer(7, 0) != 0) throw bad_input("adaptive pooling is not supported");
-  const std::int64_t kw = l.integer(1, 0), mode = l.integer(5, 0);
-  Fields f{{"kernel", Ints{l.integer(11, kw), kw}},
-           {"strides", Ints{l.integer(12, l.integer(2, 1)), l.integer(2, 1)}}};
-  if (mode == 2 || mode == 3)
+  if (adaptive) return adaptive_pooling(l, axes, average);
+  const std::int64_t mode = l.integer(5, 0);
+  Ints kernel, strides, before, behind;
+  const auto outermost = [](Ints& to, std::int64_t n) { to.insert(to.begin(), n); };
+  for (int i = 0; i < axes; ++i) {
+    const AxisIds& ids = kAxes[i];
+    outermost(kernel, l.integer(ids.kernel, i == 0 ? 0 : kernel.back()));
+    outermost(strides, l.integer(ids.stride, i == 0 ? 1 : strides.back()));
+    outermost(before, l.integer(ids.before, i == 0 ? 0 : before.back()));
+    outermost(behind, l.integer(ids.behind, before.front()));
+  }
+  Fields f{{"kernel", kernel}, {"strides", strides}};
+  if (mode == 2 || mode == 3) {
     f.emplace_back("auto_pad", std::string(mode == 2 ? "same_upper" : "same_lower"));
-  else
-    pads(l, f, 3, 13, 14, 15);
+  } else {
+    for (const Ints* pads : {&before, &behind})
+      for (const std::int64_t p : *pads)
+        if (p < 0 || p > 1 << 20) throw bad_input("a pad of {}", p);
+    f.emplace_back("pads_begin", before);
+    f.emplace_back("pads_end", behind);
+  }
   f.emplace_back("ceil_mode", mode == 0);
   if (mode == 0) l.g.note("pooling of mode 0: the output extent is rounded up");
   const bool counted = l.integer(6, 0) != 0;
   if (!average) return l.g.op("max_pool", l.name, {x}, f);
   // What rounding up adds would be counted, too.
-  if (counted && mode == 0 && (l.integer(2, 1) != 1 || l.integer(12, l.integer(2, 1)) != 1))
+  if (counted && mode == 0 && std::count(strides.begin(), strides.end(), 1) != axes)
     throw bad_input("average pooling of mode 0 that counts padding");
   f.emplace_back("count_include_pad", counted);
   l.g.note(fmt::format("average pooling {} padding", counted ? "counts" : "does not count"));
@@ -201,30 +147,6 @@ ValueId eltwise(const Layer& l) {
   }
   if (y == kAbsent) throw bad_input("no input");
   return y;
-}
-
-ValueId binary(const Layer& l) {
-  static constexpr const char* kOps[] = {"add", "sub", "mul", "div", "max",
-                                         "min", "pow", "sub", "div", "pow"};
-  const std::int64_t kind = l.integer(0, 0);
-  if (kind < 0 || kind > 9) throw bad_input("the operation {}", kind);
-  const bool turned = kind >= 7;
-  ValueId a = l.input(), b = kAbsent;
-  if (l.integer(1, 0) != 0)
-    b = l.g.constant(l.name + ".b", scalar_f32(l.number(2, 0)));
-  else
-    std::tie(a, b) = of_one_rank(l, a, l.input(1));
-  return turned ? l.g.op(kOps[kind], l.name, {b, a}) : l.g.op(kOps[kind], l.name, {a, b});
-}
-
-ValueId unary(const Layer& l) {
-  static constexpr const char* kOps[] = {"abs",   "neg",  "floor", "ceil",       "",    "sqrt",
-                                         "rsqrt", "exp",  "log",   "sin",        "cos", "tan",
-                                         "asin",  "acos", "atan",  "reciprocal", "tanh"};
-  const std::int64_t kind = l.integer(0, 0);
-  if (kind < 0 || kind > 16) throw bad_input("the operation {}", kind);
-  if (kind == 4) return l.g.op("mul", l.name, {l.input(), l.input()});
-  return l.g.op(kOps[kind], l.name, {l.input()});
 }
 
 ValueId reshape(const Layer& l) {
@@ -266,7 +188,8 @@ ValueId interp(const Layer& l) {
   const std::int64_t kind = l.integer(0, 0), h = l.integer(3, 0), w = l.integer(4, 0);
   const bool corners = l.integer(6, 0) != 0;
   if (kind < 1 || kind > 3) throw bad_input("the interpolation {}", kind);
-  if (l.inputs.size() > 1 || l.integer(5, 0) != 0) throw bad_input("a size that comes as an input");
+  const bool by_reference = l.integer(5, 0) != 0;
+  if (l.inputs.size() != (by_reference ? 2 : 1)) throw bad_input("{} inputs", l.inputs.size());
   Fields f{{"mode", std::string(kind == 1   ? "nearest"
                                 : kind == 2 ? "linear"
                                             : "cubic")},
@@ -277,7 +200,17 @@ ValueId interp(const Layer& l) {
   const std::vector<float> scales{l.number(1, 1), l.number(2, 1)};  // sizes go before them
   l.g.note(fmt::format("interpolation: corners are {}aligned", corners ? "" : "not "));
   f.emplace_back("axes", Ints{2, 3});
-  if (h > 0 && w > 0)
+  if (by_reference) {  // to the height and width of the second input
+    const ValueId to = l.input(1);
+    if (l.g.rank(to) != 4) throw bad_input("a size of a sample of rank {}", l.g.rank(to) - 1);
+    const Ints dims = l.g.dims(to);
+    if (dims[2] < 0 || dims[3] < 0) {
+      const ValueId extents = l.g.op("shape", l.name + ".extents", {to},
+                                     {{"start", std::int64_t{2}}, {"end", std::int64_t{4}}});
+      return l.g.op("resize", l.name, {l.input(), kAbsent, kAbsent, extents}, f);
+    }
+    f.emplace_back("sizes", Ints{dims[2], dims[3]});
+  } else if (h > 0 && w > 0)
     f.emplace_back("sizes", Ints{h, w});
   else
     f.emplace_back("scales", scales);
@@ -288,14 +221,28 @@ std::vector<ValueId> slice(const Layer& l) {
   const Ints sizes = l.integers(0);
   const std::int64_t axis = l.axis(l.integer(1, 0));
   Fields f{{"axis", axis}};
-  if (sizes.empty() ||
-      std::count(sizes.begin(), sizes.end(), -233) == static_cast<std::ptrdiff_t>(sizes.size())) {
+  const std::int64_t extent = l.g.shape(l.input())[static_cast<int>(axis)];
+  if (const Ints cuts = l.integers(2); !cuts.empty()) {
+    if (cuts.size() + 1 != l.outputs)
+      throw bad_input("{} cuts, {} outputs", cuts.size(), l.outputs);
+    Ints pieces;
+    std::int64_t from = 0;
+    for (const std::int64_t c : cuts) {
+      const std::int64_t to = c < 0 ? c + extent : c;
+      if (to < from || to > extent) throw bad_input("a cut at {} of {}", c, extent);
+      pieces.push_back(to - from);
+      from = to;
+    }
+    pieces.push_back(extent - from);
+    f.emplace_back("split", pieces);
+  } else if (sizes.empty() || std::count(sizes.begin(), sizes.end(), -233) ==
+                                  static_cast<std::ptrdiff_t>(sizes.size())) {
     f.emplace_back("num_outputs", static_cast<std::int64_t>(l.outputs));
   } else {
     Ints pieces = sizes;
     if (pieces.size() != l.outputs)
       throw bad_input("{} pieces, {} outputs", pieces.size(), l.outputs);
-    std::int64_t left = l.g.shape(l.input())[static_cast<int>(axis)];
+    std::int64_t left = extent;
     for (const std::int64_t p : pieces) left -= std::max<std::int64_t>(p, 0);
     for (std::int64_t& p : pieces)
       if (p == -233) p = left;
@@ -336,10 +283,8 @@ ValueId plain(const Layer& l) {
                              {{"alpha", l.number(0, 0.2F)}, {"beta", l.number(1, 0.5F)}});
     return t == "HardSigmoid" ? y : l.g.op("mul", l.name + ".product", {l.input(), y});
   }
-  if (t == "Pooling") return pooling(l);
+  if (t == "Pooling" || t == "Pooling1D" || t == "Pooling3D") return pooling(l);
   if (t == "Eltwise") return eltwise(l);
-  if (t == "BinaryOp") return binary(l);
-  if (t == "UnaryOp") return unary(l);
   if (t == "Concat") return l.g.op("concat", l.name, l.inputs, {{"axis", l.axis(l.integer(0, 0))}});
   if (t == "Softmax") l.integer(1, 0);  // says that the axis is meant as it stands
   if (t == "Softmax")
@@ -368,12 +313,18 @@ ValueId plain(const Layer& l) {
     if (l.integer(6, 0) != 0) throw bad_input("padding by values of each channel");
     const float value = l.number(5, 0);
     const char* modes[] = {"constant", "edge", "reflect"};
-    return l.g.op("pad", l.name, {l.input()},
-                  {{"mode", std::string(modes[kind])},
-                   {"pads", Ints{l.integer(7, 0), l.integer(0, 0), l.integer(2, 0), l.integer(8, 0),
-                                 l.integer(1, 0), l.integer(3, 0)}},
-                   {"axes", Ints{1, 2, 3}},
-                   {"value", value}});
+    // Of channels, rows and columns; a sample of lower rank has the last of them.
+    Ints before{l.integer(7, 0), l.integer(0, 0), l.integer(2, 0)},
+        behind{l.integer(8, 0), l.integer(1, 0), l.integer(3, 0)}, axes{1, 2, 3};
+    for (int r = l.g.rank(l.input()); r < 4; ++r) {
+      if (axes.empty() || before[0] != 0 || behind[0] != 0)
+        throw bad_input("padding of an axis that is not there");
+      before.erase(before.begin()), behind.erase(behind.begin()), axes.pop_back();
+    }
+    before.insert(before.end(), behind.begin(), behind.end());
+    return l.g.op(
+        "pad", l.name, {l.input()},
+        {{"mode", std::string(modes[kind])}, {"pads", before}, {"axes", axes}, {"value", value}});
   }
   throw bad_input("the layer type {} is not supported", t);
 }
@@ -382,10 +333,6 @@ ValueId plain(const Layer& l) {
 
 ValueId translate_weighted(const Layer& l, Weights& weights) {
   const std::string& t = l.type;
-  if (t == "Convolution" || t == "ConvolutionDepthWise" || t == "Deconvolution" ||
-      t == "DeconvolutionDepthWise")
-    return convolution(l, weights);
-  if (t == "InnerProduct") return inner_product(l, weights);
   if (t == "LSTM" || t == "GRU" || t == "RNN") return recurrent(l, weights);
   if (t == "BatchNorm") {
     const std::int64_t c = l.integer(0, 0);
@@ -415,11 +362,11 @@ ValueId translate_weighted(const Layer& l, Weights& weights) {
                   {l.input(), by_channel(l, weights.plain(l.integer(0, 0)), "bias")});
   if (t == "InstanceNorm") {
     const std::int64_t c = l.integer(0, 0);
-    if (l.integer(2, 1) == 0) throw bad_input("an instance norm without weights");
-    const ValueId scale = l.g.constant(l.name + ".scale", weights.plain(c));
-    const ValueId bias = l.g.constant(l.name + ".bias", weights.plain(c));
-    return l.g.op("instance_norm", l.name, {l.input(), scale, bias},
-                  {{"eps", l.number(1, 0.001F)}});
+    std::vector<ValueId> in{l.input()};
+    if (l.integer(2, 1) != 0)
+      for (const char* role : {"scale", "bias"})
+        in.push_back(l.g.constant(fmt::format("{}.{}", l.name, role), weights.plain(c)));
+    return l.g.op("instance_norm", l.name, in, {{"eps", l.number(1, 0.001F)}});
   }
   if (t == "MemoryData") {
     if (l.integer(21, 1) != 1) throw bad_input("data that is kept behind a tag");
@@ -439,6 +386,10 @@ ValueId translate_weighted(const Layer& l, Weights& weights) {
 std::vector<ValueId> translate(const Layer& l, Weights& weights) {
   if (l.type == "Split") return std::vector<ValueId>(l.outputs, l.input());
   if (l.type == "Slice") return slice(l);
+  for (const auto rows : {convolution_rows(), arithmetic_rows(), arrangement_rows(), product_rows(),
+                          detection_rows()})
+    for (const LayerRow& row : rows)
+      if (row.type == l.type) return {row.make(l, weights)};
   if (const ValueId y = translate_weighted(l, weights); y != kAbsent) return {y};
   return {plain(l)};
 }
