@@ -35,9 +35,21 @@ struct Half {
   ETALON_INLINE static Reg odd(Reg a, Reg b) {
     return _mm256_permutex2var_ps(a, _mm256_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15), b);
   }
+  ETALON_INLINE static Reg next_lane(Reg v) {
+    const __m256i i = _mm256_castps_si256(v);
+    return _mm256_castsi256_ps(_mm256_alignr_epi32(i, i, 1));
+  }
   ETALON_INLINE static Reg canonical(Reg v) {
     return _mm256_mask_blend_ps(_mm256_cmp_ps_mask(v, v, _CMP_UNORD_Q), v,
                                 _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)));
+  }
+};
+
+struct Whole : F32 {
+  // Lane i + 1 in lane i.
+  ETALON_INLINE static Reg next_lane(Reg v) {
+    const __m512i i = _mm512_castps_si512(v);
+    return _mm512_castsi512_ps(_mm512_alignr_epi32(i, i, 1));
   }
 };
 
@@ -52,11 +64,11 @@ void average_pool(const DepthwiseCall& call) {
 }
 void tap_rows_sum(const TapRowsCall& call) {
   if (call.narrow) return simd::tap_rows<Half, simd::TapSum<Half>>(call);
-  simd::tap_rows<F32, simd::TapSum<F32>>(call);
+  simd::tap_rows<Whole, simd::TapSum<Whole>>(call);
 }
 void tap_rows_average(const TapRowsCall& call) {
   if (call.narrow) return simd::tap_rows<Half, simd::TapAverage<Half>>(call);
-  simd::tap_rows<F32, simd::TapAverage<F32>>(call);
+  simd::tap_rows<Whole, simd::TapAverage<Whole>>(call);
 }
 void split_pairs(const PairRows& rows) { simd::split_pairs_of<F32>(rows); }
 

@@ -30,6 +30,11 @@ TapRows::TapRows(const Window& window, int lanes) : window_(window) {
   if (!by_one && (w.stride != 2 || (w.kernel != 3 && w.kernel != 5))) return;
   narrow_ = lanes == 16 && 2 * w.out <= lanes;
   if (narrow_) lanes /= 2;
+  // With the last lane idle a vector's third taps need no load of their own (tap_rows_inl.h); where
+  // that takes no more vectors it is the quicker way.
+  const auto vectors = [&](std::int64_t column) { return (w.out + column - 1) / column; };
+  const bool idle = w.stride == 2 && w.kernel == 3 && vectors(lanes - 1) == vectors(lanes);
+  column_ = idle ? lanes - 1 : lanes;
   for (std::int64_t o = 0; o < h.out; ++o) {
     TapRow row{.first = h.at(o, 0)};
     while (row.begin < h.kernel && h.at(o, row.begin) < 0) ++row.begin;
@@ -42,14 +47,14 @@ TapRows::TapRows(const Window& window, int lanes) : window_(window) {
   };
   const auto inside = [&](std::int64_t column) { return column >= 0 && column < w.in; };
   const auto taps = static_cast<int>(w.kernel);
-  for (std::int64_t first = 0; first < w.out; first += lanes) {
+  for (std::int64_t first = 0; first < w.out; first += column_) {
     TapColumn c;
     const std::int64_t from = w.at(first, 0);
     c.whole = true;
     for (int lane = 0; lane < lanes; ++lane) {
       for (int i = 0; i < (taps + 1) / 2 * 2; ++i)
         if (inside(from + i / 2 * 2 + i % 2 * lanes + lane)) with_lane(c.inside[i], lane);
-      const bool is_output = first + lane < w.out;
+      const bool is_output = lane < column_ && first + lane < w.out;
       c.whole = c.whole && is_output;
       if (!is_output) continue;
       with_lane(c.outputs, lane);
@@ -79,6 +84,7 @@ TapRowsCall TapRows::call() const {
           .pad_rows = h.pad_begin,
           .step = static_cast<int>(w.stride),
           .taps = static_cast<int>(w.kernel),
+          .column = column_,
           .narrow = narrow_,
           .band = band,
           .x_ahead = band * h.stride * w.in,

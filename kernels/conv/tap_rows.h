@@ -45,6 +45,7 @@ struct TapRowsCall {
   std::int64_t in_rows = 0, in_columns = 0, out_rows = 0, out_columns = 0;
   std::int64_t pad = 0, pad_rows = 0;  // columns and rows in front
   int step = 0, taps = 0;              // of both axes
+  std::int64_t column = 0;             // outputs from one vector to the next
   bool narrow = false;                 // vectors of half the length: rows fill no more
   // Step two: rows of outputs that all columns go through before the next, and the elements of x
   // and y from one such band to the next, whose lines are asked for meanwhile.
@@ -73,6 +74,7 @@ class TapRows {
  private:
   Window window_;
   bool serves_ = false, narrow_ = false;
+  std::int64_t column_ = 0;
   std::vector<TapRow> rows_;
   std::vector<TapColumn> columns_;
 };

@@ -31,24 +31,30 @@ struct TapAverage {
   }
 };
 
-template <class V, class Terms, int kTaps, bool kAsks>
+// kShort: a column's last lane gives no output, so the third taps are the even elements one lane
+// on, and a row is two loads instead of four.
+template <class V, class Terms, int kTaps, bool kAsks, bool kShort>
 void tap_column(const TapRowsCall& c, std::int64_t vector, std::int64_t begin, std::int64_t end) {
   using Reg = typename V::Reg;
   const TapColumn& column = c.columns[vector];
-  constexpr int kStep = 2, kLoads = (kTaps + 1) / 2 * 2;
+  constexpr int kStep = 2, kLoads = kShort ? 2 : (kTaps + 1) / 2 * 2;
+  static_assert(!kShort || kTaps == 3);
   typename V::Mask inside[kLoads], taps[kTaps];
   unroll<kLoads>([&](auto i) ETALON_INLINE_LAMBDA { inside[i] = V::from_bits(column.inside[i]); });
   unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA { taps[s] = V::from_bits(column.taps[s]); });
   const typename V::Mask outputs = V::from_bits(column.outputs);
-  const float* from = c.x + vector * V::lanes * kStep - c.pad;
+  const std::int64_t first = vector * c.column, in_rows = c.in_rows;
+  const std::int64_t in_columns = c.in_columns, out_columns = c.out_columns;
+  const TapRow* const tap_rows = c.rows;
+  const float* from = c.x + first * kStep - c.pad;
   Reg weights[kTaps * kTaps];
   unroll<kTaps * kTaps>([&](auto t) ETALON_INLINE_LAMBDA {
     weights[t] = c.w == nullptr ? V::zero() : V::set1(c.w[t]);
   });
   Reg rows[kTaps][kTaps];  // those under the window
   const auto load = [&](auto r, std::int64_t row) ETALON_INLINE_LAMBDA {
-    if (row < 0 || row >= c.in_rows) return;
-    const float* x = from + row * c.in_columns;
+    if (row < 0 || row >= in_rows) return;
+    const float* x = from + row * in_columns;
     if constexpr (kAsks) {
       __builtin_prefetch(x + c.x_ahead);
       __builtin_prefetch(x + c.x_ahead + V::lanes);
@@ -59,14 +65,15 @@ void tap_column(const TapRowsCall& c, std::int64_t vector, std::int64_t begin, s
       rows[r][2 * i] = V::even(a, b);
       if constexpr (2 * i + 1 < kTaps) rows[r][2 * i + 1] = V::odd(a, b);
     });
+    if constexpr (kShort) rows[r][2] = V::next_lane(rows[r][0]);
   };
   unroll<kTaps>([&](auto r) ETALON_INLINE_LAMBDA {
     unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA { rows[r][s] = V::zero(); });
   });
-  unroll<kTaps - kStep>([&](auto r) ETALON_INLINE_LAMBDA { load(r, c.rows[begin].first + r); });
-  float* y = c.y + vector * V::lanes;
+  unroll<kTaps - kStep>([&](auto r) ETALON_INLINE_LAMBDA { load(r, tap_rows[begin].first + r); });
+  float* y = c.y + first;
   for (std::int64_t o = begin; o < end; ++o) {
-    const TapRow row = c.rows[o];
+    const TapRow row = tap_rows[o];
     unroll<kStep>([&](auto i) ETALON_INLINE_LAMBDA {
       constexpr int r = kTaps - kStep + i;
       load(std::integral_constant<int, r>{}, row.first + r);
@@ -78,15 +85,18 @@ void tap_column(const TapRowsCall& c, std::int64_t vector, std::int64_t begin, s
           sum = Terms::add(taps[s], rows[r][s], weights[r * kTaps + s], sum);
         });
     });
-    const std::int64_t at = o * c.out_columns;
+    const std::int64_t at = o * out_columns;
     if constexpr (kAsks) __builtin_prefetch(y + at + c.y_ahead, 1);
-    V::store(y + at, V::canonical(Terms::result(sum, c, at + vector * V::lanes, outputs)), outputs);
+    V::store(y + at, V::canonical(Terms::result(sum, c, at + first, outputs)), outputs);
     unroll<kTaps - kStep>([&](auto r) ETALON_INLINE_LAMBDA {
       unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA { rows[r][s] = rows[r + kStep][s]; });
     });
   }
 }
 
+// What the loops read of the call they keep themselves: stores to y might change it, and a copy of
+// all of it would wait for the stores of who has just filled it in.
+//
 // Windows of 3x3 that step by one: a column of outputs. Under row i of the input lie outputs
 // i + pad_rows - 2 (by their last row of taps), i + pad_rows - 1 and i + pad_rows (by their first).
 template <class V, class Terms, bool kWhole>
@@ -102,6 +112,8 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
     weights[t] = c.w == nullptr ? V::zero() : V::set1(c.w[t]);
   });
   const std::int64_t rows = c.in_rows, end = c.out_rows;
+  const std::int64_t in_columns = c.in_columns, out_columns = c.out_columns;
+  float* const y = c.y + vector * V::lanes;
   const float* x = c.x + vector * V::lanes - c.pad;
   std::int64_t o = c.pad_rows - 2;  // of `oldest`
   Reg oldest = V::zero(), older = V::zero(), newest = V::zero();
@@ -120,15 +132,15 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
       else
         in[s] = V::load(x + s, taps[s]);
     });
-    x += c.in_columns;
+    x += in_columns;
   };
   const auto finish = [&]() ETALON_INLINE_LAMBDA {
-    const std::int64_t at = o * c.out_columns + vector * V::lanes;
-    const Reg result = V::canonical(Terms::result(oldest, c, at, outputs));
+    const std::int64_t at = o * out_columns;
+    const Reg result = V::canonical(Terms::result(oldest, c, at + vector * V::lanes, outputs));
     if constexpr (kWhole)
-      V::store(c.y + at, result);
+      V::store(y + at, result);
     else
-      V::store(c.y + at, result, outputs);
+      V::store(y + at, result, outputs);
   };
   const auto pass = [&]() ETALON_INLINE_LAMBDA {
     oldest = older;
@@ -172,29 +184,32 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
 }
 
 template <class V, class Terms>
-void slide_rows(const TapRowsCall& call) {
-  const TapRowsCall c = call;  // stores to y cannot change it
+void slide_rows(const TapRowsCall& c) {
   for (std::int64_t v = 0; v * V::lanes < c.out_columns; ++v)
     c.columns[v].whole ? slide_column<V, Terms, true>(c, v) : slide_column<V, Terms, false>(c, v);
 }
 
 // kAsks: lines of the band to come are asked for, where there are several.
-template <class V, class Terms, int kTaps, bool kAsks>
-void step_rows(const TapRowsCall& call) {
-  const TapRowsCall c = call;
+template <class V, class Terms, int kTaps, bool kAsks, bool kShort>
+void step_rows(const TapRowsCall& c) {
   for (std::int64_t begin = 0; begin < c.out_rows; begin += c.band) {
     const std::int64_t end = begin + c.band < c.out_rows ? begin + c.band : c.out_rows;
-    for (std::int64_t v = 0; v * V::lanes < c.out_columns; ++v)
-      tap_column<V, Terms, kTaps, kAsks>(c, v, begin, end);
+    for (std::int64_t v = 0; v * c.column < c.out_columns; ++v)
+      tap_column<V, Terms, kTaps, kAsks, kShort>(c, v, begin, end);
   }
+}
+
+template <class V, class Terms, int kTaps, bool kShort>
+void step_rows(const TapRowsCall& c) {
+  c.band < c.out_rows ? step_rows<V, Terms, kTaps, true, kShort>(c)
+                      : step_rows<V, Terms, kTaps, false, kShort>(c);
 }
 
 template <class V, class Terms>
 void tap_rows(const TapRowsCall& c) {
   if (c.step == 1) return slide_rows<V, Terms>(c);
-  const bool asks = c.band < c.out_rows;
-  if (c.taps == 3) return asks ? step_rows<V, Terms, 3, true>(c) : step_rows<V, Terms, 3, false>(c);
-  asks ? step_rows<V, Terms, 5, true>(c) : step_rows<V, Terms, 5, false>(c);
+  if (c.taps == 5) return step_rows<V, Terms, 5, false>(c);
+  c.column < V::lanes ? step_rows<V, Terms, 3, true>(c) : step_rows<V, Terms, 3, false>(c);
 }
 
 }  // namespace etalon::simd
