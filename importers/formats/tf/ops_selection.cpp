@@ -123,6 +123,10 @@ ValueId Ops::segment_sum() {
 // A default value everywhere but at the given places.
 ValueId Ops::sparse_to_dense() {
   const Ints extents = constant_ints(1, "extents");
+  constexpr std::int64_t kMostDense = 1 << 26;
+  std::int64_t elements = 1;
+  for (const std::int64_t e : extents) elements = checked_mul(elements, e);
+  if (elements > kMostDense) throw bad_input("{} onto {} elements", n_->op, elements);
   ValueId index = g.op("cast", part("i64"), {n_->in(0)}, {{"to", std::string("i64")}}),
           values = n_->in(2);
   const auto axes = static_cast<std::int64_t>(extents.size());
