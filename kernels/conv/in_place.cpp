@@ -311,7 +311,8 @@ std::int64_t InPlaceConv::store_rows(std::int64_t rows) const {
   constexpr std::int64_t kPixels = 96;
   const std::int64_t width = g_.window.axes[2].out;
   const std::int64_t whole = set_.lanes / std::gcd<std::int64_t>(set_.lanes, width);
-  return std::min(rows, (kPixels + whole * width - 1) / (whole * width) * whole);
+  const std::int64_t unit = std::max<std::int64_t>(1, whole * width);
+  return std::min(rows, (kPixels + unit - 1) / unit * whole);
 }
 
 // Rows of the input that outputs [first_row, last_row) read, with padding to the left and right, to
