@@ -82,6 +82,18 @@ ValueId Translator::run() {
         "add", name_,
         {y, b_.constant(name_ + ".offset", Tensor::of<float>({}, {number("offset", 0)}))});
   }
+  // Classes of keras.applications' own networks (ConvNeXt, Inception-ResNet).
+  if (t == "LayerScale") return b_.elementwise("mul", name_, {x(), weight(0)});
+  if (t == "StochasticDepth") return x();
+  if (t == "CustomScaleLayer") {
+    if (c_.inputs.size() != 2)
+      throw bad_input("a CustomScaleLayer of {} inputs; of two it scales the second",
+                      c_.inputs.size());
+    const ValueId by = b_.constant(name_ + ".by", Tensor::of<float>({}, {number("scale", 1)}));
+    return b_.elementwise(
+        "add", name_,
+        {c_.inputs[0], b_.elementwise("mul", name_ + ".scaled", {c_.inputs[1], by})});
+  }
   if (t == "Add") return merge("sum");
   if (t == "Average") return merge("mean");
   if (t == "Maximum") return merge("max");
