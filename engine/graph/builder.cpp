@@ -6,6 +6,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/memory_budget.h"
+#include "engine/graph/known_values.h"
 #include "engine/ops/layout.h"
 
 namespace etalon {
@@ -113,7 +114,7 @@ std::string GraphBuilder::fresh(const std::string& name, Names& taken) {
 ValueId GraphBuilder::add(const std::string& name, std::optional<TensorType> type,
                           std::optional<TensorType> other) {
   MemoryBudget::charge(kValueBytes + 2 * name.size());
-  slots_.push_back({fresh(name, value_names_), type, other, -1});
+  slots_.push_back({fresh(name, value_names_), type, other, -1, {}, {}});
   const auto v = static_cast<ValueId>(slots_.size() - 1);
   value_names_[slots_.back().name].value = v;
   return v;
@@ -162,30 +163,39 @@ std::vector<ValueId> GraphBuilder::nodes(std::string_view op, const std::string&
                                          std::size_t outputs) {
   const ErrorScope where("node " + name);
   const OpRow& row = get_op(op);
-  const auto infer_at = [&](std::optional<TensorType> Slot::* size) {
+  struct Inferred {
+    std::vector<TensorType> types;
+    std::optional<Tensor> value;  // of the first output
+  };
+  const auto infer_at = [&](std::optional<TensorType> Slot::* size,
+                            std::optional<Tensor> Slot::* value) -> Inferred {
     std::vector<InferInput> in;
     for (const ValueId v : inputs) {
       if (v == kAbsent) {
         in.push_back({});
         continue;
       }
-      if (!(slot(v).*size)) return std::vector<TensorType>();
-      in.push_back({*(slot(v).*size), constant_of(v), true});
+      const Slot& s = slot(v);
+      if (!(s.*size)) return {};
+      const Tensor* constant = constant_of(v);
+      in.push_back({*(s.*size), constant == nullptr && (s.*value) ? &*(s.*value) : constant, true});
     }
     try {
-      return infer(row, params, InferInputs(in));
+      Inferred out{infer(row, params, InferInputs(in)), {}};
+      if (out.types.size() == 1) out.value = known_value(row, params, in, out.types[0]);
+      return out;
     } catch (const NotConstant&) {
-      return std::vector<TensorType>();
+      return {};
     }
   };
-  const std::vector<TensorType> one = infer_at(&Slot::type);
-  std::vector<TensorType> two;
+  Inferred first = infer_at(&Slot::type, &Slot::value), second;
   try {
-    two = infer_at(&Slot::other);
+    second = infer_at(&Slot::other, &Slot::other_value);
   } catch (const Error&) {
     // Written for the first size alone: the network's batch is fixed, and the outputs say so.
-    two = one;
+    second = {first.types, first.value ? std::optional(first.value->share()) : std::nullopt};
   }
+  const std::vector<TensorType>&one = first.types, &two = second.types;
   const auto max = static_cast<std::size_t>(row.max_outputs);
   if (outputs > max && row.max_outputs < kVariadic)
     throw internal_error("{} outputs asked of {}", outputs, op);
@@ -196,6 +206,10 @@ std::vector<ValueId> GraphBuilder::nodes(std::string_view op, const std::string&
                           i < one.size() ? std::optional(one[i]) : std::nullopt,
                           i < two.size() ? std::optional(two[i]) : std::nullopt);
     slots_.back().maker = static_cast<int>(nodes_.size());
+    if (i == 0) {
+      slots_.back().value = std::move(first.value);
+      slots_.back().other_value = std::move(second.value);
+    }
     made.outputs.push_back(v);
   }
   std::vector<ValueId> values = made.outputs;

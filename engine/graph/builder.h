@@ -2,8 +2,9 @@
 //
 // Each type is inferred at once, so that a layer knows the extents before it and a shape that does
 // not fit is refused where it is written. An extent that is free (the batch) is tried at two sizes:
-// what differs between them downstream is free there too. A type that hangs on elements known only
-// at run time is unknown, and so is what follows from it.
+// what differs between them downstream is free there too. Elements that hang on extents alone are
+// known at both sizes (known_values.h). A type that hangs on elements known only at run time is
+// unknown, and so is what follows from it.
 //
 // Channels-last frameworks: channels_first() and channels_last() put transposes around the ops that
 // want channels first. They cancel, fold into constants, and move through elementwise(); finish()
@@ -92,8 +93,9 @@ class GraphBuilder {
  private:
   struct Slot {
     std::string name;
-    std::optional<TensorType> type, other;  // at either size of the free extents
-    int maker = -1;                         // its node
+    std::optional<TensorType> type, other;     // at either size of the free extents
+    int maker = -1;                            // its node
+    std::optional<Tensor> value, other_value;  // where it hangs on extents alone
   };
   const Slot& slot(ValueId v) const;
   ValueId add(const std::string& name, std::optional<TensorType> type,

@@ -91,8 +91,7 @@ ValueId Translator::run() {
                       c_.inputs.size());
     const ValueId by = b_.constant(name_ + ".by", Tensor::of<float>({}, {number("scale", 1)}));
     return b_.elementwise(
-        "add", name_,
-        {c_.inputs[0], b_.elementwise("mul", name_ + ".scaled", {c_.inputs[1], by})});
+        "add", name_, {c_.inputs[0], b_.elementwise("mul", name_ + ".scaled", {c_.inputs[1], by})});
   }
   if (t == "Add") return merge("sum");
   if (t == "Average") return merge("mean");
