@@ -64,6 +64,7 @@ TEST_CASE("tflite: arithmetic of 8- and 16-bit integers of its own gives the ref
   holds("quantised_lstm", 6, "quantised.npz");
   // Scaled in steps, 4 of 9600 bytes and 75 of 2400 words would be others.
   holds("quantised_connected", 5, "quantised.npz");
+  holds("quantised_declared", 1, "quantised.npz");
 }
 
 TEST_CASE("tflite: choosing, gathering, writing parts and single steps give the kernels' values") {

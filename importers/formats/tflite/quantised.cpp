@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/core/error.h"
+#include "importers/containers/bytes.h"
 #include "importers/formats/scalar.h"
 
 namespace etalon::tflite {
@@ -12,9 +13,12 @@ namespace {
 bool scaled(const TensorInfo& t) { return !is_floating(t.dtype) && t.quantisation.given(); }
 
 // What a fused activation holds the result to, in the output's own steps.
-void limits(Fields& f, const TensorInfo& y, int activation) {
-  const auto lowest = y.dtype == DType::u8 ? 0 : y.dtype == DType::i16 ? -32768 : -128;
-  const auto highest = y.dtype == DType::u8 ? 255 : y.dtype == DType::i16 ? 32767 : 127;
+void limits(Fields& f, const TensorInfo& y, DType dtype, int activation) {
+  if (is_floating(dtype))
+    throw bad_input("the output '{}' is declared as {}, where integers come out", printable(y.name),
+                    name(dtype));
+  const auto lowest = dtype == DType::u8 ? 0 : dtype == DType::i16 ? -32768 : -128;
+  const auto highest = dtype == DType::u8 ? 255 : dtype == DType::i16 ? 32767 : 127;
   std::int64_t low = lowest, high = highest;
   const auto step = [&](float real) {
     return y.quantisation.zero() +
@@ -80,7 +84,10 @@ ValueId binary(const Quantised& q, std::string_view op) {
            {"a_zero", a.quantisation.zero()},
            {"b_scale", b.quantisation.scale()},
            {"b_zero", b.quantisation.zero()}};
-  limited_output(f, q.output(), q.op.options.get<std::int8_t>(0, 0));
+  f.emplace_back("y_scale", q.output().quantisation.scale());
+  f.emplace_back("y_zero", q.output().quantisation.zero());
+  // TensorFlow Lite gives the result the type of the operands, whatever the file declares.
+  limits(f, q.output(), q.g.dtype(q.in[0]), q.op.options.get<std::int8_t>(0, 0));
   return q.g.elementwise(op, q.name, {q.in[0], q.in[1]}, f);
 }
 
@@ -107,14 +114,14 @@ ValueId pool(const Quantised& q, bool max) {
     ValueId y = q.g.channels_last(q.g.op("max_pool", q.name, {in}, f));
     if (act != 0) {
       Fields limit;
-      limits(limit, q.output(), act);
+      limits(limit, q.output(), q.output().dtype, act);
       y = q.g.elementwise("clip", q.name + "/activation", {y},
                           {{"min", static_cast<float>(std::get<std::int64_t>(limit[0].second))},
                            {"max", static_cast<float>(std::get<std::int64_t>(limit[1].second))}});
     }
     return y;
   }
-  limits(f, q.output(), act);
+  limits(f, q.output(), q.output().dtype, act);
   return q.g.channels_last(q.g.op("tflite_avg_pool", q.name, {in}, f));
 }
 
@@ -241,7 +248,7 @@ void same_scale(const Quantised& q, std::size_t i) {
 void limited_output(Fields& f, const TensorInfo& y, int activation) {
   f.emplace_back("y_scale", y.quantisation.scale());
   f.emplace_back("y_zero", y.quantisation.zero());
-  limits(f, y, activation);
+  limits(f, y, y.dtype, activation);
 }
 
 const TensorInfo& Quantised::input(std::size_t i) const {
