@@ -65,6 +65,7 @@ TEST_CASE("tflite: arithmetic of 8- and 16-bit integers of its own gives the ref
   // Scaled in steps, 4 of 9600 bytes and 75 of 2400 words would be others.
   holds("quantised_connected", 5, "quantised.npz");
   holds("quantised_declared", 1, "quantised.npz");
+  holds("quantised_products", 2, "quantised.npz");
 }
 
 TEST_CASE("tflite: choosing, gathering, writing parts and single steps give the kernels' values") {

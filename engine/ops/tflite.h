@@ -11,10 +11,10 @@
 // All results are held to [act_min, act_max], which carries the fused activation: not given, the
 // ends of the type. Layouts are this engine's: x [N,C,spatial], w [O,C/G,kernel].
 //   tflite_conv             sum of (x - x_zero) * (w - w_zero) over the taps inside, + bias; scaled
-//                           by M[o] = x_scale * w_scales[o] / y_scale (doubles); + y_zero.
-//                           Depthwise: groups = C
-//   tflite_fully_connected  the same over x [.., K], w [O, K], but scaled in one rounding, halves
-//                           upward: (v * m + 2^(30 - s)) >> (31 - s)
+//                           by M[o] = x_scale * w_scales[o] / y_scale (doubles; of u8 the product
+//                           is made in f32); + y_zero. Depthwise: groups = C
+//   tflite_fully_connected  the same over x [.., K], w [O, K], but M in doubles of every type, and
+//                           scaled in one rounding, halves upward: (v * m + 2^(30 - s)) >> (31 - s)
 //   tflite_add tflite_sub   each operand: (q - zero) * 2^20 (i16: 2^15) scaled by its scale /
 //                           (2 max(a_scale, b_scale)); their sum scaled by
 //                           2 max(..) / (2^20 y_scale); + y_zero. Operands broadcast

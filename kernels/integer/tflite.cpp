@@ -16,12 +16,14 @@ namespace {
 
 using tflite::Multiplier;
 
-std::vector<Multiplier> multipliers(const TfliteConvParams& p, std::int64_t channels) {
+std::vector<Multiplier> multipliers(const TfliteConvParams& p, std::int64_t channels,
+                                    bool product_in_f32) {
   std::vector<Multiplier> list;
   for (std::int64_t o = 0; o < channels; ++o) {
     const float w = p.w_scales[p.w_scales.size() == 1 ? 0 : static_cast<std::size_t>(o)];
-    list.emplace_back(static_cast<double>(p.x_scale) * static_cast<double>(w) /
-                      static_cast<double>(p.y_scale));
+    const double product = product_in_f32 ? static_cast<double>(p.x_scale * w)
+                                          : static_cast<double>(p.x_scale) * static_cast<double>(w);
+    list.emplace_back(product / static_cast<double>(p.y_scale));
   }
   return list;
 }
@@ -34,7 +36,7 @@ class WeightedSums {
         once_(once),
         x_(call.input(0)),
         w_(call.input(1)),
-        factors_(multipliers(p, channels)),
+        factors_(multipliers(p, channels, !once && call.output(0).dtype() == DType::u8)),
         ends_(call.output(0).dtype(), p.act_min, p.act_max),
         dtype_(call.output(0).dtype()),
         y_(output_bytes(call, 0)) {
