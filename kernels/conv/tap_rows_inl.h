@@ -146,20 +146,19 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
     oldest = older;
     older = newest;
     newest = V::zero();
-    ++o;
   };
   constexpr std::integral_constant<int, 0> kFirst{};
   constexpr std::integral_constant<int, 1> kMiddle{};
   constexpr std::integral_constant<int, 2> kLast{};
   std::int64_t i = 0;
-  for (; i < rows && o < 0; ++i) {
+  for (; i < rows && o < 0; ++i, ++o) {
     Reg in[kTaps];
     load(in);
     if (o + 1 >= 0 && o + 1 < end) add(kMiddle, older, in);
     if (o + 2 < end) add(kFirst, newest, in);
     pass();
   }
-  for (; i < rows && o + 2 < end; ++i) {
+  for (; i < rows && o + 2 < end; ++i, ++o) {
     Reg in[kTaps];
     load(in);
     add(kLast, oldest, in);
@@ -168,7 +167,7 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
     finish();
     pass();
   }
-  for (; i < rows && o < end; ++i) {
+  for (; i < rows && o < end; ++i, ++o) {
     Reg in[kTaps];
     load(in);
     add(kLast, oldest, in);
@@ -177,7 +176,7 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
     pass();
   }
   // Below the input only padding is left.
-  while (o < end) {
+  for (; o < end; ++o) {
     if (o >= 0) finish();
     pass();
   }
