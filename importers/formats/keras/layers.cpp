@@ -195,9 +195,9 @@ ValueId Translator::chain(const std::string& op) {
 }
 
 bool takes_many(std::string_view type) {
-  for (const std::string_view t :
-       {"Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract", "Concatenate", "Merge",
-        "Dot", "MultiHeadAttention", "NotEqual", "LogicalOr", "LogicalAnd"})
+  for (const std::string_view t : {"Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract",
+                                   "Concatenate", "CustomScaleLayer", "Merge", "Dot",
+                                   "MultiHeadAttention", "NotEqual", "LogicalOr", "LogicalAnd"})
     if (type == t) return true;
   return false;
 }
