@@ -30,6 +30,11 @@ struct Multiplier {
   Multiplier() = default;
   explicit Multiplier(double real) {
     if (real == 0) return;
+    if (std::isinf(real)) {  // a quotient of scales beyond f32
+      shift = 30;
+      m = static_cast<std::int32_t>(kMax);
+      return;
+    }
     const double fraction = std::frexp(real, &shift);
     auto fixed = static_cast<std::int64_t>(std::round(fraction * 0x1p31));
     if (fixed == std::int64_t{1} << 31) {

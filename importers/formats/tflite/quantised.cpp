@@ -21,8 +21,9 @@ void limits(Fields& f, const TensorInfo& y, DType dtype, int activation) {
   const auto highest = dtype == DType::u8 ? 255 : dtype == DType::i16 ? 32767 : 127;
   std::int64_t low = lowest, high = highest;
   const auto step = [&](float real) {
-    return y.quantisation.zero() +
-           static_cast<std::int64_t>(std::round(real / y.quantisation.scale()));
+    // A scale may be so small that the step lies beyond all integers; the ends hold it then.
+    const float steps = std::clamp(real / y.quantisation.scale(), -0x1p30F, 0x1p30F);
+    return y.quantisation.zero() + static_cast<std::int64_t>(std::round(steps));
   };
   if (activation == 1 || activation == 3) low = std::max<std::int64_t>(low, step(0));
   if (activation == 2) low = std::max<std::int64_t>(low, step(-1));
