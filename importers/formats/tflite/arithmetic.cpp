@@ -97,6 +97,8 @@ ValueId joined(const Quantised& q) {
       continue;
     }
     const float scale = x.scale() * inverse, bias = static_cast<float>(-x.zero()) * scale;
+    if (!std::isfinite(255 * scale))
+      throw bad_input("parts on {} and {} do not come together in f32", x.scale(), y.scale());
     Tensor table = Tensor::uninitialized(DType::u8, {256});
     for (int v = 0; v < 256; ++v) {
       const float product = static_cast<float>(v) * scale;
