@@ -220,10 +220,11 @@ std::vector<ValueId> GraphBuilder::nodes(std::string_view op, const std::string&
 std::vector<ValueId> GraphBuilder::control(std::string_view op, const std::string& name,
                                            const std::vector<ValueId>& inputs,
                                            std::vector<Graph> bodies,
-                                           const std::vector<Sizes>& outputs) {
+                                           const std::vector<Sizes>& outputs,
+                                           const Fields& fields) {
   MemoryBudget::charge(kNodeBytes + 2 * name.size());
   const OpRow& row = get_op(op);
-  Node made{fresh(name, node_names_), &row, make_params(row, {}), inputs, {}, {}};
+  Node made{fresh(name, node_names_), &row, make_params(row, fields), inputs, {}, {}};
   for (Graph& body : bodies) made.subgraphs.push_back(std::make_shared<Graph>(std::move(body)));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId v =

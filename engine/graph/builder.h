@@ -55,7 +55,7 @@ class GraphBuilder {
   // for each of `outputs`.
   std::vector<ValueId> control(std::string_view op, const std::string& name,
                                const std::vector<ValueId>& inputs, std::vector<Graph> bodies,
-                               const std::vector<Sizes>& outputs);
+                               const std::vector<Sizes>& outputs, const Fields& fields = {});
 
   bool known(ValueId v) const { return slot(v).type.has_value(); }
   const TensorType& type(ValueId v) const;  // a bad-input Error where it is unknown

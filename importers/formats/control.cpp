@@ -1,5 +1,7 @@
 #include "importers/formats/control.h"
 
+#include <algorithm>
+
 #include "engine/core/error.h"
 #include "engine/core/memory_budget.h"
 #include "importers/formats/scalar.h"
@@ -36,7 +38,9 @@ Graph prefixed(const Graph& from, const std::string& prefix) {
 
 // The body of a loop: its arguments, of which constants stand in it and others come from outside.
 struct Inner {
-  Inner(GraphBuilder& outer, const std::string& name) : around(outer), g(name) {
+  Inner(GraphBuilder& outer, const std::string& name) : around(outer), g(name) {}
+  // What a loop that runs as long as a condition holds hands in first.
+  void add_condition() {
     g.input("iteration", DType::i64, {});
     g.input("goes_on", DType::boolean, {});
   }
@@ -50,21 +54,47 @@ struct Inner {
     }
     return values.back();
   }
+  std::vector<Graph> finish(std::string_view name) {
+    for (std::string& note : g.take_notes()) around.note(std::move(note));
+    std::vector<Graph> bodies;
+    bodies.push_back(prefixed(g.finish(), std::string(name) + "/body/"));
+    return bodies;
+  }
   // The loop; its outputs are those of the graph around it.
   std::vector<ValueId> close(std::string_view name, ValueId first,
                              const std::vector<GraphBuilder::Sizes>& types) {
-    for (std::string& note : g.take_notes()) around.note(std::move(note));
     std::vector<ValueId> in{kAbsent, first};
     in.insert(in.end(), carried.begin(), carried.end());
-    std::vector<Graph> bodies;
-    bodies.push_back(prefixed(g.finish(), std::string(name) + "/body/"));
-    return around.control("loop", std::string(name), in, std::move(bodies), types);
+    return around.control("loop", std::string(name), in, finish(name), types);
   }
 
   GraphBuilder& around;
   GraphBuilder g;
   std::vector<ValueId> values, carried;
 };
+
+// A type without one of its axes, or with another one.
+GraphBuilder::Sizes without_axis(const GraphBuilder::Sizes& from, int axis) {
+  const auto less = [&](const std::optional<TensorType>& t) -> std::optional<TensorType> {
+    if (!t) return {};
+    if (t->shape.rank() <= axis) throw bad_input("a sequence of rank {}", t->shape.rank());
+    Ints dims(t->shape.dims().begin(), t->shape.dims().end());
+    dims.erase(dims.begin() + axis);
+    return TensorType{t->dtype, Shape(dims)};
+  };
+  return {less(from.one), less(from.other)};
+}
+GraphBuilder::Sizes with_axis(const GraphBuilder::Sizes& from, int axis,
+                              const GraphBuilder::Sizes& like) {
+  const auto more = [&](const std::optional<TensorType>& t,
+                        const std::optional<TensorType>& steps) -> std::optional<TensorType> {
+    if (!t || !steps || t->shape.rank() < axis) return {};
+    Ints dims(t->shape.dims().begin(), t->shape.dims().end());
+    dims.insert(dims.begin() + axis, steps->shape[axis]);
+    return TensorType{t->dtype, Shape(dims)};
+  };
+  return {more(from.one, like.one), more(from.other, like.other)};
+}
 
 }  // namespace
 
@@ -78,6 +108,7 @@ std::vector<ValueId> write_while(GraphBuilder& graph, const std::string& name,
   };
   const ValueId first = goes_on(graph, values);
   Inner inner(graph, name);
+  inner.add_condition();
   for (std::size_t i = 0; i < values.size(); ++i) inner.argument(values[i], fixed[i]);
   std::vector<ValueId> next = body(inner.g, inner.values);
   if (next.size() != values.size())
@@ -115,6 +146,7 @@ std::vector<ValueId> write_if(GraphBuilder& graph, const std::string& name, Valu
   std::vector<DType> kinds;
   for (const bool first : {true, false}) {
     Inner inner(graph, name);
+    inner.add_condition();
     for (const ValueId v : arguments) inner.argument(v, true);
     const std::vector<ValueId> out = (first ? yes : no)(inner.g, inner.values);
     if (!first && out.size() != result.size())
@@ -151,6 +183,65 @@ std::vector<ValueId> write_if(GraphBuilder& graph, const std::string& name, Valu
   }
   graph.note("a branch on data: only the one that its condition names is run");
   return result;
+}
+
+ScanOutputs write_scan(GraphBuilder& graph, const std::string& name, const ScanInputs& in,
+                       const BodyWriter& body) {
+  if (in.sequences.empty()) throw bad_input("a loop over no sequence");
+  Inner inner(graph, name);
+  for (const ValueId v : in.carried) inner.argument(v, false);
+  std::vector<ValueId> read;
+  for (const ValueId v : in.read) {
+    inner.argument(v, true);
+    read.push_back(inner.values.back());
+  }
+  const std::size_t handed = inner.carried.size() - in.carried.size();
+  std::vector<ValueId> given(inner.values.begin(),
+                             inner.values.begin() + static_cast<std::ptrdiff_t>(in.carried.size()));
+  for (const ValueId v : in.sequences) {
+    const auto type = without_axis(graph.sizes(v), in.axis);
+    given.push_back(inner.g.input(fmt::format("step{}", given.size()), type));
+    inner.carried.push_back(v);
+  }
+  given.insert(given.end(), read.begin(), read.end());
+  std::vector<ValueId> out = body(inner.g, given);
+  // What is handed through gets a node: ONNX Runtime's Scan mixes steps up where there is none.
+  const auto through = [&](ValueId v) {
+    return std::ranges::find(given, v) == given.end()
+               ? v
+               : inner.g.op("identity", inner.g.name_of(v) + ".kept", {v});
+  };
+  std::ranges::transform(out, out.begin(), through);
+  if (out.size() < in.carried.size())
+    throw bad_input("a loop over {} values gives {}", in.carried.size(), out.size());
+  std::vector<GraphBuilder::Sizes> types;
+  for (std::size_t i = 0; i < in.carried.size(); ++i) {
+    types.push_back(graph.sizes(in.carried[i]));
+    if (inner.g.sizes(out[i]) != types[i])
+      throw bad_input("a loop whose value {} changes its type from step to step", i);
+    inner.g.output(out[i]);
+  }
+  for (const ValueId v : read) {
+    if (inner.g.constant_of(v) != nullptr) continue;
+    inner.g.output(through(v));
+    types.push_back(inner.g.sizes(v));
+  }
+  for (std::size_t i = in.carried.size(); i < out.size(); ++i) {
+    inner.g.output(out[i]);
+    types.push_back(with_axis(inner.g.sizes(out[i]), in.axis, graph.sizes(in.sequences[0])));
+  }
+  const std::size_t stacked = out.size() - in.carried.size();
+  const auto turned = static_cast<std::int64_t>(in.backwards);
+  const std::vector<ValueId> made =
+      graph.control("scan", name, inner.carried, inner.finish(name), types,
+                    {{"scan_inputs", static_cast<std::int64_t>(in.sequences.size())},
+                     {"input_axes", Ints(in.sequences.size(), in.axis)},
+                     {"input_directions", Ints(in.sequences.size(), turned)},
+                     {"output_axes", Ints(stacked, in.axis)},
+                     {"output_directions", Ints(stacked, turned)}});
+  const auto at = made.begin();
+  return {{at, at + static_cast<std::ptrdiff_t>(in.carried.size())},
+          {at + static_cast<std::ptrdiff_t>(in.carried.size() + handed), made.end()}};
 }
 
 }  // namespace etalon

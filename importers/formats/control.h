@@ -26,4 +26,19 @@ std::vector<ValueId> write_if(GraphBuilder& graph, const std::string& name, Valu
                               const std::vector<ValueId>& arguments, const BodyWriter& yes,
                               const BodyWriter& no);
 
+// A loop over the steps of sequences: what it carries, the sequences and the axis of their steps,
+// and values that every step reads, of which constants stand in the body.
+struct ScanInputs {
+  std::vector<ValueId> carried, sequences, read;
+  int axis = 0;
+  bool backwards = false;  // from the last step
+};
+struct ScanOutputs {
+  std::vector<ValueId> carried, stacked;  // behind the last step; of every step, along the axis
+};
+// Its body gets the carried values, a step of each sequence and what it reads; it gives the carried
+// values, which keep their types, then what is stacked.
+ScanOutputs write_scan(GraphBuilder& graph, const std::string& name, const ScanInputs& in,
+                       const BodyWriter& body);
+
 }  // namespace etalon
