@@ -123,19 +123,19 @@ TEST_SUITE("long") {
 
 TEST_CASE("CNTK: a function without a meaning here leaves the weights, and a note says which") {
   std::string file = test::read_bytes(at("small.model"));
-  // Softmax, number 10, becomes Hardmax, 11: the field's tag is 5, its value one byte.
+  // Softmax, number 10, becomes TopK, 87: the field's tag is 5, its value one byte.
   const std::size_t op = file.rfind("\x02op");
   REQUIRE(op != std::string::npos);
   const std::size_t number = file.find('\x0a', file.find('\x28', op));
   REQUIRE(number != std::string::npos);
-  file[number] = '\x0b';
+  file[number] = '\x57';
   const test::TemporaryFolder folder;
-  test::write_bytes(folder / "hard.model", file);
-  const Model model = open_model(folder / "hard.model");
+  test::write_bytes(folder / "top.model", file);
+  const Model model = open_model(folder / "top.model");
   CHECK(model.graph->nodes.empty());
   CHECK(model.graph->initializers.size() == 4);
   REQUIRE(!model.notes.empty());
-  CHECK(model.notes[0].find("Hardmax") != std::string::npos);
+  CHECK(model.notes[0].find("TopK") != std::string::npos);
 }
 
 TEST_CASE("XML: what a model file needs, and nothing that grows") {

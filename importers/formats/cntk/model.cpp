@@ -4,6 +4,8 @@
 // Source: the public definitions CNTK.proto and PrimitiveOpType.h (numbers of fields and of
 // functions).
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <set>
 
 #include "importers/containers/pbtree.h"
@@ -153,7 +155,7 @@ Variable variable(const Dictionary& d) {
   return v;
 }
 
-class File {
+class File : public Values {
  public:
   explicit File(const PbMessage& m) : root_(dictionary(m)) {
     if (text(root_, "type") != "CompositeFunction")
@@ -175,24 +177,25 @@ class File {
   }
 
   Model graph(const std::string& path) {
-    Ops ops(stem_of(path));
+    GraphBuilder graph(stem_of(path));
+    Ops ops(graph);
     const std::string root = text(root_, "root");
     const auto top = functions_.find(root);
     if (top == functions_.end())
       throw bad_input("its root {} is no function of it", printable(root));
     std::vector<std::string> outputs{root + "_Output_0"};
     if (top->second.op == "Combine") outputs = top->second.inputs;
-    for (const std::string& name : outputs) make(ops, name);
+    const Samples values = make_all(ops, *this, outputs);
     std::set<ValueId> given;
     for (const std::string& name : outputs) {
-      const ValueId v = values_.at(name).value;
+      const ValueId v = values.at(name).value;
       if (given.insert(v).second) ops.g.output(v, label(name));
     }
     ops.g.note(
         "a sample's axes are reversed: what CNTK calls [W,H,C] is [C,H,W] here, the same bytes; "
         "the batch stands before it, then the sequence");
     for (const auto& [uid, v] : variables_)
-      if (v.kind == 0 && values_.contains(uid) && v.dynamic > 1)
+      if (v.kind == 0 && values.contains(uid) && v.dynamic > 1)
         ops.g.note(fmt::format("input {}: [batch, sequence, sample]; all sequences of one length",
                                v.label()));
     return finish_model(ops.g, path, "cntk", version(), "CNTK");
@@ -245,7 +248,7 @@ class File {
       const auto inner = d.find("block_function_composite");
       if (inner == d.end()) throw bad_input("a block without what it is made of");
       const std::string root = text(dictionary(inner->second.message("dictionary")), "root");
-      aliases_[f.uid + "_Output_0"] = root + "_Output_0";
+      block_roots_[f.uid] = root;
       blocks_[root] = f.uid;
     }
     return f;
@@ -257,45 +260,97 @@ class File {
     return at == functions_.end() || at->second.name.empty() ? uid : at->second.name;
   }
 
-  // What has to be made before `name`; nullptr where it is a variable.
-  const Function* maker(const std::string& name) const {
-    const std::size_t cut = name.rfind("_Output_");
-    if (cut == std::string::npos) return nullptr;
+  struct Output {
+    const Function* f = nullptr;
+    std::size_t index = 0;
+  };
+  // Whose output `name` is; nothing where it is a variable.
+  Output output_of(const std::string& name) const {
+    constexpr std::string_view kOutput = "_Output_";
+    const std::size_t cut = name.rfind(kOutput);
+    if (cut == std::string::npos) return {};
     const auto at = functions_.find(name.substr(0, cut));
-    return at == functions_.end() ? nullptr : &at->second;
+    if (at == functions_.end()) return {};
+    std::size_t index = 0;
+    const char* begin = name.data() + cut + kOutput.size();
+    const char* end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(begin, end, index);
+    if (error != std::errc{} || stop != end) return {};
+    return {&at->second, index};
+  }
+  const Function* maker(const std::string& name) const { return output_of(name).f; }
+
+  // The other name of a value: of a placeholder, of what a block gives, of what is combined.
+  std::string other_name(const std::string& name) const {
+    if (const auto alias = aliases_.find(name); alias != aliases_.end()) return alias->second;
+    const Output o = output_of(name);
+    if (o.f == nullptr) return {};
+    if (const auto root = block_roots_.find(o.f->uid); root != block_roots_.end())
+      return fmt::format("{}_Output_{}", root->second, o.index);
+    if (o.f->op == "Combine" && o.index < o.f->inputs.size()) return o.f->inputs[o.index];
+    return {};
   }
 
-  // A step of a sequence: the last or the first, as Sequence.last and first write it.
-  bool end_of_sequence(const Function& gather, std::string& from, bool& last) const {
-    if (gather.inputs.size() != 2) return false;
+  bool is_number(const std::string& name, float wanted) const {
+    const auto at = variables_.find(name);
+    return at != variables_.end() && at->second.value && at->second.value.numel() == 1 &&
+           at->second.value.dtype() == DType::f32 && at->second.value.data<float>()[0] == wanted;
+  }
+
+  // The steps that flags of 0 and 1 choose: from `begin` to `end`, as a slice counts them (0: to
+  // the last one).
+  struct Steps {
+    std::int64_t begin = 0, end = 0;
+  };
+  // Flags as Sequence.first, last and slice write them: zeros that a delay begins or ends with
+  // ones, those turned, and the product of two.
+  std::optional<Steps> chosen(const std::string& flags) const {
+    const Function* f = maker(flags);
+    if (f == nullptr || f->inputs.size() != 2) return {};
+    if (f->op == "ElementTimes") {
+      const auto one = ends(f->inputs[0]), two = ends(f->inputs[1]);
+      if (!one || !two) return {};
+      const bool first = one->end == 0 && two->begin == 0,
+                 second = two->end == 0 && one->begin == 0;
+      if (!first && !second) return {};
+      return Steps{one->begin + two->begin, one->end + two->end};
+    }
+    return ends(flags);
+  }
+  std::optional<Steps> ends(const std::string& flags) const {
+    const Function* f = maker(flags);
+    if (f == nullptr || f->inputs.size() != 2) return {};
+    const bool turned = f->op == "Minus" && is_number(f->inputs[0], 1);
+    const Function* shift = turned ? maker(f->inputs[1]) : f;
+    if (shift == nullptr || shift->inputs.size() != 2 || !is_delay(*shift) ||
+        !is_number(shift->inputs[1], 1))
+      return {};
+    const Function* zeros = maker(shift->inputs[0]);
+    if (zeros == nullptr || zeros->inputs.empty() || !is_number(zeros->inputs[0], 0) ||
+        (zeros->op != "ReconcileDynamicAxis" && zeros->op != "ElementTimes"))
+      return {};
+    const std::int64_t n = Ops::delay_steps(*shift);
+    if (shift->op == "PastValue") return turned ? Steps{n, 0} : Steps{0, n};
+    return turned ? Steps{0, -n} : Steps{-n, 0};
+  }
+
+  // Steps of a sequence that do not hang on its elements: what is gathered, and which.
+  std::optional<Steps> gathered(const Function& gather) const {
+    if (gather.op != "GatherPacked" || gather.inputs.size() != 2) return {};
     const Function* index = maker(gather.inputs[1]);
-    if (index == nullptr || index->op != "PackedIndex" || index->inputs.size() != 2) return false;
+    if (index == nullptr || index->op != "PackedIndex" || index->inputs.size() != 2) return {};
     const Function* where = maker(index->inputs[1]);
-    if (where == nullptr || where->op != "Where" || where->inputs.size() != 1 ||
-        where->integer("newSequenceAxisLengthScalingFactor", -1) != 0 ||
-        where->integer("newSequenceAxisLengthAdditiveFactor", -1) != 1)
-      return false;
-    const Function* shift = maker(where->inputs[0]);
-    if (shift == nullptr || shift->inputs.size() != 2 || shift->integer("offset", 0) != 1)
-      return false;
-    if (shift->op != "FutureValue" && shift->op != "PastValue") return false;
-    // Flags of 0 that are 1 beyond the end: one step is chosen, the outermost.
-    const auto initial = variables_.find(shift->inputs[1]);
-    const Function* flags = maker(shift->inputs[0]);
-    if (flags == nullptr || flags->inputs.empty() || initial == variables_.end()) return false;
-    const auto zero = variables_.find(flags->inputs[0]);
-    if (zero == variables_.end()) return false;
-    const auto is = [](const Variable& v, float wanted) {
-      return v.value && v.value.numel() == 1 && v.value.dtype() == DType::f32 &&
-             v.value.data<float>()[0] == wanted;
-    };
-    if (!is(zero->second, 0) || !is(initial->second, 1)) return false;
-    from = gather.inputs[0];
-    last = shift->op == "FutureValue";
-    return true;
+    if (where == nullptr || where->op != "Where" || where->inputs.size() != 1) return {};
+    return chosen(where->inputs[0]);
+  }
+  // Whether what is gathered is one step, and no sequence any more.
+  bool is_step(const Function& gather) const {
+    const Function* where = maker(maker(gather.inputs[1])->inputs[1]);
+    return where->integer("newSequenceAxisLengthScalingFactor", -1) == 0 &&
+           where->integer("newSequenceAxisLengthAdditiveFactor", -1) == 1;
   }
 
-  Sample leaf(Ops& ops, const std::string& name) {
+  Sample leaf(Ops& ops, const std::string& name) const {
     const auto at = variables_.find(name);
     if (at == variables_.end()) throw bad_input("nothing makes the value {}", printable(name));
     const Variable& v = at->second;
@@ -311,51 +366,42 @@ class File {
     return ops.constant(v.label(), v.value, v.shape);
   }
 
-  // What a value is read from: an alias, a step of a sequence, or a function.
-  struct Origin {
-    const Function* f = nullptr;
-    bool step = false, last = false;
-    std::vector<std::string> wants;
-  };
-  Origin origin(const std::string& name) const {
-    if (const auto alias = aliases_.find(name); alias != aliases_.end())
-      return {.wants = {alias->second}};
-    Origin o;
-    o.f = maker(name);
-    if (o.f == nullptr) return o;
-    std::string from;
-    o.step = o.f->op == "GatherPacked" && end_of_sequence(*o.f, from, o.last);
-    o.wants = o.step ? std::vector{from} : o.f->inputs;
-    return o;
+  std::vector<std::string> wants(const std::string& name) const override {
+    if (std::string other = other_name(name); !other.empty()) return {std::move(other)};
+    const Function* f = maker(name);
+    if (f == nullptr) return {};
+    if (gathered(*f)) return {f->inputs[0]};
+    return f->inputs;
   }
 
-  void make(Ops& ops, const std::string& output) {
-    make_all(
-        output, values_, [&](const std::string& name) { return origin(name).wants; },
-        [&](const std::string& name) {
-          if (const auto alias = aliases_.find(name); alias != aliases_.end())
-            return values_.at(alias->second);
-          const Origin o = origin(name);
-          if (o.f == nullptr) return leaf(ops, name);
-          Function named = *o.f;
-          if (const auto block = blocks_.find(named.uid);
-              block != blocks_.end() && named.name.empty())
-            named.name = functions_.at(block->second).name;
-          if (o.step) named.op = o.last ? "SequenceLast" : "SequenceFirst";
-          const ErrorScope where(
-              fmt::format("node {}", printable(named.name.empty() ? named.uid : named.name)));
-          std::vector<Sample> in;
-          for (const std::string& w : o.wants) in.push_back(values_.at(w));
-          return ops.translate(named, in);
-        });
+  const Function* function(const std::string& name) const override {
+    return other_name(name).empty() ? maker(name) : nullptr;
+  }
+
+  Sample make(Ops& ops, const std::string& name, const std::vector<Sample>& in) override {
+    if (!other_name(name).empty()) return in[0];
+    const Output o = output_of(name);
+    if (o.f == nullptr) return leaf(ops, name);
+    Function named = *o.f;
+    if (const auto block = blocks_.find(named.uid); block != blocks_.end() && named.name.empty())
+      named.name = functions_.at(block->second).name;
+    const ErrorScope where(
+        fmt::format("node {}", printable(named.name.empty() ? named.uid : named.name)));
+    if (o.index > 0) throw Unsupported(fmt::format("output {} of {}", o.index, named.op));
+    if (const auto steps = gathered(named)) {
+      named.attributes["step"].ints = {is_step(named) ? 1 : 0};
+      named.attributes["beginIndex"].ints = {steps->begin};
+      named.attributes["endIndex"].ints = {steps->end};
+      named.op = "SequenceSlice";
+    }
+    return ops.translate(named, in);
   }
 
   Dictionary root_;
   std::map<std::string, Variable> variables_;
   std::vector<std::string> order_;
   std::map<std::string, Function> functions_;
-  std::map<std::string, std::string> aliases_, blocks_;
-  std::map<std::string, Sample> values_;
+  std::map<std::string, std::string> aliases_, blocks_, block_roots_;
 };
 
 Model open(const std::string& path, std::span<const std::string>) {

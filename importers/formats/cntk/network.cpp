@@ -12,18 +12,19 @@ namespace etalon {
 namespace cntk {
 namespace {
 
-class Network {
+class Network : public Values {
  public:
   explicit Network(const Blob& file) : file_(read_network(file)) {}
 
   Model graph(const std::string& path) {
-    Ops ops(stem_of(path));
+    GraphBuilder graph(stem_of(path));
+    Ops ops(graph);
     const auto& outputs = file_.outputs.empty() ? file_.evaluated : file_.outputs;
     if (outputs.empty()) throw Unsupported("a network without a list of outputs");
-    for (const std::string& name : outputs) make(ops, name);
+    const Samples values = make_all(ops, *this, outputs);
     std::set<ValueId> given;
     for (const std::string& name : outputs)
-      if (given.insert(values_.at(name).value).second) ops.g.output(values_.at(name).value, name);
+      if (given.insert(values.at(name).value).second) ops.g.output(values.at(name).value, name);
     ops.g.note(
         "a sample's axes are reversed: what CNTK calls [W,H,C] is [C,H,W] here, the same bytes; "
         "nodes of training (labels, criteria, errors) are left out");
@@ -50,12 +51,13 @@ class Network {
 
  private:
   // A kernel kept as a matrix [maps, taps]: the bytes are [O][C][kh][kw] all the same.
-  Sample kernel(Ops& ops, const NetworkItem& conv, const std::string& name) const {
+  Sample kernel(Ops& ops, const NetworkItem& conv, Sample given) const {
+    const std::string& name = conv.f.inputs[0];
     const auto at = file_.items.find(name);
     const Ints taps = conv.f.list("poolingWindowShape");
     if (at == file_.items.end() || !at->second.value || at->second.shape.size() != 2 ||
         taps.size() < 2 || taps.size() > 4)
-      return values_.at(name);
+      return given;
     Ints shape = taps;
     std::int64_t n = 1;
     for (const std::int64_t t : taps) n *= std::clamp<std::int64_t>(t, 1, 1 << 20);
@@ -89,35 +91,34 @@ class Network {
     return at->second;
   }
 
-  void make(Ops& ops, const std::string& output) {
-    make_all(
-        output, values_,
-        [&](const std::string& name) {
-          const NetworkItem& it = item(name);
-          return it.is_input || it.value ? std::vector<std::string>{} : it.f.inputs;
-        },
-        [&](const std::string& name) {
-          const NetworkItem& it = item(name);
-          const ErrorScope where(fmt::format("node {}", printable(name)));
-          if (it.is_input) {
-            if (it.is_sparse) ops.g.note(fmt::format("input {} is sparse there, dense here", name));
-            return ops.input(name, DType::f32, it.shape, 1);
-          }
-          if (!it.value) return translate(ops, it);
-          Ints shape = it.shape;
-          // A bias is a column: its last axis is of matrices alone.
-          if (shape.size() == 2 && shape[1] == 1 && it.f.op == "LearnableParameter")
-            shape.pop_back();
-          return ops.constant(name, it.value, shape);
-        });
+  std::vector<std::string> wants(const std::string& name) const override {
+    const NetworkItem& it = item(name);
+    return it.is_input || it.value ? std::vector<std::string>{} : it.f.inputs;
   }
 
-  Sample translate(Ops& ops, const NetworkItem& item) {
-    std::vector<Sample> in;
-    for (const std::string& w : item.f.inputs) in.push_back(values_.at(w));
+  const Function* function(const std::string& name) const override {
+    const NetworkItem& it = item(name);
+    return it.is_input || it.value ? nullptr : &it.f;
+  }
+
+  Sample make(Ops& ops, const std::string& name, const std::vector<Sample>& in) override {
+    const NetworkItem& it = item(name);
+    const ErrorScope where(fmt::format("node {}", printable(name)));
+    if (it.is_input) {
+      if (it.is_sparse) ops.g.note(fmt::format("input {} is sparse there, dense here", name));
+      return ops.input(name, DType::f32, it.shape, sequences_ ? 2 : 1);
+    }
+    if (!it.value) return translate(ops, it, in);
+    Ints shape = it.shape;
+    // A bias is a column: its last axis is of matrices alone.
+    if (shape.size() == 2 && shape[1] == 1 && it.f.op == "LearnableParameter") shape.pop_back();
+    return ops.constant(name, it.value, shape);
+  }
+
+  Sample translate(Ops& ops, const NetworkItem& item, std::vector<Sample> in) const {
     if (item.f.list("interleaved") == Ints{1})
       throw Unsupported("windows over images whose channels are fastest (HWC)");
-    if (item.f.op == "Convolution" && !in.empty()) in[0] = kernel(ops, item, item.f.inputs[0]);
+    if (item.f.op == "Convolution" && !in.empty()) in[0] = kernel(ops, item, in[0]);
     if (item.f.op == "BatchNormalization" && item.inverse_deviation)
       convert_variance(ops, item, in);
     if (item.f.op == "PerDimMeanVarNormalization") {
@@ -135,8 +136,13 @@ class Network {
     return ops.translate(item.f, in);
   }
 
+  // Every input is a sequence there; one step of it is enough where no node looks at another one.
+  static bool has_delays(const NetworkFile& file) {
+    return std::ranges::any_of(file.items, [](const auto& it) { return is_delay(it.second.f); });
+  }
+
   NetworkFile file_;
-  std::map<std::string, Sample> values_;
+  bool sequences_ = has_delays(file_);
 };
 
 Model open(const std::string& path, std::span<const std::string>) {

@@ -238,8 +238,21 @@ void parameter(Reader& r, NetworkItem& item) {
     throw bad_input("{} elements, its shape asks for {}", item.value.numel(), n);
 }
 
+void delay(Reader& r, NetworkItem& item, bool is_double) {
+  const std::int64_t steps = r.take<std::int32_t>();
+  set(item.f, "offset", {steps});
+  if (r.version > 3) {
+    set(item.f, "shape", r.shape());
+  } else {
+    r.take<std::uint64_t>();  // rows
+    r.take<std::uint64_t>();  // columns
+  }
+  if (r.version >= 2)
+    item.f.attributes["initial"].number = is_double ? r.take<double>() : r.take<float>();
+}
+
 // The fields behind the type and the name of a node.
-void fields(Reader& r, NetworkItem& item) {
+void fields(Reader& r, NetworkItem& item, bool is_double) {
   Function& f = item.f;
   const auto zero_based = [](std::int64_t axis) { return axis - 1; };
   if (std::find(std::begin(kWithoutFields), std::end(kWithoutFields), f.op) !=
@@ -266,6 +279,7 @@ void fields(Reader& r, NetworkItem& item) {
     if (r.version >= 12 && f.op == "Times") r.take<std::int32_t>();
     return;
   }
+  if (is_delay(f)) return delay(r, item, is_double);
   if (f.op == "Dropout") {
     if (r.version >= 16) {
       if (r.version == 16)
@@ -364,11 +378,11 @@ NetworkFile read_network(const Blob& file) {
   r.expect("BNodeList");
   for (std::size_t i = 0; i < n; ++i) {
     NetworkItem item;
-    if (r.version >= 7) r.text();
+    const bool is_double = r.version >= 7 && r.text() == "double";
     item.f.op = r.text();
     item.f.uid = r.text();
     const ErrorScope where(fmt::format("node {}", printable(item.f.uid)));
-    fields(r, item);
+    fields(r, item, is_double);
     const std::string name = item.f.uid;
     net.order.push_back(name);
     if (!net.items.emplace(name, std::move(item)).second) throw bad_input("it stands twice");

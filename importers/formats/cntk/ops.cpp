@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "importers/containers/bytes.h"
+#include "importers/formats/scalar.h"
 
 namespace etalon::cntk {
 namespace {
@@ -193,6 +194,44 @@ Sample Ops::transposed(const Function& f, Sample x) {
   return {g.transpose(name, x.value, perm), x.dynamic};
 }
 
+Sample Ops::one_hot(const Function& f, Sample x) {
+  const std::string& name = f.name.empty() ? f.uid : f.name;
+  const std::int64_t classes = f.integer("numClass", 0);
+  if (classes < 1 || classes > 1 << 24) throw bad_input("one of {} classes", classes);
+  const Ints at = f.list("onehotAxis");
+  std::int64_t behind = at.empty() ? 0 : at[0];  // the new axis, counted from the fastest one
+  if (behind < 0) behind += rank(x) + 1;
+  if (behind < 0 || behind > rank(x))
+    throw bad_input("axis {} of one more than {}", at[0], rank(x));
+  return {g.op("one_hot", name,
+               {x.value,
+                g.constant(name + ".classes", scalar_of(DType::i64, static_cast<double>(classes))),
+                g.constant(name + ".values", Tensor::of<float>({2}, {0, 1}))},
+               {{"axis", -1 - behind}}),
+          x.dynamic};
+}
+
+Sample Ops::pad(const Function& f, Sample x) {
+  const std::string& name = f.name.empty() ? f.uid : f.name;
+  Ints pads(static_cast<std::size_t>(x.dynamic), 0);
+  Ints head = reversed(f.list("paddingHead")), foot = reversed(f.list("paddingFoot"));
+  const auto r = static_cast<std::size_t>(rank(x));
+  const std::int64_t mode = f.integer("paddingMode", 0);
+  if (head.size() != r || foot.size() != r) throw bad_input("{} pads of {} axes", head.size(), r);
+  if (mode != 0 && mode != 1) throw Unsupported("symmetric padding");
+  const Ints none = pads;
+  pads.insert(pads.end(), head.begin(), head.end());
+  pads.insert(pads.end(), none.begin(), none.end());
+  pads.insert(pads.end(), foot.begin(), foot.end());
+  for (const std::int64_t p : pads)
+    if (p < 0 || p > 1 << 24) throw bad_input("a pad of {}", p);
+  return {g.op("pad", name, {x.value},
+               {{"pads", pads},
+                {"mode", std::string(mode == 0 ? "constant" : "reflect")},
+                {"value", static_cast<float>(f.number("paddingConstantValue", 0))}}),
+          x.dynamic};
+}
+
 Sample Ops::translate(const Function& f, const std::vector<Sample>& in) {
   const std::string& name = f.name.empty() ? f.uid : f.name;
   const auto need = [&](std::size_t n) {
@@ -209,6 +248,14 @@ Sample Ops::translate(const Function& f, const std::vector<Sample>& in) {
   if (const auto op = find(kBinary, f.op); !op.empty()) {
     need(2);
     return elementwise(op, name, {in[0], in[1]});
+  }
+  if (f.op == "LogPlus") {  // log(exp(x) + exp(y)), from the larger of the two
+    need(2);
+    const Sample most = elementwise("max", name + ".max", {in[0], in[1]});
+    Sample apart = elementwise("sub", name + ".apart", {in[0], in[1]});
+    apart.value = g.op("neg", name + ".below", {g.op("abs", name + ".distance", {apart.value})});
+    apart.value = g.op("log1p", name + ".log1p", {g.op("exp", name + ".exp", {apart.value})});
+    return elementwise("add", name, {most, apart});
   }
   if (f.op == "NotEqual" || !find(kCompare, f.op).empty()) {
     need(2);
@@ -240,6 +287,18 @@ Sample Ops::translate(const Function& f, const std::vector<Sample>& in) {
     if (rank(x) > 1) throw Unsupported("a softmax over a whole tensor");
     return {g.op(op, name, {x.value}, {{"axis", std::int64_t{-1}}}), x.dynamic};
   }
+  if (f.op == "Hardmax") {
+    if (rank(x) != 1) throw Unsupported("a hardmax over a whole tensor");
+    return {g.op("hardmax", name, {x.value}, {{"axis", std::int64_t{-1}}}), x.dynamic};
+  }
+  if (f.op == "OneHot") return one_hot(f, x);
+  if (f.op == "Gather") {
+    need(2);
+    if (f.has("axis") || in[1].dynamic != 0) throw Unsupported("a gather along another axis");
+    const ValueId at = g.op("cast", name + ".at", {x.value}, {{"to", std::string("i64")}});
+    return {g.op("gather", name, {in[1].value, at}, {{"axis", std::int64_t{0}}}), x.dynamic};
+  }
+  if (f.op == "Pad") return pad(f, x);
   if (f.op == "ELU")
     return {g.op("elu", name, {x.value}, {{"alpha", static_cast<float>(f.number("alpha", 1))}}),
             x.dynamic};
@@ -277,14 +336,7 @@ Sample Ops::translate(const Function& f, const std::vector<Sample>& in) {
     need(2);
     return rnn_stack(f, x, in[1]);
   }
-  if (f.op == "SequenceLast" || f.op == "SequenceFirst") {
-    if (x.dynamic != 2) throw Unsupported("a step of what is no sequence");
-    const bool last = f.op == "SequenceLast";
-    const ValueId y = g.op(
-        "slice", name + ".step", {x.value},
-        {{"starts", Ints{last ? -1 : 0}}, {"ends", Ints{last ? 1LL << 40 : 1}}, {"axes", Ints{1}}});
-    return {g.op("squeeze", name, {y}, {{"axes", Ints{1}}}), 1};
-  }
+  if (const auto made = sequence(f, in)) return *made;
   throw Unsupported(fmt::format("the function {}", printable(f.op)));
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct Function {
   }
 };
 
+inline bool is_delay(const Function& f) { return f.op == "PastValue" || f.op == "FutureValue"; }
+
 inline Ints reversed(Ints v) {
   std::reverse(v.begin(), v.end());
   return v;
@@ -64,13 +67,19 @@ struct Sample {
 
 class Ops {
  public:
-  explicit Ops(const std::string& name) : g(name) {}
-  GraphBuilder g;
+  explicit Ops(GraphBuilder& graph) : g(graph) {}
+  GraphBuilder& g;
 
   Sample input(const std::string& name, DType dtype, Ints shape, int dynamic);
   // Shapes as CNTK has them, fastest axis first.
   Sample constant(const std::string& name, const Tensor& value, const Ints& shape);
   Sample translate(const Function& f, const std::vector<Sample>& in);
+  // x with a sample's extents `sample` behind the first `taken` axes of `like`: constants and
+  // values without those axes are repeated along them. (ops_sequences.cpp)
+  ValueId spread(const std::string& name, Sample x, ValueId like, int taken, const Ints& sample);
+  // What a delay gives before the first step.
+  Sample initial(const Function& f, const std::vector<Sample>& in);
+  static std::int64_t delay_steps(const Function& f);
 
  private:
   int rank(Sample s) const { return g.rank(s.value) - s.dynamic; }
@@ -84,6 +93,13 @@ class Ops {
   Sample slice(const Function& f, Sample x);
   Sample reshape(const Function& f, Sample x);
   Sample transposed(const Function& f, Sample x);
+  Sample one_hot(const Function& f, Sample x);
+  Sample pad(const Function& f, Sample x);
+  // ops_sequences.cpp
+  std::optional<Sample> sequence(const Function& f, const std::vector<Sample>& in);
+  Sample delayed(const Function& f, const std::vector<Sample>& in);
+  Sample reconciled(const Function& f, Sample x, Sample like);
+  Sample steps(const Function& f, Sample x);
   // ops_layers.cpp
   Sample window(const Function& f, const std::vector<Sample>& in, bool convolution);
   Sample times(const Function& f, Sample a, Sample b, bool transposed);

@@ -1,8 +1,8 @@
-// What both of CNTK's formats do with a file they have read.
+// What both of CNTK's formats do with a file they have read: its values are made one behind the
+// other, and those that read themselves, through delays, become a loop over the sequence.
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -11,34 +11,30 @@
 
 namespace etalon::cntk {
 
-// Makes `output` and what it needs, depth first, on a stack of its own: a file may nest as deep as
-// it likes. wants(name) lists what has to be made before; make(name) gives the value.
-template <class Wants, class Make>
-void make_all(const std::string& output, std::map<std::string, Sample>& values, const Wants& wants,
-              const Make& make) {
-  std::vector<std::string> stack{output};
-  std::set<std::string> open;
-  while (!stack.empty()) {
-    const std::string name = stack.back();
-    if (values.contains(name)) {
-      stack.pop_back();
-      continue;
-    }
-    bool ready = true;
-    for (const std::string& w : wants(name)) {
-      if (values.contains(w)) continue;
-      if ((ready && !open.insert(name).second) || open.contains(w))
-        throw Unsupported(
-            fmt::format("node {}: a loop over a sequence (recurrence)", printable(name)));
-      ready = false;
-      stack.push_back(w);
-    }
-    if (!ready) continue;
-    values[name] = make(name);
-    open.erase(name);
-    stack.pop_back();
-  }
-}
+using Samples = std::map<std::string, Sample>;
+
+// A file's values by name.
+class Values {
+ public:
+  virtual ~Values() = default;
+  virtual std::vector<std::string> wants(const std::string& name) const = 0;
+  // The function that makes it; nullptr for what is none, or is called by another name.
+  virtual const Function* function(const std::string& name) const = 0;
+  // The value from those that it wants, in any graph.
+  virtual Sample make(Ops& ops, const std::string& name, const std::vector<Sample>& in) = 0;
+};
+
+// Makes `outputs` and what they need (walk.cpp).
+Samples make_all(Ops& ops, Values& values, const std::vector<std::string>& outputs);
+
+// Values that read each other in a circle, in the sequence in which one step makes them, behind
+// what its delays hold.
+struct Circle {
+  std::vector<std::string> delays, steps;
+  std::vector<std::string> read_outside;  // those that others read
+};
+// Adds those that others read (recurrence.cpp).
+void make_loop(Ops& ops, Values& values, const Circle& circle, Samples& made);
 
 // The file as a graph; as its weights alone where it holds what has no meaning here.
 template <class File>
