@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/survey/edges.h"
+#include "bench/survey/worst.h"
 #include "engine/core/error.h"
 #include "engine/numerics/fp.h"
 
@@ -117,6 +118,39 @@ TEST_CASE("survey: distance, order and NaN; pieces are taken up again") {
   CHECK(c.symmetry_breaks == 2);
   const SurveyCounts again = survey_counts_from_json(to_json(c));
   CHECK(to_json(again) == to_json(c));
+}
+
+TEST_CASE("survey: the worst error is the one that the exact values of all give") {
+  // By gelu's f64 values, by its balls, and where neither helps; errors that grow with each input,
+  // that are all about the same, and none.
+  const SurveyedFunction& f = surveyed_function("gelu");
+  const auto exact = [&](float x, DType to) {
+    return f.value(static_cast<double>(x), to, Round::nearest_even);
+  };
+  for (const int kind : {0, 1, 2})
+    for (const bool values : {true, false}) {
+      CAPTURE(kind);
+      CAPTURE(values);
+      WorstError worst(f);
+      WorstError::Found all;
+      for (std::uint32_t i = 0; i < 3000; ++i) {
+        const float x = std::bit_cast<float>((kind == 0 ? 0x00000400U : 0xc0900000U) + i);
+        const auto right = static_cast<float>(exact(x, DType::f32));
+        const float got = kind == 0 ? 0.0F  // a flushed subnormal: off by half its bits
+                          : kind == 1
+                              ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(right) + 1)
+                              : right;
+        const double real = exact(x, DType::f64);
+        worst.add(x, got, right, values ? real * (1 + 0x1p-37) : kNan);
+        const double ulps = std::fabs(static_cast<double>(got) - real) /
+                            ulp_of(static_cast<double>(right), DType::f32);
+        if (ulps > all.ulp) all = {ulps, x, got, right};
+      }
+      const WorstError::Found found = worst.largest(0.5);
+      CHECK(found.ulp == (kind == 2 ? 0 : all.ulp));
+      CHECK(found.x == (kind == 2 ? 0 : all.x));
+      CHECK(worst.largest(all.ulp).ulp == 0);
+    }
 }
 
 TEST_CASE("survey: unknown words are refused with what there is") {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "bench/survey/worst.h"
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
 #include "engine/numerics/fp.h"
@@ -32,10 +33,11 @@ struct Piece {
   std::vector<double> value;
 };
 
-// Everything but symmetry and place for indices [begin, end), which lie in one half.
+// Everything but symmetry and place for indices [begin, end), which lie in one half: used once.
 class Judge {
  public:
-  Judge(const SurveyedFunction& f, const Piece& p, SurveyCounts& c) : f_(f), p_(p), c_(c) {}
+  Judge(const SurveyedFunction& f, const Piece& p, SurveyCounts& c)
+      : f_(f), p_(p), c_(c), worst_(f) {}
 
   void range(std::int64_t begin, std::int64_t end) {
     for (std::int64_t k = begin; k < end; ++k) {
@@ -46,6 +48,10 @@ class Judge {
       if (r != g) wrong(i, r, g);
     }
     if (f_.monotone != Monotone::no) order(begin, end);
+    const WorstError::Found worst = worst_.largest(c_.max_ulp);
+    if (worst.ulp == 0) return;
+    c_.max_ulp = worst.ulp;
+    c_.worst = {bits(worst.x), bits(worst.got), bits(worst.right), true};
   }
 
  private:
@@ -74,20 +80,7 @@ class Judge {
     const int bucket = std::min(23, static_cast<int>(std::bit_width(distance - 1)));
     ++c_.histogram[static_cast<std::size_t>(bucket)];
     if (std::isinf(a) || std::isinf(b)) return;
-    // A result d floats away is wrong by more than d - 1/2 ULP, two at most at a power of two.
-    if (static_cast<double>(distance) * 2 + 1 < c_.max_ulp) return;
-    const auto ulps_from = [&](double exact) {
-      return std::fabs(static_cast<double>(b) - exact) / ulp_of(static_cast<double>(a), DType::f32);
-    };
-    // The first pass errs by less than 2^-36 of its value, 2^-12 ULP.
-    const double near = p_.value.empty() ? kNan : p_.value[i];
-    if (std::isfinite(near) && ulps_from(near) + 0x1p-12 <= c_.max_ulp) return;
-    const double ulps =
-        ulps_from(f_.value(static_cast<double>(p_.x[i]), DType::f64, Round::nearest_even));
-    if (ulps > c_.max_ulp) {
-      c_.max_ulp = ulps;
-      c_.worst = w;
-    }
+    worst_.add(p_.x[i], b, a, p_.value.empty() ? kNan : p_.value[i]);
   }
   void order(std::int64_t begin, std::int64_t end) {
     const bool rising = (f_.monotone == Monotone::rising) == (begin < kHalf);
@@ -104,6 +97,7 @@ class Judge {
   const SurveyedFunction& f_;
   const Piece& p_;
   SurveyCounts& c_;
+  WorstError worst_;
 };
 
 bool same(float a, float b) { return bits(a) == bits(b) || (a != a && b != b); }
@@ -174,7 +168,8 @@ void SurveyCounts::add(const SurveyCounts& o) {
   zero_sign_wrong += o.zero_sign_wrong;
   flushed += o.flushed;
   regular += o.regular;
-  if (o.max_ulp > max_ulp) {
+  // Of equal ones the same, whichever thread ends first.
+  if (o.max_ulp > max_ulp || (o.max_ulp == max_ulp && o.worst.given && o.worst.x < worst.x)) {
     max_ulp = o.max_ulp;
     worst = o.worst;
   }
@@ -277,20 +272,19 @@ SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOpt
       peer.compute(f, p.x, p.got);
       SurveyCounts c;
       std::mutex mutex;
-      parallel_for(2 * kHalf, options.threads, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-        const auto at = static_cast<std::size_t>(begin);
-        correctly_rounded_block(f, options.isa, &p.x[at], &p.right[at], end - begin);
-        if (lanes != nullptr) lanes(f.lane, f.params, &p.x[at], &p.value[at], end - begin);
-        SurveyCounts part;
-        Judge judge(f, p, part);
-        if (begin < kHalf && end > kHalf) {
-          judge.range(begin, kHalf);
-          judge.range(kHalf, end);
-        } else {
-          judge.range(begin, end);
+      // Blocks that no count of threads changes: what stands for the worst is found in each.
+      constexpr std::int64_t kBlock = 1 << 17;
+      parallel_for(2 * kHalf / kBlock, options.threads, 1, [&](std::int64_t b0, std::int64_t b1) {
+        for (std::int64_t begin = b0 * kBlock; begin < b1 * kBlock; begin += kBlock) {
+          const auto at = static_cast<std::size_t>(begin);
+          correctly_rounded_block(f, options.isa, &p.x[at], &p.right[at], kBlock);
+          if (lanes != nullptr) lanes(f.lane, f.params, &p.x[at], &p.value[at], kBlock);
+          SurveyCounts part;
+          Judge judge(f, p, part);
+          judge.range(begin, begin + kBlock);
+          const std::scoped_lock lock(mutex);
+          c.add(part);
         }
-        const std::scoped_lock lock(mutex);
-        c.add(part);
       });
       c.inputs = 2 * kHalf;
       judge_symmetry(f, p, c);
