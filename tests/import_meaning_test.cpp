@@ -220,7 +220,8 @@ TEST_CASE("meaning: a setting that no translation reads is refused by its name")
     test::write_bytes(folder / "d.weights", head + std::string(4 * weights, '\0'));
     return folder / "d.cfg";
   };
-  says(darknet("[convolutional]\nfilters=1\nsize=1\ndilation=2\n", 3), "the option dilation=2");
+  says(darknet("[convolutional]\nfilters=1\nsize=1\nantialiasing=1\n", 3),
+       "the option antialiasing=1");
   says(darknet("[convolutional]\nfilters=1\nsize=1\nrotated=1\n", 3), "the option rotated=1");
   says(darknet("[softmax]\nspatial=1\n", 0), "the option spatial=1");
 

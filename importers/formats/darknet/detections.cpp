@@ -36,20 +36,30 @@ std::int64_t count_of(const Section& s, std::string_view key, std::int64_t other
   return n;
 }
 
+// Places stretched around the middle of their cell.
+ValueId stretched(const Layer& l, ValueId places, const std::string& role) {
+  const float by = l.s.number("scale_x_y", 1);
+  if (by == 1) return places;
+  l.g.note(
+      fmt::format("[{}] stretches places around the middle of their cell (scale_x_y)", l.s.type));
+  return l.op("add", role,
+              {l.op("mul", role + ".stretched", {places, l.constant(role + ".by", scalar_f32(by))}),
+               l.constant(role + ".shift", scalar_f32(-0.5F * (by - 1)))});
+}
+
+std::int64_t boxes_of(const Section& s) {
+  const auto mask = static_cast<std::int64_t>(s.integers("mask").size());
+  return mask > 0 ? mask : s.integer("num", 1);
+}
+
 ValueId yolo(const Layer& l) {
-  const auto mask = static_cast<std::int64_t>(l.s.integers("mask").size());
-  const std::int64_t classes = count_of(l.s, "classes", 20),
-                     n = mask > 0 ? mask : l.s.integer("num", 1);
-  const std::vector<ValueId> parts = parts_of(l, n, {2, 2, classes + 1});
+  const std::int64_t classes = count_of(l.s, "classes", 20);
+  const std::vector<ValueId> parts = parts_of(l, boxes_of(l.s), {2, 2, classes + 1});
   // With new_coords the convolution before it has taken the logistic of everything.
   const bool logistic = l.s.integer("new_coords", 0) == 0;
-  ValueId xy = logistic ? l.op("sigmoid", "xy", {parts[0]}) : parts[0];
+  ValueId xy = logistic ? l.op("sigmoid", "logistic", {parts[0]}) : parts[0];
   const ValueId rest = logistic ? l.op("sigmoid", "scores", {parts[2]}) : parts[2];
-  if (const float by = l.s.number("scale_x_y", 1); by != 1) {
-    l.g.note("[yolo] stretches places around the middle of their cell (scale_x_y)");
-    xy = l.op("mul", "stretched", {xy, l.constant("by", scalar_f32(by))});
-    xy = l.op("add", "centred", {xy, l.constant("shift", scalar_f32(-0.5F * (by - 1)))});
-  }
+  xy = stretched(l, xy, "xy");
   l.g.note(
       fmt::format("a [yolo] section takes the logistic of places, objectness and classes "
                   "(with new_coords as they come){}",
@@ -59,27 +69,48 @@ ValueId yolo(const Layer& l) {
   return y;
 }
 
+// Of each box x, y, w, h with an uncertainty behind each, then objectness and classes.
+ValueId gaussian_yolo(const Layer& l) {
+  const std::int64_t classes = count_of(l.s, "classes", 20);
+  std::vector<ValueId> parts = parts_of(l, boxes_of(l.s), {1, 1, 1, 1, 1, 1, 1, classes + 2});
+  for (const std::size_t i : {0U, 1U, 2U, 3U, 5U, 7U}) {
+    // The last part begins with the uncertainty of h.
+    parts[i] = l.op("sigmoid", fmt::format("logistic{}", i), {parts[i]});
+    if (i == 0 || i == 2) parts[i] = stretched(l, parts[i], fmt::format("place{}", i));
+  }
+  l.g.note(
+      fmt::format("a [Gaussian_yolo] section takes the logistic of all but the extents of its "
+                  "boxes{}",
+                  kNoBoxes));
+  const ValueId y = together(l, parts);
+  l.detections.push_back(y);
+  return y;
+}
+
 ValueId region(const Layer& l) {
   const std::int64_t coords = count_of(l.s, "coords", 4), classes = count_of(l.s, "classes", 20),
                      n = l.s.integer("num", 1);
   if (coords < 3) throw bad_input("{} places a box", coords);
-  if (const std::string tree = l.s.text("tree", ""); !tree.empty())
-    throw bad_input("classes in the tree {} are not supported", printable(tree));
+  const std::string tree = l.s.text("tree", "");
   const bool softmax = l.s.integer("softmax", 0) != 0,
              background = l.s.integer("background", 0) != 0;
-  if (background && !softmax) throw bad_input("a background without a softmax");
+  if (background && (!softmax || !tree.empty()))
+    throw bad_input("a background without a softmax of all classes");
   // With a background the objectness is a class of the softmax.
   const Ints sizes =
       background ? Ints{2, coords - 2, classes + 1} : Ints{2, coords - 2, 1, classes};
   std::vector<ValueId> parts = parts_of(l, n, sizes);
   parts[0] = l.op("sigmoid", "xy", {parts[0]});
   if (!background) parts[2] = l.op("sigmoid", "objectness", {parts[2]});
-  parts.back() = softmax ? l.op("softmax", "classes", {parts.back()}, {{"axis", std::int64_t{2}}})
-                         : l.op("sigmoid", "classes", {parts.back()});
+  if (!tree.empty())
+    parts.back() = tree_softmax(l, parts.back(), 2, tree);
+  else
+    parts.back() = softmax ? l.op("softmax", "classes", {parts.back()}, {{"axis", std::int64_t{2}}})
+                           : l.op("sigmoid", "classes", {parts.back()});
   l.g.note(
       fmt::format("a [region] section takes the logistic of places and objectness, the {} of "
                   "classes{}",
-                  softmax ? "softmax" : "logistic", kNoBoxes));
+                  softmax || !tree.empty() ? "softmax" : "logistic", kNoBoxes));
   return together(l, parts);
 }
 
@@ -108,8 +139,10 @@ ValueId detection(const Layer& l) {
   return l.op("concat", "", {chances, parts[1]}, {{"axis", std::int64_t{1}}});
 }
 
-constexpr SectionRow kRows[] = {
-    {"yolo", "yolo", yolo}, {"region", "region", region}, {"detection", "detection", detection}};
+constexpr SectionRow kRows[] = {{"yolo", "yolo", yolo},
+                                {"Gaussian_yolo", "Gaussian_yolo", gaussian_yolo},
+                                {"region", "region", region},
+                                {"detection", "detection", detection}};
 
 }  // namespace
 

@@ -80,7 +80,9 @@ Weights::Weights(const Blob& file) : file_(file) {
              minor = load_le<std::int32_t>(file.bytes, 4);
   at_ = major * std::int64_t{10} + minor >= 2 && major < 1000 && minor < 1000 ? 20 : 16;
   transposed = major > 1000 || minor > 1000;
-  version = fmt::format("{}.{}.{}", major, minor, load_le<std::int32_t>(file.bytes, 8));
+  const auto revision = load_le<std::int32_t>(file.bytes, 8);
+  fork = revision != 0;  // 5 there, always 0 in pjreddie's
+  version = fmt::format("{}.{}.{}", major, minor, revision);
 }
 
 Tensor Weights::take(const Shape& shape) {

@@ -38,6 +38,7 @@ class Weights {
   Tensor take(const Shape& shape);
   std::size_t left() const { return file_.bytes.size() - at_; }
   bool transposed = false;  // of connected sections
+  bool fork = false;        // written by AlexeyAB's fork of Darknet
   std::string version;
 
  private:

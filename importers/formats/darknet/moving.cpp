@@ -128,6 +128,19 @@ ValueId reorg(const Layer& l) {
   return l.op("reshape", "", {y}, {{"shape", Ints{-1, c * b * b, h / b, w / b}}});
 }
 
+// Blocks of places become channels, the place in its block outermost.
+ValueId reorg3d(const Layer& l) {
+  l.s.ordinary("reverse", 0);
+  const Shape& shape = l.image();
+  const std::int64_t b = l.s.integer("stride", 1), c = shape[1], h = shape[2], w = shape[3];
+  if (b < 1 || h % b != 0 || w % b != 0) throw bad_input("{} in blocks of {}", to_string(shape), b);
+  const ValueId blocks =
+      l.op("reshape", "blocks", {l.x}, {{"shape", Ints{-1, c, h / b, b, w / b, b}}});
+  const ValueId turned =
+      l.op("transpose", "channels", {blocks}, {{"perm", Ints{0, 3, 5, 1, 2, 4}}});
+  return l.op("reshape", "", {turned}, {{"shape", Ints{-1, c * b * b, h / b, w / b}}});
+}
+
 // The middle, as Darknet crops when it does not train; pixels from [0, 1] to [-1, 1].
 ValueId crop(const Layer& l) {
   const Shape& shape = l.image();
@@ -153,6 +166,7 @@ constexpr SectionRow kRows[] = {{"route", "route", route},
                                 {"sam", "sam", sam},
                                 {"upsample", "upsample", upsample},
                                 {"reorg", "reorg", reorg},
+                                {"reorg3d", "reorg3d", reorg3d},
                                 {"crop", "crop", crop}};
 
 }  // namespace

@@ -21,59 +21,38 @@ ValueId Layer::earlier(std::int64_t index) const {
   return made[static_cast<std::size_t>(index)];
 }
 
+ValueId Layer::as_image() const {
+  return g.rank(x) == 4 ? x : op("reshape", "image", {x}, {{"shape", Ints{-1, elements(), 1, 1}}});
+}
+
 ValueId Layer::activated(ValueId v, std::string_view otherwise) const {
-  const std::string kind = s.text("activation", otherwise);
-  if (kind == "linear") return v;
-  struct Same {
-    std::string_view kind, op;
-  };
-  static constexpr Same kSame[] = {{"relu", "relu"},  {"logistic", "sigmoid"}, {"tanh", "tanh"},
-                                   {"elu", "elu"},    {"selu", "selu"},        {"mish", "mish"},
-                                   {"swish", "silu"}, {"hardtan", "hard_tanh"}};
-  for (const Same& same : kSame)
-    if (same.kind == kind) return op(same.op, kind, {v});
-  struct Leaky {
-    std::string_view kind;
-    float alpha;
-  };
-  static constexpr Leaky kLeaky[] = {{"leaky", 0.1F}, {"relie", 0.01F}};
-  for (const Leaky& leaky : kLeaky)
-    if (leaky.kind == kind) {
-      g.note(fmt::format("{} multiplies negatives by {}", kind, leaky.alpha));
-      return op("leaky_relu", kind, {v}, {{"alpha", leaky.alpha}});
-    }
-  if (kind == "relu6") return op("clip", kind, {v}, {{"min", 0.0F}, {"max", 6.0F}});
-  if (kind == "ramp")  // x where it is positive, and a tenth of x everywhere
-    return op(
-        "add", kind,
-        {op("relu", "positive", {v}), op("mul", "tenth", {v, constant("by", scalar_f32(.1F))})});
-  if (kind == "loggy")  // 2 / (1 + exp(-x)) - 1
-    return op("sub", kind,
-              {op("mul", "twice", {op("sigmoid", "logistic", {v}), constant("by", scalar_f32(2))}),
-               constant("one", scalar_f32(1))});
-  throw bad_input("the activation {} is not supported", printable(kind));
+  return darknet::activated(g, name, s.text("activation", otherwise), v);
 }
 
 namespace {
 
-ValueId maxpool(const Layer& l) {
+// An average counts the pixels of the image alone.
+ValueId pooled(const Layer& l, std::string_view op) {
   const Section& s = l.s;
   const std::int64_t stride = s.integer("stride", 1), k = s.integer("size", stride),
                      pad = s.integer("padding", k - 1);
   for (const char* key : {"maxpool_depth", "antialiasing"}) s.ordinary(key, 0);
-  for (const char* key : {"stride_x", "stride_y"}) s.ordinary(key, stride);
-  if (k < 1 || stride < 1 || pad < 0) throw bad_input("a window of {} by {}", k, stride);
+  const std::int64_t rows = s.integer("stride_y", stride), columns = s.integer("stride_x", stride);
+  if (k < 1 || rows < 1 || columns < 1 || pad < 0)
+    throw bad_input("a window of {} by {} x {}, padded by {}", k, rows, columns, pad);
   const std::int64_t begin = pad / 2;
-  l.g.note("max pooling pads by its kernel less one, the odd element behind");
-  return l.op("max_pool", "", {l.x},
+  l.g.note("pooling pads by its kernel less one, the odd element behind");
+  return l.op(op, "", {l.x},
               window_fields({.kernel = {k, k},
-                             .strides = {stride, stride},
+                             .strides = {rows, columns},
                              .dilations = {},
                              .pads_begin = {begin, begin},
                              .pads_end = {pad - begin, pad - begin}},
                             true));
 }
 
+ValueId maxpool(const Layer& l) { return pooled(l, "max_pool"); }
+ValueId local_avgpool(const Layer& l) { return pooled(l, "avg_pool"); }
 ValueId avgpool(const Layer& l) { return l.op("global_avg_pool", "", {l.x}); }
 ValueId dropout(const Layer& l) { return l.op("identity", "", {l.x}); }
 ValueId activation(const Layer& l) { return l.activated(l.x, "linear"); }
@@ -84,12 +63,12 @@ ValueId softmax(const Layer& l) {
   const std::int64_t groups = l.s.integer("groups", 1), n = l.elements();
   const float temperature = l.s.number("temperature", 1);
   l.s.ordinary("spatial", 0);
-  if (const std::string tree = l.s.text("tree", ""); !tree.empty())
-    throw bad_input("a softmax over the tree of classes {} is not supported", printable(tree));
   if (groups < 1 || n % groups != 0) throw bad_input("{} values in {} groups", n, groups);
   ValueId x = l.flat();
   if (temperature != 1)
     x = l.op("div", "cooled", {x, l.constant("temperature", scalar_f32(temperature))});
+  if (const std::string tree = l.s.text("tree", ""); !tree.empty())
+    return tree_softmax(l, x, 1, tree);
   if (groups == 1) return l.op("softmax", "", {x});
   const ValueId parts = l.op("reshape", "parts", {x}, {{"shape", Ints{-1, groups, n / groups}}});
   return l.op("reshape", "", {l.op("softmax", "softmax", {parts})}, {{"shape", Ints{-1, n}}});
@@ -101,7 +80,20 @@ ValueId cost(const Layer& l) {
   return l.x;
 }
 
+ValueId empty(const Layer& l) { return l.x; }
+
+// Compares embeddings while it trains, and makes nothing otherwise.
+ValueId contrastive(const Layer& l) {
+  for (const char* key : {"classes", "temperature", "yolo_layer", "contrastive_neg_max"})
+    l.s.text(key, "");
+  l.g.note("the contrastive section serves training and is left out");
+  return l.x;
+}
+
 constexpr SectionRow kRows[] = {{"maxpool", "max", maxpool},
+                                {"local_avgpool", "local_avg", local_avgpool},
+                                {"contrastive", "contrastive", contrastive},
+                                {"empty", "silence", empty},
                                 {"avgpool", "avg", avgpool},
                                 {"dropout", "dropout", dropout},
                                 {"softmax", "soft", softmax},
