@@ -154,16 +154,19 @@ ValueId convolution(const NetworkLayer& n, const PbMessage& p) {
     dilations.push_back(p.integer(fmt::format("dilation{}", axis), 1));
   const std::int64_t out = p.integer("outputChannels"), in = p.integer("inputChannels"),
                      groups = std::max<std::int64_t>(1, p.integer("nGroups", 1));
-  if (p.flag("isDeconvolution") || p.has("outputShape"))
-    throw bad_input("a convolution3d that is a deconvolution is not supported");
-  if (in % groups != 0) throw bad_input("{} channels in {} groups", in, groups);
+  const bool back = p.flag("isDeconvolution");
+  if (in % groups != 0 || out % groups != 0)
+    throw bad_input("{} to {} channels in {} groups", in, out, groups);
   f.emplace_back("dilations", dilations);
   f.emplace_back("groups", groups);
-  Ints dims{out, in / groups};
+  // A deconvolution's weights are [in, out / groups, ..], as coremltools writes them and as those
+  // of a plane are; the schema's words have the two the other way round.
+  Ints dims = back ? Ints{in, out / groups} : Ints{out, in / groups};
   dims.insert(dims.end(), kernel.begin(), kernel.end());
+  if (back && p.has("outputShape")) f.emplace_back("output_shape", p.integers("outputShape"));
   std::vector<ValueId> inputs{n.input(0), n.weights(p.message("weights"), "weights", Shape(dims))};
   if (p.flag("hasBias")) inputs.push_back(n.weights(p.message("bias"), "bias", {out}));
-  return n.g.op("conv", n.name, inputs, f);
+  return n.g.op(back ? "conv_transpose" : "conv", n.name, inputs, f);
 }
 
 ValueId pooling(const NetworkLayer& n, const PbMessage& p) {

@@ -12,6 +12,7 @@
 
 #include "engine/core/error.h"
 #include "engine/ops/op.h"
+#include "importers/formats/coreml/clipped.h"
 #include "importers/formats/coreml/layers.h"
 
 namespace etalon::coreml {
@@ -135,8 +136,12 @@ class Cell {
                                             : backwards     ? "reverse"
                                                             : "forward"));
     const bool lstm = std::string_view(op) == "lstm";
+    return outputs(n_.g.nodes(op, n_.name, in, make_params(get_op(op), f), lstm ? 3 : 2), sequence,
+                   backwards, directions);
+  }
+  std::vector<ValueId> outputs(const std::vector<ValueId>& y, bool sequence, bool backwards,
+                               std::int64_t directions) const {
     n_.g.note("recurrent layers: arguments of the gates' functions are held in [-50, 50]");
-    const auto y = n_.g.nodes(op, n_.name, in, make_params(get_op(op), f), lstm ? 3 : 2);
     std::vector<ValueId> out;
     // y is [S,D,B,H], the states [D,B,H].
     ValueId v =
@@ -217,31 +222,36 @@ std::vector<ValueId> gru(const NetworkLayer& n, const PbMessage& p) {
       p.flag("sequenceOutput"), p.flag("reverseInput"), 1);
 }
 
-// The file holds the cell in [-limit, limit], which the op cannot: it must not come so far. A step
-// adds at most |i * g|, where neither gate is above 1.
-void check_cell_limit(const NetworkLayer& n, const PbMessage& params, const Functions& functions) {
-  float limit = params.number("cellClipThreshold");
-  if (limit == 0) limit = kClip;
+// Where the file holds the cell.
+float cell_limit(const PbMessage& params) {
+  const float limit = params.number("cellClipThreshold");
+  return limit == 0 ? kClip : limit;
+}
+
+// Whether the cell may come as far as the file holds it, which the op does not. A step adds at most
+// |i * g|, where neither gate is above 1.
+bool may_clip_cell(const NetworkLayer& n, float limit, const Functions& functions) {
+  if (!(limit > 0)) throw bad_input("an LSTM with a cell that is held at {}", limit);
   const std::int64_t steps = n.g.dims(n.inputs[0])[0];
   for (std::size_t at = 0; at + 2 < functions.names.size(); at += 3) {
     const std::string &gate = functions.names[at], &block = functions.names[at + 1],
                       &output = functions.names[at + 2];
-    // The output's argument is held with the others: that must change nothing.
-    if (limit != kClip && output != "tanh" && output != "scaledtanh" && output != "hardsigmoid")
-      throw bad_input(
-          "an LSTM whose output function is {} and whose cell may pass 50 is not supported",
-          output);
+    // The op holds the output's argument with the others: that must change nothing.
+    if (limit > kClip && output != "tanh" && output != "scaledtanh" && output != "hardsigmoid")
+      return true;
     const float most = below_one(block) ? 1 : kClip;
     const auto reached = static_cast<std::int64_t>(std::min(limit / most, 1e9F));
+    if (!below_one(gate) || steps > reached) return true;
     // Of a free extent the file's own is asked for where the limit is near (import.cpp).
-    if (!below_one(gate) || steps > reached || (steps < 0 && reached < kManySteps))
-      throw bad_input("an LSTM that may clip its cell (at {}) is not supported", limit);
+    if (steps < 0 && reached < kManySteps)
+      throw bad_input("an LSTM over a free extent that may clip its cell (at {})", limit);
     if (steps < 0 || n.inputs.size() > 2)
       n.g.note(
           fmt::format("LSTM: the file clips the cell at {}, which {} steps from a state of zero "
                       "do not reach; it is not clipped here",
                       limit, reached));
   }
+  return false;
 }
 
 std::vector<ValueId> lstm(const NetworkLayer& n, const PbMessage& p, bool both) {
@@ -286,7 +296,8 @@ std::vector<ValueId> lstm(const NetworkLayer& n, const PbMessage& p, bool both) 
     if (given.size() != 3) throw bad_input("{} functions of an LSTM, expected 3", given.size());
     for (const PbMessage& a : given) functions.add(a);
   }
-  check_cell_limit(n, params, functions);
+  const float limit = cell_limit(params);
+  const bool clips = may_clip_cell(n, limit, functions);
   const auto d = static_cast<std::int64_t>(directions);
   const auto state = [&](std::size_t first) {
     const ValueId there = cell.state(first), back = both ? cell.state(first + 2) : kAbsent;
@@ -302,9 +313,24 @@ std::vector<ValueId> lstm(const NetworkLayer& n, const PbMessage& p, bool both) 
                           state(1),
                           state(2)};
   if (params.flag("hasPeepholeVectors")) in.push_back(peep.constant("p", d));
+  const bool backwards = !both && p.flag("reverseInput");
+  if (clips) {
+    n.g.note(fmt::format("LSTM: its cell is held in [-{0}, {0}], as a scan", limit));
+    return cell.outputs(clipped_lstm(n.g, n.name, in,
+                                     {.hidden = cell.hidden(),
+                                      .directions = d,
+                                      .backwards = backwards,
+                                      .coupled = coupled,
+                                      .held = kClip,
+                                      .limit = limit,
+                                      .functions = functions.names,
+                                      .alpha = functions.alpha,
+                                      .beta = functions.beta}),
+                        params.flag("sequenceOutput"), backwards, d);
+  }
   Fields f{{"gates", std::string("ifco")}, {"input_forget", coupled}};
   functions.write(f);
-  return cell.run("lstm", in, f, params.flag("sequenceOutput"), !both && p.flag("reverseInput"), d);
+  return cell.run("lstm", in, f, params.flag("sequenceOutput"), backwards, d);
 }
 
 }  // namespace

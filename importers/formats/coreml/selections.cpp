@@ -1,10 +1,12 @@
 // Layers that compare, choose and look up: comparisons and logic, where, gather, scatter, arg max,
-// top k, sorting, one hot, the coordinates of what is not zero.
+// top k, sorting, one hot, the coordinates of what is not zero, regions and boxes.
 //
 // All values are f32: a condition is what is not zero, a result is 1 or 0, an index is a number.
 #include <algorithm>
 
 #include "engine/core/error.h"
+#include "engine/numerics/element.h"
+#include "importers/formats/coreml/boxes.h"
 #include "importers/formats/coreml/layers.h"
 
 namespace etalon::coreml {
@@ -99,6 +101,49 @@ ValueId one_hot(const NetworkLayer& n, const PbMessage& p) {
                 {{"axis", p.integer("axis")}});
 }
 
+// The region's boxes lie along one axis of many: [N,1,4,1,1], [N,4,1,1] or [N,4].
+ValueId cropped(const NetworkLayer& n, const PbMessage& p) {
+  const Ints dims = n.g.dims(n.input(0)), of = n.g.dims(n.input(1));
+  const std::size_t at = of.size() == 5 ? 2 : 1;
+  if (of.size() < 2 || of.size() == 3 || of.size() > 5 || (of[at] != 4 && of[at] != 5))
+    throw bad_input("regions of rank {}", of.size());
+  const ValueId x = dims.size() == 5 && dims[0] == 1
+                        ? n.g.op("squeeze", n.name + ".image", {n.input(0)}, {{"axes", Ints{0}}})
+                        : n.input(0);
+  CropResize how;
+  if (const Ints sizes = p.integers("targetSize"); !sizes.empty()) {
+    if (sizes.size() != 2) throw bad_input("a size of {} extents", sizes.size());
+    how.height = sizes[0];
+    how.width = sizes[1];
+  }
+  const std::int64_t mode = p.message("mode").integer("samplingMethod"),
+                     form = p.message("boxIndicesMode").integer("boxMode");
+  if (mode < 0 || mode > 3 || form < 0 || form > 3)
+    throw bad_input("the sampling method {} of boxes of mode {}", mode, form);
+  how.normalised = p.flag("normalizedCoordinates");
+  how.scale = p.number("spatialScale");
+  how.form = static_cast<BoxForm>(form);
+  how.sampling = static_cast<Sampling>(mode);
+  return crop_resize(n.g, n.name, x, n.g.reshape(n.name + ".boxes", n.input(1), {-1, of[at]}), how);
+}
+
+// Numbers of the layer, which an input overwrites.
+std::vector<ValueId> suppressed(const NetworkLayer& n, const PbMessage& p) {
+  BoxChoice how{.overlap = n.inputs.size() > 2 ? n.inputs[2] : n.number(p.number("iouThreshold")),
+                .least = n.inputs.size() > 3 ? n.inputs[3] : n.number(p.number("scoreThreshold")),
+                .most = p.integer("maxBoxes"),
+                .by_class = p.flag("perClassSuppression")};
+  if (n.inputs.size() > 4) {
+    const Tensor* most = n.g.constant_of(n.inputs[4]);
+    if (most == nullptr || most->numel() != 1)
+      throw bad_input("a number of boxes that is computed is not supported");
+    how.most = static_cast<std::int64_t>(load_as_double(*most, 0));
+  }
+  std::vector<ValueId> y = choose_boxes(n.g, n.name, n.input(0), n.input(1), how);
+  for (const std::size_t i : {2U, 3U}) y[i] = n.f32(y[i]);
+  return y;
+}
+
 ValueId single(const NetworkLayer& n) {
   const PbMessage& l = n.message;
   for (const auto& [field, op] : kComparisons)
@@ -129,6 +174,7 @@ ValueId single(const NetworkLayer& n) {
   if (l.has("argMin")) return arg(n, "arg_min", l.message("argMin"));
   if (l.has("argSort")) return arg_sort(n, l.message("argSort"));
   if (l.has("oneHot")) return one_hot(n, l.message("oneHot"));
+  if (l.has("cropResize")) return cropped(n, l.message("cropResize"));
   return kAbsent;
 }
 
@@ -136,6 +182,8 @@ ValueId single(const NetworkLayer& n) {
 
 std::vector<ValueId> translate_selection(const NetworkLayer& n) {
   if (n.message.has("topK")) return top_k(n, n.message.message("topK"));
+  if (n.message.has("NonMaximumSuppression"))
+    return suppressed(n, n.message.message("NonMaximumSuppression"));
   const ValueId y = single(n);
   return y == kAbsent ? std::vector<ValueId>{} : std::vector{y};
 }
