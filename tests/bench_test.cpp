@@ -163,6 +163,37 @@ TEST_CASE("bench: no row is above the roof, unless it multiplies less") {
   CHECK(bench["peaks"][0]["levels"][1]["gbytes"] == 70);
 }
 
+TEST_CASE("bench: a candidate of several threads is awake when its time begins") {
+  int runs = 0;
+  const auto run = [&] { ++runs; };
+  wake(1, run);
+  CHECK(runs == 0);
+  const auto begin = std::chrono::steady_clock::now();
+  wake(2, run);
+  CHECK(runs > 0);
+  CHECK(std::chrono::steady_clock::now() - begin >= kWakeTime);
+  wake(2, [&] {
+    std::this_thread::sleep_for(2 * kWakeTime);
+    runs = -1;
+  });
+  CHECK(runs == -1);
+
+  // Slow after each pause, as one whose threads sleep; those runs are not timed.
+  auto last = std::chrono::steady_clock::now();
+  int wakings = 0;
+  const auto sleeper = [&] {
+    if (std::chrono::steady_clock::now() - last > std::chrono::milliseconds(15)) {
+      ++wakings;
+      std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    }
+    last = std::chrono::steady_clock::now();
+  };
+  const std::vector<Timing> got = time_interleaved(
+      {{"sleeper", sleeper}}, {.repetitions = 3, .min_time_s = 1e-3, .threads = 2});
+  CHECK(wakings >= 3);  // one for each repetition
+  CHECK(got[0].median_s < 1e-3);
+}
+
 TEST_CASE("bench: a limit of time costs repetitions, never a row") {
   TimingOptions timing{.repetitions = 9, .min_time_s = 1e-4, .most_time_s = 0.02};
   CHECK(repetitions_within(timing, 1e-6) == 9);

@@ -107,6 +107,7 @@ std::vector<FrameworkAnswer> FrameworkPeers::time(const NamedShape& shape,
         const int repetitions = repetitions_within(timing, once * runs);
         for (int repetition = 0; repetition < repetitions; ++repetition) {
           settle(timing.threads, Watchers::framework);
+          wake(timing.threads, ours);
           own.push_back(mean(seconds_of([&] {
             for (int i = 0; i < runs; ++i) ours();
           })));

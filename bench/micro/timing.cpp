@@ -67,6 +67,13 @@ void settle(int threads, Watchers of) {
     std::this_thread::sleep_for(std::chrono::milliseconds(of == Watchers::library ? 20 : 150));
 }
 
+void wake(int threads, const std::function<void()>& run) {
+  if (threads <= 1) return;
+  const auto end = std::chrono::steady_clock::now() + kWakeTime;
+  do run();
+  while (std::chrono::steady_clock::now() < end);
+}
+
 int repetitions_within(const TimingOptions& options, double run_s) {
   if (options.most_time_s <= 0) return options.repetitions;
   const double of_one = std::max(run_s, options.min_time_s);
@@ -117,6 +124,7 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
         benchmark::RegisterBenchmark(candidate.name.c_str(), [&](benchmark::State& state) {
           settle(options.threads, Watchers::library);
           try {
+            if (!cold) wake(options.threads, candidate.run);
             for (auto _ : state) {
               if (!cold) {
                 candidate.run();

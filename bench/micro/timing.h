@@ -4,6 +4,7 @@
 // heats up slows all of them: a ratio within one call means something, a time across calls less.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -37,6 +38,13 @@ inline constexpr int kColdRuns = 4;
 // ONNX Runtime's burnt 55 ms after a run of ResNet-50. Nothing to wait for on one thread.
 enum class Watchers { library, framework };
 void settle(int threads, Watchers of);
+
+// Runs a candidate until its own threads are awake: they too slept through `settle`, and waking
+// takes up to a millisecond, a fifth of a repetition of 5 ms and more. oneDNN's first product of
+// 256 x 256 x 256 after 20 ms took 0.7 to 0.9 ms instead of 0.16: a barrier waits for the sleeper;
+// ours computes alone until it comes. At least one run; none on one thread.
+void wake(int threads, const std::function<void()>& run);
+inline constexpr std::chrono::milliseconds kWakeTime{3};
 
 // How often a candidate is repeated whose run took so long.
 int repetitions_within(const TimingOptions& options, double run_s);
