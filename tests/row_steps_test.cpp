@@ -5,12 +5,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <vector>
 
 #include "engine/core/cpu.h"
 #include "engine/core/philox.h"
+#include "kernels/gemm/scratch.h"
 
 using namespace etalon;
 
@@ -91,6 +94,46 @@ TEST_CASE("row steps: sums in their order") {
     CHECK(compared > 900);
     CHECK(differ > 500);
   }
+}
+
+// Three groups one after the other, the last with fewer rows than lanes: the sums of each beside
+// the squares of the one before, then the last squares alone.
+TEST_CASE("row steps: sums beside the squares of the rows before") {
+  int compared = 0;
+  for (const RowSteps* steps : all_steps())
+    for (const std::int64_t n : {1, 8, 15, 16, 64, 131})
+      for (const std::int64_t last : {1, 7, 8, 16}) {
+        const std::int64_t stride = n + 3, rows = 2 * kRowsAtOnce + last;
+        const std::vector<float> x = noise(rows * stride, static_cast<std::uint64_t>(n + last));
+        const std::vector<float> means = noise(rows + kRowsAtOnce, 99);
+        AlignedBuffer buffer;
+        auto* turned = buffer.at_least<float>(kRowsAtOnce * n);
+        for (std::int64_t first = 0; first < rows + kRowsAtOnce; first += kRowsAtOnce) {
+          std::array<float, kRowsAtOnce> sums{}, squares{};
+          const std::int64_t before = first - kRowsAtOnce;
+          steps->chains_and_squares({.x = first < rows ? x.data() + first * stride : nullptr,
+                                     .stride = stride,
+                                     .n = n,
+                                     .rows = std::min(kRowsAtOnce, rows - first),
+                                     .sums = sums.data(),
+                                     .means = first > 0 ? means.data() + before : nullptr,
+                                     .squares = squares.data(),
+                                     .turned = turned});
+          for (std::int64_t r = 0; r < kRowsAtOnce; ++r) {
+            const auto i = static_cast<std::size_t>(r);
+            if (first + r < rows) {
+              CHECK(bits(sums[i]) == bits(chain(nullptr, x.data() + (first + r) * stride, n)));
+              ++compared;
+            }
+            if (before >= 0 && before + r < rows) {
+              const float* mean = means.data() + before + r;
+              CHECK(bits(squares[i]) == bits(chain(mean, x.data() + (before + r) * stride, n)));
+              ++compared;
+            }
+          }
+        }
+      }
+  if (!all_steps().empty()) CHECK(compared > 1900);
 }
 
 TEST_CASE("row steps: the largest element, NaN if there is one") {

@@ -8,6 +8,7 @@
 #include "engine/numerics/fp.h"
 #include "engine/ops/normalization.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/gemm/scratch.h"
 #include "kernels/reduce/row_steps.h"
 #include "kernels/simd/machine.h"
 
@@ -40,68 +41,131 @@ bool in_range(float mean, float squares, float root) {
   return std::fabs(mean) >= 0x1p-30F && squares < 0x1p100F && root >= 0x1p-60F && root < 0x1p60F;
 }
 
-template <Isa isa>
-void run(const KernelCall& call) {
-  const Geometry g = geometry(*call.problem);
-  const Tensor& input = call.input(0);
-  const std::int64_t n = row_length(input.shape(), g.axis);
-  if (input.numel() == 0) return;
-  const std::int64_t all = input.numel() / n;
-  const Order& order = call.contract().order;
-  const RowSteps& steps = isa >= Isa::avx512 ? row_steps_avx512(is_amd()) : row_steps_avx2();
-  // Under lanes a few rows are done in one go, while they are in the first cache: one row's sum,
-  // root and division go on beside the next one's.
-  const bool lanes = order.kind == OrderKind::lanes;
-  const std::int64_t group =
-      lanes ? std::clamp<std::int64_t>(2048 / n, 1, kRowsAtOnce) : kRowsAtOnce;
-  const float* x = input.data<float>().data();
-  const float* scale = call.has(1) ? call.input(1).data<float>().data() : nullptr;
-  const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
-  float* y = call.output(0).mutable_data<float>().data();
-  float* means = g.statistics ? call.output(1).mutable_data<float>().data() : nullptr;
-  float* inverses = g.statistics ? call.output(2).mutable_data<float>().data() : nullptr;
-  const bool finite =
-      (scale == nullptr || steps.finite(scale, n)) && (bias == nullptr || steps.finite(bias, n));
-  const auto count = static_cast<float>(n);
-  const auto sum = [&](const float* row_means, const float* from, std::int64_t rows, float* sums) {
-    if (lanes)
-      for (std::int64_t r = 0; r < rows; ++r)
-        sums[r] = steps.lanes(row_means == nullptr ? nullptr : row_means + r, from + r * n, n,
-                              order.sizes[0]);
-    else
-      steps.chains(row_means, from, n, rows, n, sums);
-  };
-  const std::int64_t grain = std::clamp<std::int64_t>(all / call.threads, 1, kRowsAtOnce);
-  parallel_for(all, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
+// One call: what a row is made of, and where its results go.
+class RowNorm {
+ public:
+  RowNorm(const KernelCall& call, const RowSteps& steps)
+      : g_(geometry(*call.problem)),
+        order_(call.contract().order),
+        steps_(steps),
+        n_(row_length(call.input(0).shape(), g_.axis)),
+        count_(static_cast<float>(n_)),
+        x_(call.input(0).data<float>().data()),
+        scale_(call.has(1) ? call.input(1).data<float>().data() : nullptr),
+        bias_(call.has(2) ? call.input(2).data<float>().data() : nullptr),
+        y_(call.output(0).mutable_data<float>().data()) {
+    if (g_.statistics) {
+      means_ = call.output(1).mutable_data<float>().data();
+      inverses_ = call.output(2).mutable_data<float>().data();
+    }
+    finite_ = (scale_ == nullptr || steps.finite(scale_, n_)) &&
+              (bias_ == nullptr || steps.finite(bias_, n_));
+  }
+
+  // Rows whose squares are summed beside the next rows' sums.
+  bool in_pairs() const { return order_.kind == OrderKind::seq && g_.centre && n_ <= kMostTurned; }
+
+  void in_groups(std::int64_t begin, std::int64_t end) const {
+    // Under lanes a few rows are done in one go, while they are in the first cache: one row's sum,
+    // root and division go on beside the next one's.
+    const std::int64_t group = order_.kind == OrderKind::lanes
+                                   ? std::clamp<std::int64_t>(2048 / n_, 1, kRowsAtOnce)
+                                   : kRowsAtOnce;
     for (std::int64_t first = begin; first < end; first += group) {
       const std::int64_t rows = std::min(group, end - first);
-      const float* from = x + first * n;
-      float* to = y + first * n;
-      std::array<float, kRowsAtOnce> sums{}, mean{};
-      if (g.centre) {
-        sum(nullptr, from, rows, mean.data());
-        for (float& m : mean) m /= count;
+      PerRow squares{}, mean{};
+      if (g_.centre) {
+        sum(nullptr, first, rows, mean.data());
+        for (float& m : mean) m /= count_;
       }
-      sum(mean.data(), from, rows, sums.data());
-      for (std::int64_t r = 0; r < rows; ++r) {
-        const auto i = static_cast<std::size_t>(r);
-        const float root = __builtin_sqrtf(sums[i] / count + g.eps);
-        if (g.statistics) {
-          means[first + r] = canonical(mean[i]);
-          inverses[first + r] = canonical(1.0F / root);
-        }
-        steps.affine({.x = from + r * n,
-                      .mean = mean[i],
-                      .root = root,
-                      .scale = scale,
-                      .bias = bias,
-                      .finite = finite,
-                      .quick = g.centre && in_range(mean[i], sums[i], root),
-                      .y = to + r * n,
-                      .n = n});
-      }
+      sum(mean.data(), first, rows, squares.data());
+      finish(first, rows, mean, squares);
     }
-  });
+  }
+
+  void in_pairs(std::int64_t begin, std::int64_t end) const {
+    auto* turned = thread_scratch<float>(ScratchSlot::turned, kRowsAtOnce * n_);
+    PerRow sums{}, mean{}, squares{};
+    for (std::int64_t first = begin; first < end + kRowsAtOnce; first += kRowsAtOnce) {
+      const bool more = first < end;
+      steps_.chains_and_squares({.x = more ? x_ + first * n_ : nullptr,
+                                 .stride = n_,
+                                 .n = n_,
+                                 .rows = std::min(kRowsAtOnce, end - first),
+                                 .sums = sums.data(),
+                                 .means = first > begin ? mean.data() : nullptr,
+                                 .squares = squares.data(),
+                                 .turned = turned});
+      if (first > begin)
+        finish(first - kRowsAtOnce, std::min(kRowsAtOnce, end - first + kRowsAtOnce), mean,
+               squares);
+      for (std::size_t r = 0; r < mean.size(); ++r) mean[r] = sums[r] / count_;
+    }
+  }
+
+ private:
+  using PerRow = std::array<float, kRowsAtOnce>;
+  // 1 MiB of turned rows, what a second cache holds.
+  static constexpr std::int64_t kMostTurned = (1 << 18) / kRowsAtOnce;
+
+  void sum(const float* means, std::int64_t first, std::int64_t rows, float* sums) const {
+    const float* from = x_ + first * n_;
+    if (order_.kind == OrderKind::lanes)
+      for (std::int64_t r = 0; r < rows; ++r)
+        sums[r] = steps_.lanes(means == nullptr ? nullptr : means + r, from + r * n_, n_,
+                               order_.sizes[0]);
+    else
+      steps_.chains(means, from, n_, rows, n_, sums);
+  }
+
+  void finish(std::int64_t first, std::int64_t rows, const PerRow& mean,
+              const PerRow& squares) const {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      const float root = __builtin_sqrtf(squares[i] / count_ + g_.eps);
+      if (g_.statistics) {
+        means_[first + r] = canonical(mean[i]);
+        inverses_[first + r] = canonical(1.0F / root);
+      }
+      steps_.affine({.x = x_ + (first + r) * n_,
+                     .mean = mean[i],
+                     .root = root,
+                     .scale = scale_,
+                     .bias = bias_,
+                     .finite = finite_,
+                     .quick = g_.centre && in_range(mean[i], squares[i], root),
+                     .y = y_ + (first + r) * n_,
+                     .n = n_});
+    }
+  }
+
+  Geometry g_;
+  const Order& order_;
+  const RowSteps& steps_;
+  std::int64_t n_;
+  float count_;
+  const float *x_, *scale_, *bias_;
+  float *y_, *means_ = nullptr, *inverses_ = nullptr;
+  bool finite_ = false;
+};
+
+// Rows of a part in pairs of groups: enough of them that the first sum and the last squares, which
+// have nobody beside them, are few.
+constexpr std::int64_t kRowsOfPairs = 4 * kRowsAtOnce;
+
+template <Isa isa>
+void run(const KernelCall& call) {
+  const Tensor& input = call.input(0);
+  if (input.numel() == 0) return;
+  const RowNorm norm(call, isa >= Isa::avx512 ? row_steps_avx512(is_amd()) : row_steps_avx2());
+  const std::int64_t all = input.numel() / row_length(input.shape(), geometry(*call.problem).axis);
+  const std::int64_t share = (all + call.threads - 1) / call.threads;
+  if (norm.in_pairs() && share > kRowsAtOnce)
+    parallel_for(all, call.threads, std::min(share, kRowsOfPairs),
+                 [&](std::int64_t begin, std::int64_t end) { norm.in_pairs(begin, end); });
+  else
+    parallel_for(all, call.threads, std::clamp<std::int64_t>(all / call.threads, 1, kRowsAtOnce),
+                 [&](std::int64_t begin, std::int64_t end) { norm.in_groups(begin, end); });
 }
 
 Refusal refuse(const Problem& problem) {

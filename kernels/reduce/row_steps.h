@@ -33,11 +33,26 @@ struct RowAffine {
   std::int64_t n = 0;
 };
 
+// What RowSteps::chains_and_squares works on: the sums of one group of kRowsAtOnce rows and, beside
+// them, the squares of the group before. Either may be left out.
+struct RowGroups {
+  const float* x = nullptr;  // the first row to be summed, or none
+  std::int64_t stride = 0, n = 0;
+  std::int64_t rows = 0;         // to be summed; lanes beyond them repeat the last
+  float* sums = nullptr;         // kRowsAtOnce
+  const float* means = nullptr;  // of the rows before, or none: kRowsAtOnce
+  float* squares = nullptr;      // kRowsAtOnce
+  float* turned = nullptr;       // kRowsAtOnce * n aligned floats: the rows before, then these
+};
+
 struct RowSteps {
   // sums[r] for r < rows: the chain over row r's terms, x[r * stride + k], or, with means, over the
   // squares of x[r * stride + k] - means[r], fused.
   void (*chains)(const float* means, const float* x, std::int64_t stride, std::int64_t rows,
                  std::int64_t n, float* sums);
+  // The same two chains, of rows that are turned once: a chain of squares waits for its additions,
+  // turning for shuffles, so that both together take little longer than either.
+  void (*chains_and_squares)(const RowGroups& groups);
   // The sum of one row, term k in lane k mod `lanes`, then a tree by halving distance.
   float (*lanes)(const float* mean, const float* x, std::int64_t n, std::int64_t lanes);
   // NaN if there is one, -inf of nothing.

@@ -1,5 +1,5 @@
-// row_steps.h over a vector type V, which has a Divisor beside kernels/simd's; included only by the
-// files of one instruction set each.
+// row_steps.h over a vector type V, which has a Divisor and columns() beside kernels/simd's;
+// included only by the files of one instruction set each.
 #pragma once
 
 #include <type_traits>
@@ -57,6 +57,58 @@ void row_chains(const float* means, const float* x, std::int64_t stride, std::in
     means == nullptr ? row_chains<V, false>(mean, row, n, all)
                      : row_chains<V, true>(mean, row, n, all);
     for (int r = 0; r < V::lanes && first + r < rows; ++r) sums[first + r] = all[r];
+  }
+}
+
+// V::lanes rows to be summed, and as many whose turned terms lie in `turned`.
+template <class V, bool kSum, bool kSquare>
+void row_pair(const float* const* row, std::int64_t n, const float* means, float* turned,
+              float* sums, float* squares) {
+  using Reg = typename V::Reg;
+  const Reg mean = kSquare ? V::load(means) : V::zero();
+  Reg s = V::zero(), q = V::zero(), column[V::lanes];
+  const auto step = [&](float* at, Reg x) ETALON_INLINE_LAMBDA {
+    if constexpr (kSquare) q = take<V, true>(q, V::load(at), mean);
+    if constexpr (kSum) {
+      s = take<V, false>(s, x, mean);
+      V::store(at, x);
+    }
+  };
+  std::int64_t k = 0;
+  for (; k + V::lanes <= n; k += V::lanes) {
+    if constexpr (kSum) V::columns(row, k, column);
+    unroll<V::lanes>([&](auto i)
+                         ETALON_INLINE_LAMBDA { step(turned + (k + i) * V::lanes, column[i]); });
+  }
+  if (k < n) {
+    const auto rest = static_cast<int>(n - k);
+    if constexpr (kSum) {
+      const typename V::Mask m = V::first(rest);
+      unroll<V::lanes>([&](auto r) ETALON_INLINE_LAMBDA { column[r] = V::load(row[r] + k, m); });
+      V::transpose(column);
+    }
+    unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA {
+      if (i < rest) step(turned + (k + i) * V::lanes, column[i]);
+    });
+  }
+  if constexpr (kSum) V::store(sums, s);
+  if constexpr (kSquare) V::store(squares, q);
+}
+
+template <class V>
+void row_pairs(const RowGroups& g) {
+  for (std::int64_t first = 0; first < kRowsAtOnce; first += V::lanes) {
+    const float* row[V::lanes] = {};
+    if (g.x != nullptr)
+      for (int r = 0; r < V::lanes; ++r)
+        row[r] = g.x + (first + r < g.rows ? first + r : g.rows - 1) * g.stride;
+    float* turned = g.turned + first * g.n;
+    if (g.means == nullptr)
+      row_pair<V, true, false>(row, g.n, nullptr, turned, g.sums + first, nullptr);
+    else if (g.x == nullptr)
+      row_pair<V, false, true>(row, g.n, g.means + first, turned, nullptr, g.squares + first);
+    else
+      row_pair<V, true, true>(row, g.n, g.means + first, turned, g.sums + first, g.squares + first);
   }
 }
 
@@ -246,7 +298,7 @@ void row_affine(const RowAffine& row) {
 
 template <class V>
 constexpr RowSteps make_row_steps() {
-  return {row_chains<V>,   row_lanes<V>,  row_largest<V>,
+  return {row_chains<V>,   row_pairs<V>,  row_lanes<V>, row_largest<V>,
           row_subtract<V>, row_affine<V>, row_finite<V>};
 }
 
