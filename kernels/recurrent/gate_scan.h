@@ -29,32 +29,55 @@
 namespace etalon {
 
 // Weights of some gates, by direction: strips of W, [gates * H][I], then those of R, [gates *
-// H][H].
+// H][H]. In parts, the first H / parts rows of every gate come first, then the next of every gate:
+// a thread does whole units.
 struct GateWeights {
   AlignedBuffer weights;
   std::int64_t rows = 0, of_r = 0, stride = 0;  // where R's begin; from direction to direction
+  std::int64_t parts = 1;
+  std::int64_t part_rows() const { return rows / parts; }
 };
+
+// In how many parts threads share the steps of one row: whole vectors of units each.
+inline std::int64_t unit_parts(const RecurrentGeometry& g, int lanes, int threads) {
+  if (g.batch != 1 || g.directions != 1) return 1;
+  std::int64_t parts = threads;
+  while (parts > 1 && g.hidden % (parts * lanes) != 0) --parts;
+  return parts;
+}
+
+// `from` [blocks of H rows][k] in parts.
+inline void gather_parts(const float* from, std::span<const std::int64_t> blocks,
+                         std::int64_t hidden, std::int64_t k, std::int64_t parts,
+                         std::vector<float>& to) {
+  const std::int64_t units = hidden / parts * k;
+  to.clear();
+  for (std::int64_t p = 0; p < parts; ++p)
+    for (const std::int64_t q : blocks) {
+      const float* part = from + q * hidden * k + p * units;
+      to.insert(to.end(), part, part + units);
+    }
+}
 
 // `blocks`: which of the op's blocks of H rows, in which sequence; all of them as they lie.
 inline std::shared_ptr<GateWeights> pack_gates(const TileSet<float>& set,
                                                const RecurrentGeometry& g, const Tensor& w,
                                                const Tensor& r,
-                                               std::span<const std::int64_t> blocks, int threads) {
+                                               std::span<const std::int64_t> blocks, int threads,
+                                               std::int64_t parts = 1) {
   auto packed = std::make_shared<GateWeights>();
   const std::int64_t rows = std::ssize(blocks) * g.hidden;
   const std::int64_t wide = vector_strips(rows, set.lanes) * set.lanes;
   packed->rows = rows;
+  packed->parts = parts;
   packed->of_r = wide * g.inputs;
   packed->stride = wide * (g.inputs + g.hidden);
   float* to = packed->weights.at_least<float>(g.directions * packed->stride);
   std::vector<float> gathered;
   const auto pack = [&](const Tensor& from, std::int64_t d, std::int64_t k, float* strips) {
-    const std::int64_t block = g.hidden * k;
-    const float* all = from.data<float>().data() + d * g.gates * block;
-    if (std::ssize(blocks) < g.gates) {
-      gathered.clear();
-      for (const std::int64_t q : blocks)
-        gathered.insert(gathered.end(), all + q * block, all + (q + 1) * block);
+    const float* all = from.data<float>().data() + d * g.gates * g.hidden * k;
+    if (std::ssize(blocks) < g.gates || parts > 1) {
+      gather_parts(all, blocks, g.hidden, k, parts, gathered);
       all = gathered.data();
     }
     pack_vector(set, {all, k, 1}, rows, k, threads, strips);
@@ -140,7 +163,26 @@ class GateScan {
       return;
     }
     if (chains == Chains::begin) std::fill_n(to, sums.weights->rows, 0.0F);
-    add_state_and_ahead(sums, states, bias, to);
+    add_state_and_ahead(sums, states, bias, to, 0);
+  }
+  // Of one row the gates of one part, on the thread that asks; `to` and `bias` are all gates'.
+  void add_state_of_part(const Sums& sums, const float* state, const float* bias, float* to,
+                         std::int64_t part) const {
+    if (turn_ >= 0) return add_state_and_ahead(sums, state, bias, to, part);
+    const std::int64_t rows = sums.weights->part_rows(), first = part * rows;
+    gemm_f32(*tile_set_f32(isa),
+             {.m = 1,
+              .n = rows,
+              .k = g_.hidden,
+              .a = {state, g_.hidden, 1},
+              .packed_b = strips(*sums.weights, Terms::of_state) + first * g_.hidden,
+              .resume = true,
+              .backwards = backwards_,
+              .c = bias == nullptr ? nullptr : bias + first,
+              .c_row = 0,
+              .c_col = bias == nullptr ? 0 : 1,
+              .y = to + first},
+             1);
   }
 
   void activate(LaneFunction f, std::size_t which, const float* from, float* to,
@@ -240,11 +282,12 @@ class GateScan {
     }
   }
 
-  // One row on one thread.
+  // One row on one thread, or in parts.
   bool ahead_pays(std::int64_t rows) const {
-    return isa >= Isa::avx512 && rows == 1 && threads_ == 1 && g_.inputs == g_.hidden &&
-           std::ranges::all_of(sums_, [](const Sums& s) {
-             return s.weights->rows % (kGateVectors * tile_set_f32(isa)->lanes) == 0;
+    return isa >= Isa::avx512 && rows == 1 && g_.inputs == g_.hidden &&
+           std::ranges::all_of(sums_, [this](const Sums& s) {
+             return (threads_ == 1 || s.weights->parts > 1) &&
+                    s.weights->part_rows() % (kGateVectors * tile_set_f32(isa)->lanes) == 0;
            });
   }
 
@@ -277,15 +320,18 @@ class GateScan {
     }
   }
 
-  // A row's gates take their terms of the state, and every second time two vectors of those of the
-  // eight steps to come theirs of x.
-  void add_state_and_ahead(const Sums& sums, const float* state, const float* bias,
-                           float* to) const {
+  // The gates of a part of a row take their terms of the state, and every second time two vectors
+  // of those of the eight steps to come theirs of x.
+  void add_state_and_ahead(const Sums& sums, const float* state, const float* bias, float* to,
+                           std::int64_t part) const {
     const TileSet<float>& set = *tile_set_f32(isa);
     const std::int64_t k = g_.hidden, strip = k * set.lanes, width = kGateVectors * set.lanes;
-    const std::int64_t blocks = sums.weights->rows / width;
-    const float *w = strips(*sums.weights, Terms::of_x),
-                *r = strips(*sums.weights, Terms::of_state);
+    const std::int64_t blocks = sums.weights->part_rows() / width, begin = part * blocks * width;
+    const float *w = strips(*sums.weights, Terms::of_x) + begin * k,
+                *r = strips(*sums.weights, Terms::of_state) + begin * k;
+    float* ahead = sums.ahead + begin;
+    to += begin;
+    if (bias != nullptr) bias += begin;
     for (std::int64_t i = 0; i < blocks; ++i) {
       const std::int64_t block = backwards_ ? blocks - 1 - i : i, call = turn_ * blocks + i;
       const float* of_block = bias == nullptr ? nullptr : bias + block * width;
@@ -298,7 +344,7 @@ class GateScan {
                    .gates = to + block * width,
                    .inputs = inputs_.data(),
                    .w = w + vector * strip,
-                   .ahead = sums.ahead + vector * set.lanes,
+                   .ahead = ahead + vector * set.lanes,
                    .ahead_row = sums.weights->rows});
         continue;
       }
