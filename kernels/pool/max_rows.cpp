@@ -30,7 +30,10 @@ MaxRows::MaxRows(const Window& window, int lanes) : window_(window) {
     return;
   // Shorter rows leave most of a vector idle.
   const bool by_one = w.stride == 1 && h.stride == 1 && h.kernel == w.kernel && 4 * w.out > lanes;
-  if (w.stride != 2 && !by_one) return;
+  // What two vectors hold of a row is all that its outputs read.
+  const bool by_three =
+      w.stride == 3 && w.kernel == 3 && 4 * w.out > lanes && 3 * w.out <= 2 * lanes;
+  if (w.stride != 2 && !by_one && !by_three) return;
   for (std::int64_t o = 0; o < h.out; ++o) {
     row_begin_.push_back(inside_begin(h, o));
     row_end_.push_back(inside_end(h, o));

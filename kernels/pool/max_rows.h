@@ -1,5 +1,6 @@
 // max_pool on f32, two spatial axes, windows 2 or 3 columns wide that step by two columns, or by
-// one where they have as many rows and step by one row.
+// one where they have as many rows and step by one row; of 3 columns also by three, where two
+// vectors hold a row.
 //
 // Each row of the input is reduced along its columns once, by vectors of neighbouring outputs (even
 // and odd columns are one permutation apart), and the windows' rows are then joined: for 3x3
@@ -20,8 +21,8 @@ namespace etalon {
 
 // Which lanes of the four loads of one vector of outputs lie inside the row.
 struct RowLoads {
-  // Step two: from column 2i, 2i + lanes, and both two columns further. Step one: by column of
-  // taps.
+  // Step two: from column 2i, 2i + lanes, and both two columns further; step three: the first two
+  // of these. Step one: by column of taps.
   std::uint16_t inside[4] = {};
   bool whole = false;
 };

@@ -1,4 +1,6 @@
-// The loops of max_rows.h over a vector type V; included only by the files of one instruction set.
+// The loops of max_rows.h over a vector type V, which has third<I>(a, b) beside kernels/simd's:
+// elements I, I + 3, I + 6 and so on of a and b, and in what lanes are left any; included only by
+// the files of one instruction set.
 #pragma once
 
 #include "kernels/pool/max_rows.h"
@@ -24,9 +26,22 @@ ETALON_INLINE typename V::Reg max_of_columns(Load load, typename V::Reg& bad) {
   return best;
 }
 
+// The same of columns that step by three.
+template <class V, class Load>
+ETALON_INLINE typename V::Reg max_of_thirds(Load load, typename V::Reg& bad) {
+  using Reg = typename V::Reg;
+  const Reg a = load(0), b = load(1);
+  const Reg first = V::template third<0>(a, b), second = V::template third<1>(a, b);
+  const Reg third = V::template third<2>(a, b);
+  bad = V::fma(first, V::zero(), bad);
+  bad = V::fma(second, V::zero(), bad);
+  bad = V::fma(third, V::zero(), bad);
+  return V::larger(third, V::larger(second, first));
+}
+
 // Vectors of a row of outputs: several, one, or one for two channels, whose halves of a vector are
-// what even and odd elements of a row of each give.
-enum class MaxRowsForm { many, one, pair };
+// what even and odd elements of a row of each give; one of columns that step by three.
+enum class MaxRowsForm { many, one, pair, thirds };
 
 template <class V, int kColumns, MaxRowsForm kForm>
 bool max_rows_of(const MaxRowsCall& call) {
@@ -51,6 +66,9 @@ bool max_rows_of(const MaxRowsCall& call) {
     const auto at = [&](int i)
                         ETALON_INLINE_LAMBDA { return from + (i % 2) * second + (i / 2) * 2; };
     const RowLoads& loads = c.loads[v];
+    if constexpr (kForm == MaxRowsForm::thirds)
+      return max_of_thirds<V>(
+          [&](int i) ETALON_INLINE_LAMBDA { return V::load_into(least, at(i), inside[i]); }, bad);
     if (!kOne && loads.whole)
       return max_of_columns<V, kColumns>([&](int i) ETALON_INLINE_LAMBDA { return V::load(at(i)); },
                                          bad);
@@ -141,6 +159,7 @@ bool max_rows_by_one(const MaxRowsCall& call) {
 template <class V>
 bool max_rows(const MaxRowsCall& c) {
   using enum MaxRowsForm;
+  if (c.step == 3) return max_rows_of<V, 3, thirds>(c);
   if (c.step == 1) return c.tap_columns == 3 ? max_rows_by_one<V, 3>(c) : max_rows_by_one<V, 2>(c);
   if (c.out_columns <= V::lanes)
     return c.tap_columns == 3 ? max_rows_of<V, 3, one>(c) : max_rows_of<V, 2, one>(c);
