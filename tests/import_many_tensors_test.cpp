@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/core/hash.h"
+#include "engine/graph/builder.h"
 #include "importers/importers.h"
 #include "tests/importer_files.h"
 
@@ -43,9 +44,35 @@ Read read(const std::string& path, std::size_t count) {
   return {spent.count(), to_string(hash.digest())};
 }
 
+// Seconds to write a graph whose constants are its outputs, a note each.
+double write_outputs(int count) {
+  const auto begin = std::chrono::steady_clock::now();
+  GraphBuilder g("outputs");
+  for (int i = 0; i < count; ++i) {
+    const std::string name = fmt::format("y{}", i);
+    g.output(g.constant(name + "/value", Tensor::of<float>({}, {static_cast<float>(i)})), name);
+    g.note(name + " is a number");
+  }
+  const Graph graph = g.finish();
+  CHECK(std::ssize(graph.outputs) == count);
+  CHECK(graph.find_value(fmt::format("y{}", count - 1)) == graph.outputs.back().value);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  return spent.count();
+}
+
 }  // namespace
 
 TEST_SUITE("long") {
+  TEST_CASE("many tensors: 100 000 outputs are written in a time that grows as their number does") {
+    double few = write_outputs(10'000), many = write_outputs(100'000);
+    for (int i = 0; i < 2; ++i) {
+      few = std::min(few, write_outputs(10'000));
+      many = std::min(many, write_outputs(100'000));
+    }
+    MESSAGE(fmt::format("10 000: {:.0f} ms, 100 000: {:.0f} ms", 1e3 * few, 1e3 * many));
+    CHECK(many < 40 * few);
+  }
+
   TEST_CASE("many tensors: 100 000 of them open in a time that grows as their number does") {
     const test::TemporaryFolder folder;
     const TensorList few = small_tensors(10'000), many = small_tensors(100'000);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "engine/core/error.h"
 #include "engine/core/memory_budget.h"
@@ -129,6 +130,7 @@ ValueId GraphBuilder::input(const std::string& name, const Sizes& sizes) {
   d.dtype = sizes.one->dtype;
   d.dims = dims(v);
   d.dim_names.resize(d.dims.size());
+  slots_[static_cast<std::size_t>(v)].input = true;
   inputs_.emplace_back(v, std::move(d));
   return v;
 }
@@ -148,6 +150,7 @@ ValueId GraphBuilder::input(const std::string& name, DType dtype, const Ints& di
     two[i] = one[i] == 1 ? 3 : one[i] + 32;
   }
   const ValueId v = add(name, TensorType{dtype, Shape(one)}, TensorType{dtype, Shape(two)});
+  slots_[static_cast<std::size_t>(v)].input = true;
   inputs_.emplace_back(v, std::move(d));
   return v;
 }
@@ -351,10 +354,7 @@ void GraphBuilder::free_name(const std::string& name) {
   const auto at = value_names_.find(name);
   if (at == value_names_.end() || at->second.value == kAbsent) return;
   const ValueId holder = at->second.value;
-  const auto is_input = [&](const auto& in) { return in.first == holder; };
-  if (std::ranges::find(outputs_, holder) != outputs_.end() ||
-      std::ranges::any_of(inputs_, is_input))
-    return;
+  if (slot(holder).input || slot(holder).output) return;
   const std::string other = fresh(name, value_names_);
   value_names_[other].value = holder;
   slots_[static_cast<std::size_t>(holder)].name = other;
@@ -363,7 +363,7 @@ void GraphBuilder::free_name(const std::string& name) {
 
 void GraphBuilder::output(ValueId v, const std::string& name) {
   const std::string& own = slot(v).name;
-  const bool shared = std::ranges::find(outputs_, v) != outputs_.end();
+  const bool shared = std::exchange(slots_[static_cast<std::size_t>(v)].output, true);
   if (!shared && (name.empty() || name == own)) {
     outputs_.push_back(v);
     return;
@@ -375,11 +375,13 @@ void GraphBuilder::output(ValueId v, const std::string& name) {
     outputs_.push_back(v);
     return;
   }
-  outputs_.push_back(op("identity", name.empty() ? own + ".output" : name, {v}));
+  const ValueId copy = op("identity", name.empty() ? own + ".output" : name, {v});
+  slots_[static_cast<std::size_t>(copy)].output = true;
+  outputs_.push_back(copy);
 }
 
 void GraphBuilder::note(std::string text) {
-  if (std::ranges::find(notes_, text) == notes_.end()) notes_.push_back(std::move(text));
+  if (noted_.insert(text).second) notes_.push_back(std::move(text));
 }
 
 Graph GraphBuilder::finish() {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -96,6 +97,7 @@ class GraphBuilder {
     std::optional<TensorType> type, other;     // at either size of the free extents
     int maker = -1;                            // its node
     std::optional<Tensor> value, other_value;  // where it hangs on extents alone
+    bool input = false, output = false;
   };
   const Slot& slot(ValueId v) const;
   ValueId add(const std::string& name, std::optional<TensorType> type,
@@ -120,6 +122,7 @@ class GraphBuilder {
   std::map<std::pair<ValueId, Ints>, ValueId> transposed_;
   Names value_names_, node_names_;
   std::vector<std::string> notes_;
+  std::unordered_set<std::string> noted_;
 };
 
 }  // namespace etalon
