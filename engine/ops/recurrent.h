@@ -14,7 +14,8 @@
 //         linear_before_reset n = g(W_h x + wb_h + r*(R_h h + rb_h));  h' = (1 - z)*n + z*h
 //   lstm  i = f(s_i + p_i*c), o = f(s_o + p_o*c'), u = g(s_c), f = f(s_f + p_f*c), or with
 //         input_forget f = 1 - i;  c' = f*c + i*u;  h' = o*h(c')
-// clip > 0 holds the argument of every activation in [-clip, clip].
+// clip > 0 holds the argument of every activation in [-clip, clip], cell_clip > 0 c' in
+// [-cell_clip, cell_clip].
 //
 // A cell is a graph of elementary steps, each rounded once; `exact` rounds each step to the stored
 // format, other contracts to acc, and h', c' also to the stored format. Steps:
@@ -88,11 +89,13 @@ struct GruParams : RecurrentParams {
 
 struct LstmParams : RecurrentParams {
   bool input_forget = false;
+  float cell_clip = 0;
   LstmParams() { gates = "iofc"; }
   template <class V>
   void visit(V& v) {
     RecurrentParams::visit(v);
     v("input_forget", input_forget);
+    v("cell_clip", cell_clip);
   }
 };
 

@@ -165,7 +165,7 @@ inline AnyOrder::V lifted(const AnyOrder&, const AnyOrder::V& v) { return v; }
 
 struct RecurrentPlan {
   RecurrentGeometry g;
-  double clip;
+  double clip, cell_clip = 0;
   bool linear_before_reset = false, input_forget = false;
   Source x, w, r, b, initial_h, initial_c, p;
   const Tensor* lengths = nullptr;
@@ -197,7 +197,10 @@ RecurrentPlan recurrent_plan(const KernelCall& call) {
   RecurrentPlan plan{recurrent_geometry(Kind, params, InferInputs(known)),
                      static_cast<double>(params.clip)};
   if constexpr (Kind == CellKind::gru) plan.linear_before_reset = params.linear_before_reset;
-  if constexpr (Kind == CellKind::lstm) plan.input_forget = params.input_forget;
+  if constexpr (Kind == CellKind::lstm) {
+    plan.input_forget = params.input_forget;
+    plan.cell_clip = static_cast<double>(params.cell_clip);
+  }
   plan.x = Source(call, 0);
   plan.w = Source(call, 1);
   plan.r = Source(call, 2);
@@ -222,9 +225,11 @@ struct CellUnit {
   ETALON_HD const CellActivation& activation(std::size_t i) const {
     return p.g.activations[static_cast<std::size_t>(d)][i];
   }
+  ETALON_HD static double held(double x, double limit) {
+    return x < -limit ? -limit : x > limit ? limit : x;
+  }
   ETALON_HD Value clipped(Value s) const {
-    const double x = midpoint(s);
-    if (p.clip > 0) move_to(s, x < -p.clip ? -p.clip : x > p.clip ? p.clip : x);
+    if (p.clip > 0) move_to(s, held(midpoint(s), p.clip));
     return s;
   }
   ETALON_HD ETALON_NOINLINE Value activate(std::size_t i, const Value& s) const {
@@ -322,6 +327,11 @@ struct CellUnit {
                         : activate(0, argument(2, j, x_at, h, before));
     const Value u = activate(1, argument(3, j, x_at, h));
     cell = blend(f, c[j], i, u, c_truth);
+    if (p.cell_clip > 0) {
+      move_to(cell, held(midpoint(cell), p.cell_clip));
+      cell = steps.store(cell);
+      if (c_truth != nullptr) *c_truth = held(*c_truth, p.cell_clip);
+    }
     const Value o = activate(0, argument(1, j, x_at, h, p.p ? &cell : nullptr));
     const Value squashed = activate(2, cell);
     return steps.store(

@@ -123,8 +123,8 @@ Refusal refuse(const Problem& problem) {
   for (std::size_t i = 0; i < problem.inputs.size(); ++i)
     if (i != 4 && problem.has(i) && problem.input(i).dtype != DType::f32) return "computes on f32";
   const auto& params = problem.params->as<LstmParams>();
-  if (problem.has(7) || params.clip > 0 || params.input_forget)
-    return "has no peepholes, no clip and no input_forget";
+  if (problem.has(7) || params.clip > 0 || params.cell_clip > 0 || params.input_forget)
+    return "has no peepholes, no clips and no input_forget";
   const RecurrentGeometry g = geometry(problem);
   for (std::int64_t d = 0; d < g.directions; ++d) {
     const auto& f = g.activations[static_cast<std::size_t>(d)];

@@ -89,6 +89,8 @@ void recurrent(NodeWriter& w, std::string_view type, std::string_view gates) {
   pb::NodeProto& n = w.write(type, in, w.outputs());
   set(n, "hidden_size", hidden);
   set(n, "direction", w.text("direction"));
+  if (type == "LSTM" && w.number("cell_clip") > 0)
+    throw usage_error("lstm with cell_clip: ONNX's LSTM does not clip its cell");
   if (w.number("clip") > 0) set(n, "clip", w.number("clip"));
   if (w.flag("batch_first")) set(n, "layout", std::int64_t{1});
   name_activations(w, n);
