@@ -57,6 +57,8 @@ const Registry& all_kernels() {
     r.add(tflite_rows());
     r.add(tflite_fixed_rows());
     r.add(tflite_lstm_rows());
+    r.add(tflite_sixteen_rows());
+    r.add(tflite_hybrid_rows());
     r.add(code_rows());
     r.add(activation_vector_rows());
     r.add(activation_rows());
@@ -65,6 +67,7 @@ const Registry& all_kernels() {
     r.add(recurrent_rows());
     r.add(softmax_vector_rows());
     r.add(selection_rows());
+    r.add(detection_rows());
     r.add(softmax_rows());
     r.add(loss_rows());
     r.add(glibc_rows());

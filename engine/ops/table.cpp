@@ -10,6 +10,7 @@
 #include "engine/ops/control.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/conv_transpose.h"
+#include "engine/ops/detection.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/indexing.h"
@@ -28,6 +29,8 @@
 #include "engine/ops/selection.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/tflite.h"
+#include "engine/ops/tflite_hybrid.h"
+#include "engine/ops/tflite_recurrent.h"
 
 namespace etalon {
 namespace {
@@ -44,22 +47,25 @@ const std::vector<const OpRow*>& table() {
         &resize_op(),          //
     };
     const std::span<const OpRow> families[] = {
-        activation_ops(),     //
-        code_ops(),           //
-        elementwise_ops(),    //
-        indexing_ops(),       //
-        integer_ops(),        //
-        layout_ops(),         //
-        loss_ops(),           //
-        normalization_ops(),  //
-        ordering_ops(),       //
-        pool_ops(),           //
-        quantize_ops(),       //
-        recurrent_ops(),      //
-        reduce_ops(),         //
-        selection_ops(),      //
-        softmax_ops(),        //
-        tflite_ops(),         //
+        activation_ops(),        //
+        code_ops(),              //
+        detection_ops(),         //
+        elementwise_ops(),       //
+        indexing_ops(),          //
+        integer_ops(),           //
+        layout_ops(),            //
+        loss_ops(),              //
+        normalization_ops(),     //
+        ordering_ops(),          //
+        pool_ops(),              //
+        quantize_ops(),          //
+        recurrent_ops(),         //
+        reduce_ops(),            //
+        selection_ops(),         //
+        softmax_ops(),           //
+        tflite_ops(),            //
+        tflite_hybrid_ops(),     //
+        tflite_recurrent_ops(),  //
     };
     for (const std::span<const OpRow> family : families)
       for (const OpRow& row : family) rows.push_back(&row);

@@ -1,24 +1,14 @@
 #include "engine/ops/tflite.h"
 
+#include <cmath>
+
 #include "engine/ops/matmul.h"
+#include "engine/ops/tflite_checks.h"
 
 namespace etalon {
 namespace {
 
-using Types = std::vector<TensorType>;
-using Names = std::vector<std::string_view>;
-
-bool is_quantized(DType d) { return d == DType::i8 || d == DType::u8 || d == DType::i16; }
-
-void require_quantized(const InferInputs& in, std::size_t i, std::string_view what) {
-  if (!is_quantized(in.dtype(i)))
-    throw bad_input("{} must be i8, u8 or i16, got {}", what, name(in.dtype(i)));
-}
-
-void check_scale(float scale, std::string_view what) {
-  if (!(scale > 0) || scale == std::numeric_limits<float>::infinity())
-    throw bad_input("{} is {}; a scale is positive and finite", what, scale);
-}
+using namespace tflite_checks;
 
 void check_weighted(const TfliteConvParams& p, const InferInputs& in, std::int64_t channels) {
   require_quantized(in, 0, "x");
@@ -54,7 +44,7 @@ Types infer_fully_connected(const Params& params, const InferInputs& in) {
   return {{in.dtype(0), x.with_dim(x.rank() - 1, w[0])}};
 }
 
-Types infer_binary(const Params& params, const InferInputs& in) {
+const TfliteBinaryParams& checked_pair(const Params& params, const InferInputs& in) {
   const auto& p = params.as<TfliteBinaryParams>();
   require_quantized(in, 0, "a");
   if (in.dtype(1) != in.dtype(0))
@@ -62,6 +52,11 @@ Types infer_binary(const Params& params, const InferInputs& in) {
   check_scale(p.a_scale, "a_scale");
   check_scale(p.b_scale, "b_scale");
   check_scale(p.y_scale, "y_scale");
+  return p;
+}
+
+Types infer_binary(const Params& params, const InferInputs& in) {
+  (void)checked_pair(params, in);
   return {{in.dtype(0), broadcast(in.shape(0), in.shape(1))}};
 }
 
@@ -105,10 +100,11 @@ DType output_type(const TfliteUnaryParams& p, DType otherwise) {
 
 Types infer_requantize(const Params& params, const InferInputs& in) {
   const auto& p = params.as<TfliteUnaryParams>();
-  require_quantized(in, 0, "x");
+  if (in.dtype(0) != DType::i32) require_quantized(in, 0, "x");
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
-  return {{output_type(p, in.dtype(0)), in.shape(0)}};
+  const bool whole = p.output_dtype == "i32";
+  return {{whole ? DType::i32 : output_type(p, in.dtype(0)), in.shape(0)}};
 }
 
 Types infer_quantize(const Params& params, const InferInputs& in) {
@@ -118,20 +114,35 @@ Types infer_quantize(const Params& params, const InferInputs& in) {
   return {{output_type(p, DType::i8), in.shape(0)}};
 }
 
-Types infer_eight_bits(const Params& params, const InferInputs& in) {
+Types infer_function(const Params& params, const InferInputs& in) {
   const auto& p = params.as<TfliteUnaryParams>();
-  if (in.dtype(0) != DType::i8 && in.dtype(0) != DType::u8)
-    throw bad_input("x must be i8 or u8, got {}", name(in.dtype(0)));
+  require_quantized(in, 0, "x");
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
+  if (in.dtype(0) == DType::i16 &&
+      (p.x_zero != 0 || p.y_zero != 0 || std::abs(p.y_scale * 0x1p15F - 1) > 0.001F))
+    throw bad_input("i16 of zero points {} and {} onto scale {}; 0, 0 and 2^-15 are defined",
+                    p.x_zero, p.y_zero, p.y_scale);
   return {in.type(0)};
 }
 
-void check_zero(std::int64_t zero, DType dtype, std::string_view what) {
-  const bool wide = dtype == DType::i16, is_unsigned = dtype == DType::u8;
-  const std::int64_t low = wide ? -32768 : is_unsigned ? 0 : -128;
-  if (zero < low || zero > low + (wide ? 65535 : 255))
-    throw bad_input("{} of {}; a zero point is a number of {}", what, zero, name(dtype));
+Types infer_softmax(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteUnaryParams>();
+  const Types out = infer_function(params, in);
+  if (in.dtype(0) != DType::i16) return {{output_type(p, in.dtype(0)), in.shape(0)}};
+  const Shape& x = in.shape(0);
+  // The sum of the exponentials stays in 32 bits.
+  if (x.rank() > 0 && x[x.rank() - 1] > 1 << 16)
+    throw bad_input("{} elements; at most 65536 of i16 have a softmax", x[x.rank() - 1]);
+  if (!(p.beta > 0)) throw bad_input("beta is {}", p.beta);
+  return out;
+}
+
+Types infer_interpolate(const Params&, const InferInputs& in) {
+  if (in.dtype(0) != DType::i16 || in.dtype(1) != DType::i16 || in.shape(1) != Shape{513})
+    throw bad_input("x {} and the table {} must be i16, the latter of 513", to_string(in.type(0)),
+                    to_string(in.type(1)));
+  return {in.type(0)};
 }
 
 void check_eight_bits(DType dtype) {
@@ -140,13 +151,7 @@ void check_eight_bits(DType dtype) {
 }
 
 Types infer_batch_matmul(const Params& params, const InferInputs& in) {
-  const auto& p = params.as<TfliteBinaryParams>();
-  require_quantized(in, 0, "a");
-  if (in.dtype(1) != in.dtype(0))
-    throw bad_input("a is {} and b {}", name(in.dtype(0)), name(in.dtype(1)));
-  check_scale(p.a_scale, "a_scale");
-  check_scale(p.b_scale, "b_scale");
-  check_scale(p.y_scale, "y_scale");
+  const TfliteBinaryParams& p = checked_pair(params, in);
   check_zero(p.a_zero, in.dtype(0), "a_zero");
   check_zero(p.b_zero, in.dtype(0), "b_zero");
   return {{in.dtype(0), matmul_geometry(in.shape(0), in.shape(1)).output}};
@@ -189,75 +194,19 @@ Types infer_log_softmax(const Params& params, const InferInputs& in) {
   return {in.type(0)};
 }
 
-Types infer_lstm(const Params& params, const InferInputs& in) {
-  const auto& p = params.as<TfliteLstmParams>();
-  constexpr DType kTypes[] = {DType::i8,  DType::i8, DType::i8, DType::i32,
-                              DType::i16, DType::i8, DType::i32};
-  for (std::size_t i = 0; i < 7; ++i)
-    if (in.has(i) && in.dtype(i) != kTypes[i])
-      throw bad_input("input {} must be {}, got {}", i, name(kTypes[i]), name(in.dtype(i)));
-  const Shape &x = in.shape(0), &w = in.shape(1), &r = in.shape(2);
-  if (x.rank() != 3 || w.rank() != 3 || r.rank() != 3)
-    throw bad_input("x {}, w {} and r {} must be of rank 3", to_string(x), to_string(w),
-                    to_string(r));
-  const std::int64_t hidden = w[1], outputs = r[2];
-  const Shape shapes[] = {x,
-                          Shape{4, hidden, x[2]},
-                          Shape{4, hidden, outputs},
-                          Shape{4, hidden},
-                          Shape{3, hidden},
-                          Shape{outputs, hidden},
-                          Shape{outputs}};
-  for (std::size_t i = 1; i < 7; ++i)
-    if (in.has(i) && in.shape(i) != shapes[i])
-      throw bad_input("input {} must be {}, got {}", i, to_string(shapes[i]),
-                      to_string(in.shape(i)));
-  if (!in.has(5) && outputs != hidden)
-    throw bad_input("{} outputs of {} units without a projection", outputs, hidden);
-  for (const float scale : {p.x_scale, p.y_scale, p.hidden_scale, p.projection_scale})
-    check_scale(scale, "a scale");
-  if (p.w_scales.size() != 4 || p.r_scales.size() != 4 || p.peephole_scales.size() != 3)
-    throw bad_input("four scales of w and of r, three of the peephole are wanted");
-  for (const auto* list : {&p.w_scales, &p.r_scales, &p.peephole_scales})
-    for (const float scale : *list) check_scale(scale, "a scale");
-  check_zero(p.x_zero, DType::i8, "x_zero");
-  check_zero(p.y_zero, DType::i8, "y_zero");
-  check_zero(p.hidden_zero, DType::i8, "hidden_zero");
-  if (p.cell_power < -15 || p.cell_power > -9)
-    throw bad_input("a cell on 2^{}; from 2^-15 to 2^-9", p.cell_power);
-  return {{DType::i8, Shape{x[0], x[1], outputs}}};
-}
-
-template <class P>
-OpRow row(std::string_view name, std::string_view summary, int inputs,
-          Types (*infer)(const Params&, const InferInputs&)) {
-  return {.name = name,
-          .summary = summary,
-          .nature = OpNature::discrete,
-          .min_inputs = inputs,
-          .max_inputs = inputs,
-          .defaults = [] { return Params(P{}); },
-          .infer = infer};
-}
-
 OpRow weighted(OpRow op) {
   op.max_inputs = 3;
   op.input_names = [] { return Names{"x", "w", "bias"}; };
   return op;
 }
 
-OpRow lstm(OpRow op) {
-  op.max_inputs = 7;
-  // Rows are sequences: the batch is the second axis.
-  op.per_sample = false;
-  op.input_names = [] {
-    return Names{"x", "w", "r", "bias", "peephole", "projection", "projection_bias"};
-  };
+OpRow over_axes(OpRow op) {
+  op.per_sample = false;  // the batch may be among them
   return op;
 }
 
-OpRow over_axes(OpRow op) {
-  op.per_sample = false;  // the batch may be among them
+OpRow tabulated(OpRow op) {
+  op.input_names = [] { return Names{"x", "table"}; };
   return op;
 }
 
@@ -303,18 +252,18 @@ std::span<const OpRow> tflite_ops() {
       row<TfliteUnaryParams>("tflite_log_softmax",
                              "TensorFlow Lite's log-softmax of 8-bit numbers.", 1,
                              infer_log_softmax),
-      lstm(row<TfliteLstmParams>("tflite_lstm", "TensorFlow Lite's LSTM of 8 and 16 bits.", 3,
-                                 infer_lstm)),
       row<TfliteUnaryParams>("tflite_requantize", "From one scale and zero point to another.", 1,
                              infer_requantize),
       row<TfliteUnaryParams>("tflite_quantize", "TensorFlow Lite's quantisation of f32.", 1,
                              infer_quantize),
-      row<TfliteUnaryParams>("tflite_softmax", "TensorFlow Lite's softmax of 8-bit numbers.", 1,
-                             infer_eight_bits),
-      row<TfliteUnaryParams>("tflite_logistic", "TensorFlow Lite's sigmoid of 8-bit numbers.", 1,
-                             infer_eight_bits),
-      row<TfliteUnaryParams>("tflite_tanh", "TensorFlow Lite's tanh of 8-bit numbers.", 1,
-                             infer_eight_bits),
+      row<TfliteUnaryParams>("tflite_softmax", "TensorFlow Lite's quantised softmax.", 1,
+                             infer_softmax),
+      row<TfliteUnaryParams>("tflite_logistic", "TensorFlow Lite's quantised sigmoid.", 1,
+                             infer_function),
+      row<TfliteUnaryParams>("tflite_tanh", "TensorFlow Lite's quantised tanh.", 1, infer_function),
+      tabulated(row<NoParams>("tflite_interpolate",
+                              "A function of 16-bit numbers by a table and lines between.", 2,
+                              infer_interpolate)),
   };
   return rows;
 }

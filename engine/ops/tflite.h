@@ -38,14 +38,28 @@
 //                           o (or (o + 0.5) step - 0.5), l = floor p, held likewise, u = min(ceil
 //                           p, in - 1), d = p - l, and y = trunc(x[l,l] (1 - dy) (1 - dx) + x[u,l]
 //                           dy (1 - dx) + x[l,u] (1 - dy) dx + x[u,u] dy dx + 0.5), from the left
-//   tflite_requantize       (x - x_zero) scaled by x_scale / y_scale, + y_zero, to output_dtype
+//   tflite_requantize       (x - x_zero) scaled by x_scale / y_scale, + y_zero, to output_dtype; x
+//                           and y may be i32, too
 //   tflite_quantize         round_half_away(x / y_scale) + y_zero; x f32, the quotient in f32
 //   tflite_softmax          over the last axis: e = exp(beta * x_scale * (q - max)) in f32, summed
 //   in
-//                           f32 in sequence; y = trunc(e * (1 / (sum * y_scale)) + 0.5) + y_zero
+//                           f32 in sequence; y = trunc(e * (1 / (sum * y_scale)) + 0.5) + y_zero,
+//                           to output_dtype. i16, to 2^-15: q - max scaled by beta * x_scale (in
+//                           f32) * 6553.5, + 32767, held, through the table (tflite_table.h) of e^x
+//                           from -10 to 0 on 2 / 65535 gives e; their sum, n bits below its highest
+//                           one, rounded to 16 bits below it, held, through that of 1 / (1 + x)
+//                           from 0 to 1 gives r; y = (e r + 2^(n - 1)) >> n, held to 0 .. 32767
 //   tflite_logistic tflite_tanh   round_half_away(f(x_scale * (q - x_zero)) * (1 / y_scale)) +
 //                           y_zero, in f32, by the correctly rounded function (8 bits: one of 256
-//                           values). i16 is not defined here
+//                           values). i16, to 2^-15: x on 1 / 12288 (a factor of 15 bits, which is
+//                           cut; a scale within 0.1 % of 2^-12, for tanh of 2^-11, is that power)
+//                           is the place in a table of sigmoid(i / 24), 512 integers apart (tanh:
+//                           256, for it is 2 sigmoid(2x) - 1), and lines between; each value is
+//                           raised by half of what the chord to the next lies below the curve in
+//                           its middle, and is a multiple of 2^-16; from the 255th on it is 1
+//   tflite_interpolate      x i16 through a table of 513 i16 (tflite_table.h), at 128 i - 32768,
+//   and
+//                           lines between: t + ((slope * rest + 64) >> 7)
 //   tflite_batch_matmul     as matmul: the sum of (a - a_zero) * (b - b_zero), scaled by a_scale *
 //                           b_scale (in f32) / y_scale; + y_zero
 //   tflite_sum              over elements along axes: the sum of (x - x_zero), scaled by x_scale /
@@ -65,21 +79,6 @@
 //                           `exp_of_negative` of those d that are above -31 in 2^-19 (held to
 //                           2^12, where the reference overflows); y = (d - `logarithm`) / 2^22 to
 //                           nearest, the lowest value where d leaves what 32 bits hold
-//   tflite_lstm             x i8 [T,B,I], w i8 [4,H,I], r i8 [4,H,P], bias i32 [4,H], peephole i16
-//                           [3,H] of i, f, o (with the cell of before; o with that behind),
-//                           projection i8 [P,H] and its bias i32 [P]; y i8 [T,B,P], P = H without a
-//                           projection; the last four may be absent. Gates stand i, f, c, o, are 16
-//                           bits with three before the point (tflite_fixed_point.h): the sum over x
-//                           and the bias, that over the state, that of the peephole, each scaled by
-//                           itself (by its scales in f32 * 2^12), added one by one and held; then
-//                           `sigmoid`, of c `tanh`. coupled: i = 32767 - f. The cell is 16 bits on
-//                           2^cell_power: f * cell / 2^15 + i * c / 2^(30 + cell_power), each to
-//                           nearest, held. What comes out is o * tanh(cell), scaled by 2^-30 /
-//                           hidden_scale, + hidden_zero; without a projection that is the state and
-//                           y, else its products scaled by projection_scale * hidden_scale /
-//                           y_scale in f32, + y_zero. Cell and state begin at zero. (The reference
-//                           mixes sequences where a peephole meets a projection and P differs from
-//                           H.)
 // Types: x i8, u8 or i16; w i8 or u8; bias i32 or i64. Discrete: the contract has no say.
 // Sources: tensorflow/lite/kernels/internal/{common.h, quantization_util.cc, reference/...}.
 #pragma once
@@ -184,8 +183,9 @@ struct TfliteResizeParams {
 struct TfliteUnaryParams : TfliteOutput {
   float x_scale = 1;
   std::int64_t x_zero = 0;
-  float beta = 1;            // of tflite_softmax
-  std::string output_dtype;  // of tflite_quantize (i8 where empty), tflite_requantize (x's)
+  float beta = 1;  // of tflite_softmax
+  // Of tflite_quantize (i8 where empty), tflite_requantize and tflite_softmax (x's).
+  std::string output_dtype;
   template <class V>
   void visit(V& v) {
     v("x_scale", x_scale);
@@ -193,29 +193,6 @@ struct TfliteUnaryParams : TfliteOutput {
     v("beta", beta);
     v("output_dtype", output_dtype);
     TfliteOutput::visit(v);
-  }
-};
-
-struct TfliteLstmParams {
-  float x_scale = 1, y_scale = 1, hidden_scale = 1, projection_scale = 1;
-  std::int64_t x_zero = 0, y_zero = 0, hidden_zero = 0;
-  std::vector<float> w_scales{1, 1, 1, 1}, r_scales{1, 1, 1, 1}, peephole_scales{1, 1, 1};
-  std::int64_t cell_power = -11;
-  bool coupled = false;
-  template <class V>
-  void visit(V& v) {
-    v("x_scale", x_scale);
-    v("x_zero", x_zero);
-    v("y_scale", y_scale);
-    v("y_zero", y_zero);
-    v("hidden_scale", hidden_scale);
-    v("hidden_zero", hidden_zero);
-    v("projection_scale", projection_scale);
-    v("w_scales", w_scales);
-    v("r_scales", r_scales);
-    v("peephole_scales", peephole_scales);
-    v("cell_power", cell_power);
-    v("coupled", coupled);
   }
 };
 

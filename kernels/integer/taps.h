@@ -6,7 +6,7 @@
 
 namespace etalon {
 
-// An element of an 8- or 16-bit integer tensor.
+// An element of an integer tensor of 8, 16 or 32 bits.
 class SmallIntegers {
  public:
   SmallIntegers() = default;
@@ -17,6 +17,8 @@ class SmallIntegers {
         return reinterpret_cast<const std::int8_t*>(bytes_)[i];
       case DType::u8:
         return reinterpret_cast<const std::uint8_t*>(bytes_)[i];
+      case DType::i32:
+        return reinterpret_cast<const std::int32_t*>(bytes_)[i];
       default:
         return reinterpret_cast<const std::int16_t*>(bytes_)[i];
     }

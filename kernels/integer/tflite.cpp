@@ -155,7 +155,19 @@ void run_avg_pool(const KernelCall& call) {
   });
 }
 
-void run_mean(const KernelCall& call) {
+// What scales a sum of n elements: a sum's own factor, a mean's is divided by n.
+Multiplier of_sums(const TfliteMeanParams& p, std::int64_t n, bool mean) {
+  Multiplier m(static_cast<double>(p.x_scale) / static_cast<double>(p.y_scale));
+  if (!mean) return m;
+  const int halvings = std::min(
+      {static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n))) - 1, 32, 31 + m.shift});
+  m.m = static_cast<std::int32_t>(std::int64_t{m.m} * (std::int64_t{1} << halvings) / n);
+  m.shift -= halvings;
+  return m;
+}
+
+template <bool Mean>
+void run_reduction(const KernelCall& call) {
   const auto& p = call.params<TfliteMeanParams>();
   const std::vector<InferInput> known = known_inputs(call);
   const ReduceGeometry g = reduce_geometry(p, InferInputs(known));
@@ -164,11 +176,7 @@ void run_mean(const KernelCall& call) {
   const TfliteEnds ends(dtype, p.act_min, p.act_max);
   std::byte* y = output_bytes(call, 0);
   const std::int64_t n = g.reduced.numel();
-  Multiplier m(static_cast<double>(p.x_scale) / static_cast<double>(p.y_scale));
-  const int halvings = std::min(
-      {static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n))) - 1, 32, 31 + m.shift});
-  m.m = static_cast<std::int32_t>(std::int64_t{m.m} * (std::int64_t{1} << halvings) / n);
-  m.shift -= halvings;
+  const Multiplier m = of_sums(p, n, Mean);
   parallel_for(g.kept.numel(), call.threads, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t o = begin; o < end; ++o) {
       const std::int64_t at = strided_offset(o, g.kept, g.kept_strides);
@@ -254,9 +262,9 @@ void run_requantize(const KernelCall& call) {
   const SmallIntegers x(call.input(0));
   const TfliteEnds ends(call.output(0).dtype(), p.act_min, p.act_max);
   const Multiplier m(static_cast<double>(p.x_scale) / static_cast<double>(p.y_scale));
-  const auto zero = static_cast<std::int32_t>(p.x_zero);
   for_each_element(call, [&](std::int64_t i) {
-    return ends.held(std::int64_t{m.scaled(x[i] - zero)} + p.y_zero);
+    const auto distance = static_cast<std::int32_t>(std::int64_t{x[i]} - p.x_zero);
+    return ends.held(std::int64_t{m.scaled(distance)} + p.y_zero);
   });
 }
 
@@ -270,6 +278,7 @@ void run_quantize(const KernelCall& call) {
 }
 
 void run_softmax(const KernelCall& call) {
+  if (call.input(0).dtype() == DType::i16) return run_softmax_sixteen(call);
   const auto& p = call.params<TfliteUnaryParams>();
   const SmallIntegers x(call.input(0));
   const Shape& shape = call.input(0).shape();
@@ -303,6 +312,8 @@ void run_softmax(const KernelCall& call) {
 
 template <Function F>
 void run_table(const KernelCall& call) {
+  if (call.input(0).dtype() == DType::i16)
+    return F == Function::tanh ? run_tanh_sixteen(call) : run_logistic_sixteen(call);
   const auto& p = call.params<TfliteUnaryParams>();
   const SmallIntegers x(call.input(0));
   const bool is_signed = call.input(0).dtype() == DType::i8;
@@ -330,7 +341,8 @@ std::span<const KernelRow> tflite_rows() {
       bits_row<run_add<-1>>("tflite_sub", "tflite_sub.definition"),
       bits_row<run_mul>("tflite_mul", "tflite_mul.definition"),
       bits_row<run_avg_pool>("tflite_avg_pool", "tflite_avg_pool.definition"),
-      bits_row<run_mean>("tflite_mean", "tflite_mean.definition"),
+      bits_row<run_reduction<true>>("tflite_mean", "tflite_mean.definition"),
+      bits_row<run_reduction<false>>("tflite_sum", "tflite_sum.definition"),
       bits_row<run_resize_bilinear>("tflite_resize_bilinear", "tflite_resize_bilinear.definition"),
       bits_row<run_requantize>("tflite_requantize", "tflite_requantize.definition"),
       bits_row<run_quantize>("tflite_quantize", "tflite_quantize.definition"),

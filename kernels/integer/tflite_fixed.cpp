@@ -1,5 +1,4 @@
-// TensorFlow Lite's reductions, products of batches and quotients of integers
-// (engine/ops/tflite.h).
+// TensorFlow Lite's products of batches, quotients and fixed-point functions (engine/ops/tflite.h).
 #include "engine/ops/matmul.h"
 #include "engine/ops/tflite.h"
 #include "engine/ops/tflite_fixed_point.h"
@@ -38,28 +37,6 @@ void run_batch_matmul(const KernelCall& call) {
             dtype == DType::i16 ? m.scaled(sum) : m.scaled(tflite::wrapped(sum));
         store_integer(y, dtype, r * g.n + n, ends.held(std::int64_t{scaled} + p.y_zero));
       }
-    }
-  });
-}
-
-void run_sum(const KernelCall& call) {
-  const auto& p = call.params<TfliteMeanParams>();
-  const std::vector<InferInput> known = known_inputs(call);
-  const ReduceGeometry g = reduce_geometry(p, InferInputs(known));
-  const SmallIntegers x(call.input(0));
-  const DType dtype = call.output(0).dtype();
-  const TfliteEnds ends(dtype, p.act_min, p.act_max);
-  std::byte* y = output_bytes(call, 0);
-  const std::int64_t n = g.reduced.numel();
-  const Multiplier m(factor(p.x_scale, p.y_scale));
-  parallel_for(g.kept.numel(), call.threads, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t o = begin; o < end; ++o) {
-      const std::int64_t at = strided_offset(o, g.kept, g.kept_strides);
-      std::int64_t sum = -n * p.x_zero;
-      for (std::int64_t k = 0; k < n; ++k)
-        sum += x[at + strided_offset(k, g.reduced, g.reduced_strides)];
-      store_integer(y, dtype, o,
-                    ends.held(std::int64_t{m.scaled(tflite::wrapped(sum))} + p.y_zero));
     }
   });
 }
@@ -172,7 +149,6 @@ void run_log_softmax(const KernelCall& call) {
 std::span<const KernelRow> tflite_fixed_rows() {
   static const KernelRow rows[] = {
       bits_row<run_batch_matmul>("tflite_batch_matmul", "tflite_batch_matmul.definition"),
-      bits_row<run_sum>("tflite_sum", "tflite_sum.definition"),
       bits_row<run_squared_difference>("tflite_squared_difference",
                                        "tflite_squared_difference.definition"),
       bits_row<run_div>("tflite_div", "tflite_div.definition"),

@@ -1,7 +1,7 @@
-// TensorFlow Lite's LSTM of integers (engine/ops/tflite.h): weights and states of 8 bits, gates and
-// cell of 16.
+// TensorFlow Lite's LSTM and SVDF of integers (engine/ops/tflite_recurrent.h).
 #include "engine/ops/tflite.h"
 #include "engine/ops/tflite_fixed_point.h"
+#include "engine/ops/tflite_recurrent.h"
 #include "kernels/integer/rows.h"
 #include "kernels/integer/tflite_parts.h"
 
@@ -13,6 +13,8 @@ using tflite::Multiplier;
 
 // Gates have three bits before the point.
 constexpr int kGateBits = 3;
+// Of gates i, f, c, o the peepholes are i, f, o.
+constexpr std::size_t kPeepholes[] = {0, 1, 3, 2};
 
 struct Extents {
   std::int64_t steps, batch, inputs, hidden, outputs;
@@ -33,18 +35,28 @@ class Lstm {
         bias_(data_of<std::int32_t>(call, 3)),
         peephole_(data_of<std::int16_t>(call, 4)),
         projection_(data_of<std::int8_t>(call, 5)),
-        projection_bias_(data_of<std::int32_t>(call, 6)) {
+        projection_bias_(data_of<std::int32_t>(call, 6)),
+        norm_(data_of<std::int16_t>(call, 7)) {
     const Shape &x = call.input(0).shape(), &w = call.input(1).shape(), &r = call.input(2).shape();
     e_ = {x[0], x[1], x[2], w[1], r[2]};
-    constexpr float kGate = 1.0F / 4096;
     for (std::size_t g = 0; g < 4; ++g) {
-      by_x_[g] = Multiplier(static_cast<double>(p_.w_scales[g] * p_.x_scale / kGate));
-      by_state_[g] = Multiplier(static_cast<double>(p_.r_scales[g] * p_.y_scale / kGate));
+      by_x_[g] = Multiplier(static_cast<double>(p_.w_scales[g] * p_.x_scale / p_.gate_scales[g]));
+      by_state_[g] =
+          Multiplier(static_cast<double>(p_.r_scales[g] * p_.y_scale / p_.gate_scales[g]));
     }
     const double cell = std::ldexp(1.0, static_cast<int>(p_.cell_power));
-    for (std::size_t i = 0; i < p_.peephole_scales.size(); ++i)
-      by_cell_[i] = Multiplier(static_cast<double>(
-          static_cast<float>(cell * static_cast<double>(p_.peephole_scales[i])) / kGate));
+    for (const std::size_t g : {0, 1, 3}) {
+      const std::size_t i = kPeepholes[g];
+      by_cell_[i] = Multiplier(
+          static_cast<double>(static_cast<float>(cell * static_cast<double>(p_.peephole_scales[i]) /
+                                                 static_cast<double>(p_.gate_scales[g]))));
+    }
+    for (std::size_t g = 0; g < 4; ++g) {
+      by_norm_[g] = Multiplier(static_cast<double>(p_.norm_scales[g]));
+      by_norm_[g].shift += 12;
+      least_variance_[g] =
+          std::max(1, static_cast<std::int32_t>(std::min(10000 * p_.norm_scales[g], 0x1p30F)));
+    }
     by_hidden_ = Multiplier(static_cast<double>(
         static_cast<float>(0x1p-15 / static_cast<double>(p_.hidden_scale) * 0x1p-15)));
     by_projection_ =
@@ -76,6 +88,9 @@ class Lstm {
             Multiplier::divided_by_power(i * gates[2][j], static_cast<int>(30 + p_.cell_power));
         cell[j] = held<std::int16_t>(std::int64_t{static_cast<std::int16_t>(kept)} +
                                      static_cast<std::int16_t>(taken));
+        if (p_.cell_clip > 0)
+          cell[j] = static_cast<std::int16_t>(
+              std::clamp<std::int64_t>(cell[j], -p_.cell_clip, p_.cell_clip));
       }
       gate(3, x, state, cell, gates[3]);
       for (std::size_t j = 0; j < hidden; ++j) {
@@ -94,11 +109,10 @@ class Lstm {
   // Each sum is scaled by itself, held to 16 bits; the bias belongs to the first.
   void gate(std::size_t g, const std::int8_t* x, const std::vector<std::int8_t>& state,
             const std::vector<std::int16_t>& cell, std::vector<std::int16_t>& out) const {
-    constexpr std::size_t kPeepholes[] = {0, 1, 3, 2};  // i, f, -, o
     const auto at = static_cast<std::int64_t>(g) * e_.hidden;
     for (std::int64_t j = 0; j < e_.hidden; ++j) {
       const auto row = static_cast<std::size_t>(j);
-      std::int64_t sum = bias_ == nullptr ? 0 : bias_[at + j];
+      std::int64_t sum = bias_ == nullptr || norm_ != nullptr ? 0 : bias_[at + j];
       for (std::int64_t k = 0; k < e_.inputs; ++k)
         sum += std::int64_t{w_[(at + j) * e_.inputs + k]} * (x[k] - p_.x_zero);
       std::int16_t v = held<std::int16_t>(by_x_[g].scaled(tflite::wrapped(sum)));
@@ -113,7 +127,34 @@ class Lstm {
             peephole_[static_cast<std::int64_t>(i) * e_.hidden + j] * cell[row];
         v = held<std::int16_t>(std::int64_t{by_cell_[i].scaled(seen)} + v);
       }
-      out[row] = g == 2 ? tflite::tanh(v, kGateBits) : tflite::sigmoid(v, kGateBits);
+      out[row] = v;
+    }
+    if (norm_ != nullptr && !out.empty()) normalise(g, out);
+    for (std::int16_t& v : out)
+      v = g == 2 ? tflite::tanh(v, kGateBits) : tflite::sigmoid(v, kGateBits);
+  }
+
+  void normalise(std::size_t g, std::vector<std::int16_t>& gate) const {
+    const auto n = static_cast<std::int64_t>(gate.size());
+    std::int64_t sum = 0, squares = 0;
+    for (const std::int16_t v : gate) {
+      sum += v;
+      squares += v * v;
+    }
+    const auto mean = static_cast<std::int32_t>(sum * 1024 / n);
+    const std::int64_t spread = squares * ((1 << 20) / n) - std::int64_t{mean} * mean;
+    auto variance = static_cast<std::int32_t>(spread / (1 << 20));
+    if (variance < 1) variance = least_variance_[g];
+    const Multiplier inverse = tflite::inverse_root(variance);
+    const auto at = static_cast<std::int64_t>(g) * e_.hidden;
+    for (std::int64_t j = 0; j < n; ++j) {
+      std::int16_t& v = gate[static_cast<std::size_t>(j)];
+      const std::int32_t normal = inverse.scaled(1024 * v - mean);
+      const std::int32_t biased = tflite::wrapped(std::int64_t{normal} * norm_[at + j] +
+                                                  (bias_ == nullptr ? 0 : bias_[at + j]));
+      const auto finer = std::int64_t{biased};
+      const auto whole = static_cast<std::int32_t>((finer > 0 ? finer + 512 : finer - 512) / 1024);
+      v = held<std::int16_t>(by_norm_[g].scaled(whole));
     }
   }
 
@@ -125,6 +166,9 @@ class Lstm {
                (inner[static_cast<std::size_t>(j)] - p_.hidden_zero);
       state[static_cast<std::size_t>(o)] =
           held<std::int8_t>(std::int64_t{by_projection_.scaled(tflite::wrapped(sum))} + p_.y_zero);
+      if (p_.projection_clip > 0)
+        state[static_cast<std::size_t>(o)] = static_cast<std::int8_t>(std::clamp<std::int64_t>(
+            state[static_cast<std::size_t>(o)], -p_.projection_clip, p_.projection_clip));
     }
   }
 
@@ -134,18 +178,51 @@ class Lstm {
   const std::int16_t* peephole_;
   const std::int8_t* projection_;
   const std::int32_t* projection_bias_;
+  const std::int16_t* norm_;
   Extents e_{};
-  Multiplier by_x_[4], by_state_[4], by_cell_[3], by_hidden_, by_projection_;
+  Multiplier by_x_[4], by_state_[4], by_cell_[3], by_norm_[4], by_hidden_, by_projection_;
+  std::int32_t least_variance_[4] = {};
 };
 
 void run_lstm(const KernelCall& call) {
   Lstm(call).run(reinterpret_cast<std::int8_t*>(output_bytes(call, 0)), call.threads);
 }
 
+void run_svdf(const KernelCall& call) {
+  const auto& p = call.params<TfliteSvdfParams>();
+  const auto* x = data_of<std::int8_t>(call, 0);
+  const auto* w = data_of<std::int8_t>(call, 1);
+  const SmallIntegers last(call.input(2));
+  const auto* bias = data_of<std::int32_t>(call, 3);
+  const bool narrow = call.input(2).dtype() == DType::i8;
+  const TfliteEnds ends(call.input(2).dtype(), kActLowest, kActHighest);
+  const Multiplier by_x(static_cast<double>(p.x_scale * p.w_scale / p.state_scale)),
+      by_time(static_cast<double>(p.state_scale * p.time_scale / p.y_scale));
+  const std::int64_t inputs = call.input(1).shape()[1], units = call.output(0).shape()[1];
+  auto* y = reinterpret_cast<std::int8_t*>(output_bytes(call, 0));
+  const auto latest = [&](std::int64_t row, std::int64_t filter) {
+    std::int64_t sum = 0;
+    for (std::int64_t k = 0; k < inputs; ++k)
+      sum += std::int64_t{w[filter * inputs + k]} * (x[row * inputs + k] - p.x_zero);
+    const std::int64_t state = ends.held(by_x.scaled(tflite::wrapped(sum)));
+    return narrow ? tflite::wrapped<std::int8_t>(state + p.state_zero) - p.state_zero : state;
+  };
+  parallel_for(call.output(0).numel(), call.threads, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / units, unit = i % units;
+      std::int64_t sum = bias == nullptr ? 0 : bias[unit];
+      for (std::int64_t f = unit * p.rank; f < (unit + 1) * p.rank; ++f)
+        sum += last[f] * latest(row, f);
+      y[i] = held<std::int8_t>(std::int64_t{by_time.scaled(tflite::wrapped(sum))} + p.y_zero);
+    }
+  });
+}
+
 }  // namespace
 
 std::span<const KernelRow> tflite_lstm_rows() {
-  static const KernelRow rows[] = {bits_row<run_lstm>("tflite_lstm", "tflite_lstm.definition")};
+  static const KernelRow rows[] = {bits_row<run_lstm>("tflite_lstm", "tflite_lstm.definition"),
+                                   bits_row<run_svdf>("tflite_svdf", "tflite_svdf.definition")};
   return rows;
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/strided.h"
+#include "engine/ops/tflite.h"
 #include "kernels/integer/taps.h"
 
 namespace etalon {
@@ -14,6 +15,11 @@ namespace etalon {
 struct TfliteEnds {
   std::int64_t low, high;
   TfliteEnds(DType dtype, std::int64_t act_min, std::int64_t act_max) {
+    if (dtype == DType::i32) {
+      low = std::max(act_min, kActLowest);
+      high = std::min(act_max, kActHighest);
+      return;
+    }
     const bool wide = dtype == DType::i16, is_unsigned = dtype == DType::u8;
     low = std::max<std::int64_t>(act_min, wide ? -32768 : is_unsigned ? 0 : -128);
     high = std::min<std::int64_t>(act_max, wide ? 32767 : is_unsigned ? 255 : 127);
@@ -24,6 +30,8 @@ struct TfliteEnds {
 inline void store_integer(std::byte* bytes, DType dtype, std::int64_t i, std::int64_t v) {
   if (dtype == DType::i16)
     reinterpret_cast<std::int16_t*>(bytes)[i] = static_cast<std::int16_t>(v);
+  else if (dtype == DType::i32)
+    reinterpret_cast<std::int32_t*>(bytes)[i] = static_cast<std::int32_t>(v);
   else
     bytes[i] = static_cast<std::byte>(v);
 }
@@ -57,5 +65,10 @@ inline std::int64_t rounded_away(float x) {
   if (!(x == x)) return 0;
   return static_cast<std::int64_t>(std::clamp(std::round(static_cast<double>(x)), -0x1p31, 0x1p31));
 }
+
+// Those of 16-bit integers (tflite_sixteen.cpp).
+void run_softmax_sixteen(const KernelCall& call);
+void run_logistic_sixteen(const KernelCall& call);
+void run_tanh_sixteen(const KernelCall& call);
 
 }  // namespace etalon

@@ -6,6 +6,7 @@
 
 namespace etalon {
 
+std::span<const KernelRow> detection_rows();
 std::span<const KernelRow> selection_rows();
 
 }  // namespace etalon

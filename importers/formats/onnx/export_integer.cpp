@@ -111,12 +111,44 @@ void binary(NodeWriter& w, std::string_view type) {
 }
 
 void unary(NodeWriter& w, std::string_view type) {
+  if (w.dtype(0) == DType::i32 || w.text("output_dtype") == "i32")
+    throw usage_error("tflite_requantize from or to i32 has no form in ONNX");
   std::string x = real(w, 0, w.number("x_scale"), w.integer("x_zero"));
   if (type == "Softmax" && w.number("beta") != 1.0F)
     x = w.step("Mul", {x, scale(w, "beta", {w.number("beta")})});
   const std::string& named = w.text("output_dtype");
-  const DType to = named.empty() || type != "" ? w.dtype() : parse_dtype(named);
+  const DType to = named.empty() ? w.dtype() : parse_dtype(named);
   quantised(w, type.empty() ? x : w.step(type, {x}), to);
+}
+
+// Hybrid ops, with the numbers that their weights stand for.
+std::string real_weights(NodeWriter& w, std::int64_t axis) {
+  const std::string weight = w.new_name("weight");
+  set(w.write("DequantizeLinear",
+              {w.input(1), scale(w, "w_scale", w.param<std::vector<float>>("w_scales"))}, {weight}),
+      "axis", axis);
+  return weight;
+}
+
+void hybrid_fully_connected(NodeWriter& w) {
+  const std::string weight = w.step("Transpose", {real_weights(w, 0)});
+  if (!w.has(2)) {
+    w.write("MatMul", {w.input(0), weight}, w.outputs());
+    return;
+  }
+  w.write("Add", {w.step("MatMul", {w.input(0), weight}), w.input(2)}, w.outputs());
+}
+
+void hybrid_conv(NodeWriter& w) {
+  std::vector<std::string> in{w.input(0), real_weights(w, 0)};
+  if (w.has(2)) in.push_back(w.input(2));
+  pb::NodeProto& n = w.write("Conv", in, w.outputs());
+  window(w, n);
+  set(n, "group", w.integer("groups"));
+}
+
+void hybrid_batch_matmul(NodeWriter& w) {
+  w.write("MatMul", {w.input(0), real_weights(w, -1)}, w.outputs());
 }
 
 void quantize(NodeWriter& w) {
@@ -239,6 +271,9 @@ constexpr WriterRow kRows[] = {
     {"tflite_softmax", [](NodeWriter& w) { unary(w, "Softmax"); }},
     {"tflite_logistic", [](NodeWriter& w) { unary(w, "Sigmoid"); }},
     {"tflite_tanh", [](NodeWriter& w) { unary(w, "Tanh"); }},
+    {"tflite_hybrid_fully_connected", hybrid_fully_connected},
+    {"tflite_hybrid_conv", hybrid_conv},
+    {"tflite_hybrid_batch_matmul", hybrid_batch_matmul},
 };
 
 }  // namespace

@@ -209,8 +209,13 @@ void read_graph(const FlatTable& graph, const std::vector<Code>& codes,
   for (const FlatTable& o : graph.tables(3)) {
     const auto index = o.get<std::uint32_t>(0, 0);
     if (index >= codes.size()) throw bad_input("operator code {} of {}", index, codes.size());
-    OperatorInfo op{codes[index].code,       codes[index].custom,     o.list<std::int32_t>(1),
-                    o.list<std::int32_t>(2), o.list<std::int32_t>(8), o.table(4)};
+    OperatorInfo op{codes[index].code,
+                    codes[index].custom,
+                    o.list<std::int32_t>(1),
+                    o.list<std::int32_t>(2),
+                    o.list<std::int32_t>(8),
+                    o.table(4),
+                    o.blob(5)};
     check(op.inputs);
     check(op.intermediates);
     check(op.outputs);

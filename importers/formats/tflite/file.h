@@ -39,6 +39,7 @@ struct OperatorInfo {
   std::vector<std::int32_t> inputs, outputs;
   std::vector<std::int32_t> intermediates;  // tensors that tell scales alone
   FlatTable options;
+  Blob custom_options;  // of a custom operator, in its own form
 };
 
 // A subgraph; the first one is the network, the others are what it calls.

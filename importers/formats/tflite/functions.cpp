@@ -8,6 +8,7 @@
 #include "engine/core/error.h"
 #include "engine/numerics/function.h"
 #include "engine/ops/tflite_fixed_point.h"
+#include "engine/ops/tflite_table.h"
 #include "importers/formats/tflite/quantised.h"
 
 namespace etalon::tflite {
@@ -96,6 +97,34 @@ std::int64_t square_root(const Quantisation& x, const Quantisation& y, std::int6
   return real > 0 ? static_cast<std::int64_t>(std::min(std::sqrt(real) / y.scale(), 1e6F)) : 0;
 }
 
+// |x| onto another scale, and what is tabulated, of 16 bits.
+ValueId of_sixteen_bits(const Quantised& q, std::string_view op) {
+  const Quantisation &x = q.input(0).quantisation, &y = q.output().quantisation;
+  if (op == "ABS") {
+    ValueId v = q.g.elementwise("cast", q.name + "/wide", {q.in[0]}, {{"to", std::string("i32")}});
+    v = q.g.elementwise("abs", q.name + "/magnitude", {v});
+    return q.g.elementwise("tflite_requantize", q.name, {v},
+                           {{"x_scale", x.scale() / y.scale()},
+                            {"y_scale", 1.0F},
+                            {"output_dtype", std::string("i16")}});
+  }
+  if (op != "EXP" && op != "LOG" && op != "RSQRT")
+    throw bad_input("{} of i16 is not supported", op);
+  const float least = static_cast<float>(-32768 - y.zero()) * y.scale();
+  const auto f = [&](float v) {
+    if (op == "EXP") return correctly_rounded_f32(Function::exp, v);
+    if (op == "LOG") return v <= 0 ? least : correctly_rounded_f32(Function::log, v);
+    return v <= 0 ? 32767 * y.scale() : 1.0F / std::sqrt(v);
+  };
+  const InterpolatedTable<float> table({x.scale(), static_cast<std::int32_t>(x.zero()), y.scale(),
+                                        static_cast<std::int32_t>(y.zero())},
+                                       f);
+  Tensor values = Tensor::uninitialized(DType::i16, {513});
+  std::ranges::copy(table.values(), values.mutable_data<std::int16_t>().begin());
+  return q.g.op("tflite_interpolate", q.name,
+                {q.in[0], q.g.constant(q.name + "/table", std::move(values))});
+}
+
 }  // namespace
 
 bool has_table(std::string_view op) {
@@ -118,6 +147,7 @@ ValueId looked_up(const Quantised& q) {
   const std::string_view op = operator_name(q.op.code);
   const TensorInfo &x = q.input(0), &y = q.output();
   const bool is_signed = x.dtype == DType::i8;
+  if (x.dtype == DType::i16 && y.dtype == DType::i16) return of_sixteen_bits(q, op);
   if ((!is_signed && x.dtype != DType::u8) || y.dtype != x.dtype)
     throw bad_input("{} from {} to {} is not supported", op, name(x.dtype), name(y.dtype));
   const std::int64_t low = is_signed ? -128 : 0, high = low + 255;

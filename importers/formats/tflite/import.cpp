@@ -132,7 +132,7 @@ class Translator {
   }
 
  private:
-  static constexpr int kMaxDepth = 32;
+  static constexpr int kMaxDepth = 32, kCustom = 32;
 
   const File& called(std::int32_t index) const {
     if (index < 1 || static_cast<std::size_t>(index) > network_.called.size())
@@ -202,7 +202,8 @@ class Translator {
     const TensorInfo& out =
         named ? file_.tensors[static_cast<std::size_t>(std::max(op.outputs[0], 0))] : kNone;
     const ErrorScope where(fmt::format("node {}", printable(out.name)));
-    if (op.code == 32)
+    const bool detects = op.custom == "TFLite_Detection_PostProcess";
+    if (op.code == kCustom && !detects)
       throw bad_input("the custom operator {} has no public meaning here", printable(op.custom));
     tf::OpNode n;
     n.name = out.name;
@@ -216,14 +217,18 @@ class Translator {
       keep(op, *y);
       return;
     }
-    if (is_quantised(file_, op)) {
+    if (op.code == kCustom) {
+      made = detection({g, file_, op, out.name, n.inputs});
+    } else if (is_quantised(file_, op)) {
       if (const ValueId y = translate_quantised({g, file_, op, out.name, n.inputs}); y != kAbsent)
         made = {y};
       else if (file_.tensors[static_cast<std::size_t>(op.outputs[0])].quantisation.given())
         n.attributes["pad_value"] = static_cast<float>(
             file_.tensors[static_cast<std::size_t>(op.outputs[0])].quantisation.zero());
+    } else if (const auto y = hybrid({g, file_, op, out.name, n.inputs})) {
+      made = activated({*y}, fused(op));
     } else {
-      hybrid(op, n);
+      read_as_real(op, n);
     }
     if (made.empty()) made = plain(op, n);
     keep(op, made);
@@ -236,15 +241,27 @@ class Translator {
       if (op.outputs[i] >= 0) values_[static_cast<std::size_t>(op.outputs[i])] = made[i];
   }
 
-  // Integer weights under floating activations are read as the real numbers they stand for.
-  void hybrid(const OperatorInfo& op, tf::OpNode& n) {
+  // What a hybrid operator's own activation is.
+  static int fused(const OperatorInfo& op) {
+    const std::string_view type = operator_name(op.code);
+    if (type == "FULLY_CONNECTED") return op.options.get<std::int8_t>(0, 0);
+    if (type == "CONV_2D") return op.options.get<std::int8_t>(3, 0);
+    return type == "DEPTHWISE_CONV_2D" ? op.options.get<std::int8_t>(4, 0) : 0;
+  }
+
+  // Other integer weights under floating activations are read as the real numbers they stand for.
+  void read_as_real(const OperatorInfo& op, tf::OpNode& n) {
     if (n.inputs.empty()) return;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       if (op.inputs[i] < 0) continue;
       const TensorInfo& t = file_.tensors[static_cast<std::size_t>(op.inputs[i])];
       if (is_floating(t.dtype) || !t.quantisation.given() || !t.value) continue;
+      if (i == 1 && t.dtype == DType::i8 && operator_name(op.code) == "SVDF") {
+        n.attributes["hybrid_scale"] = t.quantisation.scale();
+        continue;
+      }
       n.inputs[i] = real(op.inputs[i], t);
-      if (operator_name(op.code) != "DEQUANTIZE")
+      if (const auto type = operator_name(op.code); type != "DEQUANTIZE" && type != "SVDF")
         g.note(
             "hybrid weights (integers under floating activations) are read as scale * integer; "
             "TensorFlow Lite also quantises the activations at run time, which is a cause of "

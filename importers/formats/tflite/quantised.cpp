@@ -306,6 +306,7 @@ ValueId translate_quantised(const Quantised& q) {
     const TensorInfo& x = q.input(0);
     return q.g.op("tflite_softmax", q.name, {q.in[0]},
                   {{"beta", q.op.options.get<float>(0, 1)},
+                   {"output_dtype", std::string(name(q.output().dtype))},
                    {"x_scale", x.quantisation.scale()},
                    {"x_zero", x.quantisation.zero()},
                    {"y_scale", q.output().quantisation.scale()},
@@ -321,7 +322,8 @@ ValueId translate_quantised(const Quantised& q) {
   if (op == "MEAN") return mean(q);
   if (op == "RESIZE_BILINEAR") return resize_bilinear(q);
   if (op == "LEAKY_RELU" || op == "PRELU") return leaky(q);
-  if (op == "UNIDIRECTIONAL_SEQUENCE_LSTM") return quantised_lstm(q);
+  if (op == "UNIDIRECTIONAL_SEQUENCE_LSTM" || op == "LSTM") return quantised_lstm(q);
+  if (op == "SVDF") return quantised_svdf(q);
   if (has_table(op)) return looked_up(q);
   if (const auto y = translate_arithmetic(q)) return *y;
   if (op == "RESHAPE" || op == "SQUEEZE" || op == "TRANSPOSE" || op == "CONCATENATION" ||

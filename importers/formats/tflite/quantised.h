@@ -30,7 +30,18 @@ void limited_output(Fields& f, const TensorInfo& y, int activation);
 // arithmetic.cpp; nullopt where the operator is none of its own.
 bool is_comparison(std::string_view op);
 std::optional<ValueId> translate_arithmetic(const Quantised& q);
-ValueId quantised_lstm(const Quantised& q);  // quantised_recurrent.cpp
+// TFLite_Detection_PostProcess: boxes, classes, scores, their number.
+std::vector<ValueId> detection(const Quantised& q);
+// hybrid.cpp: before a fused activation of its own; nullopt where the operator is none of them.
+std::optional<ValueId> hybrid(const Quantised& q);
+// quantised_recurrent.cpp
+// Constants of one shape below each other, zeros where one is absent; kAbsent where all are.
+ValueId stacked(const Quantised& q, const char* role, const std::vector<std::size_t>& inputs,
+                DType dtype);
+// Their scales, 1 where one is absent.
+std::vector<float> scales(const Quantised& q, const std::vector<std::size_t>& inputs);
+ValueId quantised_lstm(const Quantised& q);
+ValueId quantised_svdf(const Quantised& q);
 // The value of the operator's output, kAbsent where its integers are only moved; a bad-input Error
 // where it has no integer kernel here.
 ValueId translate_quantised(const Quantised& q);

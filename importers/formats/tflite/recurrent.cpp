@@ -110,8 +110,6 @@ std::vector<ValueId> sequence(const Operator& o, std::string_view op,
 std::vector<ValueId> lstm(const Operator& o, bool both) {
   const FlatTable& f = o.op.options;
   const std::string_view type = operator_name(o.op.code);
-  if (f.get<float>(1, 0) != 0 || f.get<float>(2, 0) != 0)
-    throw bad_input("{} that clips its cell is not supported", type);
   const bool step = type == "LSTM";
   if (step && f.get<std::int8_t>(3, 0) != 0)
     throw bad_input("LSTM of the basic kind (one matrix for all) is not supported");
@@ -156,11 +154,13 @@ std::vector<ValueId> lstm(const Operator& o, bool both) {
   o.g.note("LSTM gates stand in the order i, f, c, o.");
   std::vector<std::string> acts{"sigmoid", act, act};
   if (both) acts.insert(acts.end(), {"sigmoid", act, act});
-  return sequence(o, "lstm", inputs, {{"gates", std::string("ifco")}, {"activations", acts}},
-                  {.both = both,
-                   .time_major = !step && f.get<std::uint8_t>(both ? 4 : 3, both ? 1 : 0) != 0,
-                   .merged = f.get<std::uint8_t>(3, 0) != 0,
-                   .step = step});
+  return sequence(
+      o, "lstm", inputs,
+      {{"gates", std::string("ifco")}, {"activations", acts}, {"cell_clip", f.get<float>(1, 0)}},
+      {.both = both,
+       .time_major = !step && f.get<std::uint8_t>(both ? 4 : 3, both ? 1 : 0) != 0,
+       .merged = f.get<std::uint8_t>(3, 0) != 0,
+       .step = step});
 }
 
 std::vector<ValueId> rnn(const Operator& o, bool both) {
@@ -190,7 +190,9 @@ std::vector<ValueId> rnn(const Operator& o, bool both) {
 // and the bias are activated. The times before are the state, which is zero when a run starts.
 ValueId svdf(const Operator& o) {
   const FlatTable& f = o.op.options;
-  const Tensor &over_time = weight(o, 2), &over_x = weight(o, 1);
+  const bool hybrid = o.n.attributes.contains("hybrid_scale");
+  const Tensor& over_time = weight(o, 2);
+  const Tensor& over_x = hybrid ? *o.g.constant_of(o.n.in(1)) : weight(o, 1);
   const std::int64_t rank = f.get<std::int32_t>(0, 0);
   if (over_x.shape().rank() != 2 || over_time.shape().rank() != 2 || rank < 1 ||
       over_time.shape()[1] < 1 || over_x.shape()[0] != over_time.shape()[0] ||
@@ -204,7 +206,13 @@ ValueId svdf(const Operator& o) {
     last.mutable_data<float>()[static_cast<std::size_t>(i)] =
         over_time.data<float>()[static_cast<std::size_t>((i + 1) * memory - 1)];
   const auto part = [&](const char* role) { return o.n.name + "/" + role; };
-  ValueId y = fully_connected(o.g, part("filters"), o.n.in(0), o.n.in(1), kAbsent);
+  ValueId y = kAbsent;
+  if (hybrid)
+    y = o.g.op("tflite_hybrid_fully_connected", part("filters"), {o.n.in(0), o.n.in(1)},
+               {{"w_scales", std::vector<float>{o.n.number("hybrid_scale", 1.0F)}},
+                {"asymmetric", f.get<std::uint8_t>(2, 0) != 0}});
+  else
+    y = fully_connected(o.g, part("filters"), o.n.in(0), o.n.in(1), kAbsent);
   y = o.g.op("mul", part("weighed"), {y, o.g.constant(part("last"), std::move(last))});
   y = o.g.op("reshape", part("units"), {y}, {{"shape", Ints{0, filters / rank, rank}}});
   y = o.g.op("reduce_sum", part("sum"), {y}, {{"axes", Ints{2}}, {"keepdims", false}});
