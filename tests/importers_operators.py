@@ -3,7 +3,7 @@
 own tables of names hold): a network of that one operator is written, opened, and what became of it put
 into docs/importers-operators.md.
 
-    python3 tests/importers_operators.py ETALON            writes the page
+    python3 tests/importers_operators.py ETALON            writes the page; with names of formats, their sections
     python3 tests/importers_operators.py ETALON --check    1 where the page says something else
 
 read     the network became a graph
@@ -131,17 +131,18 @@ def mxnet(folder, name, settings):
 def openvino(folder, name, settings):
     settings, many = numbers(settings, "inputs")
     many = int(many[0]) if many else 1
-    kind = "i32" if "type=i32" in settings else "f32"
-    settings = settings.replace("type=i32", "", 1) if kind == "i32" else settings
+    words = [w.split("=", 1) for w in settings.split()]
+    own = {k: v for k, v in words if k in ("type", "version")}  # of the input, of the layer
+    kind, version = own.get("type", "f32"), own.get("version", "opset13")
     dims = "".join(f"<dim>{d}</dim>" for d in SIZES)
-    data = "".join(f' {k}="{v}"' for k, v in (w.split("=", 1) for w in settings.split()))
+    data = "".join(f' {k}="{v}"' for k, v in words if k not in own)
     ins = "".join(f'<port id="{i}">{dims}</port>' for i in range(many))
     edges = "".join(f'<edge from-layer="0" from-port="0" to-layer="1" to-port="{i}"/>' for i in range(many))
     (folder / "m.xml").write_text(
         '<?xml version="1.0"?><net name="m" version="11"><layers>'
         f'<layer id="0" name="x" type="Parameter" version="opset1"><data shape="1,4,6,6" element_type="{kind}"/>'
         f'<output><port id="0">{dims}</port></output></layer>'
-        f'<layer id="1" name="l" type="{name}" version="opset13"><data{data}/><input>{ins}</input>'
+        f'<layer id="1" name="l" type="{name}" version="{version}"><data{data}/><input>{ins}</input>'
         f'<output><port id="{many}">{dims}</port></output></layer>'
         f'<layer id="2" name="y" type="Result" version="opset1"><input><port id="0">{dims}</port></input></layer>'
         f'</layers><edges>{edges}<edge from-layer="1" from-port="{many}" to-layer="2" to-port="0"/></edges></net>')
@@ -398,7 +399,12 @@ def main():
     text = "\n".join(lines)
     if check and PAGE.read_text() != text:
         sys.exit(f"{PAGE.name} says something else; run tests/importers_operators.py")
-    if not check and not only:
+    if only and not check:  # those formats' sections; the others stay
+        made = text.split("\n## ")[1:]
+        kept = {part.split("\n", 1)[0]: part for part in PAGE.read_text().split("\n## ")[1:]}
+        kept |= {part.split("\n", 1)[0]: part for part in made}
+        text = "\n## ".join([text.split("\n## ")[0]] + [kept[form].rstrip("\n") + "\n" for form in sorted(kept)])
+    if not check:
         PAGE.write_text(text)
     sys.exit(1 if faults else 0)
 

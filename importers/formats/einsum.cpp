@@ -104,4 +104,65 @@ std::optional<ValueId> einsum_of_two(GraphBuilder& b, const std::string& name,
   return b.transpose(name, b.reshape(name + ".axes", made, to), perm);
 }
 
+namespace {
+
+std::optional<ValueId> einsum_of_one(GraphBuilder& b, const std::string& name,
+                                     const std::string& letters, const std::string& result,
+                                     ValueId x) {
+  if (static_cast<std::size_t>(b.rank(x)) != letters.size())
+    throw bad_input("the equation does not fit an operand of rank {}", b.rank(x));
+  Ints summed, perm;
+  std::string kept;
+  for (std::size_t a = 0; a < letters.size(); ++a) {
+    if (letters.find(letters[a]) != a) return std::nullopt;
+    if (result.find(letters[a]) == std::string::npos)
+      summed.push_back(static_cast<std::int64_t>(a));
+    else
+      kept += letters[a];
+  }
+  if (kept.size() != result.size()) return std::nullopt;
+  if (!summed.empty())
+    x = b.op("reduce_sum", name + ".sum", {x}, {{"axes", summed}, {"keepdims", false}});
+  for (const char ch : result) perm.push_back(static_cast<std::int64_t>(kept.find(ch)));
+  return b.transpose(name, x, perm);
+}
+
+}  // namespace
+
+std::optional<ValueId> einsum_of(GraphBuilder& b, const std::string& name,
+                                 std::string_view equation, const std::vector<ValueId>& operands) {
+  if (operands.size() == 2) return einsum_of_two(b, name, equation, operands[0], operands[1]);
+  std::string text;
+  for (const char ch : equation)
+    if (ch != ' ') text += ch;
+  const std::size_t arrow = text.find("->");
+  if (arrow == std::string::npos || text.find('.') != std::string::npos) return std::nullopt;
+  const std::string result = text.substr(arrow + 2);
+  std::vector<std::string> terms;
+  for (std::string_view rest = std::string_view(text).substr(0, arrow);;) {
+    const std::size_t comma = rest.find(',');
+    terms.emplace_back(rest.substr(0, comma));
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (terms.size() != operands.size())
+    throw bad_input("an equation of {} terms for {} operands", terms.size(), operands.size());
+  if (operands.size() == 1) return einsum_of_one(b, name, terms[0], result, operands[0]);
+  ValueId left = operands[0];
+  std::string letters = terms[0];
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    std::string later = result, next;
+    for (std::size_t k = i + 1; k < terms.size(); ++k) later += terms[k];
+    for (const char ch : letters + terms[i])
+      if (later.find(ch) != std::string::npos && next.find(ch) == std::string::npos) next += ch;
+    if (i + 1 == terms.size()) next = result;
+    const auto y =
+        einsum_of_two(b, name, letters + "," + terms[i] + "->" + next, left, operands[i]);
+    if (!y) return std::nullopt;
+    left = *y;
+    letters = next;
+  }
+  return left;
+}
+
 }  // namespace etalon

@@ -44,5 +44,8 @@ std::vector<ValueId> translate(const Layer& layer);
 // Windows, norms and recurrent cells; empty where the type is none of them.
 std::vector<ValueId> translate_window(const Layer& layer);
 std::vector<ValueId> translate_recurrent(const Layer& layer);
+// What chooses, looks up and puts in place; blocks, regions and patches of images.
+std::vector<ValueId> translate_selection(const Layer& layer);
+std::vector<ValueId> translate_image(const Layer& layer);
 
 }  // namespace etalon::openvino

@@ -48,10 +48,11 @@ constexpr Names kBinary[] = {{"Add", "add"},
                              {"BitwiseAnd", "bitwise_and"},
                              {"BitwiseOr", "bitwise_or"},
                              {"BitwiseXor", "bitwise_xor"}};
-constexpr Names kReduce[] = {{"ReduceSum", "reduce_sum"},   {"ReduceMean", "reduce_mean"},
-                             {"ReduceMax", "reduce_max"},   {"ReduceMin", "reduce_min"},
-                             {"ReduceProd", "reduce_prod"}, {"ReduceL1", "reduce_l1"},
-                             {"ReduceL2", "reduce_l2"}};
+constexpr Names kReduce[] = {{"ReduceSum", "reduce_sum"},      {"ReduceMean", "reduce_mean"},
+                             {"ReduceMax", "reduce_max"},      {"ReduceMin", "reduce_min"},
+                             {"ReduceProd", "reduce_prod"},    {"ReduceL1", "reduce_l1"},
+                             {"ReduceL2", "reduce_l2"},        {"ReduceLogicalAnd", "reduce_min"},
+                             {"ReduceLogicalOr", "reduce_max"}};
 
 template <class List>
 std::string_view find(const List& list, std::string_view name) {
@@ -432,6 +433,8 @@ std::vector<ValueId> translated(const Layer& l) {
   if (l.type == "NonMaxSuppression") return non_max_suppression(l);
   if (auto made = translate_window(l); !made.empty()) return made;
   if (auto made = translate_recurrent(l); !made.empty()) return made;
+  if (auto made = translate_selection(l); !made.empty()) return made;
+  if (auto made = translate_image(l); !made.empty()) return made;
   return {single(l)};
 }
 

@@ -71,6 +71,22 @@ ValueId batch_norm(const Layer& l) {
   return l.g.op("batch_norm", l.name, {x, gamma, beta, l.input(3), l.input(4)}, {{"eps", eps}});
 }
 
+ValueId group_norm(const Layer& l) {
+  return l.g.op("group_norm", l.name, {l.input(0), l.input(1), l.input(2)},
+                {{"groups", l.integer("num_groups", 1)}, {"eps", l.number("epsilon", 0)}});
+}
+
+// Over the last axis; of a narrower type on request.
+ValueId rms(const Layer& l) {
+  std::vector<ValueId> in{l.input(0)};
+  if (l.has(1)) in.push_back(l.input(1));
+  const ValueId y =
+      l.g.op("rms_norm", l.name, in, {{"axis", std::int64_t{-1}}, {"eps", l.number("epsilon", 0)}});
+  const std::string to = l.text("output_type", "undefined");
+  if (to == "undefined" || to == "dynamic") return y;
+  return l.g.op("cast", l.name + ".type", {y}, {{"to", std::string(name(dtype_named(to)))}});
+}
+
 ValueId mvn(const Layer& l) {
   const bool variance = l.flag("normalize_variance", true);
   const bool inside = l.text("eps_mode", "inside_sqrt") == "inside_sqrt" ||
@@ -112,6 +128,8 @@ std::vector<ValueId> translate_window(const Layer& l) {
     return {convolution(l)};
   if (l.type == "MaxPool" || l.type == "AvgPool") return {pooling(l)};
   if (l.type == "BatchNormInference") return {batch_norm(l)};
+  if (l.type == "GroupNormalization") return {group_norm(l)};
+  if (l.type == "RMS") return {rms(l)};
   if (l.type == "MVN") return {mvn(l)};
   if (l.type == "LRN") return {lrn(l)};
   return {};

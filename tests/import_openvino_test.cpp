@@ -1,0 +1,85 @@
+// OpenVINO's operators that choose, look up, put in place and cut images, against the outputs of
+// its CPU plugin (fixtures/make_openvino_operators.py), and what of their settings is refused.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engine/core/error.h"
+#include "tests/import_run.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+
+namespace {
+
+std::string at(const std::string& name) { return test::fixture("runtimes/" + name); }
+
+// Sums of several terms, whose sequence is the plugin's own; all others move or compare.
+bool rounds(std::string_view name) {
+  constexpr std::string_view kSums[] = {"scatter_elements_sum",
+                                        "scatter_elements_prod",
+                                        "scatter_elements_mean",
+                                        "scatter_nd",
+                                        "bag",
+                                        "einsum",
+                                        "average",
+                                        "region",
+                                        "attention",
+                                        "col2im",
+                                        "group_norm"};
+  return std::ranges::any_of(kSums, [&](std::string_view s) { return name.starts_with(s); });
+}
+
+}  // namespace
+
+TEST_CASE("OpenVINO: operators that choose, look up and cut give its CPU plugin's outputs") {
+  const NamedTensors known = test::arrays(at("operators.npz"));
+  NamedTensors in;
+  for (const auto& [name, value] : known)
+    if (name.starts_with("in.")) in.emplace(name.substr(3), value.share());
+  const Trace trace = test::run(open_model(at("operators.xml")), in);
+  int compared = 0;
+  for (const auto& [name, want] : known) {
+    if (!name.starts_with("out.")) continue;
+    CAPTURE(name);
+    const Tensor& got = test::output(trace, name.substr(4));
+    REQUIRE(got.type() == want.type());
+    if (rounds(name.substr(4)))
+      test::check_near(got, want, 1e-6F);
+    else
+      CHECK(std::ranges::equal(got.bytes(), want.bytes()));
+    ++compared;
+  }
+  CHECK(compared == 73);
+}
+
+TEST_CASE("OpenVINO: settings that no operator can have are refused in one sentence") {
+  const std::string whole = test::read_bytes(at("operators.xml"));
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "m.bin", test::read_bytes(at("operators.bin")));
+  const auto told = [&](const std::string& layer, const std::string& from, const std::string& to,
+                        const char* words) {
+    std::string text = whole;
+    const std::size_t place = text.find(from, text.find("type=\"" + layer + "\""));
+    REQUIRE(place != std::string::npos);
+    text.replace(place, from.size(), to);
+    test::write_bytes(folder / "m.xml", text);
+    CAPTURE(layer);
+    CHECK_THROWS_WITH_AS(open_model(folder / "m.xml"), doctest::Contains(words), Error);
+  };
+  told("OneHot", "ignore_negative", "mirror", "negative indices by mirror");
+  told("TopK", "mode=\"max\"", "mode=\"most\"", "TopK by most");
+  told("TopK", "sort=\"value\"", "sort=\"name\"", "TopK sorted by name");
+  told("ScatterElementsUpdate", "reduction=\"sum\"", "reduction=\"xor\"", "folded by xor");
+  told("Einsum", "bqc,bkc->bkq", "bqc,bkc->bkz", "Einsum 'bqc,bkc->bkz' is not supported");
+  told("Einsum", "bqc,bkc->bkq", "bq,bkc->bkq", "does not fit");
+  told("ShuffleChannels", "group=\"2\"", "group=\"3\"", "4 channels in 3 groups");
+  told("ShuffleChannels", "group=\"2\"", "group=\"0\"", "4 channels in 0 groups");
+  told("ExtractImagePatches", "strides=\"2, 1\"", "strides=\"0, 1\"", "every 0");
+  told("ReorgYolo", "stride=\"2\"", "stride=\"4\"", "in blocks of 4");
+  told("RegionYolo", "classes=\"2\"", "classes=\"1099511627776\"", "channels of 3 regions");
+  told("RegionYolo", "axis=\"1\"", "axis=\"9\"", "axis 9");
+  told("ReverseSequence", "batch_axis=\"0\"", "batch_axis=\"2\"", "both 2");
+  told("GroupNormalization", "num_groups=\"2\"", "num_groups=\"3\"", "3");
+}
