@@ -25,6 +25,8 @@ constexpr double kSerialFlops = 4e5;
 constexpr std::int64_t kSecondCache = 4 << 20;
 // Padded copies of images that are held at a time.
 constexpr std::int64_t kCopyBytes = 16 << 20;
+// Bands of rows of a copy, so that threads come out even.
+constexpr std::int64_t kBandsByThread = 4;
 
 // A single tap that steps over elements reads a sample of its input; of that sample it is a tap of
 // stride 1, and an image of it one run of neighbours.
@@ -168,15 +170,28 @@ void run_met(const KernelCall& call, const PreparedConv& prepared, float* y) {
     const float* source = x + image * in_size;
     if (copies) {
       float* copy = thread_scratch<float>(ScratchSlot::padded, images * plan.image_stride);
-      parallel_for(images * g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        constexpr Split kSplit = isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs;
-        for (std::int64_t i = begin; i < end; ++i)
-          if (prepared.sampled)
-            copy_sample(prepared.given.window, source + i * in_points,
-                        copy + i * plan.channel_stride, kSplit);
-          else
-            plan.copy_channel(source + i * in_points, copy + i * plan.channel_stride, kSplit);
-      });
+      // A thread copies the rows of all channels whose pixels it computes, if these are cut alike:
+      // what one thread writes and another reads crosses between their caches, and back when it is
+      // written again.
+      const std::int64_t rows = prepared.sampled ? 1 : plan.copied_rows();
+      const std::int64_t bands = threads <= 1 || images >= threads
+                                     ? 1
+                                     : std::min<std::int64_t>(rows, kBandsByThread * threads);
+      parallel_for(
+          images * bands * g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+            constexpr Split kSplit = isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs;
+            for (std::int64_t item = begin; item < end; ++item) {
+              const std::int64_t band = item / g.in_channels % bands;
+              const std::int64_t i =
+                  item / g.in_channels / bands * g.in_channels + item % g.in_channels;
+              const float* from = source + i * in_points;
+              float* to = copy + i * plan.channel_stride;
+              if (prepared.sampled)
+                copy_sample(prepared.given.window, from, to, kSplit);
+              else
+                plan.copy_rows(from, to, band * rows / bands, (band + 1) * rows / bands, kSplit);
+            }
+          });
       source = copy;
     }
     const ConvChunk chunk{set,

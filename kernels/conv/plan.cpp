@@ -60,13 +60,16 @@ ConvPlan::ConvPlan(const ConvGeometry& geometry)
   offset.resize(static_cast<std::size_t>(k + kAheadSteps), offset.empty() ? 0 : offset.back());
 }
 
-void ConvPlan::copy_channel(const float* from, float* to, void (*split)(const PairRows&)) const {
+std::int64_t ConvPlan::copied_rows() const { return extent(g.window.axes[1]); }
+
+void ConvPlan::copy_rows(const float* from, float* to, std::int64_t first, std::int64_t last,
+                         void (*split)(const PairRows&)) const {
   const auto& [d, h, w] = g.window.axes;
-  const std::int64_t rows = extent(h), planes = extent(d);
+  const std::int64_t planes = extent(d);
   for (std::int64_t z = 0; z < planes; ++z) {
     if (!is_read(d, z)) continue;
     const std::int64_t iz = z - d.pad_begin;
-    for (std::int64_t y = 0; y < rows; ++y) {
+    for (std::int64_t y = first; y < last; ++y) {
       if (!is_read(h, y)) continue;
       const std::int64_t iy = y - h.pad_begin;
       float* row = to + z * plane_stride + y * row_stride;

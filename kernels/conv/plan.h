@@ -45,7 +45,13 @@ struct ConvPlan {
 
   // Copies channel c of an image into `to` (channel_stride elements). `split`, where given, serves
   // rows of stride 2.
-  void copy_channel(const float* from, float* to, void (*split)(const PairRows&) = nullptr) const;
+  void copy_channel(const float* from, float* to, void (*split)(const PairRows&) = nullptr) const {
+    copy_rows(from, to, 0, copied_rows(), split);
+  }
+  // Rows [first, last) of it, of each plane.
+  void copy_rows(const float* from, float* to, std::int64_t first, std::int64_t last,
+                 void (*split)(const PairRows&) = nullptr) const;
+  std::int64_t copied_rows() const;
 
   // Output pixels [first, first + count) of a run of images as pieces; `base` is the first channel
   // of the group in the first image. Returns their number; border tells whether a window of
