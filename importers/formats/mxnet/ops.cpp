@@ -1,9 +1,8 @@
 // What each operator of MXNet means.
 #include <algorithm>
-#include <map>
 
 #include "importers/containers/bytes.h"
-#include "importers/formats/mxnet/symbol.h"
+#include "importers/formats/mxnet/operators.h"
 
 namespace etalon::mxnet {
 
@@ -110,59 +109,10 @@ Ints Translator::reshaped(const Ints& shape) const {
 
 std::vector<ValueId> Translator::translate() {
   const std::string& t = n_->op;
-  static const std::map<std::string_view, std::string_view> kUnary{
-      {"relu", "relu"},
-      {"sigmoid", "sigmoid"},
-      {"tanh", "tanh"},
-      {"exp", "exp"},
-      {"log", "log"},
-      {"sqrt", "sqrt"},
-      {"rsqrt", "rsqrt"},
-      {"abs", "abs"},
-      {"negative", "neg"},
-      {"floor", "floor"},
-      {"ceil", "ceil"},
-      {"softsign", "softsign"},
-      {"erf", "erf"},
-      {"reciprocal", "reciprocal"},
-      {"sin", "sin"},
-      {"cos", "cos"},
-      {"identity", "identity"},
-      {"_copy", "identity"},
-      {"BlockGrad", "identity"},
-      {"stop_gradient", "identity"},
-      {"MakeLoss", "identity"},
-      {"LinearRegressionOutput", "identity"},
-      {"MAERegressionOutput", "identity"},
-      {"LogisticRegressionOutput", "sigmoid"},
-      {"Dropout", "identity"}};
-  static const std::map<std::string_view, std::string_view> kBinary{
-      {"elemwise_add", "add"},  {"_Plus", "add"},          {"_plus", "add"},
-      {"broadcast_add", "add"}, {"broadcast_plus", "add"}, {"elemwise_sub", "sub"},
-      {"_Minus", "sub"},        {"_minus", "sub"},         {"broadcast_sub", "sub"},
-      {"elemwise_mul", "mul"},  {"_Mul", "mul"},           {"_mul", "mul"},
-      {"broadcast_mul", "mul"}, {"elemwise_div", "div"},   {"_Div", "div"},
-      {"_div", "div"},          {"broadcast_div", "div"},  {"broadcast_maximum", "max"},
-      {"_maximum", "max"},      {"_Maximum", "max"},       {"broadcast_minimum", "min"},
-      {"_minimum", "min"},      {"_grad_add", "add"},      {"broadcast_power", "pow"},
-      {"_power", "pow"}};
-  static const std::map<std::string_view, std::string_view> kScalar{
-      {"_plus_scalar", "add"},   {"_PlusScalar", "add"},   {"_minus_scalar", "sub"},
-      {"_MinusScalar", "sub"},   {"_mul_scalar", "mul"},   {"_MulScalar", "mul"},
-      {"_div_scalar", "div"},    {"_DivScalar", "div"},    {"_rminus_scalar", "sub"},
-      {"_rdiv_scalar", "div"},   {"_power_scalar", "pow"}, {"_maximum_scalar", "max"},
-      {"_minimum_scalar", "min"}};
-  if (const auto at = kUnary.find(t); at != kUnary.end()) {
-    if (t == "Dropout" && attribute("mode") == "always")
-      throw bad_input("a dropout that is applied at inference, too (mode=always)");
-    if (t == "Dropout") g.note("dropout does nothing at inference");
-    return {op(at->second, {x()})};
-  }
-  if (const auto at = kBinary.find(t); at != kBinary.end()) return {op(at->second, {x(0), x(1)})};
-  if (const auto at = kScalar.find(t); at != kScalar.end()) {
-    const ValueId c = constant(number("scalar", 0));
-    return {t.starts_with("_r") ? op(at->second, {c, x()}) : op(at->second, {x(), c})};
-  }
+  if (const auto y = value_of(*this)) return {*y};
+  for (const auto& rows : {choice_rows(), extent_rows(), sequence_rows(), region_rows()})
+    for (const OperatorRow& row : rows)
+      if (row.name == t) return row.translate(*this);
   if (t == "Convolution") return {convolution(false)};
   if (t == "Deconvolution") return {convolution(true)};
   if (t == "Pooling" || t == "Pooling_v1") return {pooling()};
@@ -219,11 +169,16 @@ std::vector<ValueId> Translator::translate() {
       in = g.op("flatten", n_->name + ".flatten", {in});
     return {op("softmax", {in}, {{"axis", axis}})};
   }
-  if (t == "softmax" || t == "log_softmax") {
-    if (number("temperature", 1) != 1) refuse("temperature");
+  if (t == "softmax" || t == "log_softmax" || t == "softmin") {
     refuse("use_length");
+    ValueId in = x();
+    if (t == "softmin") in = g.op("neg", n_->name + ".negative", {in});
+    const float temperature = number("temperature", 1);
+    if (temperature != 1)
+      in = g.op("div", n_->name + ".cooled",
+                {in, g.constant(n_->name + ".temperature", scalar_f32(temperature))});
+    return {op(t == "log_softmax" ? t : "softmax", {in}, {{"axis", integer("axis", -1)}})};
   }
-  if (t == "softmax" || t == "log_softmax") return {op(t, {x()}, {{"axis", integer("axis", -1)}})};
   if (t == "SoftmaxActivation") {
     if (attribute("mode", "instance") == "channel")
       return {op("softmax", {x()}, {{"axis", std::int64_t{1}}})};
@@ -314,14 +269,6 @@ std::vector<ValueId> Translator::translate() {
   if (t == "GroupNorm")
     return {op("group_norm", {x(0), x(1), x(2)},
                {{"groups", integer("num_groups", 1)}, {"eps", number("eps", 1e-5F)}})};
-  if (t == "take") {
-    if (attribute("mode", "clip") == "wrap") throw bad_input("take with mode=wrap");
-    g.note(
-        "indices lie within the table: MXNet clips others to its ends, here a negative one counts "
-        "from the end");
-    const ValueId ids = g.op("cast", n_->name + ".ids", {x(1)}, {{"to", std::string("i64")}});
-    return {op("gather", {x(), ids}, {{"axis", integer("axis", 0)}})};
-  }
   if (t == "transpose") {
     Ints axes = integers("axes");
     return {op("transpose", {x()}, {{"perm", axes}})};
@@ -330,12 +277,6 @@ std::vector<ValueId> Translator::translate() {
   if (t == "squeeze") return {op("squeeze", {x()}, {{"axes", integers("axis")}})};
   if (t == "clip")
     return {op("clip", {x()}, {{"min", number("a_min", 0)}, {"max", number("a_max", 0)}})};
-  if (t == "square") return {op("mul", {x(), x()})};
-  if (t == "mean" || t == "sum" || t == "max" || t == "min") {
-    if (flag("exclude", false)) throw bad_input("a reduction over all axes but some");
-    return {op("reduce_" + t, {x()},
-               {{"axes", integers("axis")}, {"keepdims", flag("keepdims", false)}})};
-  }
   if (t == "SliceChannel" || t == "split") {
     const auto count = integer("num_outputs", 1);
     if (count < 1 || count > 4096) throw bad_input("{} pieces", count);
@@ -354,10 +295,6 @@ std::vector<ValueId> Translator::translate() {
                {{"starts", Ints{integer("begin", 0)}},
                 {"ends", Ints{end == "None" ? INT64_MAX : integer("end", 0)}},
                 {"axes", Ints{integer("axis", 0)}}})};
-  }
-  if (t == "Embedding") {
-    const ValueId ids = g.op("cast", n_->name + ".ids", {x()}, {{"to", std::string("i64")}});
-    return {op("gather", {x(1), ids})};
   }
   if (t == "UpSampling") {
     if (attribute("sample_type", "nearest") != "nearest") throw bad_input("bilinear UpSampling");

@@ -1,7 +1,7 @@
 // An MXNet symbol: its nodes as the JSON writes them, and their translation.
 //   symbol.cpp      JSON; the files that belong together
 //   translator.cpp  nodes, their attributes, the shapes of inputs
-//   ops.cpp         what each operator means
+//   ops.cpp         what each layer means; operators.h has the others
 //   recurrent.cpp   the fused operator RNN
 #pragma once
 
@@ -41,14 +41,15 @@ class Translator {
   void run(std::int64_t extent, bool fixed);
   bool free_extent() const { return free_extent_; }
 
- private:
+  // Of the node that is translated: its operator, name, settings, inputs.
+  const std::string& operator_name() const { return n_->op; }
+  const std::string& name() const { return n_->name; }
+  std::size_t input_count() const { return in_.size(); }
   std::string attribute(std::string_view key, std::string_view otherwise = "") const {
     read_.emplace(key);
     const auto at = n_->attributes.find(key);
     return at == n_->attributes.end() ? std::string(otherwise) : at->second;
   }
-  // Every attribute of a node has been looked at, or changes nothing at inference.
-  void check_attributes() const;
   static std::vector<double> numbers_of(const std::string& text);
   static std::int64_t first_of(const std::string& text) {
     const auto all = numbers_of(text);
@@ -78,8 +79,10 @@ class Translator {
   ValueId op(std::string_view name, const std::vector<ValueId>& in, const Fields& f = {}) {
     return g.op(name, n_->name, in, f);
   }
-  ValueId constant(float v) { return g.constant(n_->name + ".scalar", scalar_f32(v)); }
 
+ private:
+  // Every attribute of a node has been looked at, or changes nothing at inference.
+  void check_attributes() const;
   ValueId variable(const SymbolNode& n, std::size_t index, std::int64_t extent, bool fixed);
 
   std::vector<ValueId> translate();
