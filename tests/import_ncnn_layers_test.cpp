@@ -61,6 +61,45 @@ TEST_CASE("ncnn: boxes of SSD and YOLO are those that ncnn recorded") {
   CHECK(check_recorded("detectors", 2e-6F) == 6);
 }
 
+TEST_CASE("ncnn: samples, regions, spectrograms and sums of products give what ncnn recorded") {
+  CHECK(check_recorded("samplers", 2e-6F) == 55);
+}
+
+TEST_CASE("ncnn: samples and regions that cannot be are refused by what is wrong") {
+  const std::string grid = "Input g 0 1 g 0=2 1=5 2=3\n", region = "Input r 0 1 r 0=4\n",
+                    moves = "Input o 0 1 o 0=4 1=4 2=18\n";
+  const std::pair<std::string, const char*> cases[] = {
+      {grid + "GridSample y 2 1 x g y 0=4\n", "samples of kind 4"},
+      {grid + "GridSample y 2 1 x g y 3=1\n", "a grid [1,3,5,2] for an image [1,4,6,6]"},
+      {"Input g 0 1 g\nGridSample y 2 1 x g y\n", "for an image"},
+      {moves + "DeformableConv2D y 2 1 x o y 0=2 1=3 6=71\n", "71 weights for 2 filters"},
+      {moves + "DeformableConv2D y 2 1 x o y 0=2 1=9 6=648\n", "windows of 9 x 9"},
+      {moves + "DeformableConv2D y 2 1 x o y 0=2 1=2 6=32\n", "offsets [1,18,4,4]"},
+      {moves + "DeformableConv2D y 2 1 x o y 0=1000000000 1=3 6=1\n", "1 weights for 1000000000"},
+      {region + "ROIPooling y 2 1 x r y 0=2\n", "a region in 0 x 2 cells"},
+      {region + "ROIAlign y 2 1 x r y 0=2 1=2 5=1\n", "depends on the region"},
+      {region + "ROIAlign y 2 1 x r y 0=2 1=999999\n", "a region in 999999 x 2 cells"},
+      {region + "PSROIPooling y 2 1 x r y 3=2\n", "4 channels for 2 of 7 x 7 cells"},
+      {grid + "ROIPooling y 2 1 x g y 0=2 1=2\n", "a region [1,3,5,2], expected 4 numbers"},
+      {region + "Spectrogram y 1 1 r y 0=99999\n", "a transform of 99999 points"},
+      {region + "Spectrogram y 1 1 r y 0=4 3=5\n", "windows of 5 of 4 points"},
+      {region + "Spectrogram y 1 1 r y 0=4 2=-1\n", "-1 apart"},
+      {"Spectrogram y 1 1 x y 0=4\n", "a signal of rank 3"},
+      {grid + "InverseSpectrogram y 1 1 g y 0=16\n", "a spectrogram [1,3,5,2] for 16 points"},
+      {grid + "InverseSpectrogram y 1 1 g y 0=4 1=3\n", "a result of kind 3"},
+      {"Einsum y 1 1 x y -23300=5,105,106,45,62,106\n", "reads as i, ij"},
+      {"Einsum y 1 1 x y -23300=5,105,97,45,62,105\n", "the letter a"},
+      {"Einsum y 1 1 x y -23300=5,105,105,45,62,105\n", "an operand [1,4,6,6]"},
+      {"RotaryEmbed y 1 1 x y\n", "no input 1"},
+      {region + "CopyTo y 2 1 x r y\n", "over a part of [1,4,6,6]"},
+      {grid + "CopyTo y 2 1 x g y 0=5\n", "2 elements at 5 of 6"},
+      {"Diag y 1 1 x y\n", "a diagonal of [1,4,6,6]"},
+      {region + "Diag y 1 1 r y 0=99999999\n", "the diagonal 99999999"},
+      {"Pooling y 1 1 x y 7=1 8=999\n", "adaptive pooling of 6 elements into 999"},
+  };
+  for (const auto& [layers, words] : cases) refused(std::string(kImage) + layers, words);
+}
+
 TEST_CASE("ncnn: an image that the file does not measure has the extents that its layers fit") {
   const test::TemporaryFolder folder;
   const auto extent = [&](const std::string& layers) {
@@ -94,7 +133,6 @@ TEST_CASE("ncnn: plain layers that cannot be are refused by what is wrong") {
       {"Fold y 1 1 x y 1=2\n", "an image of 0 x 0"},
       {"Slice y 1 2 x a b -23302=1,7 1=1\n", "a cut at 7 of 6"},
       {"Slice y 1 2 x a b -23302=2,1,2 1=1\n", "2 cuts, 2 outputs"},
-      {"Pooling y 1 1 x y 7=1 8=4\n", "adaptive pooling of 6 elements into 4"},
       {"Pooling1D y 1 1 x y 1=2\n", "pooling of a sample of rank 3"},
       {"GLU y 1 1 x y 0=3\n", "axis 3"},
       {"UnaryOp y 1 1 x y 0=28\n", "the operation 28"},

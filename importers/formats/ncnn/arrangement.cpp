@@ -5,6 +5,22 @@
 #include "importers/formats/ncnn/layer.h"
 
 namespace etalon::ncnn {
+
+WindowTaps window_taps(const Layer& l) {
+  WindowTaps t{};
+  t.kw = l.integer(1, 0), t.kh = l.integer(11, t.kw);
+  t.dw = l.integer(2, 1), t.dh = l.integer(12, t.dw);
+  t.sw = l.integer(3, 1), t.sh = l.integer(13, t.sw);
+  t.left = l.integer(4, 0), t.right = l.integer(15, t.left);
+  t.top = l.integer(14, t.left), t.bottom = l.integer(16, t.top);
+  for (const std::int64_t n : {t.kw, t.kh, t.dw, t.dh, t.sw, t.sh})
+    if (n < 1 || n > 256) throw bad_input("a window of {}", n);
+  for (const std::int64_t n : {t.left, t.right, t.top, t.bottom})
+    if (n < 0 || n > 1 << 20) throw bad_input("a pad of {}", n);
+  if (t.kw * t.kh > 1024) throw bad_input("a window of {} x {}", t.kh, t.kw);
+  return t;
+}
+
 namespace {
 
 ValueId same(const Layer& l, Weights&) { return l.input(); }
@@ -98,28 +114,9 @@ ValueId reorg(const Layer& l, Weights&) {
                  {"mode", std::string(l.integer(1, 0) == 0 ? "CRD" : "DCR")}});
 }
 
-struct Taps {
-  std::int64_t kw, kh, dw, dh, sw, sh, left, right, top, bottom;
-};
-
-Taps taps(const Layer& l) {
-  Taps t{};
-  t.kw = l.integer(1, 0), t.kh = l.integer(11, t.kw);
-  t.dw = l.integer(2, 1), t.dh = l.integer(12, t.dw);
-  t.sw = l.integer(3, 1), t.sh = l.integer(13, t.sw);
-  t.left = l.integer(4, 0), t.right = l.integer(15, t.left);
-  t.top = l.integer(14, t.left), t.bottom = l.integer(16, t.top);
-  for (const std::int64_t n : {t.kw, t.kh, t.dw, t.dh, t.sw, t.sh})
-    if (n < 1 || n > 256) throw bad_input("a window of {}", n);
-  for (const std::int64_t n : {t.left, t.right, t.top, t.bottom})
-    if (n < 0 || n > 1 << 20) throw bad_input("a pad of {}", n);
-  if (t.kw * t.kh > 1024) throw bad_input("a window of {} x {}", t.kh, t.kw);
-  return t;
-}
-
 // Each tap is a slice of the image; they stand side by side behind their channel.
 ValueId unfold(const Layer& l, Weights&) {
-  const Taps t = taps(l);
+  const WindowTaps t = window_taps(l);
   ValueId x = l.input();
   if (l.g.rank(x) != 4) throw bad_input("windows of a sample of rank {}", l.g.rank(x) - 1);
   const float value = l.number(18, 0);
@@ -146,7 +143,7 @@ ValueId unfold(const Layer& l, Weights&) {
 }
 
 ValueId fold(const Layer& l, Weights&) {
-  const Taps t = taps(l);
+  const WindowTaps t = window_taps(l);
   const std::int64_t w = l.integer(20, 0), h = l.integer(21, w);
   if (w < 1 || h < 1 || w > 1 << 16 || h > 1 << 16) throw bad_input("an image of {} x {}", h, w);
   return l.g.op("col2im", l.name, {l.input()},
@@ -156,6 +153,102 @@ ValueId fold(const Layer& l, Weights&) {
                  {"dilations", Ints{t.dh, t.dw}},
                  {"pads_begin", Ints{t.top, t.left}},
                  {"pads_end", Ints{t.bottom, t.right}}});
+}
+
+// Where a sample starts in another along each of its axes: by lists, or by offsets of w, h, d and
+// c.
+Ints offsets(const Layer& l, const Ints& extents) {
+  static constexpr int kIds[] = {0, 1, 13, 2};
+  const auto r = static_cast<int>(extents.size());
+  Ints out(extents.size(), 0);
+  if (l.find(9) == nullptr) {
+    for (int axis = 0; axis < r; ++axis) {
+      const int inner = r - 1 - axis;  // 0: w
+      out[static_cast<std::size_t>(axis)] = l.integer(kIds[axis == 0 && r >= 3 ? 3 : inner], 0);
+    }
+    return out;
+  }
+  const Ints starts = l.integers(9);
+  Ints axes = l.integers(11);
+  if (axes.empty())
+    for (std::int64_t a = 0; a < r; ++a) axes.push_back(a);
+  if (axes.size() != starts.size())
+    throw bad_input("{} starts for {} axes", starts.size(), axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(l.axis(axes[i]) - 1);
+    const std::int64_t start = starts[i] == -233 ? 0 : starts[i];
+    out[axis] = start < 0 ? start + extents[axis] : start;
+  }
+  return out;
+}
+
+// The second sample over a part of the first.
+ValueId copy_to(const Layer& l, Weights&) {
+  const ValueId x = l.input(), part = l.input(1);
+  const Ints whole = l.g.dims(x), dims = l.g.dims(part);
+  if (dims.size() != whole.size())
+    throw bad_input("{} over a part of {}", to_string(l.g.shape(part)), to_string(l.g.shape(x)));
+  const Ints extents(whole.begin() + 1, whole.end()), inner(dims.begin() + 1, dims.end());
+  const Ints from = offsets(l, extents);
+  if (extents == inner) return part;
+  Ints before, behind, axes;
+  std::int64_t numbers = 1;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i] < 1 || inner[i] < 1 || from[i] < 0 || from[i] > extents[i] - inner[i])
+      throw bad_input("{} elements at {} of {}", inner[i], from[i], extents[i]);
+    numbers = checked_mul(numbers, extents[i]);
+    before.push_back(from[i]);
+    behind.push_back(extents[i] - inner[i] - from[i]);
+    axes.push_back(static_cast<std::int64_t>(i) + 1);
+  }
+  if (numbers > 1 << 26) throw bad_input("a sample of {} elements", numbers);
+  Ints pads = before;
+  pads.insert(pads.end(), behind.begin(), behind.end());
+  const ValueId padded =
+      l.g.op("pad", l.name + ".padded", {part}, {{"pads", pads}, {"axes", axes}});
+  // Where it lies: ones of its extents, padded alike.
+  Tensor inside = Tensor::zeros(DType::boolean, Shape(extents));
+  const std::span<std::byte> flags = inside.mutable_bytes();
+  for (std::int64_t at = 0; at < numbers; ++at) {
+    bool here = true;
+    std::int64_t rest = at;
+    for (std::size_t i = extents.size(); i-- > 0; rest /= extents[i]) {
+      const std::int64_t place = rest % extents[i] - from[i];
+      here = here && place >= 0 && place < inner[i];
+    }
+    flags[static_cast<std::size_t>(at)] = std::byte{here};
+  }
+  return l.g.op("where", l.name, {l.g.constant(l.name + ".inside", std::move(inside)), padded, x});
+}
+
+// A vector along a diagonal of a square of zeros, or a diagonal of a matrix.
+ValueId diagonal(const Layer& l, Weights&) {
+  const ValueId x = l.input();
+  const Ints dims = l.g.dims(x);
+  const std::int64_t by = l.integer(0, 0), down = std::max<std::int64_t>(-by, 0),
+                     right = std::max<std::int64_t>(by, 0);
+  if (by < -(1 << 12) || by > 1 << 12) throw bad_input("the diagonal {}", by);
+  if (dims.size() == 2 && dims[1] > 0 && dims[1] < 1 << 12) {
+    const std::int64_t n = dims[1], side = n + down + right;
+    Ints from(static_cast<std::size_t>(side * side), n);  // the zero behind it
+    for (std::int64_t i = 0; i < n; ++i)
+      from[static_cast<std::size_t>((i + down) * side + i + right)] = i;
+    const ValueId padded = l.g.op("pad", l.name + ".padded", {x}, {{"pads", Ints{0, 0, 0, 1}}});
+    const ValueId all = l.g.op("gather", l.name + ".all",
+                               {padded, l.g.constant(l.name + ".from", ints_tensor(from))},
+                               {{"axis", std::int64_t{1}}});
+    return l.g.reshape(l.name, all, {0, side, side});
+  }
+  if (dims.size() != 3 || dims[1] < 1 || dims[2] < 1)
+    throw bad_input("a diagonal of {}", to_string(l.g.shape(x)));
+  Ints from;
+  for (std::int64_t i = 0; i + down < dims[1] && i + right < dims[2]; ++i)
+    from.push_back((i + down) * dims[2] + i + right);
+  if (from.empty()) throw bad_input("the diagonal {} of {}", by, to_string(l.g.shape(x)));
+  return l.g.op(
+      "gather", l.name,
+      {l.g.op("flatten", l.name + ".flat", {x}), l.g.constant(l.name + ".from", ints_tensor(from))},
+      {{"axis", std::int64_t{1}}});
 }
 
 // A row of a table for each number of the sample; numbers beyond the table read its ends.
@@ -178,7 +271,9 @@ ValueId embed(const Layer& l, Weights& weights) {
 
 std::span<const LayerRow> arrangement_rows() {
   static constexpr LayerRow kRows[] = {
+      {"CopyTo", copy_to},
       {"DeepCopy", same},
+      {"Diag", diagonal},
       {"Embed", embed},
       {"ExpandDims", expand_dims},
       {"Flip", flip},

@@ -11,9 +11,6 @@
 #include "importers/formats/ncnn/layer.h"
 
 namespace etalon::ncnn {
-namespace {
-
-constexpr std::int64_t kSameUpper = -233, kSameLower = -234;
 
 ValueId activated(const Layer& l, ValueId y, int kind_id, int params_id) {
   const std::int64_t kind = l.integer(kind_id, 0);
@@ -44,6 +41,10 @@ ValueId activated(const Layer& l, ValueId y, int kind_id, int params_id) {
       throw bad_input("the activation {} is not known", kind);
   }
 }
+
+namespace {
+
+constexpr std::int64_t kSameUpper = -233, kSameLower = -234;
 
 // The settings of an axis, from w on.
 struct AxisIds {

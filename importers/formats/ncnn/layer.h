@@ -62,6 +62,17 @@ std::span<const LayerRow> arrangement_rows();
 std::span<const LayerRow> convolution_rows();
 std::span<const LayerRow> detection_rows();
 std::span<const LayerRow> product_rows();
+std::span<const LayerRow> region_rows();
+std::span<const LayerRow> sampling_rows();
+std::span<const LayerRow> signal_rows();
+
+// A window of two axes, its dilations, strides and pads.
+struct WindowTaps {
+  std::int64_t kw, kh, dw, dh, sw, sh, left, right, top, bottom;
+};
+WindowTaps window_taps(const Layer& layer);
+// By the settings of a kind of activation and its numbers.
+ValueId activated(const Layer& layer, ValueId y, int kind_id, int params_id);
 
 std::vector<ValueId> translate(const Layer& layer, Weights& weights);
 // The operands of an operation with 1s for the axes that one of them lacks.

@@ -61,27 +61,55 @@ ValueId recurrent(const Layer& l, Weights& weights) {
   return l.g.reshape(l.name + ".rows", y, {0, 0, d * h});
 }
 
-// Windows that divide an extent evenly; of other ones each would have an extent of its own.
+// Windows of an axis that overlap where they do not divide its extent: from floor(i * in / out) to
+// ceil((i + 1) * in / out).
+ValueId uneven_pooling(const Layer& l, ValueId x, std::int64_t axis, std::int64_t out,
+                       bool average) {
+  const std::int64_t in = l.g.shape(x)[static_cast<int>(axis)];
+  std::vector<ValueId> parts;
+  for (std::int64_t i = 0; i < out; ++i) {
+    const std::string name = fmt::format("{}.window{}.{}", l.name, axis, i);
+    const ValueId part = l.g.op("slice", name, {x},
+                                {{"starts", Ints{i * in / out}},
+                                 {"ends", Ints{((i + 1) * in + out - 1) / out}},
+                                 {"axes", Ints{axis}}});
+    parts.push_back(l.g.op(average ? "reduce_mean" : "reduce_max", name + ".cell", {part},
+                           {{"axes", Ints{axis}}, {"keepdims", true}}));
+  }
+  return l.g.op("concat", fmt::format("{}.axis{}", l.name, axis), parts, {{"axis", axis}});
+}
+
 ValueId adaptive_pooling(const Layer& l, int axes, bool average) {
   static constexpr int kExtents[] = {8, 18, 28};  // w, h, d
+  constexpr std::int64_t kMostCells = 256;
   const Ints dims = l.g.dims(l.input());
   Ints kernel, wanted;
   for (int i = 0; i < axes; ++i)
     wanted.insert(wanted.begin(), l.integer(kExtents[i], i == 0 ? 0 : wanted.back()));
   if (std::count(wanted.begin(), wanted.end(), 1) == axes)
     return l.g.op(average ? "global_avg_pool" : "global_max_pool", l.name, {l.input()});
+  bool even = true;
   for (int i = 0; i < axes; ++i) {
-    const std::int64_t in = dims[static_cast<std::size_t>(i) + 2],
-                       out = wanted[static_cast<std::size_t>(i)];
-    if (out == -233)
+    const std::int64_t in = dims[static_cast<std::size_t>(i) + 2];
+    std::int64_t& out = wanted[static_cast<std::size_t>(i)];
+    if (out == -233) {  // as it is
       kernel.push_back(1);
-    else if (in < 1 || out < 1 || in % out != 0)
+      continue;
+    }
+    if (in < 1 || out < 1 || (in % out != 0 && out > kMostCells))
       throw bad_input("adaptive pooling of {} elements into {}", in, out);
-    else
-      kernel.push_back(in / out);
+    even = even && in % out == 0;
+    kernel.push_back(in / out);
   }
-  return l.g.op(average ? "avg_pool" : "max_pool", l.name, {l.input()},
-                {{"kernel", kernel}, {"strides", kernel}});
+  if (even)
+    return l.g.op(average ? "avg_pool" : "max_pool", l.name, {l.input()},
+                  {{"kernel", kernel}, {"strides", kernel}});
+  l.g.note("adaptive pooling whose windows overlap is written window by window, axis by axis");
+  ValueId y = l.input();
+  for (int i = axes; i-- > 0;)
+    if (const std::int64_t out = wanted[static_cast<std::size_t>(i)]; out != -233)
+      y = uneven_pooling(l, y, i + 2, out, average);
+  return y;
 }
 
 ValueId pooling(const Layer& l) {
@@ -387,7 +415,7 @@ std::vector<ValueId> translate(const Layer& l, Weights& weights) {
   if (l.type == "Split") return std::vector<ValueId>(l.outputs, l.input());
   if (l.type == "Slice") return slice(l);
   for (const auto rows : {convolution_rows(), arithmetic_rows(), arrangement_rows(), product_rows(),
-                          detection_rows()})
+                          region_rows(), sampling_rows(), signal_rows(), detection_rows()})
     for (const LayerRow& row : rows)
       if (row.type == l.type) return {row.make(l, weights)};
   if (const ValueId y = translate_weighted(l, weights); y != kAbsent) return {y};

@@ -1,7 +1,9 @@
-// Matrix products and attention. Source: ncnn's public documentation ("operators").
+// Matrix products, sums of products, and attention. Source: ncnn's public documentation
+// ("operators").
 #include <cmath>
 
 #include "engine/core/error.h"
+#include "importers/formats/einsum.h"
 #include "importers/formats/ncnn/layer.h"
 
 namespace etalon::ncnn {
@@ -176,10 +178,129 @@ ValueId dot_product_attention(const Layer& l, Weights&) {
   return attend(l, scaled(l, q, scale, "scaled"), k, v, mask);
 }
 
+// Letters from i on, those of the result in sequence; a batch stands before all.
+ValueId einsum(const Layer& l, Weights&) {
+  std::string equation;
+  for (const std::int64_t c : l.integers(0)) {
+    if (c < 32 || c > 126) throw bad_input("an equation with the character {}", c);
+    equation += static_cast<char>(c);
+  }
+  const std::size_t arrow = equation.find("->");
+  std::string result = arrow == equation.npos ? "" : equation.substr(arrow + 2);
+  if (equation != "ii" && (arrow == equation.npos || result.empty() || result.size() > 4 ||
+                           result != std::string("ijkl").substr(0, result.size())))
+    throw bad_input("the equation '{}', whose result ncnn reads as i, ij, ijk or ijkl",
+                    printable(equation));
+  std::vector<std::string> terms{""};
+  for (const char c : equation.substr(0, arrow)) {
+    if (c == ',')
+      terms.emplace_back();
+    else if (c < 'i' || c > 'x')
+      throw bad_input("the letter {} in the equation '{}'", printable(std::string(1, c)),
+                      printable(equation));
+    else
+      terms.back() += c;
+  }
+  if (terms.size() != l.inputs.size() || terms.size() > 8)
+    throw bad_input("{} operands of '{}'", l.inputs.size(), printable(equation));
+  if (terms.size() == 2)
+    if (const auto y =
+            einsum_of_two(l.g, l.name, fmt::format("a{},a{}->a{}", terms[0], terms[1], result),
+                          l.input(), l.input(1)))
+      return *y;
+  // Each operand along all letters, their product, the sum over those that the result lacks.
+  std::string letters = result;
+  for (const std::string& term : terms)
+    for (const char c : term)
+      if (letters.find(c) == letters.npos) letters += c;
+  ValueId y = kAbsent;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    ValueId x = l.input(i);
+    std::string term = terms[i];
+    const std::string role = fmt::format("{}.operand{}", l.name, i);
+    if (l.g.rank(x) != static_cast<int>(term.size()) + 1)
+      throw bad_input("'{}' for an operand {}", term, to_string(l.g.shape(x)));
+    if (equation == "ii") {
+      const Shape& s = l.g.shape(x);
+      if (s[1] != s[2] || s[1] > 1 << 12) throw bad_input("the trace of {}", to_string(s));
+      Ints places;
+      for (std::int64_t k = 0; k < s[1]; ++k) places.push_back(k * (s[1] + 1));
+      x = l.g.op("gather", role,
+                 {l.g.op("flatten", role + ".flat", {x}),
+                  l.g.constant(role + ".places", ints_tensor(places))},
+                 {{"axis", std::int64_t{1}}});
+      return l.g.op("reduce_sum", l.name, {x}, {{"axes", Ints{1}}, {"keepdims", true}});
+    }
+    Ints perm{0}, axes;
+    for (std::size_t k = 0; k < letters.size(); ++k) {
+      const std::size_t at = term.find(letters[k]);
+      if (at == term.npos)
+        axes.push_back(static_cast<std::int64_t>(k) + 1);
+      else
+        perm.push_back(static_cast<std::int64_t>(at) + 1);
+    }
+    if (perm.size() != term.size() + 1)
+      throw bad_input("a letter stands twice in '{}'", printable(term));
+    x = l.g.transpose(role, x, perm);
+    if (!axes.empty()) x = l.g.op("unsqueeze", role + ".axes", {x}, {{"axes", axes}});
+    y = y == kAbsent ? x : l.g.op("mul", l.name + ".product", {y, x});
+  }
+  Ints summed;
+  for (std::size_t k = result.size(); k < letters.size(); ++k)
+    summed.push_back(static_cast<std::int64_t>(k) + 1);
+  if (summed.empty()) return y;
+  return l.g.op("reduce_sum", l.name, {y}, {{"axes", summed}, {"keepdims", false}});
+}
+
+// Pairs of a row turned by angles of which cosines and sines are given: neighbours, or halves.
+ValueId rotary(const Layer& l, Weights&) {
+  const bool neighbours = l.integer(0, 0) != 0;
+  const ValueId x = l.input();
+  if (l.g.rank(x) != 4 || l.g.shape(x)[3] % 2 != 0)
+    throw bad_input("a rotary embedding of {}", to_string(l.g.shape(x)));
+  const Shape shape = l.g.shape(x);
+  const std::int64_t half = shape[3] / 2;
+  const auto angle = [&](std::size_t i, const char* role) {
+    const ValueId v = l.input(i);
+    // More rows or columns than are turned may lie in it.
+    if (l.g.rank(v) != 3 || l.g.shape(v)[1] < shape[2] || l.g.shape(v)[2] != half)
+      throw bad_input("angles {} for {}", to_string(l.g.shape(v)), to_string(shape));
+    const ValueId rows = l.g.op("slice", fmt::format("{}.{}.rows", l.name, role), {v},
+                                {{"starts", Ints{0}}, {"ends", Ints{shape[2]}}, {"axes", Ints{1}}});
+    return l.g.op("unsqueeze", fmt::format("{}.{}", l.name, role), {rows}, {{"axes", Ints{1}}});
+  };
+  const ValueId cosine = angle(1, "cosine"), sine = angle(2, "sine");
+  const std::int64_t axis = neighbours ? 4 : 3;
+  const ValueId pairs = l.g.reshape(l.name + ".pairs", x,
+                                    neighbours ? Ints{0, 0, 0, half, 2} : Ints{0, 0, 0, 2, half});
+  const auto part = [&](std::int64_t i, const char* role) {
+    return l.g.op("gather", fmt::format("{}.{}", l.name, role),
+                  {pairs, l.g.constant(l.name + ".which", ints_tensor({i}).reshaped({}))},
+                  {{"axis", axis}});
+  };
+  const auto product = [&](const char* role, ValueId a, ValueId b) {
+    return l.g.op("mul", fmt::format("{}.{}", l.name, role), {a, b});
+  };
+  const ValueId first = part(0, "first"), second = part(1, "second");
+  const ValueId a = l.g.op("sub", l.name + ".a",
+                           {product("a.cosine", first, cosine), product("a.sine", second, sine)}),
+                b = l.g.op("add", l.name + ".b",
+                           {product("b.sine", first, sine), product("b.cosine", second, cosine)});
+  const auto apart = [&](ValueId v, const char* role) {
+    return l.g.op("unsqueeze", fmt::format("{}.{}.apart", l.name, role), {v},
+                  {{"axes", Ints{axis}}});
+  };
+  const ValueId both =
+      l.g.op("concat", l.name + ".both", {apart(a, "a"), apart(b, "b")}, {{"axis", axis}});
+  return l.g.reshape(l.name, both, {0, 0, 0, shape[3]});
+}
+
 }  // namespace
 
 std::span<const LayerRow> product_rows() {
   static constexpr LayerRow kRows[] = {
+      {"Einsum", einsum},
+      {"RotaryEmbed", rotary},
       {"Gemm", gemm},
       {"MatMul", matmul},
       {"MultiHeadAttention", multi_head},

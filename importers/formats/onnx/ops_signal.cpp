@@ -1,13 +1,12 @@
 // DFT and STFT, as products with their roots of unity: a sum over the points for each bin, which is
 // their definition, and no fast transform, whose order would be one library's own. A bin's error
 // is therefore of the size of its terms, not of what is left when they cancel.
-#include <array>
 #include <cmath>
 
 #include "engine/core/error.h"
 #include "engine/numerics/element.h"
-#include "engine/numerics/real.h"
 #include "importers/formats/onnx/body.h"
+#include "importers/formats/roots.h"
 
 namespace etalon::onnx_format {
 namespace {
@@ -15,35 +14,6 @@ namespace {
 // Numbers of a table: 2048 real points, as numbers of 4 bytes as much as a small file may ask for.
 constexpr std::int64_t kMostNumbers = 2048 * 2050;
 constexpr std::int64_t kMostPoints = 1 << 16;
-
-struct Root {
-  double cosine, sine;
-};
-
-// cos and sin of 2 pi k/n, correctly rounded to f64. 0 and +-1 are exact and known: no interval
-// ever tells a 0 from what lies beside it.
-Root root(std::int64_t k, std::int64_t n) {
-  const std::int64_t quarters = 4 * k;
-  if (quarters % n == 0) {
-    static constexpr std::array<Root, 4> kExact{{{1, 0}, {0, 1}, {-1, 0}, {0, -1}}};
-    return kExact[static_cast<std::size_t>(quarters / n % 4)];
-  }
-  const auto of = [&](Function f) {
-    return correctly_rounded(
-        [&](auto& a) {
-          const auto eighth = a.call(Function::atan, a.constant(1));
-          return a.call(f, a.mul(eighth, a.ratio(8 * k, n)));
-        },
-        DType::f64);
-  };
-  return {of(Function::cos), of(Function::sin)};
-}
-
-std::vector<Root> roots(std::int64_t n) {
-  std::vector<Root> out;
-  for (std::int64_t k = 0; k < n; ++k) out.push_back(root(k, n));
-  return out;
-}
 
 // Roots of the sum over `points` (each with `parts` numbers, real and imaginary) for each bin.
 struct Transform {
@@ -63,7 +33,7 @@ struct Transform {
       throw bad_input(
           "a transform of {} points to {} bins; its table may have {} numbers, and {} points",
           points, bins, kMostNumbers, kMostPoints);
-    const std::vector<Root> w = roots(length);
+    const std::vector<Root> w = roots_of_unity(length);
     Tensor out = Tensor::uninitialized(DType::f32, shape);
     float* to = out.mutable_data<float>().data();
     for (std::int64_t j = 0; j < points; ++j) {
