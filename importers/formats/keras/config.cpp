@@ -3,10 +3,23 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
+#include "importers/containers/bytes.h"
 #include "importers/containers/json.h"
 #include "importers/formats/keras/translator.h"
 
 namespace etalon::keras_format {
+
+DType tensor_type(const std::string& text) {
+  constexpr std::pair<std::string_view, DType> kTypes[] = {
+      {"float32", DType::f32},  {"float64", DType::f64},   {"float16", DType::f16},
+      {"bool", DType::boolean}, {"bfloat16", DType::bf16}, {"int8", DType::i8},
+      {"int16", DType::i16},    {"int32", DType::i32},     {"int64", DType::i64},
+      {"uint8", DType::u8},     {"uint16", DType::u16}};
+  for (const auto& [theirs, ours] : kTypes)
+    if (text == theirs) return ours;
+  if (text.starts_with("mixed_")) return DType::f32;
+  throw UnknownLayer{"a tensor of type " + printable(text)};
+}
 
 float Translator::as_float(const json& v) {
   if (v.is_object() && v.contains("config") && v["config"].contains("value"))

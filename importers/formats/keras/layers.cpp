@@ -8,23 +8,11 @@
 
 namespace etalon::keras_format {
 
-namespace {
-
-// Functions of keras.ops whose class is called as a layer with the same meaning is.
-bool is_operation(std::string_view type) {
-  for (const std::string_view t :
-       {"Add", "Subtract", "Multiply", "Maximum", "Minimum", "NotEqual", "LogicalOr", "LogicalAnd"})
-    if (type == t) return true;
-  return false;
-}
-
-}  // namespace
-
 ValueId Translator::run() {
   const std::string& t = c_.type;
-  if (c_.inputs.size() > 1 && !takes_many(t))
+  if (c_.inputs.size() > 1 && !takes_many(t) && !c_.operation)
     throw UnknownLayer{fmt::format("the second input of '{}', {}", name_, t)};
-  if (c_.operation && !is_operation(t)) throw UnknownLayer{"the operation keras.ops " + t};
+  if (c_.operation) return *operation();
   if (is_identity(t)) return x();
   if (t == "Dense") return dense(x());
   if (t == "Activation") return activation(x(), config("activation"));
@@ -50,6 +38,7 @@ ValueId Translator::run() {
   if (t == "SeparableConv1D") return separable(1);
   if (t == "Conv2DTranspose" || t == "Deconvolution2D") return conv_transpose(2);
   if (t == "Conv1DTranspose") return conv_transpose(1);
+  if (t == "Conv3DTranspose") return conv_transpose(3);
   if (t.starts_with("MaxPool")) return pool("max_pool", spatial_of(t));
   if (t.starts_with("AveragePool")) return pool("avg_pool", spatial_of(t));
   if (t.starts_with("GlobalMaxPool")) return global_pool("global_max_pool");
@@ -119,7 +108,7 @@ ValueId Translator::run() {
       i = b_.op("cast", name_ + ".indices", {i}, {{"to", std::string("i64")}});
     return b_.op("gather", name_, {weight(0), i}, {{"axis", std::int64_t{0}}});
   }
-  if (t == "LSTM" || t == "GRU" || t == "SimpleRNN") return recurrent(t, c_.config, 0, false);
+  if (t == "LSTM" || t == "GRU" || t == "SimpleRNN" || t == "RNN") return recurrent_layer();
   if (t == "Bidirectional") return bidirectional();
   if (t == "TimeDistributed") return time_distributed();
   if (const auto y = later()) return *y;
@@ -139,7 +128,7 @@ ValueId Translator::batch_norm() {
   const int rank = b_.rank(v);
   if (axis < 0) axis += rank;
   const bool at_end = axis == rank - 1 && rank > 2;
-  if (!at_end && axis != 1)
+  if (axis < 1 || axis >= rank)
     throw UnknownLayer{"BatchNormalization of axis " + std::to_string(axis)};
   if (integer("mode", 0) != 0) throw UnknownLayer{"BatchNormalization of mode 1 or 2"};
   const float eps = number("epsilon", 1e-3F);
@@ -150,30 +139,51 @@ ValueId Translator::batch_norm() {
   const ValueId gamma = scale ? weight(next++) : filled("gamma", channels, 1);
   const ValueId beta = center ? weight(next++) : filled("beta", channels, 0);
   const ValueId mean = weight(next++), variance = weight(next++);
-  if (at_end) v = b_.channels_first(v);
+  Ints swap;  // that axis with axis 1
+  for (int i = 0; i < rank; ++i) swap.push_back(i == 1 ? axis : i == axis ? 1 : i);
+  if (at_end)
+    v = b_.channels_first(v);
+  else
+    v = b_.transpose(name_ + ".axis", v, swap);
   const ValueId y = b_.op("batch_norm", name_, {v, gamma, beta, mean, variance}, {{"eps", eps}});
-  return at_end ? b_.channels_last(y) : y;
+  return at_end ? b_.channels_last(y) : b_.transpose(name_ + ".back", y, swap);
 }
 
+// Over some axes, which are moved to the end where they are not there.
 ValueId Translator::layer_norm() {
-  const std::int64_t axis = integer("axis", -1);
-  const int rank = b_.rank(x());
-  if (axis != -1 && axis != rank - 1) throw UnknownLayer{"LayerNormalization not of the last axis"};
   if (flag("rms_scaling", false)) throw UnknownLayer{"LayerNormalization with rms_scaling"};
+  const int rank = b_.rank(x());
+  Ints axes, perm, back(static_cast<std::size_t>(rank), 0);
+  if (const json* how = find("axis"); how != nullptr && how->is_array())
+    for (const json& a : *how) axes.push_back(normalize_axis(json_integer(a, "an axis"), rank));
+  else
+    axes.push_back(normalize_axis(integer("axis", -1), rank));
+  std::ranges::sort(axes);
+  Ints extents;
+  for (const std::int64_t a : axes) extents.push_back(b_.shape(x())[static_cast<int>(a)]);
+  for (int i = 0; i < rank; ++i)
+    if (std::ranges::find(axes, i) == axes.end()) perm.push_back(i);
+  perm.insert(perm.end(), axes.begin(), axes.end());
+  if (perm.size() != back.size() || axes.empty()) throw bad_input("axes of which two are one");
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    back[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  const auto statistic = [&](const char* part, bool given, std::size_t& next, float otherwise) {
+    if (given) return weight(next++);
+    return b_.reshape(name_ + "." + part, filled(part, Shape(extents).numel(), otherwise), extents);
+  };
   std::size_t next = 0;
-  const std::int64_t channels = b_.shape(x())[rank - 1];
-  const bool scale = flag("scale", true), center = flag("center", true);
-  const ValueId gamma = scale ? weight(next++) : filled("gamma", channels, 1);
-  const ValueId beta = center ? weight(next++) : filled("beta", channels, 0);
-  return b_.op("layer_norm", name_, {x(), gamma, beta},
-               {{"axis", std::int64_t{-1}}, {"eps", number("epsilon", 1e-3F)}});
+  const ValueId gamma = statistic("gamma", flag("scale", true), next, 1);
+  const ValueId beta = statistic("beta", flag("center", true), next, 0);
+  const ValueId y =
+      b_.op("layer_norm", name_, {b_.transpose(name_ + ".axes", x(), perm), gamma, beta},
+            {{"axis", -static_cast<std::int64_t>(axes.size())}, {"eps", number("epsilon", 1e-3F)}});
+  return b_.transpose(name_ + ".back", y, back);
 }
 
 // The operands of a merging layer: one with fewer axes gets axes of 1 behind the batch, where
-// NumPy, and the functions of keras.ops, put them in front.
+// NumPy puts them in front.
 std::vector<ValueId> Translator::aligned() {
   std::vector<ValueId> out = c_.inputs;
-  if (c_.operation) return out;
   int most = 0;
   for (const ValueId v : out) most = std::max(most, b_.rank(v));
   for (ValueId& v : out) {
@@ -195,24 +205,30 @@ ValueId Translator::chain(const std::string& op) {
 }
 
 bool takes_many(std::string_view type) {
-  for (const std::string_view t : {"Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract",
-                                   "Concatenate", "CustomScaleLayer", "Merge", "Dot",
-                                   "MultiHeadAttention", "NotEqual", "LogicalOr", "LogicalAnd"})
+  for (const std::string_view t :
+       {"Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract", "Concatenate",
+        "CustomScaleLayer", "Merge", "Dot", "MultiHeadAttention", "GroupQueryAttention",
+        "Attention", "AdditiveAttention"})
     if (type == t) return true;
   return false;
 }
 
 bool is_identity(std::string_view type) {
   for (const std::string_view t :
-       {"InputLayer", "Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
-        "AlphaDropout", "GaussianNoise", "GaussianDropout", "ActivityRegularization", "RandomFlip",
-        "RandomRotation", "RandomZoom", "RandomTranslation", "RandomContrast", "RandomBrightness"})
+       {"InputLayer", "Identity", "Dropout", "SpatialDropout1D", "SpatialDropout2D",
+        "SpatialDropout3D", "AlphaDropout", "GaussianNoise", "GaussianDropout",
+        "ActivityRegularization", "RandomFlip", "RandomRotation", "RandomZoom", "RandomTranslation",
+        "RandomContrast", "RandomBrightness"})
     if (type == t) return true;
   return false;
 }
 
-ValueId translate(GraphBuilder& builder, const Origin& origin, const LayerCall& call) {
-  return Translator(builder, origin, call).run();
+std::vector<ValueId> translate(GraphBuilder& builder, const Origin& origin, const LayerCall& call) {
+  Translator layer(builder, origin, call);
+  std::vector<ValueId> all{layer.run()};
+  const std::vector<ValueId> states = layer.take_states();
+  all.insert(all.end(), states.begin(), states.end());
+  return all;
 }
 
 }  // namespace etalon::keras_format

@@ -38,13 +38,24 @@ struct LayerCall {
   const nlohmann::json& config;
   std::vector<ValueId> inputs;
   std::vector<ValueId> weights;  // in the order of the file
-  ValueId mask = kAbsent;        // [N, T], false where a step is padding (masks.h)
-  bool operation = false;        // a function of keras.ops, whose operands broadcast as NumPy's
+  // [N, T], false where a step is padding (masks.h); kAbsent: none. One an input, of attention
+  // those of query, value and key, then one of every pair, [N, T, S].
+  std::vector<ValueId> masks = {};
+  std::vector<ValueId> states = {};  // that a recurrent layer begins with
+  bool causal = false;               // attention looks at no later step
+  bool operation = false;            // a function of keras.ops, whose operands broadcast as NumPy's
+  const nlohmann::json* arguments = nullptr;  // all that a function is called with
 };
 
-// The value of the layer; UnknownLayer names a class or an option without a translation.
-ValueId translate(GraphBuilder& builder, const Origin& origin, const LayerCall& call);
+// The values of the layer, of which only recurrent ones with their states have more than one;
+// UnknownLayer names a class or an option without a translation.
+std::vector<ValueId> translate(GraphBuilder& builder, const Origin& origin, const LayerCall& call);
+// [N, T, ...] as a batch of N T samples, and what is made of them as sequences again.
+ValueId steps_as_batch(GraphBuilder& builder, const std::string& name, ValueId x);
+ValueId batch_as_steps(GraphBuilder& builder, const std::string& name, ValueId y, ValueId like);
+DType tensor_type(const std::string& name);  // "float32"
 bool is_identity(std::string_view type);
-bool takes_many(std::string_view type);  // more inputs than one
+bool takes_many(std::string_view type);          // more inputs than one
+bool takes_numbers(std::string_view operation);  // among its operands
 
 }  // namespace etalon::keras_format

@@ -8,7 +8,38 @@ namespace etalon::keras_format {
 
 bool starts_mask(std::string_view type, const nlohmann::json& config) {
   const auto at = config.find("mask_zero");
-  return type == "Embedding" && at != config.end() && !at->is_null() && *at != false;
+  return type == "Masking" ||
+         (type == "Embedding" && at != config.end() && !at->is_null() && *at != false);
+}
+
+namespace {
+
+bool has(const nlohmann::json& config, const char* key) {
+  const auto at = config.find(key);
+  return at != config.end() && *at == true;
+}
+
+bool gives_sequences(std::string_view type, const nlohmann::json& config) {
+  if (type != "Bidirectional") return has(config, "return_sequences");
+  const auto layer = config.find("layer");
+  return layer != config.end() && layer->is_object() && layer->contains("config") &&
+         has((*layer)["config"], "return_sequences");
+}
+
+bool is_recurrent(std::string_view type) {
+  return type == "LSTM" || type == "GRU" || type == "SimpleRNN" || type == "RNN" ||
+         type == "Bidirectional";
+}
+
+bool is_attention(std::string_view type) {
+  return type == "Attention" || type == "AdditiveAttention" || type == "MultiHeadAttention" ||
+         type == "GroupQueryAttention";
+}
+
+}  // namespace
+
+bool keeps_mask(std::string_view type, const nlohmann::json& config) {
+  return is_recurrent(type) ? gives_sequences(type, config) : is_attention(type);
 }
 
 MaskUse mask_use(std::string_view type, const nlohmann::json& config, int version) {
@@ -26,6 +57,8 @@ MaskUse mask_use(std::string_view type, const nlohmann::json& config, int versio
                                    "UnitNormalization",
                                    "Normalization",
                                    "Rescaling",
+                                   "RMSNormalization",
+                                   "Identity",
                                    "Flatten",
                                    "Reshape",
                                    "Permute",
@@ -43,8 +76,13 @@ MaskUse mask_use(std::string_view type, const nlohmann::json& config, int versio
     return inner != config["layer"].end() && *inner == "Dense" ? MaskUse::passes
                                                                : MaskUse::computes;
   }
+  // Of Keras 1 and 2 only what every backend and version did alike: the state is kept over a masked
+  // step, whose output is the one before; Bidirectional gave zeros for it in some.
+  if (is_recurrent(type) &&
+      (version >= 3 || type != "Bidirectional" || !gives_sequences(type, config)))
+    return MaskUse::takes;
   if (version < 3) return MaskUse::computes;  // which refused what Keras 3 warns of
-  if (type == "GlobalAveragePooling1D") return MaskUse::mean;
+  if (type == "GlobalAveragePooling1D" || is_attention(type)) return MaskUse::takes;
   for (const std::string_view t :
        {"Conv1D", "SeparableConv1D", "DepthwiseConv1D", "Conv1DTranspose", "MaxPooling1D",
         "AveragePooling1D", "GlobalMaxPooling1D", "Dot"})

@@ -47,18 +47,6 @@ class ModelBuilder {
     return type == "Sequential" || type == "Functional" || type == "Model";
   }
 
-  static DType input_type(const std::string& text) {
-    constexpr std::pair<std::string_view, DType> kTypes[] = {
-        {"float32", DType::f32},  {"float64", DType::f64},   {"float16", DType::f16},
-        {"bool", DType::boolean}, {"bfloat16", DType::bf16}, {"int8", DType::i8},
-        {"int16", DType::i16},    {"int32", DType::i32},     {"int64", DType::i64},
-        {"uint8", DType::u8},     {"uint16", DType::u16}};
-    for (const auto& [theirs, ours] : kTypes)
-      if (text == theirs) return ours;
-    if (text.starts_with("mixed_")) return DType::f32;
-    throw UnknownLayer{"an input of type " + printable(text)};
-  }
-
   // A layer whose policy computes in 16 bits is computed in f32 here.
   void note_policy(const json& config) {
     const auto at = config.find("dtype");
@@ -84,7 +72,7 @@ class ModelBuilder {
     }
     DType dtype = DType::f32;
     if (config.contains("dtype") && config["dtype"].is_string())
-      dtype = input_type(config["dtype"].get<std::string>());
+      dtype = tensor_type(config["dtype"].get<std::string>());
     return b_.input(name, dtype, dims, nominal);
   }
   static const json* shape_of(const json& config) {
@@ -93,30 +81,59 @@ class ModelBuilder {
     return nullptr;
   }
 
+  // A function of keras.ops. In .h5 files nothing says so, but that it cannot be trained.
+  bool is_operation(const json& layer, const json& config, const std::string& type) const {
+    if (layer.contains("module"))
+      return layer["module"].is_string() &&
+             layer["module"].get_ref<const std::string&>().find(".ops") != std::string::npos;
+    return origin_.version >= 3 && type != "InputLayer" && !config.contains("trainable") &&
+           !config.contains("dtype");
+  }
+
+  // What a call gives besides its inputs.
+  struct Given {
+    std::vector<ValueId> masks = {}, states = {};
+    bool causal = false;
+    const json* arguments = nullptr;
+  };
+
   std::vector<ValueId> call(const json& layer, const std::vector<ValueId>& inputs,
-                            std::vector<std::string> path, int depth,
-                            ValueId given_mask = kAbsent) {
+                            std::vector<std::string> path, int depth, const Given& given) {
     const std::string type = json_string(layer, "class_name"), name = name_of(layer);
     const ErrorScope scope("layer " + printable(name));
     path.push_back(name);
     if (is_model(layer)) return body(layer, inputs, path, depth + 1);
     const json& config = json_member(layer, "config");
     note_policy(config);
-    const bool operation =
-        layer.contains("module") && layer["module"].is_string() &&
-        layer["module"].get_ref<const std::string&>().find(".ops") != std::string::npos;
-    const auto masked = std::ranges::find_if(inputs, [&](ValueId v) { return masks_.contains(v); });
-    const MaskUse use = masked == inputs.end() && given_mask == kAbsent
-                            ? MaskUse::ends
-                            : mask_use(type, config, origin_.version);
-    ValueId mask = masked == inputs.end() ? kAbsent : masks_.at(*masked);
-    for (const ValueId v : inputs)  // kAbsent: one that is not known
-      if (const auto at = masks_.find(v); at == masks_.end() || at->second != mask) mask = kAbsent;
-    if (given_mask != kAbsent) mask = given_mask;
-    const bool unknown = mask == kAbsent || b_.dtype(mask) != DType::boolean;
-    if (use == MaskUse::computes || (use == MaskUse::mean && unknown))
-      throw UnknownLayer{fmt::format("'{}', {} behind a mask (Embedding with mask_zero),",
-                                     printable(name), printable(type))};
+    if (type == "TimeDistributed")
+      if (const json& inner = json_member(config, "layer"); is_model(inner)) {
+        if (inputs.size() != 1) throw UnknownLayer{"TimeDistributed of several inputs"};
+        path.push_back(name_of(inner));
+        const std::vector<ValueId> y =
+            body(inner, {steps_as_batch(b_, name, inputs[0])}, path, depth + 1);
+        if (y.size() != 1) throw UnknownLayer{"TimeDistributed of several outputs"};
+        return {batch_as_steps(b_, name, y[0], inputs[0])};
+      }
+    const bool operation = is_operation(layer, config, type);
+    // The masks of the inputs; one that merged layers made of several is not known.
+    std::vector<ValueId> masks(inputs.size(), kAbsent);
+    bool masked = false, unknown = false;
+    for (std::size_t i = 0; i < inputs.size() && !operation; ++i)
+      if (const auto at = masks_.find(inputs[i]); at != masks_.end()) {
+        masks[i] = at->second;
+        masked = true;
+        unknown = unknown || at->second == kAbsent;
+      }
+    if (!given.masks.empty()) {
+      masks = given.masks;
+      masked = true;
+      unknown = false;
+    }
+    for (const ValueId m : masks)
+      unknown = unknown || (m != kAbsent && b_.dtype(m) != DType::boolean);
+    const MaskUse use = masked ? mask_use(type, config, origin_.version) : MaskUse::ends;
+    if (use == MaskUse::computes || (use == MaskUse::takes && unknown))
+      throw UnknownLayer{fmt::format("'{}', {} behind a mask,", printable(name), printable(type))};
     if (is_identity(type) && inputs.size() <= 1) return {inputs.empty() ? kAbsent : inputs[0]};
     // A layer that is used more than once has one set of weights.
     std::string key;
@@ -131,17 +148,42 @@ class ModelBuilder {
       }
       held = held_.emplace(key, std::move(values)).first;
     }
-    const ValueId y = translate(b_, origin_,
-                                {type, name, config, inputs, held->second,
-                                 use == MaskUse::mean ? mask : kAbsent, operation});
-    if (use == MaskUse::passes) masks_[y] = mask;
-    if (starts_mask(type, config)) {
-      const Tensor zero = scalar_of(b_.dtype(inputs.at(0)), 0);
-      masks_[y] = b_.op("not", name + ".mask",
-                        {b_.op("equal", name + ".padding",
-                               {inputs[0], b_.constant(name + ".zero", zero.share())})});
+    LayerCall made{type, name, config, inputs, held->second};
+    // Keras 3 hands a layer of two tensor arguments no mask but one that is named in its call.
+    const bool unseen = origin_.version >= 3 && !given.states.empty() && given.masks.empty();
+    if (use == MaskUse::takes && !unseen) made.masks = masks;
+    made.states = given.states;
+    made.causal = given.causal;
+    made.operation = operation;
+    made.arguments = given.arguments;
+    std::vector<ValueId> y = translate(b_, origin_, made);
+    if (use == MaskUse::passes) {
+      ValueId mask = masks.empty() ? kAbsent : masks[0];
+      for (const ValueId m : masks) mask = m == mask ? mask : kAbsent;
+      masks_[y[0]] = unknown ? kAbsent : mask;
     }
-    return {y};
+    // So does Keras 3: layers behind it that look at the same values find no mask there.
+    if (type == "MultiHeadAttention" && given.masks.empty())
+      for (const ValueId v : inputs) masks_.erase(v);
+    if (use == MaskUse::takes && masks[0] != kAbsent && keeps_mask(type, config))
+      masks_[y[0]] = masks[0];
+    if (starts_mask(type, config)) masks_[y[0]] = new_mask(type, name, config, inputs.at(0));
+    return y;
+  }
+
+  // Of Embedding: an index that is not 0. Of Masking: a step of which something is not its value.
+  ValueId new_mask(const std::string& type, const std::string& name, const json& config,
+                   ValueId of) {
+    const bool steps = type == "Masking";
+    double value = 0;
+    if (steps && config.contains("mask_value") && config["mask_value"].is_number())
+      value = config["mask_value"].get<double>();
+    const ValueId none = b_.constant(name + ".none", scalar_of(b_.dtype(of), value));
+    ValueId mask = b_.op("not", name + ".mask", {b_.op("equal", name + ".padding", {of, none})});
+    if (steps)
+      mask = b_.op("reduce_max", name + ".mask_of_steps", {mask},
+                   {{"axes", Ints{-1}}, {"keepdims", false}});
+    return mask;
   }
 
   // The values a model gives for `inputs`; without any, it makes its own.
@@ -159,13 +201,13 @@ class ModelBuilder {
           if (shape == nullptr && config.is_object() && config.contains("build_input_shape"))
             shape = &config["build_input_shape"];
           if (shape == nullptr && is_model(layer)) {
-            v = call(layer, {}, path, depth);
+            v = call(layer, {}, path, depth, {});
             continue;
           }
           const json own = shape != nullptr ? *shape : own_shape(layer, c);
           v = {input("input", own, c)};
         }
-        v = call(layer, v, path, depth);
+        v = call(layer, v, path, depth, {});
       }
       return v;
     }
@@ -187,6 +229,7 @@ class ModelBuilder {
     Reference from;
     std::int64_t tensor = 0;
     std::optional<double> number = {};  // instead of a tensor
+    bool absent = false;                // None in a list of masks
   };
   using Arguments = std::vector<Argument>;
 
@@ -194,27 +237,54 @@ class ModelBuilder {
     const std::string& layer;
     const std::string& type;
     const json& config;
-    Arguments tensors = {};
-    Arguments mask = {};  // of a mean, one
+    Arguments tensors = {}, masks = {}, states = {};
+    bool causal = false;
+    const json* arguments = nullptr;
   };
 
-  // What a call gives by name must be nothing, or a mask that the layer passes by: what else it
-  // changes is not in the configuration.
+  // What a call gives by name must be nothing, or be known: what else it changes is not in the
+  // configuration.
   void named(const json& kwargs, Call& out, int depth) const {
     if (!kwargs.is_object()) return;
-    for (const auto& [name, value] : kwargs.items()) {
-      if (value.is_null() || value == false) continue;
-      const MaskUse use =
-          name == "mask" ? mask_use(out.type, out.config, origin_.version) : MaskUse::computes;
-      if (use == MaskUse::computes)
-        throw UnknownLayer{fmt::format("'{}', {} called with the argument {},",
-                                       printable(out.layer), printable(out.type), printable(name))};
-      if (use != MaskUse::mean) continue;
+    const auto tensors = [&](const json& value) {
       Call inner{out.layer, out.type, out.config};
       references(value, inner, depth + 1);
-      if (inner.tensors.size() != 1 || inner.tensors[0].number)
-        throw bad_input("the mask of a call must be one tensor");
-      out.mask = std::move(inner.tensors);
+      for (const Argument& a : inner.tensors)
+        if (a.number) throw bad_input("'{}' is called with a number for a tensor", out.layer);
+      return std::move(inner.tensors);
+    };
+    const auto put_mask = [&](std::size_t at, const json& value) {
+      while (out.masks.size() <= at) out.masks.push_back({{}, 0, {}, true});
+      const Arguments one = tensors(value);
+      if (one.size() != 1) throw bad_input("the mask of a call must be one tensor");
+      out.masks[at] = one[0];
+    };
+    for (const auto& [name, value] : kwargs.items()) {
+      if (value.is_null() || value == false || name == "training") continue;
+      const MaskUse use = mask_use(out.type, out.config, origin_.version);
+      const bool attends = use == MaskUse::takes && out.type.ends_with("ttention");
+      constexpr std::string_view kMasks[] = {"query_mask", "value_mask", "key_mask",
+                                             "attention_mask"};
+      const auto at = std::ranges::find(kMasks, name);
+      if (name == "mask" && use != MaskUse::computes) {
+        if (use != MaskUse::takes) continue;
+        // Of attention a list, of others one tensor, which looks like a list up to Keras 2.
+        if (attends && value.is_array() && !(value.size() >= 3 && value[0].is_string())) {
+          for (std::size_t i = 0; i < value.size(); ++i)
+            if (!value[i].is_null()) put_mask(i, value[i]);
+        } else {
+          put_mask(0, value);
+        }
+      } else if (attends && at != std::end(kMasks)) {
+        put_mask(static_cast<std::size_t>(at - std::begin(kMasks)), value);
+      } else if (attends && name == "use_causal_mask" && value == true) {
+        out.causal = true;
+      } else if (name == "initial_state" && use == MaskUse::takes && !attends) {
+        out.states = tensors(value);
+      } else {
+        throw UnknownLayer{fmt::format("'{}', {} called with the argument {},",
+                                       printable(out.layer), printable(out.type), printable(name))};
+      }
     }
   }
 
@@ -239,7 +309,11 @@ class ModelBuilder {
         throw UnknownLayer{fmt::format("'{}', {} called with a value that no layer gives,",
                                        printable(out.layer), printable(out.type))};
       if (v.contains("kwargs")) named(v["kwargs"], out, depth);
-      references(v["args"], out, depth + 1);
+      const json& args = v["args"];
+      out.arguments = &args;
+      if (out.type == "GetItem" && args.is_array() && !args.empty())
+        return references(args[0], out, depth + 1);  // what is behind it says which elements
+      references(args, out, depth + 1);
     } else if (v.is_number()) {
       out.tensors.push_back({{}, 0, v.get<double>()});
     } else if (!v.is_null()) {
@@ -250,9 +324,8 @@ class ModelBuilder {
 
   // A number in a call of an operator, as 2 in 2 * x; it takes the type of `beside`.
   ValueId number(const Call& call, double value, ValueId beside) {
-    for (const char* t : {"Add", "Subtract", "Multiply", "NotEqual"})
-      if (call.type == t)
-        return b_.constant(call.layer + ".number", scalar_of(b_.dtype(beside), value));
+    if (takes_numbers(call.type))
+      return b_.constant(call.layer + ".number", scalar_of(b_.dtype(beside), value));
     throw UnknownLayer{
         fmt::format("'{}', {} called with a number,", printable(call.layer), printable(call.type))};
   }
@@ -262,8 +335,8 @@ class ModelBuilder {
   static std::optional<std::vector<ValueId>> ready(const Arguments& arguments,
                                                    const Values& values) {
     std::vector<ValueId> out;
-    for (const auto& [from, tensor, value] : arguments) {
-      if (value) {
+    for (const auto& [from, tensor, value, absent] : arguments) {
+      if (value || absent) {
         out.push_back(kAbsent);
         continue;
       }
@@ -322,22 +395,22 @@ class ModelBuilder {
           const Reference self{name, static_cast<std::int64_t>(n)};
           if (values.contains(self) || made.tensors.empty()) continue;
           const auto args = ready(made.tensors, values);
-          const auto mask = ready(made.mask, values);
-          if (!args || !mask) continue;
+          const auto masks = ready(made.masks, values), states = ready(made.states, values);
+          if (!args || !masks || !states) continue;
           const auto tensor = std::ranges::find_if(*args, [](ValueId v) { return v != kAbsent; });
           if (tensor == args->end()) throw bad_input("a call with numbers alone");
           std::vector<ValueId> inputs_of = *args;
           for (std::size_t i = 0; i < inputs_of.size(); ++i)
             if (made.tensors[i].number)
               inputs_of[i] = number(made, *made.tensors[i].number, *tensor);
-          values[self] =
-              call(*l.config, inputs_of, path, depth, mask->empty() ? kAbsent : mask->front());
+          values[self] = call(*l.config, inputs_of, path, depth,
+                              {*masks, *states, made.causal, made.arguments});
           moved = true;
         }
       }
     }
     std::vector<ValueId> out;
-    for (const auto& [from, tensor, value] : outs) {
+    for (const auto& [from, tensor, value, absent] : outs) {
       auto have = values.find(from);
       // A nested model's nodes are numbered on from those it was made with; which of several is
       // meant would be a guess.

@@ -4,11 +4,13 @@
 
 #include "engine/core/error.h"
 #include "importers/containers/json.h"
+#include "importers/formats/control.h"
 #include "importers/formats/keras/translator.h"
+#include "importers/formats/scalar.h"
+#include "importers/formats/translate.h"
 
 namespace etalon::keras_format {
 
-// ---- sequences ----
 std::string Translator::recurrent_function(const json& config_of, std::string_view key,
                                            std::string_view missing, std::vector<float>& alpha,
                                            std::vector<float>& beta) {
@@ -30,32 +32,23 @@ std::string Translator::recurrent_function(const json& config_of, std::string_vi
   throw UnknownLayer{"recurrent activation " + f};
 }
 
-ValueId Translator::recurrent(const std::string& type, const json& cfg, std::size_t first_weight,
-                              bool reverse) {
-  const auto flag_of = [&](const char* key, bool missing) {
-    const auto at = cfg.find(key);
-    if (at == cfg.end() || at->is_null()) return missing;
-    if (!at->is_boolean()) throw bad_input("'{}' must be true or false", key);
-    return at->get<bool>();
-  };
-  if (flag_of("time_major", false)) throw UnknownLayer{type + " with time_major"};
-  if (flag_of("stateful", false)) b_.note("A stateful layer starts from zero in every run.");
-  const bool bias = flag_of("use_bias", true);
-  const bool lstm = type == "LSTM", gru = type == "GRU";
+Translator::CellOp Translator::cell_op(const Cell& cell, const std::string& label) {
+  const json& cfg = cell.config;
+  const bool lstm = cell.type == "LSTM", gru = cell.type == "GRU";
   const std::int64_t gates = lstm ? 4 : gru ? 3 : 1;
   if (origin_.version == 1) throw UnknownLayer{"recurrent layers of Keras 1"};
-  ValueId w = weight(first_weight), r = weight(first_weight + 1);
+  const ValueId w = weight(cell.first_weight), r = weight(cell.first_weight + 1);
   const std::int64_t h = b_.shape(r).dim(0);
   const auto matrix = [&](ValueId m, const char* part) {
-    m = b_.transpose(name_ + "." + part + "_order", m, {1, 0});
+    m = b_.transpose(label + "." + part + "_order", m, {1, 0});
     const Shape s = b_.shape(m);
-    return b_.reshape(name_ + "." + part + (reverse ? "_back" : ""), m, {1, s[0], s[1]});
+    return b_.reshape(label + "." + part, m, {1, s[0], s[1]});
   };
-  const bool after = gru && flag_of("reset_after", false);
-  std::vector<ValueId> inputs{x(), matrix(w, "w"), matrix(r, "r")};
-  if (bias) {
-    ValueId bv = weight(first_weight + 2);
-    const Tensor* t = b_.constant_of(bv);
+  const bool after = gru && flag_of(cfg, "reset_after", false);
+  CellOp out{lstm ? "lstm" : gru ? "gru" : "rnn", {matrix(w, "w"), matrix(r, "r")}, h, {}};
+  out.weights.push_back(kAbsent);
+  if (flag_of(cfg, "use_bias", true)) {
+    const Tensor* t = b_.constant_of(weight(cell.first_weight + 2));
     if (t == nullptr || t->dtype() != DType::f32)
       throw UnknownLayer{"a recurrent bias that is not f32"};
     const std::int64_t want = (t->shape().rank() == 2 ? 2 : 1) * gates * h;
@@ -63,7 +56,7 @@ ValueId Translator::recurrent(const std::string& type, const json& cfg, std::siz
       throw bad_input("a recurrent bias {} for {} units", to_string(t->type()), h);
     Tensor both = Tensor::zeros(DType::f32, {1, 2 * gates * h});
     std::ranges::copy(t->data<float>(), both.mutable_data<float>().begin());
-    inputs.push_back(b_.constant(name_ + ".b", std::move(both)));
+    out.weights.back() = b_.constant(label + ".b", std::move(both));
   }
   std::vector<float> alpha, beta;
   std::vector<std::string> functions;
@@ -71,84 +64,115 @@ ValueId Translator::recurrent(const std::string& type, const json& cfg, std::siz
   if (lstm || gru)
     functions.push_back(recurrent_function(cfg, "recurrent_activation", gate_missing, alpha, beta));
   functions.push_back(recurrent_function(cfg, "activation", "tanh", alpha, beta));
-  if (lstm) {
-    functions.push_back(recurrent_function(cfg, "activation", "tanh", alpha, beta));
-  }
-  const bool backwards = flag_of("go_backwards", false) != reverse;
-  Fields fields{{"activations", functions},
-                {"batch_first", true},
-                {"direction", std::string(backwards ? "reverse" : "forward")}};
+  if (lstm) functions.push_back(recurrent_function(cfg, "activation", "tanh", alpha, beta));
+  out.fields = {{"activations", functions}, {"batch_first", true}};
   if (!alpha.empty()) {
-    fields.emplace_back("activation_alpha", alpha);
-    fields.emplace_back("activation_beta", beta);
+    out.fields.emplace_back("activation_alpha", alpha);
+    out.fields.emplace_back("activation_beta", beta);
   }
   if (lstm) {
-    fields.emplace_back("gates", std::string("ifco"));
+    out.fields.emplace_back("gates", std::string("ifco"));
     b_.note("LSTM gates stand in the order i, f, c, o.");
   }
   if (gru) {
-    fields.emplace_back("gates", std::string("zrh"));
-    fields.emplace_back("linear_before_reset", after);
+    out.fields.emplace_back("gates", std::string("zrh"));
+    out.fields.emplace_back("linear_before_reset", after);
     b_.note(after ? "GRU gates stand in the order z, r, h; reset after the recurrent product."
                   : "GRU gates stand in the order z, r, h; reset before the recurrent product.");
   }
-  const std::string op = lstm ? "lstm" : gru ? "gru" : "rnn";
-  const std::string label = reverse ? name_ + ".back" : name_;
-  const std::vector<ValueId> y = b_.nodes(op, label, inputs, make_params(get_op(op), fields), 2);
-  const bool sequences = flag_of("return_sequences", false);
-  if (flag_of("return_state", false)) throw UnknownLayer{"return_state"};
-  if (!sequences) return b_.op("squeeze", label + ".last", {y[1]}, {{"axes", Ints{1}}});
-  const ValueId seq = b_.op("squeeze", label + ".sequence", {y[0]}, {{"axes", Ints{2}}});
-  // Keras gives a layer that goes backwards its outputs in the order in which it made them;
-  // Bidirectional turns them round again.
-  if (backwards && !reverse)
-    return b_.op("slice", label + ".order", {seq},
-                 {{"starts", Ints{-1}},
-                  {"ends", Ints{std::numeric_limits<std::int64_t>::min() + 1}},
-                  {"axes", Ints{1}},
-                  {"steps", Ints{-1}}});
-  return seq;
+  return out;
 }
 
-// The layer of the other direction may be one of its own: its settings must be the same.
-void Translator::same_cell(const json& there, const json& back) const {
-  for (const char* key : {"units", "activation", "recurrent_activation", "use_bias", "reset_after",
-                          "return_sequences", "stateful"}) {
-    const auto a = there.find(key), b = back.find(key);
-    if ((a == there.end()) != (b == back.end()) || (a != there.end() && *a != *b))
-      throw UnknownLayer{fmt::format("Bidirectional whose layers differ in {}", key)};
+ValueId Translator::zeros(const std::string& name, ValueId like, Ints extents) {
+  const ValueId batch = b_.op("slice", name + ".batch", {b_.op("shape", name + ".extents", {like})},
+                              {{"starts", Ints{0}}, {"ends", Ints{1}}, {"axes", Ints{0}}});
+  const ValueId to =
+      b_.op("concat", name + ".shape", {batch, b_.constant(name + ".sample", ints_tensor(extents))},
+            {{"axis", std::int64_t{0}}});
+  extents.insert(extents.begin(), 1);
+  return b_.op("expand", name,
+               {b_.constant(name + ".zero", Tensor::zeros(DType::f32, Shape(extents))), to});
+}
+
+ValueId Translator::turned(const std::string& name, ValueId sequence) {
+  return b_.op("slice", name, {sequence},
+               {{"starts", Ints{-1}},
+                {"ends", Ints{std::numeric_limits<std::int64_t>::min() + 1}},
+                {"axes", Ints{1}},
+                {"steps", Ints{-1}}});
+}
+
+Translator::Sequence Translator::run_cell(const Cell& cell, const std::string& label,
+                                          const Along& along) {
+  CellOp op = cell_op(cell, label);
+  const std::size_t states = cell.type == "LSTM" ? 2 : 1;
+  if (!along.states.empty() && along.states.size() != states)
+    throw bad_input("{} initial states of {}", along.states.size(), cell.type);
+  if (along.mask != kAbsent) return run_masked(op, label, along);
+  std::vector<ValueId> in{along.x};
+  in.insert(in.end(), op.weights.begin(), op.weights.end());
+  if (!along.states.empty()) {
+    in.push_back(kAbsent);  // lengths
+    for (std::size_t i = 0; i < states; ++i)
+      in.push_back(b_.op("unsqueeze", fmt::format("{}.from{}", label, i), {along.states[i]},
+                         {{"axes", Ints{1}}}));
+  } else if (in.back() == kAbsent) {
+    in.pop_back();
   }
+  op.fields.emplace_back("direction", std::string(along.backwards ? "reverse" : "forward"));
+  const std::vector<ValueId> y =
+      b_.nodes(op.op, label, in, make_params(get_op(op.op), op.fields), 1 + states);
+  Sequence out{b_.op("squeeze", label + ".sequence", {y[0]}, {{"axes", Ints{2}}}), kAbsent, {}};
+  for (std::size_t i = 1; i <= states; ++i)
+    out.states.push_back(
+        b_.op("squeeze", i == 1 ? label + ".last" : label + ".cell", {y[i]}, {{"axes", Ints{1}}}));
+  out.last = out.states[0];
+  return out;
 }
 
-ValueId Translator::bidirectional() {
-  const json& layer = config("layer");
-  const std::string type = json_string(layer, "class_name");
-  const json& cfg = json_member(layer, "config");
-  if (const json* back = find("backward_layer"); back != nullptr) {
-    if (json_string(*back, "class_name") != type)
-      throw UnknownLayer{"Bidirectional with layers of two classes"};
-    same_cell(cfg, json_member(*back, "config"));
-  }
-  if (const auto at = cfg.find("go_backwards"); at != cfg.end() && *at == true)
-    throw UnknownLayer{"Bidirectional of a layer that goes backwards"};
-  if (c_.weights.size() % 2 != 0) throw bad_input("an odd number of weights for two directions");
-  const ValueId there = recurrent(type, cfg, 0, false);
-  const ValueId back = recurrent(type, cfg, c_.weights.size() / 2, true);
-  const std::string how = text("merge_mode", "concat");
-  if (how == "concat") return b_.op("concat", name_, {there, back}, {{"axis", std::int64_t{-1}}});
-  if (how == "sum") return b_.op("add", name_, {there, back});
-  if (how == "mul") return b_.op("mul", name_, {there, back});
-  if (how == "ave") return b_.op("mean", name_, {there, back});
-  throw UnknownLayer{"merge_mode " + how};
-}
-
-ValueId Translator::time_distributed() {
-  const json& layer = config("layer");
-  const std::string type = json_string(layer, "class_name");
-  if (type != "Dense" && type != "Activation" && !is_identity(type))
-    throw UnknownLayer{"TimeDistributed " + type};
-  const LayerCall call{type, name_, json_member(layer, "config"), c_.inputs, c_.weights};
-  return Translator(b_, origin_, call).run();
+// Over a masked step the state stays, and the output is the one before, or zeros: step by step, so
+// that masked steps may stand anywhere.
+Translator::Sequence Translator::run_masked(const CellOp& cell, const std::string& label,
+                                            const Along& along) {
+  const std::size_t states = cell.op == "lstm" ? 2 : 1;
+  ScanInputs in;
+  in.axis = 1;
+  in.backwards = along.backwards;
+  in.sequences = {along.x, along.mask};
+  in.carried.push_back(zeros(label + ".before", along.x, {cell.units}));  // the output
+  for (std::size_t i = 0; i < states; ++i)
+    in.carried.push_back(along.states.empty() ? in.carried[0] : along.states[i]);
+  for (const ValueId w : cell.weights)
+    if (w != kAbsent) in.read.push_back(w);
+  const ScanOutputs made =
+      write_scan(b_, label, in, [&](GraphBuilder& g, const std::vector<ValueId>& v) {
+        const std::string step = label + ".step";
+        const auto longer = [&](const std::string& name, ValueId x) {
+          return g.op("unsqueeze", step + name, {x}, {{"axes", Ints{1}}});
+        };
+        const ValueId x = longer(".x", v[1 + states]), mask = longer(".mask", v[2 + states]);
+        std::vector<ValueId> inputs{x};
+        for (std::size_t i = 3 + states; i < v.size(); ++i) inputs.push_back(v[i]);
+        inputs.resize(5, kAbsent);  // no bias, no lengths
+        for (std::size_t i = 0; i < states; ++i)
+          inputs.push_back(longer(".from" + std::to_string(i), v[1 + i]));
+        const std::vector<ValueId> y =
+            g.nodes(cell.op, step, inputs, make_params(get_op(cell.op), cell.fields), 1 + states);
+        std::vector<ValueId> next;
+        for (std::size_t i = 0; i < states; ++i) {
+          const std::string part = std::to_string(i);
+          const ValueId fresh =
+              g.op("squeeze", step + ".to" + part, {y[1 + i]}, {{"axes", Ints{1}}});
+          next.push_back(g.op("where", step + ".kept" + part, {mask, fresh, v[1 + i]}));
+          if (i > 0) continue;
+          const ValueId else_gives =
+              along.zeroed ? g.constant(step + ".none", scalar_of(DType::f32, 0)) : v[0];
+          next.insert(next.begin(), g.op("where", step + ".output", {mask, fresh, else_gives}));
+        }
+        next.push_back(g.op("identity", step + ".value", {next[0]}));
+        return next;
+      });
+  return {made.stacked[0], made.carried[0], {made.carried.begin() + 1, made.carried.end()}};
 }
 
 }  // namespace etalon::keras_format

@@ -1,9 +1,14 @@
 // One layer of a Keras file on its way to ops; layers.h says what each class means.
 //   layers.cpp     which class is what; normalisation, several inputs
 //   config.cpp     what the configuration says; activations, Dense
-//   attention.cpp  layers of later Keras
+//   attention.cpp  attention
+//   norms.cpp      norms by group and by length, products along axes
+//   operations.cpp functions of keras.ops
+//   images.cpp     resizing, cropping, encodings before a network
 //   windows.cpp    convolutions, pooling, padding, layout
-//   recurrent.cpp  LSTM, GRU, SimpleRNN and the layers around layers
+//   recurrent.cpp  cells of LSTM, GRU, SimpleRNN along a sequence
+//   sequences.cpp  the layers around cells and layers
+//   conv_lstm.cpp  recurrent layers whose products are convolutions
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -26,6 +31,8 @@ class Translator {
       : b_(b), origin_(origin), c_(call), name_(call.name) {}
 
   ValueId run();
+  // What a recurrent layer gives behind its first value.
+  std::vector<ValueId> take_states() { return std::move(states_); }
 
  private:
   ValueId x() const {
@@ -95,30 +102,84 @@ class Translator {
   ValueId batch_norm();
   ValueId layer_norm();
 
-  // ---- attention.cpp ----
   std::optional<ValueId> later();
-  ValueId attention();
+  // ---- attention.cpp ----
+  ValueId mask(std::size_t i) const { return i < c_.masks.size() ? c_.masks[i] : kAbsent; }
+  ValueId pairs_that_count(ValueId query, ValueId value);
+  ValueId multi_head_attention();
+  ValueId dot_attention();
+  // ---- norms.cpp ----
   ValueId group_norm();
   ValueId normalization();
+  ValueId rms_norm();
+  ValueId spectral_norm();
   ValueId dot();
+  ValueId einsum_dense();
+  // ---- operations.cpp ----
+  std::optional<ValueId> operation();
+  ValueId get_item();
+  // ---- images.cpp ----
+  ValueId resizing();
+  ValueId resized(ValueId v, std::int64_t height, std::int64_t width, const std::string& how);
+  ValueId center_crop();
+  ValueId category_encoding();
+  ValueId discretization();
 
   // ---- several inputs ----
   std::vector<ValueId> aligned();
   ValueId merge(const std::string& op) { return b_.elementwise(op, name_, aligned()); }
   ValueId chain(const std::string& op);
+
+  // ---- recurrent.cpp ----
   std::string recurrent_function(const json& config_of, std::string_view key,
                                  std::string_view missing, std::vector<float>& alpha,
                                  std::vector<float>& beta);
-  ValueId recurrent(const std::string& type, const json& cfg, std::size_t first_weight,
-                    bool reverse);
+  struct Cell {
+    std::string type;  // "LSTM", "GRU", "SimpleRNN"
+    const json& config;
+    std::size_t first_weight;
+  };
+  // A cell as an op: its name, weights and fields, all but the direction.
+  struct CellOp {
+    std::string op;
+    std::vector<ValueId> weights;  // w, r, b; b may be kAbsent
+    std::int64_t units;
+    Fields fields;
+  };
+  CellOp cell_op(const Cell& cell, const std::string& label);
+  struct Along {
+    ValueId x;
+    ValueId mask = kAbsent;
+    std::vector<ValueId> states = {};  // [N, H] each; empty: zeros
+    bool backwards = false;
+    bool zeroed = false;  // a masked step gives zeros, not what stood before
+  };
+  struct Sequence {
+    ValueId values, last;         // [N, T, H] in the order of x; [N, H], of the last step taken
+    std::vector<ValueId> states;  // [N, H]
+  };
+  Sequence run_cell(const Cell& cell, const std::string& label, const Along& along);
+  Sequence run_masked(const CellOp& cell, const std::string& label, const Along& along);
+  // A constant 0 of [N, extents...], N that of x.
+  ValueId zeros(const std::string& name, ValueId like, Ints extents);
+  ValueId turned(const std::string& name, ValueId sequence);  // its steps the other way round
+  // ---- sequences.cpp ----
+  static bool flag_of(const json& config, const char* key, bool missing);
+  std::vector<Cell> cells(const std::string& type, const json& config, std::size_t first_weight);
+  ValueId recurrent(const std::string& type, const json& config, std::size_t first_weight,
+                    const std::string& label, Along along, bool turn);
+  ValueId recurrent_layer();
   void same_cell(const json& there, const json& back) const;
   ValueId bidirectional();
   ValueId time_distributed();
+  // ---- conv_lstm.cpp ----
+  ValueId conv_lstm(int axes);
 
   GraphBuilder& b_;
   const Origin& origin_;
   const LayerCall& c_;
   const std::string& name_;
+  std::vector<ValueId> states_;
 };
 
 }  // namespace etalon::keras_format

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
@@ -77,9 +78,18 @@ class V3Weights {
     for (const std::string& p : path) key += "/" + p;
     const auto at = paths_.find(key);
     if (at == paths_.end()) return out;
-    for (const char* part : {"", "/cell", "/forward_layer/cell", "/forward_layer",
-                             "/backward_layer/cell", "/backward_layer", "/layer", "/query_dense",
-                             "/key_dense", "/value_dense", "/output_dense"}) {
+    std::vector<std::string> parts = {"/cell",           "/forward_layer/cell",
+                                      "/forward_layer",  "/backward_layer/cell",
+                                      "/backward_layer", "/layer",
+                                      "/layer/cell",     "/query_dense",
+                                      "/key_dense",      "/value_dense",
+                                      "/output_dense",   "/_query_dense",
+                                      "/_key_dense",     "/_value_dense",
+                                      "/_output_dense"};
+    // What a layer has of its own comes first, but behind that of a layer that it stands around.
+    parts.insert(around_.contains(key) ? parts.end() : parts.begin(), "");
+    if (const auto own = cells_.find(key); own != cells_.end()) parts = own->second;
+    for (const std::string& part : parts) {
       const auto vars = file_.find(root_, at->second + part + "/vars");
       if (!vars || !vars->is_group) continue;
       for (std::size_t i = 0; i < vars->children.size(); ++i)
@@ -96,9 +106,7 @@ class V3Weights {
     for (const json& layer : json_array(json_member(model, "config"), "layers")) {
       const std::string type = json_string(layer, "class_name");
       const json& config = json_member(layer, "config");
-      const std::string name = config.contains("name") && config["name"].is_string()
-                                   ? config["name"].get<std::string>()
-                                   : type;
+      const std::string name = name_of(layer);
       std::string place = snake_case(type);
       if (const int n = used[place]++; n > 0) place += "_" + std::to_string(n);
       std::string full = prefix + "layers/" + place;
@@ -106,12 +114,37 @@ class V3Weights {
       if (!file_.find(root_, full) && file_.find(root_, prefix + "layers/" + name))
         full = prefix + "layers/" + name;
       paths_[key + "/" + name] = full;
-      if (config.contains("layers")) number(layer, full + "/", key + "/" + name, depth + 1);
+      const std::string at = key + "/" + name;
+      if (config.contains("layers")) number(layer, full + "/", at, depth + 1);
+      if (type == "SpectralNormalization") around_.insert(at);
+      if (type == "RNN") number_cells(config, at);
+      if (type != "TimeDistributed") continue;
+      const json& inner = json_member(config, "layer");
+      if (!json_member(inner, "config").contains("layers")) continue;
+      number(inner, full + "/layer/", at + "/" + name_of(inner), depth + 1);
+    }
+  }
+  static std::string name_of(const json& layer) {
+    const json& config = json_member(layer, "config");
+    return config.contains("name") && config["name"].is_string() ? config["name"].get<std::string>()
+                                                                 : json_string(layer, "class_name");
+  }
+  // Stacked cells are numbered as layers are.
+  void number_cells(const json& config, const std::string& key) {
+    const json& cell = json_member(config, "cell");
+    if (json_string(cell, "class_name") != "StackedRNNCells") return;
+    std::map<std::string, int> used;
+    for (const json& one : json_array(json_member(cell, "config"), "cells")) {
+      std::string place = snake_case(json_string(one, "class_name"));
+      if (const int n = used[place]++; n > 0) place += "_" + std::to_string(n);
+      cells_[key].push_back("/cell/cells/" + place);
     }
   }
   const Hdf5File& file_;
   Hdf5Object root_;
   std::map<std::string, std::string> paths_;
+  std::map<std::string, std::vector<std::string>> cells_;  // where stacked cells stand
+  std::set<std::string> around_;                           // layers around a layer
 };
 
 }  // namespace

@@ -183,7 +183,7 @@ ValueId Translator::pool(const std::string& op, int axes) {
 }
 
 ValueId Translator::global_pool(const std::string& op) {
-  if (c_.mask != kAbsent) return masked_mean();
+  if (mask(0) != kAbsent) return masked_mean();
   const ValueId v = first(x());
   const ValueId y = b_.op(op, name_, {v});
   if (flag("keepdims", false)) return last(y);
@@ -196,7 +196,7 @@ ValueId Translator::global_pool(const std::string& op) {
 ValueId Translator::masked_mean() {
   if (!channels_last()) throw UnknownLayer{"a masked mean of channels_first"};
   const Fields along{{"axes", Ints{1}}, {"keepdims", flag("keepdims", false)}};
-  const ValueId counts = b_.op("unsqueeze", name_ + ".counts", {c_.mask}, {{"axes", Ints{2}}});
+  const ValueId counts = b_.op("unsqueeze", name_ + ".counts", {mask(0)}, {{"axes", Ints{2}}});
   const ValueId zero = b_.constant(name_ + ".zero", scalar_of(DType::f32, 0));
   const ValueId sum = b_.op("reduce_sum", name_ + ".sum",
                             {b_.op("where", name_ + ".kept", {counts, x(), zero})}, along);
