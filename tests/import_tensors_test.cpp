@@ -112,10 +112,37 @@ TEST_CASE("npy: every type, byte order and layout that NumPy writes") {
 }
 
 TEST_CASE("npy: what has no numbers is refused by name") {
-  refuses(fixture("numpy/refused_object.npy"), "can run code");
+  refuses(fixture("numpy/refused_object.npy"), "none of which is an array of numbers");
   refuses(fixture("numpy/refused_struct.npy"), "structured");
   refuses(fixture("numpy/refused_text.npy"), "texts");
   refuses(fixture("numpy/refused_complex.npy"), "complex");
+}
+
+TEST_CASE("npy: arrays of objects give the arrays in them, and run nothing") {
+  const auto named = [](const TensorList& list, std::string_view name) -> const Tensor& {
+    for (const NamedTensor& t : list)
+      if (t.name == name) return t.tensor;
+    throw bad_input("no {}", name);
+  };
+  const TensorList ragged = load_tensors(fixture("numpy/objects.npy"));
+  REQUIRE(ragged.size() == 2);
+  CHECK(named(ragged, "0").shape() == Shape{2, 3});
+  CHECK(named(ragged, "0").data<float>()[5] == 5);
+  CHECK(named(ragged, "2").data<std::int16_t>()[3] == 3);
+  const TensorList zip = load_tensors(fixture("numpy/objects.npz"));
+  REQUIRE(zip.size() == 5);  // a member of None gives nothing
+  CHECK(named(zip, "plain").data<float>()[1] == 1);
+  CHECK(named(zip, "one.W").data<double>()[2] == 2);
+  CHECK(named(zip, "one.deep.0").shape() == Shape{1, 2});
+  CHECK(named(zip, "list.0").data<float>()[5] == 5);
+  CHECK(named(zip, "list.2").data<std::int16_t>()[3] == 3);
+
+  const std::string header = "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }";
+  const std::string head =
+      std::string("\x93NUMPY\1\0", 8) + static_cast<char>(header.size()) + '\0';
+  refuses_bytes("call.npy", head + header + "cos\nsystem\n(S'echo'\ntR.", "os.system");
+  refuses_bytes("cut.npy", head + header + "(lp0", "");
+  refuses_bytes("none.npy", head + header, "not numbers");
 }
 
 TEST_CASE("npy: a file that lies") {

@@ -133,7 +133,7 @@ DType dtype_of_descr(const std::string& descr, bool& big_endian) {
     if (text == kind) return dtype;
   switch (kind[0]) {
     case 'O':
-      throw refuse("Python objects are not read, for they can run code; save plain numbers");
+      throw refuse("Python objects are not numbers; save plain numbers");
     case 'V':
       throw refuse("raw or structured elements have no numeric type; save plain numbers");
     case 'U':
@@ -180,14 +180,8 @@ Tensor converted(const TensorType& type, std::span<const std::byte> from, bool s
   return out;
 }
 
-}  // namespace
-
-bool is_npy(std::span<const std::byte> prefix) {
-  return prefix.size() >= kMagic.size() &&
-         std::memcmp(prefix.data(), kMagic.data(), kMagic.size()) == 0;
-}
-
-Tensor read_npy(const Blob& blob) {
+// The header, and where what it describes begins.
+std::pair<Header, std::size_t> header_of(const Blob& blob) {
   const auto bytes = blob.bytes;
   if (!is_npy(bytes) || bytes.size() < 10)
     throw bad_input("not an npy array; its magic is missing");
@@ -201,9 +195,26 @@ Tensor read_npy(const Blob& blob) {
     throw bad_input("the npy header claims {} bytes, {} remain; the file is cut short", length,
                     bytes.size() - fixed);
   const Blob head{bytes.subspan(fixed, length), nullptr};
-  const Header header = HeaderParser(head.text()).parse();
+  return {HeaderParser(head.text()).parse(), fixed + length};
+}
+
+}  // namespace
+
+bool is_npy(std::span<const std::byte> prefix) {
+  return prefix.size() >= kMagic.size() &&
+         std::memcmp(prefix.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
+Tensor read_npy(const Blob& blob) {
+  const auto [header, begin] = header_of(blob);
   return array_from_bytes(header.descr, header.fortran, header.shape,
-                          {bytes.subspan(fixed + length), blob.keeper});
+                          {blob.bytes.subspan(begin), blob.keeper});
+}
+
+Blob npy_pickle(const Blob& blob) {
+  const auto [header, begin] = header_of(blob);
+  if (header.descr != "|O" && header.descr != "O") return {};
+  return {blob.bytes.subspan(begin), blob.keeper};
 }
 
 Tensor array_from_bytes(const std::string& descr, bool fortran_order, const Ints& shape,

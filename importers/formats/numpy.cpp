@@ -1,4 +1,6 @@
 // NumPy's files: .npy holds one array, .npz is a zip of them, each member named "<name>.npy".
+// An array of objects (a pickle, read as data) gives the arrays in it; a member of which none is an
+// array, such as the None that Chainer keeps, gives nothing.
 // Written .npz members are stored and aligned, so that they are read in place.
 #include <algorithm>
 
@@ -6,16 +8,32 @@
 #include "engine/core/file.h"
 #include "importers/containers/npy.h"
 #include "importers/containers/zip.h"
+#include "importers/formats/pickled_arrays.h"
 #include "importers/formats/tensors.h"
 
 namespace etalon {
 namespace {
 
+// An array of numbers, or those that stand in an array of objects, under `name`.
+void read_arrays(const Blob& blob, const std::string& name, TensorList& to) {
+  const Blob objects = npy_pickle(blob);
+  if (objects.bytes.empty()) {
+    to.push_back({name, read_npy(blob)});
+    return;
+  }
+  for (NamedTensor& t : pickled_arrays(std::make_shared<const Pickle>(objects)).arrays) {
+    const bool both = !name.empty() && !t.name.empty();
+    to.push_back({name + (both ? "." : "") + t.name, std::move(t.tensor)});
+  }
+}
+
 TensorList load_npy(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   TensorList tensors;
-  tensors.push_back({"", read_npy(file)});
+  read_arrays(file, "", tensors);
+  if (tensors.empty())
+    throw bad_input("an array of Python objects, none of which is an array of numbers");
   return tensors;
 }
 
@@ -40,7 +58,7 @@ TensorList load_npz(const std::string& path) {
   for (const ZipMember& m : zip.members()) {
     const ErrorScope member(fmt::format("member {}", printable(m.name)));
     if (!m.name.ends_with(".npy")) throw bad_input("not an array; an npz holds .npy members");
-    tensors.push_back({m.name.substr(0, m.name.size() - 4), read_npy(zip.read(m))});
+    read_arrays(zip.read(m), m.name.substr(0, m.name.size() - 4), tensors);
   }
   // Arrays without names (Lasagne's values) are a list: arr_2 comes before arr_10, whatever the
   // order in the zip.
