@@ -1,7 +1,9 @@
 // Core ML's regions and choices of boxes, its deconvolution of volumes, LSTMs that hold their
-// cells: fixtures/make_coreml_boxes.py writes them with coremltools and evaluates
-// NeuralNetwork.proto.
+// cells, operations of programs: fixtures/make_coreml_boxes.py and make_coreml_program.py write
+// them with coremltools and evaluate what NeuralNetwork.proto and MIL's documentation say.
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 #include "importers/containers/protobuf.h"
 #include "tests/import_run.h"
@@ -12,9 +14,11 @@ using test::arrays, test::fixture, test::output;
 
 namespace {
 
-std::size_t check_outputs(const std::string& name) {
-  NamedTensors known = arrays(fixture("coreml/boxes.npz")), in;
-  const Model model = open_model(fixture("coreml/" + name + ".mlmodel"));
+// Every recorded output of a network or a program; how many there are.
+std::size_t check_outputs(const std::string& name, const std::string& records = "boxes.npz",
+                          const std::string& ending = ".mlmodel") {
+  NamedTensors known = arrays(fixture("coreml/" + records)), in;
+  const Model model = open_model(fixture("coreml/" + name + ending));
   for (const auto& input : model.graph->inputs) {
     const std::string& value = model.graph->value_name(input.value);
     in.emplace(value, known.at(value).share());
@@ -24,7 +28,14 @@ std::size_t check_outputs(const std::string& name) {
   for (const auto& [key, want] : known) {
     if (!key.starts_with(name + ".")) continue;
     CAPTURE(key);
-    test::check_near(output(trace, key.substr(name.size() + 1)), want, 1e-6F);
+    const Tensor& got = output(trace, key.substr(name.size() + 1));
+    REQUIRE(got.dtype() == want.dtype());
+    if (want.dtype() == DType::f32) {
+      test::check_near(got, want, 1e-6F);
+    } else {
+      CHECK(got.shape() == want.shape());
+      CHECK(std::ranges::equal(got.bytes(), want.bytes()));
+    }
     ++compared;
   }
   return compared;
@@ -68,6 +79,11 @@ TEST_CASE("Core ML: regions by every sampling, boxes that stay, a volume's decon
 TEST_CASE("Core ML: an LSTM that may clip its cell is a scan") {
   CHECK(check_outputs("clipped") == 11);
   CHECK(test::notes(open_model(fixture("coreml/clipped.mlmodel")), "held in [-0.35, 0.35]"));
+}
+
+TEST_CASE("Core ML: operations of programs that choose, place and resize") {
+  CHECK(check_outputs("program", "program.npz", ".mlpackage") == 23);
+  CHECK(check_outputs("program18", "program.npz", ".mlpackage") == 4);
 }
 
 TEST_CASE("Core ML: regions and boxes of extents that cannot be are refused") {

@@ -495,6 +495,7 @@ ValueId single(Operation& o) {
 
 std::vector<ValueId> translate(Operation& o) {
   if (o.type == "split") return split(o);
+  if (std::vector<ValueId> y = translate_more(o); !y.empty()) return y;
   return {single(o)};
 }
 

@@ -51,6 +51,7 @@ class Operation {
 
 // The values of its outputs, in sequence.
 std::vector<ValueId> translate(Operation& op);
+std::vector<ValueId> translate_more(Operation& op);  // operations_more.cpp; empty: not of it
 
 // `message` is field 502 of a Model; `folder` is where @model_path points.
 Model open_program(const Blob& file, const std::string& path, const std::string& folder);
