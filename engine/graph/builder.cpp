@@ -103,6 +103,17 @@ const Tensor* GraphBuilder::constant_of(ValueId v) const {
   return at == constants_.end() ? nullptr : &at->second;
 }
 
+std::pair<const Tensor*, const Tensor*> GraphBuilder::known_elements(ValueId v) const {
+  const auto small = [](const Tensor& t) {
+    return (t.dtype() == DType::i32 || t.dtype() == DType::i64) && t.numel() <= 64;
+  };
+  if (const Tensor* c = constant_of(v); c != nullptr)
+    return small(*c) ? std::pair{c, c} : std::pair<const Tensor*, const Tensor*>{};
+  const Slot& s = slot(v);
+  if (!s.value || !s.other_value) return {};
+  return {&*s.value, &*s.other_value};
+}
+
 std::string GraphBuilder::fresh(const std::string& name, Names& taken) {
   if (!name.empty() && taken.try_emplace(name).second) return name;
   int& count = taken[name].count;

@@ -68,6 +68,9 @@ class GraphBuilder {
   // An extent at either size of the free ones: two that agree at both are one.
   std::pair<std::int64_t, std::int64_t> extents(ValueId v, int axis) const;
   const Tensor* constant_of(ValueId v) const;  // nullptr where it is none
+  // The elements of a small vector or number of integers at either size of the free extents;
+  // nullptr where more than extents decides them.
+  std::pair<const Tensor*, const Tensor*> known_elements(ValueId v) const;
   const std::string& name_of(ValueId v) const { return slot(v).name; }
 
   // Those that fold: a constant is transposed or reshaped here, a permutation that changes nothing

@@ -78,6 +78,18 @@ Body::Body(std::vector<PbMessage> list) : nodes(std::move(list)) {
       throw bad_input("node {}: two nodes have that name", printable(nodes[i].text("name")));
 }
 
+const PbMessage& source_of(const Body& body, const std::string& text) {
+  const auto at = body.by_name.find(reference(text).node);
+  if (at == body.by_name.end()) throw bad_input("nothing makes the tensor {}", printable(text));
+  return body.nodes[at->second];
+}
+
+std::string input_of(const PbMessage& n, std::size_t i) {
+  const auto all = n.texts("input");
+  if (i >= all.size()) throw bad_input("node {} lacks input {}", printable(n.text("name")), i);
+  return all[i];
+}
+
 Branches branches_of(const Body& body, std::size_t merge, std::size_t& seen) {
   const PbMessage& n = body.nodes[merge];
   const auto inputs = n.texts("input");

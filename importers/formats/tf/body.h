@@ -26,6 +26,10 @@ struct Body {
   explicit Body(std::vector<PbMessage> list);
 };
 
+// The node that makes a tensor, and input i of a node; bad-input Errors where there is none.
+const PbMessage& source_of(const Body& body, const std::string& text);
+std::string input_of(const PbMessage& n, std::size_t i);
+
 // What a Merge takes: one input where the predicate holds, the other where it does not.
 struct Branches {
   std::string predicate, yes, no;

@@ -1,6 +1,9 @@
 #include "importers/formats/tf/checkpoint.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -22,22 +25,126 @@ bool is_checkpoint_file(const fs::path& path) {
   return is_sstable(file.bytes.last(8));
 }
 
+// Where a slice of a partitioned variable lies in it.
+struct Slice {
+  Ints begin, extent;
+};
+
+// Extents of [] are the whole variable's.
+Slice slice_of(const PbMessage& m, const Shape& whole) {
+  const auto extents = m.messages("extent");
+  if (static_cast<int>(extents.size()) != whole.rank())
+    throw bad_input("a slice of rank {} of {}", extents.size(), to_string(whole));
+  Slice s;
+  for (int a = 0; a < whole.rank(); ++a) {
+    const PbMessage& e = extents[static_cast<std::size_t>(a)];
+    const bool part = e.has("length");
+    const std::int64_t begin = part ? e.integer("start") : 0,
+                       extent = part ? e.integer("length") : whole[a];
+    if (begin < 0 || extent < 0 || begin > whole[a] || extent > whole[a] - begin)
+      throw bad_input("a slice of {} from {} of {}", extent, begin, whole[a]);
+    s.begin.push_back(begin);
+    s.extent.push_back(extent);
+  }
+  return s;
+}
+
+// Slices of one variable, put together as they come.
+class Whole {
+ public:
+  Whole(DType dtype, const Shape& shape) : type_{dtype, shape} {}
+  void add(const Slice& slice, const Tensor& part) {
+    if (part.dtype() != type_.dtype || part.shape() != Shape(slice.extent))
+      throw bad_input("a slice {} holds {}", to_string(Shape(slice.extent)),
+                      to_string(part.type()));
+    parts_.push_back({slice, part.share()});
+  }
+  // Slices that overlap leave elements out, for their count has to be that of the variable.
+  Tensor made() const {
+    std::int64_t elements = 0;
+    for (const auto& [slice, part] : parts_) elements += part.numel();
+    if (elements != type_.shape.numel())
+      throw bad_input("slices of {} elements for {}", elements, to_string(type_));
+    Tensor out = Tensor::zeros(type_.dtype, type_.shape);
+    const auto size = static_cast<std::size_t>(size_bytes(type_.dtype));
+    const auto strides = strides_of(type_.shape);
+    const int rank = type_.shape.rank();
+    for (const auto& [slice, part] : parts_) {
+      if (part.numel() == 0) continue;
+      const auto row = static_cast<std::size_t>(rank == 0 ? 1 : slice.extent.back());
+      Ints at(static_cast<std::size_t>(rank), 0);
+      const std::byte* from = part.bytes().data();
+      for (std::size_t done = 0; done < static_cast<std::size_t>(part.numel()); done += row) {
+        std::int64_t to = 0;
+        for (std::size_t a = 0; a < at.size(); ++a) to += (slice.begin[a] + at[a]) * strides[a];
+        std::memcpy(out.mutable_bytes().data() + static_cast<std::size_t>(to) * size,
+                    from + done * size, row * size);
+        for (std::size_t a = at.size(); a-- > 1;) {
+          if (++at[a - 1] < slice.extent[a - 1]) break;
+          at[a - 1] = 0;
+        }
+      }
+    }
+    return out;
+  }
+
+ private:
+  TensorType type_;
+  std::vector<std::pair<Slice, Tensor>> parts_;
+};
+
+// The key under which a bundle keeps a slice: 0, the name, the rank, then begins and lengths (-1
+// where whole), in a form whose bytes sort as the numbers do. Source: TensorFlow's ordered codes.
+std::string slice_key(const std::string& name, const PbMessage& slice) {
+  std::string key(1, '\0');
+  for (const char c : name) {
+    key += c;
+    if (c == '\0') key += '\xff';
+    if (c == '\xff') key += '\0';
+  }
+  key += std::string("\0\1", 2);
+  const auto extents = slice.messages("extent");
+  if (!extents.empty()) key += '\1';
+  key += static_cast<char>(extents.size());
+  const auto add = [&](std::int64_t v) {
+    const auto magnitude = static_cast<std::uint64_t>(v < 0 ? ~v : v);
+    const int length = static_cast<int>(std::bit_width(magnitude)) / 7 + 1;
+    std::array<unsigned char, 10> buffer{};
+    for (std::size_t i = 0; i < 10; ++i)
+      buffer[9 - i] = i < 8 ? static_cast<unsigned char>(static_cast<std::uint64_t>(v) >> (8 * i))
+                            : static_cast<unsigned char>(v < 0 ? 0xff : 0);
+    // As many ones in front as there are bytes.
+    for (int bit = 0; bit < length; ++bit)
+      buffer[static_cast<std::size_t>(10 - length + bit / 8)] ^=
+          static_cast<unsigned char>(0x80 >> bit % 8);
+    key.append(reinterpret_cast<const char*>(buffer.data()) + (10 - length),
+               static_cast<std::size_t>(length));
+  };
+  for (const PbMessage& e : extents) {
+    add(e.has("length") ? e.integer("start") : 0);
+    add(e.has("length") ? e.integer("length") : -1);
+  }
+  return key;
+}
+
+// Elements of the other byte order.
+Tensor turned(const Tensor& t) {
+  Tensor out = Tensor::uninitialized(t.dtype(), t.shape());
+  const auto size = static_cast<std::size_t>(size_bytes(t.dtype()));
+  for (std::size_t i = 0; i < t.size_bytes(); ++i)
+    out.mutable_bytes()[i] = t.bytes()[i - i % size + size - 1 - i % size];
+  return out;
+}
+
 TensorList read_bundle(const std::string& path, const std::vector<TableEntry>& entries) {
   const std::string prefix = path.ends_with(".index") ? path.substr(0, path.size() - 6) : path;
   const PbMessage header =
       PbMessage::from_wire(schema().type("BundleHeaderProto"), entries[0].value);
   const std::int64_t shards = header.integer("num_shards", 1);
-  if (header.integer("endianness") != 0)
-    throw bad_input("a big-endian checkpoint is not supported");
+  const bool big_endian = header.integer("endianness") == 1;
   if (shards < 1 || shards > 1 << 16) throw bad_input("{} shards", shards);
   std::map<std::int64_t, Blob> files;
-  TensorList tensors;
-  for (std::size_t i = 1; i < entries.size(); ++i) {
-    const ErrorScope where(fmt::format("tensor {}", printable(entries[i].key)));
-    const PbMessage e = PbMessage::from_wire(schema().type("BundleEntryProto"), entries[i].value);
-    if (e.integer("dtype") == kString) continue;  // the object graph, and other texts
-    if (e.has("slices"))
-      throw bad_input("a variable in slices (a partitioned one) is not supported; save it whole");
+  const auto read = [&](const PbMessage& e, const Shape& shape) {
     const std::int64_t shard = e.integer("shard_id");
     if (shard < 0 || shard >= shards) throw bad_input("shard {} of {}", shard, shards);
     auto [file, is_new] = files.try_emplace(shard);
@@ -49,10 +156,35 @@ TensorList read_bundle(const std::string& path, const std::vector<TableEntry>& e
     if (offset > bytes.size() || size > bytes.size() - offset)
       throw bad_input("claims bytes {} to {} of its shard, which has {}; it is cut short", offset,
                       offset + size, bytes.size());
-    tensors.push_back(
-        {entries[i].key,
-         tensor_from_bytes({dtype_of_number(e.integer("dtype")), shape_of(e.message("shape"))},
-                           {bytes.subspan(offset, size), file->second.keeper})});
+    Tensor t = tensor_from_bytes({dtype_of_number(e.integer("dtype")), shape},
+                                 {bytes.subspan(offset, size), file->second.keeper});
+    return big_endian ? turned(t) : std::move(t);
+  };
+  TensorList tensors;
+  std::map<std::string, PbMessage> slices;  // of partitioned variables, by key
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    const std::string& key = entries[i].key;
+    const ErrorScope where(fmt::format("tensor {}", printable(key)));
+    const PbMessage e = PbMessage::from_wire(schema().type("BundleEntryProto"), entries[i].value);
+    if (e.integer("dtype") == kString) continue;  // the object graph, and other texts
+    if (key.starts_with('\0')) {
+      slices.emplace(key, e);
+      continue;
+    }
+    const Shape shape = shape_of(e.message("shape"));
+    if (!e.has("slices")) {
+      tensors.push_back({key, read(e, shape)});
+      continue;
+    }
+    Whole whole(dtype_of_number(e.integer("dtype")), shape);
+    for (const PbMessage& m : e.messages("slices")) {
+      const auto part = slices.find(slice_key(key, m));
+      if (part == slices.end()) throw bad_input("one of its slices is missing");
+      const Slice slice = slice_of(m, shape);
+      whole.add(slice, read(part->second, Shape(slice.extent)));
+      slices.erase(part);  // named again, it would give more than the file holds
+    }
+    tensors.push_back({key, whole.made()});
   }
   return tensors;
 }
@@ -60,6 +192,7 @@ TensorList read_bundle(const std::string& path, const std::vector<TableEntry>& e
 TensorList read_v1(const std::vector<TableEntry>& entries, std::size_t fill_budget) {
   TensorList tensors;
   std::map<std::string, Shape> shapes;
+  std::map<std::string, Whole> wholes;  // partitioned variables
   for (const TableEntry& entry : entries) {
     const PbMessage m = PbMessage::from_wire(schema().type("SavedTensorSlices"), entry.value);
     for (const PbMessage& t : m.message("meta").messages("tensor"))
@@ -71,10 +204,12 @@ TensorList read_v1(const std::vector<TableEntry>& entries, std::size_t fill_budg
     const ErrorScope where(fmt::format("tensor {}", printable(name)));
     const auto shape = shapes.find(name);
     if (shape == shapes.end()) continue;
-    for (const PbMessage& e : data.message("slice").messages("extent"))
-      if (e.has("start") || e.has("length"))
-        throw bad_input("a variable in slices (a partitioned one) is not supported; save it whole");
-    // The slice's own message carries no shape: the elements are the whole variable's, in order.
+    // The slice's own message carries no shape: the elements are the slice's, in order.
+    const PbMessage extents = data.message("slice");
+    const bool partial = std::ranges::any_of(extents.messages("extent"),
+                                             [](const PbMessage& e) { return e.has("length"); });
+    const Slice slice = partial ? slice_of(extents, shape->second) : Slice{};
+    const Shape part = partial ? Shape(slice.extent) : shape->second;
     const PbMessage values = data.message("data");
     Tensor t;
     if (values.has("float_val"))
@@ -86,9 +221,16 @@ TensorList read_v1(const std::vector<TableEntry>& entries, std::size_t fill_budg
                                    values.integers("int64_val"));
     else
       t = tensor_of(values, fill_budget);
-    if (t.numel() != shape->second.numel())
-      throw bad_input("holds {} elements for {}", t.numel(), to_string(shape->second));
-    tensors.push_back({name, t.reshaped(shape->second)});
+    if (t.numel() != part.numel())
+      throw bad_input("holds {} elements for {}", t.numel(), to_string(part));
+    if (partial)
+      wholes.try_emplace(name, t.dtype(), shape->second).first->second.add(slice, t.reshaped(part));
+    else
+      tensors.push_back({name, t.reshaped(part)});
+  }
+  for (const auto& [name, whole] : wholes) {
+    const ErrorScope where(fmt::format("tensor {}", printable(name)));
+    tensors.push_back({name, whole.made()});
   }
   return tensors;
 }

@@ -50,11 +50,13 @@ ValueId Ops::emit(std::string_view op, const Fields& fields) {
 ValueId Ops::number(float value) { return g.constant(part("constant"), scalar_f32(value)); }
 
 std::optional<Ints> Ops::elements(ValueId v) const {
-  if (const auto at = partial_.find(v); at != partial_.end()) return at->second;
-  const Tensor* c = g.constant_of(v);
-  if (c == nullptr || (c->dtype() != DType::i32 && c->dtype() != DType::i64) || c->numel() > 64)
-    return std::nullopt;
-  return to_int64_values(*c);
+  const auto [one, other] = g.known_elements(v);
+  if (one == nullptr || one->numel() != other->numel()) return std::nullopt;
+  Ints all = to_int64_values(*one);
+  const Ints others = to_int64_values(*other);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i] != others[i]) all[i] = -1;
+  return all;
 }
 
 std::optional<std::int64_t> Ops::known(ValueId v) const {

@@ -82,6 +82,8 @@ class Ops {
   std::optional<ValueId> folded();                   // counters of loops: scalars computed here
   std::optional<std::vector<ValueId>> selections();  // ops_selection.cpp
   std::vector<ValueId> non_max_suppression();
+  std::vector<ValueId> combined_non_max_suppression();
+  std::vector<ValueId> soft_non_max_suppression(double sigma);
   std::vector<ValueId> unique();
   ValueId segment_sum();
   ValueId sparse_to_dense();
@@ -112,15 +114,6 @@ class Ops {
 
   GraphBuilder& g;
   const OpNode* n_ = nullptr;
-  std::map<ValueId, Ints> partial_;
-  // Of a value with one free element: the axis of the value whose extent it is.
-  struct Axis {
-    ValueId value;
-    int axis;
-  };
-  std::map<ValueId, Axis> extent_of_;
-  std::map<ValueId, ValueId> shape_of_;  // of a shape the value whose it is
-  std::optional<ValueId> filled(ValueId dims, ValueId value);
   // A list's value is a constant that stands for it; a changed list is another value.
   std::map<ValueId, std::vector<ValueId>> lists_;
 };

@@ -147,9 +147,7 @@ std::optional<ValueId> Ops::elementwise() {
     const std::string to = n_->text("DstT");
     if (!find_dtype(to)) throw bad_input("a cast to no element type");
     if (n_->flag("Truncate")) throw bad_input("a cast that cuts digits off (Truncate)");
-    const ValueId y = g.elementwise("cast", n_->name, {n_->in(0)}, {{"to", to}});
-    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
-    return y;
+    return g.elementwise("cast", n_->name, {n_->in(0)}, {{"to", to}});
   }
   return std::nullopt;
 }

@@ -164,62 +164,11 @@ ValueId Ops::strided_slice() {
                    {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}});
   if (!gone.empty()) y = g.op("squeeze", part("dropped"), {y}, {{"axes", gone}});
   if (!fresh.empty()) y = g.op("unsqueeze", part("new"), {y}, {{"axes", fresh}});
-  // Of a vector of known elements: what is left is known too.
-  if (const auto known = elements(x); known && rank == 1 && fresh.empty() && starts.size() == 1) {
-    const auto n = static_cast<std::int64_t>(known->size());
-    const auto clip = [&](std::int64_t v) {
-      return std::clamp<std::int64_t>(v < 0 && v > INT64_MIN ? v + n : v, 0, n);
-    };
-    Ints part_of;
-    if (steps[0] == 1)
-      for (std::int64_t i = clip(starts[0]); i < clip(ends[0]); ++i)
-        part_of.push_back((*known)[static_cast<std::size_t>(i)]);
-    if (steps[0] == 1) partial_[y] = part_of;
-    if (steps[0] == 1 && part_of.size() == 1 && part_of[0] == -1)
-      if (const auto from = shape_of_.find(x); from != shape_of_.end())
-        extent_of_[y] = {from->second, static_cast<int>(clip(starts[0]))};
-  }
   return y;
-}
-
-// A value under extents of which one is that of another value's axis, which is free: the type stays
-// known. What no element is less than itself in is zeros of that extent.
-std::optional<ValueId> Ops::filled(ValueId dims, ValueId value) {
-  const auto known = elements(dims);
-  const auto from = extent_of_.find(dims);
-  if (!known || from == extent_of_.end() || std::ranges::count(*known, -1) != 1 ||
-      known->size() > static_cast<std::size_t>(kMaxRank) || !is_floating(g.dtype(value)))
-    return std::nullopt;
-  const auto [x, axis] = from->second;
-  Ints axes;
-  for (int a = 0; a < g.rank(x); ++a)
-    if (a != axis) axes.push_back(a);
-  ValueId line = x;
-  if (!axes.empty())
-    line = g.op("slice", part("line"), {x},
-                {{"starts", Ints(axes.size(), 0)}, {"ends", Ints(axes.size(), 1)}, {"axes", axes}});
-  Ints along = *known, across = *known;
-  for (std::size_t i = 0; i < along.size(); ++i) {
-    if (along[i] == -1)
-      across[i] = 1;
-    else
-      along[i] = 1;
-  }
-  line = g.op("reshape", part("along"), {line}, {{"shape", along}});
-  const ValueId zeros = g.op("cast", part("zeros"), {g.op("less", part("none"), {line, line})},
-                             {{"to", std::string(name(g.dtype(value)))}});
-  return g.op("add", n_->name, {zeros, g.op("expand", part("row"), {value}, {{"shape", across}})});
 }
 
 std::optional<ValueId> Ops::shapes() {
   const std::string& op = n_->op;
-  // The elements of the first input in another shape.
-  const auto same_elements = [&](ValueId y) {
-    if (const auto known = elements(n_->in(0))) partial_[y] = *known;
-    if (const auto from = extent_of_.find(n_->in(0)); from != extent_of_.end())
-      extent_of_[y] = Axis(from->second);
-    return y;
-  };
   if (op == "Reshape") {
     Ints shape;
     if (n_->inputs.size() > 1) {
@@ -232,18 +181,15 @@ std::optional<ValueId> Ops::shapes() {
     }
     const bool zero = std::ranges::count(shape, 0) != 0;
     if (g.constant_of(n_->in(0)) != nullptr && !zero) return g.reshape(n_->name, n_->in(0), shape);
-    return same_elements(
-        g.op("reshape", n_->name, {n_->in(0)}, {{"shape", shape}, {"allowzero", zero}}));
+    return g.op("reshape", n_->name, {n_->in(0)}, {{"shape", shape}, {"allowzero", zero}});
   }
   if (op == "Squeeze") {
     Ints axes = n_->integers("squeeze_dims");
     if (axes.empty()) axes = n_->integers("axis");
-    return same_elements(g.op("squeeze", n_->name, {n_->in(0)}, {{"axes", axes}}));
+    return g.op("squeeze", n_->name, {n_->in(0)}, {{"axes", axes}});
   }
-  if (op == "ExpandDims") {
-    return same_elements(
-        g.op("unsqueeze", n_->name, {n_->in(0)}, {{"axes", constant_ints(1, "axes")}}));
-  }
+  if (op == "ExpandDims")
+    return g.op("unsqueeze", n_->name, {n_->in(0)}, {{"axes", constant_ints(1, "axes")}});
   if (op == "Transpose") return g.transpose(n_->name, n_->in(0), constant_ints(1, "axes"));
   if (op == "ConcatV2" || op == "Concat") {
     std::vector<ValueId> in = n_->inputs;
@@ -258,37 +204,14 @@ std::optional<ValueId> Ops::shapes() {
       constexpr int kMoved[] = {0, 2, 3, 1};
       return g.channels_last(g.op("concat", n_->name, in, {{"axis", std::int64_t{kMoved[axis]}}}));
     }
-    const ValueId y = g.op("concat", n_->name, in, {{"axis", axis_value[0]}});
-    Ints all;
-    std::optional<Axis> extent;
-    for (const ValueId v : in) {
-      const auto known = elements(v);
-      if (!known) return y;
-      all.insert(all.end(), known->begin(), known->end());
-      if (const auto from = extent_of_.find(v); from != extent_of_.end()) extent = from->second;
-    }
-    partial_[y] = all;
-    if (extent && std::ranges::count(all, -1) == 1) extent_of_[y] = *extent;
-    return y;
+    return g.op("concat", n_->name, in, {{"axis", axis_value[0]}});
   }
   if (op == "Pack" || op == "Stack") {
     std::vector<ValueId> in;
     const std::int64_t axis = n_->integer("axis");
-    Ints all;
-    bool known = axis == 0;
-    std::optional<Axis> extent;
-    for (std::size_t i = 0; i < n_->inputs.size(); ++i) {
+    for (std::size_t i = 0; i < n_->inputs.size(); ++i)
       in.push_back(g.op("unsqueeze", part("item"), {n_->in(i)}, {{"axes", Ints{axis}}}));
-      const auto e = elements(n_->in(i));
-      known = known && e && e->size() == 1;
-      if (known) all.push_back((*e)[0]);
-      if (const auto from = extent_of_.find(n_->in(i)); from != extent_of_.end())
-        extent = from->second;
-    }
-    const ValueId y = g.op("concat", n_->name, in, {{"axis", axis}});
-    if (known) partial_[y] = all;
-    if (known && extent && std::ranges::count(all, -1) == 1) extent_of_[y] = *extent;
-    return y;
+    return g.op("concat", n_->name, in, {{"axis", axis}});
   }
   if (op == "Slice") {
     const Ints begin = constant_ints(1, "begins"), size = constant_ints(2, "sizes");
@@ -354,14 +277,9 @@ std::optional<ValueId> Ops::shapes() {
     return g.op("pad", n_->name, {n_->in(0)}, f);
   }
   if (op == "Shape") {
-    ValueId y = g.op("shape", n_->name, {n_->in(0)});
-    if (n_->text("out_type", "i32") == "i32")
-      y = g.op("cast", part("i32"), {y}, {{"to", std::string("i32")}});
-    if (g.known(n_->in(0))) {
-      partial_[y] = g.dims(n_->in(0));
-      shape_of_.emplace(y, n_->in(0));
-    }
-    return y;
+    const ValueId y = g.op("shape", n_->name, {n_->in(0)});
+    if (n_->text("out_type", "i32") != "i32") return y;
+    return g.op("cast", part("i32"), {y}, {{"to", std::string("i32")}});
   }
   if (op == "Size") {
     const ValueId y = g.op("size", n_->name, {n_->in(0)});
@@ -373,14 +291,7 @@ std::optional<ValueId> Ops::shapes() {
     if (n_->inputs.size() < 2) return g.op(at->second, n_->name, {n_->in(0)}, {{"keepdims", keep}});
     const Ints axes = constant_ints(1, "axes");
     if (axes.empty()) return n_->in(0);
-    const ValueId y = g.op(at->second, n_->name, {n_->in(0)}, {{"axes", axes}, {"keepdims", keep}});
-    if (const auto known = elements(n_->in(0));
-        known && op == "Prod" && std::ranges::count(*known, -1) == 0) {
-      std::int64_t product = 1;
-      for (const std::int64_t v : *known) product = checked_mul(product, v);
-      partial_[y] = {product};
-    }
-    return y;
+    return g.op(at->second, n_->name, {n_->in(0)}, {{"axes", axes}, {"keepdims", keep}});
   }
   return std::nullopt;
 }
@@ -411,12 +322,7 @@ std::optional<ValueId> Ops::indices() {
   if (op == "Gather" || op == "GatherV2" || op == "ResourceGather") {
     const std::int64_t axis = n_->inputs.size() > 2 ? constant_int(2, "axes") : n_->integer("axis");
     if (n_->integer("batch_dims") != 0) return batched_gather(axis);
-    const ValueId y = g.op("gather", n_->name, {n_->in(0), n_->in(1)}, {{"axis", axis}});
-    const auto known = elements(n_->in(0)), at = elements(n_->in(1));
-    if (known && at && at->size() == 1 && (*at)[0] >= 0 &&
-        static_cast<std::size_t>((*at)[0]) < known->size())
-      partial_[y] = {(*known)[static_cast<std::size_t>((*at)[0])]};
-    return y;
+    return g.op("gather", n_->name, {n_->in(0), n_->in(1)}, {{"axis", axis}});
   }
   if (op == "GatherNd") return emit("gather_nd");
   if (op == "ArgMax" || op == "ArgMin") {
@@ -427,10 +333,7 @@ std::optional<ValueId> Ops::indices() {
       y = g.op("cast", part("i32"), {y}, {{"to", std::string("i32")}});
     return y;
   }
-  if (op == "Fill") {
-    if (const auto y = filled(n_->in(0), n_->in(1))) return y;
-    return emit("expand", {n_->in(1), n_->in(0)});
-  }
+  if (op == "Fill") return emit("expand", {n_->in(1), n_->in(0)});
   if (op == "ZerosLike" && !g.known(n_->in(0))) {
     // Nothing is less than itself.
     const ValueId none = g.op("less", part("none"), {n_->in(0), n_->in(0)});

@@ -1,0 +1,101 @@
+// TensorFlow's combined choice of boxes, variables in parts, and what TensorFlow.js shares with it
+// (tests/fixtures/make_tf_boxes.py): outputs are TensorFlow's.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/import_run.h"
+#include "tests/importer_files.h"
+
+using namespace etalon;
+using test::arrays, test::fixture, test::output;
+
+namespace {
+
+// Runs a graph on what is recorded as "name:input", and compares every "name.output".
+int check_outputs(const Model& model, const NamedTensors& known, const std::string& name) {
+  NamedTensors in;
+  for (const auto& [key, value] : known)
+    if (key.starts_with(name + ":")) in.emplace(key.substr(name.size() + 1), value.share());
+  const Trace trace = test::run(model, in);
+  int compared = 0;
+  for (const auto& [key, want] : known) {
+    if (!key.starts_with(name + ".")) continue;
+    CAPTURE(key);
+    const Tensor& got = output(trace, key.substr(name.size() + 1));
+    CHECK(got.dtype() == want.dtype());
+    REQUIRE(got.shape() == want.shape());
+    // Lowered scores are products of the same factors in another sequence.
+    if (key.find("soft") != std::string::npos && want.dtype() == DType::f32)
+      test::check_near(got, want, 1e-6F);
+    else
+      CHECK(std::ranges::equal(got.bytes(), want.bytes()));
+    ++compared;
+  }
+  return compared;
+}
+
+// Element i of a variable is i.
+void check_counted(const TensorList& list, std::string_view name, const Shape& shape) {
+  const auto at = std::ranges::find(list, name, &NamedTensor::name);
+  REQUIRE(at != list.end());
+  REQUIRE(at->tensor.shape() == shape);
+  const auto data = at->tensor.data<float>();
+  for (std::size_t i = 0; i < data.size(); ++i) CHECK(data[i] == static_cast<float>(i));
+}
+
+void check_parts(const std::string& path) {
+  CAPTURE(path);
+  const TensorList list = load_tensors(path);
+  CHECK(list.size() == 3);
+  check_counted(list, "rows", Shape{5, 3});
+  check_counted(list, "columns", Shape{2, 2, 140});
+  const auto whole = std::ranges::find(list, "whole", &NamedTensor::name);
+  REQUIRE(whole != list.end());
+  CHECK(whole->tensor.data<float>()[3] == 4);
+}
+
+}  // namespace
+
+TEST_CASE("tensorflow: CombinedNonMaxSuppression bit for bit, and scores that are lowered") {
+  const NamedTensors known = arrays(fixture("tf_graphs/combined.npz"));
+  CHECK(check_outputs(open_model(fixture("tf_graphs/combined.pb")), known, "combined") == 18 + 4);
+}
+
+TEST_CASE("TensorFlow.js: operators that choose some of many are TensorFlow's") {
+  const NamedTensors known = arrays(fixture("tf_graphs/selection.npz"));
+  const Model model = open_model(fixture("tf_graphs/js_selection/model.json"));
+  CHECK(model.format == "tfjs");
+  CHECK(check_outputs(model, known, "selection") == 17);
+}
+
+TEST_CASE("tensorflow: variables in parts are put together, in either byte order") {
+  check_parts(fixture("tf_graphs/parts.index"));
+  check_parts(fixture("tf_graphs/parts_v1"));
+
+  const test::TemporaryFolder folder;
+  const std::string index = test::read_bytes(fixture("tf_graphs/parts.index"));
+  std::string data = test::read_bytes(fixture("tf_graphs/parts.data-00000-of-00001"));
+  const auto write = [&](const std::string& table) {
+    test::write_bytes(folder / "m.index", table);
+    test::write_bytes(folder / "m.data-00000-of-00001", data);
+    return folder / "m.index";
+  };
+  // A slice that is named twice, or missing: the second part of `rows` begins at 1 instead of 2.
+  std::string overlapping = index;
+  const std::string second("\x0a\4\x08\2\x10\2", 6);
+  REQUIRE(overlapping.find(second) != std::string::npos);
+  overlapping.replace(overlapping.find(second), second.size(),
+                      std::string("\x0a\4\x08\1\x10\2", 6));
+  CHECK_THROWS_WITH_AS(load_tensors(write(overlapping)),
+                       doctest::Contains("one of its slices is missing"), Error);
+  // The other byte order: said in place of the version, every element turned.
+  const std::string version("\x1a\2\x08\1", 4);
+  std::string turned = index;
+  REQUIRE(turned.find(version) != std::string::npos);
+  turned.replace(turned.find(version), version.size(), std::string("\x10\1\x10\1", 4));
+  for (std::size_t i = 0; i + 4 <= data.size(); i += 4)
+    std::reverse(data.begin() + static_cast<std::ptrdiff_t>(i),
+                 data.begin() + static_cast<std::ptrdiff_t>(i + 4));
+  check_parts(write(turned));
+}
