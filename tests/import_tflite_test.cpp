@@ -90,6 +90,7 @@ TEST_CASE("tflite: 8-bit weights under floating activations give the reference's
 TEST_CASE("tflite: LSTMs that clip and normalise, filters over time, functions of 16 bits") {
   holds("limited", 9, "hybrid.npz");
   holds("sixteen", 37, "hybrid.npz");
+  holds("multiplied", 6, "hybrid.npz");
 }
 
 // Of scores that are bytes many are equal: the heap's order decides.

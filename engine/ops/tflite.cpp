@@ -1,5 +1,6 @@
 #include "engine/ops/tflite.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/matmul.h"
@@ -175,6 +176,21 @@ Types infer_sum(const Params& params, const InferInputs& in) {
   return {{in.dtype(0), reduce_geometry(p, in).output}};
 }
 
+Types infer_prod(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteMeanParams>();
+  if (in.dtype(0) != DType::i8 && in.dtype(0) != DType::i16)
+    throw bad_input("x must be i8 or i16, got {}", name(in.dtype(0)));
+  check_scale(p.x_scale, "x_scale");
+  check_scale(p.y_scale, "y_scale");
+  check_zero(p.x_zero, in.dtype(0), "x_zero");
+  const ReduceGeometry g = reduce_geometry(p, in);
+  if (g.reduced.numel() < 1) throw bad_input("the product of no elements");
+  // No root of y_scale lies below it and 1: the factor's shift stays in what 64 bits take.
+  if (p.x_scale / std::min(p.y_scale, 1.0F) > 8192)
+    throw bad_input("a product from the scale {} onto {}", p.x_scale, p.y_scale);
+  return {{in.dtype(0), g.output}};
+}
+
 Types infer_l2_normalize(const Params& params, const InferInputs& in) {
   check_eight_bits(in.dtype(0));
   check_zero(params.as<TfliteUnaryParams>().x_zero, in.dtype(0), "x_zero");
@@ -241,6 +257,8 @@ std::span<const OpRow> tflite_ops() {
                                      infer_batch_matmul)),
       over_axes(row<TfliteMeanParams>("tflite_sum", "TensorFlow Lite's quantised sum over axes.", 1,
                                       infer_sum)),
+      over_axes(row<TfliteMeanParams>(
+          "tflite_prod", "TensorFlow Lite's quantised product over axes.", 1, infer_prod)),
       binary(row<TfliteBinaryParams>("tflite_squared_difference",
                                      "TensorFlow Lite's quantised (a - b)^2.", 2,
                                      infer_eight_bit_pair)),

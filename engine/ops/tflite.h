@@ -64,6 +64,12 @@
 //                           b_scale (in f32) / y_scale; + y_zero
 //   tflite_sum              over elements along axes: the sum of (x - x_zero), scaled by x_scale /
 //                           y_scale; + y_zero. 8 bits
+//   tflite_prod             over n elements along axes, in sequence: p = x - x_zero of the first,
+//   then
+//                           p (x - x_zero) scaled (i64) by x_scale / y_scale^(1/n), which is made
+//                           of the correctly rounded f64 exponential and logarithm; p scaled once
+//                           more,
+//                           + y_zero. i8, i16
 //   tflite_squared_difference  each operand: (q - zero) * 2^7 scaled as by tflite_add; the square
 //   of
 //                           their difference scaled by (2 max(..))^2 / (2^14 y_scale); + y_zero. i8

@@ -1,4 +1,5 @@
 // TensorFlow Lite's products of batches, quotients and fixed-point functions (engine/ops/tflite.h).
+#include "engine/numerics/function.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/tflite.h"
 #include "engine/ops/tflite_fixed_point.h"
@@ -37,6 +38,33 @@ void run_batch_matmul(const KernelCall& call) {
             dtype == DType::i16 ? m.scaled(sum) : m.scaled(tflite::wrapped(sum));
         store_integer(y, dtype, r * g.n + n, ends.held(std::int64_t{scaled} + p.y_zero));
       }
+    }
+  });
+}
+
+void run_prod(const KernelCall& call) {
+  const auto& p = call.params<TfliteMeanParams>();
+  const std::vector<InferInput> known = known_inputs(call);
+  const ReduceGeometry g = reduce_geometry(p, InferInputs(known));
+  const SmallIntegers x(call.input(0));
+  const DType dtype = call.output(0).dtype();
+  const TfliteEnds ends(dtype, p.act_min, p.act_max);
+  std::byte* y = output_bytes(call, 0);
+  const std::int64_t n = g.reduced.numel();
+  const auto f64 = [](Function f, double v) {
+    return correctly_rounded_function(f, v, DType::f64);
+  };
+  const double root = f64(
+      Function::exp, f64(Function::log, static_cast<double>(p.y_scale)) / static_cast<double>(n));
+  const Multiplier m(static_cast<double>(p.x_scale) / root);
+  parallel_for(g.kept.numel(), call.threads, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t o = begin; o < end; ++o) {
+      const std::int64_t at = strided_offset(o, g.kept, g.kept_strides);
+      std::int64_t product = x[at + strided_offset(0, g.reduced, g.reduced_strides)] - p.x_zero;
+      for (std::int64_t k = 1; k < n; ++k)
+        product = m.scaled(product *
+                           (x[at + strided_offset(k, g.reduced, g.reduced_strides)] - p.x_zero));
+      store_integer(y, dtype, o, ends.held(m.scaled(product) + p.y_zero));
     }
   });
 }
@@ -149,6 +177,7 @@ void run_log_softmax(const KernelCall& call) {
 std::span<const KernelRow> tflite_fixed_rows() {
   static const KernelRow rows[] = {
       bits_row<run_batch_matmul>("tflite_batch_matmul", "tflite_batch_matmul.definition"),
+      bits_row<run_prod>("tflite_prod", "tflite_prod.definition"),
       bits_row<run_squared_difference>("tflite_squared_difference",
                                        "tflite_squared_difference.definition"),
       bits_row<run_div>("tflite_div", "tflite_div.definition"),

@@ -254,6 +254,7 @@ constexpr WriterRow kRows[] = {
     {"tflite_avg_pool", avg_pool},
     {"tflite_mean", [](NodeWriter& w) { reduced(w, "ReduceMean"); }},
     {"tflite_sum", [](NodeWriter& w) { reduced(w, "ReduceSum"); }},
+    {"tflite_prod", [](NodeWriter& w) { reduced(w, "ReduceProd"); }},
     {"tflite_batch_matmul", [](NodeWriter& w) { binary(w, "MatMul"); }},
     {"tflite_div", [](NodeWriter& w) { binary(w, "Div"); }},
     {"tflite_squared_difference", squared_difference},

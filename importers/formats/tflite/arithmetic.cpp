@@ -46,19 +46,21 @@ ValueId batch_matmul(const Quantised& q) {
   return q.g.op("tflite_batch_matmul", q.name, in, f);
 }
 
-ValueId sum(const Quantised& q) {
+ValueId reduction(const Quantised& q, std::string_view op) {
   const Tensor* axes = q.in.size() > 1 ? q.g.constant_of(q.in[1]) : nullptr;
-  if (axes == nullptr) throw bad_input("SUM over axes that are not constant is not supported");
+  if (axes == nullptr)
+    throw bad_input("{} over axes that are not constant is not supported",
+                    operator_name(q.op.code));
   Fields f = of_x(q);
   f.emplace_back("axes", to_int64_values(*axes));
   f.emplace_back("keepdims", q.op.options.get<std::uint8_t>(0, 0) != 0);
   limited_output(f, q.output(), 0);
-  if (q.input(0).dtype == DType::i8)
+  if (op == "tflite_sum" && q.input(0).dtype == DType::i8)
     q.g.note(
         "SUM of i8 is scaled as that of u8; the reference kernel of ai_edge_litert 2.3 takes "
         "negative "
         "i8 for u8 there, its optimised kernel scales in f32");
-  return q.g.op("tflite_sum", q.name, {q.in[0]}, f);
+  return q.g.op(op, q.name, {q.in[0]}, f);
 }
 
 // What a comparison compares: (q - zero) * 2^8 scaled by the scale itself.
@@ -128,7 +130,8 @@ std::optional<ValueId> translate_arithmetic(const Quantised& q) {
   if (const auto at = kComparisons.find(op); at != kComparisons.end() && eight_bits)
     return comparison(q, at->second);
   if (op == "BATCH_MATMUL") return batch_matmul(q);
-  if (op == "SUM") return sum(q);
+  if (op == "SUM") return reduction(q, "tflite_sum");
+  if (op == "REDUCE_PROD") return reduction(q, "tflite_prod");
   if (op == "SQUARED_DIFFERENCE" || op == "DIV") {
     Fields f = pair_of(q);
     const bool is_div = op == "DIV";
