@@ -93,6 +93,9 @@ TEST_CASE("Core ML: regions and boxes of extents that cannot be are refused") {
   CHECK(told(1400, "", boxes, scores).find("at most 0 boxes") != std::string::npos);
   CHECK(told(1400, "\x18\xff\xff\xff\xff\x7f", boxes, scores).find("at most 34359738367 boxes") !=
         std::string::npos);
+  const std::string many("\1\x80\x80\x80\x80\x01\1", 7);  // [1,2^28,1]
+  CHECK(told(1400, "\x18\x02", boxes, many).find("268435456 boxes of 1 classes") !=
+        std::string::npos);
   CHECK(told(1400, "\x18\x02", boxes, "\3").find("scores of rank 1") != std::string::npos);
   const std::string scale("\x2d\0\0\x80\x3f", 5);  // 1.0
   CHECK(told(212, scale, image, regions).empty());

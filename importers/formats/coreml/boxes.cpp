@@ -187,6 +187,8 @@ std::vector<ValueId> choose_boxes(GraphBuilder& g, const std::string& name, Valu
     throw bad_input("boxes of rank {} with scores of rank {}", g.rank(boxes), dims.size());
   const std::int64_t n = dims[1];
   if (n < 1 || dims[2] < 1) throw bad_input("a free number of boxes or classes is not supported");
+  if (n > kMostBoxes || dims[2] > kMostBoxes)
+    throw bad_input("{} boxes of {} classes are more than are chosen from", n, dims[2]);
   if (how.most < 1 || how.most > kMostBoxes) throw bad_input("at most {} boxes", how.most);
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   const ValueId best =

@@ -126,7 +126,7 @@ Values band(Operation& o) {
   if (dims.size() < 2) throw bad_input("a band of rank {}", dims.size());
   const std::int64_t rows = dims[dims.size() - 2], columns = dims.back(),
                      lower = o.integer("lower", -1), upper = o.integer("upper", -1);
-  if (rows < 0 || columns < 0 || (columns > 0 && rows > (1 << 26) / columns))
+  if (rows < 0 || columns < 0 || (columns > 0 && rows > (1 << 24) / columns))
     throw bad_input("a band of {} by {}", rows, columns);
   Tensor inside = Tensor::uninitialized(DType::boolean, {rows, columns});
   for (std::int64_t m = 0; m < rows; ++m)
