@@ -150,7 +150,7 @@ def openvino(folder, name, settings):
     return folder / "m.xml"
 
 
-def torch7(folder, name, _):
+def torch7(folder, name, settings):
     text = lambda s: f"{len(s)}\n{s}\n"
     numbered = iter(range(10, 1000))
     begins = lambda cls: f"4\n{next(numbered)}\n{text('V 1')}{text(cls)}"
@@ -158,18 +158,47 @@ def torch7(folder, name, _):
     number = lambda n: f"1\n{n}\n"
     word = lambda s: "2\n" + text(s)
 
-    def tensor(dims):
+    def tensor(dims, of=0.5):
         strides = [count(dims[i + 1:]) for i in range(len(dims))]
         row = lambda values: " ".join(str(v) for v in values) + "\n"
         return (begins("torch.FloatTensor") + f"{len(dims)}\n" + row(dims) + row(strides) + "1\n" + begins("torch.FloatStorage")
-                + f"{count(dims)}\n" + row([0.5] * count(dims)))
+                + f"{count(dims)}\n" + row([of] * count(dims)))
 
     module = lambda cls, fields: begins("nn." + cls) + table([(word(k), v) for k, v in fields])
     window = [(k, number(v)) for k, v in (("nInputPlane", 4), ("nOutputPlane", 4), ("kW", 1), ("kH", 1), ("dW", 1), ("dH", 1),
                                           ("padW", 0), ("padH", 0))]
-    first = module("SpatialConvolution", window + [("weight", tensor([4, 4, 1, 1])), ("bias", tensor([4]))])
-    second = module(name, [])
-    (folder / "m.t7").write_text(module("Sequential", [("modules", table([(number(1), first), (number(2), second)]))]))
+    both = [("weight", tensor([4, 4])), ("bias", tensor([4]))]
+    listed = lambda items: table([(number(i + 1), item) for i, item in enumerate(items)])
+    words = settings.split()
+    if "rows" in words:
+        first = module("Linear", both)
+    elif "steps" in words:
+        first = module("TemporalConvolution", [("inputFrameSize", number(4)), ("outputFrameSize", number(4)), ("kW", number(1))] + both)
+    elif "words" in words:
+        first = module("LookupTable", both[:1])
+    else:
+        kind = "Volumetric" if "volumes" in words else "Spatial"
+        first = module(kind + "Convolution", window + [("kT", number(1)), ("dT", number(1)), ("weight", tensor([4, 4, 1, 1])), both[1]])
+    fields = []
+    for key, value in (word.split("=", 1) for word in words if "=" in word):
+        if value == "true":
+            value = "5\n1\n"
+        elif value.startswith("t"):  # a tensor, and what its elements are
+            extents, _, of = value[1:].partition(":")
+            value = tensor(shape(extents), of or 0.5)
+        elif value.startswith("l"):
+            value = begins("torch.LongStorage") + f"1\n{value[1:]}\n"
+        elif value.startswith("["):
+            value = listed([listed([number(n) for n in value.strip("[]").split(",")])])
+        else:
+            value = number(value)
+        fields.append((key, value))
+    if "parts" in words:
+        fields.append(("modules", listed([module("Identity", [])])))
+    made = [first, module(name, fields)]
+    if "table" in words:
+        made.insert(1, module("ConcatTable", [("modules", listed([module("Identity", []), module("Identity", [])]))]))
+    (folder / "m.t7").write_text(module("Sequential", [("modules", listed(made))]))
     return folder / "m.t7"
 
 
@@ -356,7 +385,8 @@ def became(etalon, path, name):
             return "read", ""
         notes = " ".join(found.get("notes", []))
         # Weights alone; the note names the operator, or says what of its settings it is.
-        return ("refused", notes) if name in notes else ("named", notes) if notes else ("unnamed", "nothing was read, nothing said")
+        missing = name in notes and ("torch7" not in found["format"] or "is not supported" in notes)
+        return ("refused", notes) if missing else ("named", notes) if notes else ("unnamed", "nothing was read, nothing said")
     text = done.stderr.strip().split(": ", 1)[-1]
     if done.returncode != 3:
         return "unnamed", f"exit code {done.returncode}: {text}"

@@ -15,16 +15,18 @@
 #include "importers/formats/extents.h"
 #include "importers/formats/torch7.h"
 #include "importers/formats/torch7/gmodule.h"
+#include "importers/formats/torch7/modules.h"
 #include "importers/formats/translate.h"
 
 namespace etalon {
 namespace torch7 {
-namespace {
 
 std::int64_t whole(double v) {
   if (!(v >= -1e9 && v <= 1e9)) throw bad_input("the number {} is out of range", v);
   return static_cast<std::int64_t>(v);
 }
+
+namespace {
 
 std::string short_name(std::string_view type) {
   const std::size_t dot = type.rfind('.');
@@ -55,6 +57,17 @@ class Translator {
           c,
           fixed ? fmt::format("{} along each axis, which fits the linear layers", extent)
                 : std::string("any extent")));
+    } else if (type.starts_with("VolumetricConvolution")) {
+      const std::int64_t c = whole(first_->number("nInputPlane", 0));
+      dims = {-1, c, -1, -1, -1};
+      nominal = {1, c, 16, 16, 16};
+    } else if (type == "TemporalConvolution") {
+      const std::int64_t features = whole(first_->number("inputFrameSize", 0));
+      dims = {-1, -1, features};
+      nominal = {1, 16, features};
+    } else if (type == "LookupTable") {
+      dims = {-1, -1};
+      nominal = {1, 8};
     } else {
       dims = {-1, w.shape().rank() == 2 ? w.shape()[1] : w.numel()};
     }
@@ -89,7 +102,8 @@ class Translator {
     if (first_ != nullptr || depth > 100) return;
     count_visit();
     const std::string type = short_name(m.type);
-    if (type == "Linear" || type.starts_with("SpatialConvolution")) {
+    if (type == "Linear" || type == "LookupTable" || type == "TemporalConvolution" ||
+        type.starts_with("SpatialConvolution") || type.starts_with("VolumetricConvolution")) {
       first_ = &m;
       return;
     }
@@ -245,6 +259,18 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
   const auto part = [&](std::size_t i) {
     return fmt::format("{}{}{}", path, path.empty() ? "" : ".", i + 1);
   };
+  for (const auto& rows : {table_rows(), move_rows(), window_rows()})
+    for (const ModuleRow& row : rows)
+      if (row.name == type) {
+        std::vector<int> used(parts.size());
+        return row.translate(
+            {g, m, type, name, in, parts, [&](std::size_t i, const Values& values) {
+               const int again = used.at(i)++;
+               return module(*parts[i], values,
+                             again == 0 ? part(i) : fmt::format("{}_{}", part(i), again),
+                             depth + 1);
+             }});
+      }
   static const std::map<std::string_view, std::string_view> kUnary{
       {"ReLU", "relu"}, {"Tanh", "tanh"}, {"Sigmoid", "sigmoid"},   {"Abs", "abs"},  {"Exp", "exp"},
       {"Log", "log"},   {"Sqrt", "sqrt"}, {"SoftSign", "softsign"}, {"SELU", "selu"}};
@@ -277,9 +303,7 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
       for (const ValueId v : module(*parts[i], {in[i]}, part(i), depth + 1)) out.push_back(v);
     return out;
   }
-  if (type == "Concat" || type == "DepthConcat") {
-    if (type == "DepthConcat")
-      throw bad_input("DepthConcat pads its parts, which is not supported");
+  if (type == "Concat") {
     std::vector<ValueId> out;
     for (std::size_t i = 0; i < parts.size(); ++i)
       out.push_back(single(module(*parts[i], in, part(i), depth + 1)));
@@ -301,7 +325,8 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
     return {g.op(type == "CSubTable" ? "sub" : "div", name, {in[0], in[1]})};
   }
   if (type == "SelectTable") {
-    const std::int64_t i = whole(m.number("index", 1)) - 1;
+    std::int64_t i = whole(m.number("index", 1)) - 1;
+    if (i < -1) i += static_cast<std::int64_t>(in.size()) + 1;  // from the end
     if (i < 0 || static_cast<std::size_t>(i) >= in.size())
       throw bad_input("value {} of {}", i + 1, in.size());
     return {in[static_cast<std::size_t>(i)]};
@@ -320,7 +345,8 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
   if (type == "SpatialFullConvolution") return {convolution(m, x, name, true)};
   if (type == "SpatialMaxPooling") return {pooling(m, x, name, true)};
   if (type == "SpatialAveragePooling") return {pooling(m, x, name, false)};
-  if (type == "SpatialBatchNormalization" || type == "BatchNormalization")
+  if (type == "SpatialBatchNormalization" || type == "BatchNormalization" ||
+      type == "VolumetricBatchNormalization")
     return {batch_norm(m, x, name)};
   if (type == "Linear") {
     const Tensor w = need(m, "weight");
@@ -355,13 +381,6 @@ std::vector<ValueId> Translator::module(const T7Object& m, const std::vector<Val
     if (w.numel() > 1) dims.resize(static_cast<std::size_t>(std::max(1, g.rank(x) - 1)), 1);
     return {g.op("prelu", name, {x, g.constant(name + ".weight", w.reshaped(Shape(dims)))})};
   }
-  if ((type == "MulConstant" || type == "AddConstant") &&
-      std::isnan(m.number("constant_scalar", NAN)))
-    throw bad_input("{} of a tensor is not supported", type);
-  if (type == "MulConstant" || type == "AddConstant")
-    return {g.op(type == "MulConstant" ? "mul" : "add", name,
-                 {x, g.constant(name + ".constant",
-                                scalar_f32(static_cast<float>(m.number("constant_scalar", 0))))})};
   if (type == "Square") return {g.op("mul", name, {x, x})};
   if (type == "Power")
     return {
