@@ -61,6 +61,18 @@ TEST_CASE("Caffe: LSTM and RNN begin anew where a marker says so") {
   CHECK_FALSE(std::ranges::equal(output(other, "rnn").bytes(), output(trace, "rnn").bytes()));
 }
 
+TEST_CASE("Caffe: the largest elements, pyramids of pooling, chosen samples") {
+  const NamedTensors known = test::arrays(fixture("frameworks/caffe_choices.npz"));
+  const Model model = open_model(fixture("frameworks/caffe_choices.prototxt"));
+  NamedTensors in;
+  for (const char* name : {"x", "which"}) in.emplace(name, known.at(name).share());
+  const Trace trace = test::run(model, in);
+  for (const char* name : {"all", "one", "channel", "largest", "pyramid", "mean", "chosen"}) {
+    CAPTURE(name);
+    test::check_near(output(trace, name), known.at(name), 1e-6F);
+  }
+}
+
 TEST_CASE("Caffe: stochastic pooling at test time weighs a window by itself") {
   const NamedTensors known = arrays(fixture("frameworks/caffe_recurrent.npz"));
   const Model model = open_model(fixture("frameworks/caffe_stochastic.prototxt"));

@@ -96,12 +96,11 @@ TEST_CASE("meaning: loops, Einsum, Conv1D and integers of TensorFlow") {
 }
 
 TEST_CASE("meaning: Keras' merging layers, and settings that change a layer") {
-  for (const char* name : {"merged", "linear"})
+  for (const char* name : {"merged", "linear", "scaled"})
     gives("tf_graphs/" + std::string(name) + ".keras", "tf_graphs/expected.npz", name);
   const std::pair<const char*, const char*> refused[] = {
       {"two_cells", "Bidirectional whose layers differ in activation"},
-      {"slopes", "a recurrent activation that is a layer of its own"},
-      {"scaled", "RMSNormalization"}};
+      {"slopes", "a recurrent activation that is a layer of its own"}};
   for (const auto& [name, sentence] : refused) {
     CAPTURE(name);
     const Model model = open_model(fixture("tf_graphs/" + std::string(name) + ".keras"));

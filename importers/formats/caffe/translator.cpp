@@ -123,6 +123,15 @@ void Translator::layer(const Layer& l) {
     recurrent();
   } else if (t == "Pooling") {
     pooling();
+  } else if (t == "ArgMax") {
+    arg_max();
+  } else if (t == "SPP") {
+    spatial_pyramid();
+  } else if (t == "BatchReindex") {
+    top(op("gather", {x(), g.op("cast", l.name + ".which", {x(1)}, {{"to", std::string("i64")}})},
+           {{"axis", std::int64_t{0}}}));
+  } else if (t == "Parameter") {
+    top(weight(0, Shape(m.message("parameter_param").message("shape").integers("dim"))));
   } else if (t == "InnerProduct") {
     inner_product();
   } else if (t == "ReLU") {

@@ -2,6 +2,7 @@
 //   translator.cpp  which type is what; blobs and weights by name
 //   ops.cpp         the types whose translation is longer than a few lines
 //   recurrent.cpp   LSTM and RNN
+//   choices.cpp     largest elements, pyramids of pooling
 #pragma once
 
 #include <map>
@@ -52,6 +53,8 @@ class Translator {
   void eltwise();
   void reshape();
   void recurrent();
+  void arg_max();
+  void spatial_pyramid();
   void stochastic(const Fields& window);
   ValueId op(std::string_view name, const std::vector<ValueId>& in, const Fields& f = {}) {
     return g.op(name, l_->name, in, f);

@@ -12,7 +12,7 @@ ValueId Translator::run() {
   const std::string& t = c_.type;
   if (c_.inputs.size() > 1 && !takes_many(t) && !c_.operation)
     throw UnknownLayer{fmt::format("the second input of '{}', {}", name_, t)};
-  if (c_.operation) return *operation();
+  if (c_.operation) return operation();
   if (is_identity(t)) return x();
   if (t == "Dense") return dense(x());
   if (t == "Activation") return activation(x(), config("activation"));

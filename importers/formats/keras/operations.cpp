@@ -56,7 +56,7 @@ bool takes_numbers(std::string_view operation) {
   return !ours_of(kBinary, operation).empty() || operation == "Where";
 }
 
-std::optional<ValueId> Translator::operation() {
+ValueId Translator::operation() {
   const std::string& t = c_.type;
   const auto need = [&](std::size_t n) {
     if (c_.inputs.size() != n) throw bad_input("{} operands of keras.ops {}", c_.inputs.size(), t);
@@ -133,7 +133,8 @@ std::optional<ValueId> Translator::operation() {
                   {"axes", Ints{integer("axis", 0)}},
                   {"steps", Ints{-1}}});
   if (t == "Einsum" && c_.inputs.size() == 2)
-    return einsum_of_two(b_, name_, text("subscripts", ""), x(), c_.inputs[1]);
+    if (const auto y = einsum_of_two(b_, name_, text("subscripts", ""), x(), c_.inputs[1]))
+      return *y;
   if (t == "GetItem") return get_item();
   throw UnknownLayer{"the operation keras.ops " + t};
 }

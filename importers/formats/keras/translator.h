@@ -116,7 +116,7 @@ class Translator {
   ValueId dot();
   ValueId einsum_dense();
   // ---- operations.cpp ----
-  std::optional<ValueId> operation();
+  ValueId operation();
   ValueId get_item();
   // ---- images.cpp ----
   ValueId resizing();
