@@ -49,6 +49,32 @@ TEST_CASE("torch graphs: modules and TorchScript give PyTorch's outputs") {
   }
 }
 
+// make_torch_places.py: what puts in place, orders, chooses and counts.
+TEST_CASE("torch graphs: calls that put in place and order give PyTorch's outputs") {
+  const NamedTensors known = test::arrays(fixture("torch_graphs/places.npz"));
+  for (const std::string name : {"places_put", "places_ordered"})
+    for (const char* ending : {".pt", ".pt2"}) {
+      CAPTURE(name);
+      CAPTURE(ending);
+      const Model model = open_model(fixture("torch_graphs/" + name + ending));
+      for (const std::string& n : model.notes) CAPTURE(n);
+      const Trace trace = test::run(model, known.at(name + ".x").share());
+      REQUIRE(trace.outputs.size() == 1);
+      test::check_near(trace.outputs[0].second, known.at(name + ".y"), 2e-5F);
+    }
+  // How many elements are chosen hangs on the data.
+  const Trace chosen = test::run(open_model(fixture("torch_graphs/places_chosen.pt")),
+                                 known.at("places_chosen.x").share());
+  REQUIRE(chosen.outputs.size() == 4);
+  for (std::size_t i = 1; i < 4; ++i) {
+    CAPTURE(i);
+    const Tensor &got = chosen.outputs[i].second,
+                 &want = known.at(fmt::format("places_chosen.{}", i));
+    REQUIRE(got.type() == want.type());
+    CHECK(std::ranges::equal(got.bytes(), want.bytes()));
+  }
+}
+
 // make_torch_ops.py: some 150 calls of ATen, all their outputs joined.
 TEST_CASE("torch graphs: calls of ATen, traced and exported, give PyTorch's outputs") {
   for (const char* name : {"ops_shapes", "ops_math", "ops_layers"})

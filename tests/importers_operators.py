@@ -254,12 +254,21 @@ def tensorflow(folder, name, settings):
 
 
 def pytorch(folder, name, settings):
-    args = [{"name": "input" if "input" in settings.split() else "self", "arg": {"as_tensor": {"name": "x"}}}]
-    if "tensors" in settings.split():
+    # The input's extents and type (long, truth); none: no first operand; tensors: a list of two.
+    settings, sizes = numbers(settings, "dims")
+    sizes = shape(sizes[0]) if sizes else SIZES
+    words = settings.split()
+    dtype = 5 if "long" in words else 12 if "truth" in words else 7
+    args = [{"name": "input" if "input" in words else "self", "arg": {"as_tensor": {"name": "x"}}}]
+    if "none" in words:
+        args = []
+    if "tensors" in words:
         args = [{"name": "tensors", "arg": {"as_tensors": [{"name": "x"}, {"name": "x"}]}}]
     for key, value in re.findall(r"(\w+)=(\S+)", settings):
         if value == "x":
             arg = {"as_tensor": {"name": "x"}}
+        elif value == "[x]":
+            arg = {"as_optional_tensors": [{"as_tensor": {"name": "x"}}]}
         elif value.startswith("["):
             arg = {"as_ints": [int(v) for v in value.strip("[]").split(",") if v]}
         elif value in ("true", "false"):
@@ -271,8 +280,8 @@ def pytorch(folder, name, settings):
         else:
             arg = {"as_string": value}
         args.append({"name": key, "arg": arg})
-    meta = {"dtype": 7, "sizes": [{"as_int": d} for d in SIZES], "requires_grad": False, "device": {"type": "cpu", "index": None},
-            "strides": [{"as_int": d} for d in (144, 36, 6, 1)], "storage_offset": {"as_int": 0}, "layout": 7}
+    meta = {"dtype": dtype, "sizes": [{"as_int": d} for d in sizes], "requires_grad": False, "device": {"type": "cpu", "index": None},
+            "strides": [{"as_int": count(sizes[i + 1:])} for i in range(len(sizes))], "storage_offset": {"as_int": 0}, "layout": 7}
     program = {"graph_module": {"graph": {
         "inputs": [{"as_tensor": {"name": "x"}}], "outputs": [{"as_tensor": {"name": "y"}}],
         "nodes": [{"target": f"torch.ops.aten.{name}.default", "inputs": args, "outputs": [{"as_tensor": {"name": "y"}}], "metadata": {}}],

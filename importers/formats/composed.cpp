@@ -80,6 +80,37 @@ ValueId scatter_cuts(GraphBuilder& g, const std::string& name, ValueId x, ValueI
   return scatter_slices(g, name, x, c.axis, g.constant(name + ".places", std::move(at)), updates);
 }
 
+ValueId scatter_folded(GraphBuilder& g, const std::string& name, ValueId x, int axis,
+                       ValueId indices, ValueId updates, const std::string& fold, bool own) {
+  const DType type = g.dtype(x);
+  const auto scatter = [&](const std::string& role, ValueId into, ValueId values,
+                           const std::string& by) {
+    return g.op("scatter_elements", role, {into, indices, values},
+                {{"axis", std::int64_t{axis}}, {"reduction", by}});
+  };
+  const auto like = [&](const char* role, ValueId shape, double v) {
+    return g.op("expand", name + role,
+                {g.constant(name + ".number", scalar_of(type, v)),
+                 g.op("shape", name + ".shape", {shape})});
+  };
+  if (fold == "none" || (own && fold != "mean")) return scatter(name, x, updates, fold);
+  if (!is_floating(type) && (fold == "mean" || fold == "max" || fold == "min"))
+    throw bad_input("the {} of updates of integers{} is not supported", fold, own ? "" : " alone");
+  const double inf = std::numeric_limits<double>::infinity();
+  if (fold != "mean") {
+    const double start = fold == "add" ? 0 : fold == "mul" ? 1 : fold == "max" ? -inf : inf;
+    return scatter(name, scatter(name + ".cleared", x, like(".start", indices, start), "none"),
+                   updates, fold);
+  }
+  const ValueId all = like(".all", x, 1), zeros = like(".zeros", indices, 0),
+                ones = like(".ones", indices, 1);
+  const ValueId from = own ? x : scatter(name + ".cleared", x, zeros, "none"),
+                counted = own ? all : scatter(name + ".uncounted", all, zeros, "none");
+  return g.op("div", name,
+              {scatter(name + ".sums", from, updates, "add"),
+               scatter(name + ".counts", counted, ones, "add")});
+}
+
 ValueId rolled(GraphBuilder& g, const std::string& name, ValueId x, int axis, std::int64_t by) {
   const std::int64_t n = known_extent(g, x, axis), shift = n == 0 ? 0 : (by % n + n) % n;
   if (shift == 0) return x;

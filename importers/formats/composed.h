@@ -25,6 +25,11 @@ struct Cut {
 ValueId scatter_cuts(GraphBuilder& g, const std::string& name, ValueId x, ValueId updates,
                      std::span<const Cut> cuts);
 
+// x with `updates` written (none) or folded (add, mul, max, min, mean) into its elements at
+// `indices` of an axis; without their own values elements start from the first update.
+ValueId scatter_folded(GraphBuilder& g, const std::string& name, ValueId x, int axis,
+                       ValueId indices, ValueId updates, const std::string& fold, bool own);
+
 // What leaves at the end of an axis enters at its front.
 ValueId rolled(GraphBuilder& g, const std::string& name, ValueId x, int axis, std::int64_t by);
 

@@ -143,38 +143,9 @@ std::string fold_named(const std::string& theirs) {
 std::vector<ValueId> scatter_elements(const Layer& l) {
   const int axis = axis_of(l, one_of(l, 3));
   const std::string reduction = l.text("reduction", "none");
-  const bool own = l.flag("use_init_val", true);
-  GraphBuilder& g = l.g;
-  const ValueId x = l.input(0), at = l.input(1), updates = l.input(2);
-  const auto scatter = [&](const std::string& name, ValueId into, ValueId values,
-                           const std::string& fold) {
-    return g.op("scatter_elements", name, {into, at, values},
-                {{"axis", std::int64_t{axis}}, {"reduction", fold}});
-  };
-  const auto like = [&](const char* role, double v) {
-    return g.op("expand", part(l, role),
-                {number(l, "number", g.dtype(x), v), g.op("shape", part(l, "shape"), {at})});
-  };
-  if (reduction != "mean") {
-    const std::string fold = fold_named(reduction);
-    if (fold == "none" || own) return {scatter(l.name, x, updates, fold)};
-    // Without its own value an element starts from what changes no update.
-    const double inf = std::numeric_limits<double>::infinity();
-    const double start = fold == "add" ? 0 : fold == "mul" ? 1 : fold == "max" ? -inf : inf;
-    if ((fold == "max" || fold == "min") && !is_floating(g.dtype(x)))
-      throw bad_input("the {} of updates of integers alone is not supported", fold);
-    return {scatter(l.name, scatter(part(l, "cleared"), x, like("start", start), "none"), updates,
-                    fold)};
-  }
-  if (!is_floating(g.dtype(x))) throw bad_input("the mean of updates of integers is not supported");
-  const ValueId all = g.op("expand", part(l, "all"),
-                           {number(l, "one", g.dtype(x), 1), g.op("shape", part(l, "whole"), {x})});
-  const ValueId zeros = like("zeros", 0), ones = like("ones", 1);
-  const ValueId from = own ? x : scatter(part(l, "cleared"), x, zeros, "none"),
-                counted = own ? all : scatter(part(l, "uncounted"), all, zeros, "none");
-  return {g.op("div", l.name,
-               {scatter(part(l, "sums"), from, updates, "add"),
-                scatter(part(l, "counts"), counted, ones, "add")})};
+  return {scatter_folded(l.g, l.name, l.input(0), axis, l.input(1), l.input(2),
+                         reduction == "mean" ? reduction : fold_named(reduction),
+                         l.flag("use_init_val", true))};
 }
 
 std::vector<ValueId> scatter_nd(const Layer& l) {

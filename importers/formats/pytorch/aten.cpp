@@ -13,7 +13,8 @@ using Kind = AtenValue::Kind;
 std::span<const AtenFamily> families() {
   static const AtenFamily kFamilies[] = {view_family(),   index_family(),      creation_family(),
                                          math_family(),   activation_family(), reduction_family(),
-                                         window_family(), layer_family(),      recurrent_family()};
+                                         window_family(), layer_family(),      recurrent_family(),
+                                         place_family(),  order_family()};
   return kFamilies;
 }
 

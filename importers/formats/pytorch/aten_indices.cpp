@@ -31,6 +31,12 @@ ValueId index(GraphBuilder& b, const std::string& name, ValueId x, const AtenCal
     const AtenValue& v = list->items[i];
     if (v.kind == Kind::none) continue;
     if (v.kind != Kind::tensor) throw AtenUnknown{"an index of another kind"};
+    // One mask: how many elements it chooses is known when the network runs.
+    if (b.dtype(v.tensor) == DType::boolean && list->items.size() == 1)
+      return b.op(
+          "gather_nd", name,
+          {x, b.op("transpose", name + ".places", {b.op("non_zero", name + ".axes", {v.tensor})},
+                   {{"perm", Ints{1, 0}}})});
     if (b.dtype(v.tensor) == DType::boolean || b.dtype(v.tensor) == DType::u8)
       throw AtenUnknown{"an index by truth"};
     if (in.empty()) first = i;

@@ -1,12 +1,10 @@
 // Products, normalisation, attention.
-//
-// scaled_dot_product_attention is written as its definition: softmax(q k^T * scale + mask) v, each
-// step rounds; a mask of truth leaves out where it is false.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "engine/core/error.h"
+#include "importers/formats/composed.h"
 #include "importers/formats/einsum.h"
 #include "importers/formats/pytorch/aten_parts.h"
 #include "importers/formats/scalar.h"
@@ -31,12 +29,16 @@ constexpr AtenSignature kSignatures[] = {
     {"native_group_norm", {"input", "weight", "bias", "N", "C", "HxW", "group", "eps"}},
     {"_native_batch_norm_legit_no_training",
      {"input", "weight", "bias", "running_mean", "running_var", "momentum", "eps"}},
+    {"native_batch_norm",
+     {"input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps"}},
+    {"_native_batch_norm_legit",
+     {"input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps"}},
     {"linear", {"input", "weight", "bias"}},
     {"addmm", {"self", "mat1", "mat2", "beta", "alpha"}},
     {"baddbmm", {"self", "batch1", "batch2", "beta", "alpha"}},
     {"matmul", {"self", "other"}},
-    {"mm", {"self", "other"}},
-    {"bmm", {"self", "other"}},
+    {"mm", {"self", "mat2"}},
+    {"bmm", {"self", "mat2"}},
     {"mv", {"self", "vec"}},
     {"dot", {"self", "tensor"}},
     {"outer", {"self", "vec2"}},
@@ -100,55 +102,30 @@ ValueId linear(GraphBuilder& b, const std::string& name, ValueId x, const AtenCa
   return bias == kAbsent ? y : b.op("add", name + ".bias", {y, bias});
 }
 
-ValueId turned(GraphBuilder& b, const std::string& name, ValueId x) {
-  Ints perm;
-  for (int a = 0; a < b.rank(x); ++a) perm.push_back(a);
-  if (perm.size() < 2) throw bad_input("a matrix of rank {}", perm.size());
-  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  return b.transpose(name, x, perm);
-}
-
 ValueId attention(GraphBuilder& b, const std::string& name, const AtenCall& c) {
-  const ValueId q = c.tensor("query"), v = c.tensor("value");
-  ValueId k = c.tensor("key");
-  if (q == kAbsent || k == kAbsent || v == kAbsent) throw AtenUnknown{"attention without tensors"};
+  Attention a{c.tensor("query"), c.tensor("key"), c.tensor("value"), c.tensor("attn_mask")};
+  if (a.q == kAbsent || a.k == kAbsent || a.v == kAbsent)
+    throw AtenUnknown{"attention without tensors"};
   if (c.number("dropout_p", 0) != 0) throw AtenUnknown{"attention with dropout"};
   if (c.flag("enable_gqa", false)) throw AtenUnknown{"attention with grouped queries"};
-  const Ints dims = b.dims(q), keys = b.dims(k);
-  if (dims.size() < 2 || dims.back() < 1) throw AtenUnknown{"attention of a free width"};
-  const float scale = c.find("scale") != nullptr
-                          ? c.number("scale", 1)
-                          : static_cast<float>(1 / std::sqrt(static_cast<double>(dims.back())));
-  b.note("attention is written as its definition: softmax(q k' scale + mask) v, each step rounds.");
-  ValueId s = b.op("matmul", name + ".scores", {q, turned(b, name + ".keys", k)});
-  s = b.op("mul", name + ".scaled",
-           {s, b.constant(name + ".scale", scalar_of(b.dtype(q), static_cast<double>(scale)))});
-  const ValueId out = b.constant(name + ".minus_inf",
-                                 scalar_of(b.dtype(q), -std::numeric_limits<double>::infinity()));
-  if (c.flag("is_causal", false)) {
-    const std::int64_t rows = dims[dims.size() - 2], columns = keys[keys.size() - 2];
-    if (rows < 0 || columns < 0) throw AtenUnknown{"causal attention over a free length"};
-    const ValueId all =
-        b.op("expand", name + ".all", {b.constant(name + ".one", scalar_of(DType::f32, 1))},
-             {{"shape", Ints{rows, columns}}});
-    const ValueId seen =
-        aten_cast(b, name + ".seen", b.op("trilu", name + ".lower", {all}, {{"upper", false}}),
-                  DType::boolean);
-    s = b.op("where", name + ".causal", {seen, s, out});
-  }
-  if (const ValueId mask = c.tensor("attn_mask"); mask != kAbsent)
-    s = b.dtype(mask) == DType::boolean ? b.op("where", name + ".mask", {mask, s, out})
-                                        : b.op("add", name + ".mask", {s, mask});
-  return b.op("matmul", name,
-              {b.op("softmax", name + ".weights", {s}, {{"axis", std::int64_t{-1}}}), v});
+  const Ints dims = b.dims(a.q), keys = b.dims(a.k);
+  if (dims.size() < 2 || keys.size() < 2 || dims.back() < 1)
+    throw AtenUnknown{"attention of a free width"};
+  a.causal = c.flag("is_causal", false);
+  if (a.causal && (dims[dims.size() - 2] < 0 || keys[keys.size() - 2] < 0))
+    throw AtenUnknown{"causal attention over a free length"};
+  if (c.find("scale") != nullptr)
+    a.scale = b.constant(name + ".scale",
+                         scalar_of(b.dtype(a.q), static_cast<double>(c.number("scale", 1))));
+  return etalon::attention(b, name, a);
 }
 
 ValueId einsum(GraphBuilder& b, const std::string& name, const AtenCall& c) {
   const AtenValue* equation = c.find("equation");
   const std::vector<ValueId> in = c.tensors("tensors");
-  if (equation == nullptr || equation->kind != Kind::text || in.size() != 2)
-    throw AtenUnknown{"einsum of other than two operands"};
-  if (const auto y = einsum_of_two(b, name, equation->text, in[0], in[1])) return *y;
+  if (equation == nullptr || equation->kind != Kind::text || in.empty())
+    throw AtenUnknown{"einsum without an equation"};
+  if (const auto y = einsum_of(b, name, equation->text, in)) return *y;
   throw AtenUnknown{"einsum '" + equation->text + "'"};
 }
 
@@ -181,7 +158,7 @@ AtenOutputs norms(GraphBuilder& b, const std::string& op, const std::string& nam
     d.args["num_groups"] = AtenValue::of_integer(c.integer("group", 1));
     return {translate_inner(b, "group_norm", name, d)[0], kAbsent, kAbsent};
   }
-  if (op == "_native_batch_norm_legit_no_training")
+  if (op.find("native_batch_norm") != op.npos)
     return {translate_inner(b, "batch_norm", name, c)[0], kAbsent, kAbsent};
   throw AtenUnknown{op};
 }
@@ -206,8 +183,8 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
     const ValueId y = b.op("matmul", name + ".product", {c.tensor("batch1"), c.tensor("batch2")});
     return {beta == 0 ? y : b.op("add", name, {y, x})};
   }
-  if (op == "matmul" || op == "mm" || op == "bmm")
-    return {b.op("matmul", name, {x, c.tensor("other")})};
+  if (op == "matmul") return {b.op("matmul", name, {x, c.tensor("other")})};
+  if (op == "mm" || op == "bmm") return {b.op("matmul", name, {x, c.tensor("mat2")})};
   if (op == "mv") return {b.op("matmul", name, {x, c.tensor("vec")})};
   if (op == "dot") return {b.op("matmul", name, {x, c.tensor("tensor")})};
   if (op == "outer")

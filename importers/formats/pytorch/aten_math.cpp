@@ -43,6 +43,7 @@ constexpr Unary kUnary[] = {
     {"acosh", "acosh"},
     {"atanh", "atanh"},
     {"erfc", "erfc"},
+    {"sgn", "sign"},
     {"exp2", "exp2"},
     {"expm1", "expm1"},
     {"log1p", "log1p"},
@@ -91,9 +92,15 @@ constexpr AtenSignature kOthers[] = {
     {"logical_not", {"self"}},
     {"bitwise_and", {"self", "other"}},
     {"bitwise_or", {"self", "other"}},
+    {"bitwise_xor", {"self", "other"}},
     {"bitwise_not", {"self"}},
     {"__and__", {"self", "other"}},
     {"__or__", {"self", "other"}},
+    {"__xor__", {"self", "other"}},
+    {"trunc", {"self"}},
+    {"frac", {"self"}},
+    {"sinc", {"self"}},
+    {"isfinite", {"self"}},
     {"where", {"condition", "self", "other"}},
     {"masked_fill", {"self", "mask", "value"}},
     {"to", {"self", "dtype", "other", "non_blocking", "copy", "memory_format"}},
@@ -140,6 +147,13 @@ ValueId floored(GraphBuilder& b, const std::string& name, ValueId x, ValueId y) 
   return op("where", "floored", {op("equal", "by_zero", {y, zero}), quotient, kept});
 }
 
+ValueId cut_to_zero(GraphBuilder& b, const std::string& name, ValueId x) {
+  const ValueId zero = b.constant(name + ".zero", scalar_of(b.dtype(x), 0));
+  return b.op("where", name + ".cut",
+              {b.op("less", name + ".below", {x, zero}), b.op("ceil", name + ".up", {x}),
+               b.op("floor", name + ".down", {x})});
+}
+
 ValueId divided(GraphBuilder& b, const std::string& name, ValueId x, ValueId y,
                 const std::string& rounding) {
   auto [left, right] = promoted(b, name, x, y);
@@ -157,10 +171,31 @@ ValueId divided(GraphBuilder& b, const std::string& name, ValueId x, ValueId y,
   if (rounding != "trunc") throw AtenUnknown{"a quotient that is rounded by " + rounding};
   const ValueId q = b.op("div", name, {left, right});
   if (!floating) return q;
-  const ValueId zero = b.constant(name + ".zero", scalar_of(b.dtype(q), 0));
-  return b.op("where", name + ".cut",
-              {b.op("less", name + ".below", {q, zero}), b.op("ceil", name + ".up", {q}),
-               b.op("floor", name + ".down", {q})});
+  return cut_to_zero(b, name, q);
+}
+
+// Functions of one operand that are several ops; empty where op is none of them.
+AtenOutputs composed(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x) {
+  const bool floating = is_floating(b.dtype(x));
+  const auto number = [&](const char* role, double v) {
+    return b.constant(name + role, scalar_of(b.dtype(x), v));
+  };
+  if (op == "trunc") return {floating ? cut_to_zero(b, name, x) : x};
+  if (op == "isfinite" || op == "frac" || op == "sinc") {
+    if (!floating) throw AtenUnknown{op + " of whole numbers"};
+    if (op == "frac") return {b.op("sub", name, {x, cut_to_zero(b, name, x)})};
+    if (op == "isfinite")
+      return {
+          b.op("not", name,
+               {b.op("or", name + ".none",
+                     {b.op("is_nan", name + ".nan", {x}), b.op("is_inf", name + ".inf", {x})})})};
+    constexpr double kPi = 3.14159265358979323846;
+    const ValueId turns = b.op("mul", name + ".turns", {x, number(".pi", kPi)});
+    return {b.op("where", name,
+                 {b.op("equal", name + ".at_zero", {x, number(".zero", 0)}), number(".one", 1),
+                  b.op("div", name + ".ratio", {b.op("sin", name + ".sine", {turns}), turns})})};
+  }
+  return {};
 }
 
 ValueId arithmetic(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
@@ -267,6 +302,7 @@ AtenOutputs translate(GraphBuilder& b, const std::string& called, const std::str
   for (const auto& [theirs, ours] : kUnary)
     if (op == theirs) return {b.op(ours, name, {x})};
   if (AtenOutputs made = compared(b, op, name, x, c); !made.empty()) return made;
+  if (AtenOutputs made = composed(b, op, name, x); !made.empty()) return made;
   const auto other = [&](std::string_view key = "other") {
     return aten_operand(b, name + "." + std::string(key), x, c, key);
   };

@@ -2,6 +2,8 @@
 // translation of all the ops in it; aten.cpp lists the families.
 //   aten_views.cpp        views, cuts, joins, moves of elements
 //   aten_indices.cpp      indices and windows written down as indices
+//   aten_places.cpp       what is put in place: scatters, parts of a tensor written anew
+//   aten_orders.cpp       sorting, counting, choosing; bags and distances
 //   aten_creation.cpp     tensors made of numbers
 //   aten_math.cpp         arithmetic, comparisons, logic, types
 //   aten_activations.cpp  activation functions
@@ -30,6 +32,8 @@ struct AtenFamily {
 };
 AtenFamily view_family();
 AtenFamily index_family();
+AtenFamily place_family();
+AtenFamily order_family();
 AtenFamily creation_family();
 AtenFamily math_family();
 AtenFamily activation_family();

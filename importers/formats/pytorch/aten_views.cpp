@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/core/error.h"
+#include "importers/formats/composed.h"
 #include "importers/formats/pytorch/aten_parts.h"
 #include "importers/formats/translate.h"
 
@@ -45,12 +46,15 @@ constexpr AtenSignature kSignatures[] = {
     {"repeat_interleave", {"self", "repeats", "dim", "output_size"}},
     {"flip", {"self", "dims"}},
     {"roll", {"self", "shifts", "dims"}},
+    {"rot90", {"self", "k", "dims"}},
     {"pad", {"self", "pad", "mode", "value"}},
     {"constant_pad_nd", {"self", "pad", "value"}},
     {"reflection_pad1d", {"self", "padding"}},
     {"reflection_pad2d", {"self", "padding"}},
+    {"reflection_pad3d", {"self", "padding"}},
     {"replication_pad1d", {"self", "padding"}},
     {"replication_pad2d", {"self", "padding"}},
+    {"replication_pad3d", {"self", "padding"}},
     {"pixel_shuffle", {"self", "upscale_factor"}},
     {"pixel_unshuffle", {"self", "downscale_factor"}},
     {"channel_shuffle", {"self", "groups"}},
@@ -109,18 +113,44 @@ bool is_extent(GraphBuilder& b, ValueId x, std::size_t axis, const AtenValue& v)
   return b.extents(x, static_cast<int>(axis)) == std::pair(v.sizes[0], v.sizes[1]);
 }
 
-// Of several axes cyclic: what leaves at the end enters at the front.
+// Along several axes, or, without any, along the flattened tensor.
 ValueId roll(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
   const Ints shifts = c.ints("shifts", {}), dims = c.ints("dims", {});
-  if (shifts.size() != dims.size() || dims.empty()) throw AtenUnknown{"roll of a flattened tensor"};
+  if (dims.empty() && shifts.size() == 1) {
+    Ints shape;
+    for (int a = 0; a < b.rank(x); ++a) shape.push_back(extent_of(b, x, a));
+    return b.reshape(name, rolled(b, name, b.reshape(name + ".flat", x, {-1}), 0, shifts[0]),
+                     shape);
+  }
+  if (shifts.size() != dims.size()) throw AtenUnknown{"roll of other axes than its shifts"};
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    const std::int64_t axis = aten_axis(b, x, dims[i]), n = extent_of(b, x, axis);
-    const std::int64_t by = n == 0 ? 0 : ((shifts[i] % n) + n) % n;
-    if (by == 0) continue;
-    const auto halves = cut(b, name + ".parts", x, axis, {n - by, by});
-    x = b.op("concat", name, {halves[1], halves[0]}, {{"axis", axis}});
+    const std::int64_t axis = aten_axis(b, x, dims[i]);
+    extent_of(b, x, axis);
+    x = rolled(b, name, x, static_cast<int>(axis), shifts[i]);
   }
   return x;
+}
+
+// A quarter turn: the plane's axes change places, then one of them is walked backwards.
+ValueId turned(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
+  const Ints plane = c.ints("dims", {0, 1});
+  if (plane.size() != 2) throw bad_input("rot90 in {} axes", plane.size());
+  const std::int64_t first = aten_axis(b, x, plane[0]), second = aten_axis(b, x, plane[1]),
+                     quarters = ((c.integer("k", 1) % 4) + 4) % 4;
+  if (first == second) throw bad_input("rot90 in one axis");
+  const auto backwards = [&](ValueId v, const Ints& axes) {
+    return b.op("slice", name, {v},
+                {{"starts", Ints(axes.size(), -1)},
+                 {"ends", Ints(axes.size(), INT64_MIN)},
+                 {"axes", axes},
+                 {"steps", Ints(axes.size(), -1)}});
+  };
+  if (quarters == 0) return x;
+  if (quarters == 2) return backwards(x, {first, second});
+  Ints perm;
+  for (int a = 0; a < b.rank(x); ++a) perm.push_back(a);
+  std::swap(perm[static_cast<std::size_t>(first)], perm[static_cast<std::size_t>(second)]);
+  return backwards(b.transpose(name + ".plane", x, perm), {quarters == 1 ? first : second});
 }
 
 // Extents of -1 keep x's own; one that the graph leaves free has to be x's own.
@@ -345,6 +375,7 @@ AtenOutputs moved(GraphBuilder& b, const std::string& op, const std::string& nam
                   {"steps", Ints(axes.size(), -1)}})};
   }
   if (op == "roll") return {roll(b, name, x, c)};
+  if (op == "rot90") return {turned(b, name, x, c)};
   if (op == "pixel_shuffle")
     return {b.op("depth_to_space", name, {x},
                  {{"blocksize", c.integer("upscale_factor", 1)}, {"mode", std::string("CRD")}})};

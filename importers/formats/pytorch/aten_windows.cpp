@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/core/error.h"
+#include "importers/formats/composed.h"
 #include "importers/formats/pytorch/aten_parts.h"
 
 namespace etalon::pytorch_format {
@@ -36,6 +37,8 @@ constexpr AtenSignature kSignatures[] = {
     {"max_pool3d", {"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
     {"max_pool2d_with_indices",
      {"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
+    {"max_pool3d_with_indices",
+     {"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
     {"avg_pool1d", {"self", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"}},
     {"avg_pool2d",
      {"self", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad",
@@ -47,8 +50,10 @@ constexpr AtenSignature kSignatures[] = {
     {"adaptive_avg_pool2d", {"self", "output_size"}},
     {"adaptive_avg_pool3d", {"self", "output_size"}},
     {"_adaptive_avg_pool2d", {"self", "output_size"}},
+    {"_adaptive_avg_pool3d", {"self", "output_size"}},
     {"adaptive_max_pool1d", {"self", "output_size"}},
     {"adaptive_max_pool2d", {"self", "output_size"}},
+    {"adaptive_max_pool3d", {"self", "output_size"}},
     {"col2im", {"self", "output_size", "kernel_size", "dilation", "padding", "stride"}},
     {"upsample_nearest1d", {"self", "output_size", "scale_factors"}},
     {"upsample_nearest2d", {"self", "output_size", "scale_factors"}},
@@ -191,50 +196,25 @@ ValueId adaptive(GraphBuilder& b, const std::string& op, const std::string& name
   out.resize(axes, out[0]);
   if (std::ranges::all_of(out, [](std::int64_t o) { return o == 1; }))
     return b.op(average ? "global_avg_pool" : "global_max_pool", name, {x});
-  bool even = true;
   std::int64_t windows = 1;
-  Ints kernel, reduced;
+  bool even = true;
   for (std::size_t a = 0; a < axes; ++a) {
     const std::int64_t in = dims[a + 2];
     if (in < 1 || in > 1LL << 40) throw AtenUnknown{"an adaptive pool of a free extent"};
     if (out[a] < 1 || out[a] > 4096) throw bad_input("{} windows", out[a]);
     even = even && in % out[a] == 0;
-    kernel.push_back(in / out[a]);
     windows *= out[a];
-    reduced.push_back(static_cast<std::int64_t>(a) + 2);
   }
-  if (even)
-    return average ? b.op("avg_pool", name, {x},
-                          {{"kernel", kernel}, {"strides", kernel}, {"count_include_pad", true}})
-                   : b.op("max_pool", name, {x}, {{"kernel", kernel}, {"strides", kernel}});
-  if (windows > 1024) throw AtenUnknown{"an adaptive pool of more than 1024 uneven windows"};
-  b.note("an adaptive pool: window i reaches from floor(i n / out) to ceil((i + 1) n / out).");
-  std::vector<ValueId> parts;
-  for (std::int64_t w = 0; w < windows; ++w) {
-    Ints begin(axes), end(axes);
-    std::int64_t left = w;
-    for (std::size_t a = axes; a-- > 0;) {
-      const std::int64_t i = left % out[a], in = dims[a + 2];
-      left /= out[a];
-      begin[a] = i * in / out[a];
-      end[a] = ((i + 1) * in + out[a] - 1) / out[a];
-    }
-    const ValueId piece =
-        b.op("slice", name + ".window", {x}, {{"starts", begin}, {"ends", end}, {"axes", reduced}});
-    parts.push_back(b.op(average ? "reduce_mean" : "reduce_max", name + ".value", {piece},
-                         {{"axes", reduced}, {"keepdims", false}}));
-  }
-  for (ValueId& p : parts) p = b.op("unsqueeze", name + ".place", {p}, {{"axes", Ints{2}}});
-  Ints to{0, 0};
-  to.insert(to.end(), out.begin(), out.end());
-  return b.reshape(name, b.op("concat", name + ".all", parts, {{"axis", std::int64_t{2}}}), to);
+  if (!even && windows > 1024)
+    throw AtenUnknown{"an adaptive pool of more than 1024 uneven windows"};
+  return adaptive_pool(b, name, x, out, average);
 }
 
 AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string& name,
                       const AtenCall& c) {
   const ValueId x = first_tensor(c, op);
   if (op.starts_with("conv") || op == "_convolution") return {convolution(b, op, name, x, c)};
-  if (op == "max_pool2d_with_indices") return {pooling(b, op, name, x, c), kAbsent};
+  if (op.ends_with("_with_indices")) return {pooling(b, op, name, x, c), kAbsent};
   if (op.starts_with("max_pool") || op.starts_with("avg_pool")) return {pooling(b, op, name, x, c)};
   if (op.find("adaptive_avg") != op.npos) return {adaptive(b, op, name, x, c, true)};
   if (op.find("adaptive_max") != op.npos) return {adaptive(b, op, name, x, c, false), kAbsent};
