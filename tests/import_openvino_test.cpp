@@ -81,5 +81,7 @@ TEST_CASE("OpenVINO: settings that no operator can have are refused in one sente
   told("RegionYolo", "classes=\"2\"", "classes=\"1099511627776\"", "channels of 3 regions");
   told("RegionYolo", "axis=\"1\"", "axis=\"9\"", "axis 9");
   told("ReverseSequence", "batch_axis=\"0\"", "batch_axis=\"2\"", "both 2");
+  told("Parameter", "shape=\"5\" element_type=\"i64\"", "shape=\"\" element_type=\"i64\"",
+       "axis 0 of i64[]");
   told("GroupNormalization", "num_groups=\"2\"", "num_groups=\"3\"", "3");
 }

@@ -37,7 +37,8 @@ Tensor positions(const Cut& c, std::int64_t n) {
 }  // namespace
 
 std::int64_t known_extent(const GraphBuilder& g, ValueId x, int axis) {
-  const std::int64_t n = g.dims(x).at(static_cast<std::size_t>(axis));
+  if (axis < 0 || axis >= g.rank(x)) throw bad_input("axis {} of {}", axis, to_string(g.type(x)));
+  const std::int64_t n = g.dims(x)[static_cast<std::size_t>(axis)];
   if (n < 0) throw bad_input("axis {} of {} has a free extent", axis, to_string(g.type(x)));
   return n;
 }

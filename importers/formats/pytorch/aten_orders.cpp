@@ -139,6 +139,8 @@ AtenOutputs bag(GraphBuilder& b, const std::string& name, const AtenCall& c) {
   const ValueId table = c.tensor("weight"), at = c.tensor("indices"), offsets = c.tensor("offsets");
   if (table == kAbsent || at == kAbsent || offsets == kAbsent || b.rank(at) != 1)
     throw AtenUnknown{"a bag without rows or offsets"};
+  if (b.rank(table) != 2 || b.rank(offsets) != 1)
+    throw bad_input("bags of {} from {}", to_string(b.type(table)), to_string(b.type(offsets)));
   const std::int64_t mode = c.integer("mode", 0);
   if (mode != 0 && mode != 1) throw AtenUnknown{"a bag of the greatest"};
   if (c.integer("padding_idx", -1) >= 0) throw AtenUnknown{"a bag with an index for padding"};
