@@ -66,8 +66,8 @@ struct Heads {
   std::int64_t count, width;
 };
 Heads heads_of(const Parts& p, ValueId x, std::int64_t parts) {
-  const std::int64_t heads = p.t.integer("heads", 0), whole = p.t.g.dims(x).back();
   if (p.t.g.rank(x) != 3) throw bad_input("projections of rank {}", p.t.g.rank(x));
+  const std::int64_t heads = p.t.integer("heads", 0), whole = p.t.g.dims(x).back();
   if (heads < 1 || heads > 1 << 16 || whole < 1 || whole % (heads * parts) != 0)
     throw bad_input("{} heads of {} features", heads, whole);
   return {heads, whole / heads / parts};
@@ -131,6 +131,7 @@ std::vector<ValueId> cross_values(Translator& t) {
 }
 
 std::vector<ValueId> by_root(Translator& t) {
+  if (t.g.rank(t.x()) < 1) throw bad_input("a number where rows are wanted");
   const std::int64_t width = t.g.dims(t.x()).back();
   if (width < 1) throw bad_input("an extent that the file does not say");
   return {t.op("div", {t.x(), Parts{t}.number(t.x(), std::sqrt(static_cast<double>(width)))})};
@@ -156,6 +157,7 @@ std::vector<ValueId> gemm(Translator& t) {
 std::vector<ValueId> khatri_rao(Translator& t) {
   const Parts p{t};
   ValueId y = t.x(0);
+  if (t.g.rank(y) != 2) throw bad_input("khatri_rao of rank {}", t.g.rank(y));
   const std::int64_t columns = t.g.dims(y).back();
   for (std::size_t i = 0; i < t.input_count(); ++i)
     if (t.g.rank(t.x(i)) != 2 || t.g.dims(t.x(i))[1] != columns || columns < 1)

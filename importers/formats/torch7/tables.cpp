@@ -66,6 +66,7 @@ ValueId of_sample(const Module& m, std::string_view key, const Tensor& t) {
   if (t.numel() == 1) return m.weight(key, {});
   if (t.shape().rank() == m.g.rank(m.x())) return m.weight(key, t.shape());
   Ints dims = m.g.dims(m.x());
+  if (dims.empty()) throw bad_input("{} for a single number", key);
   dims[0] = 1;
   std::int64_t count = 1;
   for (const std::int64_t n : dims) count = n < 1 ? -1 : count < 0 ? -1 : checked_mul(count, n);
