@@ -137,7 +137,7 @@ TEST_CASE("Core ML: layers that lie about their extents are refused in a sentenc
       {120, count(1, 3), {1, 2, 3, 3}, "the pooling 3"},
       {1170, "", {2, 3}, "randomNormalLike is not supported"},
       {615, field(4, ""), {2, 3}, "6 elements cannot take the shape"},
-      {615, field(4, "") + field(2, "c"), {1}, "nothing makes the value c"},
+      {615, field(4, "") + field(2, "c"), {1}, "nothing makes the value 'c'"},
       {605, field(1, ""), {1}, "a branch whose results nobody sees"},
       {620, "", {1}, "loopBreak is not supported"},
   };

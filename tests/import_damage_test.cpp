@@ -21,10 +21,10 @@ namespace {
 
 // What stands behind the file's name must hold a number, a name in quotes or a word for the place.
 bool says_where(std::string_view text) {
-  for (const char* word :
-       {"'", "node ", "layer ", "tensor ", "member ", "line ", "is empty",
-        "no checkpoint lies beside it", "no neural network", "no graph in it", "the formats are",
-        "the inputs of ", "the network gives no output", "nothing in it leads from"})
+  for (const char* word : {"'", "node ", "layer ", "tensor ", "member ", "line ", "is empty",
+                           "no checkpoint lies beside it", "no neural network", "no graph in it",
+                           "the formats are", "the inputs of ", "the network gives no output",
+                           "nothing in it leads from", "value ", ": /"})
     if (text.find(word) != std::string_view::npos) return true;
   return text.find_first_of("0123456789") != std::string_view::npos;
 }

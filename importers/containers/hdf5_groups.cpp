@@ -268,7 +268,8 @@ Hdf5Object Hdf5File::Impl::object(const std::string& name, std::uint64_t address
         break;
     }
   }
-  if (!o.is_group && !(has_type && has_space)) throw bad_input("neither a group nor a dataset");
+  if (!o.is_group && !(has_type && has_space))
+    throw bad_input("at byte {} stands neither a group nor a dataset", address);
   for (const auto& [link_name, target] : soft) {
     if (depth > 8) throw bad_input("soft links lead in a circle");
     if (const auto found = resolve(target, o, depth + 1))

@@ -184,7 +184,7 @@ Tensor converted(const TensorType& type, std::span<const std::byte> from, bool s
 std::pair<Header, std::size_t> header_of(const Blob& blob) {
   const auto bytes = blob.bytes;
   if (!is_npy(bytes) || bytes.size() < 10)
-    throw bad_input("not an npy array; its magic is missing");
+    throw bad_input("byte 0: not an npy array; its magic is missing");
   const int major = std::to_integer<int>(bytes[6]);
   if (major < 1 || major > 3) throw bad_input("npy version {}; versions 1 to 3 are known", major);
   const std::size_t fixed = major == 1 ? 10 : 12;

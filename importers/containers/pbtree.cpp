@@ -19,7 +19,7 @@ std::uint64_t varint_at(std::span<const std::byte> bytes, std::size_t& at) {
     value |= (b & 0x7f) << shift;
     if (b < 0x80) return value;
   }
-  throw bad_input("a list of numbers ends inside one; the file is damaged");
+  throw bad_input("a list of numbers ends inside one, at its byte {}; the file is damaged", at);
 }
 
 std::vector<std::string> words_of(std::string_view line) {
@@ -83,6 +83,7 @@ PbMessage PbMessage::from_wire(const PbType& type, const Blob& blob, std::size_t
   PbMessage m;
   m.type_ = &type;
   m.keeper_ = blob.keeper;
+  m.offset_ = offset;
   WireReader reader(blob.bytes, offset);
   for (WireField f; reader.next(f);) {
     const auto known = type.by_number.find(f.number);
@@ -301,10 +302,6 @@ void PbMessage::append(std::vector<T>& out, const Item& item) const {
     else
       push(load_le<std::int64_t>(bytes, at));
   };
-  const auto wrong = [&] {
-    return bad_input("{}.{} is not written as its type is; the file is damaged", type_->name,
-                     f.name);
-  };
   if (item.wire == 3) {
     std::string text = *item.words;
     if (f.kind == 'e') {
@@ -332,15 +329,15 @@ void PbMessage::append(std::vector<T>& out, const Item& item) const {
   }
   if (f.kind == 'i' || f.kind == 'e') {
     if (item.wire == 0) return push(static_cast<std::int64_t>(item.bits));
-    if (item.wire != 2) throw wrong();
+    if (item.wire != 2) throw ill_written(item);
     for (std::size_t at = 0; at < item.payload.size();)
       push(static_cast<std::int64_t>(varint_at(item.payload, at)));
     return;
   }
   const std::size_t size = f.kind == 'f' ? 4 : 8;
-  if (item.wire != 2 && item.wire != (size == 4 ? 5 : 1)) throw wrong();
+  if (item.wire != 2 && item.wire != (size == 4 ? 5 : 1)) throw ill_written(item);
   if ((f.kind != 'f' && f.kind != 'd' && f.kind != 'I') || item.payload.size() % size != 0)
-    throw wrong();
+    throw ill_written(item);
   for (std::size_t at = 0; at < item.payload.size(); at += size) real(item.payload, at);
 }
 
@@ -378,9 +375,7 @@ std::string PbMessage::text_of(const Item& item) const {
       if (value == number) return name;
     return fmt::format("#{}", number);
   }
-  if (item.wire != 2)
-    throw bad_input("{}.{} is not written as its type is; the file is damaged", type_->name,
-                    f.name);
+  if (item.wire != 2) throw ill_written(item);
   return {reinterpret_cast<const char*>(item.payload.data()), item.payload.size()};
 }
 
@@ -424,13 +419,21 @@ std::vector<std::string> PbMessage::texts(std::string_view field) const {
   return out;
 }
 
+Error PbMessage::ill_written(const Item& item) const {
+  const PbField& f = field_of(item);
+  if (item.wire == 3)
+    return bad_input("{}.{} is '{}', which is not written as its type is; the file is damaged",
+                     type_->name, f.name, printable(*item.words));
+  return bad_input(
+      "{}.{} is not written as its type is, in the message at byte {}; the file is damaged",
+      type_->name, f.name, offset_);
+}
+
 PbMessage PbMessage::child_of(const Item& item) const {
   const PbField& f = field_of(item);
   if (f.kind != 'm') throw internal_error("{}.{} is no message", type_->name, f.name);
   if (item.wire == 4) return *item.child;
-  if (item.wire != 2)
-    throw bad_input("{}.{} is not written as its type is; the file is damaged", type_->name,
-                    f.name);
+  if (item.wire != 2) throw ill_written(item);
   if (depth_ >= kMaxDepth)
     throw bad_input("{}.{}: messages nest deeper than any model needs", type_->name, f.name);
   PbMessage m = from_wire(*f.type, {item.payload, keeper_}, item.bits);

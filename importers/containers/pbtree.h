@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/core/error.h"
 #include "engine/core/tensor.h"
 #include "engine/ops/params.h"
 #include "importers/containers/bytes.h"
@@ -97,6 +98,7 @@ class PbMessage {
   template <class F>
   void each(std::string_view field, F&& f) const;
   PbMessage child_of(const Item& item) const;
+  Error ill_written(const Item& item) const;
   std::string text_of(const Item& item) const;
   template <class T>
   void append(std::vector<T>& out, const Item& item) const;
@@ -105,6 +107,7 @@ class PbMessage {
   std::vector<Item> items_;
   std::shared_ptr<const void> keeper_;
   int depth_ = 0;
+  std::size_t offset_ = 0;  // in the file, of a message that is not text
 };
 
 // The fields at the begin of a message that may be cut: what a format is recognised by. Stops

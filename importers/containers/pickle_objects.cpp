@@ -119,7 +119,8 @@ void PickleMachine::construct(const Value* callable, Value* args) {
     return push(v);
   }
   if (name == "_codecs.encode" && args->items.size() == 2 && args->items[0]->is_text())
-    return push(encoded(args->items[0]->text, pickle_text(*args->items[1], "the encoding")));
+    return push(encoded(args->items[0]->text,
+                        pickle_text(*args->items[1], "'_codecs.encode', its encoding")));
   if ((name.ends_with(".bytes") || name.ends_with(".bytearray")) && args->items.empty())
     return push(make(PickleKind::bytes));
   Value* v = object(name, args);

@@ -14,7 +14,8 @@ std::uint64_t varint(std::span<const std::byte> bytes, std::size_t& at) {
     value |= (b & 0x7f) << shift;
     if (b < 0x80) return value;
   }
-  throw bad_input("a number of the table does not end; the file is damaged");
+  throw bad_input("a number of the table does not end at byte {} of its {}; the file is damaged",
+                  at, bytes.size());
 }
 
 struct Handle {

@@ -39,7 +39,7 @@ Directory find_directory(std::span<const std::byte> file) {
     if (load_le<std::uint32_t>(file, at) != kEnd) continue;
     if (at + 22 + load_le<std::uint16_t>(file, at + 20) != file.size()) continue;
     if (load_le<std::uint16_t>(file, at + 4) != 0 || load_le<std::uint16_t>(file, at + 6) != 0)
-      throw bad_input("a zip archive split over several disks; join it first");
+      throw bad_input("byte {}: a zip archive split over several disks; join it first", at);
     Directory d{load_le<std::uint32_t>(file, at + 16), load_le<std::uint32_t>(file, at + 12),
                 load_le<std::uint16_t>(file, at + 10)};
     if (at >= 20 && load_le<std::uint32_t>(file, at - 20) == kLocator64) {

@@ -130,7 +130,7 @@ auto advised(std::string_view page, F&& f) {
     return f();
   } catch (const Error& e) {
     const std::string_view what = e.what();
-    if (e.kind() != ErrorKind::bad_input || what.find(';') != what.npos) throw;
+    if (e.kind() != ErrorKind::bad_input || what.find("; ") != what.npos) throw;
     // The text carries the places that were open around this call, and they are open still.
     const std::string around = bad_input("{}", "").what();
     throw bad_input("{}; if the file is whole, docs/{} says what is read of its format",

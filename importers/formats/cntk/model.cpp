@@ -182,7 +182,7 @@ class File : public Values {
     const std::string root = text(root_, "root");
     const auto top = functions_.find(root);
     if (top == functions_.end())
-      throw bad_input("its root {} is no function of it", printable(root));
+      throw bad_input("its root '{}' is no function of it", printable(root));
     std::vector<std::string> outputs{root + "_Output_0"};
     if (top->second.op == "Combine") outputs = top->second.inputs;
     const Samples values = make_all(ops, *this, outputs);
@@ -352,7 +352,7 @@ class File : public Values {
 
   Sample leaf(Ops& ops, const std::string& name) const {
     const auto at = variables_.find(name);
-    if (at == variables_.end()) throw bad_input("nothing makes the value {}", printable(name));
+    if (at == variables_.end()) throw bad_input("nothing makes the value '{}'", printable(name));
     const Variable& v = at->second;
     const ErrorScope where(fmt::format("value {}", printable(v.label())));
     if (v.kind == 0) {

@@ -88,7 +88,7 @@ Values reversed(Operation& o) {
 }
 
 std::string reduction(const Operation& o, std::string_view otherwise) {
-  const std::string mode = o.text("mode", otherwise);
+  std::string mode = o.text("mode", otherwise);
   if (mode == "update") return "none";
   for (const char* known : {"add", "mul", "max", "min"})
     if (mode == known) return mode;

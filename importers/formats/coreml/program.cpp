@@ -128,7 +128,7 @@ class Program {
   }
   Value& look(const std::string& name) {
     const auto at = values_.find(name);
-    if (at == values_.end()) throw bad_input("nothing makes the value {}", printable(name));
+    if (at == values_.end()) throw bad_input("nothing makes the value '{}'", printable(name));
     return at->second;
   }
   ValueId emitted(const std::string& name) {

@@ -56,7 +56,7 @@ class Translator {
   }
   ValueId value(const std::string& name) const {
     const auto at = values_.find(name);
-    if (at == values_.end()) throw bad_input("nothing makes the value {}", printable(name));
+    if (at == values_.end()) throw bad_input("nothing makes the value '{}'", printable(name));
     return at->second;
   }
 

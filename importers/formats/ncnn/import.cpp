@@ -106,7 +106,7 @@ class Network {
     for (std::size_t i = 0; i < in; ++i) {
       const std::string name(w[4 + i]);
       const auto at = values_.find(name);
-      if (at == values_.end()) throw bad_input("nothing makes the value {}", printable(name));
+      if (at == values_.end()) throw bad_input("nothing makes the value '{}'", printable(name));
       l.inputs.push_back(at->second);
       read_.insert(name);
     }

@@ -111,7 +111,9 @@ Message parse_model(std::span<const std::byte> file) {
           : message.model.ParseFromArray(file.data(), static_cast<int>(file.size()));
   if (!parsed) {
     walk(Kind::model, file, 0, 0);
-    throw bad_input("the file does not follow the schema of ONNX; it is damaged, fetch it again");
+    throw bad_input(
+        "its {} bytes do not follow the schema of ONNX; the file is damaged, fetch it again",
+        file.size());
   }
   message.raw.resize(static_cast<std::size_t>(message.model.graph().initializer_size()));
   return message;

@@ -245,7 +245,7 @@ File read_file(const Blob& blob) {
         {std::max<int>(c.get<std::int8_t>(0, 0), c.get<std::int32_t>(3, 0)), c.text(1)});
   const auto buffers = model.tables(4);
   const auto graphs = model.tables(2);
-  if (graphs.empty()) throw bad_input("no subgraph in it; the file is damaged");
+  if (graphs.empty()) throw bad_input("no graph in it; the file is damaged");
   // Each tensor and operator has an entry of 4 bytes, which two subgraphs do not share.
   std::size_t entries = 0;
   for (const FlatTable& g : graphs) entries += g.tables(0).size() + g.tables(3).size();
