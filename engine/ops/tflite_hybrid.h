@@ -11,34 +11,29 @@
 //     s = t in f32, q = round(z + x * (1 / s)) held to [-128, 127]
 //   A run of zeros has s = 1, z = 0, q = 0. round: halves away from zero; of NaN it gives 0.
 // The sum of w * (q - z) is exact (i32, wraps); w_scales is one number or one for each output.
-//   tflite_hybrid_fully_connected  x [.., K], w i8 [O,K], bias [O]: bias + sum * (s * w_scale);
-//   where
-//                                  x is zeros alone, the bias itself
-//   tflite_hybrid_conv             x [N,C,spatial], w i8 [O,C/G,kernel], bias [O]: sum * (s *
-//                                  w_scale), or with `in_turn` (sum * w_scale) * s, + bias
-//   tflite_hybrid_batch_matmul     a [.., M,K] by rows, b i8 [.., K,N] of at most one batch axis:
-//   (s *
-//                                  w_scale) * sum, where the sum is that of b * q less z times the
-//                                  sum of b, both made f32, cut to an integer. s and z are those of
-//                                  the row that the reference takes: of the matrix whose number is
-//                                  the sum of the places along a's batch axes, which is another one
-//                                  where a has several
-//   tflite_hybrid_rnn              x [T,B,I], w i8 [H,I], r i8 [H,H], bias [H]; y [T,B,H]: bias,
-//   plus
-//                                  w's part of x, plus r's part of the state, each as above (a step
-//                                  whose x, or state, is zeros alone in every sequence lacks that
-//                                  part); then the activation, which is the state
-//   tflite_hybrid_lstm             x [T,B,I], w i8 [4,H,I], r i8 [4,H,P], bias [4,H], peephole i8
-//                                  [3,H] of i, f, o, projection i8 [P,H] and its bias [P]; y
-//                                  [T,B,P], P = H without a projection. A gate: bias, plus w's part
-//                                  of x, plus r's part of the state, plus (peephole * its scale) *
-//                                  cell (for o the new one); i, f, o through the sigmoid, c through
-//                                  the activation. c' = f * c + c_gate * i (coupled: i = 1 - f),
-//                                  held to
-//                                  [-cell_clip, cell_clip] where that is above 0; o *
-//                                  activation(c') is the state, or its projection: bias plus its
-//                                  part, held to
-//                                  [-projection_clip, projection_clip] where that is above 0
+//   tflite_hybrid_fully_connected
+//     x [.., K], w i8 [O,K], bias [O]: bias + sum * (s * w_scale); where x is zeros alone, the
+//     bias itself
+//   tflite_hybrid_conv
+//     x [N,C,spatial], w i8 [O,C/G,kernel], bias [O]: sum * (s * w_scale), or with `in_turn`
+//     (sum * w_scale) * s, + bias
+//   tflite_hybrid_batch_matmul
+//     a [.., M,K] by rows, b i8 [.., K,N] of at most one batch axis: (s * w_scale) * sum, where the
+//     sum is that of b * q less z times the sum of b, both made f32, cut to an integer. s and z are
+//     those of the row that the reference takes: of the matrix whose number is the sum of the
+//     places along a's batch axes, which is another one where a has several
+//   tflite_hybrid_rnn
+//     x [T,B,I], w i8 [H,I], r i8 [H,H], bias [H]; y [T,B,H]: bias, plus w's part of x, plus r's
+//     part of the state, each as above (a step whose x, or state, is zeros alone in every sequence
+//     lacks that part); then the activation, which is the state
+//   tflite_hybrid_lstm
+//     x [T,B,I], w i8 [4,H,I], r i8 [4,H,P], bias [4,H], peephole i8 [3,H] of i, f, o, projection
+//     i8 [P,H] and its bias [P]; y [T,B,P], P = H without a projection. A gate: bias, plus w's part
+//     of x, plus r's part of the state, plus (peephole * its scale) * cell (for o the new one); i,
+//     f, o through the sigmoid, c through the activation. c' = f * c + c_gate * i (coupled:
+//     i = 1 - f), held to [-cell_clip, cell_clip] where that is above 0; o * activation(c') is the
+//     state, or its projection: bias plus its part, held to [-projection_clip, projection_clip]
+//     where that is above 0
 // States are zero when a run starts. Sigmoid and tanh are the correctly rounded ones: TensorFlow
 // Lite takes Eigen's, whose bits hang on the processor; a last bit there can become a step of 1/127
 // in what is made integers after it. Where x holds infinities or NaN, its kernels are undefined.
