@@ -73,6 +73,39 @@ TEST_CASE("Caffe: the largest elements, pyramids of pooling, chosen samples") {
   }
 }
 
+TEST_CASE("Caffe: SSD's detections of each image of a batch, as OpenCV finds them") {
+  const NamedTensors known = test::arrays(fixture("frameworks/caffe_ssd.npz"));
+  const Model model = open_model(fixture("frameworks/caffe_ssd.prototxt"));
+  const Trace trace = test::run(model, known.at("image").share());
+  test::check_near(output(trace, "out"), known.at("out"), 1e-6F);
+}
+
+TEST_CASE("Caffe: SSD's layers that lie are refused") {
+  const test::TemporaryFolder folder;
+  const std::string from = "input: \"x\" input_shape { dim: 1 dim: 8 dim: 3 dim: 4 }\n";
+  const auto told = [&](const std::string& layer, const char* words) {
+    CAPTURE(words);
+    test::write_bytes(
+        folder / "m.prototxt",
+        from + "layer { name: \"l\" bottom: \"x\" bottom: \"x\" top: \"y\" " + layer + " }");
+    CHECK_THROWS_WITH_AS(open_model(folder / "m.prototxt"), doctest::Contains(words), Error);
+  };
+  const std::string prior = "type: \"PriorBox\" prior_box_param { ";
+  told(prior + "}", "0 min_size and 0 max_size");
+  told(prior + "min_size: 3 min_size: 4 max_size: 5 }", "2 min_size and 1 max_size");
+  told(prior + "min_size: 0.5 }", "boxes of 0.5 pixels");
+  told(prior + "min_size: 3 aspect_ratio: -1 }", "an aspect_ratio of -1");
+  told(prior + "min_size: 3 variance: 1 variance: 2 }", "2 variances");
+  told(
+      "bottom: \"x\" type: \"DetectionOutput\" detection_output_param { num_classes: 2 code_type: "
+      "CORNER }",
+      "code_type CORNER; only CENTER_SIZE is read");
+  told(
+      "bottom: \"x\" type: \"DetectionOutput\" detection_output_param { num_classes: 2 code_type: "
+      "CENTER_SIZE }",
+      "priors of [1,8,3,4]");
+}
+
 TEST_CASE("Caffe: stochastic pooling at test time weighs a window by itself") {
   const NamedTensors known = arrays(fixture("frameworks/caffe_recurrent.npz"));
   const Model model = open_model(fixture("frameworks/caffe_stochastic.prototxt"));

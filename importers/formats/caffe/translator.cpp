@@ -127,6 +127,10 @@ void Translator::layer(const Layer& l) {
     arg_max();
   } else if (t == "SPP") {
     spatial_pyramid();
+  } else if (t == "PriorBox") {
+    prior_box();
+  } else if (t == "DetectionOutput") {
+    detection_output();
   } else if (t == "BatchReindex") {
     top(op("gather", {x(), g.op("cast", l.name + ".which", {x(1)}, {{"to", std::string("i64")}})},
            {{"axis", std::int64_t{0}}}));

@@ -3,6 +3,7 @@
 //   ops.cpp         the types whose translation is longer than a few lines
 //   recurrent.cpp   LSTM and RNN
 //   choices.cpp     largest elements, pyramids of pooling
+//   detection.cpp   SSD's priors and detections
 #pragma once
 
 #include <map>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "engine/core/error.h"
+#include "importers/formats/boxes.h"
 #include "importers/formats/caffe/layers.h"
 #include "importers/formats/translate.h"
 
@@ -55,6 +57,10 @@ class Translator {
   void recurrent();
   void arg_max();
   void spatial_pyramid();
+  void prior_box();
+  void detection_output();
+  static ValueId best_of_each_image(const LayerParts& n, ValueId rows, ValueId scores,
+                                    ValueId images, std::int64_t keep);
   void stochastic(const Fields& window);
   ValueId op(std::string_view name, const std::vector<ValueId>& in, const Fields& f = {}) {
     return g.op(name, l_->name, in, f);

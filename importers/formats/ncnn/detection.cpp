@@ -9,49 +9,17 @@
 #include <limits>
 
 #include "engine/core/error.h"
+#include "importers/formats/boxes.h"
 #include "importers/formats/ncnn/layer.h"
 
 namespace etalon::ncnn {
 namespace {
 
 constexpr std::int64_t kOfInput = -233;
-constexpr std::int64_t kMostBoxes = 1 << 22;
 
-// Names for the many nodes of one layer.
-struct Parts {
-  const Layer& l;
-  std::string name(std::string_view role) const { return fmt::format("{}.{}", l.name, role); }
-  ValueId op(std::string_view op, std::string_view role, const std::vector<ValueId>& in,
-             const Fields& f = {}) const {
-    return l.g.op(op, name(role), in, f);
-  }
-  ValueId scalar(std::string_view role, float v) const {
-    return l.g.constant(name(role), scalar_f32(v));
-  }
-  ValueId ints(std::string_view role, const Ints& v) const {
-    return l.g.constant(name(role), ints_tensor(v));
-  }
-  ValueId floats(std::string_view role, const std::vector<float>& v, const Shape& shape) const {
-    Tensor t = Tensor::uninitialized(DType::f32, shape);
-    std::copy(v.begin(), v.end(), t.mutable_data<float>().begin());
-    return l.g.constant(name(role), std::move(t));
-  }
-  // [begin, end) of an axis.
-  ValueId cut(std::string_view role, ValueId x, std::int64_t axis, std::int64_t begin,
-              std::int64_t end) const {
-    return op("slice", role, {x},
-              {{"starts", Ints{begin}}, {"ends", Ints{end}}, {"axes", Ints{axis}}});
-  }
-};
-
-// Height and width of an input, which have to be said by the file.
+LayerParts parts_of(const Layer& l) { return {l.g, l.name}; }
 std::pair<std::int64_t, std::int64_t> plane(const Layer& l, std::size_t input) {
-  const Ints dims = l.g.dims(l.input(input));
-  if (dims.size() != 4) throw bad_input("boxes of a sample of rank {}", dims.size() - 1);
-  const std::int64_t h = dims[2], w = dims[3];
-  if (h < 1 || w < 1 || h > kMostBoxes || w > kMostBoxes / h)
-    throw bad_input("boxes of an image whose extents the file does not say");
-  return {h, w};
+  return plane_of(l.g, l.input(input));
 }
 
 struct Extent {
@@ -86,7 +54,7 @@ ValueId prior_constant(const Layer& l, std::vector<float> boxes, const std::vect
     for (std::int64_t i = 0; i < n; ++i) boxes.push_back((*four)[static_cast<std::size_t>(i % 4)]);
     shape = Shape{1, 2, n};
   }
-  return Parts{l}.floats("boxes", boxes, shape);
+  return parts_of(l).floats("boxes", boxes, shape);
 }
 
 // Each point of the plane gives a box for each extent: [2, 4 * boxes] with the variances, or of
@@ -148,26 +116,14 @@ ValueId priors(const Layer& l, Weights&) {
   return prior_constant(l, std::move(boxes), mxnet ? nullptr : &variances);
 }
 
-// Boxes about `centre`, of `extent`.
-ValueId corners(const Parts& p, ValueId centre, ValueId extent, std::int64_t axis) {
-  const ValueId half = p.op("mul", "half", {extent, p.scalar("by", 0.5F)});
-  return p.op("concat", "corners",
-              {p.op("sub", "least", {centre, half}), p.op("add", "most", {centre, half})},
-              {{"axis", axis}});
-}
-
 // Rows (image, class, box) of what is kept, and from those (label, score, box).
 struct Kept {
   ValueId boxes, scores;     // [N,P,4], [N,C,P]
   ValueId labels = kAbsent;  // [N,P]; not given: the class + 1
 };
 
-ValueId kept_rows(const Parts& p, const Kept& k, float overlap, float least) {
-  const ValueId most =
-      p.ints("boxes", Ints{std::numeric_limits<std::int32_t>::max()});  // all of them
-  const ValueId rows =
-      p.op("non_max_suppression", "kept",
-           {k.boxes, k.scores, most, p.scalar("overlap", overlap), p.scalar("threshold", least)});
+ValueId kept_rows(const LayerParts& p, const Kept& k, float overlap, float least) {
+  const ValueId rows = kept_boxes(p, k.boxes, k.scores, overlap, least);
   const Fields columns{{"axis", std::int64_t{1}}};
   const ValueId at = p.op("gather", "where", {rows, p.ints("image_box", Ints{0, 2})}, columns);
   ValueId label = kAbsent;
@@ -181,28 +137,17 @@ ValueId kept_rows(const Parts& p, const Kept& k, float overlap, float least) {
   }
   const ValueId score = p.op("unsqueeze", "score", {p.op("gather_nd", "scores", {k.scores, rows})},
                              {{"axes", Ints{1}}});
-  p.l.g.note("detections: rows of label, score and corners, as many as there are; of one image");
+  p.g.note("detections: rows of label, score and corners, as many as there are; of one image");
   return p.op("concat", "rows", {label, score, p.op("gather_nd", "box", {k.boxes, at})},
               {{"axis", std::int64_t{1}}});
 }
 
-ValueId as_sample(const Parts& p, ValueId rows) {
-  return p.l.g.op("unsqueeze", p.l.name, {rows}, {{"axes", Ints{0}}});
-}
-
-// The `most` highest scores of each class; the others count no more.
-ValueId highest(const Parts& p, ValueId scores, std::int64_t most) {
-  const Params by = make_params(get_op("top_k"), {{"axis", std::int64_t{2}}, {"k", most}});
-  const auto best = p.l.g.nodes("top_k", p.name("best"), {scores}, by, 2);
-  const ValueId none = p.op("constant_of_shape", "none",
-                            {p.op("shape", "shape", {scores}),
-                             p.floats("lowest", {std::numeric_limits<float>::lowest()}, Shape{1})});
-  return p.op("scatter_elements", "candidates", {none, best[1], best[0]},
-              {{"axis", std::int64_t{2}}});
+ValueId as_sample(const LayerParts& p, ValueId rows) {
+  return p.g.op("unsqueeze", p.of, {rows}, {{"axes", Ints{0}}});
 }
 
 ValueId detections(const Layer& l, Weights&) {
-  const Parts p{l};
+  const LayerParts p = parts_of(l);
   const std::int64_t named = l.integer(0, 0), top = l.integer(2, 300), keep = l.integer(3, 100);
   const float overlap = l.number(1, 0.05F), least = l.number(4, 0.5F);
   const std::vector<float> four{l.number(5, 0.1F), l.number(6, 0.1F), l.number(7, 0.2F),
@@ -222,28 +167,14 @@ ValueId detections(const Layer& l, Weights&) {
   const ValueId variance =
       mxnet ? p.floats("variance", four, Shape{4})
             : l.g.reshape(p.name("variance"), p.cut("second", prior, 1, 1, 2), {0, n, 4});
-  const std::int64_t last = mxnet ? 0 : 2;
-  const ValueId from = p.cut("from", box, 2, 0, 2), to = p.cut("to", box, 2, 2, 4);
-  const ValueId extent = p.op("sub", "extent", {to, from});
-  const ValueId centre =
-      p.op("mul", "centre", {p.op("add", "ends", {from, to}), p.scalar("middle", 0.5F)});
   const ValueId offsets = l.g.reshape(p.name("offsets"), location, {0, n, 4});
-  const auto varied = [&](std::string_view role, std::int64_t begin) {
-    return p.op("mul", role,
-                {p.cut("variances", variance, last, begin, begin + 2),
-                 p.cut("offset", offsets, 2, begin, begin + 2)});
-  };
-  const ValueId moved =
-      p.op("add", "moved", {p.op("mul", "shift", {varied("shifts", 0), extent}), centre});
-  const ValueId grown =
-      p.op("mul", "grown", {p.op("exp", "growth", {varied("growths", 2)}), extent});
-  Kept k{.boxes = corners(p, moved, grown, 2), .scores = confidence};
+  Kept k{.boxes = decoded_boxes(p, box, variance, offsets), .scores = confidence};
   if (!mxnet) {
     k.scores = l.g.reshape(p.name("by_prior"), confidence, {0, n, classes});
     k.scores = l.g.transpose(p.name("by_class"), k.scores, {0, 2, 1});
   }
   k.scores = p.cut("foreground", k.scores, 1, 1, classes);  // without the background
-  if (top < n) k.scores = highest(p, k.scores, top);
+  if (top < n) k.scores = highest_scores(p, k.scores, top);
   const ValueId rows = kept_rows(p, k, overlap, least);
   // Of all classes the highest scores.
   const ValueId score =
@@ -267,7 +198,7 @@ std::vector<std::int64_t> indices(const Layer& l, int id) {
 // One grid: boxes [N,P,4], scores [N,1,P], labels [N,P].
 Kept grid(const Layer& l, std::size_t input, std::int64_t boxes, std::int64_t classes,
           const std::vector<float>& sides, Extent net, bool third) {
-  const Parts p{l};
+  const LayerParts p = parts_of(l);
   const auto [h, w] = plane(l, input);
   const std::int64_t each = 5 + classes, points = h * w;
   ValueId x = l.input(input);
@@ -313,14 +244,14 @@ Kept grid(const Layer& l, std::size_t input, std::int64_t boxes, std::int64_t cl
                        {{"to", std::string("f32")}});
   label = p.op("add", "label", {label, p.scalar("first", 1)});
   const std::int64_t all = boxes * points;
-  return {.boxes = l.g.reshape(p.name("all"), corners(p, centre, extent, 3), {0, all, 4}),
+  return {.boxes = l.g.reshape(p.name("all"), box_corners(p, centre, extent, 3), {0, all, 4}),
           .scores = l.g.reshape(p.name("scores"), score, {0, 1, all}),
           .labels = l.g.reshape(p.name("labels"), label, {0, all})};
 }
 
 ValueId yolo(const Layer& l, Weights&) {
   const bool third = l.type == "Yolov3DetectionOutput";
-  const Parts p{l};
+  const LayerParts p = parts_of(l);
   const std::int64_t classes = l.integer(0, 20), boxes = l.integer(1, 5);
   const float least = l.number(2, 0.01F), overlap = l.number(3, 0.45F);
   const std::vector<float> biases = l.numbers(4);
