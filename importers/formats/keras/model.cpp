@@ -108,6 +108,8 @@ class ModelBuilder {
     if (type == "TimeDistributed")
       if (const json& inner = json_member(config, "layer"); is_model(inner)) {
         if (inputs.size() != 1) throw UnknownLayer{"TimeDistributed of several inputs"};
+        if (masks_.contains(inputs[0]) || !given.masks.empty())
+          throw UnknownLayer{"TimeDistributed of a model behind a mask"};
         path.push_back(name_of(inner));
         const std::vector<ValueId> y =
             body(inner, {steps_as_batch(b_, name, inputs[0])}, path, depth + 1);
