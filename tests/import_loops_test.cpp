@@ -189,6 +189,29 @@ TEST_CASE("tensorflow: shapes that a run computes, of two batches") {
   }
 }
 
+TEST_CASE("TensorFlow: elements in other places, functions of a few steps") {
+  const NamedTensors known = test::arrays(fixture("tf_graphs/places.npz"));
+  const Model model = open_model(fixture("tf_graphs/places.pb"));
+  NamedTensors in;
+  for (const auto& [name, value] : known)
+    if (name.starts_with("in:")) in.emplace(name.substr(3), value.share());
+  const Trace trace = test::run(model, in);
+  std::size_t seen = 0;
+  for (const auto& [name, value] : known) {
+    if (!name.starts_with("out_")) continue;
+    CAPTURE(name);
+    ++seen;
+    const Tensor& got = output(trace, name);
+    REQUIRE(got.type() == value.type());
+    // A logarithm has other bits there; fake quantisation and all else has the same.
+    if (name.starts_with("out_xlog") || name == "out_l2" || name == "out_product")
+      test::check_near(got, value, 2e-6F);
+    else
+      CHECK(std::ranges::equal(got.bytes(), value.bytes()));
+  }
+  CHECK(seen == 35);
+}
+
 TEST_CASE("tensorflow: what chooses some of many, and what follows from the choice") {
   const NamedTensors known = arrays(fixture("tf_graphs/selection.npz"));
   const Model model = open_model(fixture("tf_graphs/selection.pb"));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/core/memory_budget.h"
 #include "importers/formats/boxes.h"
 #include "importers/formats/caffe/translator.h"
 
@@ -80,7 +81,9 @@ void Translator::prior_box() {
   if (static_cast<std::int64_t>(extents.size()) > kMostBoxes / (h * w))
     throw bad_input("{} boxes at each of {} x {} places", extents.size(), h, w);
   std::vector<float> out;
-  out.reserve(extents.size() * static_cast<std::size_t>(8 * h * w));
+  const std::size_t count = extents.size() * static_cast<std::size_t>(8 * h * w);
+  MemoryBudget::charge(count * sizeof(float));
+  out.reserve(count);
   for (std::int64_t i = 0; i < h; ++i)
     for (std::int64_t j = 0; j < w; ++j) {
       const double cx = static_cast<double>((static_cast<float>(j) + offset) * step_w),

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
-#include "engine/core/memory_budget.h"
 #include "importers/formats/keras/translator.h"
 #include "importers/formats/scalar.h"
 #include "importers/formats/translate.h"
@@ -33,7 +32,6 @@ ValueId Translator::pairs_that_count(ValueId query, ValueId value) {
   if (c_.causal) {
     const std::int64_t t = b_.dims(query)[1], s = b_.dims(value)[1];
     if (t < 0 || s < 0) throw UnknownLayer{"a causal mask over sequences of free length"};
-    MemoryBudget::charge(static_cast<std::size_t>(t) * static_cast<std::size_t>(s));
     Tensor earlier = Tensor::zeros(DType::boolean, {1, t, s});
     auto out = earlier.mutable_bytes();
     for (std::int64_t i = 0; i < t; ++i)

@@ -83,15 +83,14 @@ Translator::CellOp Translator::cell_op(const Cell& cell, const std::string& labe
   return out;
 }
 
-ValueId Translator::zeros(const std::string& name, ValueId like, Ints extents) {
+ValueId Translator::zeros(const std::string& name, ValueId like, const Ints& extents) {
   const ValueId batch = b_.op("slice", name + ".batch", {b_.op("shape", name + ".extents", {like})},
                               {{"starts", Ints{0}}, {"ends", Ints{1}}, {"axes", Ints{0}}});
   const ValueId to =
       b_.op("concat", name + ".shape", {batch, b_.constant(name + ".sample", ints_tensor(extents))},
             {{"axis", std::int64_t{0}}});
-  extents.insert(extents.begin(), 1);
-  return b_.op("expand", name,
-               {b_.constant(name + ".zero", Tensor::zeros(DType::f32, Shape(extents))), to});
+  const Shape one(Ints(extents.size() + 1, 1));
+  return b_.op("expand", name, {b_.constant(name + ".zero", Tensor::zeros(DType::f32, one)), to});
 }
 
 ValueId Translator::turned(const std::string& name, ValueId sequence) {

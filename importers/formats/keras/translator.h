@@ -161,7 +161,7 @@ class Translator {
   Sequence run_cell(const Cell& cell, const std::string& label, const Along& along);
   Sequence run_masked(const CellOp& cell, const std::string& label, const Along& along);
   // A constant 0 of [N, extents...], N that of x.
-  ValueId zeros(const std::string& name, ValueId like, Ints extents);
+  ValueId zeros(const std::string& name, ValueId like, const Ints& extents);
   ValueId turned(const std::string& name, ValueId sequence);  // its steps the other way round
   // ---- sequences.cpp ----
   static bool flag_of(const json& config, const char* key, bool missing);

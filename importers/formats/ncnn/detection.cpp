@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/core/error.h"
+#include "engine/core/memory_budget.h"
 #include "importers/formats/boxes.h"
 #include "importers/formats/ncnn/layer.h"
 
@@ -103,7 +104,9 @@ ValueId priors(const Layer& l, Weights&) {
               first_h = centres && !mxnet ? offset * (step_h - 1) : offset * step_h,
               iw = static_cast<float>(image_w), ih = static_cast<float>(image_h);
   std::vector<float> boxes;
-  boxes.reserve(extents.size() * static_cast<std::size_t>(4 * h * w));
+  const std::size_t count = extents.size() * static_cast<std::size_t>(4 * h * w);
+  MemoryBudget::charge(count * sizeof(float));
+  boxes.reserve(count);
   for (std::int64_t i = 0; i < h; ++i) {
     const float y = first_h + static_cast<float>(i) * step_h;
     float x = first_w;

@@ -113,8 +113,17 @@ std::vector<ValueId> Ops::translate(const OpNode& node) {
       for (ValueId& y : out) y = g.op("squeeze", part("item"), {y}, {{"axes", Ints{axis}}});
     return out;
   }
-  if (op == "TopKV2") {
-    const std::int64_t k = constant_int(1, "counts");
+  if (op == "ShapeN") {
+    const std::string to = node.text("out_type", "i32");
+    if (!find_dtype(to)) throw bad_input("extents of no element type");
+    std::vector<ValueId> out;
+    for (const ValueId v : node.inputs)
+      out.push_back(
+          g.op("cast", part("extents"), {g.op("shape", part("shape"), {v})}, {{"to", to}}));
+    return out;
+  }
+  if (op == "TopKV2" || op == "TopK") {
+    const std::int64_t k = op == "TopK" ? node.integer("k") : constant_int(1, "counts");
     auto out =
         g.nodes("top_k", node.name, {node.in(0)}, make_params(get_op("top_k"), {{"k", k}}), 2);
     out[1] = g.op("cast", part("i32"), {out[1]}, {{"to", std::string("i32")}});
@@ -123,8 +132,8 @@ std::vector<ValueId> Ops::translate(const OpNode& node) {
   if (auto out = selections()) return *std::move(out);
   // A handle, which says nothing, and the flow.
   if (op == "TensorArrayV3") return {list({}), list(new_items(0))};
-  for (const auto family : {&Ops::folded, &Ops::layers, &Ops::elementwise, &Ops::shapes,
-                            &Ops::indices, &Ops::lists, &Ops::arrays})
+  for (const auto family : {&Ops::folded, &Ops::layers, &Ops::elementwise, &Ops::maths,
+                            &Ops::places, &Ops::shapes, &Ops::indices, &Ops::lists, &Ops::arrays})
     if (const auto y = (this->*family)()) return {*y};
   throw bad_input("{} is not supported", op);
 }

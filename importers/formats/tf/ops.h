@@ -77,6 +77,8 @@ class Ops {
 
   std::optional<ValueId> layers();  // one family each; nullopt: not of it
   std::optional<ValueId> elementwise();
+  std::optional<ValueId> maths();   // ops_maths.cpp
+  std::optional<ValueId> places();  // ops_places.cpp
   std::optional<ValueId> shapes();
   std::optional<ValueId> indices();
   std::optional<ValueId> folded();                   // counters of loops: scalars computed here
@@ -105,6 +107,8 @@ class Ops {
   ValueId fused();
   ValueId strided_slice();
   ValueId resize();
+  ValueId fake_quant();
+  ValueId as_i64(std::string_view role, ValueId v);
   ValueId symmetric_pad(const Ints& pads);
   ValueId batched_gather(std::int64_t axis);
   ValueId space_to_batch();

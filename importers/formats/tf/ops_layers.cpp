@@ -201,7 +201,8 @@ std::optional<ValueId> Ops::layers() {
   if (op == "MaxPool" || op == "AvgPool" || op == "MaxPool3D" || op == "AvgPool3D") return pool();
   if (op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3")
     return batch_norm();
-  if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2") return matmul();
+  if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2" || op == "BatchMatMulV3")
+    return matmul();
   if (op.starts_with("_Fused") || op.starts_with("Fused")) return fused();
   if (op == "Einsum") {
     const std::string equation = n_->text("equation");
