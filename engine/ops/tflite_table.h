@@ -37,8 +37,9 @@ class InterpolatedTable {
             low = s.y_scale * static_cast<F>(-32768 - s.y_zero),
             high = s.y_scale * static_cast<F>(32767 - s.y_zero);
     const F step = (to - from) / 512, half = step / 2, finer = F{65536} / (high - low);
+    // NaN, as a logarithm gives below 0: the reference's conversion leaves it open, x86's gives 0.
     const auto held = [](F v) {
-      return static_cast<std::int16_t>(std::clamp<F>(v, -32768, 32767));
+      return v == v ? static_cast<std::int16_t>(std::clamp<F>(v, -32768, 32767)) : std::int16_t{0};
     };
     for (int i = 0; i < 512; ++i) {
       const F here = from + static_cast<F>(i) * step, next = from + static_cast<F>(i + 1) * step;
