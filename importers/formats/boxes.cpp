@@ -10,14 +10,14 @@ namespace etalon {
 std::string LayerParts::name(std::string_view role) const { return fmt::format("{}.{}", of, role); }
 
 ValueId LayerParts::floats(std::string_view role, const std::vector<float>& v,
-                      const Shape& shape) const {
+                           const Shape& shape) const {
   Tensor t = Tensor::uninitialized(DType::f32, shape);
   std::ranges::copy(v, t.mutable_data<float>().begin());
   return g.constant(name(role), std::move(t));
 }
 
 ValueId LayerParts::cut(std::string_view role, ValueId x, std::int64_t axis, std::int64_t begin,
-                   std::int64_t end) const {
+                        std::int64_t end) const {
   return op("slice", role, {x},
             {{"starts", Ints{begin}}, {"ends", Ints{end}}, {"axes", Ints{axis}}});
 }
