@@ -157,6 +157,26 @@ out.append("// Four numbers a row; row E - 27 is for floats x of [2^E, 2^(E+1)):
            "// 2^-33; both products are exact. The third is the rest to 53 bits, the fourth is not used.\n"
            f"ETALON_TABLE double kTwoOverPi[] = {{{', '.join(x.hex() for x in rows)}}};\n")
 
+# The exponential of pairs of floats (lanes_pair_exp_inl.h): 2^(j/32) rounded to f32, what its logarithm
+# lacks, and the coefficients of e^r from r^3 on, in f32 too. The error asserted is that of the rounded ones.
+def single(x):
+    return __import__("struct").unpack("f", __import__("struct").pack("f", float(x)))[0]
+
+
+powers = [single(mp.mpf(2) ** (mp.mpf(j) / 32)) for j in range(32)]
+rests = [single(mp.log(mp.mpf(2) ** (mp.mpf(j) / 32) / t)) for j, t in enumerate(powers)]
+assert max(abs(r) for r in rests) < mp.mpf(2) ** -24
+out.append("// 2^(j/32) in f32, and the logarithm of the quotient of 2^(j/32) and that.\n"
+           f"ETALON_TABLE float kPairPower[] = {{{', '.join(t.hex() + 'F' for t in powers)}}};\n"
+           f"ETALON_TABLE float kPairPowerRest[] = {{{', '.join(t.hex() + 'F' for t in rests)}}};\n")
+end = ln2 / 64 + mp.mpf(2) ** -18
+p = [single(c) for c in unscaled(fit(series(lambda r: (mp.expm1(r) - r - r * r / 2) / r**3, mp.mpf(1) / 6), -end, end, 1), -end, end)]
+e = max(abs(r**3 * (p[0] + p[1] * r) - (mp.expm1(r) - r - r * r / 2)) for r in (end * mp.mpf(k) / 500 for k in range(-500, 501)))
+print("kPairExp", mp.nstr(mp.log(e, 2), 5))
+assert e < mp.mpf("6.5e-13")
+out.append("// e^r - 1 - r - r^2/2 is r^3 times this on |r| <= ln2/64 + 2^-18, with an absolute error below 6.5e-13.\n"
+           f"ETALON_TABLE float kPairExp[] = {{{p[0].hex()}F, {p[1].hex()}F}};\n")
+
 open("polynomials.h", "w").write(
     "// Written by generate_polynomials.py. Coefficients, lowest power first.\n#pragma once\n\n#include \"engine/numerics/host_device.h\"\n\n"
     "namespace etalon::polynomials {\n\n" + "\n".join(out) + "\n}  // namespace etalon::polynomials\n")

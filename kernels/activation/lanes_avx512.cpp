@@ -4,8 +4,68 @@
 namespace etalon::avx512 {
 namespace {
 
+// Sixteen floats, with what pairs of them need (lanes_pair_base_inl.h). Masks of lanes as bits.
+struct Pairs : F32 {
+  using Int = __m512i;
+  ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_ps(a, b); }  // b if one is NaN
+  ETALON_INLINE static Reg abs(Reg a) { return _mm512_abs_ps(a); }
+  ETALON_INLINE static Reg fms(Reg a, Reg b, Reg c) { return _mm512_fmsub_ps(a, b, c); }
+  ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_ps(a, b, c); }
+  ETALON_INLINE static Reg fnms(Reg a, Reg b, Reg c) { return _mm512_fnmsub_ps(a, b, c); }
+  ETALON_INLINE static Reg near_reciprocal(Reg a) { return _mm512_rcp14_ps(a); }  // error 2^-14
+  // The entry of 32 that t's low five bits name.
+  ETALON_INLINE static Reg entry(const float* table, Reg t) {
+    return _mm512_permutex2var_ps(_mm512_loadu_ps(table), _mm512_castps_si512(t),
+                                  _mm512_loadu_ps(table + 16));
+  }
+  // The float whose bits are such an entry and 2^18 times t's.
+  ETALON_INLINE static Reg power(const std::uint32_t* table, Reg t) {
+    const Int n = _mm512_castps_si512(t);
+    const Int bits =
+        _mm512_permutex2var_epi32(_mm512_loadu_si512(table), n, _mm512_loadu_si512(table + 16));
+    return _mm512_castsi512_ps(_mm512_add_epi32(bits, _mm512_slli_epi32(n, 18)));
+  }
+  // a times 2 to the integer part of w.
+  ETALON_INLINE static Reg times_power(Reg a, Reg w) { return _mm512_scalef_ps(a, w); }
+  ETALON_INLINE static Mask not_less(Reg a, Reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
+  ETALON_INLINE static std::uint32_t differ(Reg a, Reg b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
+  }
+  ETALON_INLINE static std::uint32_t differ(Mask m, Reg a, Reg b) {
+    return _mm512_mask_cmp_ps_mask(m, a, b, _CMP_NEQ_UQ);
+  }
+  ETALON_INLINE static std::uint32_t tiny(Reg a, float limit) {
+    const Int twice = _mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(a));
+    const auto most = static_cast<int>(2 * __builtin_bit_cast(std::uint32_t, limit) - 1);
+    return _mm512_cmplt_epu32_mask(_mm512_add_epi32(twice, _mm512_set1_epi32(-1)),
+                                   _mm512_set1_epi32(most));
+  }
+  ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
+        _mm512_castps_si512(_mm512_set1_ps(-0.0F)), _mm512_castps_si512(sign),
+        _mm512_castps_si512(magnitude), 0xca));  // first ? second : third
+  }
+  // Where m the magnitude with sign's sign, else `sign` itself.
+  ETALON_INLINE static Reg signed_where(Mask m, Reg magnitude, Reg sign) {
+    return _mm512_castsi512_ps(_mm512_mask_ternarylogic_epi32(
+        _mm512_castps_si512(sign), m, _mm512_castps_si512(_mm512_set1_ps(-0.0F)),
+        _mm512_castps_si512(magnitude), 0xe2));  // second ? first : third
+  }
+  ETALON_INLINE static Int no_bits() { return _mm512_setzero_si512(); }
+  // Bits of `all`, and those in which t differs from `wanted`.
+  ETALON_INLINE static Int or_changed(Int all, Reg t, std::uint32_t wanted) {
+    return _mm512_ternarylogic_epi32(all, _mm512_castps_si512(t),
+                                     _mm512_set1_epi32(static_cast<int>(wanted)), 0xf6);
+  }
+  ETALON_INLINE static std::uint32_t bits_in(Int a, std::uint32_t mask) {
+    return _mm512_test_epi32_mask(a, _mm512_set1_epi32(static_cast<int>(mask)));
+  }
+  ETALON_INLINE static bool any_bit(Int a, std::uint32_t mask) { return bits_in(a, mask) != 0; }
+};
+
 // Eight doubles, with what elementary functions need beyond arithmetic.
 struct Lanes : F64 {
+  using FloatPairs = Pairs;
   using Test = __mmask8;
   using Int = __m512i;
   using Floats = F32;

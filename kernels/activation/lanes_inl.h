@@ -9,6 +9,7 @@
 #include "kernels/activation/lanes_exp_inl.h"
 #include "kernels/activation/lanes_float_inl.h"
 #include "kernels/activation/lanes_log_inl.h"
+#include "kernels/activation/lanes_pair_inl.h"
 
 namespace etalon {
 
@@ -174,14 +175,24 @@ struct LaneMath : LaneBase<D> {
     return __builtin_bit_cast(float, sign | ((size + (sign == 0 ? 1U : 0U)) >> 1));
   }
 
-  // scale 0 leaves the rounding test out.
+  // Values in f64 and their test, an array in blocks; scale 0 leaves the test out.
+  static std::int64_t by_doubles(LaneFunction f, const LaneParams& p, const float* x, float* y,
+                                 std::int64_t count, const LaneFallback& fallback, double scale) {
+    alignas(64) double v[kBlock];
+    std::int64_t refused = 0;
+    for (std::int64_t i = 0; i < count; i += kBlock) {
+      const std::int64_t n = count - i < kBlock ? count - i : kBlock;
+      const double error = values(f, p, x + i, v, n);
+      refused += round_tested(v, error * scale, y + i, n, [&](std::int64_t at) {
+        const float one = x[i + at];
+        return half_and_more(f, p, one) ? half_upward(one) : fallback.scalar(fallback.context, one);
+      });
+    }
+    return refused;
+  }
   static std::int64_t run(LaneFunction f, const LaneParams& p, const float* x, float* y,
                           std::int64_t count, const LaneFallback& fallback, double scale) {
     using F = typename D::Floats;
-    const auto scalar_at = [&](std::int64_t at) {
-      return half_and_more(f, p, x[at]) ? half_upward(x[at])
-                                        : fallback.scalar(fallback.context, x[at]);
-    };
     switch (f) {
       case LaneFunction::leaky_relu: {
         const auto slope = F::set1(static_cast<float>(p.alpha));
@@ -220,23 +231,19 @@ struct LaneMath : LaneBase<D> {
       case LaneFunction::hard_swish:
         if (scale == 0) break;
         return LaneFloat<D>::hard_swish(x, y, count, [&](std::int64_t at, int n) {
-          alignas(64) double v[LaneFloat<D>::F::lanes];
-          const double error = values(f, p, x + at, v, n);
-          return round_tested(v, error, y + at, n,
-                              [&](std::int64_t lane) { return scalar_at(at + lane); });
+          return by_doubles(f, p, x + at, y + at, n, fallback, scale);
         });
       default:
         break;
     }
-    alignas(64) double v[kBlock];
-    std::int64_t refused = 0;
-    for (std::int64_t i = 0; i < count; i += kBlock) {
-      const std::int64_t n = count - i < kBlock ? count - i : kBlock;
-      const double error = values(f, p, x + i, v, n);
-      refused += round_tested(v, error * scale, y + i, n,
-                              [&](std::int64_t at) { return scalar_at(i + at); });
+    if constexpr (requires { typename D::FloatPairs; }) {
+      using Pairs = LanePair<typename D::FloatPairs>;
+      if (scale != 0 && Pairs::takes(f, p))
+        return Pairs::run(f, x, y, count, [&](const float* open, float* result, std::int64_t n) {
+          return by_doubles(f, p, open, result, n, fallback, scale);
+        });
     }
-    return refused;
+    return by_doubles(f, p, x, y, count, fallback, scale);
   }
 
   // e^(y log x), x > 0: the error of y log x, below 30 u, counts |y log x| <= 104 times: 2^-41.3.

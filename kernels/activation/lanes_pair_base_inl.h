@@ -1,0 +1,196 @@
+// First passes in pairs of floats: what lanes_pair_inl.h is written over.
+//
+// A vector has twice as many floats as doubles. A sum high + low of two floats, |low| a few
+// thousandth of |high|, is known to 2^-34 or so where every operation on `high` is exact or its
+// rounding error is taken up in `low`: that is enough for the rounding test to leave but one
+// element in a thousand open. Those are listed, and when there are enough of them the doubles of
+// lanes_inl.h take all at once, so that a vector never waits for one of its lanes.
+//
+// Several vectors go through a formula side by side: their chains of dependent operations hide each
+// other's latency, and the processor's window holds more of them than of one chain after another.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/simd/unroll.h"
+
+namespace etalon {
+
+// K vectors as one. F: a vector of floats with its operations (lanes_avx512.cpp).
+template <class F, int K>
+struct Several {
+  struct Reg {
+    typename F::Reg v[K];
+  };
+  struct Mask {
+    typename F::Mask v[K];
+  };
+  // A bit for each lane.
+  static constexpr int lanes = K * F::lanes;
+  static_assert(lanes <= 64);
+
+  template <class Op>
+  ETALON_INLINE static Reg each(Op op) {
+    Reg r;
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { r.v[i] = op(i); });
+    return r;
+  }
+  ETALON_INLINE static Reg c(float x) {
+    const auto one = F::set1(x);
+    return each([&](auto) ETALON_INLINE_LAMBDA { return one; });
+  }
+  ETALON_INLINE static Reg load(const float* p) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::load(p + i * F::lanes); });
+  }
+  ETALON_INLINE static void store(float* p, const Reg& a) {
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { F::store(p + i * F::lanes, a.v[i]); });
+  }
+  ETALON_INLINE static Reg add(const Reg& a, const Reg& b) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::add(a.v[i], b.v[i]); });
+  }
+  ETALON_INLINE static Reg sub(const Reg& a, const Reg& b) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::sub(a.v[i], b.v[i]); });
+  }
+  ETALON_INLINE static Reg mul(const Reg& a, const Reg& b) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::mul(a.v[i], b.v[i]); });
+  }
+  ETALON_INLINE static Reg min(const Reg& a, const Reg& b) {  // b if one is NaN
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::min(a.v[i], b.v[i]); });
+  }
+  ETALON_INLINE static Reg abs(const Reg& a) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::abs(a.v[i]); });
+  }
+  // a b + c, a b - c, c - a b, -a b - c.
+  ETALON_INLINE static Reg fma(const Reg& a, const Reg& b, const Reg& c) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::fma(a.v[i], b.v[i], c.v[i]); });
+  }
+  ETALON_INLINE static Reg fms(const Reg& a, const Reg& b, const Reg& c) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::fms(a.v[i], b.v[i], c.v[i]); });
+  }
+  ETALON_INLINE static Reg fnma(const Reg& a, const Reg& b, const Reg& c) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::fnma(a.v[i], b.v[i], c.v[i]); });
+  }
+  ETALON_INLINE static Reg fnms(const Reg& a, const Reg& b, const Reg& c) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::fnms(a.v[i], b.v[i], c.v[i]); });
+  }
+  ETALON_INLINE static Reg near_reciprocal(const Reg& a) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::near_reciprocal(a.v[i]); });
+  }
+  ETALON_INLINE static Reg entry(const float* table, const Reg& t) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::entry(table, t.v[i]); });
+  }
+  ETALON_INLINE static Reg power(const std::uint32_t* table, const Reg& t) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::power(table, t.v[i]); });
+  }
+  ETALON_INLINE static Reg times_power(const Reg& a, const Reg& w) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::times_power(a.v[i], w.v[i]); });
+  }
+  ETALON_INLINE static Mask not_less(const Reg& a, const Reg& b) {
+    Mask m;
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { m.v[i] = F::not_less(a.v[i], b.v[i]); });
+    return m;
+  }
+  // Where m: the magnitude with sign's sign; elsewhere `sign` itself.
+  ETALON_INLINE static Reg signed_where(const Mask& m, const Reg& magnitude, const Reg& sign) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA {
+      return F::signed_where(m.v[i], magnitude.v[i], sign.v[i]);
+    });
+  }
+  ETALON_INLINE static Reg copy_sign(const Reg& magnitude, const Reg& sign) {
+    return each([&](auto i)
+                    ETALON_INLINE_LAMBDA { return F::copy_sign(magnitude.v[i], sign.v[i]); });
+  }
+  template <class Op>
+  ETALON_INLINE static std::uint64_t bits(Op op) {
+    std::uint64_t all = 0;
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA {
+      all |= static_cast<std::uint64_t>(op(i)) << (i * F::lanes);
+    });
+    return all;
+  }
+  // NaN differs from everything.
+  ETALON_INLINE static std::uint64_t differ(const Reg& a, const Reg& b) {
+    return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::differ(a.v[i], b.v[i]); });
+  }
+  ETALON_INLINE static std::uint64_t differ(const Mask& m, const Reg& a, const Reg& b) {
+    return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::differ(m.v[i], a.v[i], b.v[i]); });
+  }
+  // Numbers but zero below `limit` in size.
+  ETALON_INLINE static std::uint64_t tiny(const Reg& a, float limit) {
+    return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::tiny(a.v[i], limit); });
+  }
+  // Lanes of t that are not in [2^18, 2^18 + 2^kSpan): an operation for each vector while there are
+  // none.
+  template <int kSpan>
+  ETALON_INLINE static std::uint64_t outside(const Reg& t) {
+    constexpr std::uint32_t kStart = 0x48800000U, kFixed = ~((1U << (kSpan + 5)) - 1U);
+    auto all = F::no_bits();
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { all = F::or_changed(all, t.v[i], kStart); });
+    if (!F::any_bit(all, kFixed)) [[likely]]
+      return 0;
+    return bits([&](auto i) ETALON_INLINE_LAMBDA {
+      return F::bits_in(F::or_changed(F::no_bits(), t.v[i], kStart), kFixed);
+    });
+  }
+};
+
+// What a formula makes of K vectors: results, and a bit for each lane whose result is not decided.
+template <class F, int K>
+struct PairResult {
+  typename Several<F, K>::Reg value;
+  std::uint64_t open;
+};
+
+// Elements that a first pass left open, with their places.
+struct OpenElements {
+  static constexpr int kEnough = 64;
+  float x[2 * kEnough];
+  std::int64_t at[2 * kEnough];
+  int count = 0;
+
+  // Bit i of `open` stands for the element x0[i], whose place is `place + i`.
+  ETALON_INLINE void note(std::uint64_t open, const float* x0, std::int64_t place) {
+    for (; open != 0; open &= open - 1) {
+      const int i = __builtin_ctzll(open);
+      x[count] = x0[i];
+      at[count] = place + i;
+      ++count;
+    }
+  }
+  // doubles(x, y, n) computes n elements and returns how many of them went to the scalar.
+  template <class Doubles>
+  std::int64_t settle(float* y, const Doubles& doubles) {
+    float result[2 * kEnough];
+    const std::int64_t refused = count == 0 ? 0 : doubles(x, result, count);
+    for (int i = 0; i < count; ++i) y[at[i]] = result[i];
+    count = 0;
+    return refused;
+  }
+};
+
+// Formula::apply<K> over an array, Formula::kVectors at a time; y may be x.
+template <class F, class Formula, class Doubles>
+std::int64_t run_pairs(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
+  using V = Several<F, Formula::kVectors>;
+  OpenElements open;
+  std::int64_t refused = 0, i = 0;
+  for (; i + V::lanes <= count; i += V::lanes) {
+    const auto r = Formula::template apply<Formula::kVectors>(V::load(x + i));
+    if (r.open != 0) [[unlikely]]
+      open.note(r.open, x + i, i);
+    V::store(y + i, r.value);
+    if (open.count >= OpenElements::kEnough) [[unlikely]]
+      refused += open.settle(y, doubles);
+  }
+  for (; i < count; i += F::lanes) {
+    const int n = count - i < F::lanes ? static_cast<int>(count - i) : F::lanes;
+    const auto m = F::first(n);
+    const auto r = Formula::template apply<1>({{F::load(x + i, m)}});
+    open.note(r.open & ((std::uint64_t{1} << n) - 1), x + i, i);
+    F::store(y + i, r.value.v[0], m);
+    if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
+  }
+  return refused + open.settle(y, doubles);
+}
+
+}  // namespace etalon

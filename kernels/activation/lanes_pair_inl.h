@@ -1,0 +1,252 @@
+// Exponentials of lanes.h and what is made of one, in pairs of floats (lanes_pair_base_inl.h).
+//
+// Half an ulp of a number below 2^k is at most 2^(k-25): that is what each operation below may err
+// by, and what is not mentioned is below 2^-46 of the result. The bounds of the tests are at least
+// four thirds of what is derived.
+//
+// **e^z** = S (1 + r + q), z = w ln2 + r + rest. t = z log2(e) + M, M = 2^18 + an integer; in
+// [2^18, 2^19) the last place of a float is 1/32, so w = t - M is z log2(e) rounded to 32nds, and
+// t's low bits say which of the 32 powers 2^(j/32) and (32 k + j in all) which exponent are meant.
+//   r = z - w L, L = ln2 to 24 bits: exact. |r| <= ln2/64 + 2^-18 < 2^-6; w = 0, or |z| > 2^-7 and
+//     everything is a multiple of 2^-30.
+//   rest = -w (ln2 - L) + log(2^(j/32)/T), T the power rounded to f32: below 2^-21.5.
+//   S = 2^k T.
+//   q = rest + s (1/2 + s' ...): with a = r + rest and s = a^2, e^(r + rest) - 1 - r less rest is
+//     s/2 + c3 a^3 + c4 a^4, the coefficients from polynomials.h.
+// q is below 2^-14 and errs by a's rounding, 2^-31 times e^a - 1 < 0.011 (5.1e-12), that of s, half
+// of 2^-38 (1.8e-12), of the polynomial 1/2 + ..., 2^-25 s (3.5e-12), of the sum, 2^-39 (1.8e-12),
+// and by the approximation (0.65e-12): together 1.3e-11.
+#pragma once
+
+#include <array>
+#include <bit>
+
+#include "kernels/activation/lanes.h"
+#include "kernels/activation/lanes_pair_base_inl.h"
+#include "kernels/activation/polynomials.h"
+
+namespace etalon {
+
+template <class F>
+struct LanePair {
+  static constexpr float kLog2e = 0x1.715476p0F;
+  static constexpr float kLn2 = 0x1.62e430p-1F, kLn2Rest = -0x1.05c610p-29F;  // ln2 - kLn2
+
+  template <class V>
+  struct Power {
+    typename V::Reg t, w, r, q;
+  };
+  // z or -z is x. kOffset: M is 2^18 + kOffset.
+  template <class V, int kOffset, bool kNegative>
+  ETALON_INLINE static Power<V> reduced(const typename V::Reg& x) {
+    using R = typename V::Reg;
+    constexpr auto& p = polynomials::kPairExp;
+    const R m = V::c(0x1p18F + kOffset);
+    const R t = V::fma(x, V::c(kNegative ? -kLog2e : kLog2e), m);
+    const R w = V::sub(t, m);
+    R r;
+    if constexpr (kNegative)
+      r = V::fnms(w, V::c(kLn2), x);
+    else
+      r = V::fnma(w, V::c(kLn2), x);
+    const R rest = V::fnma(w, V::c(kLn2Rest), V::entry(polynomials::kPairPowerRest, t));
+    const R a = V::add(r, rest), s = V::mul(a, a);
+    const R c = V::fma(V::fma(a, V::c(p[1]), V::c(p[0])), a, V::c(0.5F));
+    return {t, w, r, V::fma(s, c, rest)};
+  }
+  // The bits of 2^(j/32 - kOffset) less j 2^18: with 2^18 (32 (k + kOffset) + j) added, t's low
+  // bits, those of S.
+  template <int kOffset>
+  static constexpr std::array<std::uint32_t, 32> kPowers = [] {
+    std::array<std::uint32_t, 32> bits{};
+    for (std::uint32_t j = 0; j < 32; ++j)
+      bits[j] = std::bit_cast<std::uint32_t>(polynomials::kPairPower[j]) - (j << 18) -
+                (std::uint32_t{kOffset} << 23);
+    return bits;
+  }();
+
+  // S without its exponent, so that nothing under- or overflows before the last step:
+  //   high = T + T r rounded, low = (T r - (high - T)) + T q; the difference is exact (Sterbenz),
+  //   and what the inner bracket rounds is high's rounding error, exact but for 2^-48.
+  // low < 2^-13 errs by 2^-38 (3.7e-12), low +- the bound by as much, q by T times 1.3e-11, T < 2:
+  // 3.4e-11, tested with 5.1e-11. |w| < 131; a result outside the normal floats, NaN and infinities
+  // are left open, but for what overflows up to 2^131.
+  struct Exp {
+    static constexpr int kVectors = 2;
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      using V = Several<F, K>;
+      using R = typename V::Reg;
+      const auto [t, w, r, q] = reduced<V, 125, false>(x);
+      const R power = V::entry(polynomials::kPairPower, t);
+      const R high = V::fma(power, r, power);
+      const R low = V::fma(power, q, V::fms(power, r, V::sub(high, power)));
+      const R bound = V::c(0x1.cp-35F);
+      const R above = V::add(high, V::add(low, bound)), below = V::add(high, V::sub(low, bound));
+      return {V::times_power(above, w), V::differ(above, below) | V::template outside<8>(t)};
+    }
+  };
+
+  // 1 + E = high + low, E = e^-x = S (1 + r + q) < 2^23:
+  //   high = 1 + (S + S r rounded) rounded, low = ((1 - high) + S) + S r, which is what the two
+  //   roundings left out, and S q. 1 - high is exact below 2^24; with S it is exact too, being near
+  //   -S r in multiples of 2^-23 or of S's last place.
+  // E errs by 1.3e-11 S, low, below 6.1e-5 (1 + E), by 3.6e-12 (1 + E): 1.7e-11 of the sum.
+  //
+  // 1/(1 + E) = n (1 + u): n is within 2^-14 of 1/high, e = 1 - n high, less n low, is below 2^-13,
+  // and u = e + e^2. Roundings: 2^-39 and 2^-38 in e, 2^-38 in u, 2^-38 in u +- the bound; e^3 is
+  // left out (1.8e-12): with the sum's 3.1e-11, tested with 4.7e-11.
+  template <class V>
+  struct Logistic {
+    typename V::Reg near, above, below;  // of 1/(1 + E): n and both bounds of u
+    std::uint64_t open;
+  };
+  template <class V>
+  ETALON_INLINE static Logistic<V> logistic(const typename V::Reg& x, float error) {
+    using R = typename V::Reg;
+    const auto [t, w, r, q] = reduced<V, 105, true>(x);
+    const R power = V::power(kPowers<105>.data(), t), one = V::c(1);
+    const R high = V::add(one, V::fma(power, r, power));
+    const R left = V::fma(power, r, V::add(V::sub(one, high), power));
+    const R low = V::fma(power, q, left);
+    const R n = V::near_reciprocal(high);
+    const R e = V::fnma(low, n, V::fnma(high, n, one));
+    const R u = V::fma(e, e, e), bound = V::c(error);
+    return {n, V::add(u, bound), V::sub(u, bound), V::template outside<7>(t)};
+  }
+  // Of -15.9 < x < 72.
+  struct Sigmoid {
+    static constexpr int kVectors = 4;
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      using V = Several<F, K>;
+      const auto l = logistic<V>(x, 0x1.ap-35F);
+      const auto above = V::fma(l.near, l.above, l.near), below = V::fma(l.near, l.below, l.near);
+      return {above, V::differ(above, below) | l.open};
+    }
+  };
+  // x n as a pair: its low part is exact from |x| = 2^-100 on, below which lanes are left open;
+  // zeros keep their sign. high u + low, 2^-13 of the result, errs by 2^-37 of it, and u times the
+  // low part is left out, 2^-37: with the 3.1e-11 of the logistic function 4.6e-11, tested
+  // with 6.5e-11.
+  struct Silu {
+    static constexpr int kVectors = 4;
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      using V = Several<F, K>;
+      using R = typename V::Reg;
+      const auto l = logistic<V>(x, 0x1.2p-34F);
+      const R high = V::mul(x, l.near), low = V::fms(x, l.near, high);
+      const R above = V::add(high, V::fma(high, l.above, low));
+      const R below = V::add(high, V::fma(high, l.below, low));
+      return {V::copy_sign(above, x), V::differ(above, below) | l.open | V::tiny(x, 0x1p-100F)};
+    }
+  };
+
+  // 1 - E = high + low, E = e^z, z <= 0:
+  //   tail + cut = 1 - S, exactly; high = tail - S r rounded; low = what that left out, + cut, - S
+  //   q.
+  // For S = 1 tail is 0 and high = -r; for every other one tail is 0.0214 at least and S |r| below
+  // 0.0107, so that tail - high is exact. low, below 2^-14, errs by 2^-39 and by S times q's error:
+  // 1.5e-11 at most. Where S = 1 and near it high is small. For S = 1 (rest is 0 and a exact) q's
+  // error and the last rounding are |r| 2^-24 for s and q together, |r| 2^-25 for the polynomial,
+  // |r| 2^-25 for low, |r| below 0.0109, and 6e-11 for the approximation: 1.4e-9 of high. At the
+  // next S the 1.5e-11 of 0.0108 are as much.
+  template <class V>
+  struct Difference {
+    typename V::Reg high, low;
+  };
+  template <class V, int kOffset>
+  ETALON_INLINE static Difference<V> one_less(const Power<V>& e) {
+    using R = typename V::Reg;
+    const R power = V::power(kPowers<kOffset>.data(), e.t), one = V::c(1);
+    const R tail = V::sub(one, power), cut = V::sub(V::sub(one, tail), power);
+    const R high = V::fnma(power, e.r, tail);
+    const R left = V::fnma(power, e.r, V::sub(tail, high));
+    return {high, V::fnma(power, e.q, V::add(left, cut))};
+  }
+
+  // N/(2 - N), N = 1 - e^(-2|x|). 2 - N = h + l; the quotient is that of Logistic with
+  //   c = N_high n, c' = what that left out + N_low n: c + (c' + (c + c') u).
+  // N's error counts 2/(2 - N)^2 times: 7.7e-12 at most. Of the quotient: 2^-39 and 2^-38 in e,
+  // 2^-38 in u, e^3, 2^-39 in l: 1.3e-11; 2^-39 in c', 2^-38 in c + c' by u, 2^-37 in the sum,
+  // below 2^-12, and 2^-37 in that with the bound: 4.0e-11, tested with 5.4e-11. Where the result
+  // is small, N <= 0.0109: 1.4e-9 of it for N, and c', the sum and that with the bound, all below
+  // 0.0056 of c, by 2^-24 of themselves: 2.4e-9, tested with 3.2e-9.
+  //
+  // |x| is cut at 20, where the result is 1. Below 2^-13 it is x: what x^3/3 takes away is less
+  // than 2^-27.5 of it.
+  struct Tanh {
+    static constexpr int kVectors = 4;
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      using V = Several<F, K>;
+      using R = typename V::Reg;
+      const R size = V::abs(x), half = V::min(V::c(20), size);
+      const auto n = one_less<V, 64>(reduced<V, 64, true>(V::add(half, half)));
+      const R one = V::c(1), two = V::c(2);
+      const R high = V::sub(two, n.high);
+      const R low = V::sub(V::sub(V::sub(two, high), n.high), n.low);
+      const R near = V::near_reciprocal(high);
+      const R e = V::fnma(low, near, V::fnma(high, near, one)), u = V::fma(e, e, e);
+      const R c = V::mul(n.high, near), rest = V::fma(n.low, near, V::fms(n.high, near, c));
+      const R sum = V::fma(V::add(c, rest), u, rest);
+      const R bound = V::min(V::c(0x1.ep-35F), V::mul(c, V::c(0x1.cp-29F)));
+      const R above = V::add(c, V::add(sum, bound)), below = V::add(c, V::sub(sum, bound));
+      const auto computed = V::not_less(size, V::c(0x1p-13F));  // NaN too
+      return {V::signed_where(computed, above, x), V::differ(computed, above, below)};
+    }
+  };
+
+  // x where x > -2^-26, else -(1 - e^x); alpha is 1. x^2/2, less than 2^-27 of x there, takes
+  // nothing from x. Below -60 the result is -1. low +- the bound errs by 2^-39 more, 1.7e-11, or
+  // where the result is small by 2^-24 of 0.0055 of it, 1.7e-9: tested with 2.3e-11 and 2.3e-9.
+  struct Elu {
+    static constexpr int kVectors = 4;
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      using V = Several<F, K>;
+      using R = typename V::Reg;
+      const auto n = one_less<V, 100>(reduced<V, 100, true>(V::min(V::c(60), V::abs(x))));
+      const R bound = V::min(V::c(0x1.ap-36F), V::mul(n.high, V::c(0x1.4p-29F)));
+      const R above = V::add(n.high, V::add(n.low, bound));
+      const R below = V::add(n.high, V::sub(n.low, bound));
+      const auto computed = V::not_less(V::c(-0x1p-26F), x);  // NaN too
+      return {V::signed_where(computed, above, x), V::differ(computed, above, below)};
+    }
+  };
+
+  static bool takes(LaneFunction f, const LaneParams& p) {
+    switch (f) {
+      case LaneFunction::exp:
+      case LaneFunction::sigmoid:
+      case LaneFunction::silu:
+      case LaneFunction::tanh:
+        return true;
+      case LaneFunction::elu:
+      case LaneFunction::celu:  // with alpha 1 it is the same function
+        return p.alpha == 1;
+      default:
+        return false;
+    }
+  }
+  // doubles(x, y, n): what is left open, by the doubles of lanes_inl.h.
+  template <class Doubles>
+  static std::int64_t run(LaneFunction f, const float* x, float* y, std::int64_t count,
+                          const Doubles& doubles) {
+    switch (f) {
+      case LaneFunction::exp:
+        return run_pairs<F, Exp>(x, y, count, doubles);
+      case LaneFunction::sigmoid:
+        return run_pairs<F, Sigmoid>(x, y, count, doubles);
+      case LaneFunction::silu:
+        return run_pairs<F, Silu>(x, y, count, doubles);
+      case LaneFunction::tanh:
+        return run_pairs<F, Tanh>(x, y, count, doubles);
+      default:
+        return run_pairs<F, Elu>(x, y, count, doubles);
+    }
+  }
+};
+
+}  // namespace etalon
