@@ -10,7 +10,7 @@
 #include "engine/core/file.h"
 #include "engine/core/philox.h"
 #include "engine/numerics/element.h"
-#include "engine/ops/conv.h"
+#include "engine/ops/conv_channels_last.h"
 #include "engine/ops/conv_transpose.h"
 #include "engine/ops/gemm.h"
 
@@ -152,9 +152,10 @@ double met_taps(const Window& window, Meets&& meets) {
 double multiply_adds(const NamedShape& shape) {
   const auto outputs = static_cast<double>(shape.outputs.at(0).shape.numel());
   // Taps in the padding, and those of a transposed convolution that meet no input, are no terms.
-  if (shape.op->name == "conv") {
+  if (shape.op->name == "conv" || shape.op->name == "conv_channels_last") {
+    const auto geometry = shape.op->name == "conv" ? conv_geometry : conv_channels_last_geometry;
     const ConvGeometry g =
-        conv_geometry(shape.params.as<ConvParams>(), shape.inputs[0].shape, shape.inputs[1].shape);
+        geometry(shape.params.as<ConvParams>(), shape.inputs[0].shape, shape.inputs[1].shape);
     return static_cast<double>(g.batch * g.out_channels * g.group_in()) *
            met_taps(g.window, [](const WindowAxis& a, std::int64_t o, std::int64_t r) {
              return a.at(o, r) >= 0 && a.at(o, r) < a.in;

@@ -9,6 +9,7 @@
 #include "engine/ops/col2im.h"
 #include "engine/ops/control.h"
 #include "engine/ops/conv.h"
+#include "engine/ops/conv_channels_last.h"
 #include "engine/ops/conv_transpose.h"
 #include "engine/ops/detection.h"
 #include "engine/ops/elementwise.h"
@@ -39,12 +40,13 @@ const std::vector<const OpRow*>& table() {
   static const std::vector<const OpRow*> kTable = [] {
     std::vector<const OpRow*> rows{
         // one op to a line
-        &col2im_op(),          //
-        &conv_op(),            //
-        &conv_transpose_op(),  //
-        &gemm_op(),            //
-        &matmul_op(),          //
-        &resize_op(),          //
+        &col2im_op(),              //
+        &conv_op(),                //
+        &conv_channels_last_op(),  //
+        &conv_transpose_op(),      //
+        &gemm_op(),                //
+        &matmul_op(),              //
+        &resize_op(),              //
     };
     const std::span<const OpRow> families[] = {
         activation_ops(),        //

@@ -1,14 +1,16 @@
-// conv: y[n,o,p] = round(sum over k of x * w) + b; the walk of k is the contract's.
+// conv: y[n,o,p] = round(sum over k of x * w) + b; the walk of k is the contract's. And
+// conv_channels_last, the same sums of elements that lie elsewhere.
 #pragma once
 
 #include "engine/backend/definition.h"
-#include "engine/ops/conv.h"
+#include "engine/ops/conv_channels_last.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-struct ConvDefinition {
-  static constexpr std::string_view op = "conv";
+template <bool kChannelsLast>
+struct ConvDefinitionOf {
+  static constexpr std::string_view op = kChannelsLast ? "conv_channels_last" : "conv";
   static constexpr bool rounded_once = false;
 
   struct Plan {
@@ -18,11 +20,12 @@ struct ConvDefinition {
   };
 
   static Plan plan(const KernelCall& call) {
-    return {conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()),
+    constexpr auto kGeometry = kChannelsLast ? conv_channels_last_geometry : conv_geometry;
+    return {kGeometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()),
             call.contract().walk, Source(call, 0), Source(call, 1), Source(call, 2)};
   }
 
-  // A slice is one output element, row-major over [N, O, out].
+  // A slice is one output element, row-major over [N, O, out] or [N, out, O].
   ETALON_HD static std::int64_t slices(const Plan& p) {
     return p.g.batch * p.g.out_channels * p.g.window.out_points();
   }
@@ -31,8 +34,10 @@ struct ConvDefinition {
   ETALON_HD static void slice(A& a, const Plan& p, std::int64_t i, Out& out) {
     const ConvGeometry& g = p.g;
     const WindowAxis &d = g.window.axes[0], &h = g.window.axes[1], &w = g.window.axes[2];
-    const std::int64_t ox = i % w.out, oy = i / w.out % h.out, oz = i / (w.out * h.out) % d.out;
-    const std::int64_t o = i / g.window.out_points() % g.out_channels;
+    const std::int64_t at = kChannelsLast ? i / g.out_channels : i;
+    const std::int64_t ox = at % w.out, oy = at / w.out % h.out, oz = at / (w.out * h.out) % d.out;
+    const std::int64_t o =
+        kChannelsLast ? i % g.out_channels : i / g.window.out_points() % g.out_channels;
     const std::int64_t n = i / (g.window.out_points() * g.out_channels);
     const std::int64_t first_channel = o / g.group_out() * g.group_in();
 
@@ -43,8 +48,10 @@ struct ConvDefinition {
         sum.skip(1);
         return;
       }
+      const std::int64_t channel = first_channel + c;
       const std::int64_t xi =
-          (((n * g.in_channels + first_channel + c) * d.in + z) * h.in + y) * w.in + x;
+          kChannelsLast ? (((n * d.in + z) * h.in + y) * w.in + x) * g.in_channels + channel
+                        : (((n * g.in_channels + channel) * d.in + z) * h.in + y) * w.in + x;
       const std::int64_t wi =
           (((o * g.group_in() + c) * d.kernel + rz) * h.kernel + ry) * w.kernel + rx;
       sum.add_product(a.input(p.x[xi]), a.input(p.w[wi]));
@@ -66,6 +73,9 @@ struct ConvDefinition {
     out(0, i, y);
   }
 };
+
+using ConvDefinition = ConvDefinitionOf<false>;
+using ConvChannelsLastDefinition = ConvDefinitionOf<true>;
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon

@@ -46,12 +46,13 @@ ConvGeometry of_sample(ConvGeometry g) {
 
 }  // namespace
 
-PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet<float>& set)
+PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet<float>& set, bool last)
     : met(g),
       given(met.geometry()),
       sampled(is_sampled(given)),
       plan(sampled ? of_sample(given) : given),
-      in_place(plan.g, set) {}
+      channels_last(last),
+      in_place(plan.g, set, last) {}
 
 namespace {
 
@@ -95,23 +96,27 @@ void pack_weights(PreparedConv& p, const TileSet<float>& set, const float* w, in
   p.packed = true;
 }
 
-template <Isa isa>
-std::shared_ptr<PreparedConv> make_plan(const ConvGeometry& g) {
-  const TileSet<float>& set = *tile_set_f32(isa);
-  auto p = std::make_shared<PreparedConv>(g, set);
+}  // namespace
+
+std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet<float>& set,
+                                           bool channels_last, const float* w, int threads) {
+  auto p = std::make_shared<PreparedConv>(g, set, channels_last);
   p->channels_in_lanes =
-      p->in_place.worthwhile() ||
+      channels_last || p->in_place.worthwhile() ||
       prefer_channels(p->plan, set.lanes, set.rows, std::max<std::int64_t>(1, g.batch));
+  if (w != nullptr) pack_weights(*p, set, w, threads);
   return p;
 }
 
+namespace {
+
 template <Isa isa>
 Prepared prepare(const Problem& problem, int threads) {
-  auto p = make_plan<isa>(conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
-                                        problem.input(1).shape));
-  if (const Tensor* w = problem.inputs[1].value)
-    pack_weights(*p, *tile_set_f32(isa), w->data<float>().data(), threads);
-  return p;
+  const Tensor* w = problem.inputs[1].value;
+  return prepare_conv(conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+                                    problem.input(1).shape),
+                      *tile_set_f32(isa), false, w == nullptr ? nullptr : w->data<float>().data(),
+                      threads);
 }
 
 using Split = void (*)(const PairRows&);
@@ -137,17 +142,16 @@ void copy_sample(const Window& window, const float* from, float* to, Split split
   }
 }
 
-// The outputs that meet the input, to y.
-template <Isa isa>
-void run_met(const KernelCall& call, const PreparedConv& prepared, float* y) {
-  const TileSet<float>& set = *tile_set_f32(isa);
+}  // namespace
+
+void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet<float>& set,
+                  const float* x, float* y) {
   const ConvPlan& plan = prepared.plan;
   const ConvGeometry& g = plan.g;
   if (g.batch == 0 || g.out_channels == 0 || plan.pixels == 0) return;
   const double flops = 2.0 * static_cast<double>(g.batch * g.out_channels * plan.pixels) *
                        static_cast<double>(plan.k);
   const int threads = flops < kSerialFlops ? 1 : call.threads;
-  const float* x = call.input(0).data<float>().data();
   if (prepared.in_place.worthwhile())
     return prepared.in_place.run(
         {.x = x,
@@ -181,7 +185,7 @@ void run_met(const KernelCall& call, const PreparedConv& prepared, float* y) {
                                      : std::clamp<std::int64_t>(most, 1, kBandsByThread * threads);
       parallel_for(
           images * bands * g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-            constexpr Split kSplit = isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs;
+            const Split split = set.isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs;
             for (std::int64_t item = begin; item < end; ++item) {
               const std::int64_t band = item / g.in_channels % bands;
               const std::int64_t i =
@@ -189,9 +193,9 @@ void run_met(const KernelCall& call, const PreparedConv& prepared, float* y) {
               const float* from = source + i * in_points;
               float* to = copy + i * plan.channel_stride;
               if (prepared.sampled)
-                copy_sample(prepared.given.window, from, to, kSplit);
+                copy_sample(prepared.given.window, from, to, split);
               else
-                plan.copy_rows(from, to, band * rows / bands, (band + 1) * rows / bands, kSplit);
+                plan.copy_rows(from, to, band * rows / bands, (band + 1) * rows / bands, split);
             }
           });
       source = copy;
@@ -209,24 +213,28 @@ void run_met(const KernelCall& call, const PreparedConv& prepared, float* y) {
   }
 }
 
+namespace {
+
 template <Isa isa>
 void run(const KernelCall& call) {
+  const TileSet<float>& set = *tile_set_f32(isa);
   const auto* prepared = static_cast<const PreparedConv*>(call.prepared);
   std::shared_ptr<PreparedConv> fresh;
   if (prepared == nullptr || !prepared->packed) {
-    fresh = make_plan<isa>(
-        conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()));
-    pack_weights(*fresh, *tile_set_f32(isa), call.input(1).data<float>().data(), call.threads);
+    fresh = prepare_conv(
+        conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()), set,
+        false, call.input(1).data<float>().data(), call.threads);
     prepared = fresh.get();
   }
+  const float* x = call.input(0).data<float>().data();
   if (prepared->met.all())
-    return run_met<isa>(call, *prepared, call.output(0).mutable_data<float>().data());
+    return run_prepared(call, *prepared, set, x, call.output(0).mutable_data<float>().data());
   const ConvGeometry& g = prepared->given;
   float* part =
       thread_scratch<float>(ScratchSlot::turned, g.batch * g.out_channels * g.window.out_points());
   KernelCall met = call;
   met.finished = nullptr;
-  run_met<isa>(met, *prepared, part);
+  run_prepared(met, *prepared, set, x, part);
   prepared->met.place(part, call);
 }
 

@@ -103,6 +103,10 @@ void conv_by_channels(const ConvChunk& c) {
               float* square = carried == nullptr
                                   ? own
                                   : carried + (panel * block * set.rows + pixel - origin) * row;
+              // Whole vectors of the last axis go where they belong.
+              const bool direct = c.p.channels_last && carried == nullptr && last_lanes == lanes;
+              const std::int64_t square_row = direct ? g.out_channels : row;
+              if (direct) square = c.y + pixel * g.out_channels + group * out + o;
               TileCall<float> t{
                   .k = terms,
                   .a = packed + (pixel - origin) * terms,
@@ -112,7 +116,7 @@ void conv_by_channels(const ConvChunk& c) {
                   .b_strip = k * lanes,
                   .b_step = lanes,
                   .c = square,
-                  .c_row = row,
+                  .c_row = square_row,
                   .last_lanes = last_lanes,
                   .resume = kb > 0,
                   .lane_bias =
@@ -129,7 +133,15 @@ void conv_by_channels(const ConvChunk& c) {
               if (t.report_zero && !c.p.finite_weights) again = (1U << height) - 1U;
               for (int r = 0; again >> r != 0; ++r)
                 if ((again >> r & 1U) != 0)
-                  repair_channels(c, group, pixel + r, strip, w, t, square + r * row);
+                  repair_channels(c, group, pixel + r, strip, w, t, square + r * square_row);
+              if (direct) continue;
+              if (c.p.channels_last) {
+                const std::int64_t valid = (w - 1) * lanes + last_lanes;
+                for (int r = 0; r < height; ++r)
+                  std::copy_n(square + r * row, valid,
+                              c.y + (pixel + r) * g.out_channels + group * out + o);
+                continue;
+              }
               // Rows of the tile are pixels: columns of y. A strip may cross images.
               for (int r = 0; r < height;) {
                 const std::int64_t q = (pixel + r) % plan.pixels, image = (pixel + r) / plan.pixels;
@@ -144,7 +156,7 @@ void conv_by_channels(const ConvChunk& c) {
                 r += run;
               }
             }
-            if (!last_block) continue;
+            if (!last_block || c.p.channels_last) continue;
             const std::int64_t stop = pixels.first(first + (part + 1) * count / parts);
             for (std::int64_t q = pixels.first(first + part * count / parts); q < stop;) {
               const std::int64_t image = q / plan.pixels, at = q % plan.pixels;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 
 #include "kernels/conv/in_place.h"
 #include "kernels/conv/met_outputs.h"
@@ -24,11 +25,12 @@ struct PreparedConv {
   bool sampled = false;
   ConvPlan plan;  // of the sample, where there is one
   bool channels_in_lanes = false;
-  bool packed = false;  // weights below are filled
+  bool channels_last = false;  // of y, and of x where in_place serves
+  bool packed = false;         // weights below are filled
   bool finite_weights = true;
   AlignedBuffer weights;
   InPlaceConv in_place;
-  PreparedConv(const ConvGeometry& g, const TileSet<float>& set);
+  PreparedConv(const ConvGeometry& g, const TileSet<float>& set, bool channels_last = false);
 };
 
 // One run of images that are computed together.
@@ -64,6 +66,14 @@ struct KBlocks {
   std::int64_t first(std::int64_t block) const { return k * block / count; }
   std::int64_t longest() const { return (k + count - 1) / count; }
 };
+
+// w, where given, is packed.
+std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet<float>& set,
+                                           bool channels_last, const float* w, int threads);
+// The outputs that meet the input, to y. Channels of x come first, but where prepared.in_place
+// serves a convolution whose channels are last.
+void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet<float>& set,
+                  const float* x, float* y);
 
 // Pixels in lanes (fast_pixels.cpp), channels in lanes (fast_channels.cpp).
 void conv_by_pixels(const ConvChunk& c);

@@ -108,8 +108,9 @@ struct InPlaceConv::Item {
   std::int64_t next_count = 0;
 };
 
-InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set)
-    : g_(geometry), set_(set) {
+InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set,
+                         bool channels_last)
+    : g_(geometry), set_(set), channels_last_(channels_last) {
   const auto& [d, h, w] = g_.window.axes;
   const std::int64_t k = g_.k(), out = g_.group_out();
   const bool flat = d.in == 1 && d.out == 1 && d.kernel == 1;
@@ -121,8 +122,9 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
   // Fewer terms do not pay for turning the sums, shorter rows leave the tile's rows idle, and one
   // tap is read better packed (README.md: the measurements).
   const std::int64_t strips = vector_strips(out, set.lanes);
-  if (!served || k < 256 || h.kernel * w.kernel == 1 || w.out < least_row() || strips < kWide ||
-      10 * out < 9 * strips * set.lanes ||
+  // Where channels are last sums are not turned, and channels in lanes are the only way.
+  const bool pays = channels_last || (k >= 256 && 10 * out >= 9 * strips * set.lanes);
+  if (!served || !pays || h.kernel * w.kernel == 1 || w.out < least_row() || strips < kWide ||
       k * kWide * set.lanes * std::int64_t{sizeof(float)} > kPanelBytes)
     return;
   padded_ = touches_padding(w, 0) || touches_padding(w, w.out - 1);
@@ -191,13 +193,15 @@ void InPlaceConv::repair(const Call& call, const Item& item, std::int64_t pixel,
   const std::int64_t k = g_.k();
   float* taps = thread_scratch<float>(ScratchSlot::norms, k);
   std::uint16_t* mask = thread_scratch<std::uint16_t>(ScratchSlot::masks, k);
+  const std::int64_t channel = channels_last_ ? 1 : h.in * w.in;
+  const std::int64_t point = channels_last_ ? g_.in_channels : 1;
   std::int64_t i = 0;
   for (std::int64_t c = 0; c < g_.group_in(); ++c)
     for (std::int64_t ry = 0; ry < h.kernel; ++ry)
       for (std::int64_t rx = 0; rx < w.kernel; ++rx, ++i) {
         const std::int64_t y = h.at(pixel / w.out, ry), x = w.at(pixel % w.out, rx);
         const bool inside = y >= 0 && y < h.in && x >= 0 && x < w.in;
-        taps[i] = inside ? item.x[(c * h.in + y) * w.in + x] : 0.0F;
+        taps[i] = inside ? item.x[c * channel + (y * w.in + x) * point] : 0.0F;
         mask[i] = inside ? 0xffff : 0;
       }
   const std::int64_t o = item.group * g_.group_out() + item.strip * set_.lanes;
@@ -216,11 +220,11 @@ void InPlaceConv::repair(const Call& call, const Item& item, std::int64_t pixel,
        .mask = mask});
 }
 
-// Sums of `rows` rows of outputs, [pixel][channel] at `sums`.
+// Sums of rows [first, last) of outputs, [pixel][channel] at `sums`, pixels sums_row apart.
 void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t first,
-                           std::int64_t last, float* sums) const {
+                           std::int64_t last, float* sums, std::int64_t sums_row) const {
   const auto& [d, h, w] = g_.window.axes;
-  const std::int64_t k = g_.k(), out = g_.group_out(), width = kWide * set_.lanes;
+  const std::int64_t k = g_.k(), out = g_.group_out();
   const std::int64_t o = item.group * out + item.strip * set_.lanes;
   const RowStrips strips(w.out, single_ ? kInPlaceSingle : kInPlaceRows);
   constexpr std::int64_t kLine = 64 / sizeof(float);
@@ -232,7 +236,7 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
       const int height = strips.height(s);
       bool touches = false;
       const InPlaceTiles::Rows& tiles = tiles_for(column, height, touches);
-      float* to = sums + ((row - first) * w.out + column) * width;
+      float* to = sums + ((row - first) * w.out + column) * sums_row;
       InPlaceTileCall t{
           .count = static_cast<std::int64_t>(terms.groups.size()) - kGroupsAhead,
           .groups = terms.groups.data(),
@@ -243,7 +247,7 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
           .w_vector = k * set_.lanes,
           .bias = call.bias == nullptr ? nullptr : call.bias + o,
           .y = to,
-          .y_row = width,
+          .y_row = sums_row,
           .last_lanes = item.last_lanes,
           .report_zero = touches};
       // A share by each tile.
@@ -269,12 +273,13 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
       if (touches && !call.finite_weights) again = (1U << height) - 1U;
       for (int r = 0; again >> r != 0; ++r)
         if ((again >> r & 1U) != 0 && touches_padding(w, column + r))
-          repair(call, item, row * w.out + column + r, to + r * width);
+          repair(call, item, row * w.out + column + r, to + r * sums_row);
     }
   }
 }
 
 void InPlaceConv::run_item(const Call& call, const Item& item) const {
+  if (channels_last_) return run_item_last(call, item);
   const std::int64_t pixels = g_.window.out_points(), out_width = g_.window.axes[2].out;
   const std::int64_t width = kWide * set_.lanes;
   const std::int64_t channel =
@@ -285,7 +290,7 @@ void InPlaceConv::run_item(const Call& call, const Item& item) const {
   float* sums = thread_scratch<float>(ScratchSlot::tile, rows_at_once * out_width * width);
   for (std::int64_t row = item.first_row; row < item.last_row; row += rows_at_once) {
     const std::int64_t last = std::min(item.last_row, row + rows_at_once);
-    add_rows(call, item, row, last, sums);
+    add_rows(call, item, row, last, sums, width);
     const std::int64_t first = row * out_width, count = (last - row) * out_width;
     for (std::int64_t at = 0; at < count; at += set_.lanes)
       for (int v = 0; v < item.vectors; ++v) {
@@ -304,6 +309,24 @@ void InPlaceConv::run_item(const Call& call, const Item& item) const {
   }
 }
 
+// The same into [pixel][channel]: whole vectors of channels are stored by the tiles themselves, a
+// line once.
+void InPlaceConv::run_item_last(const Call& call, const Item& item) const {
+  const std::int64_t out_width = g_.window.axes[2].out, width = kWide * set_.lanes;
+  const std::int64_t channel = item.group * g_.group_out() + item.strip * set_.lanes;
+  const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
+  float* y = call.y + item.image * g_.window.out_points() * g_.out_channels + channel;
+  if (item.last_lanes == set_.lanes)
+    return add_rows(call, item, item.first_row, item.last_row,
+                    y + item.first_row * out_width * g_.out_channels, g_.out_channels);
+  float* sums = thread_scratch<float>(ScratchSlot::tile, out_width * width);
+  for (std::int64_t row = item.first_row; row < item.last_row; ++row) {
+    add_rows(call, item, row, row + 1, sums, width);
+    for (std::int64_t i = 0; i < out_width; ++i)
+      std::copy_n(sums + i * width, channels, y + (row * out_width + i) * g_.out_channels);
+  }
+}
+
 // Rows of outputs whose sums are turned and stored together: whole vectors of pixels where rows
 // allow it. Stores of a row's pieces as the tiles leave them wait for each other: a line is
 // then written twice, and the next tile's loads are held up by stores that share their lowest bits.
@@ -313,6 +336,25 @@ std::int64_t InPlaceConv::store_rows(std::int64_t rows) const {
   const std::int64_t whole = set_.lanes / std::gcd<std::int64_t>(set_.lanes, width);
   const std::int64_t unit = std::max<std::int64_t>(1, whole * width);
   return std::min(rows, (kPixels + unit - 1) / unit * whole);
+}
+
+// `count` pixels of all channels to a row of each channel.
+void InPlaceConv::turn_row(const float* from, std::int64_t count, float* to) const {
+  const std::int64_t lanes = set_.lanes, channels = g_.group_in();
+  for (std::int64_t p = 0; p < count; p += lanes) {
+    // The last vector of pixels takes some of those before once more, so that it is whole.
+    const std::int64_t at = count < lanes ? 0 : std::min(p, count - lanes);
+    const auto pixels = static_cast<int>(std::min(lanes, count));
+    for (std::int64_t c = 0; c < channels; c += lanes) {
+      const float* square = from + at * g_.in_channels + c;
+      float* rows = to + c * channel_stride_ + at;
+      const auto tall = static_cast<int>(std::min(lanes, channels - c));
+      if (pixels == lanes && tall == lanes)
+        store_square(square, g_.in_channels, rows, channel_stride_);
+      else
+        set_.store_transposed(square, g_.in_channels, pixels, tall, rows, channel_stride_);
+    }
+  }
 }
 
 // Rows of the input that outputs [first_row, last_row) read, with padding to the left and right, to
@@ -329,9 +371,12 @@ std::int64_t InPlaceConv::copy_rows(const float* x, std::int64_t first_row, std:
     for (std::int64_t row = first; row < last; ++row) {
       float* at = to + c * channel_stride_ + (row - first) * row_stride_;
       std::fill_n(at, begin, 0.0F);
-      copy_row(x + (c * h.in + row) * w.in, count, at + begin);
+      if (!channels_last_) copy_row(x + (c * h.in + row) * w.in, count, at + begin);
       std::fill_n(at + begin + count, row_stride_ - begin - count, 0.0F);
     }
+  if (channels_last_)
+    for (std::int64_t row = first; row < last; ++row)
+      turn_row(x + row * w.in * g_.in_channels, count, to + (row - first) * row_stride_ + begin);
   return first;
 }
 
@@ -356,8 +401,8 @@ void InPlaceConv::run(const Call& call) const {
       const std::int64_t group = at.outer % g_.groups, image = at.outer / g_.groups;
       const std::int64_t first_row = at.chunk * chunk_rows_;
       const std::int64_t last_row = std::min(rows, first_row + chunk_rows_);
-      const float* x =
-          call.x + (image * g_.in_channels + group * g_.group_in()) * g_.window.in_points();
+      const float* x = call.x + image * g_.in_channels * g_.window.in_points() +
+                       group * g_.group_in() * (channels_last_ ? 1 : g_.window.in_points());
       const std::int64_t wanted = at.outer * chunks + at.chunk;
       if (held.run != run || held.chunk != wanted)
         held = {run, wanted, copy_rows(x, first_row, last_row, copy)};

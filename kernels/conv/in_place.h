@@ -10,6 +10,10 @@
 // so that they stay in cache, with zeros for the padding to their left and right. Windows of three
 // columns with one column of padding leave it out too; elsewhere, where a zero could change a sum
 // (plan.h), the output is computed again.
+//
+// Where channels are the last axis the copy turns rows of pixels into rows of channels, so that the
+// tiles read what they always do, and a tile's sums are runs of y as it leaves them: nothing is
+// turned behind it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +28,8 @@ namespace etalon {
 
 class InPlaceConv {
  public:
-  InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set);
+  // channels_last: x is [N,H,W,C] and y [N,H,W,O].
+  InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set, bool channels_last = false);
 
   // Where this way is the faster one.
   bool worthwhile() const { return worthwhile_; }
@@ -54,15 +59,18 @@ class InPlaceConv {
   const InPlaceTiles::Rows& tiles_for(std::int64_t column, std::int64_t height,
                                       bool& zeros_count) const;
   void add_rows(const Call& call, const Item& item, std::int64_t first, std::int64_t last,
-                float* sums) const;
+                float* sums, std::int64_t sums_row) const;
+  void run_item_last(const Call& call, const Item& item) const;
   std::int64_t copy_rows(const float* x, std::int64_t first_row, std::int64_t last_row,
                          float* to) const;
+  void turn_row(const float* from, std::int64_t count, float* to) const;
   std::int64_t store_rows(std::int64_t rows) const;
   void repair(const Call& call, const Item& item, std::int64_t pixel, float* to) const;
   std::int64_t add_terms(std::int64_t row);
 
   ConvGeometry g_;
   const TileSet<float>& set_;
+  bool channels_last_ = false;
   const InPlaceTiles* tiles_ = nullptr;
   bool worthwhile_ = false;
   bool window_ = false;          // groups are rows of a window of three taps

@@ -2,6 +2,7 @@
 
 #include "kernels/conv/algorithms.h"
 #include "kernels/conv/algorithms_fast.h"
+#include "kernels/conv/channels_last.h"
 #include "kernels/conv/col2im_definition.h"
 #include "kernels/conv/definition.h"
 #include "kernels/conv/depthwise.h"
@@ -35,6 +36,10 @@ std::span<const KernelRow> conv_rows() {
       conv_exact_row<Isa::avx2>("conv.exact.avx2.6x8"),
       conv_order_row<Isa::avx512>("conv.order.avx512"),
       conv_order_row<Isa::avx2>("conv.order.avx2"),
+      conv_channels_last_seq_row<Isa::avx512>("conv_channels_last.f32.avx512.14x32"),
+      conv_channels_last_seq_row<Isa::avx2>("conv_channels_last.f32.avx2.6x16"),
+      conv_channels_last_turned_row<Isa::avx512>("conv_channels_last.turned.avx512"),
+      conv_channels_last_turned_row<Isa::avx2>("conv_channels_last.turned.avx2"),
       conv_transpose_seq_row<Isa::avx512>("conv_transpose.f32.avx512.phases"),
       conv_transpose_seq_row<Isa::avx2>("conv_transpose.f32.avx2.phases"),
       conv_transpose_exact_row<Isa::avx512>("conv_transpose.exact.avx512.phases"),
@@ -43,6 +48,7 @@ std::span<const KernelRow> conv_rows() {
       conv_transpose_order_row<Isa::avx2>("conv_transpose.order.avx2"),
 #endif
       definition_row<ConvDefinition>("conv.definition"),
+      definition_row<ConvChannelsLastDefinition>("conv_channels_last.definition"),
       // Behind the op's own definition, from which verdicts take their slices and bounds.
       im2col_definition_row(),
       winograd_definition_row(),

@@ -25,7 +25,7 @@ inline constexpr int kGatherVectors = 2, kGatherRuns = 2;
 // Tiles of up to kReadingRows rows read more vectors so, and leave nothing: where all channels are
 // one strip, nobody comes after them.
 inline constexpr int kReadingRows = 4;
-inline constexpr int kMaxTileVectors = 4;
+inline constexpr int kMaxTileVectors = 4, kApartVectors = 2;
 // Steps of k from the asking for a vector to its use: 16 x 14 cycles cover the second cache.
 inline constexpr std::int64_t kAheadSteps = 16;
 struct TileGather {
@@ -108,8 +108,8 @@ struct TileSet {
   std::array<int, kMaxTileVectors + 1> max_rows{};  // by number of vectors
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kMaxTileVectors + 1> plain{};  // [w][r]
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> masked{};                   // w <= 2
-  // The broadcast side not packed: each of its rows is contiguous in k. w <= 2.
-  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> rows_apart{};
+  // The broadcast side not packed: each of its rows is contiguous in k. w <= kApartVectors.
+  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kApartVectors + 1> rows_apart{};
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kGatherVectors + 1> gathering{};
   // [runs][w][r]; with one run a vector, all its lanes. nullptr where masks would take registers.
   std::array<std::array<std::array<TileFn<T>, kReadingRows + 1>, kMaxTileVectors + 1>,

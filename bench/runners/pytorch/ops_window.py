@@ -64,6 +64,16 @@ def conv(p, node, constants):
     return forward
 
 
+@op("conv_channels_last")
+def conv_channels_last(p, node, constants):
+    forward = conv(p, node, constants)
+
+    def turned(x, w, b=None):
+        # PyTorch keeps the order of memory (channels_last); only the axes' names change.
+        return torch.movedim(forward(torch.movedim(x, -1, 1), w, b), 1, -1)
+    return turned
+
+
 @op("conv_transpose")
 def conv_transpose(p, node, constants):
     groups = p.get("groups", 1)

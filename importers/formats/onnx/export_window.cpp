@@ -40,6 +40,27 @@ void conv(NodeWriter& w) {
   set(n, "group", w.integer("groups"));
 }
 
+// Conv between two transpositions: ONNX's channels come first.
+void conv_channels_last(NodeWriter& w) {
+  const std::optional<Shape> weights = w.shape(1);
+  if (!weights)
+    throw usage_error("conv_channels_last with weights of unknown rank has no form in ONNX");
+  Ints first{0, weights->rank() - 1}, last{0};
+  for (std::int64_t i = 1; i + 1 < weights->rank(); ++i) {
+    first.push_back(i);
+    last.push_back(i + 1);
+  }
+  last.push_back(1);
+  std::vector<std::string> in = w.inputs();
+  const std::string x = w.new_name("first"), y = w.new_name("convolved");
+  set(w.write("Transpose", {in[0]}, {x}), "perm", first);
+  in[0] = x;
+  pb::NodeProto& n = w.write("Conv", in, {y});
+  window(w, n, false);
+  set(n, "group", w.integer("groups"));
+  set(w.write("Transpose", {y}, w.outputs()), "perm", last);
+}
+
 pb::NodeProto& pool(NodeWriter& w, std::string_view type) {
   pb::NodeProto& n = w.write(type);
   set(n, "kernel_shape", w.integers("kernel"));
@@ -213,6 +234,7 @@ void resize(NodeWriter& w) {
 
 constexpr WriterRow kRows[] = {
     {"conv", conv},
+    {"conv_channels_last", conv_channels_last},
     {"conv_transpose", conv_transpose},
     {"col2im", col2im},
     {"batch_norm", batch_norm},

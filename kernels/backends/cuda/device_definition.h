@@ -176,6 +176,7 @@ bool device_takes(const KernelCall& call) {
 template <class F>
 void for_each_device_definition(F&& f) {
   f.template operator()<ConvDefinition>();
+  f.template operator()<ConvChannelsLastDefinition>();
   f.template operator()<Im2colDefinition>();
   f.template operator()<WinogradDefinition>();
   f.template operator()<ConvTransposeDefinition>();
