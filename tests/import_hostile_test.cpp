@@ -4,6 +4,7 @@
 // call os.system, bombs in zip and HDF5, shapes that overflow, depth, circles, names that stand
 // twice, ways out of the folder.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <sstream>
@@ -52,6 +53,13 @@ TEST_CASE("hostile files are refused by name, with exit code 3, in one sentence"
   CHECK(check_refused(folder, "hostile/expected_formats.txt") >= 60);
   // They claim 64 GiB and more; the largest has 100 KB.
   CHECK(peak_kib() - before < kMostKib);
+}
+
+TEST_CASE("a pipe in the place of a file is refused, not waited for") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "pipe.onnx";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(open_model(path), doctest::Contains("not a regular file"));
 }
 
 // Code that is not followed to its end leaves the weights: a list of itself twice, sixty times; one

@@ -15,7 +15,8 @@
 namespace etalon {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe would be waited for until somebody writes into it.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw bad_input("{}: {}; check the path", path, std::strerror(errno));
   std::shared_ptr<MappedFile> file(new MappedFile, Delete{});
   file->path_ = path;

@@ -225,7 +225,7 @@ class Reader {
     Ints dims, strides;
     for (std::int64_t i = 0; i < rank; ++i) dims.push_back(whole(true));
     for (std::int64_t i = 0; i < rank; ++i) strides.push_back(whole(true));
-    const std::int64_t offset = whole(true) - 1;
+    const std::int64_t offset = checked_add(whole(true), -1);
     const T7Value data = value(depth + 1);
     const auto dtype = dtype_of_name(std::string_view(to.type).substr(6, to.type.size() - 12));
     if (!dtype) fail("a tensor of no known element type");

@@ -106,7 +106,9 @@ def seeds_of(harness, names, files, largest):
             for s in shards:
                 text = text.replace(s.encode(), b"weights.bin")
             if len(shards) == 1 and (p.parent / shards[0]).is_file():
-                out.append(joined([text, read(p.parent / shards[0])]))
+                whole = joined([text, read(p.parent / shards[0])])
+                if len(whole) <= largest:
+                    out.append(whole)
             continue
         else:
             ending = "".join(first.suffixes) if first.name.startswith("m.") else first.name[1:]
@@ -134,6 +136,10 @@ def run(program, harness, names, args, files, state):
             p.unlink()
     for name, data in seeds.items():
         (corpus / name).write_bytes(data)
+    # What grew of larger seeds costs as much as they did.
+    for p in corpus.iterdir():
+        if p.name not in seeds and p.stat().st_size > args.largest + 1024:
+            p.unlink()
     findings.mkdir(parents=True, exist_ok=True)
     largest = max([p.stat().st_size for p in corpus.iterdir()] + [4096])
     command = [str(program), f"--harness={harness}", str(corpus), f"-max_total_time={args.seconds}",
