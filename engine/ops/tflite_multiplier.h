@@ -72,10 +72,11 @@ struct Multiplier {
     const int total = 31 - shift;
     return static_cast<std::int64_t>((int128{v} * m + (int128{1} << (total - 1))) >> total);
   }
+  // m in 16 bits.
+  std::int64_t reduced() const { return m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF; }
   std::int32_t scaled(std::int64_t v) const {
-    const std::int64_t reduced = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
     const int total = 15 - shift;
-    const std::int64_t sum = v * reduced + (std::int64_t{1} << (total - 1));
+    const std::int64_t sum = v * reduced() + (std::int64_t{1} << (total - 1));
     return static_cast<std::int32_t>(sum >> total);
   }
 };

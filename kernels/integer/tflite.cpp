@@ -3,30 +3,21 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 
 #include "engine/numerics/function.h"
-#include "engine/ops/tflite_multiplier.h"
+#include "engine/ops/tflite_values.h"
 #include "kernels/integer/rows.h"
 #include "kernels/integer/tflite_parts.h"
 
 namespace etalon {
 namespace {
 
+using tflite::between;
+using tflite::between_f32;
 using tflite::Multiplier;
-
-std::vector<Multiplier> multipliers(const TfliteConvParams& p, std::int64_t channels,
-                                    bool product_in_f32) {
-  std::vector<Multiplier> list;
-  for (std::int64_t o = 0; o < channels; ++o) {
-    const float w = p.w_scales[p.w_scales.size() == 1 ? 0 : static_cast<std::size_t>(o)];
-    const double product = product_in_f32 ? static_cast<double>(p.x_scale * w)
-                                          : static_cast<double>(p.x_scale) * static_cast<double>(w);
-    list.emplace_back(product / static_cast<double>(p.y_scale));
-  }
-  return list;
-}
+using tflite::multipliers;
+using tflite::of_sums;
 
 // One weighted sum: its taps, its bias, its channel's factor; scaled with one rounding or in steps.
 class WeightedSums {
@@ -155,17 +146,6 @@ void run_avg_pool(const KernelCall& call) {
   });
 }
 
-// What scales a sum of n elements: a sum's own factor, a mean's is divided by n.
-Multiplier of_sums(const TfliteMeanParams& p, std::int64_t n, bool mean) {
-  Multiplier m(static_cast<double>(p.x_scale) / static_cast<double>(p.y_scale));
-  if (!mean) return m;
-  const int halvings = std::min(
-      {static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n))) - 1, 32, 31 + m.shift});
-  m.m = static_cast<std::int32_t>(std::int64_t{m.m} * (std::int64_t{1} << halvings) / n);
-  m.shift -= halvings;
-  return m;
-}
-
 template <bool Mean>
 void run_reduction(const KernelCall& call) {
   const auto& p = call.params<TfliteMeanParams>();
@@ -187,39 +167,6 @@ void run_reduction(const KernelCall& call) {
                     ends.held(std::int64_t{m.scaled(static_cast<std::int32_t>(sum))} + p.y_zero));
     }
   });
-}
-
-// Where an element of the result lies between two of the input's.
-template <class Number>
-struct Between {
-  std::int64_t lower, upper;
-  Number to_lower, to_upper;  // their weights
-};
-
-Between<std::int64_t> between(std::int64_t o, std::int64_t in, std::int64_t out,
-                              const TfliteResizeParams& p) {
-  const bool corners = p.align_corners && out > 1;
-  const std::int64_t step =
-      corners ? (1024 * (in - 1) + (out - 1) / 2) / (out - 1) : (1024 * in + out / 2) / out;
-  const std::int64_t at = p.half_pixel ? step * o + step / 2 - 512 : step * o;
-  // A step that was rounded up leads past the last element; the reference then reads beyond it.
-  const std::int64_t lower = std::clamp<std::int64_t>(at / 1024, 0, in - 1),
-                     upper = std::min((at + 1023) / 1024, in - 1);
-  return {lower, upper, 1024 - (at - 1024 * lower), at - 1024 * lower};
-}
-
-Between<float> between_f32(std::int64_t o, std::int64_t in, std::int64_t out,
-                           const TfliteResizeParams& p) {
-  const bool corners = p.align_corners && out > 1;
-  const float step = corners ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
-                             : static_cast<float>(in) / static_cast<float>(out);
-  const auto place = static_cast<float>(o);
-  const float at = p.half_pixel ? (place + 0.5F) * step - 0.5F : place * step;
-  const std::int64_t lower = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(at)), 0,
-                                                      in - 1),
-                     upper = std::min(static_cast<std::int64_t>(std::ceil(at)), in - 1);
-  const float rest = at - static_cast<float>(lower);
-  return {lower, upper, 1 - rest, rest};
 }
 
 void run_resize_bilinear(const KernelCall& call) {
@@ -284,10 +231,7 @@ void run_softmax(const KernelCall& call) {
   const Shape& shape = call.input(0).shape();
   const std::int64_t k = shape.rank() == 0 ? 1 : shape[shape.rank() - 1];
   const TfliteEnds ends(call.output(0).dtype(), p.act_min, p.act_max);
-  const float step = -p.x_scale * p.beta;
-  std::array<float, 256> table;  // by the distance to the largest
-  for (std::size_t i = 0; i < table.size(); ++i)
-    table[i] = correctly_rounded_f32(Function::exp, step * static_cast<float>(i));
+  const std::array<float, 256> table = tflite::softmax_table(p);  // by the distance to the largest
   const std::int64_t rows = k == 0 ? 0 : call.input(0).numel() / k;
   std::byte* y = output_bytes(call, 0);
   parallel_for(rows, call.threads, 16, [&](std::int64_t begin, std::int64_t end) {
@@ -317,15 +261,7 @@ void run_table(const KernelCall& call) {
   const auto& p = call.params<TfliteUnaryParams>();
   const SmallIntegers x(call.input(0));
   const bool is_signed = call.input(0).dtype() == DType::i8;
-  const TfliteEnds ends(call.output(0).dtype(), p.act_min, p.act_max);
-  const float inverse = 1.0F / p.y_scale;
-  std::array<std::int64_t, 256> table;
-  for (int i = 0; i < 256; ++i) {
-    const int q = is_signed ? i - 128 : i;
-    const float real = p.x_scale * static_cast<float>(q - p.x_zero);
-    table[static_cast<std::size_t>(i)] =
-        ends.held(rounded_away(correctly_rounded_f32(F, real) * inverse) + p.y_zero);
-  }
+  const std::array<std::int64_t, 256> table = tflite::function_table(F, p, call.input(0).dtype());
   for_each_element(call, [&](std::int64_t i) {
     return table[static_cast<std::size_t>(x[i] + (is_signed ? 128 : 0))];
   });

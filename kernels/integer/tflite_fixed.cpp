@@ -2,7 +2,7 @@
 #include "engine/numerics/function.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/tflite.h"
-#include "engine/ops/tflite_fixed_point.h"
+#include "engine/ops/tflite_values.h"
 #include "kernels/integer/rows.h"
 #include "kernels/integer/tflite_parts.h"
 
@@ -91,23 +91,7 @@ void run_div(const KernelCall& call) {
   const Multiplier m(factor(p.a_scale, p.b_scale * p.y_scale));
   const auto az = static_cast<std::int32_t>(p.a_zero), bz = static_cast<std::int32_t>(p.b_zero);
   for_each_pair(call, [&](std::int32_t a, std::int32_t b) {
-    std::int32_t above = a - az, below = b - bz;
-    if (below == 0) return above > 0 ? ends.high : above < 0 ? ends.low : ends.held(p.y_zero);
-    if (below < 0) {
-      above = -above;
-      below = -below;
-    }
-    // 1 / below = inverse * 2^-(bits + 31); above fills its 32 bits before the product.
-    const int zeros = std::countl_zero(static_cast<std::uint32_t>(below)), bits = 31 - zeros;
-    const std::int32_t inverse = tflite::reciprocal(
-        tflite::wrapped((std::int64_t{below} << zeros) - (std::int64_t{1} << 31)));
-    const auto magnitude = static_cast<std::uint32_t>(above < 0 ? ~above : above);
-    const int room = above == 0 ? 31 : std::countl_zero(magnitude) - 1;
-    const std::int32_t quotient =
-        tflite::product(tflite::wrapped(std::int64_t{above} << room), inverse);
-    const int shift = std::clamp(m.shift - bits - room, -31, 31);
-    const std::int32_t scaled = tflite::moved(tflite::product(quotient, m.m), shift);
-    return ends.held(std::int64_t{scaled} + p.y_zero);
+    return tflite::quotient(a - az, b - bz, p, m, ends);
   });
 }
 
@@ -143,31 +127,25 @@ void run_l2_normalize(const KernelCall& call) {
 
 void run_log_softmax(const KernelCall& call) {
   const auto& p = call.params<TfliteUnaryParams>();
-  constexpr int kBits = 5, kSumBits = 12;
   const SmallIntegers x(call.input(0));
   const DType dtype = call.output(0).dtype();
   const TfliteEnds ends(dtype, kActLowest, kActHighest);
-  const Multiplier m(std::min(static_cast<double>(p.x_scale) * (1 << (31 - kBits)), 0x1p31 - 1));
-  const Multiplier back(static_cast<double>(std::int64_t{1} << (31 - m.shift)) / m.m);
-  const auto least = -static_cast<std::int32_t>(
-      std::floor(31.0 * (1 << (31 - kBits)) / static_cast<double>(std::int64_t{1} << m.shift)));
+  const tflite::LogSoftmaxFactors f(p);
   std::byte* y = output_bytes(call, 0);
   for_each_row(call, [&](std::int64_t first, std::int64_t k) {
     std::int32_t most = x[first];
     for (std::int64_t j = first; j < first + k; ++j) most = std::max(most, x[j]);
     std::int64_t sum = 0;
-    for (std::int64_t j = first; j < first + k; ++j)
-      if (x[j] - most >= least)
-        sum += tflite::moved(tflite::exp_of_negative(m.scaled(x[j] - most), kBits), -kSumBits);
+    for (std::int64_t j = first; j < first + k; ++j) sum += f.term(x[j] - most);
     const std::int32_t log =
         tflite::logarithm(static_cast<std::int32_t>(std::min(sum, Multiplier::kMax)));
     const std::int32_t beyond =
-        std::max(least - 1, back.scaled(tflite::wrapped(std::int64_t{log} + Multiplier::kMin)));
+        std::max(f.least - 1, f.back.scaled(tflite::wrapped(std::int64_t{log} + Multiplier::kMin)));
     for (std::int64_t j = first; j < first + k; ++j) {
       const std::int32_t v = x[j] - most;
       store_integer(
           y, dtype, j,
-          v > beyond ? ends.held(tflite::moved(m.scaled(v) - log, -22) + ends.high) : ends.low);
+          v > beyond ? ends.held(tflite::moved(f.by.scaled(v) - log, -22) + ends.high) : ends.low);
     }
   });
 }

@@ -1,7 +1,6 @@
 // TensorFlow Lite's LSTM and SVDF of integers (engine/ops/tflite_recurrent.h).
 #include "engine/ops/tflite.h"
-#include "engine/ops/tflite_fixed_point.h"
-#include "engine/ops/tflite_recurrent.h"
+#include "engine/ops/tflite_lstm_factors.h"
 #include "kernels/integer/rows.h"
 #include "kernels/integer/tflite_parts.h"
 
@@ -11,10 +10,8 @@ namespace {
 using tflite::held;
 using tflite::Multiplier;
 
-// Gates have three bits before the point.
-constexpr int kGateBits = 3;
-// Of gates i, f, c, o the peepholes are i, f, o.
-constexpr std::size_t kPeepholes[] = {0, 1, 3, 2};
+constexpr int kGateBits = tflite::LstmFactors::kGateBits;
+constexpr auto kPeepholes = tflite::LstmFactors::kPeepholes;
 
 struct Extents {
   std::int64_t steps, batch, inputs, hidden, outputs;
@@ -29,6 +26,7 @@ class Lstm {
  public:
   explicit Lstm(const KernelCall& call)
       : p_(call.params<TfliteLstmParams>()),
+        f_(p_),
         x_(data_of<std::int8_t>(call, 0)),
         w_(data_of<std::int8_t>(call, 1)),
         r_(data_of<std::int8_t>(call, 2)),
@@ -39,28 +37,6 @@ class Lstm {
         norm_(data_of<std::int16_t>(call, 7)) {
     const Shape &x = call.input(0).shape(), &w = call.input(1).shape(), &r = call.input(2).shape();
     e_ = {x[0], x[1], x[2], w[1], r[2]};
-    for (std::size_t g = 0; g < 4; ++g) {
-      by_x_[g] = Multiplier(static_cast<double>(p_.w_scales[g] * p_.x_scale / p_.gate_scales[g]));
-      by_state_[g] =
-          Multiplier(static_cast<double>(p_.r_scales[g] * p_.y_scale / p_.gate_scales[g]));
-    }
-    const double cell = std::ldexp(1.0, static_cast<int>(p_.cell_power));
-    for (const std::size_t g : {0, 1, 3}) {
-      const std::size_t i = kPeepholes[g];
-      by_cell_[i] = Multiplier(
-          static_cast<double>(static_cast<float>(cell * static_cast<double>(p_.peephole_scales[i]) /
-                                                 static_cast<double>(p_.gate_scales[g]))));
-    }
-    for (std::size_t g = 0; g < 4; ++g) {
-      by_norm_[g] = Multiplier(static_cast<double>(p_.norm_scales[g]));
-      by_norm_[g].shift += 12;
-      least_variance_[g] =
-          std::max(1, static_cast<std::int32_t>(std::min(10000 * p_.norm_scales[g], 0x1p30F)));
-    }
-    by_hidden_ = Multiplier(static_cast<double>(
-        static_cast<float>(0x1p-15 / static_cast<double>(p_.hidden_scale) * 0x1p-15)));
-    by_projection_ =
-        Multiplier(static_cast<double>(p_.projection_scale * p_.hidden_scale / p_.y_scale));
   }
 
   void run(std::int8_t* y, int threads) const {
@@ -95,7 +71,7 @@ class Lstm {
       gate(3, x, state, cell, gates[3]);
       for (std::size_t j = 0; j < hidden; ++j) {
         const std::int16_t squashed = tflite::tanh(cell[j], static_cast<int>(15 + p_.cell_power));
-        const std::int32_t scaled = by_hidden_.scaled(std::int32_t{gates[3][j]} * squashed);
+        const std::int32_t scaled = f_.by_hidden.scaled(std::int32_t{gates[3][j]} * squashed);
         inner[j] = held<std::int8_t>(std::int64_t{scaled} + p_.hidden_zero);
       }
       if (projection_ == nullptr)
@@ -115,17 +91,17 @@ class Lstm {
       std::int64_t sum = bias_ == nullptr || norm_ != nullptr ? 0 : bias_[at + j];
       for (std::int64_t k = 0; k < e_.inputs; ++k)
         sum += std::int64_t{w_[(at + j) * e_.inputs + k]} * (x[k] - p_.x_zero);
-      std::int16_t v = held<std::int16_t>(by_x_[g].scaled(tflite::wrapped(sum)));
+      std::int16_t v = held<std::int16_t>(f_.by_x[g].scaled(tflite::wrapped(sum)));
       sum = 0;
       for (std::int64_t k = 0; k < e_.outputs; ++k)
         sum += std::int64_t{r_[(at + j) * e_.outputs + k]} *
                (state[static_cast<std::size_t>(k)] - p_.y_zero);
-      v = held<std::int16_t>(std::int64_t{by_state_[g].scaled(tflite::wrapped(sum))} + v);
+      v = held<std::int16_t>(std::int64_t{f_.by_state[g].scaled(tflite::wrapped(sum))} + v);
       if (peephole_ != nullptr && g != 2) {
         const std::size_t i = kPeepholes[g];
         const std::int32_t seen =
             peephole_[static_cast<std::int64_t>(i) * e_.hidden + j] * cell[row];
-        v = held<std::int16_t>(std::int64_t{by_cell_[i].scaled(seen)} + v);
+        v = held<std::int16_t>(std::int64_t{f_.by_cell[i].scaled(seen)} + v);
       }
       out[row] = v;
     }
@@ -144,7 +120,7 @@ class Lstm {
     const auto mean = static_cast<std::int32_t>(sum * 1024 / n);
     const std::int64_t spread = squares * ((1 << 20) / n) - std::int64_t{mean} * mean;
     auto variance = static_cast<std::int32_t>(spread / (1 << 20));
-    if (variance < 1) variance = least_variance_[g];
+    if (variance < 1) variance = f_.least_variance[g];
     const Multiplier inverse = tflite::inverse_root(variance);
     const auto at = static_cast<std::int64_t>(g) * e_.hidden;
     for (std::int64_t j = 0; j < n; ++j) {
@@ -154,7 +130,7 @@ class Lstm {
                                                   (bias_ == nullptr ? 0 : bias_[at + j]));
       const auto finer = std::int64_t{biased};
       const auto whole = static_cast<std::int32_t>((finer > 0 ? finer + 512 : finer - 512) / 1024);
-      v = held<std::int16_t>(by_norm_[g].scaled(whole));
+      v = held<std::int16_t>(f_.by_norm[g].scaled(whole));
     }
   }
 
@@ -164,8 +140,8 @@ class Lstm {
       for (std::int64_t j = 0; j < e_.hidden; ++j)
         sum += std::int64_t{projection_[o * e_.hidden + j]} *
                (inner[static_cast<std::size_t>(j)] - p_.hidden_zero);
-      state[static_cast<std::size_t>(o)] =
-          held<std::int8_t>(std::int64_t{by_projection_.scaled(tflite::wrapped(sum))} + p_.y_zero);
+      state[static_cast<std::size_t>(o)] = held<std::int8_t>(
+          std::int64_t{f_.by_projection.scaled(tflite::wrapped(sum))} + p_.y_zero);
       if (p_.projection_clip > 0)
         state[static_cast<std::size_t>(o)] = static_cast<std::int8_t>(std::clamp<std::int64_t>(
             state[static_cast<std::size_t>(o)], -p_.projection_clip, p_.projection_clip));
@@ -173,6 +149,7 @@ class Lstm {
   }
 
   const TfliteLstmParams& p_;
+  tflite::LstmFactors f_;
   const std::int8_t *x_, *w_, *r_;
   const std::int32_t* bias_;
   const std::int16_t* peephole_;
@@ -180,8 +157,6 @@ class Lstm {
   const std::int32_t* projection_bias_;
   const std::int16_t* norm_;
   Extents e_{};
-  Multiplier by_x_[4], by_state_[4], by_cell_[3], by_norm_[4], by_hidden_, by_projection_;
-  std::int32_t least_variance_[4] = {};
 };
 
 void run_lstm(const KernelCall& call) {

@@ -1,4 +1,4 @@
-// What the kernels of TensorFlow Lite's integers share: the ends of a type, storing, loops.
+// What the kernels of TensorFlow Lite's integers share: storing, loops.
 #pragma once
 
 #include <algorithm>
@@ -7,25 +7,10 @@
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/strided.h"
-#include "engine/ops/tflite.h"
+#include "engine/ops/tflite_values.h"
 #include "kernels/integer/taps.h"
 
 namespace etalon {
-
-struct TfliteEnds {
-  std::int64_t low, high;
-  TfliteEnds(DType dtype, std::int64_t act_min, std::int64_t act_max) {
-    if (dtype == DType::i32) {
-      low = std::max(act_min, kActLowest);
-      high = std::min(act_max, kActHighest);
-      return;
-    }
-    const bool wide = dtype == DType::i16, is_unsigned = dtype == DType::u8;
-    low = std::max<std::int64_t>(act_min, wide ? -32768 : is_unsigned ? 0 : -128);
-    high = std::min<std::int64_t>(act_max, wide ? 32767 : is_unsigned ? 255 : 127);
-  }
-  std::int64_t held(std::int64_t v) const { return v < low ? low : v > high ? high : v; }
-};
 
 inline void store_integer(std::byte* bytes, DType dtype, std::int64_t i, std::int64_t v) {
   if (dtype == DType::i16)
@@ -58,12 +43,6 @@ void for_each_element(const KernelCall& call, const F& f) {
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) store_integer(y, dtype, i, f(i));
                });
-}
-
-// Of a float to the nearest integer, halves away from zero; beyond 32 bits and NaN are held.
-inline std::int64_t rounded_away(float x) {
-  if (!(x == x)) return 0;
-  return static_cast<std::int64_t>(std::clamp(std::round(static_cast<double>(x)), -0x1p31, 0x1p31));
 }
 
 // Those of 16-bit integers (tflite_sixteen.cpp).

@@ -157,12 +157,12 @@ std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, 
 }  // namespace
 
 NodeWriter::NodeWriter(const Graph& graph, const Node& node, std::map<ValueId, TensorType>& types,
-                       const std::map<ValueId, DType>& dtypes,
-                       std::set<std::string, std::less<>>& names, pb::GraphProto& out)
+                       const FreeTypes& free, std::set<std::string, std::less<>>& names,
+                       pb::GraphProto& out)
     : graph_(graph),
       node_(node),
       types_(types),
-      dtypes_(dtypes),
+      free_(free),
       names_(names),
       out_(out),
       params_(fields_of(node.params)) {}
@@ -186,8 +186,8 @@ std::vector<std::string> NodeWriter::outputs() const {
 DType NodeWriter::dtype(std::size_t i) const {
   const auto at = has(i) ? types_.find(node_.inputs[i]) : types_.end();
   if (at != types_.end()) return at->second.dtype;
-  const auto free = has(i) ? dtypes_.find(node_.inputs[i]) : dtypes_.end();
-  if (free != dtypes_.end()) return free->second;
+  const auto free = has(i) ? free_.find(node_.inputs[i]) : free_.end();
+  if (free != free_.end()) return free->second.dtype;
   for (const Declaration& d : graph_.inputs)
     if (has(i) && d.value == node_.inputs[i]) return d.dtype;
   return DType::f32;
@@ -202,11 +202,25 @@ std::optional<Shape> NodeWriter::shape(std::size_t i) const {
   return at == types_.end() ? std::nullopt : std::optional(at->second.shape);
 }
 
+Ints NodeWriter::extents(std::size_t i) const {
+  const auto at = has(i) ? free_.find(node_.inputs[i]) : free_.end();
+  if (at != free_.end()) return at->second.extents;
+  throw usage_error("the rank of input {} cannot be told, and its form in ONNX hangs on it", i);
+}
+
+std::optional<Ints> NodeWriter::integers_of(std::size_t i) const {
+  const auto at = has(i) ? graph_.initializers.find(node_.inputs[i]) : graph_.initializers.end();
+  return at == graph_.initializers.end() ? std::nullopt
+                                         : std::optional(to_int64_values(at->second));
+}
+
 pb::NodeProto& NodeWriter::write(std::string_view type, const std::vector<std::string>& inputs,
                                  const std::vector<std::string>& outputs) {
   pb::NodeProto& n = *out_.add_node();
   n.set_op_type(std::string(type));
-  n.set_name(written_++ == 0 ? node_.name : fmt::format("{}/{}", node_.name, written_));
+  n.set_name(inner_            ? fresh("node")
+             : written_++ == 0 ? node_.name
+                               : fmt::format("{}/{}", node_.name, written_));
   std::size_t count = inputs.size();
   while (count > 0 && inputs[count - 1].empty()) --count;
   for (std::size_t i = 0; i < count; ++i) n.add_input(inputs[i]);
@@ -245,6 +259,9 @@ std::string NodeWriter::number_constant(std::string_view role, float value) {
   return step("Cast", {wide}, "to", onnx_of_dtype(want));
 }
 std::string NodeWriter::input_or(std::size_t i, std::string_view field) {
+  // Extents, places and axes are i64 there.
+  if (has(i) && dtype(i) == DType::i32)
+    return step("Cast", {input(i)}, "to", onnx_of_dtype(DType::i64));
   if (has(i)) return input(i);
   const Ints& values = integers(field);
   return values.empty() ? "" : constant(field, values);
@@ -273,8 +290,10 @@ void set(pb::NodeProto& node, std::string_view name, const std::vector<std::stri
 }
 
 const WriterRow* find_writer(std::string_view op) {
-  for (const auto family : {plain_writers(), window_writers(), recurrent_writers(), loss_writers(),
-                            integer_writers(), control_writers()})
+  for (const auto family :
+       {plain_writers(), function_writers(), window_writers(), recurrent_writers(), loss_writers(),
+        integer_writers(), tflite_writers(), tflite_fixed_writers(), hybrid_writers(),
+        tflite_recurrent_writers(), control_writers()})
     for (const WriterRow& row : family)
       if (row.op == op) return &row;
   return nullptr;
@@ -293,29 +312,36 @@ std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types
     if (rows.back() == nullptr) throw usage_error("the op {} has no form in ONNX", node.op->name);
   }
   // Element types do not hang on free extents: they are those at extents of 1.
-  std::map<ValueId, DType> dtypes;
-  std::map<ValueId, std::size_t> ranks;
-  for (const auto& [v, type] : known_types(graph, types, true, 1)) {
-    dtypes.emplace(v, type.dtype);
-    ranks.emplace(v, static_cast<std::size_t>(type.shape.rank()));
+  FreeTypes free;
+  for (const auto& [v, type] : known_types(graph, types, true, 1))
+    free.emplace(v, FreeType{type.dtype, Ints(type.shape.dims().begin(), type.shape.dims().end())});
+  // An extent that a second size of what is free changes, or leaves untold, is free.
+  const auto second = known_types(graph, types, true, 3);
+  for (auto& [v, type] : free) {
+    const auto other = second.find(v);
+    const bool same_rank = other != second.end() &&
+                           other->second.shape.rank() == static_cast<int>(type.extents.size());
+    for (std::size_t i = 0; i < type.extents.size(); ++i)
+      if (!same_rank || other->second.shape[static_cast<int>(i)] != type.extents[i])
+        type.extents[i] = -1;
   }
   types = known_types(graph, std::move(types), inside);
   std::int64_t version = kWrittenOpset;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Node& node = graph.nodes[i];
     const ErrorScope where(fmt::format("node {}", node.name));
-    NodeWriter writer(graph, node, types, dtypes, names, g);
+    NodeWriter writer(graph, node, types, free, names, g);
     rows[i]->write(writer);
     version = std::max(version, writer.opset());
   }
   for (const Declaration& d : graph.inputs) declare(graph, d, *g.add_input());
   for (Declaration d : graph.outputs) {
-    const auto known = dtypes.find(d.value);
-    if (known != dtypes.end()) d.dtype = known->second;
+    const auto known = free.find(d.value);
+    if (known != free.end()) d.dtype = known->second.dtype;
     // The checker wants a shape, if only of extents that are free.
-    if (const auto rank = ranks.find(d.value); !d.ranked && rank != ranks.end()) {
+    if (!d.ranked && known != free.end()) {
       d.ranked = true;
-      d.dims.assign(rank->second, -1);
+      d.dims.assign(known->second.extents.size(), -1);
     }
     declare(graph, d, *g.add_output());
   }
@@ -336,6 +362,24 @@ void NodeWriter::set_graph(pb::NodeProto& node, std::string_view name, const Gra
     if (outer == kAbsent || !graph_.initializers.contains(outer))
       put_tensor(t, inner.value_name(v), *a.mutable_g()->add_initializer());
   }
+}
+
+NodeWriter NodeWriter::inside(pb::NodeProto& node, std::string_view name) {
+  pb::GraphProto& body = *attribute(node, name, 5).mutable_g();
+  body.set_name(fresh("body"));
+  NodeWriter writer(graph_, node_, types_, free_, names_, body);
+  writer.inner_ = true;
+  return writer;
+}
+void NodeWriter::take(const std::string& name, DType dtype) {
+  pb::ValueInfoProto& v = *out_.add_input();
+  v.set_name(name);
+  v.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_of_dtype(dtype));
+}
+void NodeWriter::yield(const std::string& name, DType dtype) {
+  pb::ValueInfoProto& v = *out_.add_output();
+  v.set_name(name);
+  v.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_of_dtype(dtype));
 }
 
 void save(const Model& model, const std::string& path) {

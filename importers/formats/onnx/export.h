@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -14,12 +15,18 @@
 
 namespace etalon::onnx_format {
 
+// What is known of a value whose extents may be free: -1.
+struct FreeType {
+  DType dtype = DType::f32;
+  Ints extents;
+};
+using FreeTypes = std::map<ValueId, FreeType>;
+
 // One node of the engine's graph, its parameters by name, and the ONNX graph it is written into.
 class NodeWriter {
  public:
   NodeWriter(const Graph& graph, const Node& node, std::map<ValueId, TensorType>& types,
-             const std::map<ValueId, DType>& dtypes, std::set<std::string, std::less<>>& names,
-             pb::GraphProto& out);
+             const FreeTypes& free, std::set<std::string, std::less<>>& names, pb::GraphProto& out);
 
   const Node& node() const { return node_; }
   template <class T>
@@ -44,6 +51,10 @@ class NodeWriter {
   // ONNX's number of the element type that a parameter names.
   std::int64_t dtype_of(std::string_view field) const;
   std::optional<Shape> shape(std::size_t i) const;  // nullopt where it cannot be told
+  // Those of input i, -1 where one is free; where its rank cannot be told, a usage Error.
+  Ints extents(std::size_t i) const;
+  // The elements of input i where they are in the file.
+  std::optional<Ints> integers_of(std::size_t i) const;
   // The opset the file must have at least, for what this node says; 21 where no node asks.
   void need_opset(std::int64_t opset) { opset_ = std::max(opset_, opset); }
   std::int64_t opset() const { return opset_; }
@@ -55,6 +66,11 @@ class NodeWriter {
   pb::NodeProto& write(std::string_view type) { return write(type, inputs(), outputs()); }
   // The attribute `name` of `node` is this graph, which the engine's node owns.
   void set_graph(pb::NodeProto& node, std::string_view name, const Graph& inner);
+  // The same node's writer into a graph that its attribute `name` is made.
+  NodeWriter inside(pb::NodeProto& node, std::string_view name);
+  // An input or output of the graph that is written into.
+  void take(const std::string& name, DType dtype);
+  void yield(const std::string& name, DType dtype);
   // A step to a new value, whose name comes back.
   std::string step(std::string_view type, const std::vector<std::string>& inputs,
                    std::string_view attribute = "", std::int64_t value = 0);
@@ -70,11 +86,12 @@ class NodeWriter {
   const Graph& graph_;
   const Node& node_;
   std::map<ValueId, TensorType>& types_;
-  const std::map<ValueId, DType>& dtypes_;
+  const FreeTypes& free_;
   std::set<std::string, std::less<>>& names_;
   pb::GraphProto& out_;
   Fields params_;
   int written_ = 0;
+  bool inner_ = false;
   std::int64_t opset_ = kWrittenOpset;
 };
 
@@ -90,11 +107,16 @@ struct WriterRow {
   void (*write)(NodeWriter& w);
 };
 // The rows of each family; together they name every op of the table.
-std::span<const WriterRow> plain_writers();   // one ONNX node of the same meaning
-std::span<const WriterRow> window_writers();  // windows, normalisation, resize
+std::span<const WriterRow> plain_writers();     // one ONNX node of the same meaning
+std::span<const WriterRow> function_writers();  // functions that ONNX lacks
+std::span<const WriterRow> window_writers();    // windows, normalisation, resize
 std::span<const WriterRow> recurrent_writers();
 std::span<const WriterRow> loss_writers();
-std::span<const WriterRow> integer_writers();  // products of integers; TensorFlow Lite's arithmetic
+std::span<const WriterRow> integer_writers();  // products of integers, codes
+std::span<const WriterRow> tflite_writers();   // TensorFlow Lite's arithmetic, bit for bit
+std::span<const WriterRow> tflite_fixed_writers();
+std::span<const WriterRow> hybrid_writers();
+std::span<const WriterRow> tflite_recurrent_writers();
 std::span<const WriterRow> control_writers();  // if, loop, scan
 const WriterRow* find_writer(std::string_view op);
 

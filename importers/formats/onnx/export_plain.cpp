@@ -104,7 +104,8 @@ void softmax(NodeWriter& w, std::string_view type) {
 }
 
 void reshape(NodeWriter& w) {
-  const std::string shape = w.has(1) ? w.input(1) : w.constant("shape", w.integers("shape"));
+  const std::string shape =
+      w.has(1) ? w.input_or(1, "shape") : w.constant("shape", w.integers("shape"));
   copy<bool>(w, w.write("Reshape", {w.input(0), shape}, w.outputs()), "allowzero");
 }
 
@@ -154,13 +155,19 @@ void shape(NodeWriter& w) {
   if (w.integer("end") < kToTheEnd) copy<std::int64_t>(w, n, "end");
 }
 
+// Lengths and places that ONNX knows as i64 alone.
+std::string wide(NodeWriter& w, std::size_t i) {
+  if (w.dtype(i) == DType::i64) return w.input(i);
+  return w.step("Cast", {w.input(i)}, "to", onnx_of_dtype(DType::i64));
+}
+
 void constant_of_shape(NodeWriter& w) {
   // The value is an attribute there, so one that is an input here is stretched instead.
   if (!w.has(1)) {
-    w.write("ConstantOfShape", {w.input(0)}, w.outputs());
+    w.write("ConstantOfShape", {wide(w, 0)}, w.outputs());
     return;
   }
-  w.write("Expand", {w.input(1), w.input(0)}, w.outputs());
+  w.write("Expand", {w.input(1), wide(w, 0)}, w.outputs());
 }
 
 void eye_like(NodeWriter& w) {
@@ -169,16 +176,27 @@ void eye_like(NodeWriter& w) {
   if (!w.text("dtype").empty()) set(n, "dtype", w.dtype_of("dtype"));
 }
 
-// Lengths and places that ONNX knows as i64 alone.
-std::string wide(NodeWriter& w, std::size_t i) {
-  if (w.dtype(i) == DType::i64) return w.input(i);
-  return w.step("Cast", {w.input(i)}, "to", onnx_of_dtype(DType::i64));
-}
-
+// Only the first two axes can be batch and time there; others are moved there and back.
 void reverse_sequence(NodeWriter& w) {
-  pb::NodeProto& n = w.write("ReverseSequence", {w.input(0), wide(w, 1)}, w.outputs());
-  copy<std::int64_t>(w, n, "batch_axis");
-  copy<std::int64_t>(w, n, "time_axis");
+  const std::int64_t batch = w.integer("batch_axis"), time = w.integer("time_axis");
+  const bool moved = batch > 1 || time > 1;
+  Ints there, back;
+  std::string x = w.input(0), y = w.output(0);
+  if (moved) {
+    there = {time, batch};
+    for (std::int64_t a = 0; a < static_cast<std::int64_t>(w.extents(0).size()); ++a)
+      if (a != time && a != batch) there.push_back(a);
+    back.resize(there.size());
+    for (std::size_t i = 0; i < there.size(); ++i)
+      back[static_cast<std::size_t>(there[i])] = static_cast<std::int64_t>(i);
+    x = w.new_name("moved");
+    y = w.new_name("reversed");
+    set(w.write("Transpose", {w.input(0)}, {x}), "perm", there);
+  }
+  pb::NodeProto& n = w.write("ReverseSequence", {x, wide(w, 1)}, {y});
+  set(n, "batch_axis", moved ? std::int64_t{1} : batch);
+  set(n, "time_axis", moved ? std::int64_t{0} : time);
+  if (moved) set(w.write("Transpose", {y}, w.outputs()), "perm", back);
 }
 
 // Near 0, where exp(x) - 1 and log(1 + x) would lose all digits, by tanh and atanh: with t =
@@ -259,6 +277,39 @@ void unique(NodeWriter& w) {
   if (w.integer("axis") != UniqueParams::kFlat) copy<std::int64_t>(w, n, "axis");
   if (narrow)
     set(w.write("Cast", {out[0]}, {values}), "to", std::int64_t{onnx_of_dtype(DType::i32)});
+}
+
+// ONNX shifts unsigned numbers alone. To the right the sign moves in: below zero the complement is
+// shifted, and its complement taken.
+void bit_shift(NodeWriter& w) {
+  const DType dtype = w.dtype();
+  const DType of = dtype == DType::i8    ? DType::u8
+                   : dtype == DType::i16 ? DType::u16
+                   : dtype == DType::i32 ? DType::u32
+                   : dtype == DType::i64 ? DType::u64
+                                         : dtype;
+  if (of == dtype) {
+    copy<std::string>(w, w.write("BitShift"), "direction");
+    return;
+  }
+  const auto cast_to = [&](const std::string& v, DType to) {
+    return w.step("Cast", {v}, "to", onnx_of_dtype(to));
+  };
+  const bool right = w.text("direction") == "RIGHT";
+  std::string x = w.input(0), below;
+  if (right) {
+    below = w.step("Less", {x, w.number_constant("zero", 0)});
+    x = w.step("Where", {below, w.step("BitwiseNot", {x}), x});
+  }
+  const std::string shifted = w.new_name("shifted");
+  copy<std::string>(w, w.write("BitShift", {cast_to(x, of), cast_to(w.input(1), of)}, {shifted}),
+                    "direction");
+  if (!right) {
+    set(w.write("Cast", {shifted}, w.outputs()), "to", std::int64_t{onnx_of_dtype(dtype)});
+    return;
+  }
+  const std::string back = cast_to(shifted, dtype);
+  w.write("Where", {below, w.step("BitwiseNot", {back}), back}, w.outputs());
 }
 
 constexpr WriterRow kRows[] = {
@@ -347,7 +398,7 @@ constexpr WriterRow kRows[] = {
     {"bitwise_or", [](NodeWriter& w) { w.write("BitwiseOr"); }},
     {"bitwise_xor", [](NodeWriter& w) { w.write("BitwiseXor"); }},
     {"bitwise_not", [](NodeWriter& w) { w.write("BitwiseNot"); }},
-    {"bit_shift", [](NodeWriter& w) { copy<std::string>(w, w.write("BitShift"), "direction"); }},
+    {"bit_shift", bit_shift},
     {"where", [](NodeWriter& w) { w.write("Where"); }},
     {"cast", cast},
     {"cast_like", [](NodeWriter& w) { w.write("CastLike"); }},

@@ -1,6 +1,7 @@
 // Windows, normalisation and recurrent ops: those whose conventions take several attributes.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/core/error.h"
 #include "importers/formats/onnx/export.h"
@@ -76,8 +77,23 @@ void max_pool(NodeWriter& w) {
 }
 
 void avg_pool(NodeWriter& w) {
-  if (w.integer("divisor_override") != 0)
-    throw usage_error("avg_pool with a divisor of its own has no form in ONNX");
+  if (const std::int64_t divisor = w.integer("divisor_override"); divisor != 0) {
+    if (w.flag("ceil_mode"))
+      throw usage_error("avg_pool with a divisor of its own and ceil_mode has no form in ONNX");
+    // The mean over the whole window, times its points.
+    double points = 1;
+    for (const std::int64_t k : w.integers("kernel")) points *= static_cast<double>(k);
+    const std::string mean = w.new_name("mean");
+    pb::NodeProto& n = w.write("AveragePool", {w.input(0)}, {mean});
+    set(n, "kernel_shape", w.integers("kernel"));
+    window(w, n, true);
+    set(n, "count_include_pad", std::int64_t{1});
+    w.write("Mul",
+            {mean, w.number_constant("points",
+                                     static_cast<float>(points / static_cast<double>(divisor)))},
+            w.outputs());
+    return;
+  }
   set(pool(w, "AveragePool"), "count_include_pad", std::int64_t{w.flag("count_include_pad")});
 }
 
@@ -113,17 +129,26 @@ void col2im(NodeWriter& w) {
   steps(w, n);
 }
 
-void batch_norm(NodeWriter& w) {
-  if (w.integer("axis") != 1 || !w.flag("spatial"))
-    throw usage_error("batch_norm along axis {}{} has no form in ONNX", w.integer("axis"),
-                      w.flag("spatial") ? "" : " with statistics for each place");
-  set(w.write("BatchNormalization"), "epsilon", w.number("eps"));
+// Along another axis, or with statistics for each place.
+void batch_norm_in_steps(NodeWriter& w) {
+  const auto along = [&](std::size_t i) {
+    if (!w.flag("spatial")) return w.input(i);
+    const auto rank = static_cast<std::int64_t>(w.extents(0).size());
+    const std::int64_t axis = w.integer("axis") + (w.integer("axis") < 0 ? rank : 0);
+    Ints shape(static_cast<std::size_t>(rank - axis), 1);
+    shape[0] = -1;
+    return w.step("Reshape", {w.input(i), w.constant("shape", shape)});
+  };
+  const std::string eps = w.number_constant("eps", w.number("eps"));
+  const std::string root = w.step("Sqrt", {w.step("Add", {along(4), eps})});
+  const std::string factor = w.step("Div", {along(1), root});
+  const std::string apart = w.step("Sub", {w.input(0), along(3)});
+  w.write("Add", {w.step("Mul", {apart, factor}), along(2)}, w.outputs());
 }
 
-void norm_from_axis(NodeWriter& w, std::string_view type) {
-  pb::NodeProto& n = w.write(type);
-  set(n, "axis", w.integer("axis"));
-  set(n, "epsilon", w.number("eps"));
+void batch_norm(NodeWriter& w) {
+  if (w.integer("axis") != 1 || !w.flag("spatial")) return batch_norm_in_steps(w);
+  set(w.write("BatchNormalization"), "epsilon", w.number("eps"));
 }
 
 // One number for each group as one for each channel, which opset 21 takes.
@@ -152,11 +177,7 @@ void group_norm(NodeWriter& w) {
 // RMSNormalization came with opset 23; here it is its steps.
 void rms_norm(NodeWriter& w) {
   std::int64_t axis = w.integer("axis");
-  if (axis >= 0) {
-    const auto x = w.shape(0);
-    if (!x) throw usage_error("rms_norm from axis {} on needs the input's rank known", axis);
-    axis -= x->rank();
-  }
+  if (axis >= 0) axis -= static_cast<std::int64_t>(w.extents(0).size());
   Ints axes;
   for (; axis < 0; ++axis) axes.push_back(axis);
   const std::string square = w.step("Mul", {w.input(0), w.input(0)});
@@ -172,9 +193,18 @@ void rms_norm(NodeWriter& w) {
 }
 
 void lrn(NodeWriter& w) {
-  if (w.flag("longer_below"))
-    throw usage_error("lrn over a window that is longer below has no form in ONNX");
-  pb::NodeProto& n = w.write("LRN");
+  // A window that is longer below is one of the channels turned about.
+  const bool turned = w.flag("longer_below");
+  const auto about = [&](const std::string& x) {
+    return std::vector<std::string>{
+        x, w.constant("start", Ints{-1}),
+        w.constant("end", Ints{std::numeric_limits<std::int64_t>::min()}),
+        w.constant("axis", Ints{1}), w.constant("step", Ints{-1})};
+  };
+  const std::string y = turned ? w.new_name("turned") : w.output(0);
+  pb::NodeProto& n =
+      w.write("LRN", {turned ? w.step("Slice", about(w.input(0))) : w.input(0)}, {y});
+  if (turned) w.write("Slice", about(y), w.outputs());
   const auto size = w.integer("size");
   set(n, "size", size);
   // alpha as ONNX divides it; exact where size is a power of two, else one rounding.
@@ -184,20 +214,81 @@ void lrn(NodeWriter& w) {
   set(n, "bias", w.number("bias"));
 }
 
+// A row whose norm is 0 keeps its zeros.
 void lp_norm(NodeWriter& w) {
-  if (w.integers("axes").size() != 1 || w.number("eps") != 0)
-    throw usage_error("lp_norm over several axes or with an epsilon has no form in ONNX");
   const std::int64_t p = whole_norm(w);
-  if (p != 1 && p != 2) throw usage_error("lp_norm of order {} has no form in ONNX", p);
-  pb::NodeProto& n = w.write("LpNormalization");
-  set(n, "axis", w.integers("axes")[0]);
-  set(n, "p", p);
+  const Ints& axes = w.integers("axes");
+  const float eps = w.number("eps");
+  if (axes.size() == 1 && eps == 0 && (p == 1 || p == 2)) {
+    pb::NodeProto& n = w.write("LpNormalization");
+    set(n, "axis", axes[0]);
+    set(n, "p", p);
+    return;
+  }
+  const std::string x = w.input(0), order = w.number_constant("order", static_cast<float>(p));
+  const std::string size = w.step("Abs", {x});
+  const std::string powers = p == 1   ? size
+                             : p == 2 ? w.step("Mul", {x, x})
+                                      : w.step("Pow", {size, order});
+  std::string sum = w.step("ReduceSum", {powers, w.constant("axes", axes)});
+  const std::string least = w.number_constant("eps", eps);
+  const std::string& where = w.text("eps_in");
+  if (eps != 0 && where != "norm_max")
+    sum = w.step(where == "sum_add" ? "Add" : "Max", {sum, least});
+  std::string norm = p == 1   ? sum
+                     : p == 2 ? w.step("Sqrt", {sum})
+                              : w.step("Pow", {sum, w.step("Reciprocal", {order})});
+  if (eps != 0 && where == "norm_max") norm = w.step("Max", {norm, least});
+  const std::string none = w.step("Equal", {norm, w.number_constant("zero", 0)});
+  w.write("Where", {none, x, w.step("Div", {x, norm})}, w.outputs());
 }
 
 void mean_variance(NodeWriter& w) {
-  if (!w.flag("normalize_variance") || w.number("eps") != 1e-9F)
-    throw usage_error("mean_variance_normalization of this form has no form in ONNX");
-  set(w.write("MeanVarianceNormalization"), "axes", w.integers("axes"));
+  if (w.flag("normalize_variance") && w.number("eps") == 1e-9F) {
+    set(w.write("MeanVarianceNormalization"), "axes", w.integers("axes"));
+    return;
+  }
+  const std::string axes = w.constant("axes", w.integers("axes"));
+  const std::vector<std::string> apart{w.input(0), w.step("ReduceMean", {w.input(0), axes})};
+  if (!w.flag("normalize_variance")) {
+    w.write("Sub", apart, w.outputs());
+    return;
+  }
+  const std::string d = w.step("Sub", apart);
+  const std::string variance = w.step("ReduceMean", {w.step("Mul", {d, d}), axes});
+  const std::string root =
+      w.step("Add", {w.step("Sqrt", {variance}), w.number_constant("eps", w.number("eps"))});
+  w.write("Div", {d, root}, w.outputs());
+}
+
+// A scale of ones, or a bias of zeros, where ONNX demands one: as long as the channels, or as what
+// is normalised.
+std::string given_or(NodeWriter& w, std::size_t i, float value, const Ints& extents) {
+  if (w.has(i)) return w.input(i);
+  if (std::ranges::find(extents, -1) != extents.end())
+    throw usage_error("a norm without its scale over a free extent has no form in ONNX");
+  return w.step("Expand", {w.number_constant("value", value), w.constant("extents", extents)});
+}
+
+void instance_norm(NodeWriter& w) {
+  const Ints channels{w.extents(0).at(1)};
+  set(w.write("InstanceNormalization",
+              {w.input(0), given_or(w, 1, 1, channels), given_or(w, 2, 0, channels)}, w.outputs()),
+      "epsilon", w.number("eps"));
+}
+
+void layer_norm(NodeWriter& w) {
+  std::vector<std::string> in = w.inputs();
+  in.resize(3);
+  if (!w.has(1)) {
+    const Ints all = w.extents(0);
+    const std::int64_t axis =
+        w.integer("axis") + (w.integer("axis") < 0 ? static_cast<std::int64_t>(all.size()) : 0);
+    in[1] = given_or(w, 1, 1, Ints(all.begin() + axis, all.end()));
+  }
+  pb::NodeProto& n = w.write("LayerNormalization", in, w.outputs());
+  set(n, "axis", w.integer("axis"));
+  set(n, "epsilon", w.number("eps"));
 }
 
 void quantize(NodeWriter& w, std::string_view type) {
@@ -210,7 +301,9 @@ void quantize(NodeWriter& w, std::string_view type) {
 
 void resize(NodeWriter& w) {
   const std::string& where = w.text("coordinate_transformation_mode");
-  if (where == "tf_half_pixel_for_nn" || w.text("coordinates") != "f64")
+  // Where coordinates are rounded to f32 decides which element is the nearest, and else last bits.
+  if (where == "tf_half_pixel_for_nn" ||
+      (w.text("coordinates") != "f64" && w.text("mode") == "nearest"))
     throw usage_error("resize with these coordinates has no form in opset 21");
   const auto floats = [&](std::size_t i, std::string_view field) {
     const auto& values = w.param<std::vector<float>>(field);
@@ -238,19 +331,8 @@ constexpr WriterRow kRows[] = {
     {"conv_transpose", conv_transpose},
     {"col2im", col2im},
     {"batch_norm", batch_norm},
-    {"instance_norm",
-     [](NodeWriter& w) {
-       if (!w.has(1) || !w.has(2))
-         throw usage_error(
-             "instance_norm without scale and bias has no form in ONNX, which demands both");
-       set(w.write("InstanceNormalization"), "epsilon", w.number("eps"));
-     }},
-    {"layer_norm",
-     [](NodeWriter& w) {
-       if (!w.has(1))
-         throw usage_error("layer_norm without a scale has no form in ONNX, which demands one");
-       norm_from_axis(w, "LayerNormalization");
-     }},
+    {"instance_norm", instance_norm},
+    {"layer_norm", layer_norm},
     {"rms_norm", rms_norm},
     {"group_norm", group_norm},
     {"lrn", lrn},
