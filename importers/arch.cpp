@@ -6,6 +6,7 @@
 
 #include "engine/core/error.h"
 #include "engine/models/models.h"
+#include "importers/arch_names.h"
 #include "importers/containers/bytes.h"
 #include "importers/weight_layout.h"
 
@@ -64,11 +65,42 @@ class Matcher {
     }
   }
 
+  // Where every weight that has no place yet has a tensor of that naming's.
+  void by_naming(std::string_view network) {
+    std::map<std::string, const NamedTensor*, std::less<>> there;
+    for (const NamedTensor& t : tensors_)
+      if (!used_.contains(&t)) there.emplace(t.name, &t);
+    for (const WeightNaming& naming : weight_namings()) {
+      if (naming.network != network) continue;
+      std::vector<std::string> prefixes{""};
+      prefixes.insert(prefixes.end(), std::begin(kPrefixes), std::end(kPrefixes));
+      for (const std::string& prefix : prefixes) {
+        std::vector<std::pair<ValueId, const NamedTensor*>> found;
+        for (const auto& [id, tensor] : graph_.initializers) {
+          if (chosen_.contains(id)) continue;
+          const auto at = there.find(prefix + naming.tensor_of(name(id)));
+          if (at == there.end()) break;
+          found.emplace_back(id, at->second);
+        }
+        if (found.empty() || found.size() + chosen_.size() != graph_.initializers.size()) continue;
+        if (layout_ == nullptr) layout_ = &find_weight_layout(naming.layout);
+        for (const auto& [id, tensor] : found)
+          take_or_refuse(id, *tensor, fmt::format("{}'s name", naming.whose));
+        return;
+      }
+    }
+  }
+
   void by_order() {
+    // Counters (PyTorch's num_batches_tracked) are no weights.
+    const bool floating = std::ranges::all_of(
+        graph_.initializers, [](const auto& w) { return is_floating(w.second.dtype()); });
     auto t = tensors_.begin();
     for (const auto& [id, tensor] : graph_.initializers) {
       if (chosen_.contains(id)) continue;
-      while (t != tensors_.end() && used_.contains(&*t)) ++t;
+      while (t != tensors_.end() &&
+             (used_.contains(&*t) || (floating && !is_floating(t->tensor.dtype()))))
+        ++t;
       if (t == tensors_.end())
         throw bad_input("no tensor is left for the network's weight {}", name(id));
       take_or_refuse(id, *t, "order");
@@ -127,6 +159,8 @@ class Matcher {
     }
   }
 
+  const WeightLayout* layout() const { return layout_; }
+
   std::map<ValueId, Tensor> finish() {
     for (const NamedTensor& t : tensors_)
       if (!used_.contains(&t)) placed_.push_back({"", t.name, "not used", ""});
@@ -180,7 +214,7 @@ class Matcher {
 
   const Graph& graph_;
   const TensorList& tensors_;
-  const WeightLayout* layout_;
+  const WeightLayout* layout_;  // nullptr: nobody said
   std::vector<Placement>& placed_;
   std::map<ValueId, WeightRole> roles_;
   std::map<ValueId, Tensor> chosen_;
@@ -213,6 +247,8 @@ Model open_with_arch(const std::string& path, std::span<const std::string> with,
   if (arch.in_order) {
     matcher.by_order();
   } else {
+    // A file of another implementation may have a few names in common: all or none of its naming.
+    matcher.by_naming(built_model_name(known));
     matcher.by_name();
     matcher.by_shape();
   }
@@ -226,7 +262,7 @@ Model open_with_arch(const std::string& path, std::span<const std::string> with,
     if (!p.change.empty()) ++changes[p.change];
   for (const auto& [change, count] : changes)
     model.notes.push_back(
-        fmt::format("Laid out by {}: {} weights {}.", layout->name, count, change));
+        fmt::format("Laid out by {}: {} weights {}.", matcher.layout()->name, count, change));
   for (const std::string& note : source.notes) model.notes.push_back(note);
   return model;
 }

@@ -3,7 +3,9 @@
 //
 // A tensor goes to the weight of its name. Prefixes that checkpoints put before names ("module.",
 // "model.", "state_dict.", "model_state_dict.") are dropped where nothing matches with them, and
-// "conv1/W", "conv1.kernel" are "conv1.weight". What is left is matched by shape alone, and only
+// "conv1/W", "conv1.kernel" are "conv1.weight". Where the file has all names of a known
+// implementation of the network (arch_names.h), they are it. What is left is matched by shape
+// alone, and only
 // where one tensor and one weight are left of that shape. Anything else is a bad-input Error that
 // lists both sides: nothing is guessed. Two statements of the user's settle what is ambiguous:
 // single placements, or that the file's order is the network's. Tensors that no weight wants are
@@ -32,8 +34,9 @@ struct ArchOptions {
 
 struct Placement {
   std::string weight, tensor;  // weight "": nothing wants the tensor
-  std::string
-      by;  // "name", "name without module.", "spelling", "shape", "order", "placed", "not used"
+  // "name", "name without module.", "spelling", "torchvision's name", "shape", "order", "placed",
+  // "not used"
+  std::string by;
   std::string change;  // "flipped", "transposed"; "": as stored
 };
 

@@ -4,6 +4,9 @@
 // arithmetic that shares nothing with the importer's, and must come back to the same bits.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "engine/core/error.h"
 #include "engine/graph/builder.h"
 #include "importers/arch.h"
@@ -51,6 +54,89 @@ TEST_CASE("arch: weights find their places by name, prefix and shape") {
   };
   CHECK(by("unheard") == "shape");
   CHECK(by("extra") == "not used");
+}
+
+TEST_CASE("arch: torchvision's names place every weight of resnet50 and vgg_a") {
+  // Not from the table: the names as torchvision's modules give them, in the modules' sequence.
+  TensorList resnet;
+  int count = 0;
+  const auto noise = [&count](const Shape& shape) {
+    Tensor t = Tensor::uninitialized(DType::f32, shape);
+    const auto values = t.mutable_data<float>();
+    for (std::size_t i = 0; i < std::min<std::size_t>(values.size(), 64); ++i)
+      values[i] = static_cast<float>(++count % 8191);
+    return t;
+  };
+  const auto conv = [&](const std::string& name, std::int64_t out, std::int64_t in,
+                        std::int64_t k) {
+    resnet.push_back({name + ".weight", noise({out, in, k, k})});
+  };
+  const auto norm = [&](const std::string& name, std::int64_t channels) {
+    for (const char* field : {".weight", ".bias", ".running_mean", ".running_var"})
+      resnet.push_back({name + field, noise({channels})});
+    resnet.push_back({name + ".num_batches_tracked", Tensor::of<std::int64_t>({}, {3})});
+  };
+  conv("conv1", 64, 3, 7);
+  norm("bn1", 64);
+  std::int64_t in = 64;
+  for (int layer = 1; layer <= 4; ++layer)
+    for (int block = 0; block < std::array{3, 4, 6, 3}[static_cast<std::size_t>(layer - 1)];
+         ++block) {
+      const std::string at = fmt::format("layer{}.{}.", layer, block);
+      const std::int64_t width = std::int64_t{32} << layer;
+      conv(at + "conv1", width, in, 1);
+      norm(at + "bn1", width);
+      conv(at + "conv2", width, width, 3);
+      norm(at + "bn2", width);
+      conv(at + "conv3", 4 * width, width, 1);
+      norm(at + "bn3", 4 * width);
+      if (block == 0) {
+        conv(at + "downsample.0", 4 * width, in, 1);
+        norm(at + "downsample.1", 4 * width);
+      }
+      in = 4 * width;
+    }
+  resnet.push_back({"fc.weight", noise({1000, 2048})});
+  resnet.push_back({"fc.bias", noise({1000})});
+  const test::TemporaryFolder folder;
+  save_tensors(resnet, folder / "r.safetensors");
+  std::vector<Placement> placed;
+  const Model got = open_with_arch(folder / "r.safetensors", {}, {"resnet50"}, placed);
+  const auto went = [&](std::string_view weight) {
+    for (const Placement& p : placed)
+      if (p.weight == weight) return p.tensor + " by " + p.by;
+    return std::string("nowhere");
+  };
+  const std::string by = " by torchvision's name";
+  CHECK(went("conv1.weight") == "conv1.weight" + by);
+  CHECK(went("conv1_bn.var") == "bn1.running_var" + by);
+  CHECK(went("stage3.1.shortcut.weight") == "layer2.0.downsample.0.weight" + by);
+  CHECK(went("stage3.1.shortcut_bn.scale") == "layer2.0.downsample.1.weight" + by);
+  CHECK(went("stage4.6.conv3_bn.mean") == "layer3.5.bn3.running_mean" + by);
+  CHECK(went("logits.bias") == "fc.bias" + by);
+  int used = 0;
+  for (const Placement& p : placed) used += p.weight.empty() ? 0 : 1;
+  CHECK(used == 267);
+  CHECK(static_cast<std::size_t>(used) == got.graph->initializers.size());
+  // One name less, and nothing is said by the naming.
+  resnet.pop_back();
+  save_tensors(resnet, folder / "r.safetensors");
+  CHECK_THROWS_AS(open_with_arch(folder / "r.safetensors", {}, {"resnet50"}, placed), Error);
+
+  TensorList vgg;
+  const Model built = open_model("model:vgg_a");
+  constexpr int kPlaces[] = {0, 3, 6, 8, 11, 13, 16, 18, 0, 3, 6};
+  int i = 0;
+  for (const auto& [id, tensor] : built.graph->initializers) {
+    vgg.push_back(
+        {fmt::format("module.{}.{}.{}", i < 16 ? "features" : "classifier",
+                     kPlaces[static_cast<std::size_t>(i / 2)], i % 2 == 0 ? "weight" : "bias"),
+         tensor.share()});
+    ++i;
+  }
+  std::reverse(vgg.begin(), vgg.end());
+  save_tensors(vgg, folder / "v.safetensors");
+  CHECK(same_weights(open_with_arch(folder / "v.safetensors", {}, {"vgg_a"}, placed), built));
 }
 
 TEST_CASE("arch: nothing is guessed") {
