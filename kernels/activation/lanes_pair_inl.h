@@ -143,36 +143,21 @@ struct LanePair {
     }
   };
 
-  // 1 - E = high + low, E = e^z, z <= 0:
-  //   tail + cut = 1 - S, exactly; high = tail - S r rounded; low = what that left out, + cut, - S
-  //   q.
-  // For S = 1 tail is 0 and high = -r; for every other one tail is 0.0214 at least and S |r| below
-  // 0.0107, so that tail - high is exact. low, below 2^-14, errs by 2^-39 and by S times q's error:
-  // 1.5e-11 at most. Where S = 1 and near it high is small. For S = 1 (rest is 0 and a exact) q's
-  // error and the last rounding are |r| 2^-24 for s and q together, |r| 2^-25 for the polynomial,
-  // |r| 2^-25 for low, |r| below 0.0109, and 6e-11 for the approximation: 1.4e-9 of high. At the
-  // next S the 1.5e-11 of 0.0108 are as much.
-  template <class V>
-  struct Difference {
-    typename V::Reg high, low;
-  };
-  template <class V, int kOffset>
-  ETALON_INLINE static Difference<V> one_less(const Power<V>& e) {
-    using R = typename V::Reg;
-    const R power = V::power(kPowers<kOffset>.data(), e.t), one = V::c(1);
-    const R tail = V::sub(one, power), cut = V::sub(V::sub(one, tail), power);
-    const R high = V::fnma(power, e.r, tail);
-    const R left = V::fnma(power, e.r, V::sub(tail, high));
-    return {high, V::fnma(power, e.q, V::add(left, cut))};
-  }
-
-  // N/(2 - N), N = 1 - e^(-2|x|). 2 - N = h + l; the quotient is that of Logistic with
-  //   c = N_high n, c' = what that left out + N_low n: c + (c' + (c + c') u).
-  // N's error counts 2/(2 - N)^2 times: 7.7e-12 at most. Of the quotient: 2^-39 and 2^-38 in e,
-  // 2^-38 in u, e^3, 2^-39 in l: 1.3e-11; 2^-39 in c', 2^-38 in c + c' by u, 2^-37 in the sum,
-  // below 2^-12, and 2^-37 in that with the bound: 4.0e-11, tested with 5.4e-11. Where the result
-  // is small, N <= 0.0109: 1.4e-9 of it for N, and c', the sum and that with the bound, all below
-  // 0.0056 of c, by 2^-24 of themselves: 2.4e-9, tested with 3.2e-9.
+  // N/(2 - N), N = 1 - E, E = e^(-2|x|) = S (1 + r + q), |x| >= 2^-13:
+  //   h = 1 - (S + S r rounded) rounded, l = ((1 - h) - S) - S r, which is what the two roundings
+  //   left out, below 2^-24, and - S q: as in `logistic`, N = h + l to S times 1.3e-11 and 2^-39.
+  //   2 - N = d + d', and its reciprocal n (1 + u) as there.
+  //   l' = l + (h + l) u; the result is n h + n l', the first product exact in the last fma.
+  // N's error counts 2/(2 - N)^2 times: 7.7e-12 at most. The reciprocal: 2^-39 in d', 2^-39 and
+  // 2^-38 in e, 2^-38 in u, e^3: 1.3e-11 of the result. h + l by u, l', n l' and that with the
+  // bound, all below 2^-13: 2^-38 each. Together 3.5e-11, tested with 4.7e-11.
+  //
+  // Where N is small that is too much. For S = 1 (rest is 0 and a exact) q's error and l's rounding
+  // are |r| 2^-24 of r for s and q together, |r| 2^-25 for the polynomial, |r| 2^-25 for l, |r|
+  // below 0.0109, and 7e-11 for the rest: 1.4e-9 of N. l', n l' and that with the bound, below
+  // 0.0057 of h and the result, err by 2^-24 of themselves: 2.5e-9 of the result, which is half of
+  // N, tested with 1.7e-9 N. At the next S, where N is 0.0108, the 1.06e-11 that are left of the
+  // first sum are less.
   //
   // |x| is cut at 20, where the result is 1. Below 2^-13 it is x: what x^3/3 takes away is less
   // than 2^-27.5 of it.
@@ -183,34 +168,45 @@ struct LanePair {
       using V = Several<F, K>;
       using R = typename V::Reg;
       const R size = V::abs(x), half = V::min(V::c(20), size);
-      const auto n = one_less<V, 64>(reduced<V, 64, true>(V::add(half, half)));
-      const R one = V::c(1), two = V::c(2);
-      const R high = V::sub(two, n.high);
-      const R low = V::sub(V::sub(V::sub(two, high), n.high), n.low);
-      const R near = V::near_reciprocal(high);
-      const R e = V::fnma(low, near, V::fnma(high, near, one)), u = V::fma(e, e, e);
-      const R c = V::mul(n.high, near), rest = V::fma(n.low, near, V::fms(n.high, near, c));
-      const R sum = V::fma(V::add(c, rest), u, rest);
-      const R bound = V::min(V::c(0x1.ep-35F), V::mul(c, V::c(0x1.cp-29F)));
-      const R above = V::add(c, V::add(sum, bound)), below = V::add(c, V::sub(sum, bound));
+      const auto p = reduced<V, 64, true>(V::add(half, half));
+      const R power = V::power(kPowers<64>.data(), p.t), one = V::c(1), two = V::c(2);
+      const R h = V::sub(one, V::fma(power, p.r, power));
+      const R left = V::fnma(power, p.r, V::sub(V::sub(one, h), power));
+      const R l = V::fnma(power, p.q, left);
+      const R d = V::sub(two, h), rest = V::sub(V::sub(V::sub(two, d), h), l);
+      const R n = V::near_reciprocal(d);
+      const R e = V::fnma(rest, n, V::fnma(d, n, one)), u = V::fma(e, e, e);
+      const R low = V::mul(n, V::fma(V::add(h, l), u, l));
+      const R bound = V::min(V::c(0x1.ap-35F), V::mul(h, V::c(0x1.dp-30F)));
+      const R above = V::fma(n, h, V::add(low, bound)), below = V::fma(n, h, V::sub(low, bound));
       const auto computed = V::not_less(size, V::c(0x1p-13F));  // NaN too
       return {V::signed_where(computed, above, x), V::differ(computed, above, below)};
     }
   };
 
-  // x where x > -2^-26, else -(1 - e^x); alpha is 1. x^2/2, less than 2^-27 of x there, takes
-  // nothing from x. Below -60 the result is -1. low +- the bound errs by 2^-39 more, 1.7e-11, or
-  // where the result is small by 2^-24 of 0.0055 of it, 1.7e-9: tested with 2.3e-11 and 2.3e-9.
+  // x where x > -2^-26 (x^2/2, less than 2^-27 of x, takes nothing from it), else -(1 - E), E =
+  // e^x; alpha is 1. Below -60 the result is -1.
+  //   tail + cut = 1 - S, exactly; high = tail - S r rounded; low = what that left out, + cut, - S
+  //   q.
+  // For S = 1 tail is 0 and high = -r; for every other one tail is 0.0214 at least and S |r| below
+  // 0.0107, so that tail - high is exact. low, below 2^-14, errs by 2^-39, low +- the bound by as
+  // much and q by S times 1.3e-11: 1.7e-11, tested with 2.3e-11. Where the result is small, as for
+  // Tanh, 1.4e-9 of it and 2^-24 of 0.0055 of it for the last sum: 1.7e-9, tested with 2.3e-9.
   struct Elu {
     static constexpr int kVectors = 4;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
       using R = typename V::Reg;
-      const auto n = one_less<V, 100>(reduced<V, 100, true>(V::min(V::c(60), V::abs(x))));
-      const R bound = V::min(V::c(0x1.ap-36F), V::mul(n.high, V::c(0x1.4p-29F)));
-      const R above = V::add(n.high, V::add(n.low, bound));
-      const R below = V::add(n.high, V::sub(n.low, bound));
+      const auto p = reduced<V, 100, true>(V::min(V::c(60), V::abs(x)));
+      const R power = V::power(kPowers<100>.data(), p.t), one = V::c(1);
+      const R tail = V::sub(one, power), cut = V::sub(V::sub(one, tail), power);
+      const R high = V::fnma(power, p.r, tail);
+      const R left = V::fnma(power, p.r, V::sub(tail, high));
+      const R low = V::fnma(power, p.q, V::add(left, cut));
+      const R bound = V::min(V::c(0x1.ap-36F), V::mul(high, V::c(0x1.4p-29F)));
+      const R above = V::add(high, V::add(low, bound));
+      const R below = V::add(high, V::sub(low, bound));
       const auto computed = V::not_less(V::c(-0x1p-26F), x);  // NaN too
       return {V::signed_where(computed, above, x), V::differ(computed, above, below)};
     }
