@@ -211,7 +211,10 @@ TEST_CASE("activation lanes: whole rows that the first pass leaves open") {
   constexpr Tested kPairs[] = {{LaneFunction::exp, Function::exp},
                                {LaneFunction::sigmoid, Function::sigmoid},
                                {LaneFunction::tanh, Function::tanh},
+                               {LaneFunction::softplus, Function::softplus},
+                               {LaneFunction::log_sigmoid, Function::log_sigmoid},
                                {LaneFunction::silu, Function::exp, true},
+                               {LaneFunction::hard_swish, Function::exp, true},
                                {LaneFunction::elu, Function::exp, true, 1.0},
                                {LaneFunction::celu, Function::exp, true, 1.0}};
   const float hard[] = {-50.0F, 95.0F, -95.0F, 75.25F, -16.5F, 0x1p-120F, -0x1p-140F, float_of(1)};

@@ -177,6 +177,37 @@ assert e < mp.mpf("6.5e-13")
 out.append("// e^r - 1 - r - r^2/2 is r^3 times this on |r| <= ln2/64 + 2^-18, with an absolute error below 6.5e-13.\n"
            f"ETALON_TABLE float kPairExp[] = {{{p[0].hex()}F, {p[1].hex()}F}};\n")
 
+# log(1 + E), 0 <= E <= 1: 31 E rounded to j, g_j near j/31 (below it) such that 1/(1 + g_j) is a float but
+# for 2^-40 of it, log(1 + g_j) in two floats.
+def nearly_exact(j):
+    if j == 0:
+        return 0.0, 1.0
+    n, scale = mp.frexp(mp.mpf(j) / 31)
+    n, scale = int(n * 2**24), 24 - scale
+    while True:
+        g = mp.ldexp(n, -scale)
+        reciprocal = single(1 / (1 + g))
+        if abs(reciprocal * (1 + g) - 1) < mp.mpf(2) ** -40:
+            return float(g), reciprocal
+        n -= 1
+
+
+rows = [nearly_exact(j) for j in range(32)]
+end = max((mp.mpf(1) / 62 + mp.mpf(j) / 31 - g) / (1 + mp.mpf(g)) for j, (g, _) in enumerate(rows))
+assert end < mp.mpf("0.0163")
+logs = [mp.log(1 + mp.mpf(g)) for g, _ in rows]
+out.append("// g_j, 1/(1 + g_j) and log(1 + g_j) as a sum, g_j near j/31.\n" + "".join(
+    f"ETALON_TABLE float {name}[] = {{{', '.join(v.hex() + 'F' for v in values)}}};\n" for name, values in (
+        ("kPairLogAt", [g for g, _ in rows]), ("kPairLogReciprocal", [q for _, q in rows]),
+        ("kPairLog", [single(v) for v in logs]), ("kPairLogRest", [single(v - single(v)) for v in logs]))))
+end = mp.mpf("0.0163")
+p = [single(c) for c in unscaled(fit(series(lambda r: (mp.log1p(r) - r + r * r / 2) / r**3, mp.mpf(1) / 3), -end, end, 2), -end, end)]
+e = max(abs(r * (p[0] + p[1] * r + p[2] * r * r) - (mp.log1p(r) - r + r * r / 2) / r**2) for r in (end * (mp.mpf(k) + mp.mpf(1) / 3) / 500 for k in range(-500, 500)))
+print("kPairLog1p", mp.nstr(mp.log(e, 2), 5))
+assert e < mp.mpf(2) ** -27
+out.append("// log(1 + r) - r + r^2/2 is r^3 times this on |r| <= 0.0163 but for 2^-27 r^2.\n"
+           f"ETALON_TABLE float kPairLog1p[] = {{{', '.join(c.hex() + 'F' for c in p)}}};\n")
+
 open("polynomials.h", "w").write(
     "// Written by generate_polynomials.py. Coefficients, lowest power first.\n#pragma once\n\n#include \"engine/numerics/host_device.h\"\n\n"
     "namespace etalon::polynomials {\n\n" + "\n".join(out) + "\n}  // namespace etalon::polynomials\n")

@@ -8,7 +8,9 @@ namespace {
 struct Pairs : F32 {
   using Int = __m512i;
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_ps(a, b); }  // b if one is NaN
+  ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm512_abs_ps(a); }
+  ETALON_INLINE static Reg neg(Reg a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0F)); }
   ETALON_INLINE static Reg fms(Reg a, Reg b, Reg c) { return _mm512_fmsub_ps(a, b, c); }
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_ps(a, b, c); }
   ETALON_INLINE static Reg fnms(Reg a, Reg b, Reg c) { return _mm512_fnmsub_ps(a, b, c); }
@@ -34,11 +36,14 @@ struct Pairs : F32 {
   ETALON_INLINE static std::uint32_t differ(Mask m, Reg a, Reg b) {
     return _mm512_mask_cmp_ps_mask(m, a, b, _CMP_NEQ_UQ);
   }
-  ETALON_INLINE static std::uint32_t tiny(Reg a, float limit) {
-    const Int twice = _mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(a));
-    const auto most = static_cast<int>(2 * __builtin_bit_cast(std::uint32_t, limit) - 1);
-    return _mm512_cmplt_epu32_mask(_mm512_add_epi32(twice, _mm512_set1_epi32(-1)),
-                                   _mm512_set1_epi32(most));
+  // Twice the bits without the sign, less one: the order of sizes with zero at the top.
+  ETALON_INLINE static Int twice_less_one(Reg a) {
+    const Int n = _mm512_castps_si512(a);
+    return _mm512_add_epi32(_mm512_add_epi32(n, n), _mm512_set1_epi32(-1));
+  }
+  ETALON_INLINE static Int smaller(Int a, Int b) { return _mm512_min_epu32(a, b); }
+  ETALON_INLINE static std::uint32_t bits_below(Int a, std::uint32_t limit) {
+    return _mm512_cmplt_epu32_mask(a, _mm512_set1_epi32(static_cast<int>(limit)));
   }
   ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(

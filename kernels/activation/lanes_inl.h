@@ -190,6 +190,7 @@ struct LaneMath : LaneBase<D> {
     }
     return refused;
   }
+  static constexpr bool kPairs = requires { typename D::FloatPairs; };
   static std::int64_t run(LaneFunction f, const LaneParams& p, const float* x, float* y,
                           std::int64_t count, const LaneFallback& fallback, double scale) {
     using F = typename D::Floats;
@@ -229,14 +230,14 @@ struct LaneMath : LaneBase<D> {
         return 0;
       }
       case LaneFunction::hard_swish:
-        if (scale == 0) break;
+        if (scale == 0 || kPairs) break;
         return LaneFloat<D>::hard_swish(x, y, count, [&](std::int64_t at, int n) {
           return by_doubles(f, p, x + at, y + at, n, fallback, scale);
         });
       default:
         break;
     }
-    if constexpr (requires { typename D::FloatPairs; }) {
+    if constexpr (kPairs) {
       using Pairs = LanePair<typename D::FloatPairs>;
       if (scale != 0 && Pairs::takes(f, p))
         return Pairs::run(f, x, y, count, [&](const float* open, float* result, std::int64_t n) {

@@ -57,8 +57,14 @@ struct Several {
   ETALON_INLINE static Reg min(const Reg& a, const Reg& b) {  // b if one is NaN
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::min(a.v[i], b.v[i]); });
   }
+  ETALON_INLINE static Reg max(const Reg& a, const Reg& b) {  // b if one is NaN
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::max(a.v[i], b.v[i]); });
+  }
   ETALON_INLINE static Reg abs(const Reg& a) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::abs(a.v[i]); });
+  }
+  ETALON_INLINE static Reg neg(const Reg& a) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::neg(a.v[i]); });
   }
   // a b + c, a b - c, c - a b, -a b - c.
   ETALON_INLINE static Reg fma(const Reg& a, const Reg& b, const Reg& c) {
@@ -96,6 +102,9 @@ struct Several {
       return F::signed_where(m.v[i], magnitude.v[i], sign.v[i]);
     });
   }
+  ETALON_INLINE static Reg select(const Mask& m, const Reg& yes, const Reg& no) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::select(m.v[i], yes.v[i], no.v[i]); });
+  }
   ETALON_INLINE static Reg copy_sign(const Reg& magnitude, const Reg& sign) {
     return each([&](auto i)
                     ETALON_INLINE_LAMBDA { return F::copy_sign(magnitude.v[i], sign.v[i]); });
@@ -115,9 +124,18 @@ struct Several {
   ETALON_INLINE static std::uint64_t differ(const Mask& m, const Reg& a, const Reg& b) {
     return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::differ(m.v[i], a.v[i], b.v[i]); });
   }
-  // Numbers but zero below `limit` in size.
+  // Numbers but zero below `limit` in size; the comparison is of all vectors' smallest.
   ETALON_INLINE static std::uint64_t tiny(const Reg& a, float limit) {
-    return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::tiny(a.v[i], limit); });
+    auto least = F::twice_less_one(a.v[0]);
+    simd::unroll<K - 1>([&](auto i) ETALON_INLINE_LAMBDA {
+      least = F::smaller(least, F::twice_less_one(a.v[i + 1]));
+    });
+    const std::uint32_t most = 2 * __builtin_bit_cast(std::uint32_t, limit) - 1;
+    if (F::bits_below(least, most) == 0) [[likely]]
+      return 0;
+    return bits([&](auto i) ETALON_INLINE_LAMBDA {
+      return F::bits_below(F::twice_less_one(a.v[i]), most);
+    });
   }
   // Lanes of t that are not in [2^18, 2^18 + 2^kSpan): an operation for each vector while there are
   // none.

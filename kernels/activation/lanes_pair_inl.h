@@ -1,4 +1,5 @@
-// Exponentials of lanes.h and what is made of one, in pairs of floats (lanes_pair_base_inl.h).
+// Exponentials of lanes.h and what is made of one, and hard_swish, in pairs of floats
+// (lanes_pair_base_inl.h).
 //
 // Half an ulp of a number below 2^k is at most 2^(k-25): that is what each operation below may err
 // by, and what is not mentioned is below 2^-46 of the result. The bounds of the tests are at least
@@ -212,13 +213,88 @@ struct LanePair {
     }
   };
 
+  // max(x, 0) + log(1 + E), E = e^-|x| = H + low as for Exp, -72 < x < 72; log_sigmoid(x) is that
+  // of -x, negated.
+  //   31 E rounded is j; d = H - g_j exactly (Sterbenz); with 1/(1 + g_j) in one float, but for
+  //   2^-40 of it, r = d/(1 + g_j) + low/(1 + g_j), the first quotient a product without error, |r|
+  //   < 0.0163. log(1 + r) = r - s (1/2 - ...), s = r^2, and log(1 + g_j) is a sum of two floats;
+  //   for j = 0 these are 0 and E itself is r, so that small results keep their relative error.
+  //   Everything that is not small is added without error: log(1 + g_j) + d/(1 + g_j) by Dekker's
+  //   fast two-sum, max(x, 0) and that by Knuth's.
+  // Errors: in units of 2^-24 s: r rounded, 1, s by 1/2, 1/2, the polynomial, 1/2 and 1/8, its
+  // product with s, 1/2, and three sums of what is left, below s/2 + low, 3/2: 4.1, tested
+  // with 5.5. Of the result: E's 1.7e-11 (the logarithm of a sum 1 + E does not magnify them),
+  // low/(1 + g_j) and low in three sums, 1.5e-11: 3.2e-11, tested with 4.7e-11.
+  template <bool kLogSigmoid>
+  struct Softplus {
+    static constexpr int kVectors = 2;
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      using V = Several<F, K>;
+      using R = typename V::Reg;
+      namespace tables = polynomials;
+      constexpr auto& c = tables::kPairLog1p;
+      const auto p = reduced<V, 104, true>(V::abs(x));
+      const R power = V::power(kPowers<104>.data(), p.t);
+      const R high = V::fma(power, p.r, power);
+      const R low = V::fma(power, p.q, V::fms(power, p.r, V::sub(high, power)));
+      const R j = V::fma(high, V::c(31.0F / 32), V::c(0x1p18F));
+      const R d = V::sub(high, V::entry(tables::kPairLogAt, j));
+      const R reciprocal = V::entry(tables::kPairLogReciprocal, j);
+      const R r = V::mul(d, reciprocal);
+      const R r_rest = V::fma(low, reciprocal, V::fms(d, reciprocal, r));
+      const R a = V::add(r, r_rest), s = V::mul(a, a);
+      const R q = V::fma(V::fma(V::fma(a, V::c(c[2]), V::c(c[1])), a, V::c(c[0])), a, V::c(-0.5F));
+      const R log = V::entry(tables::kPairLog, j), sum = V::add(log, r);
+      R rest = V::add(V::fma(s, q, r_rest), V::entry(tables::kPairLogRest, j));
+      rest = V::add(rest, V::add(V::sub(log, sum), r));
+      const R m = V::max(V::c(0), kLogSigmoid ? V::neg(x) : x);
+      const R all = V::add(m, sum), of_sum = V::sub(all, m);
+      rest = V::add(rest, V::add(V::sub(m, V::sub(all, of_sum)), V::sub(sum, of_sum)));
+      const R bound = V::fma(s, V::c(0x1.6p-22F), V::mul(all, V::c(0x1.ap-35F)));
+      const R above = V::add(all, V::add(rest, bound)), below = V::add(all, V::sub(rest, bound));
+      return {kLogSigmoid ? V::neg(above) : above,
+              V::differ(above, below) | V::template outside<7>(p.t)};
+    }
+  };
+
+  // x v of |x| < 3, v = x/6 + 1/2 = high + low:
+  //   p + p' = x times 1/6 to 24 bits, exactly; high + h' = 1/2 + p, exactly (Dekker's fast
+  //   two-sum); low = p' + h' + x times what 1/6 lacks.
+  // The result is x high + x low, the first product exact in the last fma. low, below 2^-24, errs
+  // by 2^-49 in each sum, in that with the bound and by 3 * 2^-53; the product by 2^-48 |x|:
+  // together 2.6 * 2^-48 of v, tested with 3.5. Near -3 v is small, but only in 2^-22 of it so
+  // small that this shows. Where |x| < 2^-98 x low might underflow: left open, as are infinities,
+  // for which low is NaN.
+  struct HardSwish {
+    static constexpr int kVectors = 4;
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      using V = Several<F, K>;
+      using R = typename V::Reg;
+      const R half = V::c(0.5F), sixth = V::c(0x1.555556p-3F), bound = V::c(0x1.cp-47F);
+      const R p = V::mul(x, sixth), p_rest = V::fms(x, sixth, p);
+      const R high = V::add(half, p), high_rest = V::add(V::sub(half, high), p);
+      const R low = V::fma(x, V::c(-0x1.555556p-28F), V::add(p_rest, high_rest));
+      const R above = V::fma(x, high, V::mul(x, V::add(low, bound)));
+      const R below = V::fma(x, high, V::mul(x, V::sub(low, bound)));
+      const auto inside = V::not_less(V::c(0x1.7ffffep+1F), V::abs(x));  // NaN too
+      return {V::select(inside, above, V::max(V::c(-0.0F), x)),
+              V::differ(above, below) | V::tiny(x, 0x1p-98F)};
+    }
+  };
+
   static bool takes(LaneFunction f, const LaneParams& p) {
     switch (f) {
       case LaneFunction::exp:
       case LaneFunction::sigmoid:
       case LaneFunction::silu:
       case LaneFunction::tanh:
+      case LaneFunction::hard_swish:
+      case LaneFunction::log_sigmoid:
         return true;
+      case LaneFunction::softplus:  // e^-20 takes nothing from 20
+        return p.threshold >= 20;
       case LaneFunction::elu:
       case LaneFunction::celu:  // with alpha 1 it is the same function
         return p.alpha == 1;
@@ -239,6 +315,12 @@ struct LanePair {
         return run_pairs<F, Silu>(x, y, count, doubles);
       case LaneFunction::tanh:
         return run_pairs<F, Tanh>(x, y, count, doubles);
+      case LaneFunction::hard_swish:
+        return run_pairs<F, HardSwish>(x, y, count, doubles);
+      case LaneFunction::softplus:
+        return run_pairs<F, Softplus<false>>(x, y, count, doubles);
+      case LaneFunction::log_sigmoid:
+        return run_pairs<F, Softplus<true>>(x, y, count, doubles);
       default:
         return run_pairs<F, Elu>(x, y, count, doubles);
     }
