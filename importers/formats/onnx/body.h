@@ -47,6 +47,23 @@ class Body {
   ValueId unsqueeze(ValueId x, Ints axes) {
     return op("unsqueeze", {x}, {{"axes", std::move(axes)}});
   }
+  // [batch, length, heads * size] as [batch, heads, length, size], and back.
+  ValueId split_heads(ValueId x, std::int64_t heads) {
+    return transpose(reshape(x, {0, 0, heads, -1}), {0, 2, 1, 3});
+  }
+  ValueId join_heads(ValueId x) { return reshape(transpose(x, {0, 2, 1, 3}), {0, 0, -1}); }
+  // [batch, spatial, channels] as [batch, channels, spatial]; the move back.
+  ValueId channels_first(ValueId x, int rank) {
+    Ints perm{0, rank - 1};
+    for (int i = 1; i + 1 < rank; ++i) perm.push_back(i);
+    return transpose(x, perm);
+  }
+  static Ints to_channels_last(int rank) {
+    Ints perm{0};
+    for (int i = 2; i < rank; ++i) perm.push_back(i);
+    perm.push_back(1);
+    return perm;
+  }
   ValueId add(ValueId a, ValueId b) { return op("add", {a, b}); }
   ValueId sub(ValueId a, ValueId b) { return op("sub", {a, b}); }
   ValueId mul(ValueId a, ValueId b) { return op("mul", {a, b}); }
@@ -54,6 +71,10 @@ class Body {
   ValueId where(ValueId condition, ValueId a, ValueId b) { return op("where", {condition, a, b}); }
   // 0 .. count - 1; count is one element.
   ValueId range(ValueId count) { return op("range", {integer(0), reshape(count, {}), integer(1)}); }
+  // Entries [from, to) along an axis.
+  ValueId part(ValueId x, std::int64_t axis, std::int64_t from, std::int64_t to) {
+    return op("slice", {x}, {{"starts", Ints{from}}, {"ends", Ints{to}}, {"axes", Ints{axis}}});
+  }
   ValueId reduce(std::string_view name, ValueId x, Ints axes, bool keepdims) {
     return op(name, {x}, {{"axes", std::move(axes)}, {"keepdims", keepdims}});
   }

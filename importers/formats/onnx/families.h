@@ -24,6 +24,12 @@ std::span<const TranslatorRow> sampling_family();   // GridSample, TensorScatter
 std::span<const TranslatorRow> signal_family();     // DFT, STFT
 std::span<const TranslatorRow> control_family();    // If, Loop, Scan
 std::span<const TranslatorRow> integer_family();    // products of integers and what scales them
+// ONNX Runtime's own: the domain com.microsoft, and what it adds to ONNX's.
+std::span<const TranslatorRow> fused_family();             // a node with what stands behind it
+std::span<const TranslatorRow> quantised_family();         // QLinear*, QGemm, n-bit weights
+std::span<const TranslatorRow> fused_attention_family();   // Attention, embeddings, rotation
+std::span<const TranslatorRow> quantised_lstm_family();    // DynamicQuantizeLSTM
+std::span<const TranslatorRow> machine_learning_family();  // the domain ai.onnx.ml
 
 // strides, pads and auto_pad as parameters of the engine's windows.
 Fields window_fields(OnnxNode& n);

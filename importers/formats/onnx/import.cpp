@@ -78,12 +78,11 @@ void read_node(Importing& into, pb::NodeProto& node) {
   const std::string name =
       into.owner.empty() ? name_of(node) : fmt::format("{}/{}", into.owner, name_of(node));
   const ErrorScope scope(fmt::format("node {}", printable(name)));
-  if (!node.domain().empty() && node.domain() != "ai.onnx")
-    throw bad_input("{}.{} is of a domain without a public meaning here", printable(node.domain()),
-                    printable(node.op_type()));
-  const TranslatorRow* row = find_translator(node.op_type());
-  if (row == nullptr)
-    throw bad_input("{} is not supported{}", printable(node.op_type()), refusal_of(node.op_type()));
+  const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+  const std::string type =
+      standard ? node.op_type() : fmt::format("{}.{}", node.domain(), node.op_type());
+  const TranslatorRow* row = find_translator(type);
+  if (row == nullptr) throw bad_input("{} is not supported{}", printable(type), refusal_of(type));
   OnnxNode reader(into, node, name);
   row->translate(reader);
   reader.refuse_unread();

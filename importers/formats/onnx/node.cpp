@@ -4,6 +4,8 @@
 
 #include "engine/core/error.h"
 #include "engine/graph/control_flow.h"
+#include "engine/ops/indexing.h"
+#include "importers/formats/onnx/ranks.h"
 
 namespace etalon::onnx_format {
 namespace {
@@ -133,18 +135,17 @@ void OnnxNode::emit_control(std::string_view op, const Fields& fields, std::vect
   into_.graph().nodes.push_back(
       {name_, &row, make_params(row, fields), std::move(inputs), outputs(), std::move(graphs)});
 }
-std::pair<ValueId, ValueId> OnnxNode::step_control(
-    std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
-    std::vector<std::shared_ptr<const Graph>> graphs) {
+OnnxNode::Values OnnxNode::step_control(std::string_view op, const Fields& fields,
+                                        std::vector<ValueId> inputs,
+                                        std::vector<std::shared_ptr<const Graph>> graphs,
+                                        std::size_t count) {
   const OpRow& row = get_op(op);
-  const ValueId first = new_value(op), second = new_value(op);
-  into_.graph().nodes.push_back({fmt::format("{}/{}{}", name_, op, ++steps_),
-                                 &row,
-                                 make_params(row, fields),
-                                 std::move(inputs),
-                                 {first, second},
+  Values made;
+  for (std::size_t i = 0; i < count; ++i) made.push_back(new_value(op));
+  into_.graph().nodes.push_back({fmt::format("{}/{}{}", name_, op, ++steps_), &row,
+                                 make_params(row, fields), std::move(inputs), made,
                                  std::move(graphs)});
-  return {first, second};
+  return made;
 }
 void OnnxNode::ignore(std::string_view attribute) const { read_.emplace(attribute); }
 
@@ -177,7 +178,8 @@ ValueId OnnxNode::output(std::size_t i) const {
   return known != kAbsent ? known : into_.graph().add_value(value);
 }
 bool OnnxNode::is_read(std::size_t i) const {
-  return i < output_count() && into_.read.contains(node_.output(static_cast<int>(i)));
+  return i < output_count() && !node_.output(static_cast<int>(i)).empty() &&
+         into_.read.contains(node_.output(static_cast<int>(i)));
 }
 std::vector<ValueId> OnnxNode::outputs() const {
   std::vector<ValueId> ids;
@@ -270,6 +272,7 @@ void OnnxNode::learn(const Node& made) {
       } else if (known != into_.types.end()) {
         i.type = known->second;
       } else {
+        learn_rank(made);
         return;
       }
     }
@@ -280,11 +283,47 @@ void OnnxNode::learn(const Node& made) {
     for (std::size_t i = 0; i < made.outputs.size() && i < out.size(); ++i)
       if (made.outputs[i] != kAbsent) into_.types[made.outputs[i]] = out[i];
   } catch (const NotConstant&) {
-    return;
+    learn_rank(made);
   } catch (const Error&) {
     // A branch that never runs may not fit the shapes that are known around it.
     if (into_.outer == nullptr) throw;
   }
+}
+
+// The rank of what it gives, where extents are open; and of a shape how many extents it lists.
+void OnnxNode::learn_rank(const Node& made) {
+  const auto constant = [&](std::size_t i) -> const Tensor* {
+    const auto at = into_.graph().initializers.find(made.inputs[i]);
+    return at == into_.graph().initializers.end() ? nullptr : &at->second;
+  };
+  const auto type = [&](std::size_t i) -> std::optional<TensorType> {
+    if (const Tensor* t = constant(i)) return t->type();
+    const auto at = into_.types.find(made.inputs[i]);
+    return at == into_.types.end() ? std::nullopt : std::optional(at->second);
+  };
+  const auto rank = [&](std::size_t i) -> std::optional<int> {
+    if (const auto t = type(i)) return t->shape.rank();
+    const auto at = into_.ranks.find(made.inputs[i]);
+    return at == into_.ranks.end() ? std::nullopt : std::optional(at->second);
+  };
+  const auto length = [&](std::size_t i) -> std::optional<std::int64_t> {
+    const auto t = type(i);
+    return t && t->shape.rank() == 1 ? std::optional(t->shape[0]) : std::nullopt;
+  };
+  if (made.op->name == "shape") {
+    const auto of = rank(0);
+    if (!of) return;
+    const auto& p = made.params.as<ShapeParams>();
+    const auto at = [&](std::int64_t i) {
+      return std::clamp<std::int64_t>(i < 0 ? i + *of : i, 0, *of);
+    };
+    into_.types[made.outputs[0]] = {DType::i64,
+                                    Shape{std::max<std::int64_t>(0, at(p.end) - at(p.start))}};
+    return;
+  }
+  if (const auto result = rank_of_result(made, {rank, length}))
+    for (const ValueId v : made.outputs)
+      if (v != kAbsent) into_.ranks.emplace(v, *result);
 }
 
 std::optional<TensorType> OnnxNode::type_of(std::size_t i) const {

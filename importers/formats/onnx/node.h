@@ -112,10 +112,9 @@ class OnnxNode {
   // A node that owns graphs.
   void emit_control(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
                     std::vector<std::shared_ptr<const Graph>> graphs);
-  // A step that owns graphs and gives two values.
-  std::pair<ValueId, ValueId> step_control(std::string_view op, const Fields& fields,
-                                           std::vector<ValueId> inputs,
-                                           std::vector<std::shared_ptr<const Graph>> graphs);
+  // A step that owns graphs and gives `count` values.
+  Values step_control(std::string_view op, const Fields& fields, std::vector<ValueId> inputs,
+                      std::vector<std::shared_ptr<const Graph>> graphs, std::size_t count);
   // From the node's inputs to its outputs as they stand.
   void emit(std::string_view op, const Fields& fields = {}) {
     emit(op, fields, inputs(), outputs());
@@ -133,6 +132,7 @@ class OnnxNode {
 
  private:
   void learn(const Node& made);
+  void learn_rank(const Node& made);
   const pb::AttributeProto* find(std::string_view attribute, std::int32_t type) const;
   Importing& into_;
   pb::NodeProto& node_;
@@ -143,11 +143,11 @@ class OnnxNode {
 
 // One row for each ONNX op that is understood; the meaning of every opset is the translator's.
 struct TranslatorRow {
-  std::string_view type;  // "Conv"
+  std::string_view type;  // "Conv", or with its domain: "com.microsoft.FusedConv"
   void (*translate)(OnnxNode& node);
 };
 const TranslatorRow* find_translator(std::string_view type);
-// Why a type without a row is refused, in one word or two: "a subgraph".
+// Why a type without a row is refused and what to do: ": sequences are not tensors".
 std::string_view refusal_of(std::string_view type);
 
 }  // namespace etalon::onnx_format

@@ -6,15 +6,6 @@
 namespace etalon::onnx_format {
 namespace {
 
-// [batch, length, heads * size] as [batch, heads, length, size].
-ValueId split_heads(Body& b, ValueId x, std::int64_t heads) {
-  return b.transpose(b.reshape(x, {0, 0, heads, -1}), {0, 2, 1, 3});
-}
-
-ValueId join_heads(Body& b, ValueId x) {
-  return b.reshape(b.transpose(x, {0, 2, 1, 3}), {0, 0, -1});
-}
-
 // k or v with each head repeated for the query heads that share it.
 ValueId repeat_heads(Body& b, ValueId x, ValueId q) {
   const ValueId batch = b.extents(x, 0, 1), heads = b.extents(x, 1, 2), rest = b.extents(x, 2, 4),
@@ -80,9 +71,9 @@ void attention(OnnxNode& n) {
       throw bad_input("q_num_heads is {} and kv_num_heads {}; the first must be a multiple", heads,
                       kv);
     shared = heads != kv;
-    q = split_heads(b, q, heads);
-    k = split_heads(b, k, kv);
-    v = split_heads(b, v, kv);
+    q = b.split_heads(q, heads);
+    k = b.split_heads(k, kv);
+    v = b.split_heads(v, kv);
   } else if (const auto tq = n.type_of(0), tk = n.type_of(1); tq && tk) {
     if (tq->shape.rank() != 4 || tk->shape.rank() != 4)
       throw bad_input("q of rank {}: 4 is expected, or 3 with q_num_heads", tq->shape.rank());
@@ -141,7 +132,7 @@ void attention(OnnxNode& n) {
   }
   show(3, weights);
   const ValueId y = b.op("matmul", {weights, v});
-  n.give(0, packed ? join_heads(b, y) : y);
+  n.give(0, packed ? b.join_heads(y) : y);
   n.note("Attention is imported as its matmuls, its masks and a softmax");
 }
 
@@ -209,10 +200,10 @@ void linear_attention(OnnxNode& n) {
       });
   std::vector<ValueId> in{state};
   in.insert(in.end(), scanned.begin(), scanned.end());
-  const auto [last, all] = n.step_control(
-      "scan", {{"scan_inputs", static_cast<std::int64_t>(scanned.size())}}, in, {step});
-  n.give(0, b.reshape(b.transpose(all, {1, 0, 2, 3}), {0, 0, -1}));
-  n.give(1, b.like(last, n.required(0)));
+  const auto made = n.step_control(
+      "scan", {{"scan_inputs", static_cast<std::int64_t>(scanned.size())}}, in, {step}, 2);
+  n.give(0, b.reshape(b.transpose(made[1], {1, 0, 2, 3}), {0, 0, -1}));
+  n.give(1, b.like(made[0], n.required(0)));
   n.note("LinearAttention is imported as a scan over its tokens");
 }
 
@@ -233,7 +224,7 @@ void rotary_embedding(OnnxNode& n) {
   const bool interleaved = n.flag("interleaved", false);
   const int rank = n.rank_of(0, "whether its heads are packed");
   if (rank == 3 && heads < 1) throw bad_input("num_heads is missing, and x has rank 3");
-  ValueId x = rank == 3 ? split_heads(b, n.required(0), heads) : n.required(0);
+  ValueId x = rank == 3 ? b.split_heads(n.required(0), heads) : n.required(0);
   ValueId rest = kAbsent;
   if (turned > 0) {
     const auto part = [&](std::int64_t from, std::int64_t to) {
@@ -259,7 +250,7 @@ void rotary_embedding(OnnxNode& n) {
     y = b.concat({real, imaginary}, -1);
   }
   if (rest != kAbsent) y = b.concat({y, rest}, -1);
-  n.give(0, rank == 3 ? join_heads(b, y) : y);
+  n.give(0, rank == 3 ? b.join_heads(y) : y);
   n.note("RotaryEmbedding is imported as its products of halves");
 }
 

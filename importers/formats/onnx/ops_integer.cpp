@@ -4,12 +4,10 @@
 // by the f32 number a_scale * b_scale / y_scale and round half to even, as ONNX Runtime does:
 // quantize_linear with a scale of 1.
 #include "engine/core/error.h"
-#include "importers/formats/onnx/body.h"
+#include "importers/formats/onnx/integers.h"
 
 namespace etalon::onnx_format {
-namespace {
 
-// x - zero in i32; a zero point for each row lies along the axis before the last.
 ValueId difference(Body& b, std::size_t x, std::size_t zero, bool rows) {
   OnnxNode& n = b.n;
   const ValueId wide = b.cast(n.required(x), DType::i32);
@@ -22,18 +20,32 @@ ValueId difference(Body& b, std::size_t x, std::size_t zero, bool rows) {
   return b.sub(wide, z);
 }
 
+DynamicCodes dynamic_codes(Body& b, ValueId x) {
+  const ValueId zero = b.number(0.0F), most = b.number(255.0F);
+  const ValueId low = b.op("min", {b.reduce("reduce_min", x, {}, false), zero}),
+                high = b.op("max", {b.reduce("reduce_max", x, {}, false), zero});
+  const ValueId scale = b.div(b.sub(high, low), most);
+  const ValueId at = b.op("clip", {b.sub(zero, b.div(low, scale)), zero, most});
+  return {scale, b.cast(b.op("round", {at}), DType::u8)};
+}
+
+namespace {
+
 // round(sum * (a * b / y)) + zero, held at the ends of the type of `zero`. `along` gives the scales
-// the shape in which they meet the sum.
+// the shape in which they meet the sum; the result's axes are moved by `perm`, where it is given.
 template <class Along>
 void requantize(Body& b, ValueId sum, std::size_t scale_a, std::size_t scale_b, std::size_t scale_y,
-                std::size_t zero, const Along& along) {
+                std::size_t zero, const Along& along, const Ints& perm = {}) {
   OnnxNode& n = b.n;
   const auto scale = [&](std::size_t i) { return b.cast(n.required(i), DType::f32); };
   const ValueId factor =
       b.div(b.mul(along(scale(scale_a), 0), along(scale(scale_b), 1)), scale(scale_y));
   const ValueId real = b.mul(b.cast(sum, DType::f32), factor);
-  n.emit("quantize_linear", {}, {real, b.number(1.0F), b.reshape(n.required(zero), {})},
-         {n.output(0)});
+  const std::vector<ValueId> in{real, b.number(1.0F), b.reshape(n.required(zero), {})};
+  if (perm.empty())
+    n.emit("quantize_linear", {}, in, {n.output(0)});
+  else
+    n.emit("transpose", {{"perm", perm}}, {b.op("quantize_linear", in)}, {n.output(0)});
 }
 
 void matmul_integer(OnnxNode& n) {
@@ -66,32 +78,32 @@ void conv_integer(OnnxNode& n) {
   n.emit("conv_integer", conv_fields(n), n.inputs(), {n.output(0)});
 }
 
-void qlinear_conv(OnnxNode& n) {
+}  // namespace
+
+void qlinear_conv(OnnxNode& n, bool channels_last) {
   Body b(n);
   const int rank = n.rank_of(3, "along which axis the channels lie");
   Ints channels(static_cast<std::size_t>(rank), 1);
   channels[1] = -1;
-  ValueId sum = b.op("conv_integer", {n.required(0), n.required(3), n.required(2), n.required(5)},
-                     conv_fields(n));
+  const ValueId x = channels_last ? b.channels_first(n.required(0), rank) : n.required(0);
+  ValueId sum =
+      b.op("conv_integer", {x, n.required(3), n.required(2), n.required(5)}, conv_fields(n));
   if (n.has(8)) sum = b.add(sum, b.reshape(n.input(8), channels));
-  requantize(b, sum, 1, 4, 6, 7, [&](ValueId s, int operand) {
-    return b.reshape(s, operand == 0 ? Ints{} : channels);
-  });
+  requantize(
+      b, sum, 1, 4, 6, 7,
+      [&](ValueId s, int operand) { return b.reshape(s, operand == 0 ? Ints{} : channels); },
+      channels_last ? b.to_channels_last(rank) : Ints{});
   n.note("QLinearConv is imported as conv_integer, scaled in f32");
 }
 
-// The scale and zero point that bring the range of x, widened to hold 0, to 0 .. 255.
+namespace {
+
 void dynamic_quantize(OnnxNode& n) {
   Body b(n);
-  const ValueId x = n.required(0), zero = b.number(0.0F), most = b.number(255.0F);
-  const ValueId low = b.op("min", {b.reduce("reduce_min", x, {}, false), zero}),
-                high = b.op("max", {b.reduce("reduce_max", x, {}, false), zero});
-  const ValueId scale = b.div(b.sub(high, low), most);
-  const ValueId at = b.op("clip", {b.sub(zero, b.div(low, scale)), zero, most});
-  const ValueId point = b.cast(b.op("round", {at}), DType::u8);
-  n.emit("quantize_linear", {}, {x, scale, point}, {n.output(0)});
-  n.give(1, scale);
-  n.give(2, point);
+  const DynamicCodes codes = dynamic_codes(b, n.required(0));
+  n.emit("quantize_linear", {}, {n.required(0), codes.scale, codes.zero}, {n.output(0)});
+  n.give(1, codes.scale);
+  n.give(2, codes.zero);
   n.note("DynamicQuantizeLinear is imported as its definition by reduce_min and reduce_max");
 }
 
@@ -99,7 +111,7 @@ constexpr TranslatorRow kRows[] = {
     {"MatMulInteger", matmul_integer},
     {"QLinearMatMul", qlinear_matmul},
     {"ConvInteger", conv_integer},
-    {"QLinearConv", qlinear_conv},
+    {"QLinearConv", [](OnnxNode& n) { qlinear_conv(n, false); }},
     {"DynamicQuantizeLinear", dynamic_quantize},
 };
 

@@ -157,6 +157,9 @@ constexpr TranslatorRow kRows[] = {
     {"MeanVarianceNormalization", mean_variance},
     {"QuantizeLinear", [](OnnxNode& n) { quantize(n, "quantize_linear"); }},
     {"DequantizeLinear", [](OnnxNode& n) { quantize(n, "dequantize_linear"); }},
+    // ONNX Runtime's own, from before ONNX had 16 and 4 bits.
+    {"com.microsoft.QuantizeLinear", [](OnnxNode& n) { quantize(n, "quantize_linear"); }},
+    {"com.microsoft.DequantizeLinear", [](OnnxNode& n) { quantize(n, "dequantize_linear"); }},
 };
 
 }  // namespace

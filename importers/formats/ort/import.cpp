@@ -1,9 +1,8 @@
 // ONNX Runtime keeps an ONNX model in FlatBuffers (identifier ORTM) after its own optimisations:
 // the tables are turned into ONNX's messages and read as ONNX is; weights stay in the mapped file.
-// Fused nodes of its own domain that are a node with an activation behind it come apart again.
-// Refused by name: its other own nodes, and kernels for a machine's layout (nchwc). Source: the
-// public schema ort.fbs (field positions; MIT licence).
-#include <algorithm>
+// Nodes of its own domain are read as they are from .onnx (importers/formats/onnx/ops_fused.cpp and
+// its kin). What a file of style Runtime records of optimisations to come is left alone: the graph
+// is whole without it. Source: the public schema ort.fbs (field positions; MIT licence).
 #include <map>
 #include <set>
 
@@ -50,8 +49,6 @@ class Converter {
         declare(name, *to.add_value_info());
     for (const FlatTable& n : from.tables(2)) node(n, to, depth);
   }
-
-  std::vector<std::string> notes;
 
  private:
   void tensor(const FlatTable& from, pb::TensorProto& to, bool in_place) {
@@ -146,83 +143,6 @@ class Converter {
     for (const std::string& v : from.texts(8)) to.add_input(v);
     for (const std::string& v : from.texts(9)) to.add_output(v);
     for (const FlatTable& a : from.tables(10)) attribute(a, *to.add_attribute(), depth);
-    if (to.domain() == "com.microsoft" && to.op_type() == "Gelu") {
-      to.set_domain("");
-      return;
-    }
-    if (to.domain() != "com.microsoft" ||
-        (to.op_type() != "FusedConv" && to.op_type() != "FusedGemm"))
-      return;
-    unfuse(to, graph, depth == 0);
-  }
-
-  // FusedConv [x, w, b, z]: Conv, + z, activation. FusedGemm: Gemm, activation.
-  void unfuse(pb::NodeProto& n, pb::GraphProto& graph, bool outermost) {
-    notes.push_back(fmt::format("{} of ONNX Runtime is written as its steps, each of which rounds",
-                                n.op_type()));
-    std::string activation, output = n.output_size() == 1 ? n.output(0) : "";
-    std::vector<float> numbers;
-    if (output.empty()) throw bad_input("{} outputs of a fused node", n.output_size());
-    pb::NodeProto plain;
-    plain.set_name(n.name());
-    plain.set_op_type(n.op_type() == "FusedConv" ? "Conv" : "Gemm");
-    for (const auto& a : n.attribute()) {
-      if (a.name() == "activation") {
-        activation = a.s();
-      } else if (a.name() == "activation_params") {
-        numbers.assign(a.floats().begin(), a.floats().end());
-      } else if (a.name() == "activation_alpha" || a.name() == "activation_beta" ||
-                 a.name() == "activation_gamma") {
-        numbers.push_back(a.f());
-      } else {
-        *plain.add_attribute() = a;
-      }
-    }
-    std::string sum;
-    for (int i = 0; i < n.input_size(); ++i) {
-      if (i == 3)
-        sum = n.input(3);
-      else
-        plain.add_input(n.input(i));
-    }
-    std::string value = output;
-    const auto next = [&](const char* role) { return output + "/" + role; };
-    plain.add_output(activation.empty() && sum.empty() ? output : next("plain"));
-    value = plain.output(0);
-    n = plain;
-    if (!sum.empty()) {
-      pb::NodeProto& add = *graph.add_node();
-      add.set_op_type("Add");
-      add.add_input(value);
-      add.add_input(sum);
-      value = activation.empty() ? output : next("sum");
-      add.add_output(value);
-    }
-    if (activation.empty()) return;
-    pb::NodeProto& act = *graph.add_node();
-    act.set_op_type(activation);
-    act.add_input(value);
-    act.add_output(output);
-    const auto set = [&](const char* name, std::size_t i) {
-      if (i >= numbers.size()) return;
-      pb::AttributeProto& a = *act.add_attribute();
-      a.set_name(name);
-      a.set_type(1);
-      a.set_f(numbers[i]);
-    };
-    if (activation == "LeakyRelu" || activation == "HardSigmoid" || activation == "Elu")
-      set("alpha", 0);
-    if (activation == "HardSigmoid") set("beta", 1);
-    if (activation == "Clip") {
-      for (std::size_t i = 0; i < numbers.size() && i < 2; ++i) {
-        pb::TensorProto& t = *graph.add_initializer();
-        t.set_name(next(i == 0 ? "min" : "max"));
-        t.set_data_type(1);
-        t.add_float_data(numbers[i]);
-        act.add_input(t.name());
-        if (outermost) message_.raw.emplace_back(std::nullopt);
-      }
-    }
   }
 
   Message& message_;
@@ -240,15 +160,11 @@ Model open(const std::string& path, std::span<const std::string>) {
     to.set_domain(o.text(0));
     to.set_version(o.get<std::int64_t>(1, 0));
   }
-  Converter converter(message);
-  converter.graph(graph, *message.model.mutable_graph(), 0);
+  Converter(message).graph(graph, *message.model.mutable_graph(), 0);
   Model model = onnx_format::assemble(message, file, path, "ort");
   model.version += ", ort " + session.text(0);
   model.producer = from.text(2).empty() ? "ONNX Runtime" : from.text(2);
   if (!from.text(3).empty()) model.producer += " " + from.text(3);
-  for (std::string& n : converter.notes)
-    if (std::find(model.notes.begin(), model.notes.end(), n) == model.notes.end())
-      model.notes.push_back(std::move(n));
   return model;
 }
 
