@@ -3,9 +3,13 @@
 // not in the file gives its weights and says why; damaged code is refused or gives weights.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "bench/compare/network.h"
 #include "engine/core/error.h"
 #include "importers/formats/pytorch/script_syntax.h"
+#include "importers/input_hints.h"
 #include "tests/import_run.h"
 #include "tests/importer_files.h"
 
@@ -75,6 +79,56 @@ TEST_CASE("torch graphs: calls that put in place and order give PyTorch's output
   }
 }
 
+// make_torch_walked.py: several inputs, whose shapes the file does not say; loops, lists and
+// dictionaries; changes in place through views; states, projections and single steps; fused calls.
+TEST_CASE("torch graphs: code that is walked gives PyTorch's outputs") {
+  const NamedTensors known = test::arrays(fixture("torch_graphs/walked.npz"));
+  int outputs = 0;
+  for (const std::string file : {"several.pt", "views.pt", "views.pt2", "steps.pt", "steps.pt2",
+                                 "functions.pt", "functions.pt2", "fused.pt"}) {
+    CAPTURE(file);
+    const std::string name = "walked_" + file.substr(0, file.find('.'));
+    NamedTensors in;
+    std::vector<HintedInput> hints;
+    for (const auto& [key, tensor] : known)
+      if (key.starts_with(name + ".")) {
+        in.emplace(key.substr(name.size() + 1), tensor.share());
+        hints.push_back({key.substr(name.size() + 1), tensor.type()});
+      }
+    const bool one = in.size() == 1 && file.ends_with(".pt");
+    const InputHints scope(hints);
+    const Model model = open_model(fixture("torch_graphs/walked_" + file));
+    for (const std::string& n : model.notes) CAPTURE(n);
+    const Trace trace = one ? test::run(model, in.begin()->second.share()) : test::run(model, in);
+    for (const auto& [key, want] : known) {
+      if (!key.starts_with(name + ":")) continue;
+      CAPTURE(key);
+      const std::string output = key.substr(name.size() + 1);
+      const Tensor& got =
+          output == "output" ? trace.outputs.at(0).second : test::output(trace, output);
+      REQUIRE(got.shape() == want.shape());
+      const auto a = got.data<float>(), b = want.data<float>();
+      for (std::size_t i = 0; i < b.size(); ++i) {
+        CAPTURE(i);
+        const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+        CHECK((same || std::fabs(a[i] - b[i]) <= 2e-5F * std::max(1.0F, std::fabs(b[i]))));
+      }
+      ++outputs;
+    }
+  }
+  CHECK(outputs == 11);
+}
+
+TEST_CASE("torch graphs: inputs whose shapes nobody says give weights and ask for them") {
+  const Model model = open_model(fixture("torch_graphs/walked_several.pt"));
+  CHECK(model.graph->nodes.empty());
+  CHECK(notes(model, "--input-shape"));
+  const InputHints few({{"x", {DType::f32, Shape{2, 3, 3}}}});
+  const Model asked = open_model(fixture("torch_graphs/walked_several.pt"));
+  CHECK(asked.graph->nodes.empty());
+  CHECK(notes(asked, "1 inputs where forward takes 3 to 4"));
+}
+
 // make_torch_ops.py: some 150 calls of ATen, all their outputs joined.
 TEST_CASE("torch graphs: calls of ATen, traced and exported, give PyTorch's outputs") {
   for (const char* name : {"ops_shapes", "ops_math", "ops_layers"})
@@ -133,7 +187,11 @@ TEST_CASE("torch graphs: the parser reads what is written, and bounds it") {
       "      pass\n"
       "    else:\n"
       "      for i in range(2):\n"
-      "        y = i\n"
+      "        y = {\"a\": i}\n"
+      "      while n:\n"
+      "        pass\n"
+      "      with n:\n"
+      "        pass\n"
       "    return (a)[0]\n");
   REQUIRE(file.functions.contains("M.forward"));
   const ScriptFunction& f = file.functions.at("M.forward");
@@ -143,7 +201,12 @@ TEST_CASE("torch graphs: the parser reads what is written, and bounds it") {
   CHECK(f.body[0].targets == std::vector<std::string>{"a", "b", ""});
   CHECK(f.body[0].value.keywords == std::vector<std::string>{"", "", "", "dim"});
   CHECK(f.body[1].kind == Statement::Kind::branch);
-  CHECK(f.body[1].otherwise.at(0).kind == Statement::Kind::other);
+  const auto& otherwise = f.body[1].otherwise;
+  REQUIRE(otherwise.size() == 3);
+  CHECK(otherwise[0].kind == Statement::Kind::counted);
+  CHECK(otherwise[0].body.at(0).value.kind == Expr::Kind::dict);
+  CHECK(otherwise[1].kind == Statement::Kind::repeated);
+  CHECK(otherwise[2].kind == Statement::Kind::other);
   CHECK(f.body[2].value.kind == Expr::Kind::subscript);
 
   const std::string head = "def f(x):\n  y = ";

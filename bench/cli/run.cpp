@@ -56,7 +56,7 @@ InputMap gather_inputs(const Args& args, const Model& model) {
 }
 
 int run(Args& args, const Globals& g) {
-  const Model model = open_model_args(args.model);
+  const Model model = open_model_args(args.model, args.inputs);
   if (model.graph->nodes.empty() && model.graph->outputs.empty())
     throw bad_input(
         "{}: holds tensors and no network; 'etalon inspect' lists them, --arch names "

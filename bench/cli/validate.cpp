@@ -139,7 +139,7 @@ int validate_model(Args& args, const Globals& g) {
       throw bad_input("{}: no record of 'etalon validate'; write one with --json", args.baseline);
   }
 
-  const Model model = open_model_args(args.model);
+  const Model model = open_model_args(args.model, args.inputs);
   if (model.graph->nodes.empty())
     throw bad_input("{}: holds tensors and no network; 'etalon inspect' lists them",
                     args.model.path);

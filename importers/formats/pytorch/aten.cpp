@@ -14,7 +14,8 @@ std::span<const AtenFamily> families() {
   static const AtenFamily kFamilies[] = {view_family(),   index_family(),      creation_family(),
                                          math_family(),   activation_family(), reduction_family(),
                                          window_family(), layer_family(),      recurrent_family(),
-                                         place_family(),  order_family()};
+                                         place_family(),  order_family(),      function_family(),
+                                         vector_family(), attention_family()};
   return kFamilies;
 }
 
@@ -250,11 +251,19 @@ ValueId first_tensor(const AtenCall& c, const std::string& op) {
 std::span<const std::string_view> aten_arguments(std::string_view op, std::size_t places) {
   static constexpr std::array<std::string_view, 3> kRange{"start", "end", "step"};
   if (op == "arange" && places > 1) return kRange;
+  if (op == "_transformer_encoder_layer_fwd") return encoder_layer_arguments();
   const AtenSignature* s = found(op).signature;
   if (s == nullptr) return {};
   std::size_t n = 0;
   while (n < s->arguments.size() && !s->arguments[n].empty()) ++n;
   return std::span(s->arguments).first(n);
+}
+
+bool aten_gives_list(std::string_view op) {
+  constexpr std::string_view kLists[] = {
+      "chunk",        "unsafe_chunk",     "split",    "unsafe_split",     "unbind",
+      "tensor_split", "split_with_sizes", "meshgrid", "broadcast_tensors"};
+  return std::ranges::find(kLists, op) != std::end(kLists);
 }
 
 AtenOutputs translate_inner(GraphBuilder& b, const std::string& called, const std::string& name,

@@ -71,6 +71,9 @@ class AtenCall {
 // translation.
 std::span<const std::string_view> aten_arguments(std::string_view op, std::size_t places);
 
+// Whether a call gives a list, which may be of one tensor.
+bool aten_gives_list(std::string_view op);
+
 // The node or nodes of a call; several values where the op gives several. An argument that the
 // translation does not look at is AtenUnknown.
 std::vector<ValueId> translate_aten(GraphBuilder& graph, const std::string& op,

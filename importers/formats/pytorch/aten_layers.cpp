@@ -107,7 +107,19 @@ ValueId attention(GraphBuilder& b, const std::string& name, const AtenCall& c) {
   if (a.q == kAbsent || a.k == kAbsent || a.v == kAbsent)
     throw AtenUnknown{"attention without tensors"};
   if (c.number("dropout_p", 0) != 0) throw AtenUnknown{"attention with dropout"};
-  if (c.flag("enable_gqa", false)) throw AtenUnknown{"attention with grouped queries"};
+  if (c.flag("enable_gqa", false)) {
+    // Each head of keys and values serves several of the queries.
+    const std::int64_t heads = extent_of(b, a.q, b.rank(a.q) - 3);
+    for (ValueId* v : {&a.k, &a.v}) {
+      const std::int64_t axis = b.rank(*v) - 3, n = extent_of(b, *v, axis);
+      if (n < 1 || heads % n != 0) throw bad_input("{} heads of queries, {} of keys", heads, n);
+      AtenCall each;
+      each.args["self"] = AtenValue::of(*v);
+      each.args["repeats"] = AtenValue::of_integer(heads / n);
+      each.args["dim"] = AtenValue::of_integer(axis);
+      if (n != heads) *v = translate_inner(b, "repeat_interleave", name + ".heads", each).at(0);
+    }
+  }
   const Ints dims = b.dims(a.q), keys = b.dims(a.k);
   if (dims.size() < 2 || keys.size() < 2 || dims.back() < 1)
     throw AtenUnknown{"attention of a free width"};
@@ -173,15 +185,21 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
   if (op.find("norm") != op.npos) return norms(b, op, name, x, c);
   if (op == "linear") return {linear(b, name, x, c)};
   if (op == "addmm") {
-    const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
-    if (alpha != 1 || beta != 1) throw AtenUnknown{"addmm with factors"};
-    return {b.op("gemm", name, {c.tensor("mat1"), c.tensor("mat2"), x})};
+    return {b.op("gemm", name, {c.tensor("mat1"), c.tensor("mat2"), x},
+                 {{"alpha", static_cast<float>(c.real("alpha", 1))},
+                  {"beta", static_cast<float>(c.real("beta", 1))}})};
   }
   if (op == "baddbmm") {
     const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
-    if (alpha != 1 || (beta != 1 && beta != 0)) throw AtenUnknown{"baddbmm with factors"};
-    const ValueId y = b.op("matmul", name + ".product", {c.tensor("batch1"), c.tensor("batch2")});
-    return {beta == 0 ? y : b.op("add", name, {y, x})};
+    const auto times = [&](const char* role, ValueId v, double by) {
+      if (by == 1) return v;
+      const ValueId factor = b.constant(name + ".factor", scalar_of(b.dtype(x), by));
+      return b.op("mul", name + role, {v, factor});
+    };
+    const ValueId y =
+        times(".scaled",
+              b.op("matmul", name + ".product", {c.tensor("batch1"), c.tensor("batch2")}), alpha);
+    return {beta == 0 ? y : b.op("add", name, {y, times(".part", x, beta)})};
   }
   if (op == "matmul") return {b.op("matmul", name, {x, c.tensor("other")})};
   if (op == "mm" || op == "bmm") return {b.op("matmul", name, {x, c.tensor("mat2")})};

@@ -54,6 +54,15 @@ constexpr Unary kUnary[] = {
     {"sign", "sign"},
     {"isnan", "is_nan"},
     {"isinf", "is_inf"},
+    {"absolute", "abs"},
+    {"negative", "neg"},
+    {"arctan", "atan"},
+    {"arcsin", "asin"},
+    {"arccos", "acos"},
+    {"special_erf", "erf"},
+    {"special_expm1", "expm1"},
+    {"special_log1p", "log1p"},
+    {"special_exp2", "exp2"},
 };
 
 constexpr AtenSignature kOthers[] = {
@@ -78,6 +87,12 @@ constexpr AtenSignature kOthers[] = {
     {"clamp_max", {"self", "max"}},
     {"addcmul", {"self", "tensor1", "tensor2", "value"}},
     {"addcdiv", {"self", "tensor1", "tensor2", "value"}},
+    {"clip", {"self", "min", "max"}},
+    {"greater", {"self", "other"}},
+    {"greater_equal", {"self", "other"}},
+    {"less", {"self", "other"}},
+    {"less_equal", {"self", "other"}},
+    {"not_equal", {"self", "other"}},
     {"lerp", {"self", "end", "weight"}},
     {"round", {"self", "decimals"}},
     {"eq", {"self", "other"}},
@@ -106,6 +121,8 @@ constexpr AtenSignature kOthers[] = {
     {"to", {"self", "dtype", "other", "non_blocking", "copy", "memory_format"}},
     {"_to_copy", {"self", "dtype"}},
     {"type_as", {"self", "other"}},
+    {"float", {"self"}},
+    {"requires_grad", {"self", "requires_grad"}},
 };
 
 std::span<const AtenSignature> signatures() {
@@ -290,6 +307,12 @@ AtenOutputs translate(GraphBuilder& b, const std::string& called, const std::str
   const std::string op = called == "true_divide" || called == "divide" ? "div"
                          : called == "multiply"                        ? "mul"
                          : called == "subtract"                        ? "sub"
+                         : called == "clip"                            ? "clamp"
+                         : called == "greater"                         ? "gt"
+                         : called == "greater_equal"                   ? "ge"
+                         : called == "less"                            ? "lt"
+                         : called == "less_equal"                      ? "le"
+                         : called == "not_equal"                       ? "ne"
                                                                        : called;
   if (op == "where") return {chosen(b, name, c)};
   if (op == "pow" && c.tensor("self") == kAbsent && c.tensor("exponent") != kAbsent) {
@@ -300,7 +323,17 @@ AtenOutputs translate(GraphBuilder& b, const std::string& called, const std::str
   }
   const ValueId x = first_tensor(c, op);
   for (const auto& [theirs, ours] : kUnary)
-    if (op == theirs) return {b.op(ours, name, {x})};
+    if (op == theirs) {
+      // Of whole numbers these are of a kind; every other function makes them floating.
+      constexpr std::string_view kKept[] = {"abs", "neg", "sign", "floor", "ceil"};
+      if (is_floating(b.dtype(x)) || std::ranges::find(kKept, ours) != std::end(kKept)) {
+        const bool whole = !is_floating(b.dtype(x)) && (ours == "floor" || ours == "ceil");
+        return {whole ? x : b.op(ours, name, {x})};
+      }
+      if (ours.starts_with("is_"))
+        return {b.op("not", name, {b.op("equal", name + ".itself", {x, x})})};
+      return {b.op(ours, name, {aten_cast(b, name, x, DType::f32)})};
+    }
   if (AtenOutputs made = compared(b, op, name, x, c); !made.empty()) return made;
   if (AtenOutputs made = composed(b, op, name, x); !made.empty()) return made;
   const auto other = [&](std::string_view key = "other") {
@@ -346,6 +379,11 @@ AtenOutputs translate(GraphBuilder& b, const std::string& called, const std::str
     if (c.integer("decimals", 0) != 0) throw AtenUnknown{"round to decimals"};
     return {b.op("round", name, {x})};
   }
+  if (op == "requires_grad") {
+    c.flag("requires_grad", true);
+    return {x};
+  }
+  if (op == "float") return {aten_cast(b, name, x, DType::f32)};
   return {converted(b, name, x, c)};  // to, _to_copy, type_as
 }
 

@@ -10,7 +10,10 @@
 //   aten_reductions.cpp   sums, extremes, moments, norms of vectors
 //   aten_windows.cpp      convolutions, pools, resizing
 //   aten_layers.cpp       products, normalisation, attention
-//   aten_recurrent.cpp    LSTM, GRU, RNN
+//   aten_functions.cpp    functions that are several ops
+//   aten_vectors.cpp      distances, products, images read at the points of a grid
+//   aten_attention.cpp    attention with its projections, as fused calls have it
+//   aten_recurrent.cpp    LSTM, GRU, RNN, and one step of each
 #pragma once
 
 #include <array>
@@ -34,6 +37,11 @@ AtenFamily view_family();
 AtenFamily index_family();
 AtenFamily place_family();
 AtenFamily order_family();
+AtenFamily function_family();
+AtenFamily vector_family();
+AtenFamily attention_family();
+// Those of _transformer_encoder_layer_fwd, more than a signature holds.
+std::span<const std::string_view> encoder_layer_arguments();
 AtenFamily creation_family();
 AtenFamily math_family();
 AtenFamily activation_family();

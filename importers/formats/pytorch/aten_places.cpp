@@ -22,7 +22,10 @@ constexpr AtenSignature kSignatures[] = {
     {"index_put", {"self", "indices", "values", "accumulate"}},
     {"select_scatter", {"self", "src", "dim", "index"}},
     {"slice_scatter", {"self", "src", "dim", "start", "end", "step"}},
+    {"index_fill", {"self", "dim", "index", "value"}},
     {"fill", {"self", "value"}},
+    {"masked_scatter", {"self", "mask", "source"}},
+    {"diag_embed", {"self", "offset", "dim1", "dim2"}},
     {"diagonal", {"self", "offset", "dim1", "dim2"}},
     {"trace", {"self"}},
 };
@@ -91,9 +94,29 @@ ValueId index_put(GraphBuilder& b, const std::string& name, ValueId x, const Ate
   const ValueId values = aten_cast(b, name, tensor_of(c, "values"), b.dtype(x));
   const bool add = c.flag("accumulate", false);
   std::vector<ValueId> in;
-  for (const AtenValue& v : list->items) {
-    if (v.kind != Kind::tensor) throw AtenUnknown{"index_put beside a whole axis"};
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < list->items.size(); ++i) {
+    const AtenValue& v = list->items[i];
+    if (v.kind == Kind::none) continue;
+    if (v.kind != Kind::tensor) throw AtenUnknown{"index_put at what is no tensor"};
+    if (in.empty()) first = i;
+    if (i != first + in.size()) throw AtenUnknown{"indices of axes apart"};
     in.push_back(v.tensor);
+  }
+  if (in.empty()) throw AtenUnknown{"index_put without indices"};
+  if (first > 0) {
+    // The axes that are indexed lead; behind them those that were before them.
+    if (in.size() > 1 || b.dtype(in[0]) == DType::boolean || add)
+      throw AtenUnknown{"index_put beside a whole axis"};
+    const auto axis = static_cast<int>(first);
+    const Ints at = b.dims(in[0]);
+    Ints shape = b.dims(x);
+    shape.erase(shape.begin() + axis);
+    shape.insert(shape.begin() + axis, at.begin(), at.end());
+    if (std::ranges::any_of(shape, [](std::int64_t n) { return n < 0; }))
+      throw AtenUnknown{"index_put into a free extent"};
+    return scatter_slices(b, name, x, axis, aten_cast(b, name, in[0], DType::i64),
+                          b.op("expand", name + ".values", {values}, {{"shape", shape}}));
   }
   if (b.dtype(in[0]) == DType::boolean) {
     if (in.size() != 1 || b.shape(values).numel() != 1 || b.rank(in[0]) != b.rank(x))
@@ -161,6 +184,42 @@ ValueId diagonal(GraphBuilder& b, const std::string& name, ValueId x, std::int64
               {{"axis", std::int64_t{-1}}});
 }
 
+// The i-th true place of the mask takes the i-th element of the source.
+ValueId masked_scatter(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
+  const ValueId mask = b.op("expand", name + ".mask",
+                            {aten_cast(b, name, tensor_of(c, "mask"), DType::boolean),
+                             b.op("shape", name + ".shape", {x})});
+  const ValueId flat = b.reshape(name + ".flat", mask, {-1}),
+                one = b.constant(name + ".one", scalar_of(DType::i64, 1)),
+                zero = b.constant(name + ".zero", scalar_of(DType::i64, 0));
+  const ValueId met = b.op("cum_sum", name + ".met", {aten_cast(b, name, flat, DType::i64)},
+                           {{"axis", std::int64_t{0}}});
+  const ValueId at = b.op("max", name + ".at", {b.op("sub", name + ".before", {met, one}), zero});
+  const ValueId taken = b.op("gather", name + ".taken",
+                             {b.reshape(name + ".source", tensor_of(c, "source"), {-1}), at},
+                             {{"axis", std::int64_t{0}}});
+  return b.op(
+      "where", name,
+      {mask, b.op("reshape", name + ".values", {taken, b.op("shape", name + ".shape", {x})}), x});
+}
+
+// The last axis on the diagonal of two new ones, which are the last.
+ValueId diag_embed(GraphBuilder& b, const std::string& name, ValueId x, const AtenCall& c) {
+  const std::int64_t n = extent_of(b, x, b.rank(x) - 1);
+  const auto last = [&](const char* key, std::int64_t missing) {
+    return aten_axis(b, x, c.integer(key, missing), 1) == b.rank(x) + 1 + missing;
+  };
+  if (c.integer("offset", 0) != 0 || !last("dim1", -2) || !last("dim2", -1) || n > 1 << 11)
+    throw AtenUnknown{"diag_embed beside the last axes' diagonal"};
+  Tensor mask = Tensor::zeros(DType::boolean, {n, n});
+  for (std::int64_t i = 0; i < n; ++i)
+    mask.mutable_bytes()[static_cast<std::size_t>(i * n + i)] = std::byte{1};
+  return b.op("where", name,
+              {b.constant(name + ".mask", std::move(mask)),
+               b.op("unsqueeze", name + ".rows", {x}, {{"axes", Ints{-1}}}),
+               b.constant(name + ".zero", scalar_of(b.dtype(x), 0))});
+}
+
 AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string& name,
                       const AtenCall& c) {
   const ValueId x = first_tensor(c, op);
@@ -189,6 +248,21 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
         aten_cast(b, name, aten_operand(b, name + ".value", x, c, "value"), b.dtype(x));
     return {b.op("expand", name, {value, b.op("shape", name + ".shape", {x})})};
   }
+  if (op == "index_fill") {
+    const auto axis = static_cast<int>(aten_axis(b, x, c.integer("dim", 0)));
+    const ValueId at = tensor_of(c, "index"),
+                  value = aten_cast(b, name, aten_operand(b, name + ".value", x, c, "value"),
+                                    b.dtype(x));
+    Ints shape = b.dims(x);
+    const Ints places = b.rank(at) == 0 ? Ints{1} : b.dims(at);
+    shape[static_cast<std::size_t>(axis)] = places[0];
+    if (std::ranges::any_of(shape, [](std::int64_t n) { return n < 0; }))
+      throw AtenUnknown{"index_fill of a free extent"};
+    return {scatter_slices(b, name, x, axis, b.reshape(name + ".at", at, places),
+                           b.op("expand", name + ".values", {value}, {{"shape", shape}}))};
+  }
+  if (op == "masked_scatter") return {masked_scatter(b, name, x, c)};
+  if (op == "diag_embed") return {diag_embed(b, name, x, c)};
   if (op == "diagonal")
     return {
         diagonal(b, name, x, c.integer("offset", 0), c.integer("dim1", 0), c.integer("dim2", 1))};

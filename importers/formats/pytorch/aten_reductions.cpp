@@ -29,6 +29,9 @@ constexpr AtenSignature kSignatures[] = {
     {"var", {"self", "dim", "unbiased", "keepdim"}},
     {"std", {"self", "dim", "unbiased", "keepdim"}},
     {"var_mean", {"self", "dim", "unbiased", "keepdim"}},
+    {"std_mean", {"self", "dim", "unbiased", "keepdim"}},
+    {"aminmax", {"self", "dim", "keepdim"}},
+    {"count_nonzero", {"self", "dim"}},
     {"norm", {"self", "p", "dim", "keepdim", "dtype"}},
     {"linalg_vector_norm", {"self", "ord", "dim", "keepdim", "dtype"}},
     {"frobenius_norm", {"self", "dim", "keepdim"}},
@@ -91,7 +94,10 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
                        {{"axis", aten_axis(b, x, c.integer("dim", 0))}, {"keepdims", keep}})};
   }
   if (op == "argmax" || op == "argmin") {
-    if (c.find("dim") == nullptr) throw AtenUnknown{op + " of a flattened tensor"};
+    if (c.find("dim") == nullptr)
+      return {b.op(op == "argmax" ? "arg_max" : "arg_min", name,
+                   {b.reshape(name + ".flat", x, {-1})},
+                   {{"axis", std::int64_t{0}}, {"keepdims", false}})};
     return {b.op(op == "argmax" ? "arg_max" : "arg_min", name, {x},
                  {{"axis", aten_axis(b, x, c.integer("dim", 0))}, {"keepdims", keep}})};
   }
@@ -107,6 +113,14 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
   }
   if (op == "var") return {moments(b, name, x, c).first};
   if (op == "std") return {b.op("sqrt", name + ".root", {moments(b, name, x, c).first})};
+  if (op == "std_mean") {
+    const auto [v, m] = moments(b, name, x, c);
+    return {b.op("sqrt", name + ".root", {v}), m};
+  }
+  if (op == "aminmax") return {over("reduce_min", x), over("reduce_max", x)};
+  if (op == "count_nonzero")
+    return {
+        over("reduce_sum", aten_cast(b, name, aten_cast(b, name, x, DType::boolean), DType::i64))};
   if (op == "var_mean") {
     const auto [v, m] = moments(b, name, x, c);
     return {v, m};
@@ -116,7 +130,20 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
     if (p == 1) return {over("reduce_l1", x)};
     if (p == 2) return {over("reduce_l2", x)};
     if (std::isinf(p) && p > 0) return {over("reduce_max", b.op("abs", name + ".abs", {x}))};
-    throw AtenUnknown{fmt::format("a norm of order {}", p)};
+    if (std::isinf(p)) return {over("reduce_min", b.op("abs", name + ".abs", {x}))};
+    const auto number = [&](double v) {
+      return b.constant(name + ".order", scalar_of(b.dtype(x), v));
+    };
+    if (p == 0) {
+      const ValueId is_zero = b.op("equal", name + ".zero", {x, number(0)});
+      return {over("reduce_sum",
+                   aten_cast(b, name, b.op("not", name + ".counted", {is_zero}), b.dtype(x)))};
+    }
+    b.note("a norm of another order is its powers and their sum, each rounds.");
+    const ValueId sum =
+        over("reduce_sum", b.op("pow", name + ".powers",
+                                {b.op("abs", name + ".abs", {x}), number(static_cast<double>(p))}));
+    return {b.op("pow", name + ".root", {sum, number(1 / static_cast<double>(p))})};
   }
   throw AtenUnknown{op};
 }

@@ -36,6 +36,16 @@ constexpr AtenSignature kSignatures[] = {
     {"unbind", {"self", "dim"}},
     {"cat", {"tensors", "dim"}},
     {"stack", {"tensors", "dim"}},
+    {"concat", {"tensors", "dim"}},
+    {"concatenate", {"tensors", "dim"}},
+    {"meshgrid", {"tensors", "indexing"}},
+    {"broadcast_tensors", {"tensors"}},
+    {"tensor_split", {"self", "sections", "dim"}},
+    {"ravel", {"self"}},
+    {"mT", {"self"}},
+    {"adjoint", {"self"}},
+    {"moveaxis", {"self", "source", "destination"}},
+    {"broadcast_to", {"self", "size"}},
     {"hstack", {"tensors"}},
     {"vstack", {"tensors"}},
     {"expand", {"self", "size", "implicit"}},
@@ -241,6 +251,29 @@ AtenOutputs parts_of(GraphBuilder& b, const std::string& op, const std::string& 
                  c.ints(c.find("split_size") != nullptr ? "split_size" : "split_sizes", {}));
     return cut(b, name, x, axis, pieces(extent_of(b, x, axis), c.integer("split_size", 1)));
   }
+  if (op == "tensor_split") {
+    // The first n mod k pieces are longer by one; or cuts at the indices that are given.
+    const std::int64_t axis = aten_axis(b, x, c.integer("dim", 0)), n = extent_of(b, x, axis);
+    const AtenValue* how = c.find("sections");
+    const char* key = how != nullptr ? "sections" : "indices";
+    if (how == nullptr) how = c.find("indices");
+    Ints sizes;
+    if (how != nullptr && how->kind == Kind::list) {
+      std::int64_t from = 0;
+      Ints cuts = c.ints(key, {});
+      cuts.push_back(n);
+      for (const std::int64_t at : cuts) {
+        const std::int64_t to = std::clamp<std::int64_t>(at < 0 ? at + n : at, from, n);
+        sizes.push_back(to - from);
+        from = to;
+      }
+    } else {
+      const std::int64_t count = c.integer(key, 1);
+      if (count < 1 || count > 4096) throw bad_input("{} pieces", count);
+      for (std::int64_t i = 0; i < count; ++i) sizes.push_back(n / count + (i < n % count ? 1 : 0));
+    }
+    return cut(b, name, x, axis, sizes);
+  }
   if (op == "unbind") {
     const std::int64_t axis = aten_axis(b, x, c.integer("dim", 0)), n = extent_of(b, x, axis);
     auto out = cut(b, name, x, axis, pieces(n, 1));
@@ -281,6 +314,14 @@ AtenOutputs arranged(GraphBuilder& b, const std::string& op, const std::string& 
         to.push_back(dims[static_cast<std::size_t>(a)]);
     if (std::ranges::count(to, -1) > 1) throw AtenUnknown{"flatten with two free extents"};
     return {b.reshape(name, x, to)};
+  }
+  if (op == "ravel") return {b.reshape(name, x, {-1})};
+  if (op == "mT" || op == "adjoint") {
+    Ints perm;
+    for (int a = 0; a < b.rank(x); ++a) perm.push_back(a);
+    if (perm.size() < 2) throw bad_input("{} of a vector", op);
+    std::swap(perm.back(), perm[perm.size() - 2]);
+    return {b.transpose(name, x, perm)};
   }
   if (op == "view" || op == "reshape" || op == "_unsafe_view") return {viewed(b, name, x, c)};
   if (op == "select")
@@ -331,7 +372,7 @@ AtenOutputs moved(GraphBuilder& b, const std::string& op, const std::string& nam
       throw bad_input("{} elements from {}", n, from);
     return {slice(b, name, x, axis, from, from + n, 1)};
   }
-  if (op == "expand") return {expand(b, name, x, c)};
+  if (op == "expand" || op == "broadcast_to") return {expand(b, name, x, c)};
   if (op == "expand_as") return {shaped_like(b, "expand", name, x, c.tensor("other"))};
   if (op == "copy") {
     const ValueId from = c.tensor("src");
@@ -416,7 +457,7 @@ AtenOutputs moved(GraphBuilder& b, const std::string& op, const std::string& nam
     }
     return {b.reshape(name, x, to)};
   }
-  if (op == "movedim") {
+  if (op == "movedim" || op == "moveaxis") {
     Ints from = c.ints("source", {}), to = c.ints("destination", {});
     if (from.size() != to.size())
       throw bad_input("movedim of {} axes to {}", from.size(), to.size());
@@ -446,6 +487,9 @@ AtenOutputs moved(GraphBuilder& b, const std::string& op, const std::string& nam
   if (op == "tril" || op == "triu") {
     return {b.op("trilu", name, {x}, {{"upper", op == "triu"}, {"k", c.integer("diagonal", 0)}})};
   }
+  // A copy that a layout asks for is not told apart from its operand, one that the code asks for
+  // is: a change of either does not reach the other.
+  if (op == "clone" && !c.args.contains("memory_format")) return {b.op("identity", name, {x})};
   if (op == "contiguous" || op == "clone" || op == "detach" || op == "alias" ||
       op == "lift_fresh" || op == "lift_fresh_copy" || op == "positive" ||
       op.starts_with("resolve_"))
@@ -457,7 +501,7 @@ AtenOutputs joined(GraphBuilder& b, const std::string& op, const std::string& na
                    const AtenCall& c) {
   std::vector<ValueId> in = c.tensors("tensors");
   if (in.empty()) throw bad_input("a join of nothing");
-  if (op == "cat")
+  if (op == "cat" || op.starts_with("concat"))
     return {b.op("concat", name, in, {{"axis", aten_axis(b, in[0], c.integer("dim", 0))}})};
   if (op != "stack") {
     if (b.rank(in[0]) < 2) throw AtenUnknown{op + " of vectors"};
@@ -468,9 +512,43 @@ AtenOutputs joined(GraphBuilder& b, const std::string& op, const std::string& na
   return {in.size() == 1 ? in[0] : b.op("concat", name, in, {{"axis", axis}})};
 }
 
+// Tensors under the extents that all of them have together; of vectors, an axis for each.
+AtenOutputs spread_out(GraphBuilder& b, const std::string& op, const std::string& name,
+                       const AtenCall& c) {
+  std::vector<ValueId> in = c.tensors("tensors");
+  const AtenValue* order = c.find("indexing");
+  const bool turned = order != nullptr && order->text == "xy" && in.size() > 1;
+  if (order != nullptr && order->text != "xy" && order->text != "ij")
+    throw bad_input("meshgrid's indexing is '{}', expected ij or xy", order->text);
+  std::size_t rank = 0;
+  if (op == "meshgrid") {
+    rank = in.size();
+    for (std::size_t i = 0; i < rank; ++i) {
+      Ints shape(rank, 1);
+      const std::size_t axis = turned && i < 2 ? 1 - i : i;
+      shape[axis] = b.rank(in[i]) == 0 ? 1 : extent_of(b, in[i], 0);
+      in[i] = b.reshape(name + ".axis", in[i], shape);
+    }
+  }
+  for (const ValueId v : in) rank = std::max(rank, static_cast<std::size_t>(b.rank(v)));
+  Ints shape(rank, 1);
+  for (const ValueId v : in) {
+    const Ints dims = b.dims(v);
+    for (std::size_t a = 0; a < dims.size(); ++a) {
+      std::int64_t& n = shape[rank - dims.size() + a];
+      if (dims[a] < 0) throw AtenUnknown{op + " of a free extent"};
+      if (n == 1) n = dims[a];
+    }
+  }
+  for (ValueId& v : in) v = b.op("expand", name, {v}, {{"shape", shape}});
+  return in;
+}
+
 AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string& name,
                       const AtenCall& c) {
-  if (op == "cat" || op.ends_with("stack")) return joined(b, op, name, c);
+  if (op == "meshgrid" || op == "broadcast_tensors") return spread_out(b, op, name, c);
+  if (op == "cat" || op.starts_with("concat") || op.ends_with("stack"))
+    return joined(b, op, name, c);
   const ValueId x = first_tensor(c, op);
   for (const auto of : {parts_of, arranged, padded, moved})
     if (AtenOutputs made = of(b, op, name, x, c); !made.empty()) return made;

@@ -1,7 +1,7 @@
 // Convolutions, pools, resizing.
 //
-// An op that is named for its axes (conv2d) takes an input with a batch here; PyTorch takes one
-// without, too, which is refused. An adaptive pool whose windows differ is a mean (or maximum) of
+// An op that is named for its axes (conv2d) takes an input with a batch, or one without, which gets
+// a batch of one. An adaptive pool whose windows differ is a mean (or maximum) of
 // each window.
 #include <algorithm>
 #include <cmath>
@@ -23,6 +23,7 @@ constexpr AtenSignature kSignatures[] = {
     {"convolution",
      {"input", "weight", "bias", "stride", "padding", "dilation", "transposed", "output_padding",
       "groups"}},
+    {"_convolution_mode", {"input", "weight", "bias", "stride", "padding", "dilation", "groups"}},
     {"conv1d", {"input", "weight", "bias", "stride", "padding", "dilation", "groups"}},
     {"conv2d", {"input", "weight", "bias", "stride", "padding", "dilation", "groups"}},
     {"conv3d", {"input", "weight", "bias", "stride", "padding", "dilation", "groups"}},
@@ -36,6 +37,8 @@ constexpr AtenSignature kSignatures[] = {
     {"max_pool2d", {"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
     {"max_pool3d", {"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
     {"max_pool2d_with_indices",
+     {"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
+    {"max_pool1d_with_indices",
      {"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
     {"max_pool3d_with_indices",
      {"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
@@ -58,6 +61,9 @@ constexpr AtenSignature kSignatures[] = {
     {"upsample_nearest1d", {"self", "output_size", "scale_factors"}},
     {"upsample_nearest2d", {"self", "output_size", "scale_factors"}},
     {"upsample_nearest3d", {"self", "output_size", "scale_factors"}},
+    {"_upsample_nearest_exact1d", {"self", "output_size", "scale_factors"}},
+    {"_upsample_nearest_exact2d", {"self", "output_size", "scale_factors"}},
+    {"_upsample_nearest_exact3d", {"self", "output_size", "scale_factors"}},
     {"upsample_linear1d", {"self", "output_size", "align_corners", "scale_factors"}},
     {"upsample_bilinear2d", {"self", "output_size", "align_corners", "scale_factors"}},
     {"upsample_trilinear3d", {"self", "output_size", "align_corners", "scale_factors"}},
@@ -147,15 +153,18 @@ ValueId resize(GraphBuilder& b, const std::string& op, const std::string& name, 
                const AtenCall& c) {
   const auto axes = static_cast<std::int64_t>(spatial_axes(b, op, x));
   const bool nearest = op.find("nearest") != op.npos, cubic = op.find("cubic") != op.npos,
-             smooth = op.ends_with("_aa");
+             exact = op.find("exact") != op.npos, smooth = op.ends_with("_aa");
   Fields f{{"mode", std::string(nearest ? "nearest"
                                 : cubic ? "cubic"
                                         : "linear")},
            {"coordinate_transformation_mode",
-            std::string(nearest                          ? "asymmetric"
+            std::string(exact                            ? "half_pixel"
+                        : nearest                        ? "asymmetric"
                         : c.flag("align_corners", false) ? "align_corners"
                                                          : "half_pixel")}};
-  if (nearest) f.emplace_back("nearest_mode", std::string("floor"));
+  // The pixel below the middle: floor((i + 0.5) / scale), which is (i + 0.5) / scale - 0.5 rounded,
+  // halves up.
+  if (nearest) f.emplace_back("nearest_mode", std::string(exact ? "round_prefer_ceil" : "floor"));
   if (cubic) f.emplace_back("cubic_coeff_a", smooth ? -0.5F : -0.75F);
   if (smooth) {
     f.emplace_back("antialias", true);
@@ -181,7 +190,8 @@ ValueId resize(GraphBuilder& b, const std::string& op, const std::string& name, 
     f.emplace_back("sizes", sizes);
   }
   b.note(fmt::format("{}: {}", op,
-                     nearest ? "pixels by floor(i / scale)"
+                     exact     ? "pixels by floor((i + 0.5) / scale)"
+                     : nearest ? "pixels by floor(i / scale)"
                      : c.flag("align_corners", false)
                          ? "corners are aligned"
                          : "centres of pixels are aligned (align_corners false)"));
@@ -210,11 +220,51 @@ ValueId adaptive(GraphBuilder& b, const std::string& op, const std::string& name
   return adaptive_pool(b, name, x, out, average);
 }
 
+// A pool, and beside it one that names the places in their plane; where nobody reads these it is
+// dropped.
+AtenOutputs with_indices(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
+                         const AtenCall& c) {
+  const std::size_t axes = spatial_axes(b, op, x);
+  const Ints kernel = spread(c.ints("kernel_size", {1}), axes),
+             pad = spread(c.ints("padding", {0}), axes);
+  const Fields fields{{"kernel", kernel},
+                      {"strides", spread(c.ints("stride", kernel), axes)},
+                      {"dilations", spread(c.ints("dilation", {1}), axes)},
+                      {"pads_begin", pad},
+                      {"pads_end", pad},
+                      {"ceil_mode", c.flag("ceil_mode", false)},
+                      {"indices", std::string("plane")}};
+  return {pooling(b, op, name, x, c), b.nodes("max_pool", name + ".places", {x},
+                                              make_params(get_op("max_pool"), fields), 2)[1]};
+}
+
+// An input without a batch: a batch of one, which is taken away again.
+AtenOutputs batched(GraphBuilder& b, const std::string& op, const std::string& name, ValueId x,
+                    const AtenCall& c) {
+  AtenCall one = c;
+  one.args[c.args.contains("self") ? "self" : "input"] =
+      AtenValue::of(b.op("unsqueeze", name + ".batch", {x}, {{"axes", Ints{0}}}));
+  AtenOutputs made = translate_inner(b, op, name, one);
+  for (ValueId& v : made)
+    if (v != kAbsent) v = b.op("squeeze", name + ".sample", {v}, {{"axes", Ints{0}}});
+  return made;
+}
+
+// How many axes an op's name says, without a batch but with channels; 0 where it says none.
+int named_rank(std::string_view op) {
+  for (const char digit : {'1', '2', '3'})
+    if (op.find(std::string(1, digit) + "d") != op.npos) return digit - '0' + 1;
+  return 0;
+}
+
 AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string& name,
                       const AtenCall& c) {
   const ValueId x = first_tensor(c, op);
+  if (named_rank(op) == b.rank(x) && op.find("upsample") == op.npos)
+    return batched(b, op, name, x, c);
+  if (op == "_convolution_mode") return {convolution(b, op, name, x, c)};
   if (op.starts_with("conv") || op == "_convolution") return {convolution(b, op, name, x, c)};
-  if (op.ends_with("_with_indices")) return {pooling(b, op, name, x, c), kAbsent};
+  if (op.ends_with("_with_indices")) return with_indices(b, op, name, x, c);
   if (op.starts_with("max_pool") || op.starts_with("avg_pool")) return {pooling(b, op, name, x, c)};
   if (op.find("adaptive_avg") != op.npos) return {adaptive(b, op, name, x, c, true)};
   if (op.find("adaptive_max") != op.npos) return {adaptive(b, op, name, x, c, false), kAbsent};

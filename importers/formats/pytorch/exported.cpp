@@ -236,7 +236,7 @@ Model open_exported(const ZipReader& zip, const std::string& path) {
     model.producer = "pytorch " + printable(root["torch_version"].get<std::string>());
   try {
     GraphBuilder b("exported");
-    Aliases aliases;
+    Aliases aliases(b);
     Values values;
     std::map<std::string_view, const NamedTensor*> by_name;
     for (const NamedTensor& t : weights) by_name.emplace(t.name, &t);

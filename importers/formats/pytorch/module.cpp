@@ -7,6 +7,7 @@
 #include "engine/core/error.h"
 #include "importers/formats/pytorch/aten.h"
 #include "importers/formats/pytorch/input_guess.h"
+#include "importers/input_hints.h"
 
 namespace etalon::pytorch_format {
 namespace {
@@ -250,21 +251,28 @@ bool open_module(const Pickle& pickle, Storages& storages, Model& model) {
   const PickleValue& root = pickle.root();
   if (!root.is(PickleKind::object) || !root.text.starts_with(kNamespace)) return false;
   std::string why = "no module with weights";
-  Shape w;
-  FirstModule first = FirstModule::other;
+  WantedInputs wanted{.arguments = {{"input", "Tensor"}}};
   std::set<const PickleValue*> seen;
-  if (first_weight(root, storages, 0, seen, w, first)) {
+  if (first_weight(root, storages, 0, seen, wanted.first_weight, wanted.first) ||
+      !InputHints::given().empty()) {
     why.clear();
     std::map<const PickleValue*, Tensor> tensors;
-    for (const InputGuess& in : input_guesses(w, first)) {
+    std::vector<InputGuesses> guesses;
+    try {
+      guesses = input_guesses(wanted);
+    } catch (const AtenUnknown& unknown) {
+      why = unknown.what;
+    }
+    for (const InputGuesses& guess : guesses) {
       try {
         GraphBuilder b("module");
-        const ValueId x = b.input("input", in.dtype, in.dims, in.nominal);
+        const InputGuess& in = guess.inputs.at(0);
+        const ValueId x = b.input(in.name, in.dtype, in.dims, in.nominal);
         ModuleWalker walker(storages, tensors, b);
         b.output(walker.walk(root, "", x, 0), "output");
         *model.graph = b.finish();
         for (std::string& note : b.take_notes()) model.notes.push_back(std::move(note));
-        model.notes.push_back(in.said);
+        model.notes.push_back(guess.said);
         return true;
       } catch (const Error& e) {
         if (why.empty()) why = e.what();

@@ -189,6 +189,7 @@ class ExprParser {
       e.items.push_back(expression());
       return e;
     }
+    if (take("{")) return dictionary();
     const bool list = is("[");
     if (!list && !is("(")) fail("a value");
     ++at_;
@@ -204,6 +205,17 @@ class ExprParser {
     if (!list && e.items.size() == 1 && !comma) {
       Expr inner = std::move(e.items[0]);
       return inner;
+    }
+    return e;
+  }
+
+  Expr dictionary() {
+    Expr e{Expr::Kind::dict, "", {}, {}};
+    while (!take("}")) {
+      e.items.push_back(expression());
+      if (!take(":")) fail(":");
+      e.items.push_back(expression());
+      if (!take(",") && !is("}")) fail("a comma");
     }
     return e;
   }
@@ -227,12 +239,16 @@ class Parser {
       } else if (first == "class") {
         ExprParser p(line, 1);
         const std::string name = p.word();
+        const bool tuple = p.take("(") && p.word() == "NamedTuple";
         ++at_;
         while (at_ < lines_.size() && lines_[at_].indent > line.indent) {
-          if (lines_[at_].tokens[0].text == "def")
+          if (lines_[at_].tokens[0].text == "def") {
             function(out, name + ".");
-          else
-            ++at_;  // attributes: their values stand in the pickle
+            continue;
+          }
+          // Values of attributes stand in the pickle.
+          if (tuple) out.tuples[name].push_back(lines_[at_].tokens[0].text);
+          ++at_;
         }
       } else {
         ++at_;
@@ -293,8 +309,18 @@ class Parser {
         }
       } else if (first == "pass") {
         ++at_;
-      } else if (first == "for" || first == "while" || first == "with" || first == "assert" ||
-                 first == "break" || first == "continue") {
+      } else if (first == "for" || first == "while") {
+        ExprParser p(line, 1);
+        s.kind = first == "for" ? Statement::Kind::counted : Statement::Kind::repeated;
+        if (first == "for") {
+          s.targets = {p.word()};
+          if (p.word() != "in") p.fail("in");
+        }
+        s.value = p.expression();
+        if (!p.take(":")) p.fail(":");
+        ++at_;
+        s.body = block(line.indent, depth + 1);
+      } else if (first == "with" || first == "assert" || first == "break" || first == "continue") {
         s.kind = Statement::Kind::other;
         s.targets = {first};
         ++at_;

@@ -3,7 +3,7 @@
 // the tree and builds a graph from it.
 //
 // A file is classes and functions; a body is assignments (of one name, or a tuple unpacked into
-// names), expressions, return, if and pass. Anything else (loops, comprehensions) is kept as a
+// names), expressions, return, if, for over a range, while and pass. Anything else is kept as a
 // statement of kind `other`, which is an error only where it is reached. Nesting is bounded.
 #pragma once
 
@@ -22,6 +22,7 @@ struct Expr {
     subscript,
     list,
     tuple,
+    dict,  // keys and values in turn
     integer,
     number,
     text,
@@ -34,10 +35,10 @@ struct Expr {
 };
 
 struct Statement {
-  enum class Kind { assign, expression, give_back, branch, pass, other };
+  enum class Kind { assign, expression, give_back, branch, counted, repeated, pass, other };
   Kind kind = Kind::pass;
   std::vector<std::string> targets;
-  Expr value;  // of a branch its condition
+  Expr value;  // of a branch or `repeated` its condition, of `counted` its range
   std::vector<Statement> body, otherwise;
   int line = 0;
 };
@@ -50,9 +51,10 @@ struct ScriptFunction {
   std::vector<Statement> body;
 };
 
-// Functions by name, methods as "Class.method".
+// Functions by name, methods as "Class.method"; of a NamedTuple its fields.
 struct ScriptFile {
   std::map<std::string, ScriptFunction, std::less<>> functions;
+  std::map<std::string, std::vector<std::string>, std::less<>> tuples;
 };
 
 // A bad-input Error names the line.

@@ -7,6 +7,7 @@
 #include "engine/core/error.h"
 #include "engine/core/memory_budget.h"
 #include "importers/formats/pytorch/aliases.h"
+#include "importers/formats/scalar.h"
 
 namespace etalon::pytorch_format {
 namespace {
@@ -27,14 +28,15 @@ std::string dotted_name(const Expr& e) {
 class Walker {
  public:
   Walker(ScriptArchive& archive, GraphBuilder& graph, std::size_t file_bytes)
-      : a_(archive), b_(graph), copies_(file_bytes * kExpansion) {}
+      : a_(archive), b_(graph), aliases_(graph), copies_(file_bytes * kExpansion) {}
 
-  std::vector<ValueId> forward(const PickleValue& root, ValueId input) {
+  std::vector<ScriptOutput> forward(const PickleValue& root, std::vector<ScriptValue> inputs) {
     const ScriptFunction* f = a_.method(root.text, "forward");
     if (f == nullptr) throw AtenUnknown{"a module without forward"};
-    const ScriptValue module{.object = &root};
-    std::vector<ValueId> out;
-    tensors_of(call(*f, {module, plain(AtenValue::of(input))}, {"", ""}), out);
+    inputs.insert(inputs.begin(), {.object = &root});
+    const std::vector<std::string> places(inputs.size());
+    std::vector<ScriptOutput> out;
+    tensors_of(call(*f, std::move(inputs), places), "", out);
     if (out.empty()) throw AtenUnknown{"a forward that gives no tensor"};
     return out;
   }
@@ -42,13 +44,24 @@ class Walker {
  private:
   using Scope = std::map<std::string, ScriptValue, std::less<>>;
 
-  void tensors_of(const ScriptValue& v, std::vector<ValueId>& out) const {
-    if (v.plain.kind == Kind::tensor)
-      out.push_back(aliases_.now(v.plain.tensor));
-    else if (v.plain.kind == Kind::list)
-      for (const ScriptValue& i : v.items) tensors_of(i, out);
-    else
+  void tensors_of(const ScriptValue& v, const std::string& name, std::vector<ScriptOutput>& out) {
+    count_step();
+    if (v.is_none()) {
+      b_.note("An output that is None is left out.");
+    } else if (v.plain.kind == Kind::tensor) {
+      if (v.plain.tensor == kAbsent) throw AtenUnknown{"an output that has no translation"};
+      out.push_back({aliases_.now(v.plain.tensor), name});
+    } else if (v.keyed) {
+      for (std::size_t i = 0; i + 1 < v.items().size(); i += 2)
+        tensors_of(v.items()[i + 1], v.items()[i].plain.text, out);
+    } else if (v.plain.kind == Kind::list) {
+      for (std::size_t i = 0; i < v.items().size(); ++i)
+        tensors_of(v.items()[i], i < v.fields.size() ? v.fields[i] : "", out);
+    } else if (v.plain.kind == Kind::zeros) {
+      out.push_back({zeros(v).tensor, name});
+    } else {
       throw AtenUnknown{"an output that is no tensor"};
+    }
   }
 
   ScriptValue call(const ScriptFunction& f, std::vector<ScriptValue> arguments,
@@ -60,7 +73,6 @@ class Walker {
       if (keywords[i].empty() && place >= f.parameters.size())
         throw bad_input("a call with {} arguments of a function of {}", arguments.size(),
                         f.parameters.size());
-      arguments[i].shared = true;  // with the caller, which would see an append
       scope.insert_or_assign(keywords[i].empty() ? f.parameters[place++] : keywords[i],
                              std::move(arguments[i]));
     }
@@ -80,7 +92,7 @@ class Walker {
   // True once a return was reached.
   bool block(const std::vector<Statement>& body, Scope& scope, ScriptValue& result) {
     for (const Statement& s : body) {
-      if (++statements_ > kMaxStatements) throw AtenUnknown{"code of more than 200000 steps"};
+      count_step();
       switch (s.kind) {
         case Statement::Kind::pass:
           break;
@@ -92,34 +104,65 @@ class Walker {
         case Statement::Kind::give_back:
           result = eval(s.value, scope);
           return true;
-        case Statement::Kind::branch: {
-          const ScriptValue condition = eval(s.value, scope);
-          if (condition.plain.kind != Kind::boolean)
-            throw AtenUnknown{fmt::format("a branch on data in line {}", s.line)};
-          if (block(condition.plain.integer != 0 ? s.body : s.otherwise, scope, result))
-            return true;
+        case Statement::Kind::branch:
+          if (block(holds(s, scope, "a branch") ? s.body : s.otherwise, scope, result)) return true;
           break;
-        }
-        case Statement::Kind::assign: {
-          ScriptValue v = eval(s.value, scope);
-          if (s.value.kind == Expr::Kind::name)
-            if (const auto other = scope.find(s.value.text); other != scope.end())
-              v.shared = other->second.shared = true;
-          if (s.targets.size() == 1) {
-            scope.insert_or_assign(s.targets[0], std::move(v));
-            break;
+        case Statement::Kind::counted:
+          if (counted(s, scope, result)) return true;
+          break;
+        case Statement::Kind::repeated:
+          while (holds(s, scope, "a loop")) {
+            count_step();
+            if (block(s.body, scope, result)) return true;
           }
-          // The last target is empty: a tuple is unpacked.
-          if (v.items.size() + 1 != s.targets.size())
-            throw AtenUnknown{fmt::format("an assignment of {} values to {} names in line {}",
-                                          v.items.size(), s.targets.size() - 1, s.line)};
-          for (std::size_t i = 0; i + 1 < s.targets.size(); ++i)
-            scope.insert_or_assign(s.targets[i], v.items[i]);
           break;
-        }
+        case Statement::Kind::assign:
+          assign(s, scope);
+          break;
       }
     }
     return false;
+  }
+
+  void count_step() {
+    if (++statements_ > kMaxStatements) throw AtenUnknown{"code of more than 200000 steps"};
+  }
+
+  bool holds(const Statement& s, Scope& scope, const char* what) {
+    const ScriptValue condition = converted(b_, "bool", now(eval(s.value, scope)));
+    if (condition.plain.kind != Kind::boolean)
+      throw AtenUnknown{fmt::format("{} on data in line {}", what, s.line)};
+    return condition.plain.integer != 0;
+  }
+
+  bool counted(const Statement& s, Scope& scope, ScriptValue& result) {
+    const Expr& range = s.value;
+    if (range.kind != Expr::Kind::call || range.items.size() != 2 ||
+        dotted_name(range.items[0]) != "range")
+      throw AtenUnknown{fmt::format("a loop over what is no range in line {}", s.line)};
+    const ScriptValue count = converted(b_, "int", now(eval(range.items[1], scope)));
+    if (!count.is(Kind::integer) || count.plain.free)
+      throw AtenUnknown{fmt::format("a loop whose count hangs on data in line {}", s.line)};
+    for (std::int64_t i = 0; i < count.plain.integer; ++i) {
+      count_step();
+      scope.insert_or_assign(s.targets[0], integer(i));
+      if (block(s.body, scope, result)) return true;
+    }
+    return false;
+  }
+
+  void assign(const Statement& s, Scope& scope) {
+    ScriptValue v = eval(s.value, scope);
+    if (s.targets.size() == 1) {
+      scope.insert_or_assign(s.targets[0], std::move(v));
+      return;
+    }
+    // The last target is empty: a tuple is unpacked.
+    if (v.items().size() + 1 != s.targets.size())
+      throw AtenUnknown{fmt::format("an assignment of {} values to {} names in line {}",
+                                    v.items().size(), s.targets.size() - 1, s.line)};
+    for (std::size_t i = 0; i + 1 < s.targets.size(); ++i)
+      scope.insert_or_assign(s.targets[i], v.items()[i]);
   }
 
   ScriptValue eval(const Expr& e, Scope& scope) {
@@ -129,9 +172,9 @@ class Walker {
       case Expr::Kind::integer:
         return integer(whole(e.text));
       case Expr::Kind::number:
-        return plain({.kind = Kind::number, .number = real(e.text)});
+        return number(real(e.text));
       case Expr::Kind::text:
-        return plain({.kind = Kind::text, .text = e.text});
+        return text(e.text);
       case Expr::Kind::negative: {
         ScriptValue v = eval(e.items[0], scope);
         if ((!v.is(Kind::integer) && !v.is(Kind::number)) || v.plain.free)
@@ -141,22 +184,20 @@ class Walker {
         return v;
       }
       case Expr::Kind::list:
-      case Expr::Kind::tuple: {
-        ScriptValue v = plain({.kind = Kind::list});
-        for (const Expr& i : e.items) {
-          v.items.push_back(eval(i, scope));
-          v.items.back().shared = true;
-        }
+      case Expr::Kind::tuple:
+      case Expr::Kind::dict: {
+        ScriptItems items;
+        for (const Expr& i : e.items) items.push_back(eval(i, scope));
+        ScriptValue v = list_of(std::move(items));
+        v.keyed = e.kind == Expr::Kind::dict;
         return v;
       }
       case Expr::Kind::subscript: {
         if (e.items.size() != 2) throw AtenUnknown{"a slice of a list"};
         const ScriptValue v = eval(e.items[0], scope), i = eval(e.items[1], scope);
-        const std::int64_t n = static_cast<std::int64_t>(v.items.size());
-        const std::int64_t at = i.plain.integer < 0 ? i.plain.integer + n : i.plain.integer;
-        if (v.plain.kind != Kind::list || i.plain.kind != Kind::integer || at < 0 || at >= n)
-          throw AtenUnknown{"an index into what is no list"};
-        return v.items[static_cast<std::size_t>(at)];
+        const auto at = v.plain.kind == Kind::list ? place_in(v, i) : std::nullopt;
+        if (!at) throw AtenUnknown{"an index into what is no list, or beyond it"};
+        return v.items()[*at];
       }
       case Expr::Kind::attribute: {
         const std::string name = dotted_name(e);
@@ -192,15 +233,13 @@ class Walker {
 
   ScriptValue named(const std::string& name, const Scope& scope) const {
     if (const auto at = scope.find(name); at != scope.end()) {
-      // A line may name a list twice, and the next that one: x = [x, x].
-      if (!at->second.items.empty() || !at->second.plain.text.empty())
-        MemoryBudget::charge(weight(at->second, 0));
+      MemoryBudget::charge(at->second.plain.text.size());
       return at->second;
     }
     if (name == "None") return {};
     if (name == "True" || name == "False") return flag(name == "True");
-    if (name == "inf")
-      return plain({.kind = Kind::number, .number = std::numeric_limits<double>::infinity()});
+    if (name == "nan") return number(std::numeric_limits<double>::quiet_NaN());
+    if (name == "inf") return number(std::numeric_limits<double>::infinity());
     return {.name = name, .is_function = true};
   }
 
@@ -213,18 +252,13 @@ class Walker {
     return held(*root.items[static_cast<std::size_t>(i)], fmt::format("constant{}", i), true);
   }
 
-  static std::size_t weight(const ScriptValue& v, int depth) {
-    if (depth > kMaxCalls) throw AtenUnknown{"lists nested deeper than 64"};
-    std::size_t bytes = sizeof(ScriptValue) + v.plain.text.size() + v.name.size();
-    for (const ScriptValue& i : v.items) bytes += weight(i, depth + 1);
-    return bytes;
-  }
-
   static const PickleValue* state_of(const PickleValue& object) {
     return object.state != nullptr && object.state->is(PickleKind::dict) ? object.state : nullptr;
   }
 
   ScriptValue attribute(const ScriptValue& of, const std::string& name) {
+    if (const auto at = std::ranges::find(of.fields, name); at != of.fields.end())
+      return of.items().at(static_cast<std::size_t>(at - of.fields.begin()));
     const PickleValue* state = of.object == nullptr ? nullptr : state_of(*of.object);
     const PickleValue* found = state == nullptr ? nullptr : state->find(name);
     if (found == nullptr) throw AtenUnknown{"an attribute ." + name + " that is not in the pickle"};
@@ -243,18 +277,26 @@ class Walker {
       case PickleKind::integer:
         return integer(v.integer);
       case PickleKind::real:
-        return plain({.kind = Kind::number, .number = v.real});
+        return number(v.real);
       case PickleKind::text:
       case PickleKind::bytes:
-        return plain({.kind = Kind::text, .text = std::string(v.text)});
+        return text(std::string(v.text));
       case PickleKind::tuple:
-      case PickleKind::list: {
+      case PickleKind::list:
+      case PickleKind::dict: {
         if (++depth_ > kMaxCalls) throw AtenUnknown{"lists nested deeper than 64"};
-        ScriptValue list = plain({.kind = Kind::list});
+        // One list, however often it is read: code may change it.
+        if (const auto at = lists_.find(&v); at != lists_.end()) {
+          --depth_;
+          return at->second;
+        }
+        ScriptItems items;
         for (std::size_t i = 0; i < v.items.size(); ++i)
-          list.items.push_back(held(*v.items[i], fmt::format("{}.{}", name, i), constant));
+          items.push_back(held(*v.items[i], fmt::format("{}.{}", name, i), constant));
         --depth_;
-        return list;
+        ScriptValue list = list_of(std::move(items));
+        list.keyed = v.is(PickleKind::dict);
+        return lists_.emplace(&v, std::move(list)).first->second;
       }
       case PickleKind::object:
         break;
@@ -273,10 +315,79 @@ class Walker {
       tensors_.emplace(&v, id);
       return plain(AtenValue::of(id));
     }
-    // torch.jit._pickle.build_tensorlist and kin hold one list.
-    if (v.text.starts_with("torch.jit._pickle.") && v.args != nullptr && v.args->items.size() == 1)
+    // torch.jit._pickle.build_tensorlist and kin hold one list, restore_type_tag a value and its
+    // type.
+    if (v.text.starts_with("torch.jit._pickle.") && v.args != nullptr && !v.args->items.empty() &&
+        v.args->items.size() <= 2)
       return held(*v.args->items[0], name, constant);
     return {.object = &v, .name = name};
+  }
+
+  // Calls that change a list or a dictionary; none where it is another call.
+  static std::optional<ScriptValue> change_of(const std::string& op,
+                                              const std::vector<ScriptValue>& args) {
+    constexpr std::string_view kChanges[] = {"append",    "extend", "insert", "pop",
+                                             "_set_item", "clear",  "reverse"};
+    if (std::ranges::find(kChanges, op) == std::end(kChanges) || args.empty() ||
+        !args[0].is(Kind::list))
+      return std::nullopt;
+    const ScriptValue& list = args[0];
+    ScriptItems& items = list.list->items;
+    const auto needs = [&](std::size_t count) {
+      if (args.size() != count)
+        throw bad_input("{} takes {} arguments, got {}", op, count, args.size());
+    };
+    if (op == "_set_item") {
+      needs(3);
+      if (const auto place = place_in(list, args[1])) {
+        items.erase(items.begin() + static_cast<std::ptrdiff_t>(*place));
+        insert_into(list, *place, args[2]);
+      } else {
+        if (!list.keyed) throw bad_input("element {} of a list", args[1].plain.integer);
+        insert_into(list, items.size(), args[1]);
+        insert_into(list, items.size(), args[2]);
+      }
+    } else if (list.keyed) {
+      throw AtenUnknown{op + " of a dictionary"};
+    } else if (op == "append") {
+      needs(2);
+      insert_into(list, items.size(), args[1]);
+    } else if (op == "extend") {
+      needs(2);
+      const ScriptItems more = args[1].items();
+      for (const ScriptValue& i : more) insert_into(list, items.size(), i);
+    } else if (op == "insert") {
+      needs(3);
+      const auto n = static_cast<std::int64_t>(items.size());
+      if (!args[1].is(Kind::integer) || args[1].plain.free)
+        throw AtenUnknown{"a place in a list that is no number"};
+      const std::int64_t i = args[1].plain.integer;
+      insert_into(list, static_cast<std::size_t>(std::clamp<std::int64_t>(i < 0 ? i + n : i, 0, n)),
+                  args[2]);
+    } else if (op == "pop") {
+      const auto place = place_in(list, args.size() > 1 ? args[1] : integer(-1));
+      if (!place) throw bad_input("a pop of a list of {}", items.size());
+      ScriptValue taken = items[*place];
+      items.erase(items.begin() + static_cast<std::ptrdiff_t>(*place));
+      return taken;
+    } else if (op == "clear") {
+      items.clear();
+    } else {
+      std::ranges::reverse(items);
+    }
+    return list;
+  }
+
+  // Where the type is told by what the value is; AtenUnknown otherwise.
+  static ScriptValue is_instance(const ScriptValue& v, const Expr& type) {
+    const std::string name = dotted_name(type);
+    if (v.is_none()) return flag(name == "NoneType");
+    if (name == "Tensor") return flag(v.is(Kind::tensor));
+    if (name == "int") return flag(v.is(Kind::integer));
+    if (name == "float") return flag(v.is(Kind::number));
+    if (name == "bool") return flag(v.is(Kind::boolean));
+    if (name == "str") return flag(v.is(Kind::text));
+    throw AtenUnknown{"isinstance of another type"};
   }
 
   ScriptValue called(const Expr& e, Scope& scope) {
@@ -291,27 +402,24 @@ class Walker {
       needs(2);
       return eval(e.items[2], scope);
     }
+    if (dotted == "isinstance") {
+      needs(2);
+      return is_instance(eval(e.items[1], scope), e.items[2]);
+    }
     std::vector<ScriptValue> args;
     for (std::size_t i = 1; i < e.items.size(); ++i) args.push_back(eval(e.items[i], scope));
-    if (dotted == "torch.append" && args.size() == 2 && e.items[1].kind == Expr::Kind::name) {
-      const auto list = scope.find(e.items[1].text);
-      if (list == scope.end() || list->second.plain.kind != Kind::list)
-        throw AtenUnknown{"an append to what is no list"};
-      if (list->second.shared) throw AtenUnknown{"an append to a list that has another name, too"};
-      if (list->second.items.size() >= kMaxValues / 16) throw AtenUnknown{"a list without end"};
-      list->second.items.push_back(args[1]);
-      return list->second;
-    }
+    if (dotted.starts_with("torch."))
+      if (auto changed = change_of(dotted.substr(6), args)) return *std::move(changed);
     if (dotted == "getattr") {
       needs(2);
       return attribute(args[0], args[1].plain.text);
     }
     if (dotted == "int" || dotted == "float" || dotted == "bool") {
       needs(1);
-      if (dotted == "int" && args[0].is(Kind::tensor) &&
-          is_floating(b_.dtype(args[0].plain.tensor)))
+      const ScriptValue v = converted(b_, dotted, now(args[0]));
+      if (dotted == "int" && v.is(Kind::tensor) && is_floating(b_.dtype(v.plain.tensor)))
         throw AtenUnknown{"int of a tensor that is no whole number"};
-      return converted(dotted, args[0]);
+      return v;
     }
     if (callee.kind == Expr::Kind::attribute && !is_global(dotted, scope)) {
       const ScriptValue object = eval(callee.items[0], scope);
@@ -328,29 +436,80 @@ class Walker {
     const ScriptValue function = eval(callee, scope);
     if (!function.is_function) throw AtenUnknown{"a call of what is no function"};
     const std::string& name = function.name;
-    if (name.starts_with("__torch__.")) {
-      const std::size_t dot = name.rfind('.');
-      const ScriptFunction* f = a_.function(name.substr(0, dot), name.substr(dot + 1));
-      if (f == nullptr) throw AtenUnknown{"a call of " + name};
-      return call(*f, std::move(args), e.keywords);
-    }
+    if (name.starts_with("__torch__.")) return own_function(name, std::move(args), e.keywords);
     if (name.starts_with("ops.prim.")) return primitive(name.substr(9), args);
     if (!name.starts_with("torch.")) throw AtenUnknown{"a call of " + name};
-    return torch(name.substr(6), args, e.keywords);
+    return torch(name.substr(6), std::move(args), e.keywords);
   }
 
-  ScriptValue primitive(const std::string& name, const std::vector<ScriptValue>& args) const {
+  ScriptValue own_function(const std::string& name, std::vector<ScriptValue> args,
+                           const std::vector<std::string>& keywords) {
+    const std::size_t dot = name.rfind('.');
+    if (const ScriptFunction* f = a_.function(name.substr(0, dot), name.substr(dot + 1)))
+      return call(*f, std::move(args), keywords);
+    const auto* fields = a_.tuple(name.substr(0, dot), name.substr(dot + 1));
+    if (fields == nullptr) throw AtenUnknown{"a call of " + name};
+    if (args.size() != fields->size())
+      throw bad_input("{} of {} fields, got {}", name, fields->size(), args.size());
+    ScriptValue tuple = list_of(std::move(args));
+    tuple.fields = *fields;
+    return tuple;
+  }
+
+  ScriptValue primitive(const std::string& name, const std::vector<ScriptValue>& args) {
     if ((name == "NumToTensor" || name == "data") && args.size() == 1) return args[0];
-    if (name == "dtype" && args.size() == 1 && args[0].is(Kind::tensor))
-      if (auto known = known_call(b_, name, args)) return *std::move(known);
-    if (name == "device" || name == "layout") return {};
-    if (name == "unchecked_cast" && !args.empty()) return args.back();
+    if (name == "device" || name == "layout" || name == "type") return {};
+    if ((name == "unchecked_cast" || name == "unchecked_unwrap_optional") && !args.empty())
+      return args.back();
     if (name == "RaiseException") throw AtenUnknown{"code that raises an error for this input"};
+    if (name == "rangelist" && args.size() == 1 && args[0].is(Kind::integer) &&
+        !args[0].plain.free) {
+      ScriptItems numbers;
+      for (std::int64_t i = 0; i < args[0].plain.integer; ++i) {
+        count_step();
+        numbers.push_back(integer(i));
+      }
+      return list_of(std::move(numbers));
+    }
+    std::vector<ScriptValue> values;
+    for (const ScriptValue& v : args) values.push_back(now(v));
+    if (!values.empty() && !values[0].is_none())
+      if (auto known = known_call(b_, name, values)) return *std::move(known);
     throw AtenUnknown{"a call of ops.prim." + name};
   }
 
-  ScriptValue torch(const std::string& op, const std::vector<ScriptValue>& args,
+  // The value that a tensor's name stands for now.
+  ScriptValue now(ScriptValue v) {
+    if (v.is(Kind::tensor) && v.plain.tensor != kAbsent)
+      v.plain.tensor = aliases_.now(v.plain.tensor);
+    return v;
+  }
+
+  // A number where a call wants a tensor: traced code counts sizes in tensors of one number.
+  ValueId tensor_of(const AtenValue& v) {
+    if (v.free) throw AtenUnknown{"an extent that is free, as a tensor"};
+    const bool real = v.kind == Kind::number;
+    const DType type = real ? DType::f32 : v.kind == Kind::boolean ? DType::boolean : DType::i64;
+    return b_.constant("number", scalar_of(type, real ? v.number : static_cast<double>(v.integer)));
+  }
+
+  void make_tensors(AtenCall& c) {
+    const auto is_plain = [](const AtenValue& v) {
+      return v.kind == Kind::integer || v.kind == Kind::number || v.kind == Kind::boolean;
+    };
+    for (const char* name : {"self", "input", "condition", "src"})
+      if (const auto at = c.args.find(name); at != c.args.end() && is_plain(at->second))
+        if ((std::string_view(name) != "self" || !c.args.contains("exponent")) &&
+            (std::string_view(name) != "src" || !c.args.contains("dim")))
+          at->second = AtenValue::of(tensor_of(at->second));
+    if (const auto at = c.args.find("tensors"); at != c.args.end())
+      for (AtenValue& v : at->second.items)
+        if (is_plain(v)) v = AtenValue::of(tensor_of(v));
+  }
+
+  ScriptValue torch(const std::string& op, std::vector<ScriptValue> args,
                     const std::vector<std::string>& keywords) {
+    for (ScriptValue& v : args) v = now(std::move(v));
     if (auto v = known_call(b_, op, args)) return *v;
     const auto places = static_cast<std::size_t>(
         std::ranges::count_if(keywords, [](const std::string& k) { return k.empty(); }));
@@ -363,11 +522,16 @@ class Walker {
       if (keywords[i].empty() && i >= order.size())
         throw AtenUnknown{fmt::format("torch.{} with {} arguments", op, args.size())};
       AtenValue v = as_aten(args[i]);
-      if (v.kind == Kind::zeros && !state) v = zeros(v);
+      if (v.kind == Kind::zeros && (!state || zeros_.contains(args[i].list))) v = zeros(args[i]);
+      for (std::size_t k = 0; v.kind == Kind::list && k < v.items.size(); ++k)
+        if (const ScriptValue& item = args[i].items()[k];
+            item.is(Kind::zeros) && (!state || zeros_.contains(item.list)))
+          v.items[k] = zeros(item);
       c.args.emplace(keywords[i].empty() ? std::string(order[i]) : keywords[i], std::move(v));
     }
     const ErrorScope scope("torch." + op);
     aliases_.resolve(c);
+    make_tensors(c);
     count_copies(c);
     std::string name = op.starts_with("_") ? op.substr(1) : op;
     while (name.ends_with("_")) name.pop_back();
@@ -375,18 +539,22 @@ class Walker {
     aliases_.called(op, c, values);
     if (op == "arange" || op == "full" || op == "ones" || op.starts_with("new_"))
       for (const ValueId v : values) count_bytes(v);
-    if (values.size() == 1) return plain(AtenValue::of(values[0]));
-    ScriptValue list = plain({.kind = Kind::list});
-    for (const ValueId v : values) list.items.push_back(plain(AtenValue::of(v)));
-    return list;
+    if (values.size() == 1 && !aten_gives_list(op)) return plain(AtenValue::of(values[0]));
+    ScriptItems items;
+    for (const ValueId v : values) items.push_back(plain(AtenValue::of(v)));
+    return list_of(std::move(items));
   }
 
-  // Zeros that are no state, as a tensor.
-  AtenValue zeros(const AtenValue& v) {
+  // Zeros that are no state, as a tensor: one, which calls may change in place.
+  AtenValue zeros(const ScriptValue& v) {
+    if (const auto at = zeros_.find(v.list); at != zeros_.end())
+      return AtenValue::of(aliases_.now(at->second));
     AtenCall c;
-    c.args.emplace("size", v);
+    c.args.emplace("size", as_aten(v));
     c.args["size"].kind = Kind::list;
-    return AtenValue::of(translate_aten(b_, "zeros", "zeros", c).at(0));
+    const ValueId made = translate_aten(b_, "zeros", "zeros", c).at(0);
+    zeros_.emplace(v.list, made);
+    return AtenValue::of(made);
   }
 
   // Calls may lay weights out anew (transposed, joined): no more of that than the file justifies.
@@ -407,27 +575,41 @@ class Walker {
   GraphBuilder& b_;
   Aliases aliases_;
   std::map<const PickleValue*, ValueId> tensors_;
+  std::map<const PickleValue*, ScriptValue> lists_;
+  std::map<std::shared_ptr<ScriptList>, ValueId> zeros_;
   int calls_ = 0, depth_ = 0;
   std::size_t statements_ = 0, values_ = 0, copies_;
 };
 
 }  // namespace
 
-const ScriptFunction* ScriptArchive::function(std::string_view module, std::string_view name) {
+const ScriptFile& ScriptArchive::file(std::string_view module) {
   auto at = files.find(module);
   if (at == files.end()) {
     std::string path = folder + "code/" + std::string(module);
     std::replace(path.begin() + static_cast<std::ptrdiff_t>(folder.size()), path.end(), '.', '/');
     const ZipMember* member = zip.find(path + ".py");
-    ScriptFile file;
+    ScriptFile parsed;
     if (member != nullptr) {
       const ErrorScope scope("member " + printable(member->name));
-      file = parse_script(zip.read(*member).text());
+      parsed = parse_script(zip.read(*member).text());
     }
-    at = files.emplace(module, std::move(file)).first;
+    at = files.emplace(module, std::move(parsed)).first;
   }
-  const auto found = at->second.functions.find(name);
-  return found == at->second.functions.end() ? nullptr : &found->second;
+  return at->second;
+}
+
+const ScriptFunction* ScriptArchive::function(std::string_view module, std::string_view name) {
+  const auto& functions = file(module).functions;
+  const auto found = functions.find(name);
+  return found == functions.end() ? nullptr : &found->second;
+}
+
+const std::vector<std::string>* ScriptArchive::tuple(std::string_view module,
+                                                     std::string_view name) {
+  const auto& tuples = file(module).tuples;
+  const auto found = tuples.find(name);
+  return found == tuples.end() ? nullptr : &found->second;
 }
 
 const ScriptFunction* ScriptArchive::method(std::string_view type, std::string_view name) {
@@ -436,9 +618,19 @@ const ScriptFunction* ScriptArchive::method(std::string_view type, std::string_v
   return function(type.substr(0, dot), std::string(type.substr(dot + 1)) + "." + std::string(name));
 }
 
-std::vector<ValueId> walk_script(ScriptArchive& archive, GraphBuilder& graph,
-                                 std::size_t file_bytes, const PickleValue& root, ValueId input) {
-  return Walker(archive, graph, file_bytes).forward(root, input);
+std::vector<ScriptParameter> forward_parameters(ScriptArchive& archive, const PickleValue& root) {
+  const ScriptFunction* f = archive.method(root.text, "forward");
+  if (f == nullptr || f->parameters.empty()) throw AtenUnknown{"a module without forward"};
+  std::vector<ScriptParameter> out;
+  for (std::size_t i = 1; i < f->parameters.size(); ++i)
+    out.push_back({f->parameters[i], f->types[i], f->has_default[i]});
+  return out;
+}
+
+std::vector<ScriptOutput> walk_script(ScriptArchive& archive, GraphBuilder& graph,
+                                      std::size_t file_bytes, const PickleValue& root,
+                                      std::vector<ScriptValue> arguments) {
+  return Walker(archive, graph, file_bytes).forward(root, std::move(arguments));
 }
 
 }  // namespace etalon::pytorch_format
