@@ -7,6 +7,8 @@
 // beyond it); a batch norm's statistics are divided by their third blob; its scale is a layer of
 // its own; LRN divides alpha by the window; inner products flatten from an axis on.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
 #include <set>
 
@@ -18,24 +20,85 @@
 #include "importers/formats/caffe/schema.h"
 #include "importers/formats/caffe/translator.h"
 #include "importers/formats/companion.h"
+#include "importers/formats/extents.h"
 #include "importers/formats/translate.h"
 
 namespace etalon {
 namespace caffe {
 namespace {
+
+constexpr std::size_t kMostWeights = 64;  // of a layer
+
 // .caffemodel.h5: data/LAYER/0, 1, ...
-std::map<std::string, std::vector<Tensor>> read_h5(const Blob& bytes) {
+Translator::Weights read_h5(const Blob& bytes) {
   const Hdf5File file(bytes);
-  std::map<std::string, std::vector<Tensor>> weights;
+  Translator::Weights weights;
   const auto data = file.find(file.root(), "data");
   if (!data) throw bad_input("no group 'data' in it; it holds no Caffe weights");
   for (const auto& [layer, address] : data->children) {
     const ErrorScope where(fmt::format("tensor {}", printable(layer)));
     const Hdf5Object group = file.child(*data, layer);
-    for (std::size_t i = 0; i < group.children.size(); ++i)
-      weights[layer].push_back(file.read(file.child(group, std::to_string(i))));
+    // A weight that another layer owns is not stored again: the places before it may be empty.
+    std::vector<Tensor>& list = weights[layer];
+    for (const auto& [place, at] : group.children) {
+      std::size_t i = 0;
+      const auto [end, failed] = std::from_chars(place.data(), place.data() + place.size(), i);
+      if (failed != std::errc{} || end != place.data() + place.size() || i > kMostWeights)
+        throw bad_input("'{}' is no weight's place, expected 0, 1, ...", printable(place));
+      while (list.size() <= i) list.push_back(Tensor::zeros(DType::f32, {0}));
+      list[i] = file.read(file.child(group, place));
+    }
   }
   return weights;
+}
+
+// The usual extents; the largest of them first, which a network without inner products takes.
+constexpr auto kExtents = [] {
+  std::array<std::int64_t, kUsualExtents.size() + 1> out{224};
+  std::ranges::copy(kUsualExtents, out.begin() + 1);
+  return out;
+}();
+
+Model translated(Translator& t, const PbMessage& net, const std::vector<Layer>& layers,
+                 const std::string& path, const std::string& version) {
+  if (std::ranges::any_of(layers,
+                          [](const Layer& l) { return l.type == "LSTM" || l.type == "RNN"; }))
+    t.fix_first_extent();
+  const std::vector<std::string> inputs = net.texts("input");
+  const Ints flat = net.integers("input_dim");
+  const auto shapes = net.messages("input_shape");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (i < shapes.size())
+      t.input(inputs[i], shapes[i].integers("dim"));
+    else if (flat.size() >= 4 * i + 4)
+      t.input(inputs[i], {flat[4 * i], flat[4 * i + 1], flat[4 * i + 2], flat[4 * i + 3]});
+    else
+      throw bad_input("input {} has no shape", printable(inputs[i]));
+  }
+  t.g.note(
+      "inputs are NCHW; by Caffe's custom images are BGR with the training set's mean "
+      "subtracted, which is no part of the network");
+  for (const Layer& l : layers) t.layer(l);
+  t.outputs();
+  return finish_model(t.g, path, "caffe", version, "");
+}
+
+Model weights_alone(const Translator::Weights& weights, const std::string& path,
+                    const std::string& version, const std::string& why) {
+  Model m;
+  m.path = path;
+  m.format = "caffe";
+  m.version = version;
+  m.notes.push_back(
+      fmt::format("weights alone: the network that trained them cannot be run ({}); give the "
+                  "deploy prototxt with "
+                  "--with",
+                  why));
+  for (const auto& [layer, list] : weights)
+    for (std::size_t i = 0; i < list.size(); ++i)
+      m.graph->initializers.emplace(m.graph->add_value(fmt::format("{}.{}", layer, i)),
+                                    list[i].share());
+  return m;
 }
 
 Model open(const std::string& path, std::span<const std::string> with) {
@@ -58,7 +121,7 @@ Model open(const std::string& path, std::span<const std::string> with) {
       throw bad_input("{}: holds weights alone; name its prototxt with --with", path);
   }
   std::string version;
-  std::map<std::string, std::vector<Tensor>> weights;
+  Translator::Weights weights;
   PbMessage net;
   if (has_ending(weights_path, ".h5")) {
     const ErrorScope scope(weights_path);
@@ -79,27 +142,22 @@ Model open(const std::string& path, std::span<const std::string> with) {
     net = PbMessage::from_text(schema().type("NetParameter"), map_file(net_path).text());
   const std::vector<Layer> layers = layers_of(net, version, false);
   if (layers.empty()) throw bad_input("no layer in it; it is no Caffe network or damaged");
-  Translator t(net.text("name"), std::move(weights));
-  if (std::ranges::any_of(layers,
-                          [](const Layer& l) { return l.type == "LSTM" || l.type == "RNN"; }))
-    t.fix_first_extent();
-  const std::vector<std::string> inputs = net.texts("input");
-  const Ints flat = net.integers("input_dim");
-  const auto shapes = net.messages("input_shape");
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (i < shapes.size())
-      t.input(inputs[i], shapes[i].integers("dim"));
-    else if (flat.size() >= 4 * i + 4)
-      t.input(inputs[i], {flat[4 * i], flat[4 * i + 1], flat[4 * i + 2], flat[4 * i + 3]});
-    else
-      throw bad_input("input {} has no shape", printable(inputs[i]));
+  // Data layers may not say how large their images are: what the weights fit is looked for.
+  std::string first_error;
+  for (const std::int64_t extent : kExtents) {
+    Translator t(net.text("name"), layers, weights, extent);
+    try {
+      return translated(t, net, layers, path, version);
+    } catch (const Error& e) {
+      if (first_error.empty()) first_error = e.what();
+      if (!t.extents_tried()) break;
+    }
   }
-  t.g.note(
-      "inputs are NCHW; by Caffe's custom images are BGR with the training set's mean "
-      "subtracted, which is no part of the network");
-  for (const Layer& l : layers) t.layer(l);
-  t.outputs();
-  return finish_model(t.g, path, "caffe", version, "");
+  // A training's own network, without a prototxt of what it was trained for.
+  if (net_path.empty() &&
+      std::ranges::any_of(layers, [](const Layer& l) { return is_data(l.type); }))
+    return weights_alone(weights, path, version, first_error);
+  throw Error(ErrorKind::bad_input, first_error);
 }
 
 bool match(const FileView& file) {

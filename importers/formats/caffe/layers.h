@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/tensor.h"
@@ -17,6 +18,9 @@ struct Layer {
 };
 Shape shape_of(const PbMessage& blob);
 Tensor tensor_of(const PbMessage& blob);
+
+// Whether its tops come from outside of the network.
+bool is_data(std::string_view type);
 
 // `all`: also those that the rules of a network for inference leave out; `version`: V0, V1 or V2.
 std::vector<Layer> layers_of(const PbMessage& net, std::string& version, bool all);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "importers/formats/caffe/translator.h"
 
@@ -11,7 +12,7 @@ void Translator::convolution(bool transposed) {
   const Ints kernel = pair(p, "kernel_size", "kernel_h", "kernel_w", 0, axes);
   const Ints pad = pair(p, "pad", "pad_h", "pad_w", 0, axes);
   const Ints stride = pair(p, "stride", "stride_h", "stride_w", 1, axes);
-  const Ints dilation = pair(p, "dilation", "dilation", "dilation", 1, axes);
+  const Ints dilation = pair(p, "dilation", nullptr, nullptr, 1, axes);
   const std::int64_t groups =
       l_->type == "ConvolutionDepthwise" || l_->type == "DepthwiseConvolution"
           ? g.shape(x())[1]
@@ -118,6 +119,55 @@ void Translator::inner_product() {
   top(y);
 }
 
+// With the statistics of the batch it is given: of each channel over images and places.
+void Translator::batch_statistics(float eps) {
+  const ValueId in = x();
+  Ints axes{0};
+  for (int i = 2; i < g.rank(in); ++i) axes.push_back(i);
+  const Fields each{{"axes", axes}, {"keepdims", true}};
+  const auto part = [&](const char* role, std::string_view name, const std::vector<ValueId>& of,
+                        const Fields& f = {}) {
+    return g.op(name, fmt::format("{}.{}", l_->name, role), of, f);
+  };
+  const ValueId from = part("from_mean", "sub", {in, part("mean", "reduce_mean", {in}, each)});
+  const ValueId variance =
+      part("variance", "reduce_mean", {part("square", "mul", {from, from})}, each);
+  const ValueId root = part(
+      "root", "sqrt", {part("and_eps", "add", {variance, g.constant("eps", scalar_f32(eps))})});
+  g.note(fmt::format(
+      "BatchNorm with use_global_stats false: eps {}, and the statistics are those of the batch it "
+      "is given, not the stored ones",
+      eps));
+  top(op("div", {from, root}));
+}
+
+// Exp: base^(scale x + shift) as base^shift * exp(ln(base) scale x). Log: log(scale x + shift) to
+// the base.
+void Translator::exponential() {
+  const bool exp = l_->type == "Exp";
+  const PbMessage p = l_->params.message(exp ? "exp_param" : "log_param");
+  const float base = p.number("base", -1), scale = p.number("scale", 1),
+              shift = p.number("shift", 0);
+  if (base != -1 && !(base > 0)) throw bad_input("{} to the base {}", l_->type, base);
+  const double log_base = base == -1 ? 1 : std::log(static_cast<double>(base));
+  if (!exp && log_base == 0) throw bad_input("Log to the base 1");
+  ValueId y = x();
+  const auto by = [&](const char* name, const char* role, float v) {
+    y = g.op(name, fmt::format("{}.{}", l_->name, role), {y, g.constant(role, scalar_f32(v))});
+  };
+  const float inner = exp ? static_cast<float>(log_base) * scale : scale;
+  if (inner != 1) by("mul", "scale", inner);
+  if (!exp && shift != 0) by("add", "shift", shift);
+  y = g.op(exp ? "exp" : "log", l_->name, {y});
+  const double outer = !exp         ? 1 / log_base
+                       : shift == 0 ? 1
+                       : base == -1
+                           ? std::exp(static_cast<double>(shift))
+                           : std::pow(static_cast<double>(base), static_cast<double>(shift));
+  if (outer != 1) by("mul", "factor", static_cast<float>(outer));
+  top(y);
+}
+
 void Translator::scale(bool with_scale, const char* name) {
   const PbMessage p = l_->params.message(name);
   const ValueId in = x();
@@ -127,6 +177,11 @@ void Translator::scale(bool with_scale, const char* name) {
     const ValueId factor = x(1);
     const Ints dims = against(g.shape(factor), at, g.rank(in));
     y = op(with_scale ? "mul" : "add", {in, g.reshape(l_->name + ".axis", factor, dims)});
+    if (with_scale && p.flag("bias_term")) {
+      const Shape& own = g.shape(factor);
+      y = g.op("add", l_->name + ".bias",
+               {y, g.reshape(l_->name + ".0", weight(0, own), against(own, at, g.rank(in)))});
+    }
     top(y);
     return;
   }

@@ -54,7 +54,8 @@ ValueId Translator::weight(std::size_t i, const Shape& shape) {
 
 Ints Translator::pair(const PbMessage& p, const char* both, const char* h, const char* w,
                       std::int64_t otherwise, std::size_t axes) const {
-  if (p.has(h) || p.has(w)) return {p.integer(h, otherwise), p.integer(w, otherwise)};
+  if (h != nullptr && (p.has(h) || p.has(w)))
+    return {p.integer(h, otherwise), p.integer(w, otherwise)};
   Ints values = p.integers(both);
   if (values.empty()) values.push_back(otherwise);
   if (values.size() == 1) values.resize(axes, values[0]);
@@ -63,44 +64,24 @@ Ints Translator::pair(const PbMessage& p, const char* both, const char* h, const
   return values;
 }
 
-namespace {
-
-bool is_data(std::string_view type) {
-  return type == "Data" || type == "ImageData" || type == "HDF5Data" || type == "MemoryData" ||
-         type == "DummyData" || type == "WindowData" || type == "AnnotatedData";
-}
-}  // namespace
-
 void Translator::layer(const Layer& l) {
   l_ = &l;
   const ErrorScope where(fmt::format("node {}", printable(l.name)));
   const PbMessage& m = l.params;
   const std::string& t = l.type;
+  if (t == "Silence") {  // its blobs are no outputs of the network
+    for (const std::string& blob : l.bottoms) unread_.erase(blob);
+    return;
+  }
   // Training's own layers read labels that inference does not have.
-  if (t == "Accuracy" || t == "Silence" || t == "HDF5Output" || t == "EuclideanLoss" ||
-      t == "HingeLoss" || t == "InfogainLoss" || t == "MultinomialLogisticLoss" ||
-      t == "ContrastiveLoss" || t == "MultiBoxLoss") {
+  if (t == "Accuracy" || t == "HDF5Output" || t == "EuclideanLoss" || t == "HingeLoss" ||
+      t == "InfogainLoss" || t == "MultinomialLogisticLoss" || t == "ContrastiveLoss" ||
+      t == "MultiBoxLoss") {
     g.note(fmt::format("{} {} serves training and is left out", t, l.name));
     return;
   }
   if (is_data(t)) {
-    const PbMessage transform = m.message("transform_param");
-    Ints dims;
-    if (t == "MemoryData") {
-      const PbMessage p = m.message("memory_data_param");
-      dims = {1, p.integer("channels"), p.integer("height"), p.integer("width")};
-    } else if (t == "DummyData" && m.message("dummy_data_param").has("shape")) {
-      dims = m.message("dummy_data_param").message("shape").integers("dim");
-    } else if (transform.has("crop_size")) {
-      dims = {1, 3, transform.integer("crop_size"), transform.integer("crop_size")};
-      g.note("the data layer does not say how many channels its images have; 3 are assumed");
-    } else {
-      throw bad_input("{} does not say how large its data are; give the deploy prototxt", t);
-    }
-    if (l.tops.empty()) throw bad_input("a data layer without a top");
-    if (transform.has("scale") || transform.has("mean_value") || transform.has("mean_file"))
-      g.note("the data layer subtracts the mean and scales before the network: feed what it makes");
-    input(l.tops[0], dims);
+    data(l);
     return;
   }
   if (t == "Input") {
@@ -111,6 +92,13 @@ void Translator::layer(const Layer& l) {
     return;
   }
   const bool loss = t == "SoftmaxWithLoss" || t == "SigmoidCrossEntropyLoss";
+  if (!loss && std::ranges::any_of(l.bottoms, [&](const std::string& b) {
+        return labels_.contains(b) && !blobs_.contains(b);
+      })) {
+    g.note(fmt::format("{} {} reads labels and is left out", t, l.name));
+    labels_.insert(l.tops.begin(), l.tops.end());
+    return;
+  }
   for (std::size_t i = 0; i < l.bottoms.size() && (i == 0 || !loss); ++i) {
     x(i);
     unread_.erase(l.bottoms[i]);
@@ -149,7 +137,7 @@ void Translator::layer(const Layer& l) {
     top(op("prelu", {x(), g.reshape(l.name + ".0", weight(0, one), against(one, 1, g.rank(x())))}));
   } else if (t == "ELU") {
     top(op("elu", {x()}, {{"alpha", m.message("elu_param").number("alpha", 1)}}));
-  } else if (t == "Sigmoid" || t == "SigmoidCrossEntropyLoss") {
+  } else if (t == "Sigmoid") {
     top(op("sigmoid", {x()}));
   } else if (t == "TanH") {
     top(op("tanh", {x()}));
@@ -167,10 +155,13 @@ void Translator::layer(const Layer& l) {
     top(op("identity", {x()}));
   } else if (t == "Split") {
     for (std::size_t i = 0; i < l.tops.size(); ++i) top(g.op("identity", l.tops[i], {x()}), i);
-  } else if (t == "Softmax" || t == "SoftmaxWithLoss") {
-    if (loss) g.note(fmt::format("{} {} gives its softmax; the loss is training's", t, l.name));
-    const std::int64_t at = loss ? 1 : m.message("softmax_param").integer("axis", 1);
-    const ValueId y = op("softmax", {x()}, {{"axis", axis(at, x())}});
+  } else if (t == "Softmax" || loss) {
+    const bool each = t == "SigmoidCrossEntropyLoss";
+    if (loss)
+      g.note(fmt::format("{} {} gives its {}; the loss is training's", t, l.name,
+                         each ? "sigmoid" : "softmax"));
+    const std::int64_t at = m.message("softmax_param").integer("axis", 1);
+    const ValueId y = each ? op("sigmoid", {x()}) : op("softmax", {x()}, {{"axis", axis(at, x())}});
     if (l.tops.empty()) {
       blobs_[l.name] = y;
       order_.push_back(l.name);
@@ -182,11 +173,11 @@ void Translator::layer(const Layer& l) {
     lrn();
   } else if (t == "BatchNorm") {
     const PbMessage p = m.message("batch_norm_param");
-    if (!p.flag("use_global_stats", true))
-      throw bad_input(
-          "use_global_stats is false: Caffe takes the statistics of each batch it is given, not "
-          "the "
-          "stored ones; set it to true for inference");
+    const float eps = p.number("eps", 1e-5F);
+    if (!p.flag("use_global_stats", true)) {
+      batch_statistics(eps);
+      return;
+    }
     const std::int64_t c = g.shape(x())[1];
     Tensor mean = as_f32(weight_tensor(0)), var = as_f32(weight_tensor(1));
     const float factor = weight_count() > 2 ? as_f32(weight_tensor(2)).data<float>()[0] : 1.0F;
@@ -200,7 +191,6 @@ void Translator::layer(const Layer& l) {
       for (float& v : var.mutable_data<float>()) v *= by;
       g.note("BatchNorm: stored sums are divided by the third blob (the moving average's weight)");
     }
-    const float eps = p.number("eps", 1e-5F);
     g.note(fmt::format(
         "BatchNorm: eps {} from the layer, scale 1 and bias 0 (a Scale layer follows where "
         "there are others)",
@@ -276,13 +266,7 @@ void Translator::layer(const Layer& l) {
     if (y == x()) y = op("identity", {y});
     top(y);
   } else if (t == "Exp" || t == "Log") {
-    const PbMessage p = m.message(t == "Exp" ? "exp_param" : "log_param");
-    if (p.number("base", -1) != -1) throw bad_input("{} with a base other than e", t);
-    ValueId y = x();
-    const float scale = p.number("scale", 1), shift = p.number("shift", 0);
-    if (scale != 1) y = g.op("mul", l.name + ".scale", {y, g.constant("scale", scalar_f32(scale))});
-    if (shift != 0) y = g.op("add", l.name + ".shift", {y, g.constant("shift", scalar_f32(shift))});
-    top(op(t == "Exp" ? "exp" : "log", {y}));
+    exponential();
   } else if (t == "Threshold") {
     const ValueId limit =
         g.constant("threshold", scalar_f32(m.message("threshold_param").number("threshold", 0)));
@@ -348,11 +332,12 @@ void Translator::layer(const Layer& l) {
     y = op("mul", {y, g.reshape(l.name + ".0", weight(0, own), against(own, 1, g.rank(x())))});
     g.note("Normalize: eps is added to the sum of squares, then the root is taken");
     top(y);
-  } else if (t == "Padding") {
+  } else if (t == "Python") {
+    const PbMessage p = m.message("python_param");
     throw bad_input(
-        "a V0 padding layer; merge it into the convolution after it with Caffe's "
-        "upgrade_net_proto_text");
-  } else {
+        "Python is not supported: {} of module {} is code, which is not run; take it out",
+        printable(p.text("layer")), printable(p.text("module")));
+  } else if (!branch_layer()) {
     throw bad_input("{} is not supported", printable(t));
   }
 }

@@ -1,9 +1,11 @@
 // One Caffe layer after the other on its way to ops; import.cpp lists the conventions.
 //   translator.cpp  which type is what; blobs and weights by name
+//   data.cpp        inputs in place of data layers
 //   ops.cpp         the types whose translation is longer than a few lines
 //   recurrent.cpp   LSTM and RNN
 //   choices.cpp     largest elements, pyramids of pooling
 //   detection.cpp   SSD's priors and detections
+//   branches.cpp    layers of well-known branches of Caffe
 #pragma once
 
 #include <map>
@@ -20,8 +22,11 @@ namespace etalon::caffe {
 
 class Translator {
  public:
-  Translator(const std::string& name, std::map<std::string, std::vector<Tensor>> weights)
-      : g(name), weights_(std::move(weights)) {}
+  using Weights = std::map<std::string, std::vector<Tensor>>;
+  // `extent`: of images whose data layer does not tell theirs.
+  Translator(const std::string& name, const std::vector<Layer>& layers, const Weights& weights,
+             std::int64_t extent)
+      : g(name), layers_(layers), weights_(weights), extent_(extent) {}
 
   GraphBuilder g;
 
@@ -33,7 +38,8 @@ class Translator {
     for (const std::string& blob : order_)
       if (unread_.contains(blob)) g.output(blobs_.at(blob), blob);
   }
-  bool has(const std::string& blob) const { return blobs_.contains(blob); }
+  // Whether another extent might fit where this one does not.
+  bool extents_tried() const { return extents_tried_; }
 
  private:
   ValueId x(std::size_t i = 0) const;
@@ -47,6 +53,25 @@ class Translator {
   ValueId weight(std::size_t i, const Shape& shape);
   Ints pair(const PbMessage& p, const char* both, const char* h, const char* w,
             std::int64_t otherwise, std::size_t axes) const;
+  // data.cpp
+  void data(const Layer& l);
+  Ints image_of(const Layer& l, std::int64_t height, std::int64_t width);
+  // What reads a blob wants: the channels of a convolution, the features of an inner product.
+  struct Reader {
+    std::int64_t channels = 0, features = 0;
+    bool known() const { return channels > 0 || features > 0; }
+  };
+  Reader reader_of(const std::string& blob, int steps) const;
+  bool is_read(const std::string& blob) const;
+  // branches.cpp: false where it is none of them
+  bool branch_layer();
+  void shuffle_channels();
+  void interpolate();
+  void pool_regions();
+  void lstm_unit();
+  void filter();
+  void batch_statistics(float eps);
+  void exponential();
   void convolution(bool transposed);
   void pooling();
   void inner_product();
@@ -73,12 +98,14 @@ class Translator {
     return dims;
   }
 
-  bool fixed_ = false;
+  const std::vector<Layer>& layers_;
+  const Weights& weights_;
+  std::int64_t extent_ = 0;
+  bool fixed_ = false, extents_tried_ = false;
   const Layer* l_ = nullptr;
-  std::map<std::string, std::vector<Tensor>> weights_;
   std::map<std::string, ValueId> blobs_, shared_;
   std::vector<std::string> order_;
-  std::set<std::string> unread_;
+  std::set<std::string> unread_, labels_;  // labels: blobs that training alone has
 };
 
 }  // namespace etalon::caffe
