@@ -34,7 +34,7 @@ ValueId reduced(const Parts& p, std::string_view op, ValueId x) {
   const Ints axes = reduced_axes(p, rank);
   if (axes.empty()) return p.t.op("identity", {x});
   const bool keep = p.t.flag("keepdims", false);
-  const bool one = !keep && static_cast<int>(axes.size()) == rank;
+  const bool one = !keep && static_cast<int>(axes.size()) == rank && !p.t.numpy();
   const Fields f{{"axes", axes}, {"keepdims", keep}};
   return one ? p.t.g.reshape(p.t.name(), p.op(op, "all", {x}, f), {1}) : p.t.op(op, {x}, f);
 }
@@ -89,7 +89,7 @@ std::vector<ValueId> arg(Translator& t) {
   const ValueId x = whole ? p.flat(t.x()) : t.x();
   const int rank = t.g.rank(x);
   const std::int64_t axis = whole ? 0 : channel ? 1 : p.axis("axis", 0, rank);
-  const bool one = rank == 1 && !(keep && !whole);
+  const bool one = rank == 1 && !(keep && !whole) && !t.numpy();
   const ValueId at = p.op(t.operator_name() == "argmin" ? "arg_min" : "arg_max", "at", {x},
                           {{"axis", axis}, {"keepdims", keep || one}});
   const ValueId y = p.truth(whole && keep ? "element" : "", at, x);

@@ -4,6 +4,8 @@
 //   extents.cpp    what only moves or repeats elements, and shapes as values
 //   sequences.cpp  sequences of different lengths, attention, products of matrices
 //   regions.cpp    images sampled at other places
+//   boxes.cpp      detectors' boxes and which of them are kept
+//   arrays.cpp     ramps and unit matrices, what follows NumPy
 #pragma once
 
 #include <optional>
@@ -24,6 +26,11 @@ std::span<const OperatorRow> choice_rows();
 std::span<const OperatorRow> extent_rows();
 std::span<const OperatorRow> sequence_rows();
 std::span<const OperatorRow> region_rows();
+std::span<const OperatorRow> box_rows();
+std::span<const OperatorRow> array_rows();
+// MXNet's own name for an operator of its NumPy interface that means the same; empty where there is
+// none.
+std::string_view name_of_numpy(std::string_view name);
 // Operators of values.cpp, which have tables of their own; nothing where it is none of them.
 std::optional<ValueId> value_of(Translator& t);
 

@@ -2,9 +2,17 @@
 #include <algorithm>
 
 #include "importers/containers/bytes.h"
+#include "importers/formats/composed.h"
 #include "importers/formats/mxnet/operators.h"
 
 namespace etalon::mxnet {
+namespace {
+
+constexpr const char* kAlongTheLast =
+    "softmax of more than two axes: along the last one, as MXNet 1.9 computes it on a CPU (its "
+    "documentation takes all axes behind the first for one row)";
+
+}  // namespace
 
 ValueId Translator::convolution(bool transposed) {
   if (!attribute("layout").empty() && attribute("layout") != "None" &&
@@ -28,10 +36,12 @@ ValueId Translator::pooling() {
   const std::string kind = attribute("pool_type", "max"), layout = attribute("layout", "None");
   if (layout != "None" && !layout.starts_with("NC"))
     throw bad_input("layout {} is not supported", printable(layout));
-  if (kind != "max" && kind != "avg")
+  if (kind != "max" && kind != "avg" && kind != "sum" && kind != "lp")
     throw bad_input("{} pooling is not supported", printable(kind));
-  if (flag("global_pool", false))
+  const bool mean = kind == "max" || kind == "avg";
+  if (flag("global_pool", false) && mean)
     return op(kind == "max" ? "global_max_pool" : "global_avg_pool", {x()});
+  if (!mean) return pooled_sum(kind == "lp");
   const std::string convention = attribute("pooling_convention", "valid");
   Fields f{{"kernel", integers("kernel")},
            {"strides", integers("stride")},
@@ -45,6 +55,33 @@ ValueId Translator::pooling() {
   f.emplace_back("count_include_pad", count);
   if (count) g.note("average pooling counts padding (count_include_pad, MXNet's default)");
   return op("avg_pool", {x()}, f);
+}
+
+// The sum of a window, or of its x^p the p-th root (of x itself, not of |x|).
+ValueId Translator::pooled_sum(bool root) {
+  const std::int64_t p = root ? integer("p_value", 2) : 1;
+  if (p < 1 || p > 3) throw bad_input("lp pooling with p_value={}", p);
+  ValueId in = x();
+  for (std::int64_t i = 1; i < p; ++i) in = g.op("mul", n_->name + ".powers", {in, x()});
+  const std::string role = p > 1 ? n_->name + ".sum" : n_->name;
+  ValueId y = kAbsent;
+  if (flag("global_pool", false)) {
+    Ints axes;
+    for (int i = 2; i < g.rank(in); ++i) axes.push_back(i);
+    y = g.op("reduce_sum", role, {in}, {{"axes", axes}, {"keepdims", true}});
+  } else {
+    const std::string convention = attribute("pooling_convention", "valid");
+    if (convention != "valid" && convention != "full")
+      throw bad_input("pooling_convention {} is not supported", printable(convention));
+    y = g.op("avg_pool", role, {in},
+             {{"kernel", integers("kernel")},
+              {"strides", integers("stride")},
+              {"pads_begin", integers("pad")},
+              {"pads_end", integers("pad")},
+              {"ceil_mode", convention == "full"},
+              {"divisor_override", std::int64_t{1}}});
+  }
+  return p == 1 ? y : op(p == 2 ? "sqrt" : "cbrt", {y});
 }
 
 ValueId Translator::batch_norm() {
@@ -67,56 +104,95 @@ ValueId Translator::batch_norm() {
             {{"eps", eps}, {"axis", integer("axis", 1)}});
 }
 
-// 0 copies an extent, -1 is what is left, -2 all that follow, -3 the product of two, -4 splits one
-// into the two numbers behind it.
-Ints Translator::reshaped(const Ints& shape) const {
-  if (std::ranges::all_of(shape, [](std::int64_t n) { return n >= -1; }) && !flag("reverse", false))
-    return shape;
-  if (flag("reverse", false)) throw bad_input("a reshape from the right is not supported");
-  const Ints dims = g.dims(x());
-  Ints to;
-  std::size_t at = 0;
-  const auto next = [&] {
-    if (at >= dims.size()) throw bad_input("a reshape beyond the {} axes there are", dims.size());
-    return dims[at++];
-  };
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    const std::int64_t n = shape[i];
-    if (n == -2) {
-      while (at < dims.size()) to.push_back(next());
-    } else if (n == -3) {
-      const std::int64_t a = next(), b = next();
-      to.push_back(a < 0 || b < 0 ? -1 : a * b);
-    } else if (n == -4) {
-      if (i + 2 >= shape.size()) throw bad_input("a reshape whose -4 lacks its two numbers");
-      const std::int64_t whole = next();
-      std::int64_t a = shape[i + 1], b = shape[i + 2];
-      if (a == -1 && b > 0 && whole > 0) a = whole / b;
-      if (b == -1 && a > 0 && whole > 0) b = whole / a;
-      to.push_back(a);
-      to.push_back(b);
-      i += 2;
-    } else if (n == 0) {
-      to.push_back(next());
-    } else {
-      if (at < dims.size()) ++at;
-      to.push_back(n);
-    }
+// Images at `scale` times the first one's size: each element repeated, or a transposed convolution
+// of every channel by itself.
+ValueId Translator::upsampled() {
+  const std::int64_t scale = integer("scale", 1);
+  if (scale < 1 || scale > 256) throw bad_input("UpSampling by {}", scale);
+  const std::string kind = attribute("sample_type", "nearest");
+  if (kind == "bilinear") {
+    const std::int64_t kernel = 2 * scale - scale % 2, pad = scale / 2;
+    if (g.rank(x(1)) != 4 || g.shape(x(1))[2] != kernel || g.shape(x(1))[3] != kernel)
+      throw bad_input("bilinear UpSampling by {} with a kernel {}", scale,
+                      to_string(g.shape(x(1))));
+    return op("conv_transpose", {x(0), x(1)},
+              {{"strides", Ints{scale, scale}},
+               {"pads_begin", Ints{pad, pad}},
+               {"pads_end", Ints{pad, pad}},
+               {"groups", g.shape(x(0))[1]}});
   }
-  if (std::ranges::count(to, -1) > 1) throw bad_input("a reshape with two free extents");
-  return to;
+  if (kind != "nearest") throw bad_input("UpSampling with sample_type={}", printable(kind));
+  std::vector<ValueId> parts;
+  for (std::size_t i = 0; i < in_.size(); ++i) {
+    auto by = static_cast<float>(scale);
+    if (i > 0) {  // to the extents of the first
+      const Ints first = g.dims(x(0)), own = g.dims(x(i));
+      if (first.size() != 4 || own.size() != 4 || first[2] < 1 || own[2] < 1 ||
+          checked_mul(first[2], scale) % own[2] != 0 ||
+          first[2] * scale / own[2] * own[3] != checked_mul(first[3], scale))
+        throw bad_input("UpSampling of images whose extents do not fit the first one's");
+      by = static_cast<float>(first[2] * scale / own[2]);
+    }
+    parts.push_back(g.op("resize", in_.size() == 1 ? n_->name : n_->name + ".part", {x(i)},
+                         {{"mode", std::string("nearest")},
+                          {"coordinate_transformation_mode", std::string("asymmetric")},
+                          {"nearest_mode", std::string("floor")},
+                          {"axes", Ints{2, 3}},
+                          {"scales", std::vector<float>{by, by}}}));
+  }
+  if (parts.size() == 1) return parts[0];
+  const std::string mode = attribute("multi_input_mode", "concat");
+  if (mode == "concat") return op("concat", parts, {{"axis", std::int64_t{1}}});
+  if (mode != "sum") throw bad_input("UpSampling with multi_input_mode={}", printable(mode));
+  return op("sum", parts);
+}
+
+// MXNet 1.x has a scale and a shift for each group.
+ValueId Translator::group_norm() {
+  const std::int64_t groups = integer("num_groups", 1), channels = g.shape(x())[1];
+  if (groups < 1 || channels % groups != 0)
+    throw bad_input("{} channels in {} groups", channels, groups);
+  const auto by_channel = [&](std::size_t i) {
+    const Tensor* t = g.constant_of(x(i));
+    if (g.shape(x(i)).numel() != groups || groups == channels || t == nullptr ||
+        t->dtype() != DType::f32)
+      return x(i);
+    std::vector<float> all;
+    for (std::int64_t c = 0; c < channels; ++c)
+      all.push_back(t->data<float>()[static_cast<std::size_t>(c / (channels / groups))]);
+    return g.constant(n_->name + ".by_channel",
+                      Tensor::of<float>({channels}, std::span<const float>(all)));
+  };
+  return op("group_norm", {x(0), by_channel(1), by_channel(2)},
+            {{"groups", groups}, {"eps", number("eps", 1e-5F)}});
+}
+
+// Along an axis that is not the last, that axis is last for the while.
+ValueId Translator::layer_norm() {
+  const int rank = g.rank(x()), axis = normalize_axis(integer("axis", -1), rank);
+  const Fields f{{"eps", number("eps", 1e-5F)}, {"axis", std::int64_t{-1}}};
+  if (axis == rank - 1) return op("layer_norm", {x(0), x(1), x(2)}, f);
+  Ints perm;
+  for (int i = 0; i < rank; ++i) perm.push_back(i);
+  std::swap(perm[static_cast<std::size_t>(axis)], perm.back());  // its own inverse
+  const ValueId turned = g.transpose(n_->name + ".turned", x(), perm);
+  const ValueId y = g.op("layer_norm", n_->name + ".rows", {turned, x(1), x(2)}, f);
+  return g.transpose(n_->name, y, perm);
 }
 
 std::vector<ValueId> Translator::translate() {
   const std::string& t = n_->op;
   if (const auto y = value_of(*this)) return {*y};
-  for (const auto& rows : {choice_rows(), extent_rows(), sequence_rows(), region_rows()})
+  for (const auto& rows :
+       {choice_rows(), extent_rows(), sequence_rows(), region_rows(), array_rows(), box_rows()})
     for (const OperatorRow& row : rows)
       if (row.name == t) return row.translate(*this);
-  if (t == "Convolution") return {convolution(false)};
+  if (t == "Convolution" || t == "Convolution_v1") return {convolution(false)};
   if (t == "Deconvolution") return {convolution(true)};
   if (t == "Pooling" || t == "Pooling_v1") return {pooling()};
-  if (t == "BatchNorm" || t == "BatchNorm_v1") return {batch_norm()};
+  if (t == "BatchNorm" || t == "BatchNorm_v1" || t == "CuDNNBatchNorm" ||
+      t == "_contrib_SyncBatchNorm")
+    return {batch_norm()};
   if (t == "RNN") return recurrent();
   if (t == "FullyConnected") {
     ValueId in = x();
@@ -132,12 +208,14 @@ std::vector<ValueId> Translator::translate() {
   }
   if (t == "Activation") {
     const std::string kind = attribute("act_type");
-    const char* name = kind == "relu"       ? "relu"
-                       : kind == "sigmoid"  ? "sigmoid"
-                       : kind == "tanh"     ? "tanh"
-                       : kind == "softrelu" ? "softplus"
-                       : kind == "softsign" ? "softsign"
-                                            : nullptr;
+    const char* name = kind == "relu"          ? "relu"
+                       : kind == "sigmoid"     ? "sigmoid"
+                       : kind == "tanh"        ? "tanh"
+                       : kind == "softrelu"    ? "softplus"
+                       : kind == "softsign"    ? "softsign"
+                       : kind == "mish"        ? "mish"
+                       : kind == "log_sigmoid" ? "log_sigmoid"
+                                               : nullptr;
     if (name == nullptr) throw bad_input("activation {} is not supported", printable(kind));
     return {op(name, {x()})};
   }
@@ -164,10 +242,8 @@ std::vector<ValueId> Translator::translate() {
   if (t == "SoftmaxOutput" || t == "Softmax") {
     g.note("SoftmaxOutput gives the softmax; its label and gradient are training's");
     const std::int64_t axis = flag("multi_output", false) ? 1 : -1;
-    ValueId in = x();
-    if (axis == -1 && g.rank(in) > 2 && !flag("preserve_shape", false))
-      in = g.op("flatten", n_->name + ".flatten", {in});
-    return {op("softmax", {in}, {{"axis", axis}})};
+    if (axis == -1 && g.rank(x()) > 2 && !flag("preserve_shape", false)) g.note(kAlongTheLast);
+    return {op("softmax", {x()}, {{"axis", axis}})};
   }
   if (t == "softmax" || t == "log_softmax" || t == "softmin") {
     refuse("use_length");
@@ -180,14 +256,14 @@ std::vector<ValueId> Translator::translate() {
     return {op(t == "log_softmax" ? t : "softmax", {in}, {{"axis", integer("axis", -1)}})};
   }
   if (t == "SoftmaxActivation") {
-    if (attribute("mode", "instance") == "channel")
-      return {op("softmax", {x()}, {{"axis", std::int64_t{1}}})};
-    return {op("softmax", {g.op("flatten", n_->name + ".flatten", {x()})})};
+    const bool channel = attribute("mode", "instance") == "channel";
+    if (!channel && g.rank(x()) > 2) g.note(kAlongTheLast);
+    return {op("softmax", {x()}, {{"axis", std::int64_t{channel ? 1 : -1}}})};
   }
   if (t == "Flatten" || t == "flatten") return {op("flatten", {x()})};
   if (t == "Concat" || t == "concat") {
     for (std::size_t i = 0; i < in_.size(); ++i) x(i);
-    return {op("concat", in_, {{"axis", integer("dim", 1)}})};
+    return {op("concat", in_, {{"axis", integer("axis", integer("dim", numpy() ? 0 : 1))}})};
   }
   if (t == "ElementWiseSum" || t == "add_n") {
     ValueId y = x();
@@ -202,18 +278,20 @@ std::vector<ValueId> Translator::translate() {
                 {"beta", number("beta", 0.75F)},
                 {"bias", number("knorm", 2)}})};
   }
-  if (t == "Reshape" || t == "reshape") {
-    const Ints shape = integers(attribute("shape").empty() ? "target_shape" : "shape");
-    return {g.reshape(n_->name, x(), reshaped(shape))};
-  }
+  if (t == "Reshape" || t == "reshape" || t == "_npx_reshape" || t == "_np_reshape")
+    return {reshaped()};
   if (t == "_rnn_param_concat") return {parameters_of_rnn()};
   if (t == "_zeros" || t == "_ones" || t == "_full") {
-    const Ints shape = integers("shape");
+    Ints shape = integers("shape");
     std::int64_t count = 1;
-    for (const std::int64_t n : shape) {
-      if (n < 1 || n > 1 << 24) return {kAbsent};  // a state that begins at zero
+    for (std::int64_t& n : shape) {
+      if (n == 0 && !numpy()) {  // a state that begins at zero, for as many as there are
+        if (read_by("RNN")) return {kAbsent};
+        n = 1;  // which broadcasts
+        g.note("a state whose batch the file leaves open is one row, for all of the batch");
+      }
+      if (n < 1 || n > (1 << 24) / count) throw bad_input("{} of {}", t, attribute("shape"));
       count *= n;
-      if (count > 1 << 24) return {kAbsent};
     }
     const float v = t == "_zeros" ? 0 : t == "_ones" ? 1 : number("value", 0);
     return {g.reshape(n_->name, g.constant(n_->name, filled_f32(count, v)), shape)};
@@ -261,14 +339,15 @@ std::vector<ValueId> Translator::translate() {
     return {op("concat", parts, {{"axis", axis}})};
   }
   if (t == "_contrib_AdaptiveAvgPooling2D") {
-    const Ints size = integers("output_size");
-    if (!std::ranges::all_of(size, [](std::int64_t n) { return n == 1; }))
-      throw bad_input("adaptive pooling to more than one window is not supported");
-    return {op("global_avg_pool", {x()})};
+    Ints size = integers("output_size");
+    if (size.empty()) size = {1};
+    if (size.size() == 1) size.push_back(size[0]);
+    if (size.size() != 2 || size[0] < 1 || size[1] < 1 || size[0] > 4096 || size[1] > 4096)
+      throw bad_input("adaptive pooling to {}", printable(attribute("output_size")));
+    if (size == Ints{1, 1}) return {op("global_avg_pool", {x()})};
+    return {adaptive_pool(g, n_->name, x(), size, true)};
   }
-  if (t == "GroupNorm")
-    return {op("group_norm", {x(0), x(1), x(2)},
-               {{"groups", integer("num_groups", 1)}, {"eps", number("eps", 1e-5F)}})};
+  if (t == "GroupNorm") return {group_norm()};
   if (t == "transpose") {
     Ints axes = integers("axes");
     return {op("transpose", {x()}, {{"perm", axes}})};
@@ -296,24 +375,10 @@ std::vector<ValueId> Translator::translate() {
                 {"ends", Ints{end == "None" ? INT64_MAX : integer("end", 0)}},
                 {"axes", Ints{integer("axis", 0)}}})};
   }
-  if (t == "UpSampling") {
-    if (attribute("sample_type", "nearest") != "nearest") throw bad_input("bilinear UpSampling");
-    if (in_.size() > 1) throw bad_input("UpSampling of several inputs");
-    const float scale = number("scale", 1);
-    return {op("resize", {x()},
-               {{"mode", std::string("nearest")},
-                {"coordinate_transformation_mode", std::string("asymmetric")},
-                {"nearest_mode", std::string("floor")},
-                {"axes", Ints{2, 3}},
-                {"scales", std::vector<float>{scale, scale}}})};
-  }
+  if (t == "UpSampling") return {upsampled()};
   if (t == "InstanceNorm")
     return {op("instance_norm", {x(0), x(1), x(2)}, {{"eps", number("eps", 1e-3F)}})};
-  if (t == "LayerNorm" && normalize_axis(integer("axis", -1), g.rank(x())) != g.rank(x()) - 1)
-    throw bad_input("LayerNorm along an axis that is not the last");
-  if (t == "LayerNorm")
-    return {op("layer_norm", {x(0), x(1), x(2)},
-               {{"eps", number("eps", 1e-5F)}, {"axis", integer("axis", -1)}})};
+  if (t == "LayerNorm") return {layer_norm()};
   if (t == "L2Normalization") {
     const std::string mode = attribute("mode", "instance");
     Ints axes;

@@ -48,40 +48,34 @@ ValueId Translator::parameters_of_rnn() {
   return g.constant(n_->name, joined(parts, {count}));
 }
 
-// Of the RNN that reads the input, through nodes of one operand; 0 where there is none. The weights
-// of the input are a matrix of their own (Gluon), or what is left of the vector.
-std::int64_t Translator::features_of_rnn(std::size_t input) const {
-  const auto source = [&](std::pair<std::size_t, std::size_t> at) {
-    while (symbol_.nodes[at.first].op != "null" && !symbol_.nodes[at.first].inputs.empty())
-      at = symbol_.nodes[at.first].inputs[0];
-    return at.first;
+// How many features an RNN reads; 0 where its weights do not tell. Those of the input are a matrix
+// of their own (Gluon), or what is left of the vector.
+std::int64_t Translator::features_of_rnn(const SymbolNode& n) const {
+  if (n.inputs.size() < 2) return 0;
+  std::size_t source = n.inputs[1].first;
+  while (symbol_.nodes[source].op != "null" && !symbol_.nodes[source].inputs.empty())
+    source = symbol_.nodes[source].inputs[0].first;
+  const auto w = weights_.find(symbol_.nodes[source].name);
+  if (w == weights_.end()) return 0;
+  if (w->second.shape().rank() == 2) return w->second.shape()[1];
+  const auto text = [&](const char* key) {
+    const auto at = n.attributes.find(key);
+    return at == n.attributes.end() ? std::string() : at->second;
   };
-  for (const SymbolNode& n : symbol_.nodes) {
-    if (n.op != "RNN" || n.inputs.size() < 2 || source(n.inputs[0]) != input) continue;
-    const auto w = weights_.find(symbol_.nodes[source(n.inputs[1])].name);
-    if (w == weights_.end()) continue;
-    if (w->second.shape().rank() == 2) return w->second.shape()[1];
-    const auto text = [&](const char* key) {
-      const auto at = n.attributes.find(key);
-      return at == n.attributes.end() ? std::string() : at->second;
-    };
-    const std::string mode = text("mode"), both = text("bidirectional");
-    const std::int64_t gates = mode == "lstm"  ? 4
-                               : mode == "gru" ? 3
-                                               : 1,
-                       h = first_of(text("state_size")),
-                       d = both == "True" || both == "1" || both == "true" ? 2 : 1,
-                       layers = first_of(text("num_layers"));
-    if (h < 1 || h > 1 << 20 || layers < 1 || layers > 1024)
-      throw bad_input("{} layers of {} units", layers, h);
-    const std::int64_t rows = d * gates * h, parameters = w->second.numel(),
-                       rest = parameters - layers * rows * (2 + h) - (layers - 1) * rows * d * h;
-    if (rest < rows || rest % rows != 0)
-      throw bad_input("{} parameters are not those of {} layers of {} units", parameters, layers,
-                      h);
-    return rest / rows;
-  }
-  return 0;
+  const std::string mode = text("mode"), both = text("bidirectional");
+  const std::int64_t gates = mode == "lstm"  ? 4
+                             : mode == "gru" ? 3
+                                             : 1,
+                     h = first_of(text("state_size")),
+                     d = both == "True" || both == "1" || both == "true" ? 2 : 1,
+                     layers = first_of(text("num_layers"));
+  if (h < 1 || h > 1 << 20 || layers < 1 || layers > 1024)
+    throw bad_input("{} layers of {} units", layers, h);
+  const std::int64_t rows = d * gates * h, parameters = w->second.numel(),
+                     rest = parameters - layers * rows * (2 + h) - (layers - 1) * rows * d * h;
+  if (rest < rows || rest % rows != 0)
+    throw bad_input("{} parameters are not those of {} layers of {} units", parameters, layers, h);
+  return rest / rows;
 }
 
 std::vector<ValueId> Translator::recurrent() {

@@ -10,6 +10,7 @@
 #include "importers/containers/bytes.h"
 #include "importers/containers/json.h"
 #include "importers/formats/mxnet.h"
+#include "importers/formats/mxnet/operators.h"
 #include "importers/formats/mxnet/params.h"
 #include "importers/formats/translate.h"
 
@@ -38,11 +39,16 @@ Symbol read_symbol(std::string_view text) {
     n.op = json_string(e, "op");
     n.name = json_string(e, "name");
     const ErrorScope where(fmt::format("node {}", printable(n.name)));
-    // 0.x: "param" is the op's, "attr" the user's; 1.x: "attrs" is both.
+    // 0.x: "param" is the op's, "attr" the user's, in whatever words; 1.x: "attrs" is both.
     for (const char* key : {"attr", "param", "attrs"})
       if (e.contains(key) && e[key].is_object())
         for (const auto& [k, v] : e[key].items())
-          n.attributes[k] = v.is_string() ? v.get<std::string>() : v.dump();
+          if (key != std::string_view("attr") || !e.contains("param") || k.starts_with("__"))
+            n.attributes[k] = v.is_string() ? v.get<std::string>() : v.dump();
+    if (const std::string_view plain = name_of_numpy(n.op); !plain.empty()) {
+      n.op = plain;
+      n.numpy = true;
+    }
     for (const json& i : json_array(e, "inputs")) n.inputs.push_back(entry(i, out.nodes.size()));
     out.nodes.push_back(std::move(n));
   }
@@ -110,8 +116,18 @@ Model open_pair(const std::string& path, const std::string& symbol_path,
       t.run(224, false);
       return model_of(t);
     } catch (const Error& e) {
-      if (!t.free_extent()) throw;
       first_error = e.what();
+    }
+    // Extents may be written into the network, that of the batch, too.
+    if (!t.free_extent()) {
+      Translator as_written(symbol, weights, stem_of(symbol_path));
+      as_written.keep_extents();
+      try {
+        as_written.run(224, false);
+        return model_of(as_written);
+      } catch (const Error&) {
+        throw Error(ErrorKind::bad_input, first_error);
+      }
     }
   }
   for (const std::int64_t extent : {28,  224, 32,  299, 227, 64, 96, 112, 48, 128, 160, 192,

@@ -2,6 +2,8 @@
 //   symbol.cpp      JSON; the files that belong together
 //   translator.cpp  nodes, their attributes, the shapes of inputs
 //   ops.cpp         what each layer means; operators.h has the others
+//   inputs.cpp      the extents of inputs
+//   reshape.cpp     MXNet's words for new extents
 //   recurrent.cpp   the fused operator RNN
 #pragma once
 
@@ -18,6 +20,7 @@ namespace etalon::mxnet {
 
 struct SymbolNode {
   std::string op, name;
+  bool numpy = false;  // of the operators that follow NumPy
   std::map<std::string, std::string, std::less<>> attributes;
   std::vector<std::pair<std::size_t, std::size_t>> inputs;  // node, output
 };
@@ -40,10 +43,13 @@ class Translator {
   // `extent`: of every spatial axis that the file does not tell; `fixed`: it is declared so.
   void run(std::int64_t extent, bool fixed);
   bool free_extent() const { return free_extent_; }
+  // Inputs keep the extents that the file says, their first one, too.
+  void keep_extents() { keep_extents_ = true; }
 
   // Of the node that is translated: its operator, name, settings, inputs.
   const std::string& operator_name() const { return n_->op; }
   const std::string& name() const { return n_->name; }
+  bool numpy() const { return n_->numpy; }
   std::size_t input_count() const { return in_.size(); }
   std::string attribute(std::string_view key, std::string_view otherwise = "") const {
     read_.emplace(key);
@@ -70,6 +76,12 @@ class Translator {
   }
   float number(std::string_view key, float otherwise) const;
   bool flag(std::string_view key, bool otherwise) const;
+  // A value with other extents, given at either size of the free ones.
+  // `origins`: of each the axes of the value whose product it is, empty where it is none.
+  ValueId with_extents(ValueId v, const Ints& one, const Ints& other,
+                       const std::vector<Ints>& origins = {});
+  // The extents of a value at either size of the free ones.
+  std::pair<Ints, Ints> extents_of(ValueId v) const;
   // A setting of the operator that its translation does not compute.
   void refuse(std::string_view key) const;
   ValueId x(std::size_t i = 0) const {
@@ -83,23 +95,33 @@ class Translator {
  private:
   // Every attribute of a node has been looked at, or changes nothing at inference.
   void check_attributes() const;
+  // The extents of a value as its readers want them: -1 where any (a batch), kImage where an
+  // image's extent is, kSteps where the steps of a sequence are; empty where nothing tells.
+  static constexpr std::int64_t kImage = -2, kSteps = -3;
+  Ints wanted_of(std::size_t index, int steps) const;
+  bool read_by(std::string_view op) const;  // the node that is translated
+  Ints wanted_by(const SymbolNode& reader, std::size_t at, std::size_t place, int steps) const;
   ValueId variable(const SymbolNode& n, std::size_t index, std::int64_t extent, bool fixed);
 
   std::vector<ValueId> translate();
   ValueId convolution(bool transposed);
   ValueId pooling();
+  ValueId pooled_sum(bool root);
   ValueId batch_norm();
-  Ints reshaped(const Ints& shape) const;
+  ValueId reshaped();
+  ValueId upsampled();
+  ValueId layer_norm();
+  ValueId group_norm();
   // recurrent.cpp
   std::vector<ValueId> recurrent();
   ValueId parameters_of_rnn();
-  std::int64_t features_of_rnn(std::size_t input) const;
+  std::int64_t features_of_rnn(const SymbolNode& n) const;
 
   const Symbol& symbol_;
   const std::map<std::string, Tensor>& weights_;
   const SymbolNode* n_ = nullptr;
   std::vector<ValueId> in_;
-  bool free_extent_ = false;
+  bool free_extent_ = false, keep_extents_ = false;
   mutable std::set<std::string, std::less<>> read_;  // attributes of the node
 };
 

@@ -71,9 +71,18 @@ void Translator::check_attributes() const {
                                           "wd_mult",
                                           "workspace",
                                           "is_int",
+                                          "key",
+                                          "ndev",
+                                          "p_value",
+                                          "num_parallel",
                                           "state_outputs"};
+  // Of a weight beside the layer, as "weight_lr_mult"; where a layer runs.
+  constexpr std::string_view kHidden[] = {"lr_mult",         "wd_mult",      "ctx_group",
+                                          "force_mirroring", "mirror_stage", "init"};
   if (n_->op == "RNN" || n_->op == "_rnn_param_concat") return;  // recurrent.cpp looks at them
   for (const auto& [key, value] : n_->attributes) {
+    if (std::ranges::any_of(kHidden, [&](std::string_view end) { return key.ends_with(end); }))
+      continue;
     if (read_.contains(key) || key.starts_with("__") ||
         std::ranges::find(kSilent, key) != std::end(kSilent))
       continue;
@@ -132,47 +141,31 @@ ValueId Translator::variable(const SymbolNode& n, std::size_t index, std::int64_
   if (!dims.empty()) {
     for (std::int64_t& d : dims)
       if (d == 0) d = -1;
-    dims[0] = -1;
+    if (!keep_extents_) dims[0] = -1;
     return g.input(n.name, DType::f32, dims);
   }
-  // What the first reader's weights say.
-  for (const SymbolNode& r : symbol_.nodes) {
-    if (r.inputs.empty() || r.inputs[0].first != index) continue;
-    const auto w =
-        r.inputs.size() > 1 ? weights_.find(symbol_.nodes[r.inputs[1].first].name) : weights_.end();
-    if (r.op == "Convolution" && w != weights_.end()) {
-      const auto groups = r.attributes.find("num_group");
-      const std::int64_t c =
-          w->second.shape()[1] *
-          (groups == r.attributes.end() ? 1 : std::max<std::int64_t>(1, first_of(groups->second)));
-      dims = {-1, c};
-      nominal = {1, c};
-      for (int i = 2; i < w->second.shape().rank(); ++i) {
-        dims.push_back(fixed ? extent : -1);
-        nominal.push_back(extent);
-      }
-      free_extent_ = !fixed;
-      g.note(fmt::format(
-          "the file does not say the shape of '{}': {} channels as the first convolution "
-          "has them, {}",
-          n.name, c,
-          fixed ? fmt::format("{} along each axis, which fits the weights after it", extent)
-                : std::string("any extent")));
-      return g.input(n.name, DType::f32, dims, nominal);
+  const Ints wanted = wanted_of(index, 0);
+  if (std::ranges::find(wanted, kImage) != wanted.end()) {
+    for (const std::int64_t d : wanted) {
+      dims.push_back(d == kImage && fixed ? extent : std::max<std::int64_t>(d, -1));
+      nominal.push_back(d == kImage ? extent : std::max<std::int64_t>(d, 1));
     }
-    if (r.op == "FullyConnected" && w != weights_.end())
-      return g.input(n.name, DType::f32, {-1, w->second.shape()[1]});
-    if (r.op == "Embedding") return g.input(n.name, DType::f32, {-1, -1}, {1, 8});
-    if (r.op == "BatchNorm" && w != weights_.end()) {
-      const std::int64_t c = w->second.numel();
-      dims = {-1, c, fixed ? extent : -1, fixed ? extent : -1};
-      return g.input(n.name, DType::f32, dims, {1, c, extent, extent});
-    }
+    free_extent_ = !fixed;
+    g.note(fmt::format(
+        "the file does not say the shape of '{}': channels as the weights behind it have them, {}",
+        n.name,
+        fixed ? fmt::format("{} along each axis, which fits the weights after it", extent)
+              : std::string("any extent")));
+    return g.input(n.name, DType::f32, dims, nominal);
   }
-  if (const std::int64_t features = features_of_rnn(index); features > 0) {
-    g.note(fmt::format("the file does not say the shape of '{}': {} features, as its RNN has them",
-                       n.name, features));
-    return g.input(n.name, DType::f32, {-1, -1, features}, {4, 1, features});
+  if (!wanted.empty()) {
+    for (const std::int64_t d : wanted) {
+      dims.push_back(std::max<std::int64_t>(d, -1));
+      nominal.push_back(d == kSteps ? 8 : std::max<std::int64_t>(d, 1));
+    }
+    g.note(fmt::format("the file does not say the shape of '{}': as the weights behind it want it",
+                       n.name));
+    return g.input(n.name, DType::f32, dims, nominal);
   }
   throw bad_input("nothing tells the shape of the input; store __shape__ in the symbol");
 }

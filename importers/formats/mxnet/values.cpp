@@ -47,6 +47,10 @@ constexpr Names kUnary[] = {{"relu", "relu"},
                             {"identity", "identity"},
                             {"_copy", "identity"},
                             {"BlockGrad", "identity"},
+                            {"cast_storage", "identity"},
+                            {"_CrossDeviceCopy", "identity"},
+                            {"_identity_with_attr_like_rhs", "identity"},
+                            {"_contrib_gradientmultiplier", "identity"},
                             {"stop_gradient", "identity"},
                             {"MakeLoss", "identity"},
                             {"make_loss", "identity"},
@@ -201,7 +205,7 @@ ValueId cast_to(const Parts& p, ValueId x) {
 ValueId where(const Parts& p) {
   ValueId condition = p.holds("condition", p.t.x(0));
   const int rank = p.t.g.rank(p.t.x(1));
-  if (p.t.g.rank(condition) == 1 && rank > 1) {
+  if (p.t.g.rank(condition) == 1 && rank > 1 && !p.t.numpy()) {
     Ints axes;
     for (int i = 1; i < rank; ++i) axes.push_back(i);
     condition = p.unsqueeze("rows", condition, axes);
