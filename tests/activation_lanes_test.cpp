@@ -214,6 +214,7 @@ TEST_CASE("activation lanes: whole rows that the first pass leaves open") {
                                {LaneFunction::softplus, Function::softplus},
                                {LaneFunction::log_sigmoid, Function::log_sigmoid},
                                {LaneFunction::silu, Function::exp, true},
+                               {LaneFunction::mish, Function::exp, true},
                                {LaneFunction::hard_swish, Function::exp, true},
                                {LaneFunction::elu, Function::exp, true, 1.0},
                                {LaneFunction::celu, Function::exp, true, 1.0}};
