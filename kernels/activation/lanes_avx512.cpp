@@ -89,18 +89,6 @@ struct Lanes : F64 {
   ETALON_INLINE static __m512 unit(__m512 x) {
     return _mm512_min_ps(F32::set1(1), F32::clear_negative(F32::canonical(x)));
   }
-  ETALON_INLINE static __m512 abs(__m512 x) { return _mm512_abs_ps(x); }
-  ETALON_INLINE static __m512 neg(__m512 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0F)); }
-  ETALON_INLINE static __m512 max(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
-  ETALON_INLINE static __m512 fnma(__m512 a, __m512 b, __m512 c) {
-    return _mm512_fnmadd_ps(a, b, c);
-  }
-  ETALON_INLINE static F32::Mask less(__m512 a, __m512 b) {
-    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
-  }
-  ETALON_INLINE static std::uint32_t differ(__m512 a, __m512 b) {
-    return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
-  }
   static constexpr bool quick = true;
   ETALON_INLINE static Reg reciprocal14(Reg a) { return _mm512_rcp14_pd(a); }  // error 2^-14
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_pd(a, b, c); }

@@ -1,4 +1,5 @@
-// Functions of lanes.h that f32 arithmetic decides, twice as many lanes as doubles have.
+// Functions of lanes.h that f32 arithmetic decides, twice as many lanes as doubles have. hard_swish
+// is for machines without pairs of floats (lanes_pair_inl.h).
 #pragma once
 
 #include "kernels/activation/lanes_base_inl.h"

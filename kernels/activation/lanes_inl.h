@@ -230,10 +230,12 @@ struct LaneMath : LaneBase<D> {
         return 0;
       }
       case LaneFunction::hard_swish:
-        if (scale == 0 || kPairs) break;
-        return LaneFloat<D>::hard_swish(x, y, count, [&](std::int64_t at, int n) {
-          return by_doubles(f, p, x + at, y + at, n, fallback, scale);
-        });
+        if constexpr (!kPairs)
+          if (scale != 0)
+            return LaneFloat<D>::hard_swish(x, y, count, [&](std::int64_t at, int n) {
+              return by_doubles(f, p, x + at, y + at, n, fallback, scale);
+            });
+        break;
       default:
         break;
     }
