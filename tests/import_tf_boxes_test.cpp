@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/import_run.h"
 #include "tests/importer_files.h"
@@ -67,6 +68,38 @@ TEST_CASE("TensorFlow.js: operators that choose some of many are TensorFlow's") 
   const Model model = open_model(fixture("tf_graphs/js_selection/model.json"));
   CHECK(model.format == "tfjs");
   CHECK(check_outputs(model, known, "selection") == 17);
+}
+
+TEST_CASE("TensorFlow.js: quantised weights are JavaScript's numbers, rounded once") {
+  const test::TemporaryFolder folder;
+  std::string bytes;
+  for (int q = 0; q < 256; ++q) bytes += static_cast<char>(q);
+  test::write_bytes(folder / "w.bin", bytes + bytes);
+  const auto manifest = [&](const std::string& second) {
+    test::write_bytes(
+        folder / "model.json",
+        "[{\"paths\": [\"w.bin\"], \"weights\": [{\"name\": \"a\", \"shape\": [256], \"dtype\": "
+        "\"float32\", \"quantization\": {\"dtype\": \"uint8\", \"scale\": 0.012345678901234567, "
+        "\"min\": -1.2345678901234567}}, {\"name\": \"b\", \"shape\": [256], \"dtype\": \"int32\", "
+        "\"quantization\": {\"dtype\": \"uint8\", " +
+            second + "}}]}]");
+    return load_tensors(folder / "model.json");
+  };
+  const TensorList list = manifest("\"scale\": 0.5, \"min\": -3.0");
+  REQUIRE(list.size() == 2);
+  int in_f32 = 0;
+  for (int q = 0; q < 256; ++q) {
+    CAPTURE(q);
+    const float got = list[0].tensor.data<float>()[static_cast<std::size_t>(q)];
+    CHECK(got == static_cast<float>(q * 0.012345678901234567 - 1.2345678901234567));
+    in_f32 += got != static_cast<float>(q) * 0.012345679F - 1.2345679F ? 1 : 0;
+    // Math.round sends halves up.
+    CHECK(list[1].tensor.data<std::int32_t>()[static_cast<std::size_t>(q)] ==
+          static_cast<std::int32_t>(std::floor(q * 0.5 - 3 + 0.5)));
+  }
+  CHECK(in_f32 > 0);  // steps in f32 would be seen
+  CHECK_THROWS_WITH_AS(manifest("\"scale\": 1e30, \"min\": 0"),
+                       doctest::Contains("which is no 32-bit integer"), Error);
 }
 
 TEST_CASE("tensorflow: variables in parts are put together, in either byte order") {

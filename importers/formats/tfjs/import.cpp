@@ -1,9 +1,11 @@
 // model.json holds the graph (a GraphDef in JSON) and a manifest: groups of shards and the tensors
 // that lie in them one after the other. A quantised tensor is stored as u8 or u16 with scale and
-// min, value = q * scale + min in f32, or as f16. A manifest alone (a JSON list) opens as tensors.
-// Shards lie in the model's own folder. A layers model's graph is Keras' (importers/formats/keras).
-// Source: the TensorFlow.js converter's description of the web format.
+// min, value = q * scale + min in f64 rounded once (of i32 to the nearest), or as f16. A manifest
+// alone (a JSON list) opens as tensors. Shards lie in the model's own folder. A layers model's
+// graph is Keras' (importers/formats/keras). Source: the TensorFlow.js converter's description of
+// the web format.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -56,11 +58,23 @@ Tensor take(const json& weight, const Blob& group, std::size_t& at, bool& quanti
   const json& q = weight["quantization"];
   if (!json_member(q, "scale").is_number() || !json_member(q, "min").is_number())
     throw bad_input("its scale and min must be numbers");
-  const float scale = q["scale"].get<float>(), min = q["min"].get<float>();
-  Tensor out = Tensor::uninitialized(DType::f32, shape);
-  auto to = out.mutable_data<float>();
-  for (std::size_t i = 0; i < to.size(); ++i)
-    to[i] = static_cast<float>(load_as_double(raw, static_cast<std::int64_t>(i))) * scale + min;
+  // TensorFlow.js computes in JavaScript's numbers and rounds once.
+  const double scale = q["scale"].get<double>(), min = q["min"].get<double>();
+  const auto value = [&](std::int64_t i) { return load_as_double(raw, i) * scale + min; };
+  if (dtype != DType::f32 && dtype != DType::i32)
+    throw bad_input("quantised weights of type {} (f32 and i32 are known)", name(dtype));
+  Tensor out = Tensor::uninitialized(dtype, shape);
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    if (dtype == DType::f32) {
+      out.mutable_data<float>()[static_cast<std::size_t>(i)] = static_cast<float>(value(i));
+      continue;
+    }
+    const double whole = std::floor(value(i) + 0.5);
+    if (!(whole >= -0x1p31) || !(whole < 0x1p31))
+      throw bad_input("element {} is {}, which is no 32-bit integer", i, whole);
+    out.mutable_data<std::int32_t>()[static_cast<std::size_t>(i)] =
+        static_cast<std::int32_t>(whole);
+  }
   return out;
 }
 
@@ -125,7 +139,7 @@ Model open_layers(const std::string& path, const json& in, const json& config) {
   };
   try {
     GraphBuilder g(stem_of(path));
-    if (quantised) g.note("quantised weights are read as q * scale + min, in f32");
+    if (quantised) g.note("quantised weights are read as q * scale + min, rounded once");
     keras_format::build_model(g, config, {}, of_layer);
     return finish_model(g, path, "tfjs", text_at(in, "generatedBy"), text_at(in, "convertedBy"));
   } catch (const keras_format::UnknownLayer& unknown) {
@@ -152,7 +166,7 @@ Model open(const std::string& path, std::span<const std::string>) {
     for (NamedTensor& t : read_weights(in, folder, quantised))
       model.graph->initializers.emplace(model.graph->add_value(t.name), std::move(t.tensor));
     if (quantised)
-      model.notes.emplace_back("quantised weights are read as q * scale + min, in f32");
+      model.notes.emplace_back("quantised weights are read as q * scale + min, rounded once");
     return model;
   }
   const json& topology = json_member(in, "modelTopology");
@@ -199,7 +213,7 @@ Model open(const std::string& path, std::span<const std::string>) {
     source.outputs.clear();
   }
   GraphBuilder g(stem_of(path));
-  if (quantised) g.note("quantised weights are read as q * scale + min, in f32");
+  if (quantised) g.note("quantised weights are read as q * scale + min, rounded once");
   translate_graph(g, std::move(source));
   return finish_model(g, path, "tfjs", text_at(in, "generatedBy"), text_at(in, "convertedBy"));
 }
