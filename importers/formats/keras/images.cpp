@@ -6,6 +6,7 @@
 #include "engine/core/error.h"
 #include "importers/formats/keras/translator.h"
 #include "importers/formats/scalar.h"
+#include "importers/formats/tf/bicubic.h"
 #include "importers/formats/translate.h"
 
 namespace etalon::keras_format {
@@ -14,6 +15,12 @@ namespace etalon::keras_format {
 ValueId Translator::resized(ValueId v, std::int64_t height, std::int64_t width,
                             const std::string& how) {
   if (height < 1 || width < 1) throw bad_input("pictures of {} x {}", height, width);
+  if (how == "bicubic") {
+    b_.note("Resizing by bicubic interpolation is TensorFlow's.");
+    return b_.channels_first(
+        tf::bicubic(b_, name_, b_.channels_last(v),
+                    {.height = height, .width = width, .half_pixel_centers = true}));
+  }
   if (how != "bilinear" && how != "nearest") throw UnknownLayer{"interpolation " + how};
   b_.note("Resizing takes half-pixel centres, coordinates in f32 (TensorFlow 2).");
   const bool linear = how == "bilinear";

@@ -69,7 +69,10 @@ Model open_h5(const Blob& bytes, const std::string& path) {
                       .theano = backend == "theano",
                       .cntk = backend == "cntk",
                       .unsaid = backend.empty(),
-                      .half_pixels = takes_half_pixels(version)};
+                      .half_pixels = takes_half_pixels(version),
+                      // Keras' own 2.2 has TensorFlow 1's resize_bilinear.
+                      .corners = version.starts_with("2.2.") && backend == "tensorflow" &&
+                                 version.find("-tf") == std::string::npos};
   build(model, config, origin, h5_weights(file, group), file, group);
   release(bytes);
   return model;

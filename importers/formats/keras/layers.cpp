@@ -14,7 +14,7 @@ ValueId Translator::run() {
     throw UnknownLayer{fmt::format("the second input of '{}', {}", name_, t)};
   if (c_.operation) return operation();
   if (is_identity(t)) return x();
-  if (t == "Dense") return dense(x());
+  if (t == "Dense" || t == "TimeDistributedDense") return dense(x());
   if (t == "Activation") return activation(x(), config("activation"));
   if (t == "ReLU") return relu_layer();
   if (t == "LeakyReLU") {
@@ -32,7 +32,8 @@ ValueId Translator::run() {
   if (t == "Conv3D" || t == "Convolution3D") return conv(3);
   if (t == "DepthwiseConv2D") return depthwise(2);
   if (t == "DepthwiseConv1D") return depthwise(1);
-  if (origin_.version == 1 && (t.starts_with("Separable") || t.starts_with("Deconv")))
+  if (origin_.version == 1 &&
+      ((t.starts_with("Separable") && !channels_last()) || t.starts_with("Deconv")))
     throw UnknownLayer{t + " of Keras 1"};
   if (t == "SeparableConv2D" || t == "SeparableConvolution2D") return separable(2);
   if (t == "SeparableConv1D") return separable(1);
@@ -101,6 +102,10 @@ ValueId Translator::run() {
       return b_.op("concat", name_, c_.inputs, {{"axis", integer("concat_axis", -1)}});
     throw UnknownLayer{"Merge of mode " + mode};
   }
+  if (t == "Highway") return highway();
+  if (t == "MaxoutDense") return maxout();
+  if (t == "LocallyConnected1D") return locally_connected(1);
+  if (t == "LocallyConnected2D") return locally_connected(2);
   if (t == "Embedding") {
     b_.note("An embedding's indices are taken as whole numbers, whatever type they come in.");
     ValueId i = x();
@@ -108,7 +113,9 @@ ValueId Translator::run() {
       i = b_.op("cast", name_ + ".indices", {i}, {{"to", std::string("i64")}});
     return b_.op("gather", name_, {weight(0), i}, {{"axis", std::int64_t{0}}});
   }
-  if (t == "LSTM" || t == "GRU" || t == "SimpleRNN" || t == "RNN") return recurrent_layer();
+  if (t == "LSTM" || t == "GRU" || t == "SimpleRNN" || t == "RNN" || t == "CuDNNLSTM" ||
+      t == "CuDNNGRU")
+    return recurrent_layer();
   if (t == "Bidirectional") return bidirectional();
   if (t == "TimeDistributed") return time_distributed();
   if (const auto y = later()) return *y;

@@ -31,6 +31,7 @@ struct Origin {
   bool theano = false, cntk = false;
   bool unsaid = false;      // no word of its backend, as in files of Keras 1
   bool half_pixels = true;  // bilinear upsampling takes centres of pixels
+  bool corners = false;     // it takes their corners
 };
 
 struct LayerCall {

@@ -68,6 +68,9 @@ MaskUse mask_use(std::string_view type, const nlohmann::json& config, int versio
                                    "Subtract",
                                    "Concatenate"})
     if (type == t) return MaskUse::passes;
+  // From Keras 3 on these leave masked elements out.
+  if (version < 3 && (type == "Maximum" || type == "Minimum" || type == "Multiply"))
+    return MaskUse::passes;
   if (type == "Activation")  // a function is not given the mask, a layer of its own may be
     return config.contains("activation") && config["activation"].is_string() ? MaskUse::passes
                                                                              : MaskUse::computes;

@@ -71,14 +71,20 @@ class ModelBuilder {
       nominal.push_back(i == 0 ? 1 : !open ? dims.back() : shape.size() >= 4 ? 224 : 16);
     }
     DType dtype = DType::f32;
-    if (config.contains("dtype") && config["dtype"].is_string())
-      dtype = tensor_type(config["dtype"].get<std::string>());
+    for (const char* key : {"input_dtype", "dtype"})  // Keras 1 has the first of them
+      if (config.contains(key) && config[key].is_string())
+        dtype = tensor_type(config[key].get<std::string>());
     return b_.input(name, dtype, dims, nominal);
   }
   static const json* shape_of(const json& config) {
     for (const char* key : {"batch_input_shape", "batch_shape"})
       if (config.contains(key) && config[key].is_array()) return &config[key];
     return nullptr;
+  }
+
+  static bool begins_with_states(std::string_view type) {
+    return type == "LSTM" || type == "GRU" || type == "SimpleRNN" || type == "RNN" ||
+           type == "Bidirectional" || type == "CuDNNLSTM" || type == "CuDNNGRU";
   }
 
   // A function of keras.ops. In .h5 files nothing says so, but that it cannot be trained.
@@ -105,6 +111,15 @@ class ModelBuilder {
     if (is_model(layer)) return body(layer, inputs, path, depth + 1);
     const json& config = json_member(layer, "config");
     note_policy(config);
+    // Up to Keras 2 the states that a recurrent layer begins with are further inputs of it.
+    if (origin_.version < 3 && inputs.size() > 1 && begins_with_states(type) &&
+        given.states.empty() &&
+        (!config.contains("num_constants") || config["num_constants"].is_null())) {
+      Given with = given;
+      with.states.assign(inputs.begin() + 1, inputs.end());
+      path.pop_back();
+      return call(layer, {inputs[0]}, std::move(path), depth, with);
+    }
     if (type == "TimeDistributed")
       if (const json& inner = json_member(config, "layer"); is_model(inner)) {
         if (inputs.size() != 1) throw UnknownLayer{"TimeDistributed of several inputs"};
@@ -188,6 +203,34 @@ class ModelBuilder {
     return mask;
   }
 
+  // What the first layer of a Sequential is called with; of a model its values.
+  std::vector<ValueId> started(const json& layer, const json& config,
+                               const std::vector<std::string>& path, int depth) {
+    const json& c = json_member(layer, "config");
+    // Keras 1 begins with several models by merging them; their layers stand beside its own.
+    if (json_string(layer, "class_name") == "Merge" && c.contains("layers")) {
+      if (depth > kMaxNesting) throw bad_input("models nest deeper than {} levels", kMaxNesting);
+      std::vector<ValueId> all;
+      for (const json& branch : json_array(c, "layers")) {
+        std::vector<ValueId> y;
+        if (is_model(branch)) {
+          y = body(branch, {}, path, depth + 1);
+        } else {
+          y = call(branch, started(branch, json::object(), path, depth + 1), path, depth + 1, {});
+        }
+        all.insert(all.end(), y.begin(), y.end());
+      }
+      return all;
+    }
+    const json* shape = shape_of(c);
+    if (shape == nullptr && config.is_object() && config.contains("build_input_shape"))
+      shape = &config["build_input_shape"];
+    if (shape == nullptr && is_model(layer)) return call(layer, {}, path, depth, {});
+    const json own = shape != nullptr ? *shape : own_shape(layer, c);
+    const ValueId in = input("input", own, c);
+    return is_model(layer) ? call(layer, {in}, path, depth, {}) : std::vector{in};
+  }
+
   // The values a model gives for `inputs`; without any, it makes its own.
   std::vector<ValueId> body(const json& model, std::vector<ValueId> inputs,
                             const std::vector<std::string>& path, int depth) {
@@ -197,17 +240,9 @@ class ModelBuilder {
       const json& layers = config.is_array() ? config : json_array(config, "layers");
       std::vector<ValueId> v = std::move(inputs);
       for (const json& layer : layers) {
-        const json& c = json_member(layer, "config");
         if (v.empty()) {
-          const json* shape = shape_of(c);
-          if (shape == nullptr && config.is_object() && config.contains("build_input_shape"))
-            shape = &config["build_input_shape"];
-          if (shape == nullptr && is_model(layer)) {
-            v = call(layer, {}, path, depth, {});
-            continue;
-          }
-          const json own = shape != nullptr ? *shape : own_shape(layer, c);
-          v = {input("input", own, c)};
+          v = started(layer, config, path, depth);
+          if (is_model(layer)) continue;
         }
         v = call(layer, v, path, depth, {});
       }

@@ -36,19 +36,18 @@ Translator::CellOp Translator::cell_op(const Cell& cell, const std::string& labe
   const json& cfg = cell.config;
   const bool lstm = cell.type == "LSTM", gru = cell.type == "GRU";
   const std::int64_t gates = lstm ? 4 : gru ? 3 : 1;
-  if (origin_.version == 1) throw UnknownLayer{"recurrent layers of Keras 1"};
-  const ValueId w = weight(cell.first_weight), r = weight(cell.first_weight + 1);
+  const auto [w, r, bias] = cell_weights(cell, label);
   const std::int64_t h = b_.shape(r).dim(0);
   const auto matrix = [&](ValueId m, const char* part) {
     m = b_.transpose(label + "." + part + "_order", m, {1, 0});
     const Shape s = b_.shape(m);
     return b_.reshape(label + "." + part, m, {1, s[0], s[1]});
   };
-  const bool after = gru && flag_of(cfg, "reset_after", false);
+  const bool after = gru && (cell.cudnn || flag_of(cfg, "reset_after", false));
   CellOp out{lstm ? "lstm" : gru ? "gru" : "rnn", {matrix(w, "w"), matrix(r, "r")}, h, {}};
   out.weights.push_back(kAbsent);
-  if (flag_of(cfg, "use_bias", true)) {
-    const Tensor* t = b_.constant_of(weight(cell.first_weight + 2));
+  if (bias != kAbsent) {
+    const Tensor* t = b_.constant_of(bias);
     if (t == nullptr || t->dtype() != DType::f32)
       throw UnknownLayer{"a recurrent bias that is not f32"};
     const std::int64_t want = (t->shape().rank() == 2 ? 2 : 1) * gates * h;
@@ -60,9 +59,10 @@ Translator::CellOp Translator::cell_op(const Cell& cell, const std::string& labe
   }
   std::vector<float> alpha, beta;
   std::vector<std::string> functions;
-  const char* gate_missing = origin_.version >= 3 ? "sigmoid" : "hard_sigmoid";
+  const char* gate_missing = origin_.version >= 3 || cell.cudnn ? "sigmoid" : "hard_sigmoid";
+  const char* gate_key = origin_.version == 1 ? "inner_activation" : "recurrent_activation";
   if (lstm || gru)
-    functions.push_back(recurrent_function(cfg, "recurrent_activation", gate_missing, alpha, beta));
+    functions.push_back(recurrent_function(cfg, gate_key, gate_missing, alpha, beta));
   functions.push_back(recurrent_function(cfg, "activation", "tanh", alpha, beta));
   if (lstm) functions.push_back(recurrent_function(cfg, "activation", "tanh", alpha, beta));
   out.fields = {{"activations", functions}, {"batch_first", true}};

@@ -17,6 +17,7 @@ bool Translator::flag_of(const json& config, const char* key, bool missing) {
 // The cells of a layer, the first one nearest to its input.
 std::vector<Translator::Cell> Translator::cells(const std::string& type, const json& config,
                                                 std::size_t first_weight) {
+  if (type.starts_with("CuDNN")) return {{type.substr(5), config, first_weight, true}};
   if (type != "RNN") return {{type, config, first_weight}};
   std::vector<Cell> out;
   const auto add = [&](const json& cell) {

@@ -6,6 +6,7 @@
 //   operations.cpp functions of keras.ops
 //   images.cpp     resizing, cropping, encodings before a network
 //   windows.cpp    convolutions, pooling, padding, layout
+//   cell_weights.cpp  weights of cells as each version keeps them
 //   recurrent.cpp  cells of LSTM, GRU, SimpleRNN along a sequence
 //   sequences.cpp  the layers around cells and layers
 //   conv_lstm.cpp  recurrent layers whose products are convolutions
@@ -102,6 +103,11 @@ class Translator {
   ValueId batch_norm();
   ValueId layer_norm();
 
+  // ---- old_layers.cpp ----
+  ValueId highway();
+  ValueId maxout();
+  ValueId locally_connected(int axes);
+
   std::optional<ValueId> later();
   // ---- attention.cpp ----
   ValueId mask(std::size_t i) const { return i < c_.masks.size() ? c_.masks[i] : kAbsent; }
@@ -138,7 +144,16 @@ class Translator {
     std::string type;  // "LSTM", "GRU", "SimpleRNN"
     const json& config;
     std::size_t first_weight;
+    bool cudnn = false;
   };
+  // ---- cell_weights.cpp ----
+  struct CellWeights {
+    ValueId kernel = kAbsent, recurrent = kAbsent, bias = kAbsent;  // [in, gates], [units, gates]
+  };
+  const Tensor& constant_weight(std::size_t i) const;
+  CellWeights joined_weights(const Cell& cell, const std::string& label);
+  CellWeights cudnn_weights(const Cell& cell, const std::string& label);
+  CellWeights cell_weights(const Cell& cell, const std::string& label);
   // A cell as an op: its name, weights and fields, all but the direction.
   struct CellOp {
     std::string op;

@@ -1,8 +1,10 @@
 #include "importers/formats/keras/weights.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "engine/core/error.h"
@@ -19,7 +21,9 @@ class H5Weights {
   H5Weights(const Hdf5File& file, Hdf5Object group) : file_(file), group_(std::move(group)) {}
   TensorList of(const std::vector<std::string>& path) const {
     // A nested model's weights all stand in the group of the outermost one, by their layer's name.
-    const auto outer = file_.find(group_, path.front());
+    auto outer = file_.find(group_, path.front());
+    // A Sequential inside of another has no name in Keras 1: it is that which holds the layer.
+    if (!outer && path.size() > 1) outer = holder_of(path.back());
     TensorList out;
     if (!outer) return out;
     std::string before;
@@ -33,7 +37,7 @@ class H5Weights {
     for (const std::string& name : names) {
       if (path.size() > 1) {
         const std::string inner = path.back() + "/";
-        std::size_t at = name.starts_with(inner) ? 0 : name.find("/" + inner);
+        std::size_t at = belongs(name, path.back()) ? 0 : name.find("/" + inner);
         if (at == std::string::npos) continue;
         // Two models may hold layers of one name.
         if (out.empty()) before = name.substr(0, at);
@@ -47,6 +51,24 @@ class H5Weights {
   }
 
  private:
+  // "dense_1/kernel:0", up to Keras 1 "dense_1_W:0".
+  static bool belongs(const std::string& weight, const std::string& layer) {
+    return weight.starts_with(layer + "/") || weight.starts_with(layer + "_");
+  }
+  std::optional<Hdf5Object> holder_of(const std::string& layer) const {
+    std::optional<Hdf5Object> found;
+    for (const auto& [name, where] : group_.children) {
+      const auto one = file_.find(group_, name);
+      const Hdf5Value* names = one ? one->attribute("weight_names") : nullptr;
+      if (names == nullptr ||
+          std::ranges::none_of(names->texts, [&](const auto& w) { return belongs(w, layer); }))
+        continue;
+      if (found)
+        throw UnknownLayer{fmt::format("'{}', a layer that two models hold,", printable(layer))};
+      found = one;
+    }
+    return found;
+  }
   const Hdf5File& file_;
   Hdf5Object group_;
 };

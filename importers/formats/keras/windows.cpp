@@ -13,6 +13,10 @@ namespace etalon::keras_format {
 // Our kernel [out, in, spatial] of Keras' (spatial, in, out).
 ValueId Translator::kernel(std::size_t index, int axes) {
   ValueId w = weight(index);
+  if (origin_.version == 1 && axes == 1 && b_.rank(w) == 4 && b_.shape(w)[1] == 1) {
+    const Shape& s = b_.shape(w);  // (length, 1, in, out)
+    w = b_.reshape(name_ + ".line", w, {s[0], s[2], s[3]});
+  }
   if (b_.rank(w) != axes + 2)
     throw bad_input("a kernel {} for {} spatial axes", to_string(b_.type(w)), axes);
   const std::string name = name_ + ".weight";
@@ -268,7 +272,7 @@ ValueId Translator::up_sampling(int axes) {
   const Ints size = window(find("size") != nullptr ? "size" : "length", axes, 2);
   const std::string how = text("interpolation", "nearest");
   if (how != "nearest" && how != "bilinear") throw UnknownLayer{"interpolation " + how};
-  if (how == "bilinear" && !origin_.half_pixels)
+  if (how == "bilinear" && !origin_.half_pixels && !origin_.corners)
     throw UnknownLayer{
         "bilinear upsampling of a version before TensorFlow 2.2, which did not take "
         "the centres of pixels"};
@@ -281,6 +285,11 @@ ValueId Translator::up_sampling(int axes) {
     fields.emplace_back("nearest_mode", std::string("floor"));
   } else {
     fields.emplace_back("mode", std::string("linear"));
+    if (origin_.corners) {
+      fields.emplace_back("coordinate_transformation_mode", std::string("asymmetric"));
+      b_.note("Bilinear upsampling takes the corners of pixels (Keras 2.2 on TensorFlow).");
+      return last(b_.op("resize", name_, {first(x())}, fields));
+    }
     b_.note("Bilinear upsampling takes half-pixel centres (TensorFlow 2).");
   }
   return last(b_.op("resize", name_, {first(x())}, fields));
