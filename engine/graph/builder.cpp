@@ -190,7 +190,12 @@ std::vector<ValueId> GraphBuilder::nodes(std::string_view op, const std::string&
         continue;
       }
       const Slot& s = slot(v);
-      if (!(s.*size)) return {};
+      if (!(s.*size)) {
+        // What is written over some elements keeps its type, wherever they lie.
+        const bool over = op == "scatter_nd" || op == "scatter_elements";
+        if (over && !in.empty() && in[0].given) return {{in[0].type}, {}};
+        return {};
+      }
       const Tensor* constant = constant_of(v);
       in.push_back({*(s.*size), constant == nullptr && (s.*value) ? &*(s.*value) : constant, true});
     }

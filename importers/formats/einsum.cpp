@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/error.h"
+#include "importers/formats/translate.h"
 
 namespace etalon {
 namespace {
@@ -78,7 +79,29 @@ std::optional<ValueId> einsum_of_two(GraphBuilder& b, const std::string& name,
     if (extents.find(ch) == extents.end()) return std::nullopt;
   int free = 0;
   for (const auto& [ch, n] : extents) free += n < 0 ? 1 : 0;
-  if (free > 1) return std::nullopt;  // the reshapes below leave one extent open
+  // A reshape leaves one extent open; of more the network computes them as it runs.
+  const bool computed = free > 1;
+  const auto extent_at_run_time = [&](char ch) {
+    if (extents[ch] >= 0) return b.constant(name + ".extent", ints_tensor({extents[ch]}));
+    const std::size_t i = letters[0].find(ch) != std::string::npos ? 0 : 1;
+    const auto axis = static_cast<std::int64_t>(letters[i].find(ch));
+    return b.op("slice", name + ".extent", {b.op("shape", name + ".extents", {in[i]})},
+                {{"starts", Ints{axis}}, {"ends", Ints{axis + 1}}, {"axes", Ints{0}}});
+  };
+  const auto reshaped = [&](const std::string& role, ValueId v,
+                            const std::vector<std::string>& groups) {
+    std::vector<ValueId> shape;
+    for (const std::string& group : groups) {
+      ValueId n = kAbsent;
+      for (const char ch : group) {
+        const ValueId next = extent_at_run_time(ch);
+        n = n == kAbsent ? next : b.op("mul", role + ".count", {n, next});
+      }
+      shape.push_back(n == kAbsent ? b.constant(role + ".one", ints_tensor({1})) : n);
+    }
+    return b.op("reshape", role,
+                {v, b.op("concat", role + ".shape", shape, {{"axis", std::int64_t{0}}})});
+  };
   const auto product = [&](const std::string& group) {
     std::int64_t n = 1;
     for (const char ch : group) {
@@ -92,6 +115,8 @@ std::optional<ValueId> einsum_of_two(GraphBuilder& b, const std::string& name,
     for (const char ch : both + middle + last)
       perm.push_back(static_cast<std::int64_t>(letters[i].find(ch)));
     const std::string role = fmt::format("{}.operand{}", name, i);
+    if (computed)
+      return reshaped(role + ".rows", b.transpose(role, in[i], perm), {both, middle, last});
     return b.reshape(role + ".rows", b.transpose(role, in[i], perm),
                      {product(both), product(middle), product(last)});
   };
@@ -99,8 +124,13 @@ std::optional<ValueId> einsum_of_two(GraphBuilder& b, const std::string& name,
       b.op("matmul", name + ".product", {arranged(0, own[0], summed), arranged(1, summed, own[1])});
   const std::string order = both + own[0] + own[1];
   Ints to, perm;
-  for (const char ch : order) to.push_back(extents[ch]);
+  std::vector<std::string> axes;
+  for (const char ch : order) {
+    to.push_back(extents[ch]);
+    axes.emplace_back(1, ch);
+  }
   for (const char ch : result) perm.push_back(static_cast<std::int64_t>(order.find(ch)));
+  if (computed) return b.transpose(name, reshaped(name + ".axes", made, axes), perm);
   return b.transpose(name, b.reshape(name + ".axes", made, to), perm);
 }
 

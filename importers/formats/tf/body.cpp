@@ -1,9 +1,7 @@
 #include "importers/formats/tf/body.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
@@ -23,30 +21,6 @@ std::string original(const Body& body, std::string text) {
     text = n.texts("input")[0];
   }
   return text;
-}
-
-// Which sides of which predicates lead to a tensor; controls count, as constants of a branch hang
-// on nothing else.
-std::map<std::string, std::set<std::size_t>> sides_of(const Body& body, const std::string& from,
-                                                      std::size_t& seen) {
-  std::map<std::string, std::set<std::size_t>> sides;
-  std::set<std::string> done;
-  std::vector<std::string> open{from};
-  while (!open.empty()) {
-    const Reference r = reference(open.back());
-    open.pop_back();
-    const auto at = body.by_name.find(r.node);
-    if (at == body.by_name.end()) continue;
-    const PbMessage& n = body.nodes[at->second];
-    const auto inputs = n.texts("input");
-    if (n.text("op") == "Switch" && inputs.size() >= 2 && !r.control)
-      sides[original(body, inputs[1])].insert(r.output);
-    if (!done.insert(r.node).second) continue;
-    ++seen;
-    if (n.text("op") == "NextIteration") continue;
-    open.insert(open.end(), inputs.begin(), inputs.end());
-  }
-  return sides;
 }
 
 }  // namespace
@@ -78,6 +52,20 @@ Body::Body(std::vector<PbMessage> list) : nodes(std::move(list)) {
       throw bad_input("node {}: two nodes have that name", printable(nodes[i].text("name")));
 }
 
+const std::vector<std::size_t>& Body::readers(const std::string& node) const {
+  static const std::vector<std::size_t> kNone;
+  if (readers_.empty())
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      for (const std::string& in : nodes[i].texts("input")) {
+        const Reference r = reference(in);
+        if (r.control) continue;
+        auto& all = readers_[r.node];
+        if (all.empty() || all.back() != i) all.push_back(i);
+      }
+  const auto at = readers_.find(node);
+  return at == readers_.end() ? kNone : at->second;
+}
+
 const PbMessage& source_of(const Body& body, const std::string& text) {
   const auto at = body.by_name.find(reference(text).node);
   if (at == body.by_name.end()) throw bad_input("nothing makes the tensor {}", printable(text));
@@ -90,6 +78,31 @@ std::string input_of(const PbMessage& n, std::size_t i) {
   return all[i];
 }
 
+std::map<std::string, std::set<std::size_t>> sides_of(const Body& body, const std::string& from,
+                                                      std::size_t& seen, const std::string& only) {
+  std::map<std::string, std::set<std::size_t>> sides;
+  std::set<std::string> done;
+  std::vector<std::string> open{from};
+  while (!open.empty()) {
+    const Reference r = reference(open.back());
+    open.pop_back();
+    const auto at = body.by_name.find(r.node);
+    if (at == body.by_name.end()) continue;
+    const PbMessage& n = body.nodes[at->second];
+    const auto inputs = n.texts("input");
+    if (n.text("op") == "Switch" && inputs.size() >= 2 && !r.control) {
+      const std::string predicate = original(body, inputs[1]);
+      sides[predicate].insert(r.output);
+      if (predicate == only) continue;
+    }
+    if (!done.insert(r.node).second) continue;
+    ++seen;
+    if (n.text("op") == "NextIteration") continue;
+    open.insert(open.end(), inputs.begin(), inputs.end());
+  }
+  return sides;
+}
+
 Branches branches_of(const Body& body, std::size_t merge, std::size_t& seen) {
   const PbMessage& n = body.nodes[merge];
   const auto inputs = n.texts("input");
@@ -97,15 +110,23 @@ Branches branches_of(const Body& body, std::size_t merge, std::size_t& seen) {
   if (inputs.size() != 2) throw bad_input("a Merge of {} inputs is not supported", inputs.size());
   const auto first = sides_of(body, inputs[0], seen), second = sides_of(body, inputs[1], seen);
   std::optional<Branches> found;
-  for (const auto& [predicate, sides] : first) {
-    const auto other = second.find(predicate);
-    if (other == second.end() || sides.size() != 1 || other->second.size() != 1 ||
-        sides == other->second)
-      continue;
+  const auto tell = [&](const std::string& predicate, const std::set<std::size_t>& sides,
+                        const std::set<std::size_t>& others) {
+    if (sides.size() != 1 || others.size() != 1 || sides == others) return;
     if (found) throw bad_input("a branch on data whose predicate cannot be told");
     const bool first_is_yes = *sides.begin() == 1;
     found = Branches{predicate, inputs[first_is_yes ? 0 : 1], inputs[first_is_yes ? 1 : 0]};
-  }
+  };
+  for (const auto& [predicate, sides] : first)
+    if (const auto other = second.find(predicate); other != second.end())
+      tell(predicate, sides, other->second);
+  // Both sides of a predicate lead to it where another branch of the same one stands before.
+  constexpr std::size_t kMostPredicates = 256;
+  if (!found && first.size() <= kMostPredicates)
+    for (const auto& [predicate, sides] : first)
+      if (second.contains(predicate))
+        tell(predicate, sides_of(body, inputs[0], seen, predicate)[predicate],
+             sides_of(body, inputs[1], seen, predicate)[predicate]);
   if (!found) throw bad_input("Merge outside a loop whose branches have no common predicate");
   return *std::move(found);
 }

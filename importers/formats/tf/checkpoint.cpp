@@ -189,42 +189,68 @@ TensorList read_bundle(const std::string& path, const std::vector<TableEntry>& e
   return tensors;
 }
 
+// Values of a slice, whose message may leave its type to the variable's.
+Tensor whole_values(const PbMessage& values, DType dtype, std::size_t& fill_budget) {
+  if (values.integer("dtype") != 0) return tensor_of(values, fill_budget);
+  const bool halves = dtype == DType::f16 || dtype == DType::bf16;
+  const char* field = dtype == DType::i64       ? "int64_val"
+                      : dtype == DType::boolean ? "bool_val"
+                      : dtype == DType::u32     ? "uint32_val"
+                      : dtype == DType::u64     ? "uint64_val"
+                      : halves                  ? "half_val"
+                                                : "int_val";
+  const Ints all = values.integers(field);
+  Tensor t = Tensor::uninitialized(dtype, {static_cast<std::int64_t>(all.size())});
+  visit_dtype(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    auto data = t.mutable_data<T>();
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      if constexpr (std::is_same_v<T, Bool>)
+        data[i].value = all[i] != 0 ? 1 : 0;
+      else if constexpr (std::is_arithmetic_v<T>)
+        data[i] = static_cast<T>(all[i]);
+      else
+        data[i].bits = static_cast<std::uint16_t>(all[i]);
+    }
+  });
+  return t;
+}
+
 TensorList read_v1(const std::vector<TableEntry>& entries, std::size_t fill_budget) {
   TensorList tensors;
-  std::map<std::string, Shape> shapes;
+  std::map<std::string, TensorType> types;
   std::map<std::string, Whole> wholes;  // partitioned variables
   for (const TableEntry& entry : entries) {
     const PbMessage m = PbMessage::from_wire(schema().type("SavedTensorSlices"), entry.value);
     for (const PbMessage& t : m.message("meta").messages("tensor"))
       if (t.integer("type") != kString)
-        shapes.emplace(t.text("name"), shape_of(t.message("shape")));
+        types.try_emplace(t.text("name"), TensorType{dtype_of_number(t.integer("type")),
+                                                     shape_of(t.message("shape"))});
     if (!m.has("data")) continue;
     const PbMessage data = m.message("data");
     const std::string name = data.text("name");
     const ErrorScope where(fmt::format("tensor {}", printable(name)));
-    const auto shape = shapes.find(name);
-    if (shape == shapes.end()) continue;
+    const auto type = types.find(name);
+    if (type == types.end()) continue;
+    const Shape& shape = type->second.shape;
     // The slice's own message carries no shape: the elements are the slice's, in order.
     const PbMessage extents = data.message("slice");
     const bool partial = std::ranges::any_of(extents.messages("extent"),
                                              [](const PbMessage& e) { return e.has("length"); });
-    const Slice slice = partial ? slice_of(extents, shape->second) : Slice{};
-    const Shape part = partial ? Shape(slice.extent) : shape->second;
+    const Slice slice = partial ? slice_of(extents, shape) : Slice{};
+    const Shape part = partial ? Shape(slice.extent) : shape;
     const PbMessage values = data.message("data");
     Tensor t;
     if (values.has("float_val"))
       t = values.tensor("float_val");
     else if (values.has("double_val"))
       t = values.tensor("double_val");
-    else if (values.has("int64_val"))
-      t = Tensor::of<std::int64_t>({static_cast<std::int64_t>(values.integers("int64_val").size())},
-                                   values.integers("int64_val"));
     else
-      t = tensor_of(values, fill_budget);
+      t = whole_values(values, type->second.dtype, fill_budget);
     if (t.numel() != part.numel())
       throw bad_input("holds {} elements for {}", t.numel(), to_string(part));
     if (partial)
-      wholes.try_emplace(name, t.dtype(), shape->second).first->second.add(slice, t.reshaped(part));
+      wholes.try_emplace(name, t.dtype(), shape).first->second.add(slice, t.reshaped(part));
     else
       tensors.push_back({name, t.reshaped(part)});
   }

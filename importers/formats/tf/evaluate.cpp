@@ -1,7 +1,9 @@
 // Nodes of a body, each behind what it reads, on a stack of its own.
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
+#include "importers/formats/scalar.h"
 #include "importers/formats/tf/importer.h"
+#include "importers/formats/tf/training.h"
 
 namespace etalon::tf {
 namespace {
@@ -39,20 +41,29 @@ OpNode op_node(const PbMessage& node) {
   return out;
 }
 
-// Outputs that a function's body calls by names of which the operator says where they stand.
+// A function's body calls outputs by their names; one of several would else be taken for the first.
 void name_outputs(const std::string& op, const std::string& name,
                   const std::vector<ValueId>& values, Values& made) {
-  if (op == "NonMaxSuppressionV4" || op == "NonMaxSuppressionV5")
-    made[name + ":valid_outputs"] = {values.back()};
-  if (op == "CombinedNonMaxSuppression")
-    for (const auto& [output, i] : {std::pair{"nmsed_boxes", 0U},
-                                    {"nmsed_scores", 1U},
-                                    {"nmsed_classes", 2U},
-                                    {"valid_detections", 3U}})
-      made[fmt::format("{}:{}", name, output)] = {values.at(i)};
-  if (op == "NonMaxSuppressionV5") made[name + ":selected_scores"] = {values[1]};
-  if (op.starts_with("Unique")) made[name + ":idx"] = {values[1]};
-  if (op.starts_with("UniqueWithCounts")) made[name + ":count"] = {values[2]};
+  using Names = std::vector<std::string_view>;
+  static const Names kCell{"i", "cs", "f", "o", "ci", "co", "h"}, kUnique{"y", "idx", "count"};
+  static const std::map<std::string_view, Names> kOutputs{
+      {"NonMaxSuppressionV4", {"selected_indices", "valid_outputs"}},
+      {"NonMaxSuppressionV5", {"selected_indices", "selected_scores", "valid_outputs"}},
+      {"CombinedNonMaxSuppression",
+       {"nmsed_boxes", "nmsed_scores", "nmsed_classes", "valid_detections"}},
+      {"Unique", kUnique},
+      {"UniqueV2", kUnique},
+      {"UniqueWithCounts", kUnique},
+      {"UniqueWithCountsV2", kUnique},
+      {"LSTMBlockCell", kCell},
+      {"BlockLSTM", kCell},
+      {"BlockLSTMV2", kCell},
+      {"GRUBlockCell", {"r", "u", "c", "h"}},
+      {"DecodeWav", {"audio", "sample_rate"}}};
+  const auto names = kOutputs.find(op);
+  if (names == kOutputs.end()) return;
+  for (std::size_t k = 0; k < values.size() && k < names->second.size(); ++k)
+    made[fmt::format("{}:{}", name, names->second[k])] = {values[k]};
 }
 
 bool leaf(const PbMessage& n) {
@@ -111,9 +122,10 @@ std::vector<ValueId> Importer::evaluate(const Body& body, Values& made,
         continue;
       }
       std::optional<ValueId> taken;
+      if (op == "RandomUniform") taken = dropout(body, i, prefix);
       if (op == "Merge") {
         taken = merged(body, made, branches, i, prefix, want);
-      } else if (!leaf(body.nodes[i])) {
+      } else if (!taken && !leaf(body.nodes[i])) {
         for (const std::string& in : body.nodes[i].texts("input")) want(in);
       }
       if (stack.size() > before) continue;
@@ -137,6 +149,23 @@ std::vector<ValueId> Importer::evaluate(const Body& body, Values& made,
   return out;
 }
 
+// What a dropout draws, read as 0: nothing is dropped where it keeps all.
+std::optional<ValueId> Importer::dropout(const Body& body, std::size_t i,
+                                         const std::string& prefix) {
+  const PbMessage& n = body.nodes[i];
+  const ErrorScope where(fmt::format("node {}", printable(prefix + n.text("name"))));
+  const Dropout kind = dropout_of(body, i);
+  if (kind == Dropout::none) return std::nullopt;
+  if (kind == Dropout::always)
+    throw bad_input("a dropout that always drops; export the network for inference");
+  if (kind == Dropout::given)
+    g_.note(
+        "dropout: its random numbers are read as 0, which is exact where nothing is dropped; give "
+        "the share to keep as 1 (a rate as 0)");
+  const DType type = dtype_of_number(attribute(n, "dtype").integer("type", 1));
+  return g_.constant(prefix + n.text("name"), scalar_of(type, 0));
+}
+
 ValueId Importer::value(const Values& made, const std::string& text) const {
   const Reference r = reference(text);
   if (!r.name.empty() && r.output == 0)
@@ -158,8 +187,15 @@ std::vector<ValueId> Importer::node(const PbMessage& n, const Values& made,
     // A loop reads it in every iteration.
     const auto held = constants_.find(&n);
     if (held != constants_.end()) return {held->second};
+    const PbMessage given = attribute(n, "value").message("tensor");
+    constexpr std::int64_t kComplex64 = 8;
+    if (given.integer("dtype") == kComplex64) {
+      auto [real, imaginary] = complex_of(given);
+      return {constants_[&n] =
+                  ops_.complex_constant(prefix + o.name, std::move(real), std::move(imaginary))};
+    }
     Tensor t = lib_->source.constant ? lib_->source.constant(o.name) : Tensor();
-    if (!t) t = tensor_of(attribute(n, "value").message("tensor"), lib_->source.fill_budget);
+    if (!t) t = tensor_of(given, lib_->source.fill_budget);
     return {constants_[&n] = g_.constant(prefix + o.name, std::move(t))};
   }
   if (o.op == "VariableV2" || o.op == "Variable" || o.op == "VarHandleOp") {

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "engine/core/error.h"
 #include "importers/formats/companion.h"
 #include "importers/formats/tensorflow.h"
 #include "importers/formats/tf/checkpoint.h"
 #include "importers/formats/tf/graph.h"
+#include "importers/formats/tf/importer.h"
 #include "importers/formats/translate.h"
 
 namespace etalon {
@@ -130,6 +132,90 @@ std::map<std::string, std::string> restored_keys(const PbMessage& graph) {
   return out;
 }
 
+// A part of a variable, as the nodes that restore it say: its name in the checkpoint, and of each
+// axis where it begins and how long it is ("7 4 0,3:0,4": rows 0 to 2 of 7 by 4).
+struct Part {
+  std::string key;
+  Ints begin, extent;
+};
+std::optional<Part> part_of(const std::string& key, const std::string& text) {
+  Part part{key, {}, {}};
+  const std::size_t cut = text.rfind(' ');
+  if (cut == std::string::npos) return std::nullopt;
+  std::int64_t number = -1;
+  for (std::size_t i = cut + 1; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : ':';
+    if (c >= '0' && c <= '9' && number < std::int64_t{1} << 40) {
+      number = std::max<std::int64_t>(number, 0) * 10 + (c - '0');
+    } else if (c == ',' && number >= 0 && part.begin.size() == part.extent.size()) {
+      part.begin.push_back(number);
+      number = -1;
+    } else if (c == ':' && number >= 0 && part.begin.size() == part.extent.size() + 1) {
+      part.extent.push_back(number);
+      number = -1;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return part;
+}
+
+// By the node of the variable.
+std::map<std::string, Part> restored_parts(const PbMessage& graph) {
+  std::map<std::string, PbMessage> nodes;
+  for (const PbMessage& n : graph.messages("node")) nodes.emplace(n.text("name"), n);
+  const auto words = [&](const std::string& name) -> std::vector<std::string> {
+    const auto at = nodes.find(name.substr(0, name.find(':')));
+    if (at == nodes.end()) return {};
+    return attribute(at->second, "value").message("tensor").texts("string_val");
+  };
+  std::map<std::string, Part> out;
+  for (const auto& [name, n] : nodes) {
+    const std::string op = n.text("op");
+    if ((op != "Assign" && op != "AssignVariableOp") || n.count("input") < 2) continue;
+    const auto inputs = n.texts("input");
+    std::string source = inputs[1];
+    auto from = nodes.find(source.substr(0, source.find(':')));
+    if (from != nodes.end() && from->second.text("op") == "Identity" &&
+        from->second.count("input") > 0) {
+      source = from->second.texts("input")[0];
+      from = nodes.find(source.substr(0, source.find(':')));
+    }
+    if (from == nodes.end() || from->second.text("op") != "RestoreV2" ||
+        from->second.count("input") < 3)
+      continue;
+    const auto restore = from->second.texts("input");
+    const std::size_t k = reference(source).output;
+    const auto keys = words(restore[1]), slices = words(restore[2]);
+    if (k >= keys.size() || k >= slices.size() || slices[k].empty()) continue;
+    if (auto part = part_of(keys[k], slices[k])) out.emplace(inputs[0], *std::move(part));
+  }
+  return out;
+}
+
+Tensor cut_of(const Tensor& whole, const Part& part) {
+  const int rank = whole.shape().rank();
+  if (part.begin.size() != static_cast<std::size_t>(rank)) return {};
+  for (int a = 0; a < rank; ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    if (part.begin[i] > whole.shape()[a] || part.extent[i] > whole.shape()[a] - part.begin[i])
+      throw bad_input("a part of {} from {} of {}", part.extent[i], part.begin[i],
+                      to_string(whole.shape()));
+  }
+  Tensor out = Tensor::uninitialized(whole.dtype(), Shape(part.extent));
+  const auto strides = strides_of(whole.shape()), own = strides_of(out.shape());
+  const auto size = static_cast<std::size_t>(size_bytes(whole.dtype()));
+  for (std::int64_t i = 0; i < out.numel(); ++i) {
+    std::int64_t at = 0;
+    for (std::size_t a = 0; a < part.begin.size(); ++a)
+      at += (part.begin[a] + i / own[a] % part.extent[a]) * strides[a];
+    std::ranges::copy(whole.bytes().subspan(static_cast<std::size_t>(at) * size, size),
+                      out.mutable_bytes().begin() +
+                          static_cast<std::ptrdiff_t>(i) * static_cast<std::ptrdiff_t>(size));
+  }
+  return out;
+}
+
 Model open_meta(const std::string& path, const Blob& file, const PbMessage& meta,
                 const std::string& checkpoint, const std::string& format) {
   std::map<std::string, Tensor> variables;
@@ -142,11 +228,15 @@ Model open_meta(const std::string& path, const Blob& file, const PbMessage& meta
   source.graph = meta.message("graph_def");
   source.fill_budget = fill_budget(file);
   const auto restored = restored_keys(source.graph);
+  const auto parts = restored_parts(source.graph);
   source.variable = [&](const std::string& name) {
     if (const auto key = restored.find(name); key != restored.end())
       if (const auto at = variables.find(key->second); at != variables.end())
         return at->second.share();
     if (const auto at = variables.find(name); at != variables.end()) return at->second.share();
+    if (const auto part = parts.find(name); part != parts.end())
+      if (const auto at = variables.find(part->second.key); at != variables.end())
+        return cut_of(at->second, part->second);
     if (const auto key = keys.find(name); key != keys.end())
       for (const std::string& k : key->second)
         if (const auto at = variables.find(k); at != variables.end()) return at->second.share();

@@ -1,5 +1,7 @@
 // One graph of a file on its way to ops, and the graphs that its loops own.
 //   graph.cpp      inputs, outputs, where the walk begins
+//   inputs.cpp     shapes that readers want, data from elsewhere
+//   training.cpp   what training leaves
 //   evaluate.cpp   nodes behind what they read
 //   calls.cpp      functions
 //   branches.cpp   If, and the Merge of TensorFlow 1
@@ -11,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -50,7 +53,12 @@ class Importer {
   // The values of an iteration behind those before it, or whether it is run.
   using Step = std::function<std::vector<ValueId>(const std::vector<ValueId>&, int iteration)>;
 
-  void placeholder(const PbMessage& n);
+  std::vector<Port> ends(const Body& main);
+  void read_inputs(const Body& main, const std::vector<std::string>& wanted, Values& made);
+  void placeholder(const Body& main, const PbMessage& n);
+  std::vector<ValueId> brought(const Body& main, const PbMessage& n,
+                               const std::set<std::size_t>& read);
+  ValueId declared(const std::string& name, std::int64_t type, const Ints& dims, bool picture);
   // Values of `wanted`; `made` holds what is known of the body: arguments, then results.
   std::vector<ValueId> evaluate(const Body& body, Values& made,
                                 const std::vector<std::string>& wanted, const std::string& prefix,
@@ -58,6 +66,7 @@ class Importer {
   ValueId value(const Values& made, const std::string& text) const;
   std::vector<ValueId> node(const PbMessage& n, const Values& made, const std::string& prefix,
                             int depth);
+  std::optional<ValueId> dropout(const Body& body, std::size_t i, const std::string& prefix);
   void count(std::size_t nodes);
 
   // A function, in this graph or in the body that a loop owns.

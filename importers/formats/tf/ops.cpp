@@ -86,6 +86,10 @@ bool Ops::first() const { return n_->text("data_format", "NHWC").starts_with("NC
 std::vector<ValueId> Ops::translate(const OpNode& node) {
   n_ = &node;
   const std::string& op = node.op;
+  if (std::ranges::any_of(node.inputs, [&](ValueId v) { return complex_.contains(v); })) {
+    if (const auto y = spectra()) return {*y};
+    throw bad_input("{} of complex values is not supported", op);
+  }
   if (op == "IdentityN") return node.inputs;
   if (op == "Split" || op == "SplitV" || op == "Unpack") {
     const bool v = op == "SplitV", u = op == "Unpack";
@@ -106,9 +110,19 @@ std::vector<ValueId> Ops::translate(const OpNode& node) {
       const std::int64_t extent = g.shape(x)[normalize_axis(axis, g.rank(x))];
       sizes.assign(pieces, extent / static_cast<std::int64_t>(pieces));
     }
-    std::vector<ValueId> out =
-        g.nodes("split", node.name, {x},
-                make_params(get_op("split"), {{"axis", axis}, {"split", sizes}}), sizes.size());
+    std::vector<ValueId> out;
+    if (g.known(x) && g.rank(x) == 1 && g.known_elements(x).first != nullptr) {
+      // Of extents: a slice keeps what is known of them.
+      std::int64_t from = 0;
+      for (const std::int64_t s : sizes) {
+        out.push_back(g.op("slice", part("extents"), {x},
+                           {{"starts", Ints{from}}, {"ends", Ints{from + s}}, {"axes", Ints{0}}}));
+        from += s;
+      }
+    } else {
+      out = g.nodes("split", node.name, {x},
+                    make_params(get_op("split"), {{"axis", axis}, {"split", sizes}}), sizes.size());
+    }
     if (u)
       for (ValueId& y : out) y = g.op("squeeze", part("item"), {y}, {{"axes", Ints{axis}}});
     return out;
@@ -123,17 +137,24 @@ std::vector<ValueId> Ops::translate(const OpNode& node) {
     return out;
   }
   if (op == "TopKV2" || op == "TopK") {
-    const std::int64_t k = op == "TopK" ? node.integer("k") : constant_int(1, "counts");
-    auto out =
-        g.nodes("top_k", node.name, {node.in(0)}, make_params(get_op("top_k"), {{"k", k}}), 2);
+    std::vector<ValueId> in{node.in(0)};
+    Fields f;
+    if (op == "TopKV2" && !fixed_ints(1))
+      in.push_back(g.reshape(part("count"), as_i64("k", node.in(1)), {1}));
+    else
+      f.emplace_back("k", op == "TopK" ? node.integer("k") : constant_int(1, "counts"));
+    auto out = g.nodes("top_k", node.name, in, make_params(get_op("top_k"), f), 2);
     out[1] = g.op("cast", part("i32"), {out[1]}, {{"to", std::string("i32")}});
     return out;
   }
   if (auto out = selections()) return *std::move(out);
+  if (auto out = cells()) return *std::move(out);
   // A handle, which says nothing, and the flow.
   if (op == "TensorArrayV3") return {list({}), list(new_items(0))};
-  for (const auto family : {&Ops::folded, &Ops::layers, &Ops::elementwise, &Ops::maths,
-                            &Ops::places, &Ops::shapes, &Ops::indices, &Ops::lists, &Ops::arrays})
+  for (const auto family :
+       {&Ops::folded, &Ops::folded_rows, &Ops::layers, &Ops::elementwise, &Ops::maths, &Ops::places,
+        &Ops::images, &Ops::matrices, &Ops::segmented, &Ops::spectra, &Ops::shapes, &Ops::indices,
+        &Ops::lists, &Ops::arrays})
     if (const auto y = (this->*family)()) return {*y};
   throw bad_input("{} is not supported", op);
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -55,6 +56,10 @@ class Ops {
   // A number or truth value that is known before a run.
   std::optional<std::int64_t> known(ValueId v) const;
   bool is_list(ValueId v) const { return lists_.contains(v); }
+  // Neither a list nor a complex value: what a graph can give, or hand to a body of its own. A
+  // bad-input Error says which it is.
+  ValueId complex_constant(const std::string& name, Tensor real, Tensor imaginary);
+  void must_be_tensor(ValueId v, std::string_view what) const;
   // `next` where `holds`, which is a truth value, else `last`; of lists item by item, where `next`
   // differs from `now`.
   ValueId chosen(const std::string& name, ValueId holds, ValueId next, ValueId now, ValueId last);
@@ -69,6 +74,8 @@ class Ops {
   // Elements of an input that hang on nothing.
   Ints constant_ints(std::size_t i, std::string_view what) const;
   std::int64_t constant_int(std::size_t i, std::string_view what) const;
+  std::optional<Ints> fixed_ints(std::size_t i) const;
+  bool counts(ValueId v, std::int64_t least) const;
   bool first() const;  // data_format is NC...
   ValueId to_first(ValueId x) { return first() ? x : g.channels_first(x); }
   ValueId from_first(ValueId y) { return first() ? y : g.channels_last(y); }
@@ -77,17 +84,27 @@ class Ops {
 
   std::optional<ValueId> layers();  // one family each; nullopt: not of it
   std::optional<ValueId> elementwise();
-  std::optional<ValueId> maths();   // ops_maths.cpp
-  std::optional<ValueId> places();  // ops_places.cpp
+  std::optional<ValueId> maths();      // ops_maths.cpp
+  std::optional<ValueId> places();     // ops_places.cpp
+  std::optional<ValueId> images();     // ops_images.cpp
+  std::optional<ValueId> matrices();   // ops_matrices.cpp
+  std::optional<ValueId> spectra();    // ops_spectra.cpp
+  std::optional<ValueId> segmented();  // ops_segments.cpp
   std::optional<ValueId> shapes();
   std::optional<ValueId> indices();
+  std::optional<ValueId> whole_line();
+  std::optional<ValueId> folded_rows();
   std::optional<ValueId> folded();                   // counters of loops: scalars computed here
   std::optional<std::vector<ValueId>> selections();  // ops_selection.cpp
+  std::optional<std::vector<ValueId>> cells();       // ops_cells.cpp
+  std::vector<ValueId> block_lstm(bool sequence);
+  std::vector<ValueId> block_gru();
   std::vector<ValueId> non_max_suppression();
   std::vector<ValueId> combined_non_max_suppression();
   std::vector<ValueId> soft_non_max_suppression(double sigma);
   std::vector<ValueId> unique();
-  ValueId segment_sum();
+  ValueId segments(const std::string& fold, ValueId x, ValueId ids, std::int64_t rows,
+                   const std::vector<std::int64_t>* known);
   ValueId sparse_to_dense();
   ValueId update_slice();
   std::optional<ValueId> lists();  // TensorList...: values of loops
@@ -107,7 +124,18 @@ class Ops {
   ValueId fused();
   ValueId strided_slice();
   ValueId resize();
+  ValueId complex(ValueId real, ValueId imaginary);
+  std::pair<ValueId, ValueId> parts_of(std::size_t i) const;
+  ValueId real_fft();
+  ValueId strided_slice_at_run_time();
+  ValueId image_patches();
+  ValueId crop_and_resize();
   ValueId fake_quant();
+  ValueId quantized_and_back();
+  ValueId line_at_run_time(std::int64_t count);
+  ValueId bincount();
+  ValueId batch_norm_of_batch();
+  ValueId batch_norm_of_parts();
   ValueId as_i64(std::string_view role, ValueId v);
   ValueId symmetric_pad(const Ints& pads);
   ValueId batched_gather(std::int64_t axis);
@@ -120,6 +148,8 @@ class Ops {
   const OpNode* n_ = nullptr;
   // A list's value is a constant that stands for it; a changed list is another value.
   std::map<ValueId, std::vector<ValueId>> lists_;
+  // A complex value is a constant that stands for its parts, real and imaginary.
+  std::map<ValueId, std::pair<ValueId, ValueId>> complex_;
 };
 
 }  // namespace etalon::tf

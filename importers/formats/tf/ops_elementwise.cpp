@@ -2,8 +2,10 @@
 #include <numeric>
 
 #include "engine/core/error.h"
+#include "engine/numerics/element.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/integer_quotient.h"
+#include "importers/formats/scalar.h"
 #include "importers/formats/tf/ops.h"
 #include "importers/formats/translate.h"
 
@@ -82,12 +84,29 @@ ValueId Ops::bias(ValueId x, ValueId b) {
   return g.reshape(part("bias"), b, dims);
 }
 
+// Whether the elements hang on extents alone and are none below `least`.
+bool Ops::counts(ValueId v, std::int64_t least) const {
+  const auto [one, other] = g.known_elements(v);
+  if (one == nullptr) return false;
+  const auto above = [&](const Tensor* t) {
+    return std::ranges::all_of(to_int64_values(*t), [&](std::int64_t e) { return e >= least; });
+  };
+  return above(one) && above(other);
+}
+
 std::optional<ValueId> Ops::elementwise() {
   const std::string& op = n_->op;
   if (const auto at = unary_ops().find(op); at != unary_ops().end()) {
     const ValueId y =
         at->second == "identity" ? n_->in(0) : g.elementwise(at->second, n_->name, {n_->in(0)});
     return y;
+  }
+  if ((op == "FloorDiv" || op == "FloorMod") && counts(n_->in(0), 0) && counts(n_->in(1), 1)) {
+    // Of extents, which are not below 0: arithmetic that keeps what is known of them.
+    const ValueId quotient = g.op("div", n_->name, {n_->in(0), n_->in(1)});
+    if (op == "FloorDiv") return quotient;
+    return g.op("sub", part("rest"),
+                {n_->in(0), g.op("mul", part("whole"), {quotient, n_->in(1)})});
   }
   if (const auto at = kBinary.find(op); at != kBinary.end()) {
     const ValueId b = op == "BiasAdd" ? bias(n_->in(0), n_->in(1)) : n_->in(1);
@@ -147,6 +166,12 @@ std::optional<ValueId> Ops::elementwise() {
     const std::string to = n_->text("DstT");
     if (!find_dtype(to)) throw bad_input("a cast to no element type");
     if (n_->flag("Truncate")) throw bad_input("a cast that cuts digits off (Truncate)");
+    // A number that the file says stays one: lengths of ranges are computed so.
+    const Tensor* c = g.constant_of(n_->in(0));
+    if (c != nullptr && c->numel() == 1 && to == "f32" &&
+        (c->dtype() == DType::i32 || c->dtype() == DType::i64))
+      return g.constant(n_->name,
+                        scalar_of(DType::f32, load_as_double(*c, 0)).reshaped(c->shape()));
     return g.elementwise("cast", n_->name, {n_->in(0)}, {{"to", to}});
   }
   return std::nullopt;

@@ -127,9 +127,42 @@ ValueId Ops::pool() {
   return from_first(g.op(max ? "max_pool" : "avg_pool", n_->name, {to_first(x)}, f));
 }
 
+// By the statistics of the batch itself, which training takes; each step rounds.
+ValueId Ops::batch_norm_of_batch() {
+  const ValueId x = n_->in(0);
+  const int rank = g.rank(x);
+  if (rank != 4 && rank != 5) throw bad_input("{} of {}", n_->op, to_string(g.type(x)));
+  Ints axes, by_channel{-1};
+  for (int a = 0; a < rank; ++a)
+    if (a != (first() ? 1 : rank - 1)) axes.push_back(a);
+  const Fields mean_of{{"axes", axes}, {"keepdims", false}};
+  const ValueId mean = g.op("reduce_mean", part("mean"), {x}, mean_of);
+  by_channel.resize(static_cast<std::size_t>(rank - 1), 1);
+  const ValueId beside = first() ? g.reshape(part("beside"), mean, by_channel) : mean;
+  const ValueId apart = g.op("sub", part("apart"), {x, beside});
+  const ValueId variance = g.op("reduce_mean", part("variance"),
+                                {g.op("mul", part("squares"), {apart, apart})}, mean_of);
+  const float eps = n_->number("epsilon", 1e-4F);
+  g.note(fmt::format("batch norm by the batch's own mean and variance: eps {}", eps));
+  return from_first(g.op("batch_norm", n_->name,
+                         {to_first(x), n_->in(1), n_->in(2), mean, variance}, {{"eps", eps}}));
+}
+
+// BatchNormWithGlobalNormalization: x, mean, variance, beta, gamma.
+ValueId Ops::batch_norm_of_parts() {
+  const ValueId mean = n_->in(1);
+  const float eps = n_->number("variance_epsilon", 1e-3F);
+  const ValueId gamma = n_->flag("scale_after_normalization", true)
+                            ? n_->in(4)
+                            : g.constant(part("ones"), filled_f32(g.shape(mean).numel(), 1));
+  g.note(fmt::format("batch norm: eps {}", eps));
+  return g.channels_last(g.op("batch_norm", n_->name,
+                              {g.channels_first(n_->in(0)), gamma, n_->in(3), mean, n_->in(2)},
+                              {{"eps", eps}}));
+}
+
 ValueId Ops::batch_norm() {
-  if (n_->flag("is_training", true))
-    throw bad_input("batch norm in training mode; export the network for inference");
+  if (n_->flag("is_training", true)) return batch_norm_of_batch();
   const float eps = n_->number("epsilon", 1e-4F);
   g.note(fmt::format("batch norm: eps {}", eps));
   return from_first(g.op("batch_norm", n_->name,
@@ -201,6 +234,7 @@ std::optional<ValueId> Ops::layers() {
   if (op == "MaxPool" || op == "AvgPool" || op == "MaxPool3D" || op == "AvgPool3D") return pool();
   if (op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3")
     return batch_norm();
+  if (op.starts_with("BatchNormWithGlobalNormalization")) return batch_norm_of_parts();
   if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2" || op == "BatchMatMulV3")
     return matmul();
   if (op.starts_with("_Fused") || op.starts_with("Fused")) return fused();

@@ -4,8 +4,10 @@
 // a list is here the values of its items; an item that is set under a condition alone is zeros
 // else.
 #include <algorithm>
+#include <cmath>
 
 #include "engine/core/error.h"
+#include "engine/numerics/element.h"
 #include "importers/formats/scalar.h"
 #include "importers/formats/tf/ops.h"
 
@@ -14,9 +16,66 @@ namespace {
 constexpr std::int64_t kMostItems = 1 << 14;
 }  // namespace
 
+// A range of f32 whose numbers are whole and said by the file.
+std::optional<ValueId> Ops::whole_line() {
+  double v[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Tensor* c = g.constant_of(n_->in(i));
+    if (c == nullptr || c->dtype() != DType::f32 || c->numel() != 1) return std::nullopt;
+    v[i] = static_cast<double>(c->data<float>()[0]);
+    if (!(v[i] >= -0x1p23) || !(v[i] <= 0x1p23) || v[i] != std::floor(v[i])) return std::nullopt;
+  }
+  constexpr double kMost = 1 << 16;
+  if (v[2] == 0 || (v[1] - v[0]) / v[2] > kMost) return std::nullopt;
+  std::vector<float> all;
+  for (double at = v[0]; v[2] > 0 ? at < v[1] : at > v[1]; at += v[2])
+    all.push_back(static_cast<float>(at));
+  Tensor t = Tensor::uninitialized(DType::f32, {static_cast<std::int64_t>(all.size())});
+  std::ranges::copy(all, t.mutable_data<float>().begin());
+  return g.constant(n_->name, std::move(t));
+}
+
+// Of small rows of integers that are known: which are equal, and a choice among them. Shapes are
+// computed so, element by element.
+std::optional<ValueId> Ops::folded_rows() {
+  const std::string& op = n_->op;
+  const bool compares = op == "Equal" || op == "NotEqual";
+  if ((!compares || n_->inputs.size() != 2) && (op != "SelectV2" || n_->inputs.size() != 3))
+    return std::nullopt;
+  const std::size_t from = compares ? 0 : 1;
+  const ValueId one = n_->in(from), other = n_->in(from + 1);
+  if (!g.known(one) || !g.known(other) || g.rank(one) > 1 || g.rank(other) > 1) return std::nullopt;
+  const auto a = fixed_ints(from), b = fixed_ints(from + 1);
+  const Tensor* holds = compares ? nullptr : g.constant_of(n_->in(0));
+  if (!a || !b || (!compares && (holds == nullptr || holds->shape().rank() > 1)))
+    return std::nullopt;
+  const std::size_t given = compares ? 1 : static_cast<std::size_t>(holds->numel());
+  const std::size_t count = std::max({a->size(), b->size(), given});
+  for (const std::size_t n : {a->size(), b->size(), given})
+    if (n != count && n != 1) return std::nullopt;
+  const int rank = std::max({g.rank(one), g.rank(other), compares ? 0 : holds->shape().rank()});
+  const DType type = compares ? DType::boolean : g.dtype(one);
+  Tensor t =
+      Tensor::uninitialized(type, rank == 0 ? Shape{} : Shape{static_cast<std::int64_t>(count)});
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t x = (*a)[a->size() == 1 ? 0 : i], y = (*b)[b->size() == 1 ? 0 : i];
+    std::int64_t v = 0;
+    if (compares)
+      v = (x == y) == (op == "Equal") ? 1 : 0;
+    else
+      v = load_as_double(*holds, given == 1 ? 0 : static_cast<std::int64_t>(i)) != 0 ? x : y;
+    store_from_double(type, t.mutable_bytes().data(), static_cast<std::int64_t>(i),
+                      static_cast<double>(v));
+  }
+  return g.constant(n_->name, std::move(t));
+}
+
 // Arithmetic on single integers and truth values that are known, and ranges of them.
 std::optional<ValueId> Ops::folded() {
   const std::string& op = n_->op;
+  if (op == "Range" && n_->inputs.size() == 3 && g.constant_of(n_->in(0)) != nullptr &&
+      g.dtype(n_->in(0)) == DType::f32)
+    return whole_line();
   if (op == "Range" && n_->inputs.size() == 3) {
     const auto from = known(n_->in(0)), to = known(n_->in(1)), by = known(n_->in(2));
     constexpr std::int64_t kFar = 1LL << 40, kMost = 4096;
@@ -35,6 +94,16 @@ std::optional<ValueId> Ops::folded() {
     return g.constant(n_->name,
                       Tensor::of<std::int32_t>({static_cast<std::int64_t>(all.size())}, narrow));
   }
+  if ((op == "SelectV2" || op == "Select") && n_->inputs.size() == 3 && g.known(n_->in(0)) &&
+      g.rank(n_->in(0)) == 0 && g.known(n_->in(1)) && g.known(n_->in(2)) &&
+      g.sizes(n_->in(1)) == g.sizes(n_->in(2)))
+    if (const auto holds = known(n_->in(0))) return n_->in(*holds != 0 ? 1 : 2);
+  // One side may decide alone.
+  if (op == "LogicalAnd" || op == "LogicalOr")
+    for (std::size_t i = 0; i < 2; ++i)
+      if (const ValueId in = n_->in(i);
+          g.known(in) && g.rank(in) == 0 && g.known(n_->in(1 - i)) && g.rank(n_->in(1 - i)) == 0)
+        if (const auto value = known(in); value && (*value != 0) == (op == "LogicalOr")) return in;
   if (n_->inputs.empty() || n_->inputs.size() > 2) return std::nullopt;
   std::int64_t v[2] = {0, 0};
   for (std::size_t i = 0; i < n_->inputs.size(); ++i) {

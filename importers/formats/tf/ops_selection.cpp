@@ -1,5 +1,5 @@
 // Operators that choose some of many, or gather what belongs together: NonMaxSuppression (versions
-// 1 to 5, Combined), Unique, sums of segments, writing a part of a tensor.
+// 1 to 5, Combined), Unique, writing a part of a tensor.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -252,37 +252,6 @@ std::vector<ValueId> Ops::unique() {
   return out;
 }
 
-// Rows of equal ids added up: onto zeros, row by row. Of SegmentSum the ids are constant, for the
-// last one says how many rows there are.
-ValueId Ops::segment_sum() {
-  const ValueId x = n_->in(0), ids = n_->in(1);
-  std::int64_t rows = 0;
-  const Tensor* known = g.constant_of(ids);
-  if (n_->op == "UnsortedSegmentSum") {
-    rows = constant_int(2, "numbers of segments");
-  } else if (known != nullptr && known->shape().rank() == 1) {
-    if (known->numel() > 0)
-      rows = static_cast<std::int64_t>(load_as_double(*known, known->numel() - 1)) + 1;
-  } else {
-    throw bad_input("SegmentSum by ids that are not constant is not supported");
-  }
-  const Shape& shape = g.shape(x);
-  if (rows < 0 || rows > 1 << 24 || shape.rank() < 1) throw bad_input("{} segments", rows);
-  if (known == nullptr || known->shape().rank() != 1 || known->numel() != shape[0])
-    throw bad_input("{} by ids other than one constant for each row is not supported", n_->op);
-  for (std::int64_t i = 0; i < known->numel(); ++i) {
-    const double id = load_as_double(*known, i);
-    if (id < 0 || id >= static_cast<double>(rows)) throw bad_input("segment {} of {}", id, rows);
-  }
-  Ints extents{rows};
-  for (int a = 1; a < shape.rank(); ++a) extents.push_back(shape[a]);
-  const ValueId zero = g.constant(part("zero"), scalar_of(g.dtype(x), 0));
-  const ValueId zeros = g.op("expand", part("zeros"), {zero}, {{"shape", extents}});
-  const ValueId index = g.reshape(
-      part("ids"), g.op("cast", part("i64"), {ids}, {{"to", std::string("i64")}}), {-1, 1});
-  return g.op("scatter_nd", n_->name, {zeros, index, x}, {{"reduction", std::string("add")}});
-}
-
 // A default value everywhere but at the given places.
 ValueId Ops::sparse_to_dense() {
   const Ints extents = constant_ints(1, "extents");
@@ -338,7 +307,6 @@ std::optional<std::vector<ValueId>> Ops::selections() {
   if (op == "CombinedNonMaxSuppression") return combined_non_max_suppression();
   if (op == "Unique" || op == "UniqueV2" || op == "UniqueWithCounts" || op == "UniqueWithCountsV2")
     return unique();
-  if (op == "SegmentSum" || op == "UnsortedSegmentSum") return std::vector{segment_sum()};
   if (op == "SparseToDense") return std::vector{sparse_to_dense()};
   if (op == "XlaDynamicUpdateSlice") return std::vector{update_slice()};
   return std::nullopt;

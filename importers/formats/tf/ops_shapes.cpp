@@ -19,8 +19,9 @@ const std::map<std::string_view, std::string_view> kReduce{
 
 ValueId Ops::resize() {
   const ValueId x = n_->in(0);
-  const Ints sizes = constant_ints(1, "sizes");
-  if (sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1) throw bad_input("sizes must be two");
+  const auto sizes = fixed_ints(1);
+  if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || (*sizes)[1] < 1))
+    throw bad_input("sizes must be two");
   const bool linear = n_->op == "ResizeBilinear", corners = n_->flag("align_corners"),
              half = n_->flag("half_pixel_centers");
   const std::string how = corners          ? "align_corners"
@@ -32,9 +33,13 @@ ValueId Ops::resize() {
            {"coordinate_transformation_mode", how},
            {"nearest_mode", std::string(corners ? "round_prefer_ceil" : "floor")},
            {"coordinates", std::string("f32")},
-           {"axes", Ints{2, 3}},
-           {"sizes", sizes}};
-  return g.channels_last(g.op("resize", n_->name, {g.channels_first(x)}, f));
+           {"axes", Ints{2, 3}}};
+  std::vector<ValueId> in{g.channels_first(x)};
+  if (sizes)
+    f.emplace_back("sizes", *sizes);
+  else
+    in.insert(in.end(), {kAbsent, kAbsent, as_i64("sizes", n_->in(1))});
+  return g.channels_last(g.op("resize", n_->name, in, f));
 }
 
 // Mirrored with the edge repeated, by the indices of the elements.
@@ -123,7 +128,60 @@ ValueId Ops::batch_to_space() {
   return g.op("slice", n_->name, {whole}, {{"starts", starts}, {"ends", ends}, {"axes", axes}});
 }
 
+// The elements of an input, where they are known but for a free extent.
+std::optional<Ints> Ops::fixed_ints(std::size_t i) const {
+  auto known = elements(n_->in(i));
+  if (known && g.constant_of(n_->in(i)) == nullptr && std::ranges::count(*known, -1) != 0)
+    return std::nullopt;
+  return known;
+}
+
+// Begins or ends that a run computes: axis by axis.
+ValueId Ops::strided_slice_at_run_time() {
+  const Ints stride = constant_ints(3, "strides");
+  const auto bit = [&](std::string_view mask, std::size_t i) {
+    return i < 63 && (n_->integer(mask) >> i & 1) != 0;
+  };
+  const auto rank = static_cast<std::int64_t>(g.rank(n_->in(0)));
+  std::int64_t real = 0;
+  for (std::size_t i = 0; i < stride.size(); ++i)
+    real += bit("new_axis_mask", i) || bit("ellipsis_mask", i) ? 0 : 1;
+  if (real > rank) throw bad_input("{} axes are cut of {}", real, rank);
+  const auto ints = [&](std::string_view role, std::int64_t v) {
+    return g.constant(part(role), ints_tensor({v}));
+  };
+  const auto element = [&](std::size_t input, std::size_t i) {
+    const auto at = static_cast<std::int64_t>(i);
+    return as_i64("bound", g.op("slice", part("element"), {n_->in(input)},
+                                {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}}));
+  };
+  ValueId y = n_->in(0);
+  std::int64_t axis = 0;
+  for (std::size_t i = 0; i < stride.size(); ++i) {
+    if (bit("ellipsis_mask", i)) {
+      axis += rank - real;
+    } else if (bit("new_axis_mask", i)) {
+      y = g.op("unsqueeze", part("new"), {y}, {{"axes", Ints{axis++}}});
+    } else if (bit("shrink_axis_mask", i)) {
+      const ValueId at = g.reshape(part("at"), element(1, i), {});
+      y = g.op("gather", part("dropped"), {y, at}, {{"axis", axis}});
+    } else {
+      const bool forwards = stride[i] > 0, from_end = bit("begin_mask", i),
+                 to_end = bit("end_mask", i);
+      if (!from_end || !to_end || stride[i] != 1) {
+        const ValueId begin = from_end ? ints("begin", forwards ? 0 : INT64_MAX) : element(1, i);
+        const ValueId end = to_end ? ints("end", forwards ? INT64_MAX : INT64_MIN) : element(2, i);
+        y = g.op("slice", part("cut"),
+                 {y, begin, end, ints("axis", axis), ints("step", stride[i])});
+      }
+      ++axis;
+    }
+  }
+  return g.op("identity", n_->name, {y});
+}
+
 ValueId Ops::strided_slice() {
+  if (!fixed_ints(1) || !fixed_ints(2)) return strided_slice_at_run_time();
   const Ints begin = constant_ints(1, "begins"), end = constant_ints(2, "ends"),
              stride = constant_ints(3, "strides");
   const std::int64_t begin_mask = n_->integer("begin_mask"), end_mask = n_->integer("end_mask"),
@@ -188,6 +246,15 @@ std::optional<ValueId> Ops::shapes() {
     if (axes.empty()) axes = n_->integers("axis");
     return g.op("squeeze", n_->name, {n_->in(0)}, {{"axes", axes}});
   }
+  if (op == "BroadcastArgs") {
+    const Shape both =
+        broadcast(Shape(constant_ints(0, "extents")), Shape(constant_ints(1, "extents")));
+    const bool wide = g.dtype(n_->in(0)) == DType::i64;
+    Tensor t = Tensor::uninitialized(wide ? DType::i64 : DType::i32, {both.rank()});
+    for (int a = 0; a < both.rank(); ++a)
+      store_from_double(t.dtype(), t.mutable_bytes().data(), a, static_cast<double>(both[a]));
+    return g.constant(n_->name, std::move(t));
+  }
   if (op == "ExpandDims")
     return g.op("unsqueeze", n_->name, {n_->in(0)}, {{"axes", constant_ints(1, "axes")}});
   if (op == "Transpose") return g.transpose(n_->name, n_->in(0), constant_ints(1, "axes"));
@@ -213,6 +280,16 @@ std::optional<ValueId> Ops::shapes() {
       in.push_back(g.op("unsqueeze", part("item"), {n_->in(i)}, {{"axes", Ints{axis}}}));
     return g.op("concat", n_->name, in, {{"axis", axis}});
   }
+  if (op == "Slice" && (!fixed_ints(1) || !fixed_ints(2))) {
+    const ValueId begin = as_i64("begin", n_->in(1)), size = as_i64("size", n_->in(2)),
+                  zero = g.constant(part("zero"), scalar_of(DType::i64, 0)),
+                  far = g.constant(part("far"), ints_tensor({INT64_MAX}));
+    // A size of -1 is all that is left.
+    const ValueId end = g.op(
+        "where", part("end"),
+        {g.op("less", part("all"), {size, zero}), far, g.op("add", part("sum"), {begin, size})});
+    return g.op("slice", n_->name, {n_->in(0), begin, end});
+  }
   if (op == "Slice") {
     const Ints begin = constant_ints(1, "begins"), size = constant_ints(2, "sizes");
     if (begin.size() != size.size()) throw bad_input("begins and sizes differ");
@@ -225,8 +302,18 @@ std::optional<ValueId> Ops::shapes() {
                 {{"starts", begin}, {"ends", ends}, {"axes", axes}});
   }
   if (op == "StridedSlice") return strided_slice();
-  if (op == "ReverseV2") {
-    const Ints axes = constant_ints(1, "axes");
+  if (op == "ReverseV2" || op == "Reverse") {
+    Ints axes;
+    if (op == "Reverse") {  // a truth value for each axis
+      const Tensor* turned = g.constant_of(n_->in(1));
+      if (turned == nullptr || turned->dtype() != DType::boolean)
+        throw bad_input("Reverse of axes that are no constant truth values");
+      for (std::int64_t a = 0; a < turned->numel(); ++a)
+        if (load_as_double(*turned, a) != 0) axes.push_back(a);
+    } else {
+      axes = constant_ints(1, "axes");
+    }
+    if (axes.empty()) return n_->in(0);
     return g.op("slice", n_->name, {n_->in(0)},
                 {{"starts", Ints(axes.size(), -1)},
                  {"ends", Ints(axes.size(), INT64_MIN)},
@@ -301,7 +388,21 @@ std::optional<ValueId> Ops::shapes() {
 ValueId Ops::batched_gather(std::int64_t axis) {
   const ValueId x = n_->in(0);
   ValueId index = n_->in(1);
-  const int common = g.rank(index) - 1, rank = g.rank(x);
+  int common = g.rank(index) - 1;
+  const int rank = g.rank(x);
+  // One index for each of what is common: a row of one.
+  const bool one =
+      n_->integer("batch_dims") == g.rank(index) && normalize_axis(axis, rank) == common + 1;
+  if (one) {
+    index = g.op("unsqueeze", part("one"), {index}, {{"axes", Ints{++common}}});
+    OpNode wide = *n_;
+    const OpNode* const own = n_;
+    wide.inputs[1] = index;
+    n_ = &wide;
+    const ValueId y = batched_gather(axis);
+    n_ = own;
+    return g.op("squeeze", n_->name, {y}, {{"axes", Ints{common}}});
+  }
   if (n_->integer("batch_dims") != common || normalize_axis(axis, rank) != common)
     throw bad_input("a gather with {} batch_dims of {} axes along axis {} is not supported",
                     n_->integer("batch_dims"), g.rank(index), axis);

@@ -1,6 +1,7 @@
 #include "importers/formats/tf/schema.h"
 
 #include "engine/core/error.h"
+#include "importers/containers/bytes.h"
 
 namespace etalon::tf {
 
@@ -12,11 +13,11 @@ VersionDef producer 1 i min_consumer 2 i
 NodeDef name 1 s op 2 s input 3 s attr 5 AttrEntry
 AttrEntry key 1 s value 2 AttrValue
 AttrValue list 1 ListValue s 2 s i 3 i f 4 f b 5 i type 6 DataType shape 7 TensorShapeProto tensor 8 TensorProto func 10 NameAttrList
-ListValue s 2 s i 3 i f 4 f b 5 i type 6 i
+ListValue s 2 s i 3 i f 4 f b 5 i type 6 DataType shape 7 TensorShapeProto
 NameAttrList name 1 s
 TensorShapeProto dim 2 Dim unknown_rank 3 i
 Dim size 1 i name 2 s
-TensorProto dtype 1 DataType tensor_shape 2 TensorShapeProto tensor_content 4 s float_val 5 f double_val 6 d int_val 7 i string_val 8 s int64_val 10 i bool_val 11 i half_val 13 i uint32_val 16 i uint64_val 17 i
+TensorProto dtype 1 DataType tensor_shape 2 TensorShapeProto tensor_content 4 s float_val 5 f double_val 6 d int_val 7 i string_val 8 s scomplex_val 9 f int64_val 10 i bool_val 11 i half_val 13 i uint32_val 16 i uint64_val 17 i
 FunctionDefLibrary function 1 FunctionDef
 FunctionDef signature 1 OpDef node_def 3 NodeDef ret 4 StringEntry
 StringEntry key 1 s value 2 s
@@ -97,6 +98,27 @@ Shape shape_of(const PbMessage& shape) {
   for (const std::int64_t d : dims)
     if (d < 0) throw bad_input("a shape with an unknown extent");
   return Shape(dims);
+}
+
+std::pair<Tensor, Tensor> complex_of(const PbMessage& t) {
+  const Shape shape = shape_of(t.message("tensor_shape"));
+  const auto n = static_cast<std::size_t>(shape.numel());
+  std::vector<float> pairs = t.numbers("scomplex_val");
+  if (t.has("tensor_content")) {
+    const auto raw = t.blob("tensor_content").bytes;
+    if (raw.size() % 8 != 0) throw bad_input("{} bytes of complex numbers", raw.size());
+    for (std::size_t at = 0; at < raw.size(); at += 4) pairs.push_back(load_le<float>(raw, at));
+  }
+  if (pairs.size() != 2 * n && pairs.size() != 2)
+    throw bad_input("{} parts of {} complex numbers", pairs.size(), n);
+  if (pairs.size() == 2 && n > 1 << 20) throw bad_input("{} complex numbers from one", n);
+  std::pair out{Tensor::uninitialized(DType::f32, shape), Tensor::uninitialized(DType::f32, shape)};
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t at = pairs.size() == 2 ? 0 : 2 * i;
+    out.first.mutable_data<float>()[i] = pairs[at];
+    out.second.mutable_data<float>()[i] = pairs[at + 1];
+  }
+  return out;
 }
 
 Tensor tensor_of(const PbMessage& t, std::size_t& fill_budget) {

@@ -132,7 +132,21 @@ Tensor densified(const FlatTable& sparsity, const TensorType& type, const Blob& 
   return out;
 }
 
-constexpr std::int8_t kResource = 13;
+constexpr std::int8_t kComplex = 8, kResource = 13, kFourBits = 17;
+
+// Numbers of 4 bits, two in a byte, the first in the lower half; as 8-bit ones.
+Tensor widened(const TensorType& type, const Blob& data) {
+  const auto n = static_cast<std::size_t>(type.shape.numel());
+  if (data.bytes.size() != (n + 1) / 2)
+    throw bad_input("{} numbers of 4 bits in {} bytes", n, data.bytes.size());
+  Tensor out = Tensor::uninitialized(type.dtype, type.shape);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto both = static_cast<unsigned>(data.bytes[i / 2]);
+    const int four = static_cast<int>(i % 2 == 0 ? both & 15U : both >> 4U);
+    out.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(four > 7 ? four - 16 : four);
+  }
+  return out;
+}
 
 struct Code {
   int code;
@@ -146,10 +160,15 @@ void read_graph(const FlatTable& graph, const std::vector<Code>& codes,
     info.name = t.text(3);
     const ErrorScope where(fmt::format("tensor {}", printable(info.name)));
     const auto code = t.get<std::int8_t>(1, 0);
-    const auto dtype = code == kResource ? DType::i32 : dtype_of_code(code);
-    if (!dtype) throw bad_input("element type {} (strings, 4 bits) is not supported", code);
+    // A complex tensor stands between operators alone, which keep its parts.
+    const auto dtype = code == kResource   ? DType::i32
+                       : code == kComplex  ? DType::f32
+                       : code == kFourBits ? DType::i8
+                                           : dtype_of_code(code);
+    if (!dtype) throw bad_input("element type {} (strings) is not supported", code);
     info.dtype = *dtype;
     info.resource = code == kResource;
+    info.is_complex = code == kComplex;
     info.dims = wide(t.list<std::int32_t>(0));
     info.signature = wide(t.list<std::int32_t>(7));
     info.variable = t.get<std::uint8_t>(5, 0) != 0;
@@ -184,7 +203,11 @@ void read_graph(const FlatTable& graph, const std::vector<Code>& codes,
       }
       if (!data.bytes.empty()) {
         const TensorType type{info.dtype, Shape(info.dims)};
-        if (const FlatTable sparsity = t.table(6)) {
+        if (code == kComplex) throw bad_input("a constant of complex numbers is not supported");
+        if (code == kFourBits) {
+          if (t.table(6)) throw bad_input("a sparse tensor of 4 bits is not supported");
+          info.value = widened(type, data);
+        } else if (const FlatTable sparsity = t.table(6)) {
           // A dense tensor at most 64 times its stored values: blocks and indices tell no more.
           if (claimed_bytes(type) > blob.bytes.size() * 64)
             throw bad_input("a sparse tensor of {} in a file of {} bytes", to_string(type),

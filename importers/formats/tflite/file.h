@@ -31,6 +31,7 @@ struct TensorInfo {
   Tensor value;  // of a constant
   bool variable = false;
   bool resource = false;  // names a variable, and has no elements
+  bool is_complex = false;
 };
 
 struct OperatorInfo {

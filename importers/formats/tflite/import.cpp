@@ -1,6 +1,7 @@
 #include <map>
 
 #include "engine/core/error.h"
+#include "importers/containers/bytes.h"
 #include "importers/formats/control.h"
 #include "importers/formats/scalar.h"
 #include "importers/formats/tf/ops.h"
@@ -74,6 +75,15 @@ const std::map<std::string_view, std::string_view> kSame{
     {"SIGN", "Sign"},
     {"SEGMENT_SUM", "SegmentSum"},
     {"UNSORTED_SEGMENT_SUM", "UnsortedSegmentSum"},
+    {"UNSORTED_SEGMENT_MAX", "UnsortedSegmentMax"},
+    {"UNSORTED_SEGMENT_MIN", "UnsortedSegmentMin"},
+    {"UNSORTED_SEGMENT_PROD", "UnsortedSegmentProd"},
+    {"MATRIX_SET_DIAG", "MatrixSetDiag"},
+    {"BITWISE_XOR", "BitwiseXor"},
+    {"COMPLEX_ABS", "ComplexAbs"},
+    {"REAL", "Real"},
+    {"IMAG", "Imag"},
+    {"RFFT2D", "RFFT2D"},
     {"SPARSE_TO_DENSE", "SparseToDense"},
     {"DYNAMIC_UPDATE_SLICE", "XlaDynamicUpdateSlice"}};
 
@@ -100,6 +110,7 @@ class Translator {
       const std::int32_t i = file_.inputs[k];
       if (i < 0) continue;
       const TensorInfo& t = file_.tensors[static_cast<std::size_t>(i)];
+      if (t.is_complex) throw bad_input("input {} is complex, which is not supported", t.name);
       values_[static_cast<std::size_t>(i)] = g.input(t.name, t.dtype, t.signature, t.dims);
       if (!is_floating(t.dtype) && t.quantisation.given())
         g.note(fmt::format("input {}: {}, scale {}, zero point {}", t.name, name(t.dtype),
@@ -109,6 +120,7 @@ class Translator {
     for (const std::int32_t i : file_.outputs) {
       if (i < 0) continue;
       const TensorInfo& t = file_.tensors[static_cast<std::size_t>(i)];
+      ops_.must_be_tensor(value(i), fmt::format("output {}", printable(t.name)));
       g.output(value(i), t.name);
       if (!is_floating(t.dtype) && t.quantisation.given())
         g.note(fmt::format("output {}: {}, scale {}, zero point {}", t.name, name(t.dtype),

@@ -131,6 +131,10 @@ std::optional<ValueId> translate_own(const Operator& o) {
     const ValueId found = o.g.op("non_zero", n.name + "/coordinates", {n.in(0)});
     return o.g.op("transpose", n.name, {found}, {{"perm", Ints{1, 0}}});
   }
+  if (type == "BUCKETIZE") {
+    n.attributes["boundaries"] = f.list<float>(0);
+    return as(o, "Bucketize");
+  }
   if (type == "SCATTER_ND") return scatter_nd(o);
   if (type == "MATRIX_DIAG") return matrix_diag(o);
   if (type == "BROADCAST_ARGS") return broadcast_args(o);
