@@ -79,6 +79,22 @@ TEST_CASE("torch graphs: calls that put in place and order give PyTorch's output
   }
 }
 
+// make_torch_recipes.py: classes of torchvision and torch.nn, whose code is not in the file.
+TEST_CASE("torch graphs: whole modules of known classes give PyTorch's outputs") {
+  const NamedTensors known = test::arrays(fixture("torch_graphs/recipes.npz"));
+  for (const std::string name : {"blocks", "dense", "layers"}) {
+    CAPTURE(name);
+    const Tensor& x = known.at(name + ".x");
+    const InputHints scope({{"", x.type()}});
+    const Model model = open_model(fixture("torch_graphs/recipes_" + name + ".pt"));
+    for (const std::string& n : model.notes) CAPTURE(n);
+    CHECK(notes(model, "do what their classes do") == (name != "layers"));
+    const Trace trace = test::run(model, x.share());
+    REQUIRE(trace.outputs.size() == 1);
+    test::check_near(trace.outputs[0].second, known.at(name + ".y"), 2e-5F);
+  }
+}
+
 // make_torch_walked.py: several inputs, whose shapes the file does not say; loops, lists and
 // dictionaries; changes in place through views; states, projections and single steps; fused calls.
 TEST_CASE("torch graphs: code that is walked gives PyTorch's outputs") {

@@ -88,8 +88,18 @@ ValueId Layer::input(std::size_t i) const {
   return inputs[i];
 }
 
+const Tensor* Layer::elements(std::size_t i) const {
+  if (const Tensor* t = g.constant_of(input(i))) return t;
+  const auto [one, other] = g.known_elements(input(i));
+  return one != nullptr && other != nullptr && std::ranges::equal(one->bytes(), other->bytes())
+             ? one
+             : nullptr;
+}
+
+bool Layer::known(std::size_t i) const { return elements(i) != nullptr; }
+
 Ints Layer::constant(std::size_t i) const {
-  const Tensor* t = g.constant_of(input(i));
+  const Tensor* t = elements(i);
   if (t == nullptr || is_floating(t->dtype()) || t->numel() > 64)
     throw bad_input("input {} of {} must be constant integers", i, type);
   Ints out;

@@ -23,7 +23,8 @@ struct Layer {
 
   bool has(std::size_t i) const { return i < inputs.size(); }
   ValueId input(std::size_t i) const;  // a bad-input Error where it is not there
-  // The elements of an input that is a constant.
+  // The elements of an input that is a constant, or hangs on known extents alone.
+  bool known(std::size_t i) const;
   Ints constant(std::size_t i) const;
   float constant_number(std::size_t i) const;
   std::string text(std::string_view key, std::string_view otherwise) const;
@@ -33,6 +34,7 @@ struct Layer {
   bool flag(std::string_view key, bool otherwise) const;
 
  private:
+  const Tensor* elements(std::size_t i) const;
   const std::string* find(std::string_view key) const;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/error.h"
+#include "importers/input_hints.h"
 
 namespace etalon::openvino {
 namespace {
@@ -97,7 +98,17 @@ void Network::parameter(std::int64_t id, const XmlElement& l) {
   }
   const auto out = port_ids(l, "output");
   if (out.size() != 1) throw bad_input("a parameter with {} outputs", out.size());
-  values_[{id, out[0]}] = g_.input(name, dtype_named(data->attribute("element_type")), dims);
+  // Sizes that free extents are inferred with: as the caller says, or those of a usual image.
+  Ints nominal(dims.size(), 1);
+  if (dims.size() == 4) nominal = {1, 3, 224, 224};
+  const auto hints = InputHints::given();
+  for (std::size_t i = 0; i < hints.size(); ++i)
+    if (hints[i].name == name || (hints[i].name.empty() && i == parameters_))
+      if (const auto told = hints[i].type.shape.dims(); told.size() == dims.size())
+        nominal.assign(told.begin(), told.end());
+  ++parameters_;
+  values_[{id, out[0]}] =
+      g_.input(name, dtype_named(data->attribute("element_type")), dims, nominal);
 }
 
 void Network::result(std::int64_t id, const XmlElement& l) {

@@ -52,6 +52,7 @@ class Network {
                                          const std::map<std::int64_t, ValueId>& inputs);
 
   GraphBuilder& g_;
+  std::size_t parameters_ = 0;  // that were met
   Constants& constants_;
   std::string prefix_;
   int depth_ = 0;

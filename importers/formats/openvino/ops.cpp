@@ -6,7 +6,9 @@
 #include "importers/containers/bytes.h"
 #include "importers/formats/integer_quotient.h"
 #include "importers/formats/openvino/layer.h"
+#include "importers/formats/sampling.h"
 #include "importers/formats/scalar.h"
+#include "importers/formats/translate.h"
 
 namespace etalon::openvino {
 namespace {
@@ -272,8 +274,15 @@ std::vector<ValueId> non_max_suppression(const Layer& l) {
 
 ValueId single(const Layer& l) {
   const std::string& t = l.type;
-  if (const auto op = find(kUnary, t); !op.empty()) return l.g.op(op, l.name, {l.input(0)});
-  if (const auto op = find(kBinary, t); !op.empty()) {
+  // Bits of truth are the truth itself.
+  constexpr std::string_view kBits = "bitwise_";
+  const auto of_bits = [&](std::string_view op) {
+    const bool truth = op.starts_with(kBits) && l.g.dtype(l.input(0)) == DType::boolean;
+    return truth ? op.substr(kBits.size()) : op;
+  };
+  if (const auto op = find(kUnary, t); !op.empty())
+    return l.g.op(of_bits(op), l.name, {l.input(0)});
+  if (const auto op = of_bits(find(kBinary, t)); !op.empty()) {
     if (l.text("auto_broadcast", "numpy") == "pdpd") throw bad_input("PaddlePaddle's broadcasting");
     if (t == "Divide" && !is_floating(l.g.dtype(l.input(0))) && l.flag("m_pythondiv", true))
       return floor_quotient(l.g, l.name, l.input(0), l.input(1));
@@ -354,6 +363,21 @@ ValueId single(const Layer& l) {
     return l.g.transpose(l.name, x, perm);
   }
   if (t == "Concat") return l.g.op("concat", l.name, l.inputs, {{"axis", l.integer("axis", 0)}});
+  if (t == "Slice" && !(l.known(1) && l.known(2) && l.known(3) && (!l.has(4) || l.known(4)))) {
+    std::vector<ValueId> in{x, l.input(1), l.input(2)};
+    if (l.has(4)) {
+      in.push_back(l.input(4));
+    } else {
+      Ints axes;
+      for (std::int64_t i = 0; i < l.g.shape(l.input(1)).numel(); ++i) axes.push_back(i);
+      in.push_back(l.g.constant(l.name + ".axes", ints_tensor(axes)));
+    }
+    in.push_back(l.input(3));
+    for (std::size_t i = 1; i < in.size(); ++i)
+      if (l.g.dtype(in[i]) != DType::i64)
+        in[i] = l.g.op("cast", l.name + ".bound", {in[i]}, {{"to", std::string("i64")}});
+    return l.g.op("slice", l.name, in);
+  }
   if (t == "Slice") {
     const Ints starts = l.constant(1);
     Ints axes;
@@ -363,6 +387,12 @@ ValueId single(const Layer& l) {
                    {"ends", l.constant(2)},
                    {"steps", l.constant(3)},
                    {"axes", l.has(4) ? l.constant(4) : axes}});
+  }
+  if (t == "Tile" && !l.known(1)) {
+    ValueId by = l.input(1);
+    if (l.g.dtype(by) != DType::i64)
+      by = l.g.op("cast", l.name + ".by", {by}, {{"to", std::string("i64")}});
+    return l.g.op("tile", l.name, {x, by});
   }
   if (t == "Tile") return l.g.op("tile", l.name, {x}, {{"repeats", l.constant(1)}});
   if (t == "Broadcast") {
@@ -398,11 +428,13 @@ ValueId single(const Layer& l) {
         "cum_sum", l.name, {x, l.input(1)},
         {{"exclusive", l.flag("exclusive", false)}, {"reverse", l.flag("reverse", false)}});
   if (t == "Range") {
-    const ValueId y = l.g.op("range", l.name, {x, l.input(1), l.input(2)});
+    // Its three numbers may be of several types; it counts in that of its output.
     const DType to = dtype_named(l.text("output_type", std::string(name(l.g.dtype(x)))));
-    return to == l.g.dtype(x)
-               ? y
-               : l.g.op("cast", l.name + ".cast", {y}, {{"to", std::string(name(to))}});
+    std::vector<ValueId> in{x, l.input(1), l.input(2)};
+    for (ValueId& v : in)
+      if (l.g.dtype(v) != to)
+        v = l.g.op("cast", l.name + ".cast", {v}, {{"to", std::string(name(to))}});
+    return l.g.op("range", l.name, in);
   }
   if (t == "NormalizeL2") {
     const bool add = l.text("eps_mode", "add") == "add";
@@ -414,6 +446,24 @@ ValueId single(const Layer& l) {
                    {"axes", l.constant(1)},
                    {"eps", l.number("eps", 0)},
                    {"eps_in", std::string(add ? "sum_add" : "sum_max")}});
+  }
+  if (t == "GridSample") {
+    const std::string mode = l.text("mode", "bilinear"), pad = l.text("padding_mode", "zeros");
+    GridSampling how;
+    how.corners = l.flag("align_corners", false);
+    if (mode != "bilinear" && mode != "nearest" && mode != "bicubic")
+      throw bad_input("GridSample's mode is '{}', expected bilinear, nearest or bicubic",
+                      printable(mode));
+    if (pad != "zeros" && pad != "border" && pad != "reflection")
+      throw bad_input("GridSample's padding_mode is '{}', expected zeros, border or reflection",
+                      printable(pad));
+    how.mode = mode == "bilinear"  ? GridSampling::Mode::linear
+               : mode == "nearest" ? GridSampling::Mode::nearest
+                                   : GridSampling::Mode::cubic;
+    how.outside = pad == "zeros"    ? GridSampling::Outside::zeros
+                  : pad == "border" ? GridSampling::Outside::border
+                                    : GridSampling::Outside::reflection;
+    return grid_sample(l.g, l.name, x, l.input(1), how);
   }
   throw bad_input("the layer type {} ({}) is not supported", printable(t), printable(l.version));
 }
