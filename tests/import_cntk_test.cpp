@@ -15,10 +15,10 @@ namespace {
 
 // Runs a file on the recorded inputs that it has, and compares every recorded output.
 void check_outputs(const std::string& file, const std::string& prefix, std::size_t outputs,
-                   float tolerance) {
+                   float tolerance, const std::string& arrays = "cntk/known.npz") {
   CAPTURE(file);
   const Model model = open_model(fixture("cntk/" + file));
-  NamedTensors known = test::arrays(fixture("cntk/known.npz")), in;
+  NamedTensors known = test::arrays(fixture(arrays)), in;
   for (const auto& input : model.graph->inputs) {
     const std::string name = model.graph->value_name(input.value);
     in.emplace(name, known.at(name).share());
@@ -66,6 +66,11 @@ TEST_CASE("CNTK: loops over a sequence are scans that give CNTK's own outputs") 
 TEST_CASE("CNTK: delays, chosen steps and reductions of sequences, and plain functions") {
   check_outputs("sequences.model", "sequences", 6, 2e-7F);
   check_outputs("functions.model", "functions", 7, 2e-7F);
+}
+
+// fixtures/make_cntk_criteria.py
+TEST_CASE("CNTK: what judged a network in its training, steps of slices, axes that are put in") {
+  check_outputs("criteria.model", "criteria", 15, 2e-6F, "cntk/criteria.npz");
 }
 
 TEST_CASE("CNTK: steps that data choose leave the weights, and a note says why") {

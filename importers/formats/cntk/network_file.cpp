@@ -301,7 +301,7 @@ void fields(Reader& r, NetworkItem& item, bool is_double) {
   if (f.op == "Reshape") {
     set(f, "beginAxis", {zero_based(r.take<std::int32_t>())});
     const std::int64_t end = r.take<std::int32_t>();
-    set(f, "endAxis", {end == 0 ? 0 : zero_based(end)});
+    if (end != 0) set(f, "endAxis", {zero_based(end)});  // 0: to the last axis
     set(f, "newShape", r.shape());
     return;
   }

@@ -142,12 +142,13 @@ Sample Ops::slice(const Function& f, Sample x) {
   if (axes.empty() || axes.size() != begins.size() || axes.size() != ends.size())
     throw bad_input("a slice of {} axes, {} begins, {} ends", axes.size(), begins.size(),
                     ends.size());
+  if (steps.empty()) steps = f.list("sliceStrides");
   steps.resize(axes.size(), 1);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] > kSpecialAxis) throw Unsupported("a slice of a dynamic axis");
     axes[i] = axis(x, axes[i]);
     if (ends[i] == 0) ends[i] = 1LL << 40;
-    if (steps[i] != 1) throw Unsupported("a slice with steps");
+    if (steps[i] < 1) throw Unsupported(fmt::format("a slice by steps of {}", steps[i]));
   }
   return {g.op("slice", name, {x.value},
                {{"starts", begins}, {"ends", ends}, {"axes", axes}, {"steps", steps}}),
@@ -160,8 +161,9 @@ Sample Ops::reshape(const Function& f, Sample x) {
   const auto r = static_cast<std::int64_t>(from.size());
   Ints part = f.list("newShape");
   std::int64_t begin = f.integer("beginAxis", 0), end = f.integer("endAxis", r);
+  if (begin > kSpecialAxis) begin = r;  // a new slowest axis
   if (begin < 0) begin += r;
-  if (end > kSpecialAxis || end == 0) end = r;
+  if (end > kSpecialAxis) end = r;
   if (end < 0) end += r;
   if (begin < 0 || begin > end || end > r) throw bad_input("axes {} to {} of {}", begin, end, r);
   Ints to(from.begin(), from.begin() + begin);
@@ -232,6 +234,40 @@ Sample Ops::pad(const Function& f, Sample x) {
           x.dynamic};
 }
 
+// The product of two samples over the product of their lengths.
+Sample Ops::cosine(const std::string& name, Sample a, Sample b) {
+  if (rank(a) != rank(b) || rank(a) < 1) throw Unsupported("a cosine of samples of other ranks");
+  Ints axes;
+  for (int i = 1; i <= rank(a); ++i) axes.push_back(-i);
+  const auto product = [&](const char* role, Sample x, Sample y) {
+    const Sample all = elementwise("mul", fmt::format("{}.{}", name, role), {x, y});
+    return g.op("reduce_sum", fmt::format("{}.{}.sum", name, role), {all.value},
+                {{"axes", axes}, {"keepdims", false}});
+  };
+  const ValueId lengths = g.op("mul", name + ".lengths",
+                               {g.op("sqrt", name + ".a", {product("aa", a, a)}),
+                                g.op("sqrt", name + ".b", {product("bb", b, b)})});
+  return {g.op("div", name, {product("ab", a, b), lengths}), std::max(a.dynamic, b.dynamic)};
+}
+
+// The two fastest axes from an offset on, as far as those of another sample reach.
+Sample Ops::crop(const Function& f, Sample x, Sample like) {
+  const Ints offset = f.list("offset"), size = shape(like), whole = shape(x);
+  if (offset.size() != 2 || size.size() < 2 || whole.size() < 2)
+    throw Unsupported("a crop whose offset is not given");
+  Ints ends, axes;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (size[i] < 1 || whole[i] < 1) throw Unsupported("a crop of free extents");
+    if (offset[i] < 0 || offset[i] > whole[i] - size[i])
+      throw bad_input("a crop of {} from {} of {}", size[i], offset[i], whole[i]);
+    ends.push_back(offset[i] + size[i]);
+    axes.push_back(axis(x, static_cast<std::int64_t>(i)));
+  }
+  return {g.op("slice", f.name.empty() ? f.uid : f.name, {x.value},
+               {{"starts", offset}, {"ends", ends}, {"axes", axes}}),
+          x.dynamic};
+}
+
 Sample Ops::translate(const Function& f, const std::vector<Sample>& in) {
   const std::string& name = f.name.empty() ? f.uid : f.name;
   const auto need = [&](std::size_t n) {
@@ -299,6 +335,28 @@ Sample Ops::translate(const Function& f, const std::vector<Sample>& in) {
     return {g.op("gather", name, {in[1].value, at}, {{"axis", std::int64_t{0}}}), x.dynamic};
   }
   if (f.op == "Pad") return pad(f, x);
+  if (f.op == "ConstantOp")
+    return {g.op("constant_of_shape", name,
+                 {g.op("shape", name + ".shape", {x.value}),
+                  g.constant(name + ".value",
+                             filled_f32(1, static_cast<float>(f.number("fillValue", 0))))}),
+            x.dynamic};
+  if (f.op == "StraightThrough") {  // -1 or 1; 0 is not above itself
+    const Sample above =
+        elementwise("greater", name + ".above", {x, {g.constant("zero", scalar_f32(0)), 0}});
+    return {g.op("where", name,
+                 {above.value, g.constant(name + ".one", scalar_f32(1)),
+                  g.constant(name + ".minus_one", scalar_f32(-1))}),
+            x.dynamic};
+  }
+  if (f.op == "Crop") {
+    need(2);
+    return crop(f, x, in[1]);
+  }
+  if (f.op == "CosDistance") {
+    need(2);
+    return cosine(name, in[0], in[1]);
+  }
   if (f.op == "ELU")
     return {g.op("elu", name, {x.value}, {{"alpha", static_cast<float>(f.number("alpha", 1))}}),
             x.dynamic};
@@ -313,7 +371,12 @@ Sample Ops::translate(const Function& f, const std::vector<Sample>& in) {
     return elementwise("where", name, {when, in[2], in[1]});
   }
   if (f.op == "Splice" || f.op == "RowStack") {
-    const auto same = aligned(in);
+    auto same = aligned(in);
+    // Along an axis that the samples lack, which is then their slowest.
+    for (Sample& s : same)
+      if (const std::int64_t a = f.integer("axis", 0); a == rank(s))
+        s.value = g.op("unsqueeze", name + ".axis", {s.value},
+                       {{"axes", Ints{static_cast<std::int64_t>(s.dynamic)}}});
     std::vector<ValueId> values;
     for (const Sample s : same) {
       if (s.dynamic != same[0].dynamic) throw Unsupported("a splice of samples and constants");

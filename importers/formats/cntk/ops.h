@@ -95,12 +95,16 @@ class Ops {
   Sample transposed(const Function& f, Sample x);
   Sample one_hot(const Function& f, Sample x);
   Sample pad(const Function& f, Sample x);
+  Sample cosine(const std::string& name, Sample a, Sample b);
+  Sample crop(const Function& f, Sample x, Sample like);
   // ops_sequences.cpp
   std::optional<Sample> sequence(const Function& f, const std::vector<Sample>& in);
   Sample delayed(const Function& f, const std::vector<Sample>& in);
   Sample reconciled(const Function& f, Sample x, Sample like);
   Sample steps(const Function& f, Sample x);
   // ops_layers.cpp
+  Sample all_steps(const std::string& name, Sample x);
+  Sample as_sequence(const std::string& name, Sample y, Sample like);
   Sample window(const Function& f, const std::vector<Sample>& in, bool convolution);
   Sample times(const Function& f, Sample a, Sample b, bool transposed);
   Sample batch_norm(const Function& f, const std::vector<Sample>& in);

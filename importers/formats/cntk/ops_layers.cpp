@@ -13,12 +13,42 @@ std::int64_t at(const Ints& list, std::size_t i, std::int64_t otherwise) {
 
 }  // namespace
 
+// The steps of all sequences as one batch of samples.
+Sample Ops::all_steps(const std::string& name, Sample x) {
+  Ints to{-1};
+  const Ints dims = g.dims(x.value);
+  for (auto a = static_cast<std::size_t>(x.dynamic); a < dims.size(); ++a) {
+    if (dims[a] < 0) throw Unsupported("a layer over a sequence of samples of free extents");
+    to.push_back(dims[a]);
+  }
+  return {g.reshape(name + ".all_steps", x.value, to), 1};
+}
+
+// And back: the sequences that `like` has.
+Sample Ops::as_sequence(const std::string& name, Sample y, Sample like) {
+  Ints own = g.dims(y.value);
+  own.erase(own.begin());
+  for (const std::int64_t d : own)
+    if (d < 0) throw Unsupported("a layer over a sequence that gives free extents");
+  std::vector<ValueId> to{
+      g.op("shape", name + ".sequences", {like.value},
+           {{"start", std::int64_t{0}}, {"end", static_cast<std::int64_t>(like.dynamic)}})};
+  if (!own.empty()) to.push_back(g.constant(name + ".sample", ints_tensor(own)));
+  const ValueId shape =
+      own.empty() ? to[0] : g.op("concat", name + ".shape", to, {{"axis", std::int64_t{0}}});
+  return {g.op("reshape", name + ".by_step", {y.value, shape}), like.dynamic};
+}
+
 // Convolution (kernel first, then x) and pooling. Where a window pads by itself, its centres are
 // laid evenly: CNTK's own rule, which differs from SAME where a stride leaves something over.
 Sample Ops::window(const Function& f, const std::vector<Sample>& in, bool convolution) {
   const std::string& name = f.name.empty() ? f.uid : f.name;
   Sample x = in[convolution ? 1 : 0];
-  if (x.dynamic > 1) throw Unsupported("a window over a sequence");
+  if (x.dynamic > 1) {
+    std::vector<Sample> by_step = in;
+    by_step[convolution ? 1 : 0] = all_steps(name, x);
+    return as_sequence(name, window(f, by_step, convolution), x);
+  }
   const int spatial = rank(x) - 1;
   if (spatial < 1 || spatial > 3)
     throw Unsupported(fmt::format("a window over a sample of rank {}", spatial + 1));
@@ -125,6 +155,11 @@ Sample Ops::times(const Function& f, Sample a, Sample b, bool transposed) {
   const std::string& name = f.name.empty() ? f.uid : f.name;
   const std::int64_t out_rank = f.integer("outputRank", 1);
   const int a_rank = rank(a);
+  if (a.dynamic != 0 && transposed && a_rank == 1 && rank(b) == 1) {  // of two vectors, [1]
+    const Sample all = elementwise("mul", name + ".products", {a, b});
+    return {g.op("reduce_sum", name, {all.value}, {{"axes", Ints{-1}}, {"keepdims", true}}),
+            all.dynamic};
+  }
   if (a.dynamic != 0) throw Unsupported("a product whose left operand changes with the sample");
   if (out_rank < 0 || out_rank > a_rank) throw bad_input("{} output axes of {}", out_rank, a_rank);
   const Ints dims = g.dims(a.value);
@@ -164,7 +199,11 @@ Sample Ops::batch_norm(const Function& f, const std::vector<Sample>& in) {
   const auto eps = static_cast<float>(f.number("epsilon", 1e-5));
   g.note(fmt::format("batch norm: {}, eps {} (a double in the file, rounded to f32)",
                      spatial ? "by channel" : "by element", eps));
-  if (in[0].dynamic > 1) throw Unsupported("a batch norm over a sequence");
+  if (in[0].dynamic > 1) {
+    std::vector<Sample> by_step = in;
+    by_step[0] = all_steps(name, in[0]);
+    return as_sequence(name, batch_norm(f, by_step), in[0]);
+  }
   std::vector<ValueId> values{in[0].value};
   ValueId x = in[0].value;
   Ints back;
