@@ -241,7 +241,8 @@ struct LaneMath : LaneBase<D> {
     }
     if constexpr (kPairs) {
       using Pairs = LanePair<typename D::FloatPairs>;
-      if (scale != 0 && Pairs::takes(f, p))
+      // One vector of doubles is done before the pairs' list is.
+      if (scale != 0 && count > D::lanes && Pairs::takes(f, p))
         return Pairs::run(f, x, y, count, [&](const float* open, float* result, std::int64_t n) {
           return by_doubles(f, p, open, result, n, fallback, scale);
         });
