@@ -120,3 +120,37 @@ TEST_CASE("onnxruntime: a setting without a meaning is refused in one sentence")
   }
   CHECK(files >= 30);
 }
+
+TEST_CASE("onnxruntime: a damaged file opens or is refused") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "damaged.onnx";
+  std::uint32_t state = 1;
+  const auto draw = [&](std::size_t below) {
+    state = state * 1664525U + 1013904223U;
+    return static_cast<std::size_t>(state >> 8U) % below;
+  };
+  int opened = 0, refused = 0;
+  for (const char* name :
+       {"lstm_dynamic_extended", "operators_attention", "operators_cache", "operators_float",
+        "operators_integer", "operators_learning", "operators_n_bits"}) {
+    const std::string good = read_bytes(fixture("onnxruntime/" + std::string(name) + ".onnx"));
+    for (int i = 0; i < 150; ++i) {
+      std::string bytes = good;
+      for (std::size_t flips = 1 + draw(3); flips > 0; --flips)
+        bytes[draw(bytes.size())] ^= static_cast<char>(1U << draw(8));
+      write_bytes(path, bytes);
+      CAPTURE(name);
+      CAPTURE(i);
+      try {
+        open_model(path);
+        ++opened;
+      } catch (const Error& e) {
+        CHECK_MESSAGE(e.kind() == ErrorKind::bad_input, std::string(e.what()));
+        ++refused;
+      }
+    }
+  }
+  MESSAGE(opened << " opened, " << refused << " refused");
+  CHECK(refused > 300);
+  CHECK(opened > 100);
+}

@@ -28,6 +28,7 @@ std::span<const TranslatorRow> integer_family();    // products of integers and 
 std::span<const TranslatorRow> fused_family();             // a node with what stands behind it
 std::span<const TranslatorRow> quantised_family();         // QLinear*, QGemm, n-bit weights
 std::span<const TranslatorRow> fused_attention_family();   // Attention, embeddings, rotation
+std::span<const TranslatorRow> cached_attention_family();  // GroupQueryAttention, RotaryEmbedding
 std::span<const TranslatorRow> quantised_lstm_family();    // DynamicQuantizeLSTM
 std::span<const TranslatorRow> machine_learning_family();  // the domain ai.onnx.ml
 

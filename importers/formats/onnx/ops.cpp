@@ -19,8 +19,8 @@ const std::vector<const TranslatorRow*>& table() {
                               einsum_family(),          sampling_family(),
                               signal_family(),          loss_family(),
                               fused_family(),           quantised_family(),
-                              fused_attention_family(), quantised_lstm_family(),
-                              machine_learning_family()})
+                              fused_attention_family(), cached_attention_family(),
+                              quantised_lstm_family(),  machine_learning_family()})
       for (const TranslatorRow& row : family) rows.push_back(&row);
     return rows;
   }();

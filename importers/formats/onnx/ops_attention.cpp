@@ -1,12 +1,10 @@
 // Attention, LinearAttention and RotaryEmbedding, as the functions of simpler ops that ONNX defines
 // them to be.
 #include "engine/core/error.h"
-#include "importers/formats/onnx/body.h"
+#include "importers/formats/onnx/attention.h"
 
 namespace etalon::onnx_format {
-namespace {
 
-// k or v with each head repeated for the query heads that share it.
 ValueId repeat_heads(Body& b, ValueId x, ValueId q) {
   const ValueId batch = b.extents(x, 0, 1), heads = b.extents(x, 1, 2), rest = b.extents(x, 2, 4),
                 wanted = b.extents(q, 1, 2);
@@ -14,6 +12,43 @@ ValueId repeat_heads(Body& b, ValueId x, ValueId q) {
   const ValueId wide = b.op("expand", {b.unsqueeze(x, {2}), shape});
   return b.op("reshape", {wide, b.concat({batch, wanted, rest}, 0)});
 }
+
+namespace {
+
+// The two halves of x's last axis: the first and second, or the even and the odd places.
+std::pair<ValueId, ValueId> halves(Body& b, ValueId x, ValueId half, bool interleaved) {
+  const auto part = [&](ValueId start, ValueId end, std::int64_t step) {
+    return b.op("slice", {x, start, end, b.ints({-1}), b.ints({step})});
+  };
+  const ValueId zero = b.ints({0}), last = b.ints({std::numeric_limits<std::int64_t>::max()});
+  if (interleaved) return {part(zero, last, 2), part(b.ints({1}), last, 2)};
+  return {part(zero, half, 1), part(half, last, 1)};
+}
+
+}  // namespace
+
+ValueId rotated(Body& b, ValueId x, ValueId cosine, ValueId sine, std::int64_t turned,
+                bool interleaved) {
+  ValueId rest = kAbsent;
+  if (turned > 0) {
+    rest = b.part(x, -1, turned, std::numeric_limits<std::int64_t>::max());
+    x = b.part(x, -1, 0, turned);
+  }
+  const ValueId half = b.div(b.extents(x, -1, kMaxRank), b.ints({2}));
+  const auto [first, second] = halves(b, x, half, interleaved);
+  const ValueId real = b.sub(b.mul(cosine, first), b.mul(sine, second)),
+                imaginary = b.add(b.mul(sine, first), b.mul(cosine, second));
+  ValueId y;
+  if (interleaved) {
+    const ValueId pairs = b.concat({b.unsqueeze(real, {-1}), b.unsqueeze(imaginary, {-1})}, -1);
+    y = b.op("reshape", {pairs, b.shape(x)});
+  } else {
+    y = b.concat({real, imaginary}, -1);
+  }
+  return rest == kAbsent ? y : b.concat({y, rest}, -1);
+}
+
+namespace {
 
 struct Mask {
   ValueId bias = kAbsent;
@@ -207,16 +242,6 @@ void linear_attention(OnnxNode& n) {
   n.note("LinearAttention is imported as a scan over its tokens");
 }
 
-// The two halves of x's last axis: the first and second, or the even and the odd places.
-std::pair<ValueId, ValueId> halves(Body& b, ValueId x, ValueId half, bool interleaved) {
-  const auto part = [&](ValueId start, ValueId end, std::int64_t step) {
-    return b.op("slice", {x, start, end, b.ints({-1}), b.ints({step})});
-  };
-  const ValueId zero = b.ints({0}), last = b.ints({std::numeric_limits<std::int64_t>::max()});
-  if (interleaved) return {part(zero, last, 2), part(b.ints({1}), last, 2)};
-  return {part(zero, half, 1), part(half, last, 1)};
-}
-
 void rotary_embedding(OnnxNode& n) {
   Body b(n);
   const std::int64_t heads = n.integer("num_heads", 0),
@@ -224,32 +249,12 @@ void rotary_embedding(OnnxNode& n) {
   const bool interleaved = n.flag("interleaved", false);
   const int rank = n.rank_of(0, "whether its heads are packed");
   if (rank == 3 && heads < 1) throw bad_input("num_heads is missing, and x has rank 3");
-  ValueId x = rank == 3 ? b.split_heads(n.required(0), heads) : n.required(0);
-  ValueId rest = kAbsent;
-  if (turned > 0) {
-    const auto part = [&](std::int64_t from, std::int64_t to) {
-      return b.op("slice", {x}, {{"starts", Ints{from}}, {"ends", Ints{to}}, {"axes", Ints{-1}}});
-    };
-    rest = part(turned, std::numeric_limits<std::int64_t>::max());
-    x = part(0, turned);
-  }
+  const ValueId x = rank == 3 ? b.split_heads(n.required(0), heads) : n.required(0);
   const auto cache = [&](std::size_t i) {
     const ValueId c = n.required(i);
     return b.unsqueeze(n.has(3) ? b.op("gather", {c, n.input(3)}) : c, {1});
   };
-  const ValueId half = b.div(b.extents(x, -1, kMaxRank), b.ints({2}));
-  const auto [first, second] = halves(b, x, half, interleaved);
-  const ValueId cosine = cache(1), sine = cache(2);
-  const ValueId real = b.sub(b.mul(cosine, first), b.mul(sine, second)),
-                imaginary = b.add(b.mul(sine, first), b.mul(cosine, second));
-  ValueId y;
-  if (interleaved) {
-    const ValueId pairs = b.concat({b.unsqueeze(real, {-1}), b.unsqueeze(imaginary, {-1})}, -1);
-    y = b.op("reshape", {pairs, b.shape(x)});
-  } else {
-    y = b.concat({real, imaginary}, -1);
-  }
-  if (rest != kAbsent) y = b.concat({y, rest}, -1);
+  const ValueId y = rotated(b, x, cache(1), cache(2), turned, interleaved);
   n.give(0, rank == 3 ? b.join_heads(y) : y);
   n.note("RotaryEmbedding is imported as its products of halves");
 }

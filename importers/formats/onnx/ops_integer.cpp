@@ -3,6 +3,8 @@
 // MatMulInteger is a matmul of differences in i32. QLinearMatMul and QLinearConv scale the i32 sum
 // by the f32 number a_scale * b_scale / y_scale and round half to even, as ONNX Runtime does:
 // quantize_linear with a scale of 1.
+#include <algorithm>
+
 #include "engine/core/error.h"
 #include "importers/formats/onnx/integers.h"
 
@@ -85,9 +87,15 @@ void qlinear_conv(OnnxNode& n, bool channels_last) {
   const int rank = n.rank_of(3, "along which axis the channels lie");
   Ints channels(static_cast<std::size_t>(rank), 1);
   channels[1] = -1;
+  // Weights are mostly symmetric; a zero point of zeros says nothing.
+  const Tensor* zero = n.constant(5);
+  const auto bytes = zero == nullptr ? std::span<const std::byte>() : zero->bytes();
+  const bool symmetric =
+      zero != nullptr && std::ranges::all_of(bytes, [](std::byte v) { return v == std::byte{0}; });
   const ValueId x = channels_last ? b.channels_first(n.required(0), rank) : n.required(0);
   ValueId sum =
-      b.op("conv_integer", {x, n.required(3), n.required(2), n.required(5)}, conv_fields(n));
+      b.op("conv_integer", {x, n.required(3), n.required(2), symmetric ? kAbsent : n.required(5)},
+           conv_fields(n));
   if (n.has(8)) sum = b.add(sum, b.reshape(n.input(8), channels));
   requantize(
       b, sum, 1, 4, 6, 7,

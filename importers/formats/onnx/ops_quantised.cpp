@@ -75,7 +75,15 @@ Rows as_rows(Body& s, std::size_t first, std::size_t second) {
     b = s.add(b, s.mul(a, none));
     a = wide;
   }
-  return {s.reshape(a, {1, -1}), s.reshape(b, {1, -1}), s.shape(a)};
+  ValueId shape;
+  if (ta && tb) {
+    const Shape common = broadcast(ta->shape, tb->shape);
+    const auto dims = common.dims();
+    shape = s.ints(Ints(dims.begin(), dims.end()));
+  } else {
+    shape = s.shape(a);
+  }
+  return {s.reshape(a, {1, -1}), s.reshape(b, {1, -1}), shape};
 }
 
 void qlinear_add(OnnxNode& n) {

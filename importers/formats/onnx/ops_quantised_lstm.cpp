@@ -107,7 +107,7 @@ void dynamic_quantize_lstm(OnnxNode& n) {
     if (!n.wants(i)) return;
     std::vector<ValueId> parts;
     for (const Sequence& s : runs) parts.push_back(b.unsqueeze(s.*member, {axis}));
-    n.emit("concat", {{"axis", axis}}, parts, {n.output(i)});
+    n.give(i, b.concat(parts, axis));
   };
   joined(0, 1, &Sequence::y);
   joined(1, 0, &Sequence::h);
