@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/core/error.h"
+#include "importers/input_hints.h"
 #include "tests/import_run.h"
 #include "tests/importer_files.h"
 
@@ -52,6 +53,36 @@ TEST_CASE("OpenVINO: operators that choose, look up and cut give its CPU plugin'
     ++compared;
   }
   CHECK(compared == 73);
+}
+
+// make_openvino_dynamic.py: nothing of the image's extents is in the file.
+TEST_CASE("OpenVINO: bounds that hang on free extents, and grids, give its CPU plugin's outputs") {
+  const NamedTensors known = test::arrays(at("dynamic.npz"));
+  NamedTensors in;
+  std::vector<HintedInput> hints;
+  for (const auto& [name, value] : known)
+    if (name.starts_with("in.")) {
+      in.emplace(name.substr(3), value.share());
+      hints.push_back({name.substr(3), value.type()});
+    }
+  for (const bool told : {true, false}) {
+    CAPTURE(told);
+    const InputHints scope(told ? hints : std::vector<HintedInput>{});
+    const Trace trace = test::run(open_model(at("dynamic.xml")), in);
+    int compared = 0;
+    for (const auto& [name, want] : known) {
+      if (!name.starts_with("out.")) continue;
+      CAPTURE(name);
+      const Tensor& got = test::output(trace, name.substr(4));
+      REQUIRE(got.type() == want.type());
+      if (name.starts_with("out.grid"))
+        test::check_near(got, want, 2e-6F);
+      else
+        CHECK(std::ranges::equal(got.bytes(), want.bytes()));
+      ++compared;
+    }
+    CHECK(compared == 24);
+  }
 }
 
 TEST_CASE("OpenVINO: settings that no operator can have are refused in one sentence") {

@@ -104,7 +104,8 @@ Ints Layer::constant(std::size_t i) const {
     throw bad_input("input {} of {} must be constant integers", i, type);
   Ints out;
   for (std::int64_t k = 0; k < t->numel(); ++k)
-    out.push_back(static_cast<std::int64_t>(load_as_double(*t, k)));
+    out.push_back(t->dtype() == DType::i64 ? t->data<std::int64_t>()[static_cast<std::size_t>(k)]
+                                           : static_cast<std::int64_t>(load_as_double(*t, k)));
   return out;
 }
 
