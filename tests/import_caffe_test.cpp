@@ -124,3 +124,18 @@ TEST_CASE("Caffe: settings that cannot be are refused by what is wrong with them
   CHECK(
       told("type: 'ROIPooling' bottom: 'r' roi_pooling_param { pooled_h: 2 pooled_w: 2 }").empty());
 }
+
+TEST_CASE("Caffe: many ways from the data to nowhere are each walked once") {
+  std::string net = "layer { name: 'd' type: 'Data' top: 'b0' }\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string from = std::to_string(i), to = std::to_string(i + 1);
+    net += "layer { name: 'p' type: 'Power' bottom: 'b" + from + "' top: 'p" + from + "' }\n" +
+           "layer { name: 'q' type: 'ReLU' bottom: 'b" + from + "' top: 'q" + from + "' }\n" +
+           "layer { name: 'e' type: 'Eltwise' bottom: 'p" + from + "' bottom: 'q" + from +
+           "' top: 'b" + to + "' }\n";
+  }
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "net.prototxt", net);
+  CHECK_THROWS_WITH_AS(open_model(folder / "net.prototxt"),
+                       doctest::Contains("does not say how large its data are"), Error);
+}

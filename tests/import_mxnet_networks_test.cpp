@@ -75,7 +75,7 @@ TEST_CASE("MXNet: boxes, windows, ramps and new extents give what MXNet recorded
     REQUIRE(to_string(tensor.shape()) == to_string(want.shape()));
     test::check_near(tensor, want, 4e-6F);
   }
-  CHECK(trace.outputs.size() == 45);
+  CHECK(trace.outputs.size() == 47);
   CHECK(test::notes(m, "along the last one, as MXNet 1.9"));
 }
 
@@ -120,6 +120,10 @@ TEST_CASE("MXNet: settings of boxes and extents that cannot be are refused") {
   says(node("UpSampling", x, R"j("scale":"0")j"), "UpSampling by 0");
   says(node("UpSampling", both, R"j("scale":"2","sample_type":"bilinear")j"), "with a kernel");
   says(node("Pooling", x, R"j("pool_type":"lp","kernel":"(2,2)","p_value":"9")j"), "p_value=9");
+  says(node("Pooling", x,
+            R"j("kernel":"(2,2)","stride":"(4,4)","pad":"(1,1)","pooling_convention":"full")j"),
+       "lies in the padding alone");
+  says(node("softmax", "[0,0,0],[0,0,0]", R"j("use_length":"True")j"), "lengths of rank 4");
   says(node("_contrib_AdaptiveAvgPooling2D", x, R"j("output_size":"(0, 2)")j"),
        "pooling to (0, 2)");
   says(node("_arange", "", R"j("start":"0","stop":"1e9")j"), "a ramp from 0");
@@ -132,4 +136,18 @@ TEST_CASE("MXNet: settings of boxes and extents that cannot be are refused") {
   says(node("_zeros", "", R"j("shape":"(99999999, 99999)")j"), "_zeros of");
   says(node("GroupNorm", "[0,0,0],[0,0,0],[0,0,0]", R"j("num_groups":"3")j"), "4 channels in 3");
   CHECK(told(node("Reshape", x, R"j("shape":"(-1, 0)","reverse":"True")j")).empty());
+}
+
+TEST_CASE("MXNet: many ways from an input to nowhere are each walked once") {
+  // Level after level of two nodes, each of which reads both of the level before.
+  std::string nodes = R"j({"op":"null","name":"in","inputs":[]})j";
+  for (int level = 0; level < 30; ++level)
+    for (int side = 0; side < 2; ++side) {
+      // Node 2 is the input; a level's nodes are 3 + 2 level and the next.
+      const int one = level == 0 ? 2 : 1 + 2 * level + side,
+                other = level == 0 ? 2 : 2 + 2 * level - side;
+      nodes += R"j(,{"op":"elemwise_add","name":"n","inputs":[[)j" + std::to_string(one) +
+               ",0,0],[" + std::to_string(other) + ",0,0]]}";
+    }
+  CHECK(told(nodes).find("nothing tells the shape of the input") != std::string::npos);
 }

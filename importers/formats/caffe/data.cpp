@@ -7,7 +7,7 @@
 namespace etalon::caffe {
 namespace {
 
-constexpr int kMostSteps = 64;  // of layers between the data and the weights
+constexpr std::size_t kMostBlobs = 64;  // between the data and the weights
 
 // The elements stay where they are.
 bool passes(std::string_view type) {
@@ -24,8 +24,9 @@ std::int64_t crop_of(const PbMessage& m) {
 
 }  // namespace
 
-Translator::Reader Translator::reader_of(const std::string& blob, int steps) const {
-  if (steps > kMostSteps) return {};
+Translator::Reader Translator::reader_of(const std::string& blob,
+                                         std::set<std::string>& seen) const {
+  if (seen.size() >= kMostBlobs || !seen.insert(blob).second) return {};
   for (const Layer& l : layers_) {
     if (std::ranges::find(l.bottoms, blob) == l.bottoms.end()) continue;
     const auto at = weights_.find(l.name);
@@ -39,7 +40,7 @@ Translator::Reader Translator::reader_of(const std::string& blob, int steps) con
       return {0, (*w)[w->rank() - (turned ? 2 : 1)]};
     }
     if (l.type == "Slice" && !l.tops.empty()) {
-      const Reader part = reader_of(l.tops.back(), steps + 1);
+      const Reader part = reader_of(l.tops.back(), seen);
       const Ints points = l.params.message("slice_param").integers("slice_point");
       if (part.channels > 0)
         return {points.empty()
@@ -48,14 +49,15 @@ Translator::Reader Translator::reader_of(const std::string& blob, int steps) con
                 0};
     }
     if (passes(l.type) && !l.tops.empty() && l.tops[0] != blob)
-      if (const Reader behind = reader_of(l.tops[0], steps + 1); behind.known()) return behind;
+      if (const Reader behind = reader_of(l.tops[0], seen); behind.known()) return behind;
   }
   return {};
 }
 
 // An image; its extents are known, or what is tried.
 Ints Translator::image_of(const Layer& l, std::int64_t height, std::int64_t width) {
-  const Reader reader = reader_of(l.tops[0], 0);
+  std::set<std::string> seen;
+  const Reader reader = reader_of(l.tops[0], seen);
   if (height < 1 || width < 1) {
     if (!reader.known())
       throw bad_input("{} does not say how large its data are; give the deploy prototxt", l.type);

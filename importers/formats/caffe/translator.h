@@ -61,7 +61,7 @@ class Translator {
     std::int64_t channels = 0, features = 0;
     bool known() const { return channels > 0 || features > 0; }
   };
-  Reader reader_of(const std::string& blob, int steps) const;
+  Reader reader_of(const std::string& blob, std::set<std::string>& seen) const;
   bool is_read(const std::string& blob) const;
   // branches.cpp: false where it is none of them
   bool branch_layer();

@@ -70,16 +70,22 @@ bool Translator::read_by(std::string_view op) const {
   });
 }
 
-Ints Translator::wanted_of(std::size_t index, int steps) const {
-  if (steps > kMostSteps) return {};
-  for (std::size_t at = index + 1; at < symbol_.nodes.size(); ++at) {
-    const SymbolNode& r = symbol_.nodes[at];
-    for (std::size_t place = 0; place < r.inputs.size(); ++place) {
-      if (r.inputs[place].first != index) continue;
-      if (Ints wanted = wanted_by(r, at, place, steps); !wanted.empty()) return wanted;
-    }
+// Each node is looked at once, however many ways lead to it.
+const Ints& Translator::wanted_of(std::size_t index, int steps) const {
+  if (readers_.empty()) {
+    readers_.resize(symbol_.nodes.size());
+    for (std::size_t at = 0; at < symbol_.nodes.size(); ++at)
+      for (std::size_t place = 0; place < symbol_.nodes[at].inputs.size(); ++place)
+        readers_[symbol_.nodes[at].inputs[place].first].emplace_back(at, place);
   }
-  return {};
+  const auto [found, fresh] = wanted_.try_emplace(index);
+  if (!fresh || steps > kMostSteps) return found->second;
+  for (const auto& [at, place] : readers_[index])
+    if (Ints wanted = wanted_by(symbol_.nodes[at], at, place, steps); !wanted.empty()) {
+      found->second = std::move(wanted);
+      break;
+    }
+  return found->second;
 }
 
 Ints Translator::wanted_by(const SymbolNode& r, std::size_t at, std::size_t place,

@@ -1,5 +1,6 @@
 // What each operator of MXNet means.
 #include <algorithm>
+#include <limits>
 
 #include "importers/containers/bytes.h"
 #include "importers/formats/composed.h"
@@ -48,13 +49,48 @@ ValueId Translator::pooling() {
            {"pads_begin", integers("pad")},
            {"pads_end", integers("pad")},
            {"ceil_mode", convention == "full"}};
-  if (convention == "full") g.note("pooling_convention full: the output extent is rounded up");
+  if (convention == "full") {
+    check_rounding();
+    g.note("pooling_convention full: the output extent is rounded up");
+  }
   if (convention == "same") throw bad_input("pooling_convention same is not supported");
   if (kind == "max") return op("max_pool", {x()}, f);
   const bool count = flag("count_include_pad", true);
   f.emplace_back("count_include_pad", count);
   if (count) g.note("average pooling counts padding (count_include_pad, MXNet's default)");
   return op("avg_pool", {x()}, f);
+}
+
+// Over as many elements as the second operand says, 0 behind them.
+ValueId Translator::softmax_with_lengths(ValueId in) {
+  if (n_->op == "log_softmax") throw bad_input("log_softmax with lengths");
+  const Parts p{*this};
+  const std::int64_t axis = p.axis("axis", -1, g.rank(in));
+  if (g.rank(x(1)) != g.rank(in) - 1)
+    throw bad_input("lengths of rank {} for rank {}", g.rank(x(1)), g.rank(in));
+  Ints behind;
+  for (std::int64_t i = 1; i < g.rank(in) - axis; ++i) behind.push_back(i);
+  ValueId each = p.steps(in, axis);
+  if (!behind.empty()) each = p.unsqueeze("each", each, behind);
+  const ValueId inside =
+      p.op("less", "inside", {each, p.unsqueeze("lengths", p.as_ids(x(1)), {axis})});
+  const ValueId held =
+      p.op("where", "held", {inside, in, p.number(in, std::numeric_limits<float>::lowest())});
+  const ValueId y = p.op("softmax", "shares", {held}, {{"axis", axis}});
+  return op("where", {inside, y, p.number(y, 0)});
+}
+
+// With extents rounded up MXNet keeps a last window that lies in the padding alone.
+void Translator::check_rounding() const {
+  const Ints kernel = integers("kernel"), stride = integers("stride"), pad = integers("pad"),
+             dims = g.dims(x());
+  for (std::size_t i = 0; i < kernel.size() && i + 2 < dims.size(); ++i) {
+    const std::int64_t s = i < stride.size() ? stride[i] : 1, p = i < pad.size() ? pad[i] : 0,
+                       left = dims[i + 2] + 2 * p - kernel[i];
+    if (dims[i + 2] < 1 || s < 1 || left < 0) continue;
+    if ((left + s - 1) / s * s >= dims[i + 2] + p)
+      throw bad_input("pooling_convention full whose last window lies in the padding alone");
+  }
 }
 
 // The sum of a window, or of its x^p the p-th root (of x itself, not of |x|).
@@ -73,6 +109,7 @@ ValueId Translator::pooled_sum(bool root) {
     const std::string convention = attribute("pooling_convention", "valid");
     if (convention != "valid" && convention != "full")
       throw bad_input("pooling_convention {} is not supported", printable(convention));
+    if (convention == "full") check_rounding();
     y = g.op("avg_pool", role, {in},
              {{"kernel", integers("kernel")},
               {"strides", integers("stride")},
@@ -246,13 +283,13 @@ std::vector<ValueId> Translator::translate() {
     return {op("softmax", {x()}, {{"axis", axis}})};
   }
   if (t == "softmax" || t == "log_softmax" || t == "softmin") {
-    refuse("use_length");
     ValueId in = x();
     if (t == "softmin") in = g.op("neg", n_->name + ".negative", {in});
     const float temperature = number("temperature", 1);
     if (temperature != 1)
       in = g.op("div", n_->name + ".cooled",
                 {in, g.constant(n_->name + ".temperature", scalar_f32(temperature))});
+    if (flag("use_length", false)) return {softmax_with_lengths(in)};
     return {op(t == "log_softmax" ? t : "softmax", {in}, {{"axis", integer("axis", -1)}})};
   }
   if (t == "SoftmaxActivation") {

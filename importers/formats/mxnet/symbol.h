@@ -98,7 +98,7 @@ class Translator {
   // The extents of a value as its readers want them: -1 where any (a batch), kImage where an
   // image's extent is, kSteps where the steps of a sequence are; empty where nothing tells.
   static constexpr std::int64_t kImage = -2, kSteps = -3;
-  Ints wanted_of(std::size_t index, int steps) const;
+  const Ints& wanted_of(std::size_t index, int steps) const;
   bool read_by(std::string_view op) const;  // the node that is translated
   Ints wanted_by(const SymbolNode& reader, std::size_t at, std::size_t place, int steps) const;
   ValueId variable(const SymbolNode& n, std::size_t index, std::int64_t extent, bool fixed);
@@ -107,6 +107,8 @@ class Translator {
   ValueId convolution(bool transposed);
   ValueId pooling();
   ValueId pooled_sum(bool root);
+  void check_rounding() const;
+  ValueId softmax_with_lengths(ValueId in);
   ValueId batch_norm();
   ValueId reshaped();
   ValueId upsampled();
@@ -123,6 +125,9 @@ class Translator {
   std::vector<ValueId> in_;
   bool free_extent_ = false, keep_extents_ = false;
   mutable std::set<std::string, std::less<>> read_;  // attributes of the node
+  // Who reads a node, as which operand; what was found out of its extents.
+  mutable std::vector<std::vector<std::pair<std::size_t, std::size_t>>> readers_;
+  mutable std::map<std::size_t, Ints> wanted_;
 };
 
 }  // namespace etalon::mxnet
