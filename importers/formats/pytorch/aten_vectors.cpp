@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "engine/core/error.h"
-#include "importers/formats/einsum.h"
 #include "importers/formats/pytorch/aten_parts.h"
 #include "importers/formats/sampling.h"
 #include "importers/formats/scalar.h"
@@ -72,11 +71,23 @@ ValueId cosine(GraphBuilder& b, const std::string& name, const AtenCall& c) {
 }
 
 ValueId bilinear(GraphBuilder& b, const std::string& name, const AtenCall& c) {
-  const auto y = einsum_of(b, name, "...i,oij,...j->...o",
-                           {wanted(c, "input1"), wanted(c, "weight"), wanted(c, "input2")});
-  if (!y) throw AtenUnknown{"bilinear of these extents"};
+  const ValueId x = wanted(c, "input1"), w = wanted(c, "weight"), y = wanted(c, "input2");
+  if (b.rank(w) != 3 || b.rank(x) < 1 || b.rank(y) != b.rank(x))
+    throw AtenUnknown{"bilinear of these extents"};
+  // x W_o for every o, [.., O, J], then its products with y.
+  const Shape& of = b.shape(w);
+  const ValueId table = b.reshape(name + ".table", b.transpose(name + ".turned", w, {1, 0, 2}),
+                                  {of[1], of[0] * of[2]});
+  Ints split(static_cast<std::size_t>(b.rank(x)) - 1, 0);
+  split.insert(split.end(), {of[0], of[2]});
+  const ValueId rows = b.reshape(name + ".rows", b.op("matmul", name + ".left", {x, table}), split);
+  const ValueId products =
+      b.op("mul", name + ".products",
+           {rows, b.op("unsqueeze", name + ".right", {y}, {{"axes", Ints{-2}}})});
+  const ValueId sum =
+      b.op("reduce_sum", name, {products}, {{"axes", Ints{-1}}, {"keepdims", false}});
   const ValueId bias = c.tensor("bias");
-  return bias == kAbsent ? *y : b.op("add", name + ".biased", {*y, bias});
+  return bias == kAbsent ? sum : b.op("add", name + ".biased", {sum, bias});
 }
 
 // g v / |v|, the norm over every axis but one.

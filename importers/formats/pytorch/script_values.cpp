@@ -296,6 +296,24 @@ std::optional<ScriptValue> of_list(const std::string& op, const Values& v) {
   return std::nullopt;
 }
 
+// A size that traced code made a number of f32, times a constant tensor of one: the product,
+// rounded as the tensor's would be.
+std::optional<ScriptValue> of_single_floats(const GraphBuilder& b, const std::string& op,
+                                            const Values& v) {
+  if (v.size() != 2 || v[0].is(v[1].plain.kind) || (op != "mul" && op != "div"))
+    return std::nullopt;
+  Values numbers = v;
+  for (ScriptValue& i : numbers) {
+    if (i.is(Kind::number)) continue;
+    const Tensor* t = i.is(Kind::tensor) ? b.constant_of(i.plain.tensor) : nullptr;
+    if (t == nullptr || t->shape().rank() != 0 || t->dtype() != DType::f32) return std::nullopt;
+    i = number(load_as_double(*t, 0));
+  }
+  const auto exact = of_numbers(op, numbers[0], numbers[1]);
+  return exact ? std::optional(number(static_cast<double>(static_cast<float>(exact->plain.number))))
+               : std::nullopt;
+}
+
 // Of pairs, or a copy of a dictionary.
 ScriptValue dictionary(const Values& v) {
   if (!v.empty() && v[0].keyed) return copied(v[0]);
@@ -489,6 +507,10 @@ std::optional<ScriptValue> known_call(const GraphBuilder& b, const std::string& 
   if (op == "__isnot__" && count == 2) return flag(!(v[0].is_none() && v[1].is_none()));
   if (op == "warn" || op == "device") return ScriptValue{};
   if (op == "format") return formatted(v);
+  // What an inference has: no gradients, no conversions behind the code's back.
+  for (const char* never : {"is_grad_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled"})
+    if (op == never) return flag(false);
+  if (auto known = of_single_floats(b, op, v)) return known;
   if (op == "dict" && (count == 0 || v[0].is(Kind::list))) return dictionary(v);
   if (count == 0) return std::nullopt;
   if (op == "_unwrap_optional" && count == 1) return v[0];

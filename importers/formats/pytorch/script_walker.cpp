@@ -493,7 +493,7 @@ class Walker {
     return b_.constant("number", scalar_of(type, real ? v.number : static_cast<double>(v.integer)));
   }
 
-  void make_tensors(AtenCall& c) {
+  void make_tensors(const std::string& op, AtenCall& c) {
     const auto is_plain = [](const AtenValue& v) {
       return v.kind == Kind::integer || v.kind == Kind::number || v.kind == Kind::boolean;
     };
@@ -501,6 +501,10 @@ class Walker {
       if (const auto at = c.args.find(name); at != c.args.end() && is_plain(at->second))
         if ((std::string_view(name) != "self" || !c.args.contains("exponent")) &&
             (std::string_view(name) != "src" || !c.args.contains("dim")))
+          at->second = AtenValue::of(tensor_of(at->second));
+    if (!op.starts_with("select"))
+      for (const char* name : {"index", "indices"})
+        if (const auto at = c.args.find(name); at != c.args.end() && is_plain(at->second))
           at->second = AtenValue::of(tensor_of(at->second));
     if (const auto at = c.args.find("tensors"); at != c.args.end())
       for (AtenValue& v : at->second.items)
@@ -531,7 +535,7 @@ class Walker {
     }
     const ErrorScope scope("torch." + op);
     aliases_.resolve(c);
-    make_tensors(c);
+    make_tensors(op, c);
     count_copies(c);
     std::string name = op.starts_with("_") ? op.substr(1) : op;
     while (name.ends_with("_")) name.pop_back();
