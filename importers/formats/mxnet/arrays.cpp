@@ -11,7 +11,7 @@
 namespace etalon::mxnet {
 namespace {
 
-constexpr std::int64_t kMostElements = 1 << 24;
+constexpr std::int64_t kMostElements = 1 << 20;
 
 ValueId filled(Translator& t, std::int64_t count, const std::function<double(double)>& at) {
   if (count < 1 || count > kMostElements)

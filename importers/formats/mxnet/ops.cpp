@@ -168,7 +168,8 @@ ValueId Translator::upsampled() {
           checked_mul(first[2], scale) % own[2] != 0 ||
           first[2] * scale / own[2] * own[3] != checked_mul(first[3], scale))
         throw bad_input("UpSampling of images whose extents do not fit the first one's");
-      by = static_cast<float>(first[2] * scale / own[2]);
+      const std::int64_t ratio = first[2] * scale / own[2];  // a whole number
+      by = static_cast<float>(ratio);
     }
     parts.push_back(g.op("resize", in_.size() == 1 ? n_->name : n_->name + ".part", {x(i)},
                          {{"mode", std::string("nearest")},
