@@ -197,10 +197,7 @@ AtenOutputs translate(GraphBuilder& b, const std::string& op, const std::string&
   if (op == "_weight_norm_interface") return weight_norm(b, name, c);
   if (op.ends_with("cross")) return {cross(b, op, name, c)};
   if (op.starts_with("add")) return {added(b, op, name, c)};
-  if (op == "ger") {
-    AtenCall d = c;
-    return translate_inner(b, "outer", name, d);
-  }
+  if (op == "ger") return translate_inner(b, "outer", name, c);
   if (op == "inner") {
     const ValueId x = wanted(c, "self"), y = wanted(c, "other");
     if (b.rank(x) == 0 || b.rank(y) == 0) return {paired(b, "mul", name, x, y)};
