@@ -207,11 +207,7 @@ const std::vector<Recorded>& recorded() {
        "BUILTIN_REF) give our bits"},
       {"generated/tensorflow-2.21-keras-3.15/lenet.dynamic.tflite",
        "generated/tensorflow-2.21-keras-3.15/lenet.dynamic.tflite.io.npz:in_image",
-       {"generated/tensorflow-2.21-keras-3.15/lenet.dynamic.tflite.io.npz:out_output"},
-       "",
-       false,
-       "TensorFlow Lite quantises activations of a hybrid model at run time, which the file does "
-       "not say; the import notes do"},
+       {"generated/tensorflow-2.21-keras-3.15/lenet.dynamic.tflite.io.npz:out_output"}},
       {"generated/torch-2.15/lenet.torchscript.pt",
        "generated/torch-2.15/lenet.torchscript.pt.io.npz:in_input",
        {"generated/torch-2.15/lenet.torchscript.pt.io.npz:out_output"}},
