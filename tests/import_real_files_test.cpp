@@ -274,8 +274,6 @@ constexpr Reason kParts[] = {
 constexpr Reason kRefused[] = {
     {"pytorch/burn_pytorch_tests/test_data__broken.pt", "broken on purpose"},
     {"pytorch/gen_torch113_tensors/expected.npz", "complex"},
-    {"tensorflow_ckpt/half_plus_two_v1/export.meta", "string"},
-    {"tensorflow_savedmodel/counter/saved_model.pb", "shape is not known"},
     {"tflite/parse_example/model.tflite", "strings"},
 };
 

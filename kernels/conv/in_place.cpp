@@ -341,20 +341,25 @@ std::int64_t InPlaceConv::store_rows(std::int64_t rows) const {
 // `count` pixels of all channels to a row of each channel.
 void InPlaceConv::turn_row(const float* from, std::int64_t count, float* to) const {
   const std::int64_t lanes = set_.lanes, channels = g_.group_in();
-  for (std::int64_t p = 0; p < count; p += lanes) {
-    // The last vector of pixels takes some of those before once more, so that it is whole.
-    const std::int64_t at = count < lanes ? 0 : std::min(p, count - lanes);
-    const auto pixels = static_cast<int>(std::min(lanes, count));
+  if (channels < lanes) {  // a vector of channels would end behind the image
+    for (std::int64_t p = 0; p < count; ++p)
+      for (std::int64_t c = 0; c < channels; ++c)
+        to[c * channel_stride_ + p] = from[p * g_.in_channels + c];
+    return;
+  }
+  const auto tall = static_cast<int>(std::min(lanes, count));
+  // The last square takes some of those before once more, so that it is whole.
+  for (std::int64_t p = 0; p < count; p += lanes)
     for (std::int64_t c = 0; c < channels; c += lanes) {
-      const float* square = from + at * g_.in_channels + c;
-      float* rows = to + c * channel_stride_ + at;
-      const auto tall = static_cast<int>(std::min(lanes, channels - c));
-      if (pixels == lanes && tall == lanes)
+      const std::int64_t pixel = std::max<std::int64_t>(0, std::min(p, count - lanes));
+      const std::int64_t channel = std::min(c, channels - lanes);
+      const float* square = from + pixel * g_.in_channels + channel;
+      float* rows = to + channel * channel_stride_ + pixel;
+      if (tall == lanes)
         store_square(square, g_.in_channels, rows, channel_stride_);
       else
-        set_.store_transposed(square, g_.in_channels, pixels, tall, rows, channel_stride_);
+        set_.store_transposed(square, g_.in_channels, tall, set_.lanes, rows, channel_stride_);
     }
-  }
 }
 
 // Rows of the input that outputs [first_row, last_row) read, with padding to the left and right, to
