@@ -56,6 +56,25 @@ TEST_CASE("OpenVINO: operators that choose, look up and cut give its CPU plugin'
 }
 
 // make_openvino_dynamic.py: nothing of the image's extents is in the file.
+TEST_CASE("OpenVINO: poolings round and count as its CPU plugin does") {
+  NamedTensors in;
+  const NamedTensors known = test::arrays(at("pools.npz"));
+  in.emplace("image", known.at("in.image").share());
+  const Model model = open_model(at("pools.xml"));
+  const Trace trace = test::run(model, in);
+  int compared = 0;
+  for (const auto& [name, want] : known) {
+    if (!name.starts_with("out.")) continue;
+    CAPTURE(name);
+    const Tensor& got = test::output(trace, name.substr(4));
+    REQUIRE(got.type() == want.type());
+    test::check_near(got, want, 1e-6F);
+    ++compared;
+  }
+  CHECK(compared == 25);
+  CHECK(test::notes(model, "average pooling divides by all places of a window"));
+}
+
 TEST_CASE("OpenVINO: bounds that hang on free extents, and grids, give its CPU plugin's outputs") {
   const NamedTensors known = test::arrays(at("dynamic.npz"));
   NamedTensors in;

@@ -50,16 +50,70 @@ ValueId convolution(const Layer& l) {
   return l.g.op(up ? "conv_transpose" : "conv", l.name, {l.input(0), w}, f);
 }
 
+// rounding_type=ceil keeps a last window that begins in the padding, which ceil_mode leaves out: as
+// so much padding behind the input that rounding down gives that extent.
+void round_up_wholly(const Layer& l, Fields& f) {
+  if (l.text("auto_pad", "explicit") != "explicit" && l.text("auto_pad", "") != "notset") return;
+  const Ints x = l.g.dims(l.input(0)), kernel = l.integers("kernel"),
+             strides = l.integers("strides"), begin = l.integers("pads_begin");
+  Ints end = l.integers("pads_end");
+  Ints dilations = l.data.contains("dilations") ? l.integers("dilations") : Ints{};
+  dilations.resize(kernel.size(), 1);
+  if (x.size() != kernel.size() + 2 || strides.size() != kernel.size() ||
+      begin.size() != kernel.size() || end.size() != kernel.size())
+    throw bad_input("a window of {} axes over an input of rank {}", kernel.size(), x.size());
+  bool free = false, behind = false;  // an extent; a window that begins behind the input
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    const std::int64_t in = x[i + 2], step = strides[i];
+    if (step < 1 || kernel[i] < 1 || dilations[i] < 1)
+      throw bad_input("a window of {} in steps of {}", kernel[i], step);
+    const std::int64_t span = checked_add(checked_mul(kernel[i] - 1, dilations[i]), 1);
+    if (in < 0) {
+      free = true;
+      behind = behind || end[i] > 0 || step > span;
+      continue;
+    }
+    const std::int64_t room = checked_add(checked_add(in, begin[i]), end[i]) - span;
+    if (room < 0) continue;
+    const std::int64_t last = checked_mul((room + step - 1) / step, step);
+    behind = behind || last >= checked_add(in, begin[i]);
+    end[i] = last + span - in - begin[i];
+  }
+  if (free && behind)
+    throw bad_input(
+        "pooling rounds its extent up, and whether a window begins in the padding hangs on the "
+        "input's extents; say them by --input-shape");
+  if (!behind) return;
+  for (auto& [name, value] : f) {
+    if (name == "pads_end") value = end;
+    if (name == "ceil_mode") value = false;
+  }
+}
+
 ValueId pooling(const Layer& l) {
   Fields f = window(l);
   f.emplace_back("kernel", l.integers("kernel"));
   const std::string rounding = l.text("rounding_type", "floor");
   f.emplace_back("ceil_mode", rounding != "floor");
+  if (rounding == "ceil") round_up_wholly(l, f);
   if (rounding != "floor") l.g.note(fmt::format("pooling rounds its extent by {}", rounding));
   if (l.type == "MaxPool") return l.g.op("max_pool", l.name, {l.input(0)}, f);
   const bool excluded = l.flag("exclude-pad", l.flag("exclude_pad", true));
-  f.emplace_back("count_include_pad", !excluded);
-  l.g.note(fmt::format("average pooling {} padding", excluded ? "does not count" : "counts"));
+  // Its plugin divides by all places of a window as soon as the layer pads at all, also by those
+  // that rounding up puts behind the padding; where nothing is padded, by those inside.
+  const auto pads = [&](std::string_view field) {
+    const Ints values = l.integers(field);
+    return std::ranges::any_of(values, [](std::int64_t v) { return v != 0; });
+  };
+  const std::string pad = l.text("auto_pad", "explicit");
+  const bool same = pad == "same_upper" || pad == "same_lower";
+  const bool whole = !excluded && (same || pads("pads_begin") || pads("pads_end"));
+  f.emplace_back("count_include_pad", whole);
+  std::int64_t places = 1;
+  for (const std::int64_t k : l.integers("kernel")) places = checked_mul(places, k);
+  if (whole) f.emplace_back("divisor_override", places);
+  l.g.note(fmt::format("average pooling {}",
+                       whole ? "divides by all places of a window" : "does not count padding"));
   return l.g.op("avg_pool", l.name, {l.input(0)}, f);
 }
 
