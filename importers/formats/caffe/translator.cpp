@@ -23,7 +23,7 @@ void Translator::top(ValueId v, std::size_t i) {
   if (i >= l_->tops.size()) throw bad_input("{} needs a top", l_->type);
   const std::string& blob = l_->tops[i];
   blobs_[blob] = v;
-  if (std::ranges::find(order_, blob) == order_.end()) order_.push_back(blob);
+  if (ordered_.insert(blob).second) order_.push_back(blob);
   unread_.insert(blob);
 }
 

@@ -105,6 +105,7 @@ class Translator {
   const Layer* l_ = nullptr;
   std::map<std::string, ValueId> blobs_, shared_;
   std::vector<std::string> order_;
+  std::set<std::string> ordered_;          // what is in it
   std::set<std::string> unread_, labels_;  // labels: blobs that training alone has
 };
 

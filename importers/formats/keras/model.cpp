@@ -368,22 +368,38 @@ class ModelBuilder {
   }
 
   using Values = std::map<Reference, std::vector<ValueId>>;
-  // The values of arguments, kAbsent for a number; nothing while one of them is not made yet.
-  static std::optional<std::vector<ValueId>> ready(const Arguments& arguments,
-                                                   const Values& values) {
+  // The values of arguments, all of them made; kAbsent for a number.
+  static std::vector<ValueId> made_of(const Arguments& arguments, const Values& values) {
     std::vector<ValueId> out;
     for (const auto& [from, tensor, value, absent] : arguments) {
       if (value || absent) {
         out.push_back(kAbsent);
         continue;
       }
-      const auto have = values.find(from);
-      if (have == values.end()) return std::nullopt;
-      if (tensor < 0 || static_cast<std::size_t>(tensor) >= have->second.size())
+      const std::vector<ValueId>& have = values.at(from);
+      if (tensor < 0 || static_cast<std::size_t>(tensor) >= have.size())
         throw bad_input("layer '{}' has no output {}", printable(from.first), tensor);
-      out.push_back(have->second[static_cast<std::size_t>(tensor)]);
+      out.push_back(have[static_cast<std::size_t>(tensor)]);
     }
     return out;
+  }
+  static std::optional<Reference> first_lacking(const Call& call, const Values& values) {
+    for (const Arguments* list : {&call.tensors, &call.masks, &call.states})
+      for (const auto& [from, tensor, value, absent] : *list)
+        if (!value && !absent && !values.contains(from)) return from;
+    return std::nullopt;
+  }
+  std::vector<ValueId> called(const json& layer, const Call& made, const Values& values,
+                              const std::vector<std::string>& path, int depth) {
+    std::vector<ValueId> inputs = made_of(made.tensors, values);
+    const auto tensor = std::ranges::find_if(inputs, [](ValueId v) { return v != kAbsent; });
+    if (tensor == inputs.end()) throw bad_input("a call with numbers alone");
+    const ValueId beside = *tensor;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (made.tensors[i].number) inputs[i] = number(made, *made.tensors[i].number, beside);
+    return call(
+        layer, inputs, path, depth,
+        {made_of(made.masks, values), made_of(made.states, values), made.causal, made.arguments});
   }
 
   std::vector<ValueId> functional(const json& config, const std::vector<ValueId>& inputs,
@@ -422,28 +438,29 @@ class ModelBuilder {
       if (inputs.empty() && shape == nullptr) throw UnknownLayer{"an input without a shape"};
       values[{at->first, 0}] = {inputs.empty() ? input(at->first, *shape, c) : inputs[i]};
     }
-    // Calls become ready one after the other; a round without any is a circle.
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (const std::string& name : order) {
-        const Layer& l = layers.at(name);
-        for (std::size_t n = 0; n < l.calls.size(); ++n) {
-          const Call& made = l.calls[n];
-          const Reference self{name, static_cast<std::int64_t>(n)};
-          if (values.contains(self) || made.tensors.empty()) continue;
-          const auto args = ready(made.tensors, values);
-          const auto masks = ready(made.masks, values), states = ready(made.states, values);
-          if (!args || !masks || !states) continue;
-          const auto tensor = std::ranges::find_if(*args, [](ValueId v) { return v != kAbsent; });
-          if (tensor == args->end()) throw bad_input("a call with numbers alone");
-          std::vector<ValueId> inputs_of = *args;
-          for (std::size_t i = 0; i < inputs_of.size(); ++i)
-            if (made.tensors[i].number)
-              inputs_of[i] = number(made, *made.tensors[i].number, *tensor);
-          values[self] = call(*l.config, inputs_of, path, depth,
-                              {*masks, *states, made.causal, made.arguments});
-          moved = true;
+    // Each call is made as soon as the last of what it takes is; those of a circle never are.
+    std::vector<std::pair<const Layer*, Reference>> all;
+    for (const std::string& name : order)
+      for (std::size_t n = 0; n < layers.at(name).calls.size(); ++n)
+        all.push_back({&layers.at(name), {name, static_cast<std::int64_t>(n)}});
+    std::map<Reference, std::vector<std::size_t>> waiting;
+    for (std::size_t given = 0; given < all.size(); ++given) {
+      for (std::vector<std::size_t> ready_ones{given}; !ready_ones.empty();) {
+        const std::size_t i = ready_ones.back();
+        ready_ones.pop_back();
+        const auto& [l, self] = all[i];
+        const Call& made = l->calls[static_cast<std::size_t>(self.second)];
+        if (values.contains(self) || made.tensors.empty()) continue;
+        if (const auto lacking = first_lacking(made, values)) {
+          waiting[*lacking].push_back(i);
+          continue;
         }
+        values[self] = called(*l->config, made, values, path, depth);
+        const auto behind = waiting.find(self);
+        if (behind == waiting.end()) continue;
+        // The last is taken first.
+        ready_ones.insert(ready_ones.end(), behind->second.rbegin(), behind->second.rend());
+        waiting.erase(behind);
       }
     }
     std::vector<ValueId> out;

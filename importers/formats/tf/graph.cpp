@@ -28,11 +28,12 @@ std::vector<Port> sinks(const Body& main, const Training& training) {
   for (const PbMessage& n : main.nodes) {
     // A summary reads what is an output all the same.
     if (n.text("op") == "Assert" || n.text("op").find("Summary") != std::string::npos) continue;
+    const std::string name = n.text("name");  // a walk over the node
+    const bool trains = training.nodes.contains(name);
     for (const std::string& in : n.texts("input")) {
       const Reference r = reference(in);
       if (!r.control) read.insert(r.node);
-      if (!r.control && !training.nodes.contains(n.text("name")))
-        readers[r.node].push_back(n.text("name"));
+      if (!r.control && !trains) readers[r.node].push_back(name);
     }
   }
   std::set<std::string> reached;
