@@ -49,3 +49,26 @@ TEST_CASE("onnx: integers of a free batch keep their bits when written and read 
     CHECK(std::ranges::equal(a.bytes(), c.bytes()));
   }
 }
+
+// onnx.checker wants the element type and the rank of every output, also behind a body
+// (TensorFlow's soft NMS is a scan) and behind shapes that a run computes.
+TEST_CASE("onnx: outputs whose extents only a run tells are written with type and rank") {
+  const test::TemporaryFolder folder;
+  for (const auto& [file, output, dtype, rank] :
+       {std::tuple{"tf_graphs/combined.pb", "soft_few_indices", DType::i32, 1},
+        {"tf_graphs/combined.pb", "soft_few_scores", DType::f32, 1},
+        {"onnxruntime/operators_integer.onnx", "qlinearadd1.y0", DType::u8, 3}}) {
+    CAPTURE(std::string(output));
+    save_model(open_model(test::fixture(file)), folder / "out.onnx");
+    const Model back = open_model(folder / "out.onnx");
+    bool found = false;
+    for (const Declaration& d : back.graph->outputs) {
+      CHECK(d.ranked);
+      if (back.graph->value_name(d.value) != output) continue;
+      found = true;
+      CHECK(d.dtype == dtype);
+      CHECK(static_cast<int>(d.dims.size()) == rank);
+    }
+    CHECK(found);
+  }
+}

@@ -11,6 +11,7 @@
 #include "engine/core/file.h"
 #include "engine/numerics/element.h"
 #include "importers/formats/onnx.h"
+#include "importers/formats/onnx/export_types.h"
 
 namespace etalon::onnx_format {
 namespace {
@@ -81,77 +82,6 @@ void put_external(const Tensor& tensor, const std::string& name, const std::stri
   entry("offset", fmt::to_string(data.position()));
   entry("length", fmt::to_string(tensor.size_bytes()));
   data.write(tensor.bytes());
-}
-
-// Outputs of a node whose extents hang on elements that a run gives: as ones would make them, for
-// their element types and ranks. Empty where that does not do.
-std::vector<TensorType> as_of_ones(const Node& n, std::vector<InferInput> in) {
-  constexpr std::int64_t kMostProbed = 1 << 16;
-  const std::int64_t rank = n.op->name == "slice"                      ? in[0].type.shape.rank()
-                            : n.op->name == "reshape" && in.size() > 1 ? in[1].type.shape.numel()
-                                                                       : kMaxRank + 1;
-  if (rank <= kMaxRank) return {{in[0].type.dtype, Shape(Ints(static_cast<std::size_t>(rank), 1))}};
-  std::vector<Tensor> held(in.size());
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (!in[i].given || in[i].value != nullptr || in[i].type.shape.numel() > kMostProbed) continue;
-    held[i] = Tensor::uninitialized(in[i].type.dtype, in[i].type.shape);
-    for (std::int64_t k = 0; k < held[i].numel(); ++k)
-      store_from_double(held[i].dtype(), held[i].mutable_bytes().data(), k, 1);
-    in[i].value = &held[i];
-  }
-  try {
-    return infer(*n.op, n.params, InferInputs(in));
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-// The types of all values that follow from what is declared; an extent that is free is `free`, or
-// where that is 0 leaves what follows from it unknown; elsewhere what hangs on elements is taken as
-// of ones. `types` holds those of values that the graph takes from around it.
-std::map<ValueId, TensorType> known_types(const Graph& graph, std::map<ValueId, TensorType> types,
-                                          bool inside, std::int64_t free = 0) {
-  for (const auto& [v, t] : graph.initializers) types[v] = t.type();
-  for (const Declaration& d : graph.inputs) {
-    Ints dims = d.dims;
-    if (free > 0) std::ranges::replace(dims, std::int64_t{-1}, free);
-    if (d.ranked && std::ranges::find(dims, -1) == dims.end())
-      types[d.value] = {d.dtype, Shape(dims)};
-  }
-  for (const Node& n : graph.nodes) {
-    std::vector<InferInput> in;
-    bool all = true;
-    for (const ValueId v : n.inputs) {
-      InferInput i;
-      i.given = v != kAbsent;
-      if (i.given) {
-        const auto at = types.find(v);
-        const auto constant = graph.initializers.find(v);
-        all = all && at != types.end();
-        if (at != types.end()) i.type = at->second;
-        if (constant != graph.initializers.end()) i.value = &constant->second;
-      }
-      in.push_back(i);
-    }
-    if (!all) continue;
-    const ErrorScope scope(fmt::format("node {}", n.name));
-    try {
-      std::vector<TensorType> out;
-      try {
-        out = infer(*n.op, n.params, InferInputs(in));
-      } catch (const NotConstant&) {
-        if (free == 0) throw;
-        out = as_of_ones(n, in);
-      }
-      for (std::size_t i = 0; i < n.outputs.size() && i < out.size(); ++i)
-        if (n.outputs[i] != kAbsent) types[n.outputs[i]] = out[i];
-    } catch (const NotConstant&) {
-      continue;  // the file then carries no shape for it either
-    } catch (const Error&) {
-      if (!inside) throw;  // a branch that never runs may not fit the shapes around it
-    }
-  }
-  return types;
 }
 
 }  // namespace
@@ -325,7 +255,7 @@ std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types
       if (!same_rank || other->second.shape[static_cast<int>(i)] != type.extents[i])
         type.extents[i] = -1;
   }
-  types = known_types(graph, std::move(types), inside);
+  types = known_types(graph, std::move(types), inside, 0);
   std::int64_t version = kWrittenOpset;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Node& node = graph.nodes[i];

@@ -58,6 +58,7 @@ std::optional<int> rank_of_result(const Node& node, const KnownRanks& known) {
   if (op == "squeeze") return moved(node, known, -1);
   if (op == "constant_of_shape") return narrow(known.length(0));
   if (op == "flatten" || op == "gemm") return 2;
+  if (op == "range") return 1;
   if (op.starts_with("reduce_")) return reduced(node, known);
   if (op == "gather") {
     const auto data = known.rank(0), indices = known.rank(1);
