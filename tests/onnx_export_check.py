@@ -27,7 +27,7 @@ PEERS_DIFFER = {"resize_13_cubic_corners", "stft_17_longest"}
 NEAR = ("floats", "recurrent", "hybrid_lstm", "selection")
 
 OTHERS = ("coreml/**/*.mlmodel", "tf_graphs/*.pb", "tflite_ops/*.tflite", "torch_graphs/*.pt*", "runtimes/*.xml", "runtimes/*.ort")
-NO_FORM = ("has no form in ONNX", "no graph to write, only tensors")
+NO_FORM = ("no form in ONNX", "no graph to write, only tensors")
 
 
 def others(etalon, root, folder):

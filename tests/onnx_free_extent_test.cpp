@@ -72,3 +72,17 @@ TEST_CASE("onnx: outputs whose extents only a run tells are written with type an
     CHECK(found);
   }
 }
+
+TEST_CASE("onnx: an empty list of extents is written as one") {
+  GraphBuilder b("scalar");
+  ValueId x = b.input("x", DType::f32, {});
+  x = b.op("expand", "wide", {x}, {{"shape", Ints{}}});
+  b.output(b.op("tile", "tiled", {x}, {{"repeats", Ints{}}}));
+  Model model;
+  *model.graph = b.finish();
+  const test::TemporaryFolder folder;
+  save_model(model, folder / "scalar.onnx");
+  const Trace got = test::run(open_model(folder / "scalar.onnx"), Tensor::of<float>({}, {2.5F}));
+  CHECK(got.outputs.at(0).second.shape() == Shape{});
+  CHECK(got.outputs.at(0).second.data<float>()[0] == 2.5F);
+}

@@ -103,10 +103,13 @@ void softmax(NodeWriter& w, std::string_view type) {
   w.write("Reshape", {w.step(type, {flat}, "axis", 1), shape}, w.outputs());
 }
 
+// Input 1 as given, or the parameter; an empty one is a list too: that of a scalar.
+std::string list(NodeWriter& w, std::string_view field) {
+  return w.has(1) ? w.input_or(1, field) : w.constant(field, w.integers(field));
+}
+
 void reshape(NodeWriter& w) {
-  const std::string shape =
-      w.has(1) ? w.input_or(1, "shape") : w.constant("shape", w.integers("shape"));
-  copy<bool>(w, w.write("Reshape", {w.input(0), shape}, w.outputs()), "allowzero");
+  copy<bool>(w, w.write("Reshape", {w.input(0), list(w, "shape")}, w.outputs()), "allowzero");
 }
 
 void axes_op(NodeWriter& w, std::string_view type) {
@@ -410,9 +413,8 @@ constexpr WriterRow kRows[] = {
     {"unsqueeze", [](NodeWriter& w) { axes_op(w, "Unsqueeze"); }},
     {"transpose", transpose},
     {"expand",
-     [](NodeWriter& w) { w.write("Expand", {w.input(0), w.input_or(1, "shape")}, w.outputs()); }},
-    {"tile",
-     [](NodeWriter& w) { w.write("Tile", {w.input(0), w.input_or(1, "repeats")}, w.outputs()); }},
+     [](NodeWriter& w) { w.write("Expand", {w.input(0), list(w, "shape")}, w.outputs()); }},
+    {"tile", [](NodeWriter& w) { w.write("Tile", {w.input(0), list(w, "repeats")}, w.outputs()); }},
     {"concat", [](NodeWriter& w) { with_axis(w, "Concat"); }},
     {"split", split},
     {"slice", slice},

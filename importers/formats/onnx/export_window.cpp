@@ -304,7 +304,7 @@ void resize(NodeWriter& w) {
   // Where coordinates are rounded to f32 decides which element is the nearest, and else last bits.
   if (where == "tf_half_pixel_for_nn" ||
       (w.text("coordinates") != "f64" && w.text("mode") == "nearest"))
-    throw usage_error("resize with these coordinates has no form in opset 21");
+    throw usage_error("resize with these coordinates has no form in ONNX's opset 21");
   const auto floats = [&](std::size_t i, std::string_view field) {
     const auto& values = w.param<std::vector<float>>(field);
     if (w.has(i)) return w.input(i);
