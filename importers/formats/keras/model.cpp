@@ -396,7 +396,8 @@ class ModelBuilder {
     if (tensor == inputs.end()) throw bad_input("a call with numbers alone");
     const ValueId beside = *tensor;
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (made.tensors[i].number) inputs[i] = number(made, *made.tensors[i].number, beside);
+      if (const auto& constant = made.tensors[i].number)
+        inputs[i] = number(made, *constant, beside);
     return call(
         layer, inputs, path, depth,
         {made_of(made.masks, values), made_of(made.states, values), made.causal, made.arguments});
