@@ -79,7 +79,7 @@ void conv(NodeWriter& w) {
   const HybridRuns runs(m, w.input(0), axes, p.asymmetric);
   const auto sums = [&](const std::vector<Bytes>& x) {
     return m.sums(x, m.bytes_of(1, 0), [&](auto&&... in) {
-      const Name y = w.new_name("sum");
+      Name y = w.new_name("sum");
       pb::NodeProto& n = w.write("ConvInteger", {in...}, {y});
       write_window(w, n, Ints(weight.begin() + 2, weight.end()));
       set(n, "group", p.groups);

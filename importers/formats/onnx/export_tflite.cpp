@@ -44,7 +44,7 @@ void conv(NodeWriter& w) {
   const std::int64_t channels = fixed_extents(w, 1, {0})[0];
   const int spatial = static_cast<int>(weight.size()) - 2;
   const Name sum = m.sums(m.bytes_of(0, p.x_zero), m.bytes_of(1, p.w_zero), [&](auto&&... in) {
-    const Name y = w.new_name("sum");
+    Name y = w.new_name("sum");
     pb::NodeProto& n = w.write("ConvInteger", {in...}, {y});
     write_window(w, n, Ints(weight.begin() + 2, weight.end()));
     set(n, "group", w.integer("groups"));
@@ -118,7 +118,7 @@ void avg_pool(NodeWriter& w) {
       "ones", Tensor::of<std::uint8_t>(Shape(kernel), std::span<const std::uint8_t>(ones)));
   const auto sum = [&](const std::vector<Bytes>& x) {
     return m.sums(x, {{weight, 0, 1}}, [&](auto&&... in) {
-      const Name y = w.new_name("sum");
+      Name y = w.new_name("sum");
       write_window(w, w.write("ConvInteger", {in...}, {y}), p.kernel);
       return y;
     });

@@ -115,7 +115,7 @@ std::optional<ValueId> Ops::segmented() {
                             : known->empty() ? 0
                                              : known->back() + 1;
   ValueId y = segments(fold->second, x, ids, rows, known ? &*known : nullptr);
-  if (op != "Max" && op != "Min") return y;
+  if (!known || (op != "Max" && op != "Min")) return y;
   // A segment that no row belongs to is 0.
   Tensor met = Tensor::zeros(DType::boolean, {rows});
   for (const std::int64_t id : *known)
