@@ -6,6 +6,7 @@
 
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
+#include "engine/ops/layout.h"
 #include "kernels/kernels.h"
 #include "tests/noise.h"
 
@@ -89,4 +90,29 @@ TEST_CASE("executor: what does not fit is refused by name") {
                  {.contract = Contract::seq(), .memory_limit_bytes = 100});
   in.erase("z");
   CHECK_THROWS_WITH_AS(small.run(in), doctest::Contains("memory"), Error);
+}
+
+TEST_CASE("executor: what its extents make too large is refused before anything is computed") {
+  auto g = std::make_shared<Graph>();
+  ValueId v = g->add_value("x");
+  g->inputs.push_back({v, DType::f32, true, {-1}, {"batch"}});
+  for (int i = 0; i < 40; ++i) {
+    const ValueId twice = g->add_value(fmt::format("x{}", i));
+    g->nodes.push_back(
+        {fmt::format("twice{}", i), &get_op("concat"), Params(AxisParams{}), {v, v}, {twice}, {}});
+    v = twice;
+  }
+  g->outputs.push_back({v});
+  g->finish();
+  int computed = 0;
+  RunOptions options{.contract = Contract::seq(), .memory_limit_bytes = 1 << 20};
+  options.progress = [&](std::size_t, std::size_t) { ++computed; };
+  Executor executor(g, all_kernels(), options);
+  for (const std::int64_t batch : {1, 4}) {
+    NamedTensors in;
+    in.emplace("x", noise({batch}, 3));
+    const std::string first = batch == 1 ? "node twice18: " : "node twice16: ";
+    CHECK_THROWS_WITH_AS(executor.run(in), doctest::Contains(first.c_str()), Error);
+    CHECK(computed == 0);
+  }
 }

@@ -5,8 +5,11 @@
 // count and instruction set.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <mutex>
 
 #include "engine/backend/pointwise.h"
@@ -99,12 +102,16 @@ std::vector<Layer> layers() {
       {{2, 6, 19, 23}, {10, 3, 5, 5}, conv_params(1, 2, 2)},
       {{2, 13, 21, 18}, {26, 1, 3, 3}, conv_params(2, 1, 13)},
       {{1, 4, 1, 1}, {3, 4, 1, 1}, conv_params(1, 0, 1)},
+      {{2, 16, 20, 23}, {30, 16, 1, 1}, conv_params(2, 0, 1)},
+      {{1, 700, 9, 19}, {20, 700, 1, 1}, conv_params(1, 0, 1)},
+      {{2, 12, 13, 17}, {40, 6, 3, 3}, conv_params(1, 0, 2)},
   };
 }
 
 // x -> conv (with bias) -> batch_norm -> add(residual) -> relu -> y; the residual is made by a node
-// that stands behind the convolution in the graph, and its own chain ends in the addition.
-std::shared_ptr<Graph> residual_graph(const Layer& layer, float share) {
+// that stands behind the convolution in the graph, and its own chain ends in the addition. With
+// `more` y goes through tanh, which is no step.
+std::shared_ptr<Graph> residual_graph(const Layer& layer, float share, bool more = true) {
   auto g = std::make_shared<Graph>();
   const auto value = [&](const std::string& name) { return g->add_value(name); };
   const auto weight = [&](const std::string& name, const Shape& shape, std::uint64_t seed,
@@ -136,11 +143,16 @@ std::shared_ptr<Graph> residual_graph(const Layer& layer, float share) {
     return n;
   };
   const ValueId left = chain("left", 100), right = chain("right", 200);
-  const ValueId sum = value("sum"), y = value("y"), z = value("z");
+  const ValueId sum = value("sum"), y = value("y");
   g->nodes.push_back({"add", &get_op("add"), Params(), {left, right}, {sum}, {}});
   g->nodes.push_back({"relu", &get_op("relu"), Params(), {sum}, {y}, {}});
-  g->nodes.push_back({"tanh", &get_op("tanh"), get_op("tanh").defaults(), {y}, {z}, {}});
-  g->outputs.push_back({z});
+  if (more) {
+    const ValueId z = value("z");
+    g->nodes.push_back({"tanh", &get_op("tanh"), get_op("tanh").defaults(), {y}, {z}, {}});
+    g->outputs.push_back({z});
+  } else {
+    g->outputs.push_back({y});
+  }
   g->finish();
   return g;
 }
@@ -312,6 +324,145 @@ TEST_CASE("fusion: ReLU as a step, on every exponent") {
     ++checked;
   }
   if (detect_isa() >= Isa::avx2) CHECK(checked >= 1);
+}
+
+// A chain of steps on y, and what they read: channels are axis 1.
+struct Steps {
+  std::vector<Tensor> tensors;
+  std::vector<PointwiseStep> steps;
+
+  // Which of them: bit 0 a normalisation, bit 1 in two roundings, bit 2 an addition, bit 3 ReLU.
+  Steps(const Shape& y, unsigned which, std::uint64_t seed) {
+    const std::int64_t channels = y[1];
+    using Kind = PointwiseStep::Kind;
+    if ((which & 1U) != 0) {
+      for (std::uint64_t i = 0; i < 3; ++i) tensors.push_back(noise({channels}, seed + i, 0.1F));
+      steps.push_back({.kind = Kind::affine,
+                       .mean = tensors[0].data<float>().data(),
+                       .factor = tensors[1].data<float>().data(),
+                       .bias = tensors[2].data<float>().data(),
+                       .inner = y.product(2, y.rank()),
+                       .channels = channels,
+                       .fused = (which & 2U) == 0});
+    }
+    if ((which & 4U) != 0) {
+      tensors.push_back(noise(y, seed + 3, 0.3F));
+      steps.push_back({.kind = Kind::add, .other = tensors.back().data<float>().data()});
+    }
+    if ((which & 8U) != 0) steps.push_back({.kind = Kind::relu});
+  }
+};
+
+TEST_CASE("fusion: a row that ends its outputs with steps gives the bits of them run after it") {
+  std::map<Ending, int> seen;
+  int announced = 0;  // calls that left some elements to the steps after them
+  const std::vector<const KernelRow*> relus = all_kernels().rows_of("relu");
+  const auto found = std::ranges::find_if(relus, [](const KernelRow* row) {
+    return row->run_steps != nullptr && row->isa <= detect_isa();
+  });
+  if (found == relus.end()) return;
+  const auto run_steps = (*found)->run_steps;
+  const Contract seq = Contract::seq();
+  for (const Layer& layer : layers()) {
+    std::vector<Tensor> tensors;
+    tensors.push_back(noise(layer.x, 11, 0.05F));
+    // Zero sums at a border are computed again without the padding, after all others.
+    std::ranges::fill(
+        tensors[0].mutable_data<float>().first(static_cast<std::size_t>(tensors[0].numel() / 2)),
+        0.0F);
+    tensors.push_back(noise(layer.w, 12, layer.x[0] == 1 ? 0.01F : 0.0F));
+    tensors.push_back(noise({layer.w[0]}, 13, 0.2F));
+    const std::vector<const Tensor*> in = {&tensors[0], &tensors[1], &tensors[2]};
+    const std::vector<InferInput> known = {{tensors[0].type(), nullptr, true},
+                                           {tensors[1].type(), &tensors[1], true},
+                                           {tensors[2].type(), &tensors[2], true}};
+    const OpRow& op = get_op("conv");
+    const Params params(layer.params);
+    const std::vector<TensorType> types = infer(op, params, InferInputs(known));
+    for (const KernelRow* row : all_kernels().rows_of("conv")) {
+      const Problem problem{.op = &op,
+                            .params = &params,
+                            .inputs = known,
+                            .outputs = types,
+                            .contract = &seq,
+                            .isa = detect_isa()};
+      if (row->ending == nullptr || !takes(*row, problem)) continue;
+      for (const unsigned which : {1U, 3U, 4U, 5U, 7U, 8U, 9U, 11U, 12U, 13U, 15U})
+        for (const int threads : {1, 3}) {
+          Steps s(types[0].shape, which, 20 + which);
+          const Prepared prepared = row->prepare(problem, threads);
+          const Ending ending = row->ending(problem, prepared.get(), s.steps);
+          ++seen[ending];
+          if (ending == Ending::announced) continue;
+          std::vector<Tensor> want, got;
+          want.push_back(Tensor::uninitialized(types[0].dtype, types[0].shape));
+          got.push_back(Tensor::uninitialized(types[0].dtype, types[0].shape));
+          KernelCall call{.problem = &problem,
+                          .inputs = in,
+                          .outputs = want,
+                          .threads = threads,
+                          .prepared = prepared.get()};
+          row->run(call);
+          run_steps(s.steps, want[0].mutable_data<float>().data(), {.count = want[0].numel()});
+          call.outputs = got;
+          call.steps = s.steps;
+          float* to = got[0].mutable_data<float>().data();
+          std::atomic<std::int64_t> elements = 0;
+          const auto rest = [&](const OutputPart& part) {
+            run_steps(s.steps, to, part);
+            elements += part.rows * part.count;
+          };
+          const Finished finished = rest;
+          call.finished = &finished;
+          row->run(call);
+          CHECK(elements < got[0].numel());
+          if (elements > 0) ++announced;
+          const std::string where = to_string(layer.x) + to_string(layer.w) +
+                                    " steps=" + std::to_string(which) + " " +
+                                    std::string(row->name);
+          CHECK_MESSAGE(same_bits(got[0], want[0]), where);
+          if (ending != Ending::in_place || (which & 4U) == 0) continue;
+          std::vector<Tensor> place;
+          place.push_back(std::move(s.tensors.back()));
+          call.outputs = place;
+          call.finished = nullptr;
+          row->run(call);
+          CHECK_MESSAGE(same_bits(place[0], want[0]), where, " in place");
+        }
+    }
+  }
+  CHECK(seen[Ending::announced] > 0);
+  CHECK(seen[Ending::applied] > 0);
+  CHECK(seen[Ending::in_place] > 0);
+  CHECK(announced > 0);
+}
+
+TEST_CASE("fusion: a chain of steps alone, and a sum that only it reads again") {
+  int zeros = 0, numbers = 0;
+  for (const Layer& layer : layers())
+    for (const float share : {0.0F, 0.5F}) {
+      const auto g = residual_graph(layer, share, false);
+      NamedTensors in;
+      in.emplace("x", noise(layer.x, 7, share * 0.1F));
+      const Ran want = run(g, in, {.contract = Contract::seq(), .fuse = false});
+      for (const float v : want.y.data<float>()) ++(v == 0 ? zeros : numbers);
+      for (const int threads : {1, 3}) {
+        Executor fused(g, all_kernels(), {.contract = Contract::seq(), .threads = threads});
+        for (int i = 0; i < 2; ++i)
+          CHECK_MESSAGE(same_bits(fused.run(in).outputs[0].second, want.y), to_string(layer.x),
+                        to_string(layer.w), " share=", share, " threads=", threads);
+      }
+      // Who wants to see the other side of the addition sees it as it was.
+      const auto shown = residual_graph(layer, share, false);
+      shown->outputs.push_back({shown->find_value("left.bn")});
+      shown->finish();
+      const Ran apart = run(shown, in, {.contract = Contract::seq(), .fuse = false});
+      const Ran both = run(shown, in, {.contract = Contract::seq()});
+      for (std::size_t i = 0; i < 2; ++i)
+        CHECK(same_bits(both.trace.outputs[i].second, apart.trace.outputs[i].second));
+    }
+  CHECK(zeros > 1000);
+  CHECK(numbers > 1000);
 }
 
 TEST_CASE("fusion: a residual block gives the bits of its ops run one by one") {

@@ -48,6 +48,13 @@ using Finished = FunctionRef<void(const OutputPart&)>;
 
 struct PointwiseStep;  // engine/backend/pointwise.h
 
+// How output 0 meets the steps of the ops that follow (docs/adr/0008, 0010).
+enum class Ending {
+  announced,  // stored without them; a row that `announces` says when
+  applied,    // stored after them, but for elements that are announced as above
+  in_place,   // all stored once, after them: what is added to element i may lie where it is stored
+};
+
 struct KernelCall {
   const Problem* problem = nullptr;
   std::span<const Tensor* const> inputs;  // nullptr where not given
@@ -62,6 +69,9 @@ struct KernelCall {
   // A row that `announces` calls it with parts that cover each element of output 0 exactly once,
   // from any thread, each after the part was stored for good; it may change those elements.
   const Finished* finished = nullptr;
+  // Set where the row's `ending` says that it applies them itself; `finished` is for what it does
+  // not.
+  std::span<const PointwiseStep> steps;
 
   template <class P>
   const P& params() const {
@@ -103,6 +113,8 @@ struct KernelRow {
   // constant.
   Prepared (*prepare)(const Problem&, int threads) = nullptr;
   bool announces = false;  // `run` calls KernelCall::finished
+  // Rows that can end their outputs with steps themselves; `prepared` is what `prepare` gave.
+  Ending (*ending)(const Problem&, const void* prepared, std::span<const PointwiseStep>) = nullptr;
   // Rows of pointwise ops: as run, for elements [begin, begin + count) of output 0 alone; called
   // from several threads at once. Element i of output 0 reads element i of input `carried`, which
   // may be the same memory. refuse_piece says when a row cannot, of a problem it takes as a whole.

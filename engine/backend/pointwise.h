@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
 namespace etalon {
 
@@ -28,6 +30,30 @@ struct PointwiseStep {
 inline bool walk_together(const PointwiseStep& a, const PointwiseStep& b) {
   return a.kind != PointwiseStep::Kind::affine || b.kind != PointwiseStep::Kind::affine ||
          (a.inner == b.inner && a.channels == b.channels);
+}
+
+// The chains that networks are made of: normalisation, then an addition, then ReLU, each of them
+// there or not.
+struct UsualSteps {
+  const PointwiseStep* affine = nullptr;
+  const PointwiseStep* add = nullptr;
+  bool relu = false;
+};
+
+// nullopt where the steps are another chain.
+inline std::optional<UsualSteps> usual_steps(std::span<const PointwiseStep> steps) {
+  using Kind = PointwiseStep::Kind;
+  const auto next = [&](Kind kind) {
+    const PointwiseStep* first =
+        steps.empty() || steps.front().kind != kind ? nullptr : &steps.front();
+    if (first != nullptr) steps = steps.subspan(1);
+    return first;
+  };
+  UsualSteps usual;
+  usual.affine = next(Kind::affine);
+  usual.add = next(Kind::add);
+  usual.relu = next(Kind::relu) != nullptr;
+  return steps.empty() ? std::optional(usual) : std::nullopt;
 }
 
 }  // namespace etalon

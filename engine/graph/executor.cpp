@@ -84,6 +84,7 @@ Trace Executor::run(const NamedTensors& inputs) {
   Trace trace;
   std::vector<Tensor> values(graph.value_names.size());
   s.bind_inputs(inputs, values);
+  s.check_extents(values);
   trace.nodes.resize(graph.nodes.size());
   std::vector<bool> ran(graph.nodes.size(), false);
   std::vector<int> uses = s.uses;
@@ -106,11 +107,7 @@ Trace Executor::run(const NamedTensors& inputs) {
     const auto count_bytes = [&](const TensorType& type) {
       const std::int64_t bytes = checked_mul(type.shape.numel(), size_bytes(type.dtype));
       live_bytes = checked_add(live_bytes, bytes);
-      if (live_bytes > s.options.memory_limit_bytes)
-        throw bad_input(
-            "an output {} would bring memory to {} bytes, beyond the limit of {}; raise "
-            "--memory-limit if this is wanted",
-            to_string(type), live_bytes, s.options.memory_limit_bytes);
+      check_memory(type, live_bytes, s.options);
     };
     std::vector<Tensor> out;
     if (is_control(*node.op)) {
@@ -133,7 +130,7 @@ Trace Executor::run(const NamedTensors& inputs) {
     if (plan.row != nullptr && out.size() == 1 && node.outputs.size() == 1 &&
         node.outputs[0] != kAbsent && (plan.row->announces || plan.row->run_piece != nullptr))
       chain = s.followers_of(node.outputs[0], out[0], values);
-    if (chain.empty() || !s.run_fused(i, in, out, chain)) {
+    if (chain.empty() || !s.run_fused(i, in, out, chain, values, uses)) {
       chain.clear();
       if (plan.row != nullptr) run_plan(plan, *node.op, node.params, in, out, {}, s.options);
     }

@@ -89,8 +89,24 @@ std::vector<Link> Executor::State::links_of(const std::vector<Follower>& chain) 
   return links;
 }
 
+void Executor::State::take_place(const std::vector<Follower>& chain,
+                                 std::span<const PointwiseStep> steps, Tensor& y,
+                                 std::vector<Tensor>& values, const std::vector<int>& left) const {
+  const auto add = std::ranges::find(steps, PointwiseStep::Kind::add, &PointwiseStep::kind);
+  if (add == steps.end()) return;
+  for (const Follower& f : chain)
+    for (const ValueId v : graph->nodes[f.node].inputs) {
+      if (v == kAbsent || !counted[static_cast<std::size_t>(v)]) continue;
+      Tensor& other = values[static_cast<std::size_t>(v)];
+      if (!other || other.type() != y.type() || other.data<float>().data() != add->other) continue;
+      if (left[static_cast<std::size_t>(v)] == 1) std::swap(other, y);
+      return;
+    }
+}
+
 bool Executor::State::run_fused(std::size_t i, const std::vector<const Tensor*>& in,
-                                std::vector<Tensor>& out, std::vector<Follower>& chain) {
+                                std::vector<Tensor>& out, std::vector<Follower>& chain,
+                                std::vector<Tensor>& values, const std::vector<int>& left) {
   const Node& node = graph->nodes[i];
   const NodePlan& plan = plans[i];
   for (Follower& f : chain)
@@ -100,6 +116,13 @@ bool Executor::State::run_fused(std::size_t i, const std::vector<const Tensor*>&
               .threads = options.threads,
               .prepared = plans[f.node].prepared.get()};
   const std::vector<Link> links = links_of(chain);
+  std::span<const PointwiseStep> steps;
+  if (links.size() == 1 && !links[0].steps.empty() && plan.row->ending != nullptr) {
+    const Problem problem = make_problem(*node.op, node.params, plan, options);
+    const Ending ending = plan.row->ending(problem, plan.prepared.get(), links[0].steps);
+    if (ending == Ending::in_place) take_place(chain, links[0].steps, out[0], values, left);
+    if (ending != Ending::announced) steps = links[0].steps;
+  }
   const auto has_steps = [](const Link& link) { return !link.steps.empty(); };
   float* y = std::ranges::any_of(links, has_steps) ? out[0].mutable_data<float>().data() : nullptr;
   const auto run_piece = [&](std::int64_t begin, std::int64_t count) {
@@ -122,7 +145,7 @@ bool Executor::State::run_fused(std::size_t i, const std::vector<const Tensor*>&
   };
   if (plan.row->announces) {
     const Finished finished = run_chain;
-    run_plan(plan, *node.op, node.params, in, out, {}, options, &finished);
+    run_plan(plan, *node.op, node.params, in, out, {}, options, &finished, steps);
     return true;
   }
   // A pointwise node goes through its output in pieces itself.

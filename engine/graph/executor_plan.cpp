@@ -1,6 +1,8 @@
 // Plans of nodes: output types, the kernel, what it prepares; kept while input types stay the same.
+#include "engine/core/error.h"
 #include "engine/core/threads.h"
 #include "engine/graph/executor_state.h"
+#include "engine/ops/control.h"
 
 namespace etalon {
 namespace {
@@ -24,6 +26,52 @@ bool same_types(const NodePlan& plan, std::span<const Tensor* const> inputs) {
 }
 
 }  // namespace
+
+void check_memory(const TensorType& type, std::int64_t live_bytes, const RunOptions& options) {
+  if (live_bytes > options.memory_limit_bytes)
+    throw bad_input(
+        "an output {} would bring memory to {} bytes, beyond the limit of {}; raise "
+        "--memory-limit if this is wanted",
+        to_string(type), live_bytes, options.memory_limit_bytes);
+}
+
+void Executor::State::check_extents(const std::vector<Tensor>& values) {
+  std::vector<TensorType> given;
+  for (const Declaration& d : graph->inputs)
+    given.push_back(values[static_cast<std::size_t>(d.value)].type());
+  if (checked == given) return;
+  std::vector<std::optional<TensorType>> types(values.size());
+  for (std::size_t v = 0; v < values.size(); ++v)
+    if (values[v]) types[v] = values[v].type();
+  for (const Node& node : graph->nodes) {
+    std::vector<InferInput> in;
+    bool known = !is_control(*node.op);
+    for (const ValueId v : node.inputs) {
+      in.emplace_back();
+      if (v == kAbsent) continue;
+      const auto at = static_cast<std::size_t>(v);
+      if (const auto& type = types[at])
+        in.back() = {*type, constant[at] ? &values[at] : nullptr, true};
+      else
+        known = false;
+    }
+    if (!known) continue;
+    const ErrorScope where("node " + node.name);
+    std::vector<TensorType> out;
+    try {
+      out = infer(*node.op, node.params, InferInputs(in));
+    } catch (const NotConstant&) {
+      continue;
+    } catch (const Error&) {
+      continue;  // what does not fit is said where the node runs, behind what is wrong before it
+    }
+    for (std::size_t i = 0; i < out.size() && i < node.outputs.size(); ++i) {
+      check_memory(out[i], checked_mul(out[i].shape.numel(), size_bytes(out[i].dtype)), options);
+      if (node.outputs[i] != kAbsent) types[static_cast<std::size_t>(node.outputs[i])] = out[i];
+    }
+  }
+  checked = std::move(given);
+}
 
 Problem make_problem(const OpRow& op, const Params& params, const NodePlan& plan,
                      const RunOptions& options) {
@@ -67,7 +115,8 @@ void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
 
 void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
               std::span<const Tensor* const> inputs, std::span<Tensor> outputs,
-              std::span<Tensor> truth, const RunOptions& options, const Finished* finished) {
+              std::span<Tensor> truth, const RunOptions& options, const Finished* finished,
+              std::span<const PointwiseStep> steps) {
   const Problem problem = make_problem(op, params, plan, options);
   const DefaultFpEnvironment fp;
   plan.row->run({.problem = &problem,
@@ -76,7 +125,8 @@ void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
                  .truth = truth,
                  .threads = options.threads,
                  .prepared = plan.prepared.get(),
-                 .finished = finished});
+                 .finished = finished,
+                 .steps = steps});
 }
 
 }  // namespace etalon

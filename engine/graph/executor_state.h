@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct NodePlan {
 };
 
 // executor_plan.cpp
+// Refuses `live_bytes`, the last of which are an output of this type.
+void check_memory(const TensorType& type, std::int64_t live_bytes, const RunOptions& options);
 Problem make_problem(const OpRow& op, const Params& params, const NodePlan& plan,
                      const RunOptions& options);
 // Makes or renews the plan. `constant[i]` says that input i is the same tensor in every run.
@@ -32,7 +35,7 @@ void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
 void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
               std::span<const Tensor* const> inputs, std::span<Tensor> outputs,
               std::span<Tensor> truth, const RunOptions& options,
-              const Finished* finished = nullptr);
+              const Finished* finished = nullptr, std::span<const PointwiseStep> steps = {});
 
 // A node whose kernel runs on pieces of the output of the node before it, in place.
 struct Follower {
@@ -71,9 +74,14 @@ struct Executor::State {
   std::vector<bool> constant;  // initializers
   std::vector<bool> counted;   // made by a node: its memory counts as live
   TensorPool pool;
+  std::optional<std::vector<TensorType>> checked;  // the types of inputs that were let through
 
   State(std::shared_ptr<const Graph> g, const Registry& r, RunOptions o);
   void bind_inputs(const NamedTensors& given, std::vector<Tensor>& values) const;
+  // executor_plan.cpp
+  // Before anything is computed: no output whose extents are known by now may be larger than the
+  // memory that the run may take.
+  void check_extents(const std::vector<Tensor>& values);
   std::string input_names() const;
 
   // executor_fusion.cpp
@@ -83,9 +91,16 @@ struct Executor::State {
   std::vector<Follower> followers_of(ValueId v, const Tensor& y, const std::vector<Tensor>& values);
   // The chain with steps that can stay in registers joined.
   std::vector<Link> links_of(const std::vector<Follower>& chain) const;
-  // Runs node i and the chain behind it, all on out[0]. False when node i's kernel cannot.
+  // What the steps add to y is read for the last time: y takes its memory, so that each cache line
+  // of it is fetched once and not beside one of y's own.
+  void take_place(const std::vector<Follower>& chain, std::span<const PointwiseStep> steps,
+                  Tensor& y, std::vector<Tensor>& values, const std::vector<int>& left) const;
+  // Runs node i and the chain behind it, all on out[0]. False when node i's kernel cannot. With
+  // `left`, the reads that are to come of each value: out[0] may change places with one of `values`
+  // that only the chain reads.
   bool run_fused(std::size_t i, const std::vector<const Tensor*>& in, std::vector<Tensor>& out,
-                 std::vector<Follower>& chain);
+                 std::vector<Follower>& chain, std::vector<Tensor>& values,
+                 const std::vector<int>& left);
 
   // executor_bodies.cpp
   // Graph `which` of node i, on these inputs and on what it takes from `values`.

@@ -1,11 +1,12 @@
 #include "engine/graph/known_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
-#include <limits>
 #include <string_view>
 
 #include "engine/core/error.h"
+#include "engine/numerics/element.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/layout.h"
 
@@ -14,9 +15,36 @@ namespace {
 
 constexpr std::int64_t kMostElements = 64;  // a few shapes side by side
 
+// Every format counts in i64 or i32; Core ML in narrower integers too, and its networks in f32.
+bool counts(DType dtype) {
+  switch (dtype) {
+    case DType::i8:
+    case DType::u8:
+    case DType::i16:
+    case DType::u16:
+    case DType::i32:
+    case DType::u32:
+    case DType::i64:
+    case DType::f32:
+      return true;
+    default:
+      return false;
+  }
+}
 bool is_count(const TensorType& t) {
-  return (t.dtype == DType::i32 || t.dtype == DType::i64) && t.shape.rank() <= 1 &&
-         t.shape.numel() <= kMostElements;
+  return counts(t.dtype) && t.shape.rank() <= 1 && t.shape.numel() <= kMostElements;
+}
+
+// Whole numbers; of f32 those that its sums and products hold exactly.
+std::optional<Ints> whole(const Tensor& t) {
+  if (t.dtype() == DType::i64) return to_int64_values(t);
+  Ints out;
+  for (std::int64_t i = 0; i < t.numel(); ++i) {
+    const double v = load_as_double(t, i);
+    if (t.dtype() == DType::f32 && !(std::fabs(v) <= 0x1p24 && v == std::trunc(v))) return {};
+    out.push_back(static_cast<std::int64_t>(v));
+  }
+  return out;
 }
 
 // Of operands of one extent, or one of them a number.
@@ -56,6 +84,16 @@ std::optional<Ints> arithmetic(std::string_view op, const Ints& a, const Ints& b
   return {};
 }
 
+bool divides(const Ints& a, const Ints& b) {
+  if (a.empty() || b.empty() || (a.size() != b.size() && a.size() != 1 && b.size() != 1))
+    return false;
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const std::int64_t x = a[a.size() == 1 ? 0 : i], y = b[b.size() == 1 ? 0 : i];
+    if (y < 1 || x % y != 0) return false;
+  }
+  return true;
+}
+
 std::optional<Ints> reduced(std::string_view op, const Ints& x) {
   if (x.empty()) return {};
   Ints y{x[0]};
@@ -90,11 +128,14 @@ std::optional<Ints> elements(const OpRow& op, const Params& params, std::span<co
   for (const InferInput& i : in) {
     if (!i.given) break;
     if (i.value == nullptr || !is_count(i.type)) return {};
-    values.push_back(to_int64_values(*i.value));
+    auto v = whole(*i.value);
+    if (!v) return {};
+    values.push_back(std::move(*v));
   }
   if (values.empty()) return {};
   const Ints& x = values[0];
-  constexpr std::string_view kSame[] = {"identity", "cast", "reshape", "squeeze", "unsqueeze"};
+  constexpr std::string_view kSame[] = {"identity",  "cast",  "reshape", "squeeze",
+                                        "unsqueeze", "floor", "ceil",    "round"};
   if (std::ranges::find(kSame, op.name) != std::end(kSame)) return x;
   if (op.name.starts_with("reduce_") && count == 1) return reduced(op.name, x);
   if (op.name == "concat") {
@@ -123,7 +164,11 @@ std::optional<Ints> elements(const OpRow& op, const Params& params, std::span<co
     if (v.size() == 1 && values.size() == 2) return Ints(count, v[0]);
     return {};
   }
-  if (values.size() == 2) return arithmetic(op.name, x, values[1], count);
+  if (values.size() == 2) {
+    // A quotient of f32 is not cut: only one without a rest is known.
+    if (op.name == "div" && in[0].type.dtype == DType::f32 && !divides(x, values[1])) return {};
+    return arithmetic(op.name, x, values[1], count);
+  }
   return {};
 }
 
@@ -136,16 +181,17 @@ std::optional<Tensor> known_value(const OpRow& op, const Params& params,
   const std::optional<Ints> values = elements(op, params, inputs, count);
   if (!values || values->size() != count) return {};
   Tensor t = Tensor::uninitialized(out.dtype, out.shape);
+  const auto bytes = t.mutable_bytes();
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t v = (*values)[i];
     if (out.dtype == DType::i64) {
       t.mutable_data<std::int64_t>()[i] = v;
-    } else {
-      if (v < std::numeric_limits<std::int32_t>::min() ||
-          v > std::numeric_limits<std::int32_t>::max())
-        return {};
-      t.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(v);
+      continue;
     }
+    if (v < -(std::int64_t{1} << 31) || v >= std::int64_t{1} << 32) return {};
+    const auto at = static_cast<std::int64_t>(i);
+    store_from_double(out.dtype, bytes.data(), at, static_cast<double>(v));
+    if (load_as_double(t, at) != static_cast<double>(v)) return {};
   }
   return t;
 }

@@ -208,6 +208,84 @@ assert e < mp.mpf(2) ** -27
 out.append("// log(1 + r) - r + r^2/2 is r^3 times this on |r| <= 0.0163 but for 2^-27 r^2.\n"
            f"ETALON_TABLE float kPairLog1p[] = {{{', '.join(c.hex() + 'F' for c in p)}}};\n")
 
+# log(erfc(a/sqrt(2))/2), 0 <= a < 8.08, for GELU (lanes_pair_inl.h), in twice its value and less the
+# square -(a - c)^2: a polynomial about a point c of each of 32 intervals.
+GELU_SCALE, GELU_START = mp.mpf(188) / 512, 1 + mp.mpf(1) / 32
+
+
+def log_half_erfc(a):
+    return mp.log(mp.erfc(a / mp.sqrt(2)) / 2)
+
+
+def slope(a):
+    return -mp.sqrt(2 / mp.pi) * mp.exp(-a * a / 2) / mp.erfc(a / mp.sqrt(2))
+
+
+def gelu_interval(i):
+    """Where GELU_SCALE a + GELU_START has the mantissa's first bits i % 16, in [1, 2) for i >= 16, else in [2, 4)."""
+    ends = [mp.mpf(16 + i % 16 + k) / (16 if i >= 16 else 8) for k in (0, 1)]
+    return [max(mp.mpf(0), (t - GELU_START) / GELU_SCALE) for t in ends]
+
+
+def gelu_point(low, high):
+    """c near the middle whose logarithm is, but for 2^-35, n ln2/32 and a multiple of 2^-23 below 2^-9."""
+    if low == 0:
+        return mp.mpf(0), -32, mp.mpf(0)
+    middle = (low + high) / 2
+    step = mp.ldexp(1, int(mp.floor(mp.log(middle, 2))) - 23)
+    with mp.workprec(90):
+        nearest_n = int(mp.nint(log_half_erfc(middle) / ln2 * 32))
+        for k in range(1, 40):
+            n = nearest_n + (k // 2 if k % 2 else -k // 2)
+            start = mp.nint(mp.findroot(lambda c: log_half_erfc(c) - n * ln2 / 32, middle) / step) * step
+            taylor = [mp.ldexp(v, 23) for v in mp.taylor(log_half_erfc, start, 4)[::-1]]
+            taylor[-1] -= mp.ldexp(n * ln2 / 32, 23)
+            reach = int(mp.ldexp(1, -9) / abs(slope(start)) / step)
+            for m in range(-reach, reach):
+                rest = mp.polyval(taylor, m * step)
+                if abs(rest - mp.nint(rest)) < mp.ldexp(1, -12):
+                    return start + m * step, n, mp.ldexp(mp.nint(rest), -23)
+    raise AssertionError("no such point")
+
+
+def half_ulp(v):
+    """Of numbers up to v."""
+    return mp.ldexp(1, int(mp.floor(mp.log(v, 2))) - 24)
+
+
+gelu = {name: [] for name in ("At", "Start", "Offset", "Slope", "Scaled", "Linear", "Square", "Cube", "Fourth", "Error")}
+for i in range(32):
+    low, high = gelu_interval(i)
+    c, n, offset = gelu_point(low, high)
+    reach = max(high - c, c - low)
+    assert reach**2 < mp.mpf("0.0345")
+    # A slope so short that its product with a - c is a multiple of 2^-29: below 2^-5 that is a float. In the first
+    # two intervals, where it would lack too much, a float but for 2^-32.
+    full = slope(c)
+    unit = mp.ldexp(1, -3 if i in (16, 17) else max(-8, -6 - int(mp.floor(mp.log(low, 2)))))
+    short = mp.nint(full / unit) * unit
+    f = lambda d: 2 * (log_half_erfc(c + d) - log_half_erfc(c) - short * d + d * d / 2) / d
+    p = [single(v) for v in unscaled(fit(f, low - c, high - c, 3), low - c, high - c)]
+    # What the result errs by, relative to a Phi(-a): the sum of lanes_pair_inl.h.
+    points = [low - c + (high - low) * (mp.mpf(k) + mp.mpf("0.001")) / 40 for k in range(41)]
+    approximation = mp.mpf("1.1") * max(abs(d * (mp.polyval(p[::-1], d) - f(d))) for d in points)
+    size = mp.mpf("1.02") * max(abs(d * f(d)) for d in points) + mp.ldexp(1, -17)
+    steps = sum(half_ulp(max(abs(mp.polyval(p[:k:-1] + [p[k]], d)) for d in points)) * reach ** (k + 1) for k in range(3))
+    q = size + mp.mpf("1.8e-4")
+    error = (approximation + mp.ldexp(1, -34) + steps + half_ulp(size) + mp.mpf("4e-11") + half_ulp(q)) / 2
+    error += 3 * (q / 2 + mp.ldexp(1, -23)) * mp.ldexp(1, -24) + (mp.ldexp(1, -32) if i in (16, 17) else 0)
+    for name, v in (("At", c), ("Start", 2**18 + 64 + mp.mpf(n) / 32), ("Offset", 2 * offset), ("Slope", 2 * short), ("Scaled", single(full / ln2)),
+                    ("Linear", p[0]), ("Square", p[1]), ("Cube", p[2]), ("Fourth", p[3]), ("Error", single(error * 4 / 3))):
+        assert single(v) == v, name
+        gelu[name].append(float(v))
+print("kGeluError", mp.nstr(max(gelu["Error"]), 3))
+assert mp.ldexp(1, -32) < min(gelu["Error"]) and max(gelu["Error"]) < mp.mpf("5e-9")
+gelu["Rest"] = [2 * r for r in rests]
+out.append("// GELU by intervals (lanes_pair_inl.h). Their index is the low five bits of t's without the last 19, t = a\n"
+           "// kGeluScale + kGeluFrom: its first four bits and whether its exponent is odd. Rest is twice kPairPowerRest.\n"
+           f"inline constexpr float kGeluScale = {single(GELU_SCALE).hex()}F, kGeluFrom = {single(GELU_START).hex()}F;\n" + "".join(
+    f"ETALON_TABLE float kGelu{name}[] = {{{', '.join(v.hex() + 'F' for v in values)}}};\n" for name, values in gelu.items()))
+
 open("polynomials.h", "w").write(
     "// Written by generate_polynomials.py. Coefficients, lowest power first.\n#pragma once\n\n#include \"engine/numerics/host_device.h\"\n\n"
     "namespace etalon::polynomials {\n\n" + "\n".join(out) + "\n}  // namespace etalon::polynomials\n")

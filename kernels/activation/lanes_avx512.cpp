@@ -20,6 +20,10 @@ struct Pairs : F32 {
     return _mm512_permutex2var_ps(_mm512_loadu_ps(table), _mm512_castps_si512(t),
                                   _mm512_loadu_ps(table + 16));
   }
+  // Low five bits that name the sixteenth of the binade of t and whether its exponent is odd.
+  ETALON_INLINE static Reg half_octave_sixteenth(Reg t) {
+    return _mm512_castsi512_ps(_mm512_srli_epi32(_mm512_castps_si512(t), 19));
+  }
   // The float whose bits are such an entry and 2^18 times t's.
   ETALON_INLINE static Reg power(const std::uint32_t* table, Reg t) {
     const Int n = _mm512_castps_si512(t);
@@ -41,6 +45,14 @@ struct Pairs : F32 {
     const Int n = _mm512_castps_si512(a);
     return _mm512_add_epi32(_mm512_add_epi32(n, n), _mm512_set1_epi32(-1));
   }
+  // The bits less those of `first`, as numbers without a sign.
+  ETALON_INLINE static Int bits_from(Reg a, std::uint32_t first) {
+    return _mm512_sub_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(static_cast<int>(first)));
+  }
+  ETALON_INLINE static Int larger(Int a, Int b) { return _mm512_max_epu32(a, b); }
+  ETALON_INLINE static std::uint32_t bits_not_below(Int a, std::uint32_t limit) {
+    return _mm512_cmpge_epu32_mask(a, _mm512_set1_epi32(static_cast<int>(limit)));
+  }
   ETALON_INLINE static Int smaller(Int a, Int b) { return _mm512_min_epu32(a, b); }
   ETALON_INLINE static std::uint32_t bits_below(Int a, std::uint32_t limit) {
     return _mm512_cmplt_epu32_mask(a, _mm512_set1_epi32(static_cast<int>(limit)));
@@ -61,6 +73,9 @@ struct Pairs : F32 {
   ETALON_INLINE static Int or_changed(Int all, Reg t, std::uint32_t wanted) {
     return _mm512_ternarylogic_epi32(all, _mm512_castps_si512(t),
                                      _mm512_set1_epi32(static_cast<int>(wanted)), 0xf6);
+  }
+  ETALON_INLINE static Int or_changed(Int all, Reg a, Reg b) {
+    return _mm512_ternarylogic_epi32(all, _mm512_castps_si512(a), _mm512_castps_si512(b), 0xf6);
   }
   ETALON_INLINE static std::uint32_t bits_in(Int a, std::uint32_t mask) {
     return _mm512_test_epi32_mask(a, _mm512_set1_epi32(static_cast<int>(mask)));

@@ -88,6 +88,9 @@ struct Several {
   ETALON_INLINE static Reg power(const std::uint32_t* table, const Reg& t) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::power(table, t.v[i]); });
   }
+  ETALON_INLINE static Reg half_octave_sixteenth(const Reg& t) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::half_octave_sixteenth(t.v[i]); });
+  }
   ETALON_INLINE static Reg times_power(const Reg& a, const Reg& w) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::times_power(a.v[i], w.v[i]); });
   }
@@ -104,6 +107,12 @@ struct Several {
   }
   ETALON_INLINE static Reg select(const Mask& m, const Reg& yes, const Reg& no) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::select(m.v[i], yes.v[i], no.v[i]); });
+  }
+  ETALON_INLINE static Reg select_bits(std::uint64_t m, const Reg& yes, const Reg& no) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA {
+      return F::select(F::from_bits(static_cast<std::uint32_t>(m >> (i * F::lanes))), yes.v[i],
+                       no.v[i]);
+    });
   }
   ETALON_INLINE static Reg copy_sign(const Reg& magnitude, const Reg& sign) {
     return each([&](auto i)
@@ -124,6 +133,12 @@ struct Several {
   ETALON_INLINE static std::uint64_t differ(const Mask& m, const Reg& a, const Reg& b) {
     return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::differ(m.v[i], a.v[i], b.v[i]); });
   }
+  // By bits, so that zeros may differ and NaN need not: an operation for each vector while none do.
+  ETALON_INLINE static std::uint64_t differ_in_bits(const Reg& a, const Reg& b) {
+    auto all = F::no_bits();
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { all = F::or_changed(all, a.v[i], b.v[i]); });
+    return F::any_bit(all, ~0U) ? differ(a, b) : 0;
+  }
   // Numbers but zero below `limit` in size; the comparison is of all vectors' smallest.
   ETALON_INLINE static std::uint64_t tiny(const Reg& a, float limit) {
     auto least = F::twice_less_one(a.v[0]);
@@ -135,6 +150,24 @@ struct Several {
       return 0;
     return bits([&](auto i) ETALON_INLINE_LAMBDA {
       return F::bits_below(F::twice_less_one(a.v[i]), most);
+    });
+  }
+  ETALON_INLINE static std::uint64_t to_bits(const Mask& m) {
+    return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::to_bits(m.v[i]); });
+  }
+  // Lanes of a, none negative, that are not in [low, high), NaN too; two operations for each vector
+  // while there are none.
+  ETALON_INLINE static std::uint64_t outside_sizes(const Reg& a, float low, float high) {
+    const auto first = __builtin_bit_cast(std::uint32_t, low);
+    const std::uint32_t range = __builtin_bit_cast(std::uint32_t, high) - first;
+    auto most = F::bits_from(a.v[0], first);
+    simd::unroll<K - 1>([&](auto i) ETALON_INLINE_LAMBDA {
+      most = F::larger(most, F::bits_from(a.v[i + 1], first));
+    });
+    if (F::bits_not_below(most, range) == 0) [[likely]]
+      return 0;
+    return bits([&](auto i) ETALON_INLINE_LAMBDA {
+      return F::bits_not_below(F::bits_from(a.v[i], first), range);
     });
   }
   // Lanes of t that are not in [2^18, 2^18 + 2^kSpan): an operation for each vector while there are

@@ -295,29 +295,111 @@ struct LanePair {
     }
   };
 
-  // x v of |x| < 3, v = x/6 + 1/2 = high + low:
-  //   p + p' = x times 1/6 to 24 bits, exactly; high + h' = 1/2 + p, exactly (Dekker's fast
-  //   two-sum); low = p' + h' + x times what 1/6 lacks.
-  // The result is x high + x low, the first product exact in the last fma. low, below 2^-24, errs
-  // by 2^-49 in each sum, in that with the bound and by 3 * 2^-53; the product by 2^-48 |x|:
-  // together 2.6 * 2^-48 of v, tested with 3.5. Near -3 v is small, but only in 2^-22 of it so
-  // small that this shows. Where |x| < 2^-98 x low might underflow: left open, as are infinities,
-  // for which low is NaN.
+  // x (z + 3)/6, z = x clamped to [-3, 3], so that nothing is chosen afterwards: z + 3 is 0 and 6
+  // outside.
+  //   s + t = z + 3 exactly (Dekker's fast two-sum, 3 being the larger); u = x s rounded, v = (u -
+  //   x s) - x t, what the product lacks, negated: the first difference is exact.
+  // The result is u/6 - v/6, 1/6 in two floats, the first product exact in the last fma. v, below
+  // 2^-23 u, errs by 2^-47 u, v/6 by that again and by 2^-47 u/6 for 1/6 in one float, the rest of
+  // u/6 and that by 1.5 * 2^-47 u/6, the two floats by 2^-48 u/6: 5 * 2^-47 of the result, tested
+  // with 7.8 * 2^-47. Signs: v is +0 where x s is exact, so that a zero result has u's, which is
+  // x's. Where |x| < 2^-98 v might underflow: left open, as is x where 6 x overflows and u - x s is
+  // no number.
   struct HardSwish {
     static constexpr int kVectors = 4;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
       using R = typename V::Reg;
-      const R half = V::c(0.5F), sixth = V::c(0x1.555556p-3F), bound = V::c(0x1.cp-47F);
-      const R p = V::mul(x, sixth), p_rest = V::fms(x, sixth, p);
-      const R high = V::add(half, p), high_rest = V::add(V::sub(half, high), p);
-      const R low = V::fma(x, V::c(-0x1.555556p-28F), V::add(p_rest, high_rest));
-      const R above = V::fma(x, high, V::mul(x, V::add(low, bound)));
-      const R below = V::fma(x, high, V::mul(x, V::sub(low, bound)));
-      const auto inside = V::not_less(V::c(0x1.7ffffep+1F), V::abs(x));  // NaN too
-      return {V::select(inside, above, V::max(V::c(-0.0F), x)),
-              V::differ(above, below) | V::tiny(x, 0x1p-98F)};
+      constexpr float kSixth = 0x1.555554p-3F, kRest = 0x1.555556p-27F, kError = 0x1.6p-47F;
+      const R three = V::c(3), sixth = V::c(kSixth);
+      const R z = V::min(three, V::max(V::c(-3), x));
+      const R s = V::add(three, z), t = V::sub(z, V::sub(s, three));
+      const R u = V::mul(x, s), v = V::fnma(x, t, V::fnma(x, s, u));
+      const R w = V::mul(v, V::c(-kSixth));
+      const R above = V::fma(u, sixth, V::fma(u, V::c(kRest + kError), w));
+      const R below = V::fma(u, sixth, V::fma(u, V::c(kRest - kError), w));
+      return {above, V::differ(above, below) | V::tiny(x, 0x1p-98F)};
+    }
+  };
+
+  // B - a Phi(-a), B = max(x, 0), a = |x|, Phi the normal distribution: one formula for both signs.
+  //
+  // **Phi(-a)** = S e^(L/2). The logarithm of Phi is smooth: on 32 intervals, |d| < 0.19 about
+  // points c, twice its difference from that at c is a short slope times d, less d^2, and a
+  // polynomial d P(d), below 0.01; c is such that the logarithm at c is n ln2/32 and a multiple of
+  // 2^-23 (generate_polynomials.py). All in twice its value, so that the square needs no factor:
+  //   d = a - c exactly. t = log2 Phi + M rounded to 32nds, as for e^z: w = t less that at c, and
+  //     t's low bits name S.
+  //   v = w 2 ln2 less that multiple, exactly: 2 ln2 to 16 bits. r1 = slope d - v exactly, being a
+  //     multiple of 2^-28 below 2^-4; but for 2^-32 where a < 0.26.
+  //   dd = d^2 rounded to 2^-27 or finer, r = r1 - dd exactly, below 2^-5.
+  //   rest = d P(d) + (dd - d^2) + what S and ln2 lack.
+  //   q = rest + s (1/4 + (r + rest)/24 + ...), s = (r + rest)^2: e^(L/2) = 1 + r/2 + q/2.
+  //   phi + phi_rest = S (1 + r/2) without error and S q/2.
+  // high = B - a phi rounded; B - high is exact (Sterbenz: a phi <= B/2, or B = 0), low = what high
+  // lacks, and - a phi_rest.
+  //
+  // Errors, relative to a Phi(-a) = B - high: half those of P and of its steps, of rest and of q
+  // and 4e-11 (r + rest, s, the polynomial of both, the fifth power), and three times 2^-24 of q/2
+  // + 2^-23 for phi_rest, low, and that with the bound: 2.8e-10 to 3.3e-9, summed for each interval
+  // by generate_polynomials.py, tested with four thirds. Those of low, below 2^-24 high, count
+  // 2^-48 of the result too: min(B, 2^-11) makes the bound at least 2^-45.5 of it where x > 0.
+  //
+  // Outside [2^-100, 8.06), where t names no interval or parts underflow, x is the result from 8.06
+  // on and for zeros; the others and NaN are left open.
+  struct Gelu {
+    static constexpr int kVectors = 3;
+    template <class V>
+    struct Sum {
+      typename V::Reg high, low, error;
+    };
+    template <class V>
+    ETALON_INLINE static Sum<V> sum(const typename V::Reg& x, const typename V::Reg& a) {
+      using R = typename V::Reg;
+      namespace p = polynomials;
+      constexpr float kLn2High = 0x1.62e4p+0F, kLn2Low = 0x1.7f7d1cp-19F;
+      const R i = V::half_octave_sixteenth(V::fma(a, V::c(p::kGeluScale), V::c(p::kGeluFrom)));
+      const R d = V::sub(a, V::entry(p::kGeluAt, i)), start = V::entry(p::kGeluStart, i);
+      const R t = V::fma(V::fma(d, V::c(-0.69F), V::entry(p::kGeluScaled, i)), d, start);
+      const R w = V::sub(t, start);
+      const R v = V::fms(w, V::c(kLn2High), V::entry(p::kGeluOffset, i));
+      const R r1 = V::fms(V::entry(p::kGeluSlope, i), d, v);
+      const R shift = V::c(0x1p-4F), dd = V::sub(V::fma(d, d, shift), shift);
+      const R r = V::sub(r1, dd), r_rest = V::fnma(d, d, dd);
+      R c = V::fma(V::entry(p::kGeluFourth, i), d, V::entry(p::kGeluCube, i));
+      c = V::fma(c, d, V::entry(p::kGeluSquare, i));
+      c = V::fma(c, d, V::entry(p::kGeluLinear, i));
+      const R table = V::fnma(w, V::c(kLn2Low), V::entry(p::kGeluRest, t));
+      const R rest = V::fma(c, d, V::add(r_rest, table));
+      const R all = V::add(r, rest), square = V::mul(all, all);
+      const R q = V::fma(
+          square, V::fma(V::fma(all, V::c(0x1.555556p-8F), V::c(0x1.555556p-5F)), all, V::c(0.25F)),
+          rest);
+      const R half = V::power(kPowers<65>.data(), t), power = V::add(half, half);
+      const R phi = V::fma(half, r, power);
+      const R phi_rest = V::fma(half, q, V::fms(half, r, V::sub(phi, power)));
+      const R b = V::max(V::c(0), x);
+      const R high = V::fnma(a, phi, b), taken = V::sub(b, high);
+      const R low = V::fnms(a, phi_rest, V::fms(a, phi, taken));
+      const R scale = V::max(taken, V::min(b, V::c(0x1p-11F)));
+      return {high, low, V::mul(scale, V::entry(p::kGeluError, i))};
+    }
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      using V = Several<F, K>;
+      using R = typename V::Reg;
+      const R a = V::abs(x);
+      const auto [high, low, error] = sum<V>(x, a);
+      const R above = V::add(high, V::add(low, error));
+      const R below = V::add(high, V::sub(low, error));
+      const std::uint64_t open = V::differ_in_bits(above, below);
+      const std::uint64_t far = V::outside_sizes(a, 0x1p-100F, 8.0625F);
+      if (far == 0) [[likely]]
+        return {above, open};
+      const auto inside = V::not_less(V::c(8.0625F), x);  // NaN too
+      const std::uint64_t left = V::differ(x, V::c(0)) & V::to_bits(inside);
+      return {V::select_bits(left, above, x), (open | far) & left};
     }
   };
 
@@ -327,6 +409,7 @@ struct LanePair {
       case LaneFunction::sigmoid:
       case LaneFunction::silu:
       case LaneFunction::tanh:
+      case LaneFunction::gelu:
       case LaneFunction::hard_swish:
       case LaneFunction::log_sigmoid:
       case LaneFunction::mish:
@@ -353,6 +436,8 @@ struct LanePair {
         return run_pairs<F, Silu>(x, y, count, doubles);
       case LaneFunction::tanh:
         return run_pairs<F, Tanh>(x, y, count, doubles);
+      case LaneFunction::gelu:
+        return run_pairs<F, Gelu>(x, y, count, doubles);
       case LaneFunction::hard_swish:
         return run_pairs<F, HardSwish>(x, y, count, doubles);
       case LaneFunction::mish:

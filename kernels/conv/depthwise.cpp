@@ -134,7 +134,9 @@ const float* WindowRows::channel(const float* x) const {
   const auto& [d, h, w] = g.window.axes;
   const auto planes = static_cast<std::int64_t>(planes_.size());
   float* copy = thread_scratch<float>(ScratchSlot::padded, planes * plane_size_);
-  const bool pairs = w.stride == 2 && planes > 1 && planes_[1].phase[2] == 1;
+  // Of a stride of 2 both remainders, side by side: taps an even distance apart meet but one.
+  const bool pairs =
+      w.stride == 2 && planes > 1 && planes_[0].phase[2] == 0 && planes_[1].phase[2] == 1;
   for (std::int64_t i = 0; i < planes; i += pairs ? 2 : 1) {
     const Plane& p = planes_[static_cast<std::size_t>(i)];
     const std::int64_t from_row = h.stride * w.in;

@@ -238,6 +238,16 @@ void run(const KernelCall& call) {
   prepared->met.place(part, call);
 }
 
+template <Isa isa>
+Ending ending(const Problem& problem, const void* prepared, std::span<const PointwiseStep> steps) {
+  const std::optional<UsualSteps> usual = usual_steps(steps);
+  const auto* p = static_cast<const PreparedConv*>(prepared);
+  if (!usual || p == nullptr || !p->packed || !p->met.all() || p->channels_in_lanes ||
+      problem.input(0).shape.numel() == 0)
+    return Ending::announced;
+  return ending_by_pixels(*p, *tile_set_f32(isa), *usual);
+}
+
 }  // namespace
 
 Refusal refuse_conv_seq_f32(const Problem& problem) {
@@ -258,7 +268,8 @@ KernelRow conv_f32_row(std::string_view name) {
           .refuse = refuse_conv_seq_f32,
           .run = run<isa>,
           .prepare = prepare<isa>,
-          .announces = true};
+          .announces = true,
+          .ending = ending<isa>};
 }
 template KernelRow conv_f32_row<Isa::avx512>(std::string_view name);
 template KernelRow conv_f32_row<Isa::avx2>(std::string_view name);

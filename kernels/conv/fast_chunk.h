@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine/backend/pointwise.h"
 #include "kernels/conv/in_place.h"
 #include "kernels/conv/met_outputs.h"
 #include "kernels/conv/plan.h"
@@ -45,6 +46,19 @@ struct ConvChunk {
   const KernelCall& call;
   std::int64_t y_first;  // where y stands in the output
 
+  // What a tile that begins with channel o at `to` ends its sums with.
+  TileEnding ending(const UsualSteps& steps, std::int64_t o, const float* to) const {
+    TileEnding e{.relu = steps.relu};
+    if (steps.affine != nullptr) {
+      e.mean = steps.affine->mean + o;
+      e.factor = steps.affine->factor + o;
+      e.bias = steps.affine->bias + o;
+      e.fused = steps.affine->fused;
+    }
+    if (steps.add != nullptr) e.other = steps.add->other + (y_first + (to - y));
+    return e;
+  }
+
   // `rows` outputs of channel o on (of all groups) of an image, each at pixels [first, first +
   // count).
   void finished(std::int64_t image, std::int64_t o, std::int64_t rows, std::int64_t first,
@@ -77,6 +91,8 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
 
 // Pixels in lanes (fast_pixels.cpp), channels in lanes (fast_channels.cpp).
 void conv_by_pixels(const ConvChunk& c);
+// Of conv_by_pixels, as KernelRow::ending.
+Ending ending_by_pixels(const PreparedConv& p, const TileSet<float>& set, const UsualSteps& steps);
 void conv_by_channels(const ConvChunk& c);
 
 }  // namespace etalon

@@ -144,6 +144,21 @@ PixelGrid make_pixel_grid(std::int64_t outer, std::int64_t n_strips, std::int64_
 
 }  // namespace
 
+Ending ending_by_pixels(const PreparedConv& p, const TileSet<float>& set, const UsualSteps& steps) {
+  const ConvPlan& plan = p.plan;
+  const RowStrips strips(plan.g.group_out(), set.rows);
+  // Tiles that read have no ending.
+  if (plan.pixels == 0 || strips.count == 0 ||
+      (strips.count == 1 && strips.height(0) <= kReadingRows))
+    return Ending::announced;
+  if (steps.affine != nullptr &&
+      (steps.affine->inner != plan.pixels || steps.affine->channels != plan.g.out_channels))
+    return Ending::announced;
+  // Between two blocks of k the output holds their sums, and at a border those that are computed
+  // again.
+  return KBlocks(plan.k).count == 1 && !plan.padded ? Ending::in_place : Ending::applied;
+}
+
 void conv_by_pixels(const ConvChunk& c) {
   const TileSet<float>& set = c.set;
   const ConvPlan& plan = c.p.plan;
@@ -154,6 +169,8 @@ void conv_by_pixels(const ConvChunk& c) {
   const RowStrips strips(out, set.rows);
   const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
   const int widest = widest_tile(set, strips.height(0));
+  const std::optional<UsualSteps> steps =
+      c.call.steps.empty() ? std::nullopt : usual_steps(c.call.steps);
 
   const std::int64_t strip_bytes =
       std::max<std::int64_t>(1, k_blocks.longest()) * lanes * std::int64_t{sizeof(float)};
@@ -166,8 +183,10 @@ void conv_by_pixels(const ConvChunk& c) {
     float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k_blocks.longest());
     std::vector<char> border(static_cast<std::size_t>(block));
     std::vector<std::vector<std::int64_t>> repairs;
-    std::vector<std::pair<std::int64_t, std::int64_t>> later;  // strip, vector from which on it is
-                                                               // finished when it is repaired
+    struct Later {
+      std::int64_t strip, first, end;  // vectors that are finished when they are repaired
+    };
+    std::vector<Later> later;
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % parts, b = item / parts % blocks;
       const std::int64_t group = item / parts / blocks % g.groups;
@@ -230,12 +249,20 @@ void conv_by_pixels(const ConvChunk& c) {
               t.next = weights + strips.first(s + 1) * k + k0 * strips.height(s + 1) + share;
               if (share < terms * strips.height(s + 1)) t.next_step = kLine;
             }
+            TileEnding ending;
+            t.ending = nullptr;
+            if (steps && last_block && (!touches || c.p.finite_weights)) {
+              ending = c.ending(*steps, o, t.c);
+              t.ending = &ending;
+            }
             const TileFn<float> tile =
                 runs == 0 ? set.plain[tile_index(w)][tile_index(height)]
                 : reads   ? set.reading[tile_index(runs)][tile_index(w)][tile_index(height)]
                           : set.gathering[tile_index(w)][tile_index(height)];
             const bool zero = tile(t) != 0;
-            if (touches && (zero || !c.p.finite_weights)) {
+            const bool repairs_tile = touches && (zero || !c.p.finite_weights);
+            if (steps && last_block && repairs_tile) later.push_back({s, v, v + w});
+            if (repairs_tile) {
               repaired = true;
               repairs.resize(static_cast<std::size_t>(count));
               for (int i = 0; i < w; ++i)
@@ -243,21 +270,22 @@ void conv_by_pixels(const ConvChunk& c) {
                   repairs[static_cast<std::size_t>(v + i)].push_back(s);
             }
             v += w;
-            if (!last_block || repaired || (v < count && v - announced < kAnnouncedVectors))
+            if (steps || !last_block || repaired ||
+                (v < count && v - announced < kAnnouncedVectors))
               continue;
             c.finished(image, o, height, pixel + announced * lanes,
                        std::min(pixel_count, v * lanes) - announced * lanes);
             announced = v;
           }
-          if (last_block && repaired) later.emplace_back(s, announced);
+          if (!steps && last_block && repaired) later.push_back({s, announced, count});
         }
       }
       for (std::size_t v = 0; v < repairs.size(); ++v)
         if (!repairs[v].empty())
           repair_pixels(c, image, group, first + static_cast<std::int64_t>(v), repairs[v]);
-      for (const auto& [s, v] : later)
+      for (const auto& [s, v, end_v] : later)
         c.finished(image, group * out + strips.first(s), strips.height(s), pixel + v * lanes,
-                   pixel_count - v * lanes);
+                   std::min(pixel_count, end_v * lanes) - v * lanes);
     }
   });
 }

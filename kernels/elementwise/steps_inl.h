@@ -69,8 +69,7 @@ void steps_of_channel(const PointwiseStep* step, const PointwiseStep* end, float
   if (at < stop) steps_on<V, 1, true>(step, end, y, at, c, V::first(static_cast<int>(stop - at)));
 }
 
-// The chains that networks are made of, normalisation, then an addition, then ReLU, each of them
-// there or not: known when this is compiled, so that no vector asks which step comes next.
+// UsualSteps known when this is compiled, so that no vector asks which step comes next.
 enum class Affine { none, fused, apart };
 template <Affine kAffine, bool kAdd, bool kRelu>
 struct UsualChain {
@@ -181,19 +180,15 @@ void run_chain(const Chain& chain, const PointwiseStep* affine, float* y, const 
 
 template <class V>
 void run_steps(std::span<const PointwiseStep> steps, float* y, const OutputPart& part) {
-  const PointwiseStep *next = steps.data(), *end = next + steps.size();
-  const auto step_of = [&](PointwiseStep::Kind kind) {
-    return next != end && next->kind == kind ? next++ : nullptr;
-  };
-  const PointwiseStep *affine = step_of(PointwiseStep::Kind::affine),
-                      *add = step_of(PointwiseStep::Kind::add),
-                      *relu_step = step_of(PointwiseStep::Kind::relu);
-  if (next != end) {
+  const std::optional<UsualSteps> usual = usual_steps(steps);
+  if (!usual) {
     const auto any = std::ranges::find(steps, PointwiseStep::Kind::affine, &PointwiseStep::kind);
-    return run_chain<V>(AnyChain{steps.data(), end}, any == steps.end() ? nullptr : &*any, y, part);
+    return run_chain<V>(AnyChain{steps.data(), steps.data() + steps.size()},
+                        any == steps.end() ? nullptr : &*any, y, part);
   }
+  const PointwiseStep *affine = usual->affine, *add = usual->add;
   const auto with_relu = [&](auto kind, auto adds) {
-    if (relu_step != nullptr)
+    if (usual->relu)
       run_chain<V>(UsualChain<kind, adds, true>{affine, add}, affine, y, part);
     else
       run_chain<V>(UsualChain<kind, adds, false>{affine, add}, affine, y, part);

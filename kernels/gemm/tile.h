@@ -35,6 +35,15 @@ struct TileGather {
   float* to = nullptr;                   // strip w at to + w * b_strip
 };
 
+// What follows a tile's sums before they are stored (UsualSteps of engine/backend/pointwise.h), for
+// plain and gathering tiles of f32.
+struct TileEnding {
+  const float *mean = nullptr, *factor = nullptr, *bias = nullptr;  // by row; nullptr: no affine
+  bool fused = true;
+  const float* other = nullptr;  // laid out as c, which it may be; nullptr: no addition
+  bool relu = false;
+};
+
 template <class T>
 struct TileCall {
   std::int64_t k = 0;
@@ -58,6 +67,8 @@ struct TileCall {
   const T* next = nullptr;
   std::int64_t next_step = 0;          // elements of a line, or 0 where nothing is wanted
   const TileGather* gather = nullptr;  // gathering and reading tiles only, in the place of b
+  // Where given, and no zero is reported, sums are stored after it.
+  const TileEnding* ending = nullptr;
   bool report_zero = false;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/gemm/tile.h"
 #include "kernels/simd/unroll.h"
@@ -38,6 +39,52 @@ ETALON_INLINE void fma_row(typename V::Reg (&acc)[R][W], const typename V::Scala
     const typename V::Reg av = V::set1(*a);
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(av, b[w], acc[r][w]); });
   }
+}
+
+// Asks for the cache lines of a tile's outputs, to be written, and for what is added to them: in a
+// network both come from far, and they arrive while the sums are made.
+template <class V, int R, int W>
+ETALON_INLINE void ask_outputs(const float* c, const float* other, std::int64_t c_row) {
+  const auto each = [&](auto f) ETALON_INLINE_LAMBDA {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { f(r * c_row + w * V::lanes); });
+    });
+  };
+  each([&](std::int64_t at) ETALON_INLINE_LAMBDA { asm volatile("prefetchw %0" : : "m"(c[at])); });
+  if (other != nullptr && other != c)
+    each([&](std::int64_t at) ETALON_INLINE_LAMBDA {
+      _mm_prefetch(reinterpret_cast<const char*>(other + at), _MM_HINT_T0);
+    });
+}
+
+// Steps on the sums of a tile, in registers, but for a ReLU: that is the caller's.
+template <class V, int R, int W>
+ETALON_INLINE void end_sums(const TileEnding& e, typename V::Reg (&acc)[R][W], std::int64_t c_row,
+                            typename V::Mask last) {
+  using Reg = typename V::Reg;
+  const auto each = [&](auto f) ETALON_INLINE_LAMBDA {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { f(acc[r][w], r, w); });
+    });
+  };
+  const auto affine = [&](auto fused) ETALON_INLINE_LAMBDA {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      const Reg mean = V::set1(e.mean[r]), factor = V::set1(e.factor[r]), bias = V::set1(e.bias[r]);
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        const Reg centered = V::sub(acc[r][w], mean);
+        acc[r][w] = fused ? V::fma(centered, factor, bias) : V::add(V::mul(centered, factor), bias);
+      });
+    });
+  };
+  if (e.mean != nullptr) e.fused ? affine(std::true_type{}) : affine(std::false_type{});
+  if (e.other != nullptr)
+    each([&](Reg& sum, auto r, auto w) ETALON_INLINE_LAMBDA {
+      const float* other = e.other + r * c_row + w * V::lanes;
+      if constexpr (w == W - 1)
+        sum = V::add(sum, V::load(other, last));
+      else
+        sum = V::add(sum, V::load(other));
+    });
 }
 
 template <class V, int R, int W, TileForm form>
@@ -88,6 +135,11 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
         run[w][i] = V::from_bits(t.gather->lanes[w][i]);
       });
     });
+  }
+  constexpr bool kEnds =
+      (form == TileForm::plain || form == TileForm::gathering) && std::is_same_v<T, float>;
+  if constexpr (kEnds) {
+    if (t.ending != nullptr) ask_outputs<V, R, W>(t.c, t.ending->other, t.c_row);
   }
   const T* next = t.next_step == 0 ? t.a : t.next;
   const std::int64_t next_step = t.next_step;
@@ -178,15 +230,27 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
       unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { acc[r][w] = V::add(acc[r][w], bias); });
     });
   }
-  unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-      T* to = t.c + r * t.c_row + w * V::lanes;
-      if constexpr (w == W - 1)
-        V::store(to, V::canonical(acc[r][w]), last);
-      else
-        V::store(to, V::canonical(acc[r][w]));
+  const auto store = [&](auto value) ETALON_INLINE_LAMBDA {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        T* to = t.c + r * t.c_row + w * V::lanes;
+        if constexpr (w == W - 1)
+          V::store(to, value(acc[r][w]), last);
+        else
+          V::store(to, value(acc[r][w]));
+      });
     });
-  });
+  };
+  if constexpr (kEnds) {
+    if (t.ending != nullptr && zero_rows == 0) {
+      end_sums<V, R, W>(*t.ending, acc, t.c_row, last);
+      if (t.ending->relu) {  // NaN is canonical then
+        store([](Reg v) ETALON_INLINE_LAMBDA { return V::relu(v); });
+        return 0;
+      }
+    }
+  }
+  store([](Reg v) ETALON_INLINE_LAMBDA { return V::canonical(v); });
   return zero_rows;
 }
 

@@ -67,6 +67,8 @@ struct F32 {
   ETALON_INLINE static Reg clear_negative(Reg v) {
     return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(v), _mm256_setzero_si256()));
   }
+  // NaN canonical, what is above 0 as it is, the rest +0.
+  ETALON_INLINE static Reg relu(Reg v) { return clear_negative(canonical(v)); }
   ETALON_INLINE static Mask is_zero(Reg v) {
     return _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_EQ_OQ));
   }

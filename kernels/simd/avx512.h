@@ -59,6 +59,14 @@ struct F32 {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v,
                                 _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
   }
+  // NaN canonical, what is above 0 as it is, the rest +0.
+  ETALON_INLINE static Reg relu(Reg v) {
+    // What becomes of a class of values, four bits each from the least: NaN (both kinds) the
+    // table's first operand; zero +0; one, +inf and positive v; -inf and negative +0.
+    constexpr int kTable = 0x18181800;
+    const __m512i table = _mm512_set1_epi32(kTable);
+    return _mm512_fixupimm_ps(_mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)), v, table, 0);
+  }
   // v where its sign bit is clear, else +0: of canonical values, their ReLU.
   ETALON_INLINE static Reg clear_negative(Reg v) {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(v), _mm512_setzero_si512()));
