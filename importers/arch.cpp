@@ -8,6 +8,7 @@
 #include "engine/models/models.h"
 #include "importers/arch_names.h"
 #include "importers/containers/bytes.h"
+#include "importers/formats/translate.h"
 #include "importers/weight_layout.h"
 
 namespace etalon {
@@ -95,11 +96,14 @@ class Matcher {
     // Counters (PyTorch's num_batches_tracked) are no weights.
     const bool floating = std::ranges::all_of(
         graph_.initializers, [](const auto& w) { return is_floating(w.second.dtype()); });
+    const std::vector<ValueId> weights = weights_in_order();
+    const std::string list = the_list(weights.size() - chosen_.size());
     auto t = tensors_.begin();
-    for (const auto& [id, tensor] : graph_.initializers) {
+    for (const ValueId id : weights) {
       if (chosen_.contains(id)) continue;
       while (t != tensors_.end() &&
-             (used_.contains(&*t) || (floating && !is_floating(t->tensor.dtype()))))
+             (used_.contains(&*t) || (!list.empty() && list_of(t->name) != list) ||
+              (floating && !is_floating(t->tensor.dtype()))))
         ++t;
       if (t == tensors_.end())
         throw bad_input("no tensor is left for the network's weight {}", name(id));
@@ -168,6 +172,42 @@ class Matcher {
   }
 
  private:
+  // "param values.3": the list "param values".
+  static std::string list_of(const std::string& name) {
+    const std::size_t dot = name.rfind('.');
+    const bool numbered = dot != std::string::npos && dot + 1 < name.size() &&
+                          name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+    return numbered ? name.substr(0, dot) : "";
+  }
+  // The only list that has one tensor for each weight, where the file holds more than that.
+  std::string the_list(std::size_t count) const {
+    if (tensors_.size() == count) return "";
+    std::map<std::string, std::size_t> sizes;
+    for (const NamedTensor& t : tensors_) ++sizes[list_of(t.name)];
+    sizes.erase("");
+    std::string found;
+    for (const auto& [list, size] : sizes) {
+      if (size != count) continue;
+      if (!found.empty()) return "";
+      found = list;
+    }
+    return found;
+  }
+
+  // Where the layout has a batch norm's beta before its gamma, these two change places.
+  std::vector<ValueId> weights_in_order() const {
+    std::vector<ValueId> order;
+    for (const auto& [id, tensor] : graph_.initializers) order.push_back(id);
+    if (layout_ == nullptr || !layout_->inverse_deviation) return order;
+    for (const Node& n : graph_.nodes) {
+      if (n.op->name != "batch_norm" || n.inputs.size() < 3) continue;
+      const auto gamma = std::ranges::find(order, n.inputs[1]),
+                 beta = std::ranges::find(order, n.inputs[2]);
+      if (gamma != order.end() && beta != order.end() && gamma < beta) std::iter_swap(gamma, beta);
+    }
+    return order;
+  }
+
   const std::string& name(ValueId id) const { return graph_.value_name(id); }
 
   std::optional<LaidOut> laid_out(ValueId id, const NamedTensor& t) const {
@@ -222,14 +262,23 @@ class Matcher {
   bool own_names_ = false;  // the file has names of the network's: it is laid out as that is
 };
 
+// The network of a file that names the layers whose weights the other one has.
+Model open_with_layers(const std::string& network, const std::string& weights,
+                       const Model& source) {
+  Model model = open_model(network, std::vector{weights});
+  if (model.graph->nodes.empty()) return model;  // its notes say why
+  model.path = weights;
+  model.producer = source.producer;
+  model.notes.push_back(fmt::format("The network is {}; its {} weights were found by its layers.",
+                                    network, model.graph->initializers.size()));
+  return model;
+}
+
 }  // namespace
 
 Model open_with_arch(const std::string& path, std::span<const std::string> with,
                      const ArchOptions& arch, std::vector<Placement>& placed) {
   const Model source = open_model(path, with);
-  TensorList tensors;
-  for (const auto& [id, tensor] : source.graph->initializers)
-    tensors.push_back({source.graph->value_name(id), tensor.share()});
   const WeightLayout* layout =
       arch.weights_of.empty() ? weight_layout_of(source) : &find_weight_layout(arch.weights_of);
   if (!arch.weights_of.empty() && !source.graph->nodes.empty())
@@ -237,11 +286,26 @@ Model open_with_arch(const std::string& path, std::span<const std::string> with,
                       arch.weights_of, path);
   std::string known = arch.network;
   if (built_model_name(known).empty() && find_model(known) != nullptr) known = "model:" + known;
+  // Keras finds weights by its layers, which a graph no longer has.
+  const bool of_layers = (source.format == "keras" && source.graph->nodes.empty()) ||
+                         (source.format == "tensorflow-checkpoint" && path.ends_with(".index"));
+  if (of_layers && built_model_name(known).empty() && format_of(known).name == "keras")
+    return open_with_layers(known, path, source);
   Model model = open_model(known);
   if (model.graph->nodes.empty())
     throw usage_error("--arch {}: it holds no network; name a built one (model:NAME) or a graph",
                       arch.network);
   const ErrorScope scope(path);
+  std::set<DType> held;
+  for (const auto& [id, tensor] : model.graph->initializers) held.insert(tensor.dtype());
+  TensorList tensors;
+  std::set<DType> rounded;
+  for (const auto& [id, tensor] : source.graph->initializers) {
+    const DType dtype = tensor.dtype();
+    const bool other = is_floating(dtype) && !held.contains(dtype) && held.contains(DType::f32);
+    if (other) rounded.insert(dtype);
+    tensors.push_back({source.graph->value_name(id), other ? as_f32(tensor) : tensor.share()});
+  }
   Matcher matcher(*model.graph, tensors, layout, placed);
   matcher.by_places(arch.places);
   if (arch.in_order) {
@@ -257,6 +321,9 @@ Model open_with_arch(const std::string& path, std::span<const std::string> with,
   model.producer = source.producer;
   model.notes.push_back(fmt::format("The network is {}; its {} weights are those of a {} file.",
                                     known, model.graph->initializers.size(), source.format));
+  for (const DType dtype : rounded)
+    model.notes.push_back(fmt::format(
+        "Weights of {} are f32 here, as the network has them, rounded once.", name(dtype)));
   std::map<std::string, int> changes;
   for (const Placement& p : placed)
     if (!p.change.empty()) ++changes[p.change];

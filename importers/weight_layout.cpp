@@ -8,6 +8,7 @@
 #include "engine/ops/conv_transpose.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/layout.h"
+#include "engine/ops/normalization.h"
 
 namespace etalon {
 namespace {
@@ -20,7 +21,9 @@ constexpr WeightLayout kLayouts[] = {
     {.name = "mxnet", .formats = "mxnet-params"},
     {.name = "torch7", .formats = "torch7"},
     {.name = "theano", .formats = "theano theano-zip", .flipped = true, .inner_first = true},
-    {.name = "lasagne", .flipped = true, .inner_first = true},
+    {.name = "lasagne", .flipped = true, .inner_first = true, .inverse_deviation = true},
+    // Layers with flip_filters=False, as those of its recipes that come of Caffe.
+    {.name = "lasagne-unflipped", .inner_first = true, .inverse_deviation = true},
     {.name = "tensorflow",
      .formats = "tensorflow-checkpoint",
      .kernels_last = true,
@@ -170,6 +173,10 @@ WeightRole role_of(const Graph& graph, ValueId weight) {
       const std::string_view op = n.op->name;
       WeightRole role;
       if (op == "lstm" || op == "gru" || op == "rnn") role.kind = WeightRole::Kind::recurrent;
+      if (op == "batch_norm" && i == 4) {
+        role.kind = WeightRole::Kind::variance;
+        role.eps = static_cast<double>(n.params.as<BatchNormParams>().eps);
+      }
       if (i != 1) return role;
       if (op == "conv") {
         role.kind = WeightRole::Kind::kernel;
@@ -198,6 +205,14 @@ std::optional<LaidOut> lay_out(const Tensor& tensor, const WeightLayout& layout,
     out.change.append(out.change.empty() ? "" : ", ").append(how);
   };
   const int rank = tensor.shape().rank();
+  if (role.kind == Kind::variance && layout.inverse_deviation && tensor.dtype() == DType::f32) {
+    Tensor variance = tensor.clone();
+    for (float& v : variance.mutable_data<float>()) {
+      const auto root = static_cast<double>(v);
+      v = static_cast<float>(1 / (root * root) - role.eps);
+    }
+    changed(std::move(variance), "1/v^2 - eps");
+  }
   const bool kernel = role.kind == Kind::kernel || role.kind == Kind::transposed_kernel;
   if (kernel && rank == 2 && wanted.shape.rank() > 2 && !layout.kernels_last &&
       tensor.shape()[0] == wanted.shape[0] && tensor.numel() == wanted.shape.numel())

@@ -1,6 +1,7 @@
 // How frameworks lay out the weights of a layer, so that weights without a graph can be given to
 // one: kernels of a correlation or, flipped, of a convolution; (out, in, spatial) or (spatial, in,
-// out); matrices (out, in) or (in, out); rows behind a flatten in (c, h, w) or (h, w, c).
+// out); matrices (out, in) or (in, out); rows behind a flatten in (c, h, w) or (h, w, c); batch
+// norms by their variance or its inverse root.
 //
 // A file seldom says it: a row below is chosen by the format or producer where those do, else by
 // the user. Moving elements keeps their bits.
@@ -22,6 +23,8 @@ struct WeightLayout {
   bool kernels_last = false;   // (spatial, in, out); depthwise (spatial, in, multiplier)
   bool inner_first = false;    // (in, out)
   bool channels_last = false;  // a flatten counts channels fastest
+  // Batch norms stand as beta, gamma, mean and 1 / sqrt(variance + epsilon).
+  bool inverse_deviation = false;
 };
 
 std::span<const WeightLayout> weight_layouts();
@@ -33,8 +36,9 @@ const WeightLayout* weight_layout_of(const Model& model);
 
 // What a weight is to the node that reads it.
 struct WeightRole {
-  enum class Kind { plain, kernel, transposed_kernel, inner, recurrent };
+  enum class Kind { plain, kernel, transposed_kernel, inner, recurrent, variance };
   Kind kind = Kind::plain;
+  double eps = 0;            // of variance: what its batch norm adds
   bool inner_first = false;  // of inner: the node wants (in, out)
   std::int64_t groups = 1;
   Shape flattened;  // of inner: what the flatten before it has, without the batch; else rank 0

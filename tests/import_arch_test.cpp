@@ -10,6 +10,7 @@
 #include "engine/core/error.h"
 #include "engine/graph/builder.h"
 #include "importers/arch.h"
+#include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
@@ -287,6 +288,59 @@ TEST_CASE("arch: each framework's layout comes back to the network's bits") {
   CHECK_FALSE(same_weights(
       open_with_arch(folder / "w.npz", {}, {.network = net, .weights_of = "pytorch"}, placed),
       want));
+}
+
+// get_all_param_values of a convolution and a BatchNormLayer: beta, gamma, mean and the inverse
+// deviation, in f64 as Theano computes by default, in a dict beside other arrays.
+TEST_CASE("arch: Lasagne's batch norm, of layers that flip and of those that do not") {
+  const test::TemporaryFolder folder;
+  // The network's order is here that of the names.
+  GraphBuilder b("net");
+  const auto zeros = [&](const char* name, const Shape& shape) {
+    return b.constant(name, Tensor::zeros(DType::f32, shape));
+  };
+  ValueId x = b.input("x", DType::f32, {-1, 1, 4, 4});
+  x = b.op("conv", "c", {x, zeros("c.1_weight", {2, 1, 1, 2}), zeros("c.2_bias", {2})});
+  b.output(b.op("batch_norm", "n",
+                {x, zeros("n.1_gamma", {2}), zeros("n.2_beta", {2}), zeros("n.3_mean", {2}),
+                 zeros("n.4_var", {2})},
+                {{"eps", 0.25F}}));
+  Model net;
+  *net.graph = b.finish();
+  save_model(net, folder / "net.json");
+  TensorList held;
+  held.push_back({"mean image", Tensor::zeros(DType::f64, {1, 4, 4})});
+  const auto add = [&](const Shape& shape, const std::vector<double>& v) {
+    held.push_back({fmt::format("param values.{}", held.size() - 1), Tensor::of<double>(shape, v)});
+  };
+  add({2, 1, 1, 2}, {1, 2, 3, 4});
+  add({2}, {0.5, -0.5});
+  add({2}, {10, 20});    // beta
+  add({2}, {-1, 3});     // gamma
+  add({2}, {5, 6});      // mean
+  add({2}, {0.5, 1.0});  // 1 / sqrt(variance + 0.25)
+  save_tensors(held, folder / "w.npz");
+  for (const bool flipped : {true, false}) {
+    std::vector<Placement> placed;
+    const Model m = open_with_arch(folder / "w.npz", {},
+                                   {.network = folder / "net.json",
+                                    .weights_of = flipped ? "lasagne" : "lasagne-unflipped",
+                                    .in_order = true},
+                                   placed);
+    const auto values = [&](const char* name) {
+      const auto v = m.graph->initializers.at(m.graph->find_value(name)).data<float>();
+      return std::vector<float>(v.begin(), v.end());
+    };
+    CHECK(values("c.1_weight") ==
+          (flipped ? std::vector<float>{2, 1, 4, 3} : std::vector<float>{1, 2, 3, 4}));
+    CHECK(values("c.2_bias") == std::vector<float>{0.5F, -0.5F});
+    CHECK(values("n.1_gamma") == std::vector<float>{-1, 3});
+    CHECK(values("n.2_beta") == std::vector<float>{10, 20});
+    CHECK(values("n.3_mean") == std::vector<float>{5, 6});
+    CHECK(values("n.4_var") == std::vector<float>{3.75F, 0.75F});
+    CHECK(test::notes(m, "Weights of f64 are f32 here"));
+    CHECK(test::notes(m, "1/v^2 - eps"));
+  }
 }
 
 TEST_CASE("arch: what is ambiguous is settled by the user's word alone") {

@@ -89,3 +89,34 @@ TEST_CASE("flax: damaged files are refused or read") {
   refused(std::string("\x01\x02", 2));    // more behind the value
   refused("");
 }
+
+TEST_CASE("formats: what JAX and packers write is told by name, with what to do") {
+  const test::TemporaryFolder folder;
+  const auto told = [&](const std::string& path) -> std::string {
+    try {
+      format_of(path);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  test::write_bytes(folder / "_CHECKPOINT_METADATA", "{}");
+  CHECK(told(folder / "").find("a checkpoint of Orbax") != std::string::npos);
+  for (const char* bytes : {"ML\xefR\rStableHLO_v1.18.0", "#loc = loc(unknown)\nmodule",
+                            "module { %0 = stablehlo.add %a, %b }"}) {
+    test::write_bytes(folder / "program", bytes);
+    CHECK(told(folder / "program").find("a program of MLIR") != std::string::npos);
+  }
+  const std::pair<std::string, const char*> packed[] = {
+      {"\x1f\x8b\x08", "gunzip"},
+      {"BZh9", "bunzip2"},
+      {"\xfd\x37zXZ", "unxz"},
+      {"\x28\xb5\x2f\xfd", "unzstd"},
+      {std::string(257, ' ') + "ustar", "a tar archive"}};
+  for (const auto& [bytes, word] : packed) {
+    test::write_bytes(folder / "program", bytes);
+    CHECK(told(folder / "program").find(word) != std::string::npos);
+  }
+  test::write_bytes(folder / "program", "module of something else");
+  CHECK(told(folder / "program").find("no known format") != std::string::npos);
+}

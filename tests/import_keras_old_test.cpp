@@ -31,13 +31,19 @@ TEST_CASE("keras 1: recurrent layers, branches, and layers that later versions l
   check(known, "merged");
   check(known, "line");
   check(known, "separable");
+  check(known, "leftovers");
+  check(known, "movie");
+  check(known, "dilated");
+  check(known, "cosine");
+  check(known, "product");
 }
 
-TEST_CASE("keras 2.2: cuDNN's weights, corners of pixels, states as inputs, merged masks") {
+TEST_CASE("keras 2.2: cuDNN's weights, corners of pixels, states as inputs, channels first") {
   const NamedTensors known = arrays(fixture("keras/old_2.npz"));
   check(known, "cudnn_lstm", "cuDNN's form of a recurrent layer's weights");
   check(known, "cudnn_gru", "cuDNN's form of a recurrent layer's weights");
   check(known, "planes", "Bilinear upsampling takes the corners of pixels");
   check(known, "states");
   check(known, "masked");
+  check(known, "first");
 }

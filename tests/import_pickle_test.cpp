@@ -149,3 +149,58 @@ TEST_CASE("pytorch: zip and legacy files, modules and checkpoints have torch's b
   CHECK(compared == 32);
   CHECK(open_model(fixture("pickles/module.pt")).graph->nodes.size() == 4);
 }
+
+namespace {
+
+// numpy.core.multiarray._reconstruct with its arguments and, for an array of two f32, its state.
+const std::string kReconstruct = "cnumpy.core.multiarray\n_reconstruct\n";
+const std::string kArguments = "(cnumpy\nndarray\n(I0\ntS'b'\nt";
+std::string state(const std::string& dtype, const std::string& bytes) {
+  return "(I1\n(I2\nt" + dtype + "I00\nS'" + bytes + "'\nt";
+}
+const std::string kFloat = "cnumpy\ndtype\n(S'f4'\nI0\nI1\ntR(I3\nS'<'\nNNNI-1\nI-1\nI0\ntb";
+const std::string kTwo = "\\x00\\x00\\x80?\\x00\\x00\\x00@";  // 1 and 2
+
+std::map<std::string, Tensor> arrays_of(const std::string& bytes) {
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "a.pkl", bytes + ".");
+  return by_name(load_tensors(folder / "a.pkl"));
+}
+
+}  // namespace
+
+TEST_CASE("pickle: arrays of JAX and of Theano's back ends, generators, Python 2's ordered dicts") {
+  const std::string array = kReconstruct + kArguments + "R" + state(kFloat, kTwo) + "b";
+  const Tensor want = Tensor::of<float>({2}, {1, 2});
+  REQUIRE(same(arrays_of(array).at("arr_0"), want));
+  const std::string jax = "cjax._src.array\n_reconstruct_array\n(" + kReconstruct + kArguments +
+                          state(kFloat, kTwo) + "(dtR";
+  CHECK(same(arrays_of(jax).at("arr_0"), want));
+  for (const char* type : {"theano.sandbox.cuda.type\nCudaNdarray_unpickler",
+                           "theano.gpuarray.type\nGpuArray_unpickler",
+                           "theano.sandbox.gpuarray.type\nGpuArray_unpickler"})
+    CHECK(
+        same(arrays_of("c" + std::string(type) + "\n(" + array + "S'gpu'\ntR").at("arr_0"), want));
+  CHECK_THROWS_WITH_AS(
+      arrays_of("ctheano.gpuarray.type\nGpuArray_unpickler\n(ctheano.gpuarray.type\n"
+                "GpuArray_unpickler\n(" +
+                array + "S'gpu'\ntRS'gpu'\ntR"),
+      doctest::Contains("an array on a GPU made of another"), Error);
+
+  const std::string brain = "cnumpy\ndtype\n(cml_dtypes\nbfloat16\nI0\nI1\ntR";
+  const auto halves =
+      arrays_of(kReconstruct + kArguments + "R" + state(brain, "\\x80?\\x00@") + "b");
+  REQUIRE(halves.at("arr_0").dtype() == DType::bf16);
+  CHECK(halves.at("arr_0").bytes()[0] == std::byte{0x80});
+  CHECK_THROWS_WITH_AS(arrays_of(kReconstruct + kArguments + "R" + state(brain, "\\x80?") + "b"),
+                       doctest::Contains("has 2 bytes"), Error);
+
+  // Names are kept, and a generator's state is no weight.
+  const std::string ordered = "ccollections\nOrderedDict\n(((S'W'\n" + array + "l(S'rng'\n" +
+                              "cnumpy.random\n__RandomState_ctor\n(tR(S'MT19937'\n" + array +
+                              "tbll" + "tR";
+  const auto named = arrays_of(ordered);
+  CHECK(named.size() == 1);
+  REQUIRE(named.contains("W"));
+  CHECK(same(named.at("W"), want));
+}

@@ -207,6 +207,14 @@ TEST_CASE("npz: a zip that lies") {
   std::string climbs = good;
   climbs.replace(climbs.rfind("a.npy"), 5, "../ab");
   refuses_bytes("x.npz", climbs, "leads elsewhere");
+  // Nor is such a name written: PyTorch's exporter to ONNX calls constants so.
+  const test::TemporaryFolder unwritten;
+  TensorList absolute;
+  absolute.push_back({"/Constant_output_0", Tensor::of<float>({1}, {1.0F})});
+  CHECK_THROWS_WITH_AS(save_tensors(absolute, unwritten / "x.npz"),
+                       doctest::Contains("save as safetensors"), Error);
+  save_tensors(absolute, unwritten / "x.safetensors");
+  CHECK(load_tensors(unwritten / "x.safetensors")[0].name == "/Constant_output_0");
   std::string breaks = good;
   breaks.replace(breaks.rfind("a.npy"), 5, "\na.np");
   refuses_bytes("x.npz", breaks, "control characters");

@@ -40,6 +40,7 @@ constexpr std::string_view kConstructors[] = {
     "datetime.date",
     "datetime.datetime",
     "datetime.timedelta",
+    "jax._src.array._reconstruct_array",
     "neon.backends.nervanacpu.CPUTensor",
     "numpy._core.multiarray._reconstruct",
     "numpy._core.multiarray.scalar",
@@ -49,11 +50,17 @@ constexpr std::string_view kConstructors[] = {
     "numpy.core.numeric._frombuffer",
     "numpy.dtype",
     "numpy.ndarray",
+    "numpy.random.__RandomState_ctor",
+    "numpy.random._pickle.__bit_generator_ctor",
+    "numpy.random._pickle.__generator_ctor",
+    "numpy.random._pickle.__randomstate_ctor",
     "pathlib.PosixPath",
     "pathlib.PurePosixPath",
     "pathlib.WindowsPath",
     "theano.compile.sharedvalue._make_shared",
+    "theano.gpuarray.type.GpuArray_unpickler",
     "theano.sandbox.cuda.type.CudaNdarray_unpickler",
+    "theano.sandbox.gpuarray.type.GpuArray_unpickler",
     "torch.Size",
     "torch._tensor._rebuild_from_type_v2",
     "torch._utils._rebuild_parameter",
@@ -126,6 +133,18 @@ void PickleMachine::construct(const Value* callable, Value* args) {
   Value* v = object(name, args);
   v->entries = name == "collections.OrderedDict" || name == "collections.defaultdict" ||
                name == "collections.Counter" || name.ends_with(".dict");
+  // Python 2 hands the entries of an ordered dict over as a list of pairs.
+  if (name == "collections.OrderedDict" && !args->items.empty()) {
+    const auto& pairs = args->items[0]->items;
+    const auto is_pair = [](const Value* p) {
+      return (p->kind == PickleKind::list || p->kind == PickleKind::tuple) && p->items.size() == 2;
+    };
+    if (args->items[0]->kind == PickleKind::list && std::ranges::all_of(pairs, is_pair)) {
+      copies(2 * pairs.size() * sizeof(Value*));
+      for (const Value* p : pairs)
+        v->items.insert(v->items.end(), p->items.begin(), p->items.end());
+    }
+  }
   push(v);
 }
 

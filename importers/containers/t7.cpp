@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/core/error.h"
+#include "engine/numerics/fp.h"
 #include "engine/ops/params.h"
 
 namespace etalon {
@@ -16,10 +17,12 @@ enum class Form { binary64, binary32, ascii };
 
 std::optional<DType> dtype_of_name(std::string_view name) {
   constexpr std::pair<std::string_view, DType> kTypes[] = {
-      {"Float", DType::f32},    {"Double", DType::f64},   {"Int", DType::i32},
-      {"Long", DType::i64},     {"Short", DType::i16},    {"Char", DType::i8},
-      {"Byte", DType::u8},      {"Cuda", DType::f32},     {"CudaDouble", DType::f64},
-      {"CudaLong", DType::i64}, {"CudaHalf", DType::f16}, {"Half", DType::f16}};
+      {"Float", DType::f32},    {"Double", DType::f64},  {"Int", DType::i32},
+      {"Long", DType::i64},     {"Short", DType::i16},   {"Char", DType::i8},
+      {"Byte", DType::u8},      {"Cuda", DType::f32},    {"CudaDouble", DType::f64},
+      {"CudaLong", DType::i64}, {"CudaInt", DType::i32}, {"CudaShort", DType::i16},
+      {"CudaChar", DType::i8},  {"CudaByte", DType::u8}, {"CudaHalf", DType::f16},
+      {"Half", DType::f16}};
   for (const auto& [word, dtype] : kTypes)
     if (name == word) return dtype;
   return std::nullopt;
@@ -132,11 +135,15 @@ class Reader {
         v.object = indexed(is_new);
         if (is_new) object(*v.object, depth);
         break;
-      case 6:
+      case 6:  // before a function could hold itself: without an index
       case 7:
       case 8:
         v.kind = T7Value::Kind::function;
-        v.object = indexed(is_new);
+        is_new = true;
+        if (type == 6)
+          out_.objects.push_back(v.object = std::make_shared<T7Object>());
+        else
+          v.object = indexed(is_new);
         if (is_new) {
           v.object->type = "function";
           text();            // bytecode, which nobody reads
@@ -196,7 +203,10 @@ class Reader {
     if (n < 0 || static_cast<std::uint64_t>(n) > left()) fail("a storage longer than the file");
     // A long is as wide as the writer's.
     const bool narrow = *dtype == DType::i64 && form_ == Form::binary32;
-    if (form_ != Form::ascii && !narrow) {
+    // Bytes are bytes in the ascii form too, behind the end of the line.
+    const bool plain = size_bytes(*dtype) == 1;
+    if (form_ == Form::ascii && plain && left() > 0) ++at_;
+    if ((form_ != Form::ascii || plain) && !narrow) {
       const TensorType type{*dtype, Shape{n}};
       const std::size_t size = claimed_bytes(type);
       if (size > left()) fail("a storage longer than the file");
@@ -207,13 +217,15 @@ class Reader {
     Tensor t = Tensor::uninitialized(*dtype, {n});
     visit_dtype(*dtype, [&](auto tag) {
       using T = decltype(tag);
-      if constexpr (std::is_arithmetic_v<T>) {
-        for (T& e : t.mutable_data<T>()) {
-          if constexpr (std::is_floating_point_v<T>)
-            e = static_cast<T>(real_word());
-          else
-            e = static_cast<T>(narrow ? raw<std::int32_t>() : whole(false));
-        }
+      for (T& e : t.mutable_data<T>()) {
+        if constexpr (std::is_same_v<T, Float16>)
+          e = to_float16(static_cast<float>(real_word()));
+        else if constexpr (std::is_floating_point_v<T>)
+          e = static_cast<T>(real_word());
+        else if constexpr (std::is_integral_v<T>)
+          e = static_cast<T>(narrow ? raw<std::int32_t>() : whole(false));
+        else
+          fail("a storage of no known element type");
       }
     });
     to.tensor = std::move(t);

@@ -95,6 +95,12 @@ class Parser {
     step(1);
     return out;
   }
+  static std::string trimmed(std::string_view s) {
+    constexpr std::string_view kWhite = " \t\r\n";
+    const std::size_t begin = s.find_first_not_of(kWhite);
+    if (begin == std::string_view::npos) return {};
+    return std::string(s.substr(begin, s.find_last_not_of(kWhite) - begin + 1));
+  }
   XmlElement element(int depth) {
     if (depth > kMaxDepth) fail("elements nest deeper than 64 levels");
     if (ended() || text_[at_] != '<') fail("expected an element");
@@ -121,6 +127,7 @@ class Parser {
     for (;;) {
       const std::size_t next = text_.find('<', at_);
       if (next == std::string_view::npos) fail("an element without an end");
+      if (e.children.empty() && e.text.empty()) e.text = trimmed(text_.substr(at_, next - at_));
       step(next - at_);
       if (looking_at("<!--")) {
         skip_past("-->");

@@ -14,6 +14,7 @@ struct XmlElement {
   std::string name;
   std::vector<std::pair<std::string, std::string>> attributes;
   std::vector<XmlElement> children;
+  std::string text;  // before its first child, as it stands, without white space around it
   std::size_t line = 0;
 
   // nullptr where it has none.

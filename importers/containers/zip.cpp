@@ -62,7 +62,7 @@ Directory find_directory(std::span<const std::byte> file) {
       file.size());
 }
 
-void check_name(const std::string& name) {
+bool leads_elsewhere(const std::string& name) {
   bool bad = name.empty() || name.front() == '/' || name.find('\\') != std::string::npos ||
              name.find('\0') != std::string::npos;
   for (std::size_t at = 0; at <= name.size();) {
@@ -70,7 +70,12 @@ void check_name(const std::string& name) {
     bad = bad || name.substr(at, end - at) == "..";
     at = end + 1;
   }
-  if (bad) throw bad_input("zip member '{}' has a name that leads elsewhere", printable(name));
+  return bad;
+}
+
+void check_name(const std::string& name) {
+  if (leads_elsewhere(name))
+    throw bad_input("zip member '{}' has a name that leads elsewhere", printable(name));
   // Names stand in messages, which are one line.
   if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
     throw bad_input("zip member '{}' has a name with control characters", printable(name));
@@ -229,6 +234,10 @@ Blob ZipReader::read(const ZipMember& m) const {
 }
 
 void ZipWriter::add(const std::string& name, std::span<const std::span<const std::byte>> parts) {
+  if (leads_elsewhere(name))
+    throw usage_error(
+        "'{}' would lead elsewhere as the name of a member of an archive; save as safetensors",
+        printable(name));
   check_name(name);
   Written w{name, 0, 0, out_.position()};
   for (const auto part : parts) {

@@ -73,4 +73,32 @@ ValueId kept_boxes(const LayerParts& p, ValueId boxes, ValueId scores, float ove
               {boxes, scores, most, p.scalar("overlap", overlap), p.scalar("threshold", least)});
 }
 
+ValueId best_of_each_image(const LayerParts& n, ValueId rows, ValueId scores, ValueId images,
+                           std::int64_t keep) {
+  const auto both = [&](const char* role, std::string_view op, ValueId v) {  // v_j against v_i
+    const ValueId i = n.op("unsqueeze", std::string(role) + ".i", {v}, {{"axes", Ints{1}}}),
+                  j = n.op("unsqueeze", std::string(role) + ".j", {v}, {{"axes", Ints{0}}});
+    return n.op(op, role, {j, i});
+  };
+  const ValueId image = n.op("squeeze", "of_image", {images}, {{"axes", Ints{1}}});
+  const ValueId count = n.op("shape", "found", {scores});
+  const ValueId number =
+      n.op("cum_sum", "number",
+           {n.op("expand", "ones", {n.ints("one_more", {1}), count}), n.ints("axis", {0})});
+  const ValueId before = n.op(
+      "or", "before",
+      {both("higher", "greater", scores),
+       n.op("and", "first", {both("equal", "equal", scores), both("earlier", "less", number)})});
+  const ValueId ahead =
+      n.op("reduce_sum", "ahead",
+           {n.op("cast", "ahead_i64",
+                 {n.op("and", "ahead_there", {before, both("there", "equal", image)})},
+                 {{"to", std::string("i64")}})},
+           {{"axes", Ints{1}}, {"keepdims", false}});
+  const ValueId stays = n.op("less", "stays", {ahead, n.ints("keep", {keep})});
+  const ValueId where =
+      n.op("squeeze", "where", {n.op("non_zero", "places", {stays})}, {{"axes", Ints{0}}});
+  return n.op("gather", "kept_rows", {rows, where}, {{"axis", std::int64_t{0}}});
+}
+
 }  // namespace etalon

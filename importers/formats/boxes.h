@@ -51,4 +51,9 @@ ValueId highest_scores(const LayerParts& p, ValueId scores, std::int64_t most);
 // `least`, each sharing no more than `overlap` with those kept before it.
 ValueId kept_boxes(const LayerParts& p, ValueId boxes, ValueId scores, float overlap, float least);
 
+// The rows before which fewer than `keep` of the same image stand by score (of equals the first);
+// scores [n], images [n,1].
+ValueId best_of_each_image(const LayerParts& p, ValueId rows, ValueId scores, ValueId images,
+                           std::int64_t keep);
+
 }  // namespace etalon

@@ -183,14 +183,16 @@ ValueId adaptive_pool(GraphBuilder& g, const std::string& name, ValueId x, Ints 
 }
 
 ValueId attention(GraphBuilder& g, const std::string& name, const Attention& a) {
-  const Ints dims = g.dims(a.q), keys = g.dims(a.k);
-  if (dims.size() < 2 || keys.size() < 2 || dims.back() < 1)
-    throw bad_input("attention of {} and {}", to_string(g.type(a.q)), to_string(g.type(a.k)));
+  const Ints dims = g.known(a.q) || a.q_dims.empty() ? g.dims(a.q) : a.q_dims,
+             keys = g.known(a.k) || a.k_dims.empty() ? g.dims(a.k) : a.k_dims;
+  if (dims.size() < 2 || keys.size() < 2 || (a.scale == kAbsent && dims.back() < 1))
+    throw bad_input("attention of ranks {} and {}, whose width is not known", dims.size(),
+                    keys.size());
   g.note("attention is written as its definition: softmax(q k' scale + mask) v, each step rounds.");
   Ints turned;
-  for (int i = 0; i < g.rank(a.k); ++i) turned.push_back(i);
+  for (std::size_t i = 0; i < keys.size(); ++i) turned.push_back(static_cast<std::int64_t>(i));
   std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
-  const DType type = g.dtype(a.q);
+  const DType type = !g.known(a.q) && a.type ? *a.type : g.dtype(a.q);
   ValueId s = g.op("matmul", name + ".scores", {a.q, g.transpose(name + ".keys", a.k, turned)});
   const ValueId scale =
       a.scale != kAbsent
@@ -213,8 +215,9 @@ ValueId attention(GraphBuilder& g, const std::string& name, const Attention& a) 
     s = g.op("where", name + ".causal", {seen, s, out});
   }
   if (a.mask != kAbsent)
-    s = g.dtype(a.mask) == DType::boolean ? g.op("where", name + ".mask", {a.mask, s, out})
-                                          : g.op("add", name + ".mask", {s, a.mask});
+    s = (!g.known(a.mask) && a.mask_type ? *a.mask_type : g.dtype(a.mask)) == DType::boolean
+            ? g.op("where", name + ".mask", {a.mask, s, out})
+            : g.op("add", name + ".mask", {s, a.mask});
   return g.op("matmul", name,
               {g.op("softmax", name + ".weights", {s}, {{"axis", std::int64_t{-1}}}), a.v});
 }

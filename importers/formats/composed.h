@@ -2,6 +2,7 @@
 // places in a sorted row, pools of uneven windows, attention, sums over segments.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "importers/formats/translate.h"
@@ -46,6 +47,9 @@ ValueId adaptive_pool(GraphBuilder& g, const std::string& name, ValueId x, Ints 
 struct Attention {
   ValueId q = kAbsent, k = kAbsent, v = kAbsent, mask = kAbsent, scale = kAbsent;
   bool causal = false;
+  // What the file says where types are known only in the run.
+  Ints q_dims = {}, k_dims = {};
+  std::optional<DType> type = {}, mask_type = {};
 };
 ValueId attention(GraphBuilder& g, const std::string& name, const Attention& a);
 

@@ -138,6 +138,33 @@ auto advised(std::string_view page, F&& f) {
   }
 }
 
+// What is known but not read, with what to do; empty where it is nothing known.
+std::string_view foreign(const FileView& file) {
+  if (file.is_folder) {
+    const std::filesystem::path folder(file.path);
+    std::error_code none;
+    for (const char* name : {"_CHECKPOINT_METADATA", "manifest.ocdbt"})
+      if (std::filesystem::exists(folder / name, none))
+        return "a checkpoint of Orbax, which is not read; restore it in JAX and save its arrays "
+               "with flax.serialization.to_bytes or numpy.savez";
+    return "";
+  }
+  if (file.text().starts_with("#loc") || file.text().find("ML\xefR") != std::string_view::npos ||
+      file.text().find("stablehlo.") != std::string_view::npos)
+    return "a program of MLIR (StableHLO, jax.export), which is not read; save the weights with "
+           "flax.serialization.to_bytes, or the network as a SavedModel or in ONNX";
+  constexpr std::size_t kTarName = 257;  // in the head of a tar archive's first member
+  if (file.text().size() > kTarName && file.text().substr(kTarName).starts_with("ustar"))
+    return "a tar archive, which is not read; unpack it and give the file in it";
+  for (const auto& [magic, what] :
+       {std::pair{"\x1f\x8b", "a file packed by gzip; unpack it with gunzip first"},
+        std::pair{"BZh", "a file packed by bzip2; unpack it with bunzip2 first"},
+        std::pair{"\xfd\x37zXZ", "a file packed by xz; unpack it with unxz first"},
+        std::pair{"\x28\xb5\x2f\xfd", "a file packed by zstd; unpack it with unzstd first"}})
+    if (file.text().starts_with(magic)) return what;
+  return "";
+}
+
 TensorList weights_of(const Model& model) {
   TensorList tensors;
   for (const auto& [id, tensor] : model.graph->initializers)
@@ -171,6 +198,8 @@ const FormatRow& format_of(const std::string& path) {
       const ZipReader zip(file);
     });
   }
+  if (const std::string_view what = foreign(view); !what.empty())
+    throw bad_input("{}: {}", path, what);
   throw bad_input("{}: no known format; the formats are {}", path, known);
 }
 

@@ -1,6 +1,7 @@
 #include "importers/formats/neon.h"
 
 #include <algorithm>
+#include <map>
 
 #include "engine/core/error.h"
 #include "engine/graph/builder.h"
@@ -30,18 +31,52 @@ class Layer {
   const PickleValue* field(std::string_view key) const {
     return config_ == nullptr ? nullptr : config_->find(key);
   }
-  // A number, or a dict of them by axis ("str_h", "str_w"), for each spatial axis.
-  Ints spatial(std::string_view key, std::string_view h, std::string_view w, std::int64_t missing,
-               std::size_t axes = 2) const {
+  // A dict by axis ("str_d", "str_h", "str_w" for "str"), or a number for height and width alone.
+  Ints along(std::string_view key, std::string_view prefix, const Ints& missing) const {
     const PickleValue* v = field(key);
-    if (v == nullptr || v->is(PickleKind::none)) return Ints(axes, missing);
-    if (v->is(PickleKind::integer)) return Ints(axes, v->integer);
-    if (v->is(PickleKind::dict)) {
-      const PickleValue *a = v->find(h), *b = v->find(w);
-      return {a == nullptr ? missing : pickle_integer(*a, key),
-              b == nullptr ? missing : pickle_integer(*b, key)};
+    Ints out = missing;
+    if (v == nullptr || v->is(PickleKind::none)) return out;
+    constexpr std::string_view kAxes = "dhw";
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const char axis = kAxes[3 - out.size() + i];
+      const PickleValue* n = v;
+      if (v->is(PickleKind::dict))
+        n = v->find(std::string(prefix) + "_" + axis);
+      else if (axis == 'd')
+        n = nullptr;
+      if (n != nullptr && !n->is(PickleKind::none)) out[i] = pickle_integer(*n, key);
     }
-    return pickle_ints(*v, key);
+    return out;
+  }
+  // The window, without the number of filters behind it: a tuple, a dict, or one number for height
+  // and width.
+  Ints window(std::size_t filters) const {
+    const PickleValue* v = field("fshape");
+    if (v == nullptr) throw bad_input("a window without fshape");
+    if (v->is(PickleKind::integer)) return Ints(2, v->integer);
+    if (v->is(PickleKind::dict)) {
+      Ints out;
+      for (const char* axis : {"T", "R", "S"})
+        if (const PickleValue* n = v->find(axis)) out.push_back(pickle_integer(*n, "fshape"));
+      return out;
+    }
+    Ints out = pickle_ints(*v, "fshape");
+    if (out.size() < filters) throw bad_input("a window of {} extents", out.size());
+    out.resize(out.size() - filters);
+    return out;
+  }
+  double number(std::string_view key, double missing) const {
+    return number_of(field(key), missing);
+  }
+  static double number_of(const PickleValue* v, double missing) {
+    if (v == nullptr || v->is(PickleKind::none)) return missing;
+    return v->is(PickleKind::real) ? v->real : static_cast<double>(pickle_integer(*v, "a number"));
+  }
+  // A number that the function at this key was made with.
+  double of_function(std::string_view key, std::string_view number, double missing) const {
+    const PickleValue* v = field(key);
+    const PickleValue* config = v == nullptr ? nullptr : v->find("config");
+    return number_of(config == nullptr ? nullptr : config->find(number), missing);
   }
   Tensor param(std::string_view key) const {
     const PickleValue* v = params_ == nullptr ? nullptr : params_->find(key);
@@ -103,6 +138,15 @@ class Translator {
   Translator(const std::shared_ptr<const Pickle>& pickle, GraphBuilder& b)
       : pickle_(pickle), b_(b), walk_(*pickle) {}
 
+  // The values of a tree, of which SingleOutputTree gives the first at inference.
+  std::vector<ValueId> tree(const PickleValue& layers, ValueId x) {
+    std::vector<ValueId> out;
+    for (const PickleValue* v : layers.items) {
+      const PickleWalk::Level level(walk_);
+      out.push_back(layer(*v, x));
+    }
+    return out;
+  }
   ValueId sequence(const PickleValue& layers, ValueId x) {
     // Containers may share their layers: what unfolds is bounded by what the file holds.
     for (const PickleValue* v : layers.items) {
@@ -122,16 +166,29 @@ class Translator {
     if (function == "Tanh") return b_.op("tanh", name, {x});
     if (function == "Logistic") return b_.op("sigmoid", name, {x});
     if (function == "Identity") return x;
-    if (function == "Softmax") return b_.op("softmax", name, {x}, {{"axis", std::int64_t{1}}});
-    if (function == "Rectlin") {
-      const PickleValue* transform = l.field("transform");
-      const PickleValue* config = transform == nullptr ? nullptr : transform->find("config");
-      const PickleValue* slope = config == nullptr ? nullptr : config->find("slope");
-      const double s = slope == nullptr              ? 0
-                       : slope->is(PickleKind::real) ? slope->real
-                                                     : static_cast<double>(slope->integer);
-      if (s == 0) return b_.op("relu", name, {x});
-      return b_.op("leaky_relu", name, {x}, {{"alpha", static_cast<float>(s)}});
+    const auto scalar = [&](std::string_view part, double v) {
+      return b_.constant(name + "." + std::string(part),
+                         Tensor::of<float>({}, {static_cast<float>(v)}));
+    };
+    const auto made_with = [&](std::string_view key, double missing) {
+      return l.of_function("transform", key, missing);
+    };
+    if (function == "Softmax" || function == "PixelwiseSoftmax") {
+      // Over all elements of a sample; of a sequence over the features, which stand last here.
+      if (b_.rank(x) > 3 && function == "Softmax") throw Unknown{"a softmax over images"};
+      return b_.op("softmax", name, {x}, {{"axis", std::int64_t{b_.rank(x) == 3 ? 2 : 1}}});
+    }
+    if (function == "Normalizer")
+      return b_.op("div", name, {x, scalar("divisor", made_with("divisor", 128))});
+    if (function == "Explin")
+      return b_.op("elu", name, {x}, {{"alpha", static_cast<float>(made_with("alpha", 1))}});
+    if (function == "Rectlin" || function == "Rectlinclip") {
+      const double slope = made_with("slope", 0);
+      const bool clips = function == "Rectlinclip";
+      const std::string first = clips ? name + ".open" : name;
+      x = slope == 0 ? b_.op("relu", first, {x})
+                     : b_.op("leaky_relu", first, {x}, {{"alpha", static_cast<float>(slope)}});
+      return clips ? b_.op("min", name, {x, scalar("cut", made_with("xcut", 20))}) : x;
     }
     throw Unknown{"activation " + std::string(function)};
   }
@@ -151,7 +208,20 @@ class Translator {
     if (t == "Activation") return activation(l.name, l.function("transform"), l, x);
     if (t == "Convolution" || t == "Convolution_bias") return convolution(l, x);
     if (t == "Pooling") return pooling(l, x);
+    if (t == "Deconvolution") return deconvolution(l, x);
+    if (t == "LRN") {
+      if (b_.rank(x) != 4) throw Unknown{"an LRN that is not over images"};
+      b_.note("LRN: ascale is divided by the depth of its window.");
+      return b_.op("lrn", l.name, {x},
+                   {{"size", static_cast<std::int64_t>(l.number("depth", 5))},
+                    {"alpha", static_cast<float>(l.number("ascale", 1))},
+                    {"beta", static_cast<float>(l.number("bpower", 1))},
+                    {"bias", 1.0F}});
+    }
     if (t == "Linear") {
+      // Of sequences [time, batch, features] each step by itself.
+      if (b_.rank(x) == 3)
+        return b_.op("matmul", l.name, {x, constant(l, "weight", transposed(l.param("W")))});
       if (b_.rank(x) > 2) {
         b_.note("Flattening before a layer is channels first, as Neon lays out its tensors.");
         x = b_.op("flatten", l.name + ".flatten", {x});
@@ -162,11 +232,37 @@ class Translator {
       Tensor bias = flat(l.param("W"));
       Ints shape(static_cast<std::size_t>(b_.rank(x)), 1);
       if (shape.size() < 2) throw Unknown{"a bias on a vector"};
-      shape[1] = bias.numel();
+      shape[shape.size() == 3 ? 2 : 1] = bias.numel();
       return b_.op("add", l.name, {x, constant(l, "bias", bias.reshaped(Shape(shape)))});
     }
+    if (t == "DataTransform") return activation(l.name, l.function("transform"), l, x);
+    if (t == "Reshape") {
+      const PickleValue* to = l.field("reshape");
+      if (to == nullptr || b_.rank(x) == 3) throw Unknown{"a Reshape of sequences"};
+      Ints shape{0};
+      const Ints sample =
+          to->is(PickleKind::integer) ? Ints{to->integer} : pickle_ints(*to, "reshape");
+      shape.insert(shape.end(), sample.begin(), sample.end());
+      return b_.reshape(l.name, x, shape);
+    }
+    if (t == "SkipNode") return x;
+    if (t == "BranchNode") {
+      // The first one keeps what it is given; another of its name goes on from there.
+      return branches_.emplace(l.name, x).first->second;
+    }
+    if (t == "RecurrentSum" || t == "RecurrentMean") {
+      if (b_.rank(x) != 3) throw Unknown{l.name + " on vectors"};
+      return b_.op(t == "RecurrentSum" ? "reduce_sum" : "reduce_mean", l.name, {x},
+                   {{"axes", Ints{0}}, {"keepdims", false}});
+    }
+    if (t == "LookupTable") {
+      const Tensor w = l.param("W");
+      if (w.shape().rank() != 2) throw bad_input("a table of words {}", to_string(w.type()));
+      const ValueId ids = b_.op("cast", l.name + ".ids", {x}, {{"to", std::string("i64")}});
+      return b_.op("gather", l.name, {constant(l, "weight", w.share()), ids});
+    }
+    if (t == "MergeSum" || t == "MergeBroadcast") return merged(l, x);
     if (t == "BatchNorm") {
-      const PickleValue* eps = l.field("eps");
       b_.note(
           "BatchNorm: epsilon 1e-3 unless the file says otherwise, statistics of the training.");
       return b_.op(
@@ -174,7 +270,8 @@ class Translator {
           {x, constant(l, "gamma", flat(l.param("gamma"))),
            constant(l, "beta", flat(l.param("beta"))), constant(l, "gmean", flat(l.param("gmean"))),
            constant(l, "gvar", flat(l.param("gvar")))},
-          {{"eps", eps == nullptr ? 1e-3F : static_cast<float>(eps->real)}});
+          {{"eps", static_cast<float>(l.number("eps", 1e-3))},
+           {"axis", std::int64_t{b_.rank(x) == 3 ? 2 : 1}}});
     }
     if (t == "LSTM" || t == "GRU" || t == "Recurrent") return recurrent(l, x);
     if (t == "RecurrentLast") {
@@ -193,42 +290,108 @@ class Translator {
     throw Unknown{"layer " + std::string(t)};
   }
 
+  // What is beside one another reads one value.
+  ValueId merged(const Layer& l, ValueId x) {
+    const PickleValue* layers = l.field("layers");
+    if (layers == nullptr || layers->items.empty()) throw bad_input("a container without layers");
+    if (++depth_ > 32) throw bad_input("containers nest deeper than 32 levels");
+    std::vector<ValueId> parts;
+    for (const PickleValue* v : layers->items) {
+      const PickleWalk::Level level(walk_);
+      parts.push_back(layer(*v, x));
+    }
+    --depth_;
+    if (l.type == "MergeSum") {
+      ValueId sum = parts[0];
+      for (std::size_t i = 1; i < parts.size(); ++i) sum = b_.op("add", l.name, {sum, parts[i]});
+      return sum;
+    }
+    const PickleValue* how = l.field("merge");
+    const std::string_view merge = how == nullptr ? "" : pickle_text(*how, "merge");
+    const int rank = b_.rank(parts[0]);
+    std::int64_t axis = 1;
+    if (merge == "recurrent" && rank == 3)
+      axis = 0;
+    else if (merge == "stack" && rank == 3)
+      axis = 2;
+    else if (!(merge == "depth" && rank >= 4) && !(merge == "stack" && rank == 2))
+      throw Unknown{"a MergeBroadcast by " + std::string(merge)};
+    return b_.op("concat", l.name, parts, {{"axis", axis}});
+  }
+
+  // [channels * window, filters] to [filters, channels, window...]
+  ValueId kernel(const Layer& l, std::int64_t channels, const Ints& window) {
+    const Tensor w = l.param("W");
+    std::int64_t rows = channels;
+    for (const std::int64_t n : window) rows = n < 1 ? -1 : checked_mul(rows, n);
+    if (w.shape().rank() != 2 || rows < 1 || w.shape()[0] != rows)
+      throw bad_input("a weight {} for {} channels and a window of rank {}", to_string(w.type()),
+                      channels, window.size());
+    Ints shape{w.shape()[1], channels};
+    shape.insert(shape.end(), window.begin(), window.end());
+    b_.note("Convolutions correlate (kernels are not flipped); Neon stores them (C*R*S, K).");
+    return constant(l, "weight", transposed(w).reshaped(Shape(shape)));
+  }
+  Fields windows(const Layer& l, const Ints& window) {
+    const Ints ones(window.size(), 1), pad = l.along("padding", "pad", Ints(window.size(), 0));
+    return {{"strides", l.along("strides", "str", ones)},
+            {"dilations", l.along("dilation", "dil", ones)},
+            {"pads_begin", pad},
+            {"pads_end", pad}};
+  }
+  void check_window(const Ints& window, ValueId x) {
+    if (window.size() != static_cast<std::size_t>(b_.rank(x)) - 2 || window.size() < 2 ||
+        window.size() > 3)
+      throw Unknown{"a window over other axes than the images have"};
+  }
+
   ValueId convolution(const Layer& l, ValueId x) {
-    const Ints f = l.spatial("fshape", "R", "S", 1, 3);
-    if (f.size() != 3) throw Unknown{"a convolution that is not over two axes"};
-    const Tensor w = l.param("W");  // (C*R*S, K)
-    const std::int64_t channels = b_.shape(x).dim(1);
-    if (w.shape().rank() != 2 || w.shape()[0] != checked_mul(channels, checked_mul(f[0], f[1])))
-      throw bad_input("a weight {} for {} channels and windows {} x {}", to_string(w.type()),
-                      channels, f[0], f[1]);
-    const Ints pad = l.spatial("padding", "pad_h", "pad_w", 0),
-               stride = l.spatial("strides", "str_h", "str_w", 1),
-               dilation = l.spatial("dilation", "dil_h", "dil_w", 1);
-    std::vector<ValueId> inputs{
-        x, constant(l, "weight", transposed(w).reshaped({w.shape()[1], channels, f[0], f[1]}))};
+    const Ints window = l.window(1);
+    check_window(window, x);
+    std::vector<ValueId> inputs{x, kernel(l, b_.shape(x).dim(1), window)};
     if (l.has_param("weight_bias"))
       inputs.push_back(constant(l, "bias", flat(l.param("weight_bias"))));
-    b_.note("Convolutions correlate (kernels are not flipped); Neon stores them (C*R*S, K).");
-    return b_.op(
-        "conv", l.name, inputs,
-        {{"strides", stride}, {"dilations", dilation}, {"pads_begin", pad}, {"pads_end", pad}});
+    return b_.op("conv", l.name, inputs, windows(l, window));
+  }
+  // The gradient of a convolution to its input: that has `fshape`'s last extent for channels.
+  ValueId deconvolution(const Layer& l, ValueId x) {
+    const Ints window = l.window(1);
+    check_window(window, x);
+    const PickleValue* f = l.field("fshape");
+    const PickleValue* last = f->is(PickleKind::dict) ? f->find("C")
+                              : f->items.empty()      ? nullptr
+                                                      : f->items.back();
+    if (last == nullptr) throw bad_input("a Deconvolution without its channels");
+    return b_.op("conv_transpose", l.name, {x, kernel(l, pickle_integer(*last, "fshape"), window)},
+                 windows(l, window));
   }
 
   ValueId pooling(const Layer& l, ValueId x) {
-    std::string op = "max_pool";
-    if (const PickleValue* v = l.field("op")) op = pickle_text(*v, "op") == "avg" ? "avg_pool" : op;
+    std::string_view kind = "max";
+    if (const PickleValue* v = l.field("op")) kind = pickle_text(*v, "op");
+    const std::string op = kind == "max"   ? "max_pool"
+                           : kind == "avg" ? "avg_pool"
+                           : kind == "l2"  ? "lp_pool"
+                                           : "";
+    if (op.empty()) throw Unknown{"pooling by " + std::string(kind)};
+    Fields fields;
+    if (kind == "l2") fields.emplace_back("p", 2.0F);
     const PickleValue* whole = l.field("fshape");
     if (whole != nullptr && whole->is_text() && whole->text == "all")
-      return b_.op(op == "avg_pool" ? "global_avg_pool" : "global_max_pool", l.name, {x});
-    const Ints f = l.spatial("fshape", "R", "S", 1),
-               pad = l.spatial("padding", "pad_h", "pad_w", 0);
+      return b_.op("global_" + op, l.name, {x}, fields);
+    Ints f = l.window(0);
+    if (f.size() + 3 == static_cast<std::size_t>(b_.rank(x))) f.insert(f.begin(), 1);
+    check_window(f, x);
+    const Ints pad = l.along("padding", "pad", Ints(f.size(), 0));
+    fields.emplace_back("kernel", f);
     // Without strides windows lie beside one another.
-    const PickleValue* given = l.field("strides");
-    const bool none = given == nullptr || given->is(PickleKind::none) ||
-                      (given->is(PickleKind::dict) && given->items.empty());
-    const Ints stride = none ? Ints{1, 1} : l.spatial("strides", "str_h", "str_w", 1);
-    Fields fields{{"kernel", f}, {"strides", stride}, {"pads_begin", pad}, {"pads_end", pad}};
-    if (op == "avg_pool") fields.emplace_back("count_include_pad", true);
+    fields.emplace_back("strides", l.along("strides", "str", f));
+    fields.emplace_back("pads_begin", pad);
+    fields.emplace_back("pads_end", pad);
+    if (kind == "avg") {
+      fields.emplace_back("count_include_pad", false);
+      b_.note("Average pooling counts what lies inside alone (count_include_pad is false).");
+    }
     return b_.op(op, l.name, {x}, fields);
   }
 
@@ -295,6 +458,7 @@ class Translator {
   const std::shared_ptr<const Pickle>& pickle_;
   GraphBuilder& b_;
   PickleWalk walk_;
+  std::map<std::string, ValueId> branches_;
   int depth_ = 0;
 };
 
@@ -339,21 +503,35 @@ Model open_neon(const std::shared_ptr<const Pickle>& pickle, const std::string& 
     Ints dims{-1};
     const Ints sample = shape->is(PickleKind::integer) ? Ints{shape->integer}
                                                        : pickle_ints(*shape, "train_input_shape");
-    bool sequence = false;
+    bool sequence = false, words = false;
     for (const PickleValue* v : layers->items) {
       const std::string_view type = Layer(*v, pickle).type;
+      words = words || (!sequence && type == "LookupTable");
       sequence = sequence || type == "LSTM" || type == "GRU" || type == "Recurrent";
       if (type == "Linear") break;
     }
     dims.insert(dims.end(), sample.begin(), sample.end());
     ValueId x = b.input("input", DType::f32, dims);
-    if (sequence) {
+    if (words) {
+      b.note("A text's input is (batch, time), its words' numbers; layers walk time.");
+      if (sample.size() > 1) x = b.reshape("input.words", x, {0, -1});
+      x = b.transpose("input.time_first", x, {1, 0});
+    } else if (sequence) {
       // (features, time) for each sample; the layers walk time.
       b.note("A sequence's input is (batch, features, time), as Neon holds it; layers walk time.");
       x = b.transpose("input.time_first", x, {2, 0, 1});
     }
     Translator t(pickle, b);
-    b.output(t.sequence(*layers, x), "output");
+    if (sequential.type == "Tree" || sequential.type == "SingleOutputTree") {
+      std::vector<ValueId> y = t.tree(*layers, x);
+      if (sequential.type == "SingleOutputTree") y.resize(std::min<std::size_t>(y.size(), 1));
+      for (std::size_t i = 0; i < y.size(); ++i)
+        b.output(y[i], y.size() == 1 ? "output" : fmt::format("output{}", i));
+    } else if (sequential.type == "Sequential") {
+      b.output(t.sequence(*layers, x), "output");
+    } else {
+      throw Unknown{"a network that is a " + std::string(sequential.type)};
+    }
     *model.graph = b.finish();
     model.graph->name = "neon";
     model.notes = b.take_notes();

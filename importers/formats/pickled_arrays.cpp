@@ -42,6 +42,7 @@ PickledArrays pickled_arrays(const std::shared_ptr<const Pickle>& pickle) {
         continue;
       }
       found.theano = found.theano || v.text.starts_with("theano.");
+      if (v.text.starts_with("numpy.random.")) continue;  // its arrays are no weights
       const PickleValue* state = v.state;
       if (state != nullptr && v.text.find("SharedVariable") != std::string_view::npos &&
           state->is(PickleKind::dict)) {

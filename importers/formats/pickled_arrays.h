@@ -2,7 +2,8 @@
 //
 // An array's name is the shortest path to it: keys and places joined by dots, empty for the pickle
 // itself; an array of one object adds nothing. A shared variable of Theano (SharedVariable,
-// CudaNdarray ones too) is its value. An array that is reached twice is taken once.
+// those on a GPU too) is its value. An array that is reached twice is taken once; the states of
+// random generators are no arrays of the file's.
 #pragma once
 
 #include "importers/containers/pickle.h"

@@ -28,9 +28,23 @@ Root root(std::int64_t k, std::int64_t n) {
 
 }  // namespace
 
+// Only an eighth is computed where n is divided by 4: the others are the same numbers, turned or
+// mirrored, and rounding to nearest keeps that.
 std::vector<Root> roots_of_unity(std::int64_t n) {
   std::vector<Root> out;
-  for (std::int64_t k = 0; k < n; ++k) out.push_back(root(k, n));
+  const auto at = [&](std::int64_t k) { return out[static_cast<std::size_t>(k)]; };
+  for (std::int64_t k = 0; k < n; ++k) {
+    if (4 * k % n == 0)
+      out.push_back(root(k, n));
+    else if (2 * k > n)
+      out.push_back({at(n - k).cosine, -at(n - k).sine});
+    else if (n % 2 == 0 && 4 * k > n)
+      out.push_back({-at(n / 2 - k).cosine, at(n / 2 - k).sine});
+    else if (n % 4 == 0 && 8 * k > n)
+      out.push_back({at(n / 4 - k).sine, at(n / 4 - k).cosine});
+    else
+      out.push_back(root(k, n));
+  }
   return out;
 }
 

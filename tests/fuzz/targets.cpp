@@ -25,6 +25,7 @@
 #include "importers/containers/sstable.h"
 #include "importers/containers/t7.h"
 #include "importers/containers/zip.h"
+#include "importers/formats/onnx.h"
 #include "tests/fuzz/harnesses.h"
 
 namespace etalon::fuzz {
@@ -80,7 +81,17 @@ void read_container(const std::string& name, const Blob& bytes) {
   }
 }
 
-void read_model(const Target& target, const std::string& path) {
+// What was opened may be converted: a network that came of hostile bytes is written, or refused.
+void write_model(const Model& model, const std::string& path) {
+  try {
+    onnx_format_row().save(model, path);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::bad_input && e.kind() != ErrorKind::usage) throw;
+  }
+}
+
+void read_model(const Target& target, const std::string& folder) {
+  const std::string path = folder + target.open;
   const FormatRow& row = *target.row;
   FileView view;
   view.path = path;
@@ -95,6 +106,7 @@ void read_model(const Target& target, const std::string& path) {
     const Model model = row.open(path, {});
     for (const auto& [id, tensor] : model.graph->initializers)
       static_cast<void>(hash_tensor(tensor));
+    if (!model.graph->nodes.empty()) write_model(model, folder + "converted.onnx");
   } else {
     for (const NamedTensor& t : row.load(path)) static_cast<void>(hash_tensor(t.tensor));
   }
@@ -170,7 +182,7 @@ Outcome run_input(const Target& target, const std::string& folder, const Bytes& 
       for (std::size_t i = 0; i < parts.size(); ++i) {
         write_part(folder + target.files[i], parts[i]);
       }
-      read_model(target, folder + target.open);
+      read_model(target, folder);
     }
     outcome.opened = outcome.reached = true;
   } catch (const Error& e) {

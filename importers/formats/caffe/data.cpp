@@ -27,8 +27,10 @@ std::int64_t crop_of(const PbMessage& m) {
 Translator::Reader Translator::reader_of(const std::string& blob,
                                          std::set<std::string>& seen) const {
   if (seen.size() >= kMostBlobs || !seen.insert(blob).second) return {};
-  for (const Layer& l : layers_) {
-    if (std::ranges::find(l.bottoms, blob) == l.bottoms.end()) continue;
+  const auto readers = readers_.find(blob);
+  if (readers == readers_.end()) return {};
+  for (const Layer* reader : readers->second) {
+    const Layer& l = *reader;
     const auto at = weights_.find(l.name);
     const Shape* w = at == weights_.end() || at->second.empty() ? nullptr : &at->second[0].shape();
     if (w != nullptr && w->rank() >= 2 && l.type == "Convolution") {
@@ -100,7 +102,7 @@ void Translator::data(const Layer& l) {
     const Ints old[] = {p.integers("num"), p.integers("channels"), p.integers("height"),
                         p.integers("width")};
     for (std::size_t i = 0; i < l.tops.size(); ++i) {
-      if (!is_read(l.tops[i])) continue;
+      if (!readers_.contains(l.tops[i])) continue;
       Ints dims;
       if (!shapes.empty())
         dims = shapes[std::min(i, shapes.size() - 1)].integers("dim");
@@ -123,12 +125,6 @@ void Translator::data(const Layer& l) {
   } else {
     input(l.tops[0], image_of(l, crop, crop));
   }
-}
-
-bool Translator::is_read(const std::string& blob) const {
-  return std::ranges::any_of(layers_, [&](const Layer& l) {
-    return std::ranges::find(l.bottoms, blob) != l.bottoms.end();
-  });
 }
 
 }  // namespace etalon::caffe

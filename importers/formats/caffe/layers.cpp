@@ -69,7 +69,7 @@ PbMessage v0_params(const PbMessage& old, std::string& type, std::int64_t paddin
     if (old.has(from)) text += fmt::format("{}: {}\n", to, old.number(from));
   };
   const auto put_pad = [&] {
-    if (const std::int64_t n = old.integer("pad") + padding; n != 0)
+    if (const std::int64_t n = checked_add(old.integer("pad"), padding); n != 0)
       text += fmt::format("pad: {}\n", n);
   };
   if (type == "Convolution" || type == "InnerProduct") {
@@ -140,18 +140,20 @@ bool included(const PbMessage& layer, const State& state) {
 // none of), the last of these layers that are data comes back.
 void put_back_data(std::vector<Layer>& layers, const std::vector<Layer>& left_out,
                    const std::vector<std::string>& inputs) {
+  std::map<std::string, const Layer*> sources;
+  for (const Layer& d : left_out)
+    if (is_data(d.type))
+      for (const std::string& blob : d.tops) sources[blob] = &d;
+  if (sources.empty()) return;
   std::set<std::string, std::less<>> made(inputs.begin(), inputs.end());
   std::vector<Layer> back;
   for (const Layer& l : layers) {
     for (const std::string& blob : l.bottoms) {
       if (made.contains(blob)) continue;
-      const auto data =
-          std::ranges::find_if(left_out.rbegin(), left_out.rend(), [&](const Layer& d) {
-            return is_data(d.type) && std::ranges::find(d.tops, blob) != d.tops.end();
-          });
-      if (data == left_out.rend()) continue;
-      made.insert(data->tops.begin(), data->tops.end());
-      back.push_back(*data);
+      const auto data = sources.find(blob);
+      if (data == sources.end()) continue;
+      made.insert(data->second->tops.begin(), data->second->tops.end());
+      back.push_back(*data->second);
     }
     made.insert(l.tops.begin(), l.tops.end());
   }

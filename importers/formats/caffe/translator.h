@@ -26,7 +26,11 @@ class Translator {
   // `extent`: of images whose data layer does not tell theirs.
   Translator(const std::string& name, const std::vector<Layer>& layers, const Weights& weights,
              std::int64_t extent)
-      : g(name), layers_(layers), weights_(weights), extent_(extent) {}
+      : g(name), weights_(weights), extent_(extent) {
+    for (const Layer& l : layers)
+      for (const std::string& blob : l.bottoms)
+        if (auto& all = readers_[blob]; all.empty() || all.back() != &l) all.push_back(&l);
+  }
 
   GraphBuilder g;
 
@@ -62,7 +66,7 @@ class Translator {
     bool known() const { return channels > 0 || features > 0; }
   };
   Reader reader_of(const std::string& blob, std::set<std::string>& seen) const;
-  bool is_read(const std::string& blob) const;
+
   // branches.cpp: false where it is none of them
   bool branch_layer();
   void shuffle_channels();
@@ -84,8 +88,6 @@ class Translator {
   void spatial_pyramid();
   void prior_box();
   void detection_output();
-  static ValueId best_of_each_image(const LayerParts& n, ValueId rows, ValueId scores,
-                                    ValueId images, std::int64_t keep);
   void stochastic(const Fields& window);
   ValueId op(std::string_view name, const std::vector<ValueId>& in, const Fields& f = {}) {
     return g.op(name, l_->name, in, f);
@@ -98,7 +100,7 @@ class Translator {
     return dims;
   }
 
-  const std::vector<Layer>& layers_;
+  std::map<std::string, std::vector<const Layer*>> readers_;  // of a blob, in the file's sequence
   const Weights& weights_;
   std::int64_t extent_ = 0;
   bool fixed_ = false, extents_tried_ = false;

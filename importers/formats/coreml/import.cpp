@@ -80,13 +80,26 @@ void translate(Translator& t, const std::vector<Part>& parts, const PbMessage& d
     if (f.message("type").has("multiArrayType") || description.count("output") == 1)
       t.g.output(t.value(name), name);
   }
+  // Its probabilities are a dictionary of what the layer gives that the network names, or the last.
+  const std::string label = description.text("predictedFeatureName"),
+                    shares = description.text("predictedProbabilitiesName");
+  if (label.empty() || shares.empty() || shares == label || description.count("output") == 1)
+    return;
+  const PbMessage& net = parts.back().net;
+  std::string from = net.text("labelProbabilityLayerName");
+  const auto layers = net.messages("layers");
+  if (from.empty() && !layers.empty() && layers.back().count("output") != 0)
+    from = layers.back().texts("output")[0];
+  t.g.output(t.value(from), shares);
+  t.g.note(fmt::format("the label {} is that of the greatest of {}, no part of the graph",
+                       printable(label), printable(shares)));
 }
 
 Model open_model_file(const std::string& path) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   const PbMessage m = PbMessage::from_wire(schema().type("Model"), file);
-  if (m.has("mlProgram")) return open_program(file, path, folder_of(path));
+  if (holds_program(file)) return open_program(file, path, folder_of(path));
   const PbMessage description = m.message("description");
   const auto parts = networks(m, 0);
   std::optional<GraphBuilder> g(stem_of(path));

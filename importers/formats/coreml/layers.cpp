@@ -79,19 +79,28 @@ ValueId beside(const NetworkLayer& n, const PbMessage& w, const char* role, Ints
 }
 
 ValueId upsample(const NetworkLayer& n, const PbMessage& p) {
-  Ints by = p.integers("scalingFactor");
+  std::vector<float> by = p.numbers("fractionalScalingFactor");
+  if (by.empty())
+    for (const std::int64_t times : p.integers("scalingFactor"))
+      by.push_back(static_cast<float>(times));
   if (by.size() != 2 || n.g.rank(n.inputs[0]) != 4)
     throw bad_input("an upsampling without factors");
   const bool linear = p.integer("mode") == 1;
   const std::int64_t kind = p.integer("linearUpsampleMode");
   if (kind > 2) throw bad_input("the upsampling {}", kind);
   Fields f{{"mode", std::string(linear ? "linear" : "nearest")},
-           {"scales", std::vector<float>{static_cast<float>(by[0]), static_cast<float>(by[1])}},
            {"axes", Ints{2, 3}},
            {"coordinate_transformation_mode", std::string(!linear     ? "asymmetric"
                                                           : kind == 1 ? "align_corners"
                                                           : kind == 2 ? "half_pixel"
                                                                       : "asymmetric")}};
+  const Ints dims = n.g.dims(n.inputs[0]);
+  // Linear: the scales are those of the extents, which are rounded down.
+  if (linear && dims[2] > 0 && dims[3] > 0)
+    f.emplace_back("sizes", Ints{static_cast<std::int64_t>(by[0] * static_cast<float>(dims[2])),
+                                 static_cast<std::int64_t>(by[1] * static_cast<float>(dims[3]))});
+  else
+    f.emplace_back("scales", by);
   if (!linear) f.emplace_back("nearest_mode", std::string("floor"));
   n.g.note("upsampling: coordinates as its mode says, written out");
   return n.g.op("resize", n.name, {n.inputs[0]}, f);

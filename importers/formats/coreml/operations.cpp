@@ -120,6 +120,7 @@ ValueId pooling(Operation& o) {
   f.emplace_back("kernel", o.integers("kernel_sizes"));
   f.emplace_back("ceil_mode", o.flag("ceil_mode", false));
   if (o.type == "max_pool") return o.g.op("max_pool", o.name, {x}, f);
+  if (o.type == "l2_pool") return o.g.op("lp_pool", o.name, {x}, f);
   const bool excluded = o.flag("exclude_padding_from_average", false);
   f.emplace_back("count_include_pad", !excluded);
   o.g.note(fmt::format("average pooling {} padding", excluded ? "does not count" : "counts"));
@@ -168,14 +169,19 @@ ValueId norm(Operation& o) {
     Ints sorted;
     for (const std::int64_t a : axes) sorted.push_back(normalize_axis(a, rank));
     std::sort(sorted.begin(), sorted.end());
-    for (std::size_t i = 0; i < sorted.size(); ++i)
-      if (sorted[i] !=
-          rank - static_cast<std::int64_t>(sorted.size()) + static_cast<std::int64_t>(i))
-        throw bad_input("a layer norm over axes that are not the last");
     if (sorted.empty()) throw bad_input("a layer norm over no axis");
-    const Ints dims = o.g.dims(x);
-    const Shape inner{
-        std::span<const std::int64_t>(dims).subspan(static_cast<std::size_t>(sorted[0]))};
+    // Axes that are not the last are brought there, and back.
+    Ints front, back(static_cast<std::size_t>(rank));
+    for (int a = 0; a < rank; ++a)
+      if (std::ranges::find(sorted, a) == sorted.end()) front.push_back(a);
+    front.insert(front.end(), sorted.begin(), sorted.end());
+    if (front.size() != back.size()) throw bad_input("a layer norm over an axis twice");
+    for (std::size_t a = 0; a < back.size(); ++a)
+      back[static_cast<std::size_t>(front[a])] = static_cast<std::int64_t>(a);
+    const ValueId turned = o.g.transpose(o.name + ".turned", x, front);
+    const std::int64_t first = rank - static_cast<std::int64_t>(sorted.size());
+    const Ints dims = o.g.dims(turned);
+    const Shape inner{std::span<const std::int64_t>(dims).subspan(static_cast<std::size_t>(first))};
     ValueId scale = kAbsent, bias = kAbsent;
     const auto filled = [&](const char* key, double value) {
       Tensor t = Tensor::uninitialized(o.g.dtype(x), inner);
@@ -186,9 +192,12 @@ ValueId norm(Operation& o) {
     };
     scale = o.has("gamma") ? o.value("gamma") : filled("gamma", 1);
     if (o.has("beta")) bias = o.value("beta");
-    std::vector<ValueId> in{x, scale};
+    std::vector<ValueId> in{turned, scale};
     if (bias != kAbsent) in.push_back(bias);
-    return o.g.op("layer_norm", o.name, in, {{"axis", sorted[0]}, {"eps", eps}});
+    return o.g.transpose(o.name,
+                         o.g.op("layer_norm", turned == x ? o.name : o.name + ".last", in,
+                                {{"axis", first}, {"eps", eps}}),
+                         back);
   }
   const std::int64_t c = o.g.shape(x)[1];
   const ValueId scale = weights_or(o, "gamma", x, c, 1), bias = weights_or(o, "beta", x, c, 0);
@@ -196,42 +205,6 @@ ValueId norm(Operation& o) {
     return o.g.op("instance_norm", o.name, {x, scale, bias}, {{"eps", eps}});
   return o.g.op("batch_norm", o.name, {x, scale, bias, o.value("mean"), o.value("variance")},
                 {{"eps", eps}});
-}
-
-ValueId slice(Operation& o) {
-  const ValueId x = o.value("x");
-  const int rank = o.g.rank(x);
-  Ints begin = o.integers("begin"), end, steps, squeeze, axes;
-  if (static_cast<int>(begin.size()) != rank)
-    throw bad_input("{} begins of {}", begin.size(), rank);
-  const Ints begin_mask = o.integers("begin_mask"), end_mask = o.integers("end_mask"),
-             squeezed = o.integers("squeeze_mask"), stride = o.integers("stride");
-  if (o.type == "slice_by_size") {
-    const Ints size = o.integers("size");
-    if (size.size() != begin.size()) throw bad_input("{} sizes of {}", size.size(), rank);
-    for (std::size_t i = 0; i < begin.size(); ++i)
-      end.push_back(size[i] < 0 ? 1LL << 40 : begin[i] + size[i]);
-  } else {
-    end = o.integers("end");
-    if (end.size() != begin.size()) throw bad_input("{} ends of {}", end.size(), rank);
-  }
-  const auto is = [](const Ints& mask, std::size_t i) { return i < mask.size() && mask[i] != 0; };
-  for (std::size_t i = 0; i < begin.size(); ++i) {
-    const std::int64_t step = i < stride.size() ? stride[i] : 1;
-    axes.push_back(static_cast<std::int64_t>(i));
-    steps.push_back(step);
-    if (is(squeezed, i)) {
-      squeeze.push_back(static_cast<std::int64_t>(i));
-      end[i] = begin[i] == -1 ? 1LL << 40 : begin[i] + 1;
-      steps.back() = 1;
-      continue;
-    }
-    if (is(begin_mask, i)) begin[i] = step > 0 ? 0 : 1LL << 40;
-    if (is(end_mask, i)) end[i] = step > 0 ? 1LL << 40 : -(1LL << 40);
-  }
-  const ValueId y = o.g.op("slice", squeeze.empty() ? o.name : o.name + ".kept", {x},
-                           {{"starts", begin}, {"ends", end}, {"axes", axes}, {"steps", steps}});
-  return squeeze.empty() ? y : o.g.op("squeeze", o.name, {y}, {{"axes", squeeze}});
 }
 
 ValueId pad(Operation& o) {
@@ -261,76 +234,29 @@ ValueId resize(Operation& o) {
   const ValueId x = o.value("x");
   const bool nearest = o.type == "upsample_nearest_neighbor";
   const int rank = o.g.rank(x);
-  std::vector<float> scales(static_cast<std::size_t>(rank), 1.0F);
   if (rank < 3) throw bad_input("an image of rank {}", rank);
-  scales[scales.size() - 2] = o.number("scale_factor_height", 1);
-  scales[scales.size() - 1] = o.number("scale_factor_width", 1);
-  const bool corners = !nearest && o.flag("align_corners", true);
+  const bool corners = !nearest && o.flag("align_corners", true),
+             halves = !nearest && o.flag("half_pixel_centers", !corners);
+  if (corners && halves) throw bad_input("corners that are aligned by their centres");
   Fields f{{"mode", std::string(nearest ? "nearest" : "linear")},
-           {"coordinate_transformation_mode", std::string(corners   ? "align_corners"
-                                                          : nearest ? "asymmetric"
-                                                                    : "half_pixel")},
-           {"scales", scales}};
+           {"axes", Ints{rank - 2, rank - 1}},
+           {"coordinate_transformation_mode", std::string(corners  ? "align_corners"
+                                                          : halves ? "half_pixel"
+                                                                   : "asymmetric")}};
+  const std::vector<float> scales{o.number("scale_factor_height", 1),
+                                  o.number("scale_factor_width", 1)};
+  const Ints dims = o.g.dims(x);
+  const std::int64_t height = dims[dims.size() - 2], width = dims.back();
+  // Linear: the scales are those of the extents, which are rounded down.
+  if (!nearest && height > 0 && width > 0)
+    f.emplace_back("sizes", Ints{static_cast<std::int64_t>(scales[0] * static_cast<float>(height)),
+                                 static_cast<std::int64_t>(scales[1] * static_cast<float>(width))});
+  else
+    f.emplace_back("scales", scales);
   if (nearest) f.emplace_back("nearest_mode", std::string("floor"));
   o.g.note(
       fmt::format("{}: {}", o.type, corners ? "corners are aligned" : "corners are not aligned"));
   return o.g.op("resize", o.name, {x}, f);
-}
-
-// data * scale + bias in blocks, as the constexpr ops of compressed weights say it.
-ValueId dequantised(Operation& o) {
-  const Tensor* q = o.constant("quantized_data");
-  const Tensor* scale = o.constant("scale");
-  const Tensor* zero = o.constant("zero_point");
-  if (q == nullptr || scale == nullptr) throw bad_input("compressed weights that vary");
-  const int axis =
-      scale->numel() == 1 ? 0 : normalize_axis(o.integer("axis", 0), q->shape().rank());
-  const std::int64_t inner = q->shape().product(axis + 1, q->shape().rank()),
-                     extent = q->shape().rank() == 0 ? 1 : q->shape()[axis];
-  if (scale->numel() != 1 && scale->numel() != extent)
-    throw bad_input("{} scales for {} channels", scale->numel(), extent);
-  if (zero != nullptr && zero->numel() != 1 && zero->numel() != extent)
-    throw bad_input("{} zero points for {} channels", zero->numel(), extent);
-  Tensor out = Tensor::uninitialized(scale->dtype(), q->shape());
-  const auto bytes = out.mutable_bytes();
-  for (std::int64_t i = 0; i < q->numel(); ++i) {
-    const std::int64_t c = inner == 0 ? 0 : i / inner % std::max<std::int64_t>(extent, 1);
-    const double z = zero == nullptr ? 0 : load_as_double(*zero, zero->numel() == 1 ? 0 : c),
-                 s = load_as_double(*scale, scale->numel() == 1 ? 0 : c);
-    store_from_double(out.dtype(), bytes.data(), i, (load_as_double(*q, i) - z) * s);
-  }
-  o.g.note("quantised weights are read as (q - zero) * scale, rounded once to their type");
-  return o.g.constant(o.name, std::move(out));
-}
-
-// A table of 2^n values and indices of n bits, the lowest bits first.
-ValueId looked_up(Operation& o) {
-  const Tensor* indices = o.constant("indices");
-  const Tensor* table = o.constant("lut");
-  const Ints shape = o.integers("shape");
-  if (indices == nullptr || table == nullptr || table->shape().rank() != 1 || !o.has("shape"))
-    throw bad_input("a table of weights in blocks is not supported");
-  const TensorType type{table->dtype(), Shape(std::span(shape))};
-  const auto bits = static_cast<std::int64_t>(std::log2(static_cast<double>(table->numel())));
-  if (bits < 1 || bits > 8 || (1LL << bits) != table->numel())
-    throw bad_input("a table of {} values", table->numel());
-  const auto packed = indices->bytes();
-  claimed_bytes(type);
-  if (type.shape.numel() > static_cast<std::int64_t>(packed.size()) * 8 / bits)
-    throw bad_input("{} bytes of indices for {} weights", packed.size(), type.shape.numel());
-  Tensor out = Tensor::uninitialized(type.dtype, type.shape);
-  const auto bytes = out.mutable_bytes();
-  for (std::int64_t i = 0; i < out.numel(); ++i) {
-    std::int64_t v = 0;
-    for (std::int64_t b = 0; b < bits; ++b) {
-      const auto at = static_cast<std::size_t>(i * bits + b);
-      v |= static_cast<std::int64_t>(std::to_integer<unsigned>(packed[at / 8]) >> (at % 8) & 1U)
-           << b;
-    }
-    store_from_double(type.dtype, bytes.data(), i, load_as_double(*table, v));
-  }
-  o.g.note("weights of a table are read as the values they name");
-  return o.g.constant(o.name, std::move(out));
 }
 
 std::vector<ValueId> split(Operation& o) {
@@ -371,19 +297,16 @@ ValueId single(Operation& o) {
     return o.g.op("cast", o.name, {y}, {{"to", std::string("i32")}});
   }
   if (t == "conv" || t == "conv_transpose") return convolution(o);
-  if (t == "max_pool" || t == "avg_pool") return pooling(o);
+  if (t == "max_pool" || t == "avg_pool" || t == "l2_pool") return pooling(o);
   if (t == "linear") return linear(o);
   if (t == "matmul") return matmul(o);
   if (t == "batch_norm" || t == "layer_norm" || t == "instance_norm") return norm(o);
-  if (t == "slice_by_index" || t == "slice_by_size") return slice(o);
   if (t == "pad") return pad(o);
   if (t == "upsample_nearest_neighbor" || t == "upsample_bilinear") return resize(o);
-  if (t == "constexpr_affine_dequantize") return dequantised(o);
-  if (t == "constexpr_lut_to_dense") return looked_up(o);
-  const ValueId x = t == "concat" || t == "stack" ? o.values("values").at(0)
-                    : t == "select"               ? o.value("cond")
-                    : t == "constexpr_cast"       ? o.value("source_val")
-                                                  : o.value("x");
+  const ValueId x = t == "stack"            ? o.values("values").at(0)
+                    : t == "select"         ? o.value("cond")
+                    : t == "constexpr_cast" ? o.value("source_val")
+                                            : o.value("x");
   const auto alpha = [&](float otherwise) { return o.number("alpha", otherwise); };
   if (t == "relu6") return o.g.op("clip", o.name, {x}, {{"min", 0.0F}, {"max", 6.0F}});
   if (t == "clip")
@@ -424,6 +347,7 @@ ValueId single(Operation& o) {
     shape[0] = -1;
     return o.g.op("prelu", o.name, {x, o.g.reshape(o.name + ".alpha", o.value("alpha"), shape)});
   }
+  if (t == "flatten2d") return o.g.op("flatten", o.name, {x}, {{"axis", o.integer("axis", 1)}});
   if (t == "square") return o.g.op("mul", o.name, {x, x});
   if (t == "log" || t == "rsqrt" || t == "inverse") {
     const float eps = o.number("epsilon", t == "log" ? 1e-45F : t == "rsqrt" ? 1e-12F : 1e-4F);
@@ -441,10 +365,6 @@ ValueId single(Operation& o) {
                    {"beta", o.number("beta", 0.75F)},
                    {"bias", o.number("k", 1)}});
   }
-  if (t == "concat") {
-    if (o.flag("interleave", false)) throw bad_input("an interleaved concat");
-    return o.g.op("concat", o.name, o.values("values"), {{"axis", o.integer("axis", 0)}});
-  }
   if (t == "stack") {
     std::vector<ValueId> in;
     for (const ValueId v : o.values("values"))
@@ -452,16 +372,12 @@ ValueId single(Operation& o) {
           o.g.op("unsqueeze", o.name + ".part", {v}, {{"axes", Ints{o.integer("axis", 0)}}}));
     return o.g.op("concat", o.name, in, {{"axis", o.integer("axis", 0)}});
   }
-  if (t == "reshape") return o.g.reshape(o.name, x, o.integers("shape"));
   if (t == "transpose") return o.g.transpose(o.name, x, o.integers("perm"));
   if (t == "expand_dims") return o.g.op("unsqueeze", o.name, {x}, {{"axes", o.integers("axes")}});
   if (t == "squeeze") return o.g.op("squeeze", o.name, {x}, {{"axes", o.integers("axes")}});
-  if (t == "tile") return o.g.op("tile", o.name, {x}, {{"repeats", o.integers("reps")}});
-  if (t == "gather" || t == "gather_along_axis") {
-    if (o.integer("batch_dims", 0) != 0) throw bad_input("a gather with batch axes");
-    return o.g.op(t == "gather" ? "gather" : "gather_elements", o.name, {x, o.value("indices")},
+  if (t == "gather_along_axis")
+    return o.g.op("gather_elements", o.name, {x, o.value("indices")},
                   {{"axis", o.integer("axis", 0)}});
-  }
   if (t == "gather_nd")
     return o.g.op("gather_nd", o.name, {x, o.value("indices")},
                   {{"batch_dims", o.integer("batch_dims", 0)}});
@@ -495,7 +411,9 @@ ValueId single(Operation& o) {
 
 std::vector<ValueId> translate(Operation& o) {
   if (o.type == "split") return split(o);
-  if (std::vector<ValueId> y = translate_more(o); !y.empty()) return y;
+  for (const auto family :
+       {translate_compressed, translate_sequences, translate_places, translate_more})
+    if (std::vector<ValueId> y = family(o); !y.empty()) return y;
   return {single(o)};
 }
 

@@ -1,274 +1,207 @@
-// The messages of MIL.proto (numbers of fields) and the blob file of weights (MILBlob, storage
-// format 2): a header of 64 bytes, then for each blob 64 bytes that begin with 0xdeadbeef: type,
-// bytes, where its data lies. Source: the public specification of Core ML's model format.
 #include "importers/formats/coreml/program.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "engine/core/error.h"
 #include "engine/numerics/element.h"
 #include "importers/containers/bytes.h"
+#include "importers/formats/coreml/scope.h"
 
 namespace etalon::coreml {
 namespace {
 
-const PbSchema& schema() {
-  static const PbSchema kSchema(R"(
-Model specificationVersion 1 i description 2 Description mlProgram 502 Program
-Description metadata 100 Metadata
-Metadata userDefined 100 StringEntry
-StringEntry key 1 s value 2 s
-Program version 1 i functions 2 FunctionEntry
-FunctionEntry key 1 s value 2 Function
-Function inputs 1 Named opset 2 s blocks 3 BlockEntry
-BlockEntry key 1 s value 2 Block
-Block inputs 1 Named outputs 2 s operations 3 Operation
-Operation type 1 s inputs 2 ArgumentEntry outputs 3 Named blocks 4 Block attributes 5 ValueEntry
-ArgumentEntry key 1 s value 2 Argument
-Argument arguments 1 Binding
-Binding name 1 s value 2 Value
-ValueEntry key 1 s value 2 Value
-Named name 1 s type 2 Type
-Type tensor 1 TensorType list 2 Nothing tuple 3 Nothing dictionary 4 Nothing state 5 Nothing
-Nothing none 1000 i
-TensorType dataType 1 i rank 2 i dimensions 3 Dimension
-Dimension constant 1 Constant unknown 2 Unknown
-Constant size 1 i
-Unknown variadic 1 i
-Value type 2 Type immediate 3 Immediate blob 5 BlobFile
-BlobFile fileName 1 s offset 2 i
-Immediate tensor 1 TensorValue tuple 2 Values list 3 Values
-Values values 1 Value
-TensorValue floats 1 Floats ints 2 Ints bools 3 Ints strings 4 Strings longInts 5 Ints doubles 6 Doubles bytes 7 Bytes
-Floats values 1 f
-Ints values 1 i
-Strings values 1 s
-Doubles values 1 d
-Bytes values 1 s
-)");
-  return kSchema;
+const PbMessage* feature_of(const std::vector<PbMessage>& features, const std::string& name) {
+  const auto found =
+      std::ranges::find_if(features, [&](const PbMessage& f) { return f.text("name") == name; });
+  return found == features.end() ? nullptr : &*found;
 }
 
-DType dtype_of(std::int64_t type) {
-  switch (type) {
-    case 1:
-      return DType::boolean;
-    case 10:
-      return DType::f16;
-    case 11:
-      return DType::f32;
-    case 12:
-      return DType::f64;
-    case 13:
-      return DType::bf16;
-    case 21:
-      return DType::i8;
-    case 22:
-      return DType::i16;
-    case 23:
-      return DType::i32;
-    case 24:
-      return DType::i64;
-    case 31:
-      return DType::u8;
-    case 32:
-      return DType::u16;
-    case 33:
-      return DType::u32;
-    default:
-      throw bad_input("values of type {} are not supported", type);
-  }
-}
+using Named = std::map<std::string, ValueId>;
 
-Ints dims_of(const PbMessage& type) {
-  Ints dims;
-  for (const PbMessage& d : type.messages("dimensions")) {
-    const std::int64_t n = d.has("constant") ? d.message("constant").integer("size") : -1;
-    if (n < -1 || n > (1LL << 40)) throw bad_input("an extent of {}", n);
-    dims.push_back(n);
-  }
-  if (dims.size() > 8) throw bad_input("rank {}", dims.size());
-  return dims;
-}
-
-class Program {
- public:
-  Program(const std::string& path, std::string folder)
-      : g(stem_of(path)), folder_(std::move(folder)) {}
-  GraphBuilder g;
-
-  void run(const PbMessage& function) {
-    for (const PbMessage& input : function.messages("inputs")) {
-      const std::string name = input.text("name");
-      const ErrorScope where(fmt::format("value {}", printable(name)));
-      const PbMessage type = input.message("type");
-      if (!type.has("tensor")) throw bad_input("an input that is no tensor (a state)");
-      const PbMessage tensor = type.message("tensor");
-      Value v;
-      v.id = g.input(name, dtype_of(tensor.integer("dataType")), dims_of(tensor));
-      define(name, std::move(v));
+// The inputs of a function, those that `given` has taken from there. Free extents are tried at
+// those that the description has.
+void declare(Scope& scope, const PbMessage& function, const std::vector<PbMessage>& features,
+             const Named& given) {
+  for (const PbMessage& input : function.messages("inputs")) {
+    const std::string name = input.text("name");
+    const ErrorScope where(fmt::format("value {}", printable(name)));
+    if (const auto at = given.find(name); at != given.end()) {
+      Value value;
+      value.id = at->second;
+      scope.define(name, std::move(value));
+      continue;
     }
-    const std::string opset = function.text("opset");
-    for (const PbMessage& entry : function.messages("blocks")) {
-      if (entry.text("key") != opset && function.count("blocks") > 1) continue;
-      const PbMessage block = entry.message("value");
-      for (const PbMessage& op : block.messages("operations")) operation(op);
-      const auto outputs = block.texts("outputs");
-      for (const std::string& name : outputs) g.output(emitted(name), name);
-      return;
+    const PbMessage type = input.message("type");
+    const bool state = type.has("state");
+    const PbMessage holder = state ? type.message("state").message("wrapped") : type;
+    if (!holder.has("tensor")) throw bad_input("an input that is no tensor");
+    const PbMessage tensor = holder.message("tensor");
+    const PbMessage* feature = feature_of(features, name);
+    Ints nominal;
+    if (feature != nullptr) {
+      const PbMessage kind = feature->message("type"), image = kind.message("image");
+      nominal = kind.message("array").integers("shape");
+      if (kind.has("image")) {
+        const bool grey = image.integer("colorSpace") == 10 || image.integer("colorSpace") == 40;
+        nominal = {1, grey ? 1 : 3, image.integer("height"), image.integer("width")};
+        scope.g.note(fmt::format("input {} is an image ({}): feed its channels, 0 to 255", name,
+                                 grey                                ? "grey"
+                                 : image.integer("colorSpace") == 30 ? "blue, green, red"
+                                                                     : "red, green, blue"));
+      }
     }
-    throw bad_input("its function has no block for the opset {}", printable(opset));
-  }
-
- private:
-  void define(const std::string& name, Value v) {
-    if (!values_.emplace(name, std::move(v)).second)
-      throw bad_input("the value {} is made twice", printable(name));
-  }
-  Value& look(const std::string& name) {
-    const auto at = values_.find(name);
-    if (at == values_.end()) throw bad_input("nothing makes the value '{}'", printable(name));
-    return at->second;
-  }
-  ValueId emitted(const std::string& name) {
-    Value& v = look(name);
-    if (v.id == kAbsent) {
-      if (!v.constant) throw bad_input("the value {} is no tensor", printable(name));
-      v.id = g.constant(name, v.constant.share());
-    }
-    return v.id;
-  }
-
-  Tensor blob(const PbMessage& m, const TensorType& type) {
-    std::string name = m.text("fileName");
-    constexpr std::string_view kBase = "@model_path/";
-    if (!name.starts_with(kBase))
-      throw bad_input("its weights lie in {}, expected a file under @model_path", printable(name));
-    name.erase(0, kBase.size());
-    auto at = files_.find(name);
-    if (at == files_.end())
-      at = files_.emplace(name, map_file(resolve_inside(folder_, name))).first;
-    const Blob& file = at->second;
-    const auto offset = static_cast<std::uint64_t>(m.integer("offset"));
-    if (file.bytes.size() < 64 || offset > file.bytes.size() - 64)
-      throw bad_input("a blob at {} of {} bytes of {}", offset, file.bytes.size(), printable(name));
-    if (load_le<std::uint32_t>(file.bytes, offset) != 0xdeadbeef)
-      throw bad_input("byte {} of {}: no blob begins there", offset, printable(name));
-    const auto bytes = load_le<std::uint64_t>(file.bytes, offset + 8),
-               begin = load_le<std::uint64_t>(file.bytes, offset + 16);
-    if (begin > file.bytes.size() || bytes > file.bytes.size() - begin)
-      throw bad_input("a blob of {} bytes at {} of {} bytes of {}", bytes, begin, file.bytes.size(),
-                      name);
-    return tensor_from_bytes(type, {file.bytes.subspan(begin, bytes), file.keeper});
-  }
-
-  // Numbers that stand in the message; one of them fills the whole shape.
-  static Tensor immediate(const PbMessage& m, const TensorType& type) {
-    const std::size_t want = claimed_bytes(type);
-    std::vector<double> values;
-    if (m.has("bytes")) {
-      const PbMessage part = m.message("bytes");
-      return tensor_from_bytes(type, part.has("values") ? part.blob("values") : Blob{});
-    }
-    if (m.has("floats")) {
-      const Tensor t = m.message("floats").tensor("values");
-      if (t.dtype() == type.dtype && t.numel() == type.shape.numel()) return t.reshaped(type.shape);
-      for (std::int64_t i = 0; i < t.numel(); ++i) values.push_back(load_as_double(t, i));
-    } else if (m.has("doubles")) {
-      const Tensor t = m.message("doubles").tensor("values");
-      for (std::int64_t i = 0; i < t.numel(); ++i) values.push_back(load_as_double(t, i));
+    const ValueId v = scope.g.input(name, stored_type(tensor.integer("dataType")).dtype,
+                                    dims_of(tensor), nominal);
+    if (state) {
+      scope.define_state(name, v);
+      scope.g.note(
+          "states are inputs, and outputs that end in .next: feed zeros first, then what came out");
     } else {
-      for (const char* kind : {"ints", "longInts", "bools"})
-        if (m.has(kind)) {
-          const bool narrow = kind[0] == 'i';
-          for (const std::int64_t v : m.message(kind).integers("values"))
-            values.push_back(narrow ? static_cast<double>(static_cast<std::int32_t>(v))
-                                    : static_cast<double>(v));
-        }
+      Value value;
+      value.id = v;
+      scope.define(name, std::move(value));
     }
-    const auto n = static_cast<std::size_t>(type.shape.numel());
-    if (values.size() != n && !(n == 1 && values.empty()))
-      throw bad_input("{} elements, its type {} asks for {} bytes", values.size(), to_string(type),
-                      want);
-    if (values.empty()) values.assign(n, 0);  // what is 0 is not written
-    Tensor out = Tensor::uninitialized(type.dtype, type.shape);
-    const auto bytes = out.mutable_bytes();
-    for (std::size_t i = 0; i < n; ++i)
-      store_from_double(type.dtype, bytes.data(), static_cast<std::int64_t>(i), values[i]);
+  }
+}
+
+// Its outputs, and those of states, by their names in sequence.
+std::vector<std::pair<std::string, ValueId>> run_function(GraphBuilder& g, Constants& constants,
+                                                          const PbMessage& function,
+                                                          const std::vector<PbMessage>& features,
+                                                          const Named& given) {
+  Scope scope(g, constants);
+  declare(scope, function, features, given);
+  const std::string opset = function.text("opset");
+  for (const PbMessage& entry : function.messages("blocks")) {
+    if (entry.text("key") != opset && function.count("blocks") > 1) continue;
+    const PbMessage block = entry.message("value");
+    scope.run(block);
+    std::vector<std::pair<std::string, ValueId>> out;
+    for (const std::string& name : block.texts("outputs")) {
+      if (scope.look(name).label)
+        g.note(fmt::format("the label {} is that of the greatest probability, no part of the graph",
+                           printable(name)));
+      else
+        out.emplace_back(name, scope.tensor(name));
+    }
+    for (const auto& [name, value] : scope.states()) out.emplace_back(name + ".next", value);
     return out;
   }
+  throw bad_input("its function has no block for the opset {}", printable(opset));
+}
 
-  Value constant(const PbMessage& m, int depth) {
-    Value v;
-    if (depth > 4) throw bad_input("lists nest too deep");
-    const PbMessage now = m.message("immediate");
-    for (const char* kind : {"tuple", "list"})
-      if (now.has(kind)) {
-        for (const PbMessage& part : now.message(kind).messages("values"))
-          v.parts.push_back(constant(part, depth + 1));
-        return v;
-      }
-    const PbMessage type = m.message("type").message("tensor");
-    if (now.message("tensor").has("strings")) {
-      v.texts = now.message("tensor").message("strings").texts("values");
-      return v;
-    }
-    if (type.integer("dataType") == 2) {
-      v.texts = {""};
-      return v;
-    }
-    const Ints dims = dims_of(type);
-    for (const std::int64_t d : dims)
-      if (d < 0) throw bad_input("a constant of unknown extent");
-    const TensorType t{dtype_of(type.integer("dataType")), Shape(std::span(dims))};
-    if (m.has("blob")) {
-      v.constant = blob(m.message("blob"), t);
-    } else {
-      v.constant = immediate(now.message("tensor"), t);
-    }
-    return v;
-  }
+// The function that is run where nobody asks for another.
+PbMessage chosen_function(GraphBuilder& g, const PbMessage& model,
+                          std::vector<PbMessage>& features) {
+  const PbMessage description = model.message("description");
+  features = description.messages("input");
+  const std::string chosen = description.text("defaultFunctionName", "main");
+  PbMessage main;
+  std::string others;
+  const auto functions = model.message("mlProgram").messages("functions");
+  for (const PbMessage& f : functions)
+    if (f.text("key") == chosen || functions.size() == 1)
+      main = f.message("value");
+    else
+      others += (others.empty() ? "" : ", ") + printable(f.text("key"));
+  if (main.count("blocks") == 0)
+    throw bad_input("an ML program without a function {}", printable(chosen));
+  for (const PbMessage& f : description.messages("functions"))
+    if (f.text("name") == chosen) features = f.messages("input");
+  if (functions.size() > 1)
+    g.note(fmt::format("of {} functions of the program {} is read, not {}", functions.size(),
+                       printable(chosen), others));
+  return main;
+}
 
-  void operation(const PbMessage& m) {
-    const std::string type = printable(m.text("type"));
-    const auto outputs = m.messages("outputs");
-    const std::string name = outputs.empty() ? type : outputs[0].text("name");
-    const ErrorScope where(fmt::format("node {}", printable(name)));
-    if (m.count("blocks") != 0) throw bad_input("{} (control flow) is not supported", type);
-    std::map<std::string, std::vector<Value>, std::less<>> in;
-    for (const PbMessage& entry : m.messages("inputs"))
-      for (const PbMessage& binding : entry.message("value").messages("arguments"))
-        in[entry.text("key")].push_back(binding.has("value") ? constant(binding.message("value"), 0)
-                                                             : look(binding.text("name")).share());
-    for (const PbMessage& entry : m.messages("attributes"))
-      if (entry.text("key") != "name" && !in.contains(entry.text("key")))
-        in[entry.text("key")].push_back(constant(entry.message("value"), 0));
-    if (type == "const") {
-      const auto val = in.find("val");
-      if (val == in.end() || val->second.size() != 1 || outputs.size() != 1)
-        throw bad_input("a constant without a value");
-      define(name, std::move(val->second[0]));
-      return;
-    }
-    Operation op(g, type, name, std::move(in));
-    const auto made = translate(op);
-    if (made.size() < outputs.size())
-      throw bad_input("{} gives {} values, {} are named", type, made.size(), outputs.size());
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      Value v;
-      v.id = made[i];
-      if (const Tensor* t = g.constant_of(made[i])) v.constant = t->share();
-      define(outputs[i].text("name"), std::move(v));
-    }
-  }
-
-  std::string folder_;
-  std::map<std::string, Value> values_;
-  std::map<std::string, Blob> files_;
-};
+// A program, or those of a pipeline one behind the other.
+std::vector<PbMessage> programs(const PbMessage& model) {
+  if (model.has("mlProgram")) return {model};
+  PbMessage pipeline = model.message("pipeline");
+  for (const char* kind : {"pipelineClassifier", "pipelineRegressor"})
+    if (model.has(kind)) pipeline = model.message(kind).message("pipeline");
+  std::vector<PbMessage> out;
+  if (pipeline.count("models") != 0) out = pipeline.messages("models");
+  for (const PbMessage& m : out)
+    if (!m.has("mlProgram"))
+      throw bad_input("a pipeline of an ML program and a model of another kind is not supported");
+  return out;
+}
 
 }  // namespace
+
+void Scope::define(const std::string& name, Value v) {
+  if (!values_.emplace(name, std::move(v)).second)
+    throw bad_input("the value {} is made twice", printable(name));
+}
+
+void Scope::define_state(const std::string& name, ValueId first) {
+  Value v;
+  v.state = name;
+  define(name, std::move(v));
+  states_[name] = first;
+}
+
+Value& Scope::look(const std::string& name) {
+  const auto at = values_.find(name);
+  if (at == values_.end()) throw bad_input("nothing makes the value '{}'", printable(name));
+  return at->second;
+}
+
+ValueId Scope::tensor(const std::string& name) {
+  Value& v = look(name);
+  if (v.id == kAbsent) {
+    if (!v.constant) throw bad_input("the value {} is no tensor", printable(name));
+    v.id = g.constant(name, v.constant.share());
+  }
+  return v.id;
+}
+
+void Scope::run(const PbMessage& block) {
+  for (const PbMessage& op : block.messages("operations")) operation(op);
+}
+
+Arguments Scope::arguments(const PbMessage& m) {
+  Arguments in;
+  for (const PbMessage& entry : m.messages("inputs"))
+    for (const PbMessage& binding : entry.message("value").messages("arguments"))
+      in[entry.text("key")].push_back(binding.has("value")
+                                          ? constants_.read(binding.message("value"))
+                                          : look(binding.text("name")).share());
+  for (const PbMessage& entry : m.messages("attributes"))
+    if (entry.text("key") != "name" && !in.contains(entry.text("key")))
+      in[entry.text("key")].push_back(constants_.read(entry.message("value")));
+  return in;
+}
+
+void Scope::operation(const PbMessage& m) {
+  const std::string type = printable(m.text("type"));
+  const auto outputs = m.messages("outputs");
+  const std::string name = outputs.empty() ? type : outputs[0].text("name");
+  const ErrorScope where(fmt::format("node {}", printable(name)));
+  Arguments in = arguments(m);
+  if (type == "const") {
+    const auto val = in.find("val");
+    if (val == in.end() || val->second.size() != 1 || outputs.size() != 1)
+      throw bad_input("a constant without a value");
+    define(name, std::move(val->second[0]));
+    return;
+  }
+  Operation op(g, type, name, std::move(in));
+  std::vector<Value> made;
+  if (auto own = special(m, op)) {
+    made = std::move(*own);
+  } else {
+    for (const ValueId v : translate(op)) {
+      made.emplace_back().id = v;
+      if (const Tensor* t = g.constant_of(v)) made.back().constant = t->share();
+    }
+  }
+  if (made.size() < outputs.size())
+    throw bad_input("{} gives {} values, {} are named", type, made.size(), outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    define(outputs[i].text("name"), std::move(made[i]));
+}
 
 Value Value::share() const {
   Value v;
@@ -276,6 +209,8 @@ Value Value::share() const {
   if (constant) v.constant = constant.share();
   v.texts = texts;
   for (const Value& part : parts) v.parts.push_back(part.share());
+  v.state = state;
+  v.label = label;
   return v;
 }
 
@@ -328,6 +263,21 @@ Ints Operation::integers(std::string_view key, Ints otherwise) const {
   return out;
 }
 
+Ints Operation::each_integer(std::string_view key) const {
+  Ints out;
+  const auto add = [&](const Value& v) {
+    if (!v.constant || v.constant.numel() != 1 || is_floating(v.constant.dtype()))
+      throw bad_input("{} must be constant integers", key);
+    out.push_back(static_cast<std::int64_t>(load_as_double(v.constant, 0)));
+  };
+  if (const auto at = inputs_.find(key); at != inputs_.end())
+    for (const Value& v : at->second) {
+      if (v.parts.empty()) add(v);
+      for (const Value& part : v.parts) add(part);
+    }
+  return out;
+}
+
 std::int64_t Operation::integer(std::string_view key, std::int64_t otherwise) const {
   const Ints v = integers(key, {otherwise});
   if (v.size() != 1) throw bad_input("{} must be one integer", key);
@@ -350,24 +300,48 @@ std::string Operation::text(std::string_view key, std::string_view otherwise) co
   return v == nullptr || v->texts.empty() ? std::string(otherwise) : v->texts[0];
 }
 
+bool holds_program(const Blob& file) {
+  const PbMessage m = PbMessage::from_wire(program_schema().type("Model"), file);
+  if (m.has("mlProgram")) return true;
+  for (const char* kind : {"pipeline", "pipelineClassifier", "pipelineRegressor"}) {
+    const PbMessage pipeline = std::string_view(kind) == "pipeline"
+                                   ? m.message(kind)
+                                   : m.message(kind).message("pipeline");
+    if (!m.has(kind) || pipeline.count("models") == 0) continue;
+    return std::ranges::any_of(pipeline.messages("models"),
+                               [](const PbMessage& inner) { return inner.has("mlProgram"); });
+  }
+  return false;
+}
+
 Model open_program(const Blob& file, const std::string& path, const std::string& folder) {
-  const PbMessage m = PbMessage::from_wire(schema().type("Model"), file);
-  const PbMessage program = m.message("mlProgram");
-  PbMessage main;
-  const auto functions = program.messages("functions");
-  for (const PbMessage& f : functions)
-    if (f.text("key") == "main" || functions.size() == 1) main = f.message("value");
-  if (main.count("blocks") == 0) throw bad_input("an ML program without a function main");
-  Program p(path, folder);
-  if (functions.size() > 1)
-    p.g.note(fmt::format("of {} functions of the program, main is read", functions.size()));
-  p.run(main);
+  const PbMessage m = PbMessage::from_wire(program_schema().type("Model"), file);
+  GraphBuilder g(stem_of(path));
+  Constants constants(folder);
+  Named made;
+  std::string opset;
+  const std::vector<PbMessage> models = programs(m);
+  for (const PbMessage& model : models) {
+    std::vector<PbMessage> features;
+    const PbMessage function = chosen_function(g, model, features);
+    opset = function.text("opset");
+    for (const auto& [name, value] : run_function(g, constants, function, features, made)) {
+      if (models.size() == 1) g.output(value, name);
+      made[name] = value;
+    }
+  }
+  if (models.size() > 1) {
+    g.note(fmt::format("a pipeline of {} programs is read as one graph", models.size()));
+    for (const PbMessage& f : m.message("description").messages("output"))
+      if (const auto at = made.find(f.text("name")); at != made.end())
+        g.output(at->second, at->first);
+  }
   std::string producer;
   for (const PbMessage& e : m.message("description").message("metadata").messages("userDefined"))
     if (e.text("key").ends_with("coremltools.version")) producer = "coremltools " + e.text("value");
-  return finish_model(p.g, path, "coreml",
+  return finish_model(g, path, "coreml",
                       fmt::format("specification {}, ML program, opset {}",
-                                  m.integer("specificationVersion"), printable(main.text("opset"))),
+                                  m.integer("specificationVersion"), printable(opset)),
                       producer);
 }
 

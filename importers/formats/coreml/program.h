@@ -1,5 +1,9 @@
-// Core ML's ML programs (MIL): a function of one block, operations with named arguments, weights
-// in the message or in a blob file beside it.
+// Core ML's ML programs (MIL): functions of one block, operations with named arguments, weights in
+// the message or in a blob file beside it.
+//   program_values.cpp     types, constants, the blob file
+//   program.cpp            functions and blocks, one operation after the other
+//   program_control.cpp    branches, loops, lists, states
+//   operations*.cpp, program_recurrent.cpp, compressed.cpp    the operations
 #pragma once
 
 #include <map>
@@ -17,15 +21,17 @@ struct Value {
   Tensor constant;
   std::vector<std::string> texts;
   std::vector<Value> parts;  // of a tuple or list
+  std::string state;         // the name of the state that it is; `id` is what stands in it first
+  bool label = false;        // what a classifier says in words
 
   Value share() const;
 };
+using Arguments = std::map<std::string, std::vector<Value>, std::less<>>;
 
 // One operation as its translator sees it.
 class Operation {
  public:
-  Operation(GraphBuilder& graph, std::string its_type, std::string its_name,
-            std::map<std::string, std::vector<Value>, std::less<>> inputs)
+  Operation(GraphBuilder& graph, std::string its_type, std::string its_name, Arguments inputs)
       : g(graph),
         type(std::move(its_type)),
         name(std::move(its_name)),
@@ -36,24 +42,32 @@ class Operation {
   bool has(std::string_view key) const;
   ValueId value(std::string_view key);  // a bad-input Error where it is not given
   std::vector<ValueId> values(std::string_view key);
+  const Value* find(std::string_view key) const;       // nullptr where it is not given
   const Tensor* constant(std::string_view key) const;  // nullptr where it is no constant
   Ints integers(std::string_view key, Ints otherwise = {}) const;
   std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
   bool flag(std::string_view key, bool otherwise) const;
   float number(std::string_view key, float otherwise) const;
   std::string text(std::string_view key, std::string_view otherwise) const;
+  // Of a tuple of constant integers.
+  Ints each_integer(std::string_view key) const;
 
  private:
-  const Value* find(std::string_view key) const;
   ValueId made(Value& v, std::string_view key);
-  std::map<std::string, std::vector<Value>, std::less<>> inputs_;
+  Arguments inputs_;
 };
 
 // The values of its outputs, in sequence.
 std::vector<ValueId> translate(Operation& op);
-std::vector<ValueId> translate_more(Operation& op);  // operations_more.cpp; empty: not of it
+// The families that it asks; empty where it is none of theirs.
+std::vector<ValueId> translate_more(Operation& op);        // operations_more.cpp
+std::vector<ValueId> translate_places(Operation& op);      // operations_places.cpp
+std::vector<ValueId> translate_sequences(Operation& op);   // program_recurrent.cpp
+std::vector<ValueId> translate_compressed(Operation& op);  // compressed.cpp
 
-// `message` is field 502 of a Model; `folder` is where @model_path points.
+// Whether the Model is an ML program, or a pipeline with one.
+bool holds_program(const Blob& file);
+// `folder` is where @model_path points.
 Model open_program(const Blob& file, const std::string& path, const std::string& folder);
 
 }  // namespace etalon::coreml

@@ -36,7 +36,7 @@ struct Functions {
     };
     for (const Row& row :
          {Row{"linear", "affine", 1, 0}, Row{"sigmoidHard", "hardsigmoid", 0.2F, 0.5F},
-          Row{"scaledTanh", "scaledtanh", 1.7159F, 2.0F / 3}}) {
+          Row{"scaledTanh", "scaledtanh", 1, 1}}) {
       if (!a.has(row.field)) continue;
       const PbMessage p = a.message(row.field);
       const bool given = p.number("alpha") != 0 || p.number("beta") != 0;
@@ -93,7 +93,12 @@ class Cell {
   }
   ValueId sequence() const { return plain(n_.inputs[0], inputs_); }
   ValueId state(std::size_t input) const {
-    return input < n_.inputs.size() ? plain(n_.inputs[input], hidden_) : kAbsent;
+    if (input >= n_.inputs.size()) return kAbsent;
+    // coremltools writes some as [B,H,1,1,1].
+    const Ints dims = n_.g.dims(n_.inputs[input]);
+    if (rank_ == 5 && dims.size() == 5 && dims[1] == hidden_ && dims[2] == 1)
+      return n_.g.reshape(n_.name + ".state", n_.inputs[input], {1, -1, hidden_});
+    return plain(n_.inputs[input], hidden_);
   }
 
   // Blocks of weights one below the other.

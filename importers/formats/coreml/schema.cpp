@@ -11,14 +11,14 @@ Nothing none 1000 i
 Refused none 1000 i
 PipelineHolder pipeline 1 Pipeline
 Pipeline models 1 Model
-Description input 1 Feature output 10 Feature metadata 100 Metadata
+Description input 1 Feature output 10 Feature predictedFeatureName 11 s predictedProbabilitiesName 12 s metadata 100 Metadata
 Metadata userDefined 100 StringEntry
 StringEntry key 1 s value 2 s
 Feature name 1 s type 3 FeatureType
 FeatureType imageType 4 ImageType multiArrayType 5 ArrayType isOptional 1000 i
 ImageType width 1 i height 2 i colorSpace 3 i
 ArrayType shape 1 i dataType 2 i
-Network layers 1 Layer preprocessing 2 Nothing arrayInputShapeMapping 5 i imageInputShapeMapping 6 i
+Network layers 1 Layer preprocessing 2 Nothing arrayInputShapeMapping 5 i imageInputShapeMapping 6 i labelProbabilityLayerName 200 s
 Layer name 1 s input 2 s output 3 s convolution 100 Convolution pooling 120 Pooling activation 130 Activation innerProduct 140 InnerProduct batchnorm 160 BatchNorm softmax 175 Nothing lrn 180 Lrn add 230 Alpha bias 250 Bias multiply 231 Alpha flatten 301 Flatten concat 320 Concat softmaxND 950 Axis reshapeStatic 1140 ReshapeStatic unary 220 Unary average 240 Nothing scale 245 Scale max 260 Nothing min 261 Nothing loadConstant 290 LoadConstant reshape 300 Reshape permute 310 Permute split 330 Split upsample 210 Upsample padding 200 Padding copy 600 Nothing clip 660 Clip ceil 665 Nothing floor 670 Nothing sign 680 Nothing round 685 Nothing exp2 700 Nothing sin 710 Nothing cos 715 Nothing tan 720 Nothing asin 730 Nothing acos 735 Nothing atan 740 Nothing sinh 750 Nothing cosh 755 Nothing tanh 760 Nothing asinh 770 Nothing acosh 775 Nothing atanh 780 Nothing erf 790 Nothing gelu 795 Gelu modBroadcastable 865 Nothing minBroadcastable 870 Nothing maxBroadcastable 875 Nothing addBroadcastable 880 Nothing powBroadcastable 885 Nothing divideBroadcastable 890 Nothing multiplyBroadcastable 900 Nothing subtractBroadcastable 905 Nothing tile 920 Tile stack 925 Axis gather 930 Gather splitND 975 SplitND concatND 980 ConcatND transpose 985 Transpose sliceStatic 995 SliceStatic batchedMatmul 1045 Matmul loadConstantND 1070 LoadConstant squeeze 1120 AxesND expandDims 1125 AxesND flattenTo2D 1130 Axis reduceL1 1250 ReduceND reduceL2 1255 ReduceND reduceMax 1260 ReduceND reduceMin 1265 ReduceND reduceSum 1270 ReduceND reduceProd 1275 ReduceND reduceMean 1280 ReduceND reduceLogSum 1285 ReduceND reduceSumSquare 1290 ReduceND reduceLogSumExp 1295 ReduceND layerNormalization 1350 LayerNorm clampedReLU 1460 Alpha2 embedding 150 Embedding mvn 165 Mvn l2normalize 170 L2Normalize crop 190 Crop resizeBilinear 211 ResizeBilinear cropResize 212 CropResize dot 270 Dot reduce 280 Reduce sequenceRepeat 340 SequenceRepeat reorganizeData 345 ReorganizeData slice 350 Slice simpleRecurrent 400 SimpleRecurrent gru 410 Gru uniDirectionalLSTM 420 UniLstm biDirectionalLSTM 430 BiLstm custom 500 Refused branch 605 Branch loop 615 Loop loopBreak 620 Refused loopContinue 625 Refused rangeStatic 635 RangeStatic rangeDynamic 640 RangeDynamic equal 815 Alpha notEqual 820 Alpha lessThan 825 SecondAlpha lessEqual 827 SecondAlpha greaterThan 830 SecondAlpha greaterEqual 832 SecondAlpha logicalOr 840 Nothing logicalXor 845 Nothing logicalNot 850 Nothing logicalAnd 855 Nothing floorDivBroadcastable 895 Nothing scatter 935 Scatter gatherND 940 Nothing scatterND 945 ScatterND gatherAlongAxis 952 Axis scatterAlongAxis 954 Scatter reverse 960 Reverse reverseSeq 965 ReverseSeq sliceDynamic 1000 SliceDynamic slidingWindows 1005 SlidingWindows topK 1015 TopK argMin 1020 Arg argMax 1025 Arg embeddingND 1040 EmbeddingND getShape 1065 Nothing fillLike 1080 Fill fillStatic 1085 Fill fillDynamic 1090 Fill broadcastToLike 1100 Nothing broadcastToStatic 1105 Target broadcastToDynamic 1110 Nothing reshapeLike 1135 Nothing reshapeDynamic 1145 Nothing rankPreservingReshape 1150 Target constantPad 1155 ConstantPad randomNormalLike 1170 Refused randomNormalStatic 1175 Refused randomNormalDynamic 1180 Refused randomUniformLike 1190 Refused randomUniformStatic 1195 Refused randomUniformDynamic 1200 Refused randomBernoulliLike 1210 Refused randomBernoulliStatic 1215 Refused randomBernoulliDynamic 1220 Refused categoricalDistribution 1230 Refused whereNonZero 1313 Nothing matrixBandPart 1315 Band lowerTriangular 1320 Triangle upperTriangular 1325 Triangle whereBroadcastable 1330 Nothing NonMaximumSuppression 1400 NonMaximumSuppression oneHot 1450 OneHot cumSum 1455 CumSum argSort 1461 ArgSort pooling3d 1465 Pooling3d globalPooling3d 1466 GlobalPooling3d sliceBySize 1470 SliceBySize convolution3d 1471 Convolution3d
 !Unary type 1 i alpha 2 f epsilon 3 f shift 4 f scale 5 f
 !Scale shapeScale 1 i scale 2 Weights hasBias 3 i shapeBias 4 i bias 5 Weights
@@ -29,7 +29,7 @@ LoadConstant shape 1 i data 2 Weights
 !AxesND axes 1 i squeezeAll 2 i
 !Split nOutputs 1 i
 !Gelu mode 1 i
-!Upsample scalingFactor 1 i mode 5 i linearUpsampleMode 6 i
+!Upsample scalingFactor 1 i mode 5 i linearUpsampleMode 6 i fractionalScalingFactor 7 f
 !Padding constant 1 PadValue reflection 2 Nothing replication 3 Nothing paddingAmounts 10 Borders
 PadValue value 1 f
 !Clip minVal 1 f maxVal 2 f
@@ -56,7 +56,7 @@ Border startEdgeSize 1 i endEdgeSize 2 i
 Borders borderAmounts 10 Border
 Valid paddingAmounts 1 Borders
 Same asymmetryMode 1 i
-LastPixel paddingAmounts 1 i
+!LastPixel paddingAmounts 10 i
 !Convolution outputChannels 1 i kernelChannels 2 i nGroups 10 i kernelSize 20 i stride 30 i dilationFactor 40 i valid 50 Valid same 51 Same isDeconvolution 60 i hasBias 70 i weights 90 Weights bias 91 Weights outputShape 100 i
 !Pooling type 1 i kernelSize 10 i stride 20 i valid 30 Valid same 31 Same includeLastPixel 32 LastPixel avgPoolExcludePadding 50 i globalPooling 60 i
 !InnerProduct inputChannels 1 i outputChannels 2 i hasBias 10 i weights 20 Weights bias 21 Weights

@@ -127,11 +127,17 @@ void Translator::layer(const PbMessage& l) {
   } else if (l.has("innerProduct")) {
     const PbMessage p = l.message("innerProduct");
     const std::int64_t c = p.integer("inputChannels"), out = p.integer("outputChannels");
-    ValueId flat = x;
-    if (g.rank(x) != 2) flat = g.op("flatten", name_ + ".flatten", {x});
-    const ValueId w = weights(p.message("weights"), "weights", {out, c});
-    y = fully_connected(g, name_, flat, w,
-                        p.flag("hasBias") ? weights(p.message("bias"), "bias", {out}) : kAbsent);
+    const ValueId w = weights(p.message("weights"), "weights", {out, c}),
+                  b = p.flag("hasBias") ? weights(p.message("bias"), "bias", {out}) : kAbsent;
+    // Of rank 3 over the last axis, as of vectors; images are vectors of all of their elements.
+    if (g.rank(x) == 3 && g.dims(x).back() == c) {
+      y = g.op("matmul", b == kAbsent ? name_ : name_ + ".product",
+               {x, g.transpose(name_ + ".weights", w, {1, 0})});
+      if (b != kAbsent) y = g.op("add", name_, {y, b});
+    } else {
+      const ValueId flat = g.rank(x) == 2 ? x : g.op("flatten", name_ + ".flatten", {x});
+      y = fully_connected(g, name_, flat, w, b);
+    }
   } else if (l.has("batchnorm")) {
     const PbMessage p = l.message("batchnorm");
     const bool instance = p.flag("computeMeanVar") && p.flag("instanceNormalization");

@@ -92,11 +92,14 @@ ValueId Translator::multi_head_attention() {
   const ValueId q = b_.op("mul", name_ + ".scaled", {parts[0], scale});
   ValueId scores = b_.op("matmul", name_ + ".scores", {q, parts[1]});
   ValueId counts = pairs_that_count(x(), c_.inputs[1]);
-  const bool dropout = number("dropout", 0) > 0;
+  const bool older = origin_.version < 3;  // -1e9 is added there
+  const bool dropout = !older && number("dropout", 0) > 0;
   if (counts != kAbsent) {
     counts = b_.op("unsqueeze", name_ + ".heads", {counts}, {{"axes", Ints{1}}});
-    const float low = dropout ? -1e9F : -0.7F * std::numeric_limits<float>::max();
-    scores = b_.op("where", name_ + ".left", {counts, scores, scalar(".low", low)});
+    const float low = dropout || older ? -1e9F : -0.7F * std::numeric_limits<float>::max();
+    ValueId left = scalar(".low", low);
+    if (older) left = b_.op("add", name_ + ".lowered", {scores, left});
+    scores = b_.op("where", name_ + ".left", {counts, scores, left});
   }
   scores = b_.op("softmax", name_ + ".weights", {scores}, {{"axis", std::int64_t{-1}}});
   if (counts != kAbsent && dropout)

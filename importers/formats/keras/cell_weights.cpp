@@ -68,7 +68,8 @@ Translator::CellWeights Translator::cudnn_weights(const Cell& cell, const std::s
     if (stored.shape().rank() != 2 || stored.shape()[1] % gates != 0)
       throw bad_input("a recurrent weight {} of {} gates", to_string(stored.type()), gates);
     const std::int64_t rows = stored.shape()[0], all = stored.shape()[1], units = all / gates;
-    if (recurrent && rows != units)
+    // Rows of no units take no bytes, however many of them the file claims.
+    if (units < 1 || (recurrent && rows != units))
       throw bad_input("a recurrent kernel {} of {} gates", to_string(stored.type()), gates);
     Tensor t = Tensor::uninitialized(DType::f32, stored.shape());
     const auto from = stored.data<float>();

@@ -6,6 +6,7 @@
 #include "importers/containers/bytes.h"
 #include "importers/containers/json.h"
 #include "importers/formats/keras/translator.h"
+#include "importers/formats/scalar.h"
 
 namespace etalon::keras_format {
 
@@ -104,8 +105,25 @@ ValueId Translator::activation_named(ValueId v, const std::string& f) {
   if (f == "exponential") return b_.elementwise("exp", name, {v});
   if (f == "swish" || f == "silu") return b_.elementwise("silu", name, {v});
   if (f == "leaky_relu") return b_.elementwise("leaky_relu", name, {v}, {{"alpha", 0.2F}});
-  for (const char* same :
-       {"relu", "sigmoid", "tanh", "elu", "selu", "softplus", "softsign", "gelu", "mish"})
+  if (f == "hard_tanh") return b_.elementwise("clip", name, {v}, {{"min", -1.0F}, {"max", 1.0F}});
+  if (f == "hard_shrink")
+    return b_.elementwise("shrink", name, {v}, {{"lambd", 0.5F}, {"bias", 0.0F}});
+  if (f == "soft_shrink")
+    return b_.elementwise("shrink", name, {v}, {{"lambd", 0.5F}, {"bias", 0.5F}});
+  if (f == "tanh_shrink")
+    return b_.elementwise("sub", name, {v, b_.elementwise("tanh", name + ".tanh", {v})});
+  const auto number_of = [&](float value) {
+    return b_.constant(name + ".number", scalar_of(DType::f32, value));
+  };
+  if (f == "squareplus") {  // (x + sqrt(x x + 4)) / 2
+    const ValueId square = b_.elementwise("mul", name + ".square", {v, v});
+    const ValueId root = b_.elementwise(
+        "sqrt", name + ".root", {b_.elementwise("add", name + ".above", {square, number_of(4)})});
+    return b_.elementwise("div", name,
+                          {b_.elementwise("add", name + ".sum", {v, root}), number_of(2)});
+  }
+  for (const char* same : {"relu", "sigmoid", "tanh", "elu", "selu", "softplus", "softsign", "gelu",
+                           "mish", "celu", "log_sigmoid"})
     if (f == same) return b_.elementwise(same, name, {v});
   throw UnknownLayer{"activation " + f};
 }

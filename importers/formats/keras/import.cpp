@@ -1,10 +1,12 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 #include "engine/core/file.h"
-#include "importers/containers/json.h"
-#include "importers/containers/zip.h"
+#include "importers/containers/bytes.h"
+#include "importers/formats/companion.h"
 #include "importers/formats/keras.h"
+#include "importers/formats/keras/files.h"
 #include "importers/formats/keras/weights.h"
 
 namespace etalon {
@@ -13,122 +15,85 @@ namespace {
 
 using nlohmann::json;
 
-void weights_alone(Model& model, const Hdf5File& file, const Hdf5Object& group) {
-  for (const auto& [name, dataset] : file.datasets(group))
-    if (dataset.type.kind != Hdf5Type::Kind::other)
-      model.graph->initializers.emplace(model.graph->add_value(name), file.read(dataset));
-}
-
-void build(Model& model, const json& config, const Origin& origin, const WeightsOf& weights,
-           const Hdf5File& file, const Hdf5Object& group) {
-  try {
-    GraphBuilder b("keras");
-    build_model(b, config, origin, weights);
-    *model.graph = b.finish();
-    model.notes = b.take_notes();
-  } catch (const UnknownLayer& unknown) {
-    model.graph = std::make_shared<Graph>();
-    model.notes = {"Weights alone: " + printable(unknown.what) + " has no translation."};
-    weights_alone(model, file, group);
-  }
+void weights_alone(Model& model, const Piece& piece) {
+  model.graph = std::make_shared<Graph>();
+  if (!piece.weights) return;
+  for (NamedTensor& t : all_weights(piece))
+    model.graph->initializers.emplace(model.graph->add_value(std::move(t.name)),
+                                      std::move(t.tensor));
 }
 
 // Lets go of the pages of a file that were read: kernels have been turned into memory of their own,
 // and the tensors that lie in the file are read from it when somebody wants them.
 void release(const Blob& file) { MappedFile::forget(file.bytes, file.keeper); }
 
-int major_version(const std::string& text) {
-  return !text.empty() && text[0] >= '1' && text[0] <= '3' ? text[0] - '0' : 1;
+// Layers as a list, or below a name.
+bool has_layers(const json& config) {
+  return config.contains("config") &&
+         (config["config"].is_array() || config["config"].contains("layers"));
 }
 
-// From tf.keras of TensorFlow 2.2 on ("2.3.0-tf") resizing takes the centres of pixels. Versions
-// before it ("2.2.4-tf") were written by TensorFlow 1 and 2, which differ; Keras alone never did.
-bool takes_half_pixels(const std::string& version) {
-  if (major_version(version) >= 3) return true;
-  return version.size() > 3 && version.starts_with("2.") && version[2] >= '3' &&
-         (version.find("-tf") != std::string::npos || version[2] >= '4');
+TensorList share(const TensorList& tensors) {
+  TensorList out;
+  for (const NamedTensor& t : tensors) out.push_back({t.name, t.tensor.share()});
+  return out;
 }
 
-Model open_h5(const Blob& bytes, const std::string& path) {
-  const Hdf5File file(bytes);
-  const Hdf5Object root = file.root();
-  Model model;
-  model.path = path;
-  model.format = "keras";
-  const auto text = [&](const char* name) -> std::string {
-    const Hdf5Value* v = root.attribute(name);
-    return v != nullptr && v->texts.size() == 1 ? v->texts[0] : "";
-  };
-  const std::string version = text("keras_version"), backend = text("backend");
-  model.version = "h5";
-  model.producer = "keras " + (version.empty() ? "1" : printable(version)) +
-                   (backend.empty() ? "" : " on " + printable(backend));
-  const Hdf5Object group = file.child(root, "model_weights");
-  const json config = parse_json(text("model_config"));
-  const Origin origin{.version = major_version(version),
-                      .theano = backend == "theano",
-                      .cntk = backend == "cntk",
-                      .unsaid = backend.empty(),
-                      .half_pixels = takes_half_pixels(version),
-                      // Keras' own 2.2 has TensorFlow 1's resize_bilinear.
-                      .corners = version.starts_with("2.2.") && backend == "tensorflow" &&
-                                 version.find("-tf") == std::string::npos};
-  build(model, config, origin, h5_weights(file, group), file, group);
-  release(bytes);
-  return model;
-}
-
-Model open_v3(const Blob& bytes, const std::string& path) {
-  const ZipReader zip(bytes);
-  const auto member = [&](const char* name) {
-    const ZipMember* m = zip.find(name);
-    if (m == nullptr) throw bad_input("no member {}; the file is damaged", name);
-    return zip.read(*m);
-  };
-  Model model;
-  model.path = path;
-  model.format = "keras";
-  model.version = "keras v3";
-  if (const ZipMember* m = zip.find("metadata.json")) {
-    const json metadata = parse_json(zip.read(*m).text());
-    if (metadata.is_object() && metadata.contains("keras_version"))
-      model.producer = "keras " + printable(json_string(metadata, "keras_version"));
-  }
-  const json config = parse_json(member("config.json").text());
-  const Hdf5File file(member("model.weights.h5"));
-  release(bytes);  // its checksum was taken
-  const Origin origin{.version = 3};
-  if (!config.contains("config") || !config["config"].is_object() ||
-      !config["config"].contains("layers")) {
+void build(Model& model, const Network& network, const Piece& weights) {
+  if (!has_layers(network.config)) {
     model.notes = {"Weights alone: a subclassed model, whose code is not in the file."};
-    weights_alone(model, file, file.root());
-    return model;
+    weights_alone(model, weights);
+    return;
   }
-  build(model, config, origin, v3_weights(file, config), file, file.root());
-  release(bytes);
-  return model;
-}
-
-Model open(const std::string& path, std::span<const std::string>) {
-  const Blob file = map_file(path);
-  const ErrorScope scope(path);
-  return is_zip(file.bytes) ? open_v3(file, path) : open_h5(file, path);
-}
-
-bool match(const FileView& view) {
   try {
-    if (is_zip(view.prefix)) {
-      if (first_zip_member(view.prefix).ends_with(".npy")) return false;
-      const ZipReader zip(map_file(view.path));
-      return zip.find("config.json") != nullptr && zip.find("model.weights.h5") != nullptr;
-    }
-    if (!is_hdf5(view.prefix)) return false;
-    const Hdf5File file(map_file(view.path));
-    const Hdf5Object root = file.root();
-    return root.attribute("model_config") != nullptr && file.find(root, "model_weights");
-  } catch (const Error&) {
-    return has_ending(view.path, ".keras");
+    GraphBuilder b("keras");
+    build_model(b, network.config, network.origin,
+                !weights.weights ? checkpoint_weights(share(weights.variables), network.config)
+                : weights.listed ? h5_weights(*weights.weights, weights.group, network.config)
+                                 : v3_weights(*weights.weights, network.config));
+    *model.graph = b.finish();
+    model.notes = b.take_notes();
+  } catch (const UnknownLayer& unknown) {
+    model.notes = {"Weights alone: " + printable(unknown.what) + " has no translation."};
+    weights_alone(model, weights);
   }
+}
+
+Model open(const std::string& path, std::span<const std::string> with) {
+  std::vector<Piece> pieces;
+  pieces.push_back(piece_of(path));
+  for (const std::string& w : with) pieces.push_back(piece_of(w));
+  if (with.empty() && !pieces[0].weights)
+    if (const std::string beside = companion(path, with, {".weights.h5", ".h5", ".hdf5"});
+        !beside.empty())
+      pieces.push_back(piece_of(beside));
+  for (const Piece& p : pieces) release(p.bytes);  // an archive was read for its checksum
+  const ErrorScope scope(path);
+  const Network* network = nullptr;
+  for (const Piece& p : pieces)
+    if (!network && p.network) network = &*p.network;
+  // Weights in a file of their own count before those that stand beside the network.
+  auto weights = std::ranges::find_if(
+      pieces, [](const Piece& p) { return (p.weights || !p.variables.empty()) && !p.network; });
+  if (weights == pieces.end())
+    weights = std::ranges::find_if(pieces, [](const Piece& p) { return !!p.weights; });
+  if (weights == pieces.end())
+    throw bad_input("a network without its weights; name their file by --with");
+  Model model;
+  model.path = path;
+  model.format = "keras";
+  model.version = pieces[0].version;
+  model.producer = pieces[0].producer;
+  if (network) {
+    build(model, *network, *weights);
+  } else {
+    model.notes = {
+        "Weights alone: the network stands in another file (.json, .keras, .h5); name it by "
+        "--with."};
+    weights_alone(model, *weights);
+  }
+  for (const Piece& p : pieces) release(p.bytes);
+  return model;
 }
 
 }  // namespace
@@ -138,9 +103,9 @@ bool match(const FileView& view) {
 const FormatRow& keras_format_row() {
   static const FormatRow row{
       .name = "keras",
-      .endings = ".keras .h5",
-      .summary = "Keras 1 to 3: networks with their weights, .h5 and .keras.",
-      .match = keras_format::match,
+      .endings = ".keras .h5 .json",
+      .summary = "Keras 1 to 3: networks with their weights (.h5, .keras), or in two files.",
+      .match = keras_format::is_piece,
       .open = keras_format::open};
   return row;
 }

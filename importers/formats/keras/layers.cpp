@@ -4,6 +4,7 @@
 
 #include "engine/core/error.h"
 #include "importers/containers/json.h"
+#include "importers/formats/keras/tensorflow_calls.h"
 #include "importers/formats/keras/translator.h"
 
 namespace etalon::keras_format {
@@ -27,14 +28,14 @@ ValueId Translator::run() {
     return b_.elementwise("thresholded_relu", name_, {x()}, {{"alpha", number("theta", 1)}});
   if (t == "PReLU") return b_.op("prelu", name_, {x(), weight(0)});
   if (t == "Softmax") return b_.op("softmax", name_, {x()}, {{"axis", integer("axis", -1)}});
-  if (t == "Conv1D" || t == "Convolution1D") return conv(1);
+  if (t == "Conv1D" || t == "Convolution1D" || t == "AtrousConvolution1D") return conv(1);
   if (t == "Conv2D" || t == "Convolution2D" || t == "AtrousConvolution2D") return conv(2);
   if (t == "Conv3D" || t == "Convolution3D") return conv(3);
   if (t == "DepthwiseConv2D") return depthwise(2);
   if (t == "DepthwiseConv1D") return depthwise(1);
-  if (origin_.version == 1 &&
-      ((t.starts_with("Separable") && !channels_last()) || t.starts_with("Deconv")))
-    throw UnknownLayer{t + " of Keras 1"};
+  if (origin_.version == 1 && t.starts_with("Separable") && !channels_last())
+    throw UnknownLayer{t + " of Keras 1 and channels first"};
+  if (origin_.version == 1 && t == "Deconvolution2D") return deconvolution();
   if (t == "SeparableConv2D" || t == "SeparableConvolution2D") return separable(2);
   if (t == "SeparableConv1D") return separable(1);
   if (t == "Conv2DTranspose" || t == "Deconvolution2D") return conv_transpose(2);
@@ -64,14 +65,7 @@ ValueId Translator::run() {
   if (t.starts_with("UpSampling")) return up_sampling(spatial_of(t));
   if (t == "BatchNormalization") return batch_norm();
   if (t == "LayerNormalization") return layer_norm();
-  if (t == "Rescaling") {
-    const ValueId y = b_.elementwise(
-        "mul", name_ + ".scale",
-        {x(), b_.constant(name_ + ".scale_by", Tensor::of<float>({}, {number("scale", 1)}))});
-    return b_.elementwise(
-        "add", name_,
-        {y, b_.constant(name_ + ".offset", Tensor::of<float>({}, {number("offset", 0)}))});
-  }
+  if (t == "Rescaling") return rescaling();
   // Classes of keras.applications' own networks (ConvNeXt, Inception-ResNet).
   if (t == "LayerScale") return b_.elementwise("mul", name_, {x(), weight(0)});
   if (t == "StochasticDepth") return x();
@@ -100,8 +94,13 @@ ValueId Translator::run() {
     if (mode == "mul") return chain("mul");
     if (mode == "concat")
       return b_.op("concat", name_, c_.inputs, {{"axis", integer("concat_axis", -1)}});
+    if (mode == "dot" && c_.inputs.size() == 2)
+      return product_along(x(), c_.inputs[1], config("dot_axes"), false);
+    if (mode == "cos" && c_.inputs.size() == 2) return cosine();
     throw UnknownLayer{"Merge of mode " + mode};
   }
+  if (t == "SReLU") return s_relu();
+  if (t == "ParametricSoftplus") return parametric_softplus();
   if (t == "Highway") return highway();
   if (t == "MaxoutDense") return maxout();
   if (t == "LocallyConnected1D") return locally_connected(1);
@@ -118,6 +117,8 @@ ValueId Translator::run() {
     return recurrent_layer();
   if (t == "Bidirectional") return bidirectional();
   if (t == "TimeDistributed") return time_distributed();
+  if (is_function(t)) return tensorflow_function();
+  if (t == "TensorFlowOpLayer") return tensorflow_node();
   if (const auto y = later()) return *y;
   throw UnknownLayer{"layer class " + t};
 }
@@ -215,7 +216,7 @@ bool takes_many(std::string_view type) {
   for (const std::string_view t :
        {"Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract", "Concatenate",
         "CustomScaleLayer", "Merge", "Dot", "MultiHeadAttention", "GroupQueryAttention",
-        "Attention", "AdditiveAttention"})
+        "Attention", "AdditiveAttention", "TFOpLambda", "SlicingOpLambda", "TensorFlowOpLayer"})
     if (type == t) return true;
   return false;
 }

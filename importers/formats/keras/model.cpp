@@ -10,6 +10,7 @@
 #include "importers/containers/bytes.h"
 #include "importers/containers/json.h"
 #include "importers/formats/keras/masks.h"
+#include "importers/formats/keras/tensorflow_calls.h"
 #include "importers/formats/keras/weights.h"
 #include "importers/formats/scalar.h"
 
@@ -52,10 +53,16 @@ class ModelBuilder {
     const auto at = config.find("dtype");
     if (at == config.end()) return;
     std::string policy;
+    if (at->is_object() && at->contains("class_name") && (*at)["class_name"].is_string())
+      policy = (*at)["class_name"].get<std::string>();
+    if (policy.starts_with("Quantized"))
+      throw UnknownLayer{"a layer of the policy " + printable(policy)};
     if (at->is_string()) policy = at->get<std::string>();
     if (at->is_object() && at->contains("config") && (*at)["config"].is_object() &&
         (*at)["config"].contains("name") && (*at)["config"]["name"].is_string())
       policy = (*at)["config"]["name"].get<std::string>();
+    if (policy.find("_from_") != std::string::npos)  // int8_from_float32
+      throw UnknownLayer{"a layer of the policy " + printable(policy)};
     if (policy.starts_with("mixed_"))
       b_.note(fmt::format("Layers of policy {} compute in 16 bits in Keras, in f32 here.",
                           printable(policy)));
@@ -84,7 +91,8 @@ class ModelBuilder {
 
   static bool begins_with_states(std::string_view type) {
     return type == "LSTM" || type == "GRU" || type == "SimpleRNN" || type == "RNN" ||
-           type == "Bidirectional" || type == "CuDNNLSTM" || type == "CuDNNGRU";
+           type == "Bidirectional" || type == "CuDNNLSTM" || type == "CuDNNGRU" ||
+           type.starts_with("ConvLSTM");
   }
 
   // A function of keras.ops. In .h5 files nothing says so, but that it cannot be trained.
@@ -148,7 +156,8 @@ class ModelBuilder {
     }
     for (const ValueId m : masks)
       unknown = unknown || (m != kAbsent && b_.dtype(m) != DType::boolean);
-    const MaskUse use = masked ? mask_use(type, config, origin_.version) : MaskUse::ends;
+    MaskUse use = masked ? mask_use(type, config, origin_.version) : MaskUse::ends;
+    if (!given.masks.empty() && type == "MultiHeadAttention") use = MaskUse::takes;
     if (use == MaskUse::computes || (use == MaskUse::takes && unknown))
       throw UnknownLayer{fmt::format("'{}', {} behind a mask,", printable(name), printable(type))};
     if (is_identity(type) && inputs.size() <= 1) return {inputs.empty() ? kAbsent : inputs[0]};
@@ -161,6 +170,8 @@ class ModelBuilder {
       for (NamedTensor& t : weights_(path)) {
         std::string label = t.name.substr(t.name.rfind('/') + 1);
         label = label.substr(0, label.find(':'));
+        if (t.tensor.dtype() == DType::i8 || t.tensor.dtype() == DType::u8)
+          throw UnknownLayer{fmt::format("'{}', whose weights are quantised,", printable(name))};
         values.push_back(b_.constant(name + "." + label, std::move(t.tensor)));
       }
       held = held_.emplace(key, std::move(values)).first;
@@ -296,10 +307,23 @@ class ModelBuilder {
       if (one.size() != 1) throw bad_input("the mask of a call must be one tensor");
       out.masks[at] = one[0];
     };
+    const bool attention = out.type.ends_with("ttention");
+    if (attention)
+      for (const char* role : {"query", "value", "key"})
+        if (kwargs.contains(role) && !kwargs[role].is_null()) {
+          const Arguments one = tensors(kwargs[role]);
+          if (one.size() != 1) throw bad_input("the {} of a call must be one tensor", role);
+          out.tensors.push_back(one[0]);
+        }
     for (const auto& [name, value] : kwargs.items()) {
       if (value.is_null() || value == false || name == "training") continue;
+      if (attention && (name == "query" || name == "value" || name == "key")) continue;
       const MaskUse use = mask_use(out.type, out.config, origin_.version);
-      const bool attends = use == MaskUse::takes && out.type.ends_with("ttention");
+      // Keras 2 takes a mask that the call names; those that go along unseen it took in some
+      // versions.
+      const bool attends =
+          out.type.ends_with("ttention") &&
+          (use == MaskUse::takes || (origin_.version == 2 && out.type == "MultiHeadAttention"));
       constexpr std::string_view kMasks[] = {"query_mask", "value_mask", "key_mask",
                                              "attention_mask"};
       const auto at = std::ranges::find(kMasks, name);
@@ -345,12 +369,13 @@ class ModelBuilder {
       if (!v.contains("args"))
         throw UnknownLayer{fmt::format("'{}', {} called with a value that no layer gives,",
                                        printable(out.layer), printable(out.type))};
-      if (v.contains("kwargs")) named(v["kwargs"], out, depth);
       const json& args = v["args"];
       out.arguments = &args;
       if (out.type == "GetItem" && args.is_array() && !args.empty())
-        return references(args[0], out, depth + 1);  // what is behind it says which elements
-      references(args, out, depth + 1);
+        references(args[0], out, depth + 1);  // what is behind it says which elements
+      else
+        references(args, out, depth + 1);
+      if (v.contains("kwargs")) named(v["kwargs"], out, depth);
     } else if (v.is_number()) {
       out.tensors.push_back({{}, 0, v.get<double>()});
     } else if (!v.is_null()) {
@@ -418,7 +443,16 @@ class ModelBuilder {
       if (!is_new) throw bad_input("two layers are called '{}'", printable(at->first));
       for (const json& node : json_array(l, "inbound_nodes")) {
         Call call{at->first, at->second.type, json_member(l, "config")};
-        references(node, call, 0);
+        if (is_function(call.type)) {
+          call.arguments = &node;
+          for (const json* t : tensors_of_call(node))
+            references(json::array({(*t)[0], (*t)[1], (*t)[2]}), call, 0);
+          if (call.tensors.empty())
+            throw UnknownLayer{fmt::format("'{}', a function of TensorFlow without a tensor,",
+                                           printable(call.layer))};
+        } else {
+          references(node, call, 0);
+        }
         at->second.calls.push_back(std::move(call));
       }
       order.push_back(at->first);
@@ -429,6 +463,37 @@ class ModelBuilder {
     references(json_array(config, "input_layers"), first, 0);
     references(json_array(config, "output_layers"), last, 0);
     const Arguments &ins = first.tensors, &outs = last.tensors;
+    const auto nested = [&](const std::string& name) {
+      const auto at = layers.find(name);
+      return at != layers.end() && is_model(*at->second.config) ? &at->second : nullptr;
+    };
+    // Calls of a model in this one are numbered from 1 on, those of other layers from 0: up to
+    // Keras 2 everywhere, but for some Sequentials, from Keras 3 on where outputs name a functional
+    // one.
+    constexpr std::int64_t kMostCalls = 1 << 20;
+    std::map<std::string, std::int64_t> before;
+    const auto each = [&](auto&& f) {
+      for (auto& [name, layer] : layers)
+        for (Call& call : layer.calls)
+          for (Arguments* list : {&call.tensors, &call.masks, &call.states})
+            for (Argument& a : *list)
+              if (!a.number && !a.absent && nested(a.from.first) != nullptr) f(a.from);
+    };
+    if (origin_.version < 3) {
+      const auto least = [&](const Reference& r) {
+        if (r.second < 0 || r.second > kMostCalls)
+          throw bad_input("call {} of model '{}'", r.second, printable(r.first));
+        const auto [at, is_new] = before.emplace(r.first, r.second);
+        at->second = std::min(at->second, r.second);
+      };
+      each(least);
+      for (const Argument& a : outs)
+        if (nested(a.from.first) != nullptr) least(a.from);
+      each([&](Reference& r) { r.second -= before.at(r.first); });
+    } else {
+      for (const auto& [name, layer] : layers)
+        before.emplace(name, nested(name) != nullptr && layer.type != "Sequential" ? 1 : 0);
+    }
     if (!inputs.empty() && inputs.size() != ins.size())
       throw bad_input("a nested model of {} inputs is given {}", ins.size(), inputs.size());
     for (std::size_t i = 0; i < ins.size(); ++i) {
@@ -466,17 +531,14 @@ class ModelBuilder {
     }
     std::vector<ValueId> out;
     for (const auto& [from, tensor, value, absent] : outs) {
-      auto have = values.find(from);
-      // A nested model's nodes are numbered on from those it was made with; which of several is
-      // meant would be a guess.
-      if (have == values.end()) {
-        const auto made = std::ranges::count_if(
-            values, [&](const auto& v) { return v.first.first == from.first; });
-        if (made > 1)
-          throw UnknownLayer{fmt::format("an output of '{}', which is called {} times,",
-                                         printable(from.first), made)};
+      const auto skipped = before.find(from.first);
+      const std::int64_t ahead = skipped == before.end() ? 0 : skipped->second;
+      auto have =
+          from.second < ahead ? values.end() : values.find({from.first, from.second - ahead});
+      // One call alone is meant whatever its number.
+      if (const Layer* one = nested(from.first);
+          have == values.end() && one != nullptr && one->calls.size() == 1)
         have = values.find({from.first, 0});
-      }
       if (have == values.end() || tensor < 0 ||
           static_cast<std::size_t>(tensor) >= have->second.size())
         throw bad_input("nothing gives the output of layer '{}'", printable(from.first));

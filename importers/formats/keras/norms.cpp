@@ -28,27 +28,24 @@ ValueId Translator::group_norm() {
 }
 
 // Of matrices: along one axis of each; of vectors a sum of products.
-ValueId Translator::dot() {
-  if (c_.inputs.size() != 2) throw bad_input("{} operands", c_.inputs.size());
+ValueId Translator::product_along(ValueId a, ValueId b, const json& how, bool unit) {
   Ints axes;
-  const json& how = config("axes");
   if (how.is_array())
-    for (const json& a : how) axes.push_back(json_integer(a, "an axis"));
+    for (const json& axis : how) axes.push_back(json_integer(axis, "an axis"));
   else
     axes = Ints(2, json_integer(how, "an axis"));
-  ValueId a = c_.inputs[0], b = c_.inputs[1];
   const int rank = b_.rank(a);
   if (axes.size() != 2 || rank != b_.rank(b) || rank > 3 || rank < 2)
     throw UnknownLayer{"Dot of other than vectors or matrices"};
   for (std::int64_t& axis : axes) axis = normalize_axis(axis, rank);
-  if (flag("normalize", false)) {
-    const auto unit = [&](ValueId v, std::int64_t axis) {
+  if (unit) {
+    const auto scaled = [&](ValueId v, std::int64_t axis) {
       return b_.op(
           "lp_norm", name_ + ".unit", {v},
           {{"p", 2.0F}, {"axes", Ints{axis}}, {"eps", 1e-12F}, {"eps_in", std::string("sum_max")}});
     };
-    a = unit(a, axes[0]);
-    b = unit(b, axes[1]);
+    a = scaled(a, axes[0]);
+    b = scaled(b, axes[1]);
   }
   if (axes[0] == 0 || axes[1] == 0) throw UnknownLayer{"Dot over the batch"};
   if (rank == 2)
@@ -170,7 +167,8 @@ std::optional<ValueId> Translator::later() {
                  {x(), b_.op("cast", name_ + ".ones", {any}, {{"to", std::string("f32")}})});
   }
   if (t == "GroupNormalization") return group_norm();
-  if (t == "Dot") return dot();
+  if (t == "Dot" && c_.inputs.size() == 2)
+    return product_along(x(), c_.inputs[1], config("axes"), flag("normalize", false));
   if (t == "UnitNormalization") {
     if (integer("axis", -1) != -1) throw UnknownLayer{"UnitNormalization of other axes"};
     return b_.op(

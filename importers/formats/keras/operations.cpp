@@ -7,6 +7,7 @@
 #include "engine/core/error.h"
 #include "importers/formats/einsum.h"
 #include "importers/formats/keras/translator.h"
+#include "importers/formats/tf/ops.h"
 #include "importers/formats/translate.h"
 
 namespace etalon::keras_format {
@@ -132,18 +133,104 @@ ValueId Translator::operation() {
                   {"ends", Ints{std::numeric_limits<std::int64_t>::min() + 1}},
                   {"axes", Ints{integer("axis", 0)}},
                   {"steps", Ints{-1}}});
+  if (const auto y = moved()) return *y;
   if (t == "Einsum" && c_.inputs.size() == 2)
     if (const auto y = einsum_of_two(b_, name_, text("subscripts", ""), x(), c_.inputs[1]))
       return *y;
-  if (t == "GetItem") return get_item();
+  if (t == "GetItem") {
+    if (c_.arguments == nullptr || !c_.arguments->is_array() || c_.arguments->size() != 2)
+      throw bad_input("an element of {} arguments", c_.arguments == nullptr ? 0 : 1);
+    return get_item((*c_.arguments)[1]);
+  }
   throw UnknownLayer{"the operation keras.ops " + t};
 }
 
+// Functions that cut, join and repeat, and those that count along an axis.
+std::optional<ValueId> Translator::moved() {
+  const std::string& t = c_.type;
+  const int rank = b_.rank(x());
+  const auto make = [&](std::string_view op, std::vector<ValueId> in,
+                        std::map<std::string, tf::Attribute, std::less<>> attributes = {}) {
+    return tf::Ops(b_).translate({name_, std::string(op), std::move(in), std::move(attributes)});
+  };
+  const auto along = [&](const Ints& values) {
+    return b_.constant(name_ + ".along", ints_tensor(values));
+  };
+  if (t == "Split") {
+    const json& parts = config("indices_or_sections");
+    const std::int64_t axis = normalize_axis(integer("axis", 0), rank);
+    if (parts.is_number())
+      return several(make("Split", {along({axis}), x()}, {{"num_split", json_integer(parts, t)}}));
+    Ints sizes;
+    std::int64_t from = 0;
+    for (const json& at : list("indices_or_sections")) {
+      sizes.push_back(json_integer(at, t) - from);
+      from += sizes.back();
+    }
+    sizes.push_back(b_.shape(x())[static_cast<int>(axis)] - from);
+    for (const std::int64_t n : sizes)
+      if (n < 0) throw UnknownLayer{"keras.ops Split at places that do not rise"};
+    return several(make("SplitV", {x(), along(sizes), along({axis})},
+                        {{"num_split", static_cast<std::int64_t>(sizes.size())}}));
+  }
+  if (t == "Stack")
+    return make("Pack", c_.inputs, {{"axis", normalize_axis(integer("axis", 0), rank + 1)}})[0];
+  if (t == "Pad" && text("mode", "constant") == "constant") {
+    const json& width = list("pad_width");
+    Ints pads(static_cast<std::size_t>(2 * rank), 0);
+    if (width.size() != static_cast<std::size_t>(rank))
+      throw UnknownLayer{"keras.ops Pad of one width for all axes"};
+    for (std::size_t i = 0; i < width.size(); ++i) {
+      if (!width[i].is_array() || width[i].size() != 2) throw bad_input("a pad_width");
+      pads[i] = json_integer(width[i][0], "a pad_width");
+      pads[width.size() + i] = json_integer(width[i][1], "a pad_width");
+    }
+    return b_.op("pad", name_, {x()}, {{"pads", pads}});
+  }
+  if (t == "Tile") {
+    Ints repeats;
+    for (const json& n : list("repeats")) repeats.push_back(json_integer(n, "repeats"));
+    if (repeats.size() > static_cast<std::size_t>(rank))
+      throw UnknownLayer{"keras.ops Tile to more axes"};
+    repeats.insert(repeats.begin(), static_cast<std::size_t>(rank) - repeats.size(), 1);
+    return b_.op("tile", name_, {x()}, {{"repeats", repeats}});
+  }
+  if (t == "Repeat" && find("axis") != nullptr && config("repeats").is_number()) {
+    const auto axis = static_cast<std::size_t>(normalize_axis(integer("axis", 0), rank));
+    const std::int64_t n = integer("repeats", 1);
+    Ints dims = b_.dims(x()), times(dims.size() + 1, 1);
+    for (std::size_t i = 0; i < dims.size(); ++i)
+      if (dims[i] < 0 && i >= axis) throw UnknownLayer{"keras.ops Repeat of free extents"};
+    for (std::size_t i = 0; i < axis; ++i) dims[i] = 0;
+    if (n < 1 || n > 1 << 20 || dims[axis] > 1 << 30)
+      throw bad_input("{} repeats of {} elements", n, dims[axis]);
+    dims[axis] *= n;
+    times[axis + 1] = n;
+    const ValueId each = b_.op("unsqueeze", name_ + ".axis", {x()},
+                               {{"axes", Ints{static_cast<std::int64_t>(axis) + 1}}});
+    return b_.reshape(name_, b_.op("tile", name_ + ".each", {each}, {{"repeats", times}}), dims);
+  }
+  if ((t == "Argmax" || t == "Argmin") && find("axis") != nullptr && !flag("keepdims", false))
+    return make(t == "Argmax" ? "ArgMax" : "ArgMin", {x(), along({integer("axis", 0)})},
+                {{"output_type", std::string("i32")}})[0];
+  if (t == "Cumsum" && find("axis") != nullptr && find("dtype") == nullptr)
+    return make("Cumsum", {x(), along({integer("axis", 0)})})[0];
+  if (t == "OneHot" && integer("axis", -1) == -1 && !flag("sparse", false) &&
+      text("dtype", "float32") == "float32")
+    return one_hot(x(), integer("num_classes", 0));
+  if (t == "Norm" && find("ord") == nullptr && find("axis") != nullptr &&
+      !config("axis").is_array()) {
+    const ValueId squares = b_.op("mul", name_ + ".squares", {x(), x()});
+    return b_.op(
+        "sqrt", name_,
+        {b_.op("reduce_sum", name_ + ".sum", {squares},
+               {{"axes", Ints{integer("axis", 0)}}, {"keepdims", flag("keepdims", false)}})});
+  }
+  return std::nullopt;
+}
+
 // x[...] of whole numbers, slices, None and one ellipsis.
-ValueId Translator::get_item() {
-  if (c_.arguments == nullptr || !c_.arguments->is_array() || c_.arguments->size() != 2)
-    throw bad_input("an element of {} arguments", c_.arguments == nullptr ? 0 : 1);
-  const json& how = (*c_.arguments)[1];
+ValueId Translator::get_item(const json& how) {
   const json items = how.is_array() ? how : json::array({how});
   const auto is = [](const json& v, const char* what) {
     return v.is_object() && v.contains("class_name") && v["class_name"] == what;
@@ -165,8 +252,8 @@ ValueId Translator::get_item() {
       steps.push_back(1);
       axes.push_back(axis);
       gone.push_back(axis++);
-    } else if (is(v, "__slice__")) {
-      const json& s = json_member(v, "config");
+    } else if (is(v, "__slice__") || (v.is_object() && v.contains("start"))) {
+      const json& s = v.contains("start") ? v : json_member(v, "config");
       const auto bound = [&](const char* key, std::int64_t missing) {
         const auto at = s.find(key);
         return at == s.end() || at->is_null() ? missing : json_integer(*at, key);

@@ -93,6 +93,10 @@ ValueId Translator::bidirectional() {
       recurrent(type, cfg, 0, name_, {x(), mask(0), {c_.states.begin(), half}, false}, false);
   const ValueId back = recurrent(type, cfg, c_.weights.size() / 2, name_ + ".back",
                                  {x(), mask(0), {half, c_.states.end()}, true}, false);
+  if (const auto at = c_.config.find("merge_mode"); at != c_.config.end() && at->is_null()) {
+    states_.insert(states_.begin(), back);  // both, each a value of its own
+    return there;
+  }
   const std::string how = text("merge_mode", "concat");
   if (how == "concat") return b_.op("concat", name_, {there, back}, {{"axis", std::int64_t{-1}}});
   if (how == "sum") return b_.op("add", name_, {there, back});

@@ -4,6 +4,7 @@
 //   attention.cpp  attention
 //   norms.cpp      norms by group and by length, products along axes
 //   operations.cpp functions of keras.ops
+//   tensorflow_calls.cpp  functions of TensorFlow
 //   images.cpp     resizing, cropping, encodings before a network
 //   windows.cpp    convolutions, pooling, padding, layout
 //   cell_weights.cpp  weights of cells as each version keeps them
@@ -76,7 +77,8 @@ class Translator {
   bool has_bias() const { return flag("use_bias", flag("bias", true)); }
   ValueId dense(ValueId v);
 
-  ValueId kernel(std::size_t index, int axes);
+  ValueId kernel(std::size_t index, int axes) { return turned_kernel(weight(index), axes); }
+  ValueId turned_kernel(ValueId w, int axes);
   ValueId flipped(ValueId w, int axes, int first);
   void pad(Fields& fields, int axes, const Ints& extent, const Ints& dilation);
   Ints strides(int axes) const;
@@ -106,6 +108,9 @@ class Translator {
   // ---- old_layers.cpp ----
   ValueId highway();
   ValueId maxout();
+  ValueId s_relu();
+  ValueId parametric_softplus();
+  ValueId deconvolution();
   ValueId locally_connected(int axes);
 
   std::optional<ValueId> later();
@@ -119,16 +124,28 @@ class Translator {
   ValueId normalization();
   ValueId rms_norm();
   ValueId spectral_norm();
-  ValueId dot();
+  ValueId product_along(ValueId a, ValueId b, const json& axes, bool unit);
+  ValueId cosine();
   ValueId einsum_dense();
   // ---- operations.cpp ----
   ValueId operation();
-  ValueId get_item();
+  std::optional<ValueId> moved();
+  ValueId get_item(const json& how);
+  // ---- tensorflow_calls.cpp ----
+  struct Given;
+  Given given_to(const std::string& function);
+  ValueId several(std::vector<ValueId> all);  // the first, the others behind it
+  ValueId tensorflow_function();
+  ValueId tensorflow_node();
   // ---- images.cpp ----
   ValueId resizing();
   ValueId resized(ValueId v, std::int64_t height, std::int64_t width, const std::string& how);
   ValueId center_crop();
+  ValueId one_hot(ValueId indices, std::int64_t categories);
+  ValueId encoded(ValueId indices, std::int64_t categories, const std::string& how);
   ValueId category_encoding();
+  static std::vector<float> numbers(const json& v);
+  ValueId rescaling();
   ValueId discretization();
 
   // ---- several inputs ----
@@ -188,6 +205,7 @@ class Translator {
   ValueId bidirectional();
   ValueId time_distributed();
   // ---- conv_lstm.cpp ----
+  ValueId gates_beside(std::size_t part);
   ValueId conv_lstm(int axes);
 
   GraphBuilder& b_;

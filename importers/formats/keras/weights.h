@@ -13,8 +13,10 @@ namespace etalon::keras_format {
 
 constexpr int kMaxNesting = 16;  // of models in models
 
-// `file` has to live as long as what is given.
-WeightsOf h5_weights(const Hdf5File& file, Hdf5Object group);
+// `file` and `model` have to live as long as what is given.
+WeightsOf h5_weights(const Hdf5File& file, Hdf5Object group, const nlohmann::json& model);
 WeightsOf v3_weights(const Hdf5File& file, const nlohmann::json& model);
+WeightsOf checkpoint_weights(TensorList tensors, const nlohmann::json& model);  // checkpoint.cpp
+bool has_weights(const nlohmann::json& layer);  // by its class and configuration
 
 }  // namespace etalon::keras_format

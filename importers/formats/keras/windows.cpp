@@ -11,8 +11,7 @@ namespace etalon::keras_format {
 
 // ---- windows ----
 // Our kernel [out, in, spatial] of Keras' (spatial, in, out).
-ValueId Translator::kernel(std::size_t index, int axes) {
-  ValueId w = weight(index);
+ValueId Translator::turned_kernel(ValueId w, int axes) {
   if (origin_.version == 1 && axes == 1 && b_.rank(w) == 4 && b_.shape(w)[1] == 1) {
     const Shape& s = b_.shape(w);  // (length, 1, in, out)
     w = b_.reshape(name_ + ".line", w, {s[0], s[2], s[3]});
@@ -228,6 +227,17 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Translator::margins(std::stri
   for (int i = 0; i < axes; ++i) {
     if (v == nullptr) {
       out.emplace_back(1, 1);
+    } else if (v->is_object()) {  // Keras 1
+      const auto side = [&](const char* name) {
+        return v->contains(name) ? json_integer((*v)[name], name) : 0;
+      };
+      if (axes == 2 && i == 0)
+        out.emplace_back(side("top_pad"), side("bottom_pad"));
+      else
+        out.emplace_back(side("left_pad"), side("right_pad"));
+    } else if (v->is_array() && axes == 2 && v->size() == 4) {  // Keras 1
+      const auto at = static_cast<std::size_t>(2 * i);
+      out.emplace_back(json_integer((*v)[at], key), json_integer((*v)[at + 1], key));
     } else if (v->is_number()) {
       out.emplace_back(json_integer(*v, key), json_integer(*v, key));
     } else if (axes == 1 && v->is_array() && v->size() == 2) {
@@ -287,7 +297,9 @@ ValueId Translator::up_sampling(int axes) {
     fields.emplace_back("mode", std::string("linear"));
     if (origin_.corners) {
       fields.emplace_back("coordinate_transformation_mode", std::string("asymmetric"));
-      b_.note("Bilinear upsampling takes the corners of pixels (Keras 2.2 on TensorFlow).");
+      b_.note(
+          "Bilinear upsampling takes the corners of pixels (Keras 2.2 on TensorFlow, "
+          "TensorFlow.js).");
       return last(b_.op("resize", name_, {first(x())}, fields));
     }
     b_.note("Bilinear upsampling takes half-pixel centres (TensorFlow 2).");

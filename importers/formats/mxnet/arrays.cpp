@@ -11,7 +11,7 @@
 namespace etalon::mxnet {
 namespace {
 
-constexpr std::int64_t kMostElements = 1 << 20;
+constexpr std::int64_t kMostElements = 1 << 20, kMostPieces = 1 << 16;
 
 ValueId filled(Translator& t, std::int64_t count, const std::function<double(double)>& at) {
   if (count < 1 || count > kMostElements)
@@ -92,6 +92,7 @@ std::vector<ValueId> split(Translator& t) {
   const std::int64_t extent = t.g.dims(t.x())[static_cast<std::size_t>(axis)];
   if (extent < 1) throw bad_input("a split along an extent that the file does not say");
   Ints sizes;
+  if (sections > kMostPieces) throw bad_input("a split in {} pieces", sections);
   if (sections > 0) {
     if (extent % sections != 0) throw bad_input("{} elements in {} pieces", extent, sections);
     sizes.assign(static_cast<std::size_t>(sections), extent / sections);

@@ -62,25 +62,27 @@ std::string text_of(const SymbolNode& n, std::string_view key) {
 
 }  // namespace
 
-bool Translator::read_by(std::string_view op) const {
-  const auto index = static_cast<std::size_t>(n_ - symbol_.nodes.data());
-  return std::ranges::any_of(symbol_.nodes, [&](const SymbolNode& r) {
-    return r.op == op &&
-           std::ranges::any_of(r.inputs, [&](const auto& in) { return in.first == index; });
-  });
-}
-
-// Each node is looked at once, however many ways lead to it.
-const Ints& Translator::wanted_of(std::size_t index, int steps) const {
+const Translator::Readers& Translator::readers_of(std::size_t index) const {
   if (readers_.empty()) {
     readers_.resize(symbol_.nodes.size());
     for (std::size_t at = 0; at < symbol_.nodes.size(); ++at)
       for (std::size_t place = 0; place < symbol_.nodes[at].inputs.size(); ++place)
         readers_[symbol_.nodes[at].inputs[place].first].emplace_back(at, place);
   }
+  return readers_[index];
+}
+
+bool Translator::read_by(std::string_view op) const {
+  const auto index = static_cast<std::size_t>(n_ - symbol_.nodes.data());
+  return std::ranges::any_of(
+      readers_of(index), [&](const auto& reader) { return symbol_.nodes[reader.first].op == op; });
+}
+
+// Each node is looked at once, however many ways lead to it.
+const Ints& Translator::wanted_of(std::size_t index, int steps) const {
   const auto [found, fresh] = wanted_.try_emplace(index);
   if (!fresh || steps > kMostSteps) return found->second;
-  for (const auto& [at, place] : readers_[index])
+  for (const auto& [at, place] : readers_of(index))
     if (Ints wanted = wanted_by(symbol_.nodes[at], at, place, steps); !wanted.empty()) {
       found->second = std::move(wanted);
       break;

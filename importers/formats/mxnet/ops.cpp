@@ -86,9 +86,9 @@ void Translator::check_rounding() const {
              dims = g.dims(x());
   for (std::size_t i = 0; i < kernel.size() && i + 2 < dims.size(); ++i) {
     const std::int64_t s = i < stride.size() ? stride[i] : 1, p = i < pad.size() ? pad[i] : 0,
-                       left = dims[i + 2] + 2 * p - kernel[i];
+                       left = checked_add(dims[i + 2], 2 * p) - kernel[i];
     if (dims[i + 2] < 1 || s < 1 || left < 0) continue;
-    if ((left + s - 1) / s * s >= dims[i + 2] + p)
+    if (checked_add(left, s - 1) / s * s >= checked_add(dims[i + 2], p))
       throw bad_input("pooling_convention full whose last window lies in the padding alone");
   }
 }
@@ -166,7 +166,7 @@ ValueId Translator::upsampled() {
       const Ints first = g.dims(x(0)), own = g.dims(x(i));
       if (first.size() != 4 || own.size() != 4 || first[2] < 1 || own[2] < 1 ||
           checked_mul(first[2], scale) % own[2] != 0 ||
-          first[2] * scale / own[2] * own[3] != checked_mul(first[3], scale))
+          checked_mul(first[2] * scale / own[2], own[3]) != checked_mul(first[3], scale))
         throw bad_input("UpSampling of images whose extents do not fit the first one's");
       const std::int64_t ratio = first[2] * scale / own[2];  // a whole number
       by = static_cast<float>(ratio);
@@ -188,7 +188,8 @@ ValueId Translator::upsampled() {
 // MXNet 1.x has a scale and a shift for each group.
 ValueId Translator::group_norm() {
   const std::int64_t groups = integer("num_groups", 1), channels = g.shape(x())[1];
-  if (groups < 1 || channels % groups != 0)
+  constexpr std::int64_t kMostChannels = 1 << 20;
+  if (groups < 1 || channels > kMostChannels || channels % groups != 0)
     throw bad_input("{} channels in {} groups", channels, groups);
   const auto by_channel = [&](std::size_t i) {
     const Tensor* t = g.constant_of(x(i));

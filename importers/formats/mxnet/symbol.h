@@ -98,6 +98,8 @@ class Translator {
   // The extents of a value as its readers want them: -1 where any (a batch), kImage where an
   // image's extent is, kSteps where the steps of a sequence are; empty where nothing tells.
   static constexpr std::int64_t kImage = -2, kSteps = -3;
+  using Readers = std::vector<std::pair<std::size_t, std::size_t>>;
+  const Readers& readers_of(std::size_t index) const;
   const Ints& wanted_of(std::size_t index, int steps) const;
   bool read_by(std::string_view op) const;  // the node that is translated
   Ints wanted_by(const SymbolNode& reader, std::size_t at, std::size_t place, int steps) const;
@@ -126,7 +128,7 @@ class Translator {
   bool free_extent_ = false, keep_extents_ = false;
   mutable std::set<std::string, std::less<>> read_;  // attributes of the node
   // Who reads a node, as which operand; what was found out of its extents.
-  mutable std::vector<std::vector<std::pair<std::size_t, std::size_t>>> readers_;
+  mutable std::vector<Readers> readers_;
   mutable std::map<std::size_t, Ints> wanted_;
 };
 

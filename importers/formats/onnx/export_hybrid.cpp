@@ -115,6 +115,8 @@ Name looked_up(NodeWriter& w, const Name& of_rows) {
   Ints shape(a.begin(), a.end() - 1), places;
   shape.push_back(1);
   const std::int64_t all = Shape(shape).numel();
+  constexpr std::int64_t kMost = 1 << 20;
+  if (all > kMost) throw usage_error("a hybrid product of {} rows has no form in ONNX", all);
   for (std::int64_t i = 0; i < all; ++i) {
     std::int64_t sum = 0, batch = i / rows;
     for (std::size_t axis = a.size() - 2; axis-- > 0; batch /= a[axis])

@@ -164,7 +164,8 @@ void reduction(NodeWriter& w, bool mean) {
   const Ints axes = axes_of(w);
   std::int64_t n = 1;
   if (mean)
-    for (const std::int64_t extent : fixed_extents(w, 0, axes)) n *= extent;
+    for (const std::int64_t extent : fixed_extents(w, 0, axes)) n = checked_mul(n, extent);
+  if (n < 1) throw usage_error("a mean of no elements has no form in ONNX");
   Name sum = m.distance(0, p.x_zero);
   if (!axes.empty()) sum = m.reduced("ReduceSum", sum, axes, p.keepdims);
   m.give(m.scaled(sum, tflite::of_sums(p, n, mean)), p, w.dtype());
@@ -177,7 +178,7 @@ void prod(NodeWriter& w) {
   const Ints axes = axes_of(w), extents = w.extents(0);
   constexpr std::int64_t kMost = 1 << 10;
   std::int64_t n = 1;
-  for (const std::int64_t extent : fixed_extents(w, 0, axes)) n *= extent;
+  for (const std::int64_t extent : fixed_extents(w, 0, axes)) n = checked_mul(n, extent);
   if (n > kMost) throw usage_error("a product of {} elements in ONNX; at most {}", n, kMost);
   Ints order, kept;
   for (std::int64_t a = 0; a < static_cast<std::int64_t>(extents.size()); ++a)
@@ -187,6 +188,7 @@ void prod(NodeWriter& w) {
   Ints reduced = axes;
   std::ranges::sort(reduced);
   order.insert(order.end(), reduced.begin(), reduced.end());
+
   const Name moved = w.new_name("moved");
   set(w.write("Transpose", {m.distance(0, p.x_zero)}, {moved}), "perm", order);
   const Name rows = w.step("Reshape", {moved, w.constant("rows", kept)});
@@ -349,6 +351,10 @@ void resize_bilinear(NodeWriter& w) {
   const Name x = m.cast(w.input(0), in_f32 ? DType::f32 : DType::i64);
   Name places[2][2], weights[2][2];
   for (std::size_t axis = 0; axis < 2; ++axis) {
+    constexpr std::int64_t kMost = 1 << 20;
+    if (from[axis] > kMost || p.sizes[axis] > kMost)
+      throw usage_error("an image resized from {} to {} has no form in ONNX", from[axis],
+                        p.sizes[axis]);
     Ints at[2], by[2];
     std::vector<float> real[2];
     for (std::int64_t o = 0; o < p.sizes[axis]; ++o) {

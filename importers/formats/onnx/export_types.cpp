@@ -6,6 +6,7 @@
 #include "engine/core/error.h"
 #include "engine/numerics/element.h"
 #include "engine/ops/control.h"
+#include "engine/ops/layout.h"
 #include "importers/formats/onnx/ranks.h"
 
 namespace etalon::onnx_format {
@@ -118,9 +119,17 @@ std::vector<TensorType> of_rank(const Node& n, const std::map<ValueId, TensorTyp
           .length = [&](std::size_t i) -> std::optional<std::int64_t> {
             if (type(i) == nullptr || type(i)->shape.rank() != 1) return std::nullopt;
             return type(i)->shape[0];
+          },
+          .last = [&](std::size_t i) -> std::optional<std::int64_t> {
+            if (type(i) == nullptr || type(i)->shape.rank() < 1) return std::nullopt;
+            return type(i)->shape.dim(-1);
           }});
   if (!rank || n.outputs.size() != 1) return {};
-  const Shape shape(Ints(static_cast<std::size_t>(*rank), free));
+  Ints extents(static_cast<std::size_t>(*rank), free);
+  if (n.op->name == "unsqueeze")
+    for (const std::int64_t axis : n.params.as<AxesParams>().axes)
+      extents.at(static_cast<std::size_t>(normalize_axis(axis, *rank))) = 1;
+  const Shape shape(extents);
   constexpr std::string_view kTruths[] = {"equal", "less", "less_or_equal", "greater",
                                           "greater_or_equal"};
   if (std::ranges::find(kTruths, n.op->name) != std::end(kTruths)) return {{DType::boolean, shape}};

@@ -22,6 +22,8 @@ std::span<const TranslatorRow> attention_family();  // Attention, RotaryEmbeddin
 std::span<const TranslatorRow> einsum_family();     // Einsum
 std::span<const TranslatorRow> sampling_family();   // GridSample, TensorScatter, MaxUnpool
 std::span<const TranslatorRow> signal_family();     // DFT, STFT
+std::span<const TranslatorRow> region_family();     // RoiAlign
+std::span<const TranslatorRow> tree_family();       // ensembles of trees
 std::span<const TranslatorRow> control_family();    // If, Loop, Scan
 std::span<const TranslatorRow> integer_family();    // products of integers and what scales them
 // ONNX Runtime's own: the domain com.microsoft, and what it adds to ONNX's.

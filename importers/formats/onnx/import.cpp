@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <map>
 
 #include "engine/core/error.h"
 #include "engine/graph/control_flow.h"
@@ -9,6 +9,7 @@
 #include "importers/formats/onnx.h"
 #include "importers/formats/onnx/assemble.h"
 #include "importers/formats/onnx/export.h"
+#include "importers/formats/onnx/functions.h"
 
 namespace etalon {
 namespace onnx_format {
@@ -62,11 +63,14 @@ void learn(Importing& into, const Declaration& d) {
 
 std::int64_t opset_of(const pb::ModelProto& model) {
   std::int64_t opset = 1;  // IR 1 and 2 named none
-  std::set<std::string> domains;
+  std::map<std::string, std::int64_t> domains;
   for (const auto& entry : model.opset_import()) {
     const std::string domain = entry.domain() == "ai.onnx" ? "" : entry.domain();
-    if (!domains.insert(domain).second)
-      throw bad_input("the opset of domain '{}' is given twice", printable(domain));
+    // sklearn-onnx writes the same one twice.
+    const auto [at, fresh] = domains.emplace(domain, entry.version());
+    if (!fresh && at->second != entry.version())
+      throw bad_input("the opset of domain '{}' is given twice, as {} and as {}", printable(domain),
+                      at->second, entry.version());
     if (domain.empty()) opset = entry.version();
   }
   if (opset < 1 || opset > kNewestOpset)
@@ -131,6 +135,23 @@ void read_graph(Importing& into, pb::GraphProto& from, const Take& take) {
   }
 }
 
+// A ZipMap hands a table of scores on as a list of maps from the classes' labels; here the table
+// itself goes on, a column a class.
+void unzip(pb::GraphProto& graph, std::vector<std::string>& notes) {
+  for (pb::NodeProto& node : *graph.mutable_node()) {
+    if (node.domain() != "ai.onnx.ml" || node.op_type() != "ZipMap") continue;
+    notes.push_back(
+        fmt::format("node {}: its maps from labels to scores are the table of scores, "
+                    "a column a class.",
+                    printable(name_of(node))));
+    node.set_op_type("Identity");
+    node.clear_domain();
+    node.clear_attribute();
+    for (pb::ValueInfoProto& out : *graph.mutable_output())
+      if (node.output_size() > 0 && out.name() == node.output(0)) out.clear_type();
+  }
+}
+
 Model open(const std::string& path, std::span<const std::string>) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
@@ -143,8 +164,7 @@ Model open(const std::string& path, std::span<const std::string>) {
 Model assemble(Message& message, const Blob& file, const std::string& path, std::string format) {
   pb::ModelProto& onnx = message.model;
   if (!onnx.has_graph()) throw bad_input("no graph in it; it is no ONNX model or damaged");
-  if (onnx.functions_size() != 0)
-    throw bad_input("model-local functions are not supported; inline them (onnx.inliner)");
+  inline_functions(onnx);
   Model model;
   model.path = path;
   model.format = std::move(format);
@@ -157,6 +177,7 @@ Model assemble(Message& message, const Blob& file, const std::string& path, std:
   model.version = fmt::format("opset {}, ir {}", into.opset, into.ir);
   pb::GraphProto& from = *onnx.mutable_graph();
   model.graph->name = from.name();
+  unzip(from, model.notes);
   ExternalFiles external(folder_of(path));
   read_graph(into, from, [&](int i, pb::TensorProto& t) {
     return take_tensor(t, message.raw[static_cast<std::size_t>(i)], file.keeper, &external);

@@ -301,18 +301,21 @@ void OnnxNode::learn_rank(const Node& made) {
     const auto at = into_.types.find(made.inputs[i]);
     return at == into_.types.end() ? std::nullopt : std::optional(at->second);
   };
+  // How many inputs it has was not checked yet.
   const auto rank = [&](std::size_t i) -> std::optional<int> {
+    if (i >= made.inputs.size()) return std::nullopt;
     if (const auto t = type(i)) return t->shape.rank();
     const auto at = into_.ranks.find(made.inputs[i]);
     return at == into_.ranks.end() ? std::nullopt : std::optional(at->second);
   };
   const auto length = [&](std::size_t i) -> std::optional<std::int64_t> {
+    if (i >= made.inputs.size()) return std::nullopt;
     const auto t = type(i);
     return t && t->shape.rank() == 1 ? std::optional(t->shape[0]) : std::nullopt;
   };
   if (made.op->name == "shape") {
     const auto of = rank(0);
-    if (!of) return;
+    if (!of || made.outputs.empty()) return;
     const auto& p = made.params.as<ShapeParams>();
     const auto at = [&](std::int64_t i) {
       return std::clamp<std::int64_t>(i < 0 ? i + *of : i, 0, *of);

@@ -20,7 +20,8 @@ const std::vector<const TranslatorRow*>& table() {
                               signal_family(),          loss_family(),
                               fused_family(),           quantised_family(),
                               fused_attention_family(), cached_attention_family(),
-                              quantised_lstm_family(),  machine_learning_family()})
+                              quantised_lstm_family(),  machine_learning_family(),
+                              region_family(),          tree_family()})
       for (const TranslatorRow& row : family) rows.push_back(&row);
     return rows;
   }();

@@ -36,7 +36,7 @@ void rotary_embedding(OnnxNode& n) {
     const auto cache = n.type_of(2);
     if (!cache || cache->shape.rank() != 2)
       throw bad_input("num_heads is missing, and the shape of cos_cache is not in the file");
-    x = b.transpose(b.reshape(x, {0, 0, -1, 2 * cache->shape[1]}), {0, 2, 1, 3});
+    x = b.transpose(b.reshape(x, {0, 0, -1, checked_mul(2, cache->shape[1])}), {0, 2, 1, 3});
   }
   // One position is that of the first token of every row.
   ValueId positions = b.cast(n.required(1), DType::i64);

@@ -106,7 +106,7 @@ void self_attention(Body& b, ValueId qkv, const Ints& sizes, std::size_t past, c
   for (const std::int64_t size : sizes) {
     if (size < 1 || size % heads != 0)
       throw bad_input("{} hidden numbers do not divide into {} heads", size, heads);
-    ends.push_back(ends.back() + size);
+    ends.push_back(checked_add(ends.back(), size));
   }
   const auto operand = [&](std::size_t i) {
     return b.split_heads(b.part(qkv, 2, ends[i], ends[i + 1]), heads);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/ops/indexing.h"
 #include "engine/ops/layout.h"
 #include "engine/ops/reduce.h"
 
@@ -64,6 +65,14 @@ std::optional<int> rank_of_result(const Node& node, const KnownRanks& known) {
     const auto data = known.rank(0), indices = known.rank(1);
     if (!data || !indices) return std::nullopt;
     return narrow(*data + *indices - 1);
+  }
+  if (op == "gather_nd" && known.last) {
+    const auto data = known.rank(0), indices = known.rank(1);
+    const auto depth = known.last(1);
+    if (!data || !indices || !depth) return std::nullopt;
+    const std::int64_t common = node.params.as<GatherNdParams>().batch_dims;
+    if (common < 0 || *depth < 1 || *depth > *data - common) return std::nullopt;
+    return narrow(*indices - 1 + *data - common - *depth);
   }
   if (op == "matmul") {
     const auto a = known.rank(0), b = known.rank(1);

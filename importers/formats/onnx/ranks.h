@@ -12,6 +12,8 @@ namespace etalon::onnx_format {
 struct KnownRanks {
   std::function<std::optional<int>(std::size_t)> rank;             // of input i
   std::function<std::optional<std::int64_t>(std::size_t)> length;  // of input i, a list
+  // The last extent of input i; empty where none is known to the caller.
+  std::function<std::optional<std::int64_t>(std::size_t)> last;
 };
 
 // Of all outputs alike; nullopt where this is not told.

@@ -23,7 +23,7 @@ struct Blocks {
 };
 Blocks blocks_of(const Layer& l) {
   Blocks b{l.constant(1), l.constant(2), l.constant(3)};
-  const auto rank = static_cast<std::size_t>(l.g.rank(l.input(0)));
+  const auto rank = static_cast<std::size_t>(l.rank(0));
   if (b.block.size() != rank || b.begin.size() != rank || b.end.size() != rank || rank < 2)
     throw bad_input("{} of {} by {} extents", l.type, to_string(l.g.type(l.input(0))),
                     b.block.size());
@@ -63,13 +63,13 @@ ValueId space_to_batch(const Layer& l) {
 ValueId batch_to_space(const Layer& l) {
   const Blocks b = blocks_of(l);
   const ValueId x = l.input(0);
-  const int rank = l.g.rank(x);
+  const int rank = l.rank(0);
   Ints split, perm{rank - 1}, whole{-1}, starts, ends, axes;
   for (int a = 1; a < rank; ++a) split.push_back(b.block[static_cast<std::size_t>(a)]);
   split.push_back(-1);
   for (int a = 1; a < rank; ++a) {
     const auto at = static_cast<std::size_t>(a);
-    const std::int64_t n = known_extent(l.g, x, a), all = checked_mul(n, b.block[at]);
+    const std::int64_t n = l.extent(0, a), all = checked_mul(n, b.block[at]);
     split.push_back(n);
     perm.insert(perm.end(), {rank - 1 + a, a - 1});
     whole.push_back(all);
@@ -92,12 +92,12 @@ ValueId batch_to_space(const Layer& l) {
 
 ValueId shuffle_channels(const Layer& l) {
   const ValueId x = l.input(0);
-  const int rank = l.g.rank(x), axis = normalize_axis(l.integer("axis", 1), rank);
-  const std::int64_t groups = l.integer("group", 1), n = known_extent(l.g, x, axis);
+  const int rank = l.rank(0), axis = normalize_axis(l.integer("axis", 1), rank);
+  const std::int64_t groups = l.integer("group", 1), n = l.extent(0, axis);
   if (groups < 1 || n % groups != 0) throw bad_input("{} channels in {} groups", n, groups);
   Ints split, perm, whole;
   for (int a = 0; a < rank; ++a) {
-    const std::int64_t extent = a == 0 && a != axis ? 0 : known_extent(l.g, x, a);
+    const std::int64_t extent = a == 0 && a != axis ? 0 : l.extent(0, a);
     whole.push_back(extent);
     if (a == axis)
       split.insert(split.end(), {groups, n / groups});
@@ -117,18 +117,18 @@ ValueId shuffle_channels(const Layer& l) {
 ValueId patches(const Layer& l) {
   const Ints size = l.integers("sizes"), stride = l.integers("strides"), rate = l.integers("rates");
   const std::string how = l.text("auto_pad", "valid");
-  if (size.size() != 2 || stride.size() != 2 || rate.size() != 2 || l.g.rank(l.input(0)) != 4)
+  if (size.size() != 2 || stride.size() != 2 || rate.size() != 2 || l.rank(0) != 4)
     throw bad_input("patches of other than images");
   if (how != "valid" && how != "same_upper" && how != "same_lower")
     throw bad_input("auto_pad {} is not known", printable(how));
   constexpr std::int64_t kPlaces = 1 << 16;
   ValueId x = l.input(0);
-  const std::int64_t channels = known_extent(l.g, x, 1);
+  const std::int64_t channels = l.extent(0, 1);
   Ints count, pads(8, 0);
   for (const std::size_t a : {std::size_t{0}, std::size_t{1}}) {
     if (size[a] < 1 || stride[a] < 1 || rate[a] < 1 || size[a] > 4096 || rate[a] > 1 << 20)
       throw bad_input("patches of {} by {} elements every {}", size[a], rate[a], stride[a]);
-    const std::int64_t n = known_extent(l.g, x, static_cast<int>(a) + 2),
+    const std::int64_t n = l.extent(0, static_cast<int>(a) + 2),
                        reach = (size[a] - 1) * rate[a] + 1;
     if (how == "valid" ? n < reach : n < 1) throw bad_input("patches of {} in {}", reach, n);
     count.push_back(how == "valid" ? (n - reach) / stride[a] + 1 : (n - 1) / stride[a] + 1);
@@ -155,9 +155,8 @@ ValueId patches(const Layer& l) {
 ValueId reorg(const Layer& l) {
   const ValueId x = l.input(0);
   const Ints strides = l.integers("stride");
-  if (l.g.rank(x) != 4 || strides.size() != 1) throw bad_input("ReorgYolo of other than an image");
-  const std::int64_t b = strides[0], c = known_extent(l.g, x, 1), h = known_extent(l.g, x, 2),
-                     w = known_extent(l.g, x, 3);
+  if (l.rank(0) != 4 || strides.size() != 1) throw bad_input("ReorgYolo of other than an image");
+  const std::int64_t b = strides[0], c = l.extent(0, 1), h = l.extent(0, 2), w = l.extent(0, 3);
   if (b < 1 || b > 1 << 20 || c % (b * b) != 0 || h % b != 0 || w % b != 0)
     throw bad_input("{} in blocks of {}", to_string(l.g.type(x)), b);
   const ValueId blocks = l.g.reshape(part(l, "blocks"), x, {0, c / (b * b), h, b, w, b});
@@ -178,8 +177,7 @@ ValueId region(const Layer& l) {
   l.text("anchors", "");  // of those who read the boxes
   const int first = normalize_axis(l.integer("axis", 1), 4),
             last = normalize_axis(l.integer("end_axis", 3), 4);
-  const std::int64_t c = known_extent(g, x, 1), h = known_extent(g, x, 2),
-                     w = known_extent(g, x, 3);
+  const std::int64_t c = l.extent(0, 1), h = l.extent(0, 2), w = l.extent(0, 3);
   if (coords < 2 || coords > 64 || classes < 1 || classes > 1 << 20 || regions < 1 ||
       regions > 1 << 20 || checked_mul(regions, coords + 1 + classes) != c)
     throw bad_input("{} channels of {} regions with {} coordinates and {} classes", c, regions,
@@ -216,6 +214,12 @@ ValueId dot_product_attention(const Layer& l) {
   a.causal = l.flag("causal", false);
   if (l.has(3) && !a.causal) a.mask = l.input(3);
   if (l.has(4)) a.scale = l.input(4);
+  if (!l.g.known(a.q) || !l.g.known(a.k)) {
+    a.q_dims = l.dims(0);
+    a.k_dims = l.dims(1);
+    a.type = l.dtype(0);
+  }
+  if (a.mask != kAbsent && !l.g.known(a.mask)) a.mask_type = l.dtype(3);
   return attention(l.g, l.name, a);
 }
 

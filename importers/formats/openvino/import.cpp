@@ -2,11 +2,13 @@
 // are read in place. Layers with bodies (body.cpp): the iterations of TensorIterator and of a Loop
 // whose count is known are written one behind the other, an If computes both branches and takes the
 // outputs of one. Refused by name: a Loop whose count hangs on data, layers that have no
-// translation, types of less than a byte. Source: the public documentation of OpenVINO's IR
+// translation, versions before 10. Source: the public documentation of OpenVINO's IR
 // (versions 10 and 11) and of its operation sets 1 to 16.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "engine/core/error.h"
@@ -31,6 +33,11 @@ Model open(const std::string& path, std::span<const std::string> with) {
   if (net.name != "net")
     throw bad_input("an element {} where net is expected", printable(net.name));
   const std::string* version = net.find("version");
+  if (version != nullptr && version->size() == 1)
+    throw bad_input(
+        "it is of IR version {}, which OpenVINO itself reads no more; convert the model again by "
+        "its Model Optimizer of 2020.2 or later",
+        printable(*version));
   GraphBuilder g(stem_of(main));
   Constants constants(bin == main ? "" : bin);
   Network network(net, g, constants, "", 0);
@@ -88,6 +95,36 @@ ValueId Layer::input(std::size_t i) const {
   return inputs[i];
 }
 
+DType Layer::dtype(std::size_t i) const {
+  const ValueId v = input(i);
+  if (!g.known(v) && i < said.size()) {
+    const auto& told = said[i].dtype;
+    if (told) return *told;
+  }
+  return g.dtype(v);
+}
+
+Ints Layer::dims(std::size_t i) const {
+  const ValueId v = input(i);
+  const bool says = i < said.size() && !said[i].dims.empty();  // none: a number, or any rank
+  return g.known(v) || !says ? g.dims(v) : said[i].dims;
+}
+
+int Layer::rank(std::size_t i) const { return static_cast<int>(dims(i).size()); }
+
+std::int64_t Layer::extent(std::size_t i, int axis) const {
+  const Ints all = dims(i);
+  const auto a = static_cast<std::size_t>(normalize_axis(axis, static_cast<int>(all.size())));
+  if (all[a] < 0) throw bad_input("axis {} of input {} of {} has a free extent", axis, i, type);
+  return all[a];
+}
+
+ValueId Layer::integers_of(std::size_t i) const {
+  const ValueId v = input(i);
+  if (dtype(i) == DType::i64) return v;
+  return g.op("cast", fmt::format("{}.i64.{}", name, i), {v}, {{"to", std::string("i64")}});
+}
+
 const Tensor* Layer::elements(std::size_t i) const {
   if (const Tensor* t = g.constant_of(input(i))) return t;
   const auto [one, other] = g.known_elements(input(i));
@@ -140,11 +177,13 @@ std::int64_t Layer::integer(std::string_view key, std::int64_t otherwise) const 
 float Layer::number(std::string_view key, float otherwise) const {
   const std::string* s = find(key);
   if (s == nullptr) return otherwise;
-  float v = 0;
+  double v = 0;  // an open end of Clamp is the largest f64
   const auto [end, error] = std::from_chars(s->data(), s->data() + s->size(), v);
   if (error != std::errc() || end != s->data() + s->size())
     throw bad_input("{}: '{}' is no number", key, printable(*s));
-  return v;
+  if (std::abs(v) <= static_cast<double>(std::numeric_limits<float>::max()) || std::isnan(v))
+    return static_cast<float>(v);
+  return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(v > 0 ? 1 : -1));
 }
 
 bool Layer::flag(std::string_view key, bool otherwise) const {

@@ -1,6 +1,7 @@
 #include "importers/formats/openvino/network.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "engine/core/error.h"
 #include "importers/input_hints.h"
@@ -10,12 +11,48 @@ namespace {
 
 constexpr int kMaxDepth = 16;
 
-std::string first_name(const XmlElement& l, const std::string& otherwise) {
-  if (const XmlElement* list = l.child("output"))
-    for (const XmlElement& p : list->children)
-      if (const std::string* names = p.find("names"); names != nullptr && !names->empty())
-        return names->substr(0, names->find(','));
-  return otherwise;
+// The names of an output's tensor: "12,input.1,image".
+std::vector<std::string> names_of(const XmlElement& port) {
+  std::vector<std::string> out;
+  const std::string* list = port.find("names");
+  if (list == nullptr) return out;
+  for (std::string_view rest = *list; !rest.empty();) {
+    const std::size_t cut = std::min(rest.find(','), rest.size());
+    out.emplace_back(rest.substr(0, cut));
+    rest.remove_prefix(std::min(cut + 1, rest.size()));
+  }
+  return out;
+}
+
+// Of several names that of its layer, else one that is more than a number.
+std::string best_name(const std::vector<std::string>& names, const std::string& layer) {
+  if (names.empty() || std::ranges::find(names, layer) != names.end()) return layer;
+  const auto word = std::ranges::find_if(names, [](const std::string& n) {
+    return n.find_first_not_of("0123456789") != std::string::npos;
+  });
+  return word == names.end() ? names[0] : *word;
+}
+
+std::optional<DType> precision_named(std::string_view name) {
+  if (name == "BOOL") return DType::boolean;
+  if (name == "FP64") return DType::f64;
+  if (name == "FP32") return DType::f32;
+  if (name == "FP16") return DType::f16;
+  std::string lower;
+  for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return find_dtype(lower);
+}
+
+// precision="FP32", and a dim for each extent.
+Said said_of(const XmlElement& port) {
+  Said said;
+  if (const std::string* p = port.find("precision")) said.dtype = precision_named(*p);
+  for (const XmlElement& d : port.children) {
+    std::int64_t extent = -1;
+    std::from_chars(d.text.data(), d.text.data() + d.text.size(), extent);
+    said.dims.push_back(std::max<std::int64_t>(extent, -1));
+  }
+  return said;
 }
 
 }  // namespace
@@ -81,7 +118,11 @@ std::map<std::int64_t, ValueId> Network::evaluate(
 }
 
 void Network::parameter(std::int64_t id, const XmlElement& l) {
-  const std::string name = first_name(l, l.attribute("name"));
+  std::vector<std::string> names;
+  if (const XmlElement* list = l.child("output"); list != nullptr && !list->children.empty())
+    names = names_of(list->children[0]);
+  const std::string name = best_name(names, l.attribute("name"));
+  names.push_back(l.attribute("name"));
   const ErrorScope where(fmt::format("value {}", printable(name)));
   const XmlElement* data = l.child("data");
   if (data == nullptr) throw bad_input("a parameter without a type");
@@ -103,7 +144,8 @@ void Network::parameter(std::int64_t id, const XmlElement& l) {
   if (dims.size() == 4) nominal = {1, 3, 224, 224};
   const auto hints = InputHints::given();
   for (std::size_t i = 0; i < hints.size(); ++i)
-    if (hints[i].name == name || (hints[i].name.empty() && i == parameters_))
+    if (std::ranges::find(names, hints[i].name) != names.end() ||
+        (hints[i].name.empty() && i == parameters_))
       if (const auto told = hints[i].type.shape.dims(); told.size() == dims.size())
         nominal.assign(told.begin(), told.end());
   ++parameters_;
@@ -119,9 +161,7 @@ void Network::result(std::int64_t id, const XmlElement& l) {
   std::string name = layers_.at(from.first)->attribute("name");
   if (const XmlElement* list = layers_.at(from.first)->child("output"))
     for (const XmlElement& p : list->children)
-      if (whole(p.attribute("id")) == from.second)
-        if (const std::string* names = p.find("names"); names != nullptr && !names->empty())
-          name = names->substr(0, names->find(','));
+      if (whole(p.attribute("id")) == from.second) name = best_name(names_of(p), name);
   g_.output(value(from), name);
 }
 
@@ -200,6 +240,8 @@ void Network::layer(std::int64_t id, const XmlElement& l, const std::vector<Port
     return;
   }
   for (const Port& p : from) layer.inputs.push_back(value(p));
+  if (const XmlElement* list = l.child("input"))
+    for (const XmlElement& p : list->children) layer.said.push_back(said_of(p));
   if (l.child("body") != nullptr || l.child("then_body") != nullptr) {
     std::map<std::int64_t, ValueId> inputs;
     const auto in = port_ids(l, "input");
@@ -215,30 +257,6 @@ void Network::layer(std::int64_t id, const XmlElement& l, const std::vector<Port
   const auto made = translate(layer);
   for (std::size_t i = 0; i < out.size(); ++i)
     values_[{id, out[i]}] = i < made.size() ? made[i] : kAbsent;
-}
-
-void Constants::count_step() {
-  constexpr std::size_t kMost = 1 << 18;
-  if (++steps_ > kMost) throw bad_input("its loops unfold to more than {} layers", kMost);
-}
-
-Tensor Constants::read(const Layer& l) {
-  if (!file_) {
-    if (path_.empty())
-      throw bad_input(
-          "its weights are not there: the .bin of the same stem lies beside it, or --with names "
-          "it");
-    file_ = map_file(path_);
-  }
-  const Ints dims = l.integers("shape");
-  for (const std::int64_t d : dims)
-    if (d < 0) throw bad_input("a constant with an extent of {}", d);
-  const TensorType type{dtype_named(l.text("element_type", "")), Shape(std::span(dims))};
-  const auto offset = static_cast<std::uint64_t>(l.integer("offset", -1)),
-             size = static_cast<std::uint64_t>(l.integer("size", -1));
-  if (offset > file_->bytes.size() || size > file_->bytes.size() - offset)
-    throw bad_input("{} bytes at {} of the {} of {}", size, offset, file_->bytes.size(), path_);
-  return tensor_from_bytes(type, {file_->bytes.subspan(offset, size), file_->keeper});
 }
 
 }  // namespace etalon::openvino

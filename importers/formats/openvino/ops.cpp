@@ -63,77 +63,26 @@ std::string_view find(const List& list, std::string_view name) {
   return {};
 }
 
-ValueId scalar(const Layer& l, ValueId like, double value) {
-  return l.g.constant(l.name + ".number", scalar_of(l.g.dtype(like), value));
+// Of the type of the first input.
+ValueId scalar(const Layer& l, double value) {
+  return l.g.constant(l.name + ".number", scalar_of(l.dtype(0), value));
 }
 
 ValueId matmul(const Layer& l) {
   const auto turned = [&](std::size_t i, const char* flag) {
     const ValueId v = l.input(i);
-    const int r = l.g.rank(v);
+    const int r = l.rank(i);
     if (!l.flag(flag, false) || r < 2) return v;
     Ints perm;
     for (int k = 0; k < r; ++k) perm.push_back(k);
     std::swap(perm[static_cast<std::size_t>(r - 1)], perm[static_cast<std::size_t>(r - 2)]);
     return l.g.transpose(fmt::format("{}.{}", l.name, i), v, perm);
   };
-  if (l.g.rank(l.input(0)) == 2 && l.g.rank(l.input(1)) == 2)
+  if (l.rank(0) == 2 && l.rank(1) == 2)
     return l.g.op(
         "gemm", l.name, {l.input(0), l.input(1)},
         {{"trans_a", l.flag("transpose_a", false)}, {"trans_b", l.flag("transpose_b", false)}});
   return l.g.op("matmul", l.name, {turned(0, "transpose_a"), turned(1, "transpose_b")});
-}
-
-bool mask(const Ints& m, std::size_t i) { return i < m.size() && m[i] != 0; }
-
-ValueId strided_slice(const Layer& l) {
-  const Ints begins = l.constant(1), ends = l.constant(2);
-  const Ints steps = l.has(3) ? l.constant(3) : Ints{};
-  const Ints begin_mask = l.integers("begin_mask"), end_mask = l.integers("end_mask"),
-             fresh = l.integers("new_axis_mask"), shrink = l.integers("shrink_axis_mask"),
-             ellipsis = l.integers("ellipsis_mask");
-  const std::int64_t rank = l.g.rank(l.input(0));
-  if (begins.size() != ends.size())
-    throw bad_input("{} begins, {} ends", begins.size(), ends.size());
-  std::int64_t named = 0;
-  for (std::size_t i = 0; i < begins.size(); ++i)
-    if (!mask(fresh, i) && !mask(ellipsis, i)) ++named;
-  Ints from, to, axes, by, inserted, dropped;
-  std::int64_t axis = 0, out = 0;
-  for (std::size_t i = 0; i < begins.size(); ++i) {
-    if (mask(ellipsis, i)) {
-      axis += rank - named;
-      out += rank - named;
-      continue;
-    }
-    if (mask(fresh, i)) {
-      inserted.push_back(out++);
-      continue;
-    }
-    if (axis >= rank) throw bad_input("a slice of more than {} axes", rank);
-    const std::int64_t step = i < steps.size() ? steps[i] : 1;
-    axes.push_back(axis);
-    if (mask(shrink, i)) {
-      from.push_back(begins[i]);
-      to.push_back(begins[i] == -1 ? 1LL << 40 : begins[i] + 1);
-      by.push_back(1);
-      dropped.push_back(axis);
-    } else {
-      // A mask of 1 says that the number does not count.
-      const bool begin_counts = begin_mask.empty() || mask(begin_mask, i) == false;
-      const bool end_counts = end_mask.empty() || mask(end_mask, i) == false;
-      from.push_back(begin_counts ? begins[i] : step > 0 ? 0 : 1LL << 40);
-      to.push_back(end_counts ? ends[i] : step > 0 ? 1LL << 40 : -(1LL << 40));
-      by.push_back(step);
-      ++out;
-    }
-    ++axis;
-  }
-  ValueId y = l.g.op("slice", l.name, {l.input(0)},
-                     {{"starts", from}, {"ends", to}, {"axes", axes}, {"steps", by}});
-  if (!dropped.empty()) y = l.g.op("squeeze", l.name + ".squeeze", {y}, {{"axes", dropped}});
-  if (!inserted.empty()) y = l.g.op("unsqueeze", l.name + ".axes", {y}, {{"axes", inserted}});
-  return y;
 }
 
 ValueId reshape(const Layer& l) {
@@ -147,38 +96,17 @@ ValueId reshape(const Layer& l) {
   return l.g.reshape(l.name, l.input(0), shape);
 }
 
-ValueId pad(const Layer& l) {
-  Ints begin = l.constant(1);
-  const Ints end = l.constant(2);
-  begin.insert(begin.end(), end.begin(), end.end());
-  const std::string mode = l.text("pad_mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge")
-    throw bad_input("padding {} is not supported", printable(mode));
-  return l.g.op("pad", l.name, {l.input(0)},
-                {{"mode", mode},
-                 {"pads", begin},
-                 {"value", l.has(3) && mode == "constant" ? l.constant_number(3) : 0.0F}});
+// Whether each lower end of the input is known to lie below the upper one.
+bool ascending(const Layer& l) {
+  const Tensor *low = l.g.constant_of(l.input(1)), *high = l.g.constant_of(l.input(2));
+  if (low == nullptr || high == nullptr || low->shape() != high->shape()) return false;
+  for (std::int64_t i = 0; i < low->numel(); ++i)
+    if (!(load_as_double(*low, i) < load_as_double(*high, i))) return false;
+  return true;
 }
 
-std::vector<ValueId> split(const Layer& l) {
-  const Ints axis = l.constant(1);
-  if (axis.size() != 1) throw bad_input("{} axes of a split", axis.size());
-  Fields f{{"axis", axis[0]}};
-  if (l.type == "Split") {
-    f.emplace_back("num_outputs", static_cast<std::int64_t>(l.outputs));
-  } else {
-    Ints sizes = l.constant(2);
-    if (sizes.size() != l.outputs) throw bad_input("{} sizes, {} outputs", sizes.size(), l.outputs);
-    std::int64_t left = l.g.shape(l.input(0))[normalize_axis(axis[0], l.g.rank(l.input(0)))];
-    for (const std::int64_t s : sizes) left -= std::max<std::int64_t>(s, 0);
-    for (std::int64_t& s : sizes)
-      if (s < 0) s = left;
-    f.emplace_back("split", sizes);
-  }
-  return l.g.nodes("split", l.name, {l.input(0)}, make_params(get_op("split"), f), l.outputs);
-}
-
-// Written as its definition: clamp, scale to levels - 1 steps, round, scale back.
+// Written as its definition: clamp, scale to levels - 1 steps, round, scale back. Where the ends of
+// the input may meet (a channel of zeros), what lies beyond them is told by comparisons.
 ValueId fake_quantise(const Layer& l) {
   const auto n = static_cast<double>(l.integer("levels", 256));
   if (n < 2) throw bad_input("{} levels", n);
@@ -187,89 +115,166 @@ ValueId fake_quantise(const Layer& l) {
   const auto op = [&](const char* what, const char* role, const std::vector<ValueId>& in) {
     return l.g.op(what, fmt::format("{}.{}", l.name, role), in);
   };
-  const ValueId held = op("min", "high", {op("max", "low", {x, il}), ih});
+  const ValueId steps_of = l.g.constant(l.name + ".levels", scalar_of(l.dtype(0), n - 1));
+  const bool clamps = ascending(l);
+  const ValueId held = clamps ? op("min", "high", {op("max", "low", {x, il}), ih}) : x;
   const ValueId in = op("sub", "in", {ih, il}), out = op("sub", "out", {oh, ol});
   const ValueId unit = op("div", "unit", {op("sub", "shift", {held, il}), in});
-  const ValueId steps = op("round", "round", {op("mul", "steps", {unit, scalar(l, x, n - 1)})});
-  const ValueId back = op("mul", "back", {op("div", "part", {steps, scalar(l, x, n - 1)}), out});
-  return l.g.op("add", l.name, {back, ol});
+  const ValueId steps = op("round", "round", {op("mul", "steps", {unit, steps_of})});
+  const ValueId back = op("mul", "back", {op("div", "part", {steps, steps_of}), out});
+  if (clamps) return l.g.op("add", l.name, {back, ol});
+  const ValueId inside = op("add", "inside", {back, ol});
+  const ValueId below = op("less_or_equal", "below", {x, op("min", "first", {il, ih})}),
+                above = op("greater", "above", {x, op("max", "last", {il, ih})});
+  return l.g.op("where", l.name, {below, ol, op("where", "upper", {above, oh, inside})});
 }
 
-ValueId interpolate(const Layer& l) {
-  const bool old = l.version == "opset1";
-  std::string mode = l.text("mode", "nearest");
-  if (old) throw bad_input("Interpolate of opset 1");
-  if (mode == "linear_onnx" || mode == "linear") mode = "linear";
-  if (mode != "linear" && mode != "nearest" && mode != "cubic")
-    throw bad_input("interpolation {} is not supported", printable(mode));
-  for (const char* key : {"pads_begin", "pads_end"})
-    for (const std::int64_t p : l.integers(key))
-      if (p != 0) throw bad_input("an interpolation with pads");
-  const bool newest = l.version == "opset11";
-  const bool sizes = l.text("shape_calculation_mode", "sizes") == "sizes";
-  const std::size_t axes_at = newest ? 2 : 3;
-  Fields f{
-      {"mode", mode},
-      {"coordinate_transformation_mode", l.text("coordinate_transformation_mode", "half_pixel")},
-      {"nearest_mode", l.text("nearest_mode", "round_prefer_floor")},
-      {"cubic_coeff_a", l.number("cube_coeff", -0.75F)},
-      {"antialias", l.flag("antialias", false)}};
-  if (l.has(axes_at)) f.emplace_back("axes", l.constant(axes_at));
-  if (sizes) {
-    f.emplace_back("sizes", l.constant(1));
-  } else {
-    const std::size_t at = newest ? 1 : 2;
-    const Tensor* t = l.g.constant_of(l.input(at));
-    if (t == nullptr || t->dtype() != DType::f32) throw bad_input("scales that vary");
-    const auto data = t->data<float>();
-    f.emplace_back("scales", std::vector<float>(data.begin(), data.end()));
+// Halves away from zero: floor(|x| + 1/2), where the sum is exact or x is whole.
+ValueId round_away(const Layer& l) {
+  const auto op = [&](const char* what, const std::vector<ValueId>& in) {
+    return l.g.op(what, fmt::format("{}.{}", l.name, what), in);
+  };
+  const ValueId x = l.input(0), size = op("abs", {x}), down = op("floor", {size});
+  const ValueId up = op("greater_or_equal", {op("sub", {size, down}), scalar(l, 0.5)});
+  const ValueId whole = op("where", {up, op("add", {down, scalar(l, 1)}), down});
+  // Infinities, whose distance from themselves is no number, are their own.
+  return l.g.op("where", l.name, {op("less", {x, scalar(l, 0)}), op("neg", {whole}), whole});
+}
+
+// The axes named by input 2 are those of x, the others are new.
+ValueId broadcast(const Layer& l) {
+  const std::string mode = l.text("mode", "numpy");
+  if (mode == "numpy" || mode == "bidirectional")
+    return l.g.op("expand", l.name, {l.input(0), l.integers_of(1)});
+  if (mode != "explicit" && mode != "none") throw bad_input("a broadcast by {}", printable(mode));
+  const Ints axes = l.constant(2);
+  const std::int64_t rank =
+      l.known(1) ? static_cast<std::int64_t>(l.constant(1).size()) : l.extent(1, 0);
+  if (!std::ranges::is_sorted(axes)) throw bad_input("an explicit broadcast that turns axes");
+  Ints fresh;
+  for (std::int64_t a = 0; a < rank; ++a)
+    if (std::ranges::find(axes, a) == axes.end()) fresh.push_back(a);
+  ValueId x = l.input(0);
+  if (static_cast<std::int64_t>(l.rank(0) + fresh.size()) != rank)
+    throw bad_input("{} axes of a broadcast to {}", axes.size(), rank);
+  if (!fresh.empty()) x = l.g.op("unsqueeze", l.name + ".axes", {x}, {{"axes", fresh}});
+  return l.g.op("expand", l.name, {x, l.integers_of(1)});
+}
+
+// Along an axis; with batch axes, each batch by its own indices.
+ValueId gather(const Layer& l) {
+  const Ints given = l.constant(2);
+  if (given.size() != 1) throw bad_input("{} axes of a gather", given.size());
+  std::int64_t batch = l.integer("batch_dims", 0);
+  if (batch == 0) return l.g.op("gather", l.name, {l.input(0), l.input(1)}, {{"axis", given[0]}});
+  const int rank = l.rank(0), among = l.rank(1);
+  const int axis = normalize_axis(given[0], rank);
+  if (batch < 0) batch += among;
+  if (batch < 0 || batch > axis || batch > among)
+    throw bad_input("a gather with {} batch axes along axis {}", batch, axis);
+  // The axis moves behind the batch, what gather_nd gives moves back.
+  Ints front;
+  for (int i = 0; i < rank; ++i)
+    if (i != axis) front.push_back(i);
+  front.insert(front.begin() + batch, axis);
+  const ValueId x = l.g.transpose(l.name + ".front", l.input(0), front);
+  const ValueId at =
+      l.g.op("unsqueeze", l.name + ".indices", {l.integers_of(1)}, {{"axes", Ints{-1}}});
+  const ValueId y = l.g.op("gather_nd", l.name + ".rows", {x, at}, {{"batch_dims", batch}});
+  // [batch, indices, between, behind] to [batch, between, indices, behind].
+  const std::int64_t own = among - batch, between = axis - batch;
+  Ints back;
+  for (std::int64_t i = 0; i < batch; ++i) back.push_back(i);
+  for (std::int64_t i = 0; i < between; ++i) back.push_back(batch + own + i);
+  for (std::int64_t i = 0; i < own; ++i) back.push_back(batch + i);
+  for (std::int64_t i = axis + 1; i < rank; ++i) back.push_back(own - 1 + i);
+  return l.g.transpose(l.name, y, back);
+}
+
+// Its three numbers may be of several types; it counts in that of its output. A few known ones are
+// a constant: axes and places are made so.
+ValueId range(const Layer& l) {
+  const DType to = dtype_named(l.text("output_type", std::string(name(l.dtype(0)))));
+  if (to == DType::i64 && l.known(0) && l.known(1) && l.known(2)) {
+    const Ints from = l.constant(0), end = l.constant(1), by = l.constant(2);
+    if (from.size() == 1 && end.size() == 1 && by.size() == 1 && by[0] == 1 &&
+        from[0] > -(1 << 30) && end[0] < 1 << 30 && end[0] - from[0] <= 64) {
+      Ints all;
+      for (std::int64_t v = from[0]; v < end[0]; ++v) all.push_back(v);
+      return l.g.constant(l.name, ints_tensor(all));
+    }
   }
-  return l.g.op("resize", l.name, {l.input(0)}, f);
+  std::vector<ValueId> in{l.input(0), l.input(1), l.input(2)};
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (l.dtype(i) != to)
+      in[i] = l.g.op("cast", l.name + ".cast", {in[i]}, {{"to", std::string(name(to))}});
+  return l.g.op("range", l.name, in);
 }
 
-// Boxes of each image and class by falling score: rows (image, class, box), the same with scores,
-// how many. OpenVINO drops what overlaps by no less than the limit.
-std::vector<ValueId> non_max_suppression(const Layer& l) {
-  if (l.version != "opset5" && l.version != "opset9")
-    throw bad_input("NonMaxSuppression of {}, which pads its rows, is not supported",
-                    printable(l.version));
-  if (l.flag("sort_result_descending", true))
-    throw bad_input("NonMaxSuppression sorted over images and classes is not supported");
-  const std::string encoding = l.text("box_encoding", "corner");
-  if (encoding != "corner" && encoding != "center")
-    throw bad_input("the box encoding {}", printable(encoding));
-  if (l.has(5) && l.constant_number(5) != 0)
-    throw bad_input("NonMaxSuppression that lowers scores is not supported");
-  GraphBuilder& g = l.g;
-  const auto part = [&](const char* role) { return l.name + "." + role; };
-  const auto number = [&](const char* role, float v) {
-    return g.constant(part(role), scalar_f32(v));
-  };
-  const std::int64_t most = l.has(2) ? l.constant(2).at(0) : 0;
-  const float limit = l.has(3) ? l.constant_number(3) : 0.0F;
-  if (!(limit > 0)) throw bad_input("NonMaxSuppression whose overlap is no number above 0");
-  const ValueId rows = g.op("non_max_suppression", part("rows"),
-                            {l.input(0), l.input(1), g.constant(part("most"), ints_tensor({most})),
-                             number("overlap", std::nextafter(limit, 0.0F)),
-                             number("least", l.has(4) ? l.constant_number(4) : 0.0F)},
-                            {{"center_point_box", encoding == "center"}});
-  const auto column = [&](const char* role, ValueId v, std::int64_t from, std::int64_t to) {
-    return g.op("slice", part(role), {v},
-                {{"starts", Ints{from}}, {"ends", Ints{to}}, {"axes", Ints{1}}});
-  };
-  const ValueId found = g.op("gather_nd", part("found"), {l.input(1), rows});
-  const ValueId scores = g.op("concat", part("scores"),
-                              {g.op("cast", part("places"), {column("image_class", rows, 0, 2)},
-                                    {{"to", std::string("f32")}}),
-                               g.op("unsqueeze", part("column"), {found}, {{"axes", Ints{1}}})},
-                              {{"axis", std::int64_t{1}}});
-  const ValueId count =
-      g.op("unsqueeze", part("count"), {g.op("size", part("size"), {found})}, {{"axes", Ints{0}}});
-  const DType to = dtype_named(l.text("output_type", "i64"));
-  const auto typed = [&](const char* role, ValueId v) {
-    return to == DType::i64 ? v : g.op("cast", part(role), {v}, {{"to", std::string(name(to))}});
-  };
-  return {typed("indices", rows), scores, typed("valid", count)};
+// Opset 5 gives the batch axes as one.
+ValueId gather_nd(const Layer& l) {
+  const std::int64_t batch = l.integer("batch_dims", 0);
+  const bool joins = l.version == "opset5" && batch > 1;
+  const ValueId y = l.g.op("gather_nd", joins ? l.name + ".rows" : l.name, {l.input(0), l.input(1)},
+                           {{"batch_dims", batch}});
+  if (!joins) return y;
+  const ValueId rest = l.g.op("shape", l.name + ".extents", {y}, {{"start", batch}});
+  const ValueId to = l.g.op("concat", l.name + ".shape",
+                            {l.g.constant(l.name + ".batch", ints_tensor({-1})), rest},
+                            {{"axis", std::int64_t{0}}});
+  return l.g.op("reshape", l.name, {y, to});
+}
+
+// Blocks of any number of spatial axes: [N, blocks, C, spatial] or [N, C, blocks, spatial].
+ValueId blocks(const Layer& l) {
+  const bool down = l.type == "SpaceToDepth",
+             first = l.text("mode", "blocks_first") == "blocks_first";
+  const std::int64_t b = l.integer("block_size", 1);
+  const int rank = l.rank(0);
+  if (!first && l.text("mode", "") != "depth_first")
+    throw bad_input("{} by {}", l.type, printable(l.text("mode", "")));
+  if (!down && rank == 4)
+    return l.g.op("depth_to_space", l.name, {l.input(0)},
+                  {{"blocksize", b}, {"mode", std::string(first ? "DCR" : "CRD")}});
+  const int k = rank - 2;
+  if (k < 1 || k > 3 || b < 1 || b > 1 << 10) throw bad_input("blocks of {} of rank {}", b, rank);
+  std::int64_t all = 1;
+  for (int i = 0; i < k; ++i) all *= b;
+  Ints split{0}, perm{0}, whole{0};
+  const std::int64_t c = l.extent(0, 1);
+  if (down) {
+    split.push_back(c);
+    whole.push_back(c * all);
+    Ints kept, parts;
+    for (int i = 0; i < k; ++i) {
+      const std::int64_t n = l.extent(0, i + 2);
+      if (n % b != 0) throw bad_input("{} elements in blocks of {}", n, b);
+      split.insert(split.end(), {n / b, b});
+      whole.push_back(n / b);
+      kept.push_back(2 + 2 * i);
+      parts.push_back(3 + 2 * i);
+    }
+    if (!first) perm.push_back(1);
+    perm.insert(perm.end(), parts.begin(), parts.end());
+    if (first) perm.push_back(1);
+    perm.insert(perm.end(), kept.begin(), kept.end());
+  } else {
+    if (c % all != 0) throw bad_input("{} channels in blocks of {}", c, all);
+    if (!first) split.push_back(c / all);
+    for (int i = 0; i < k; ++i) split.push_back(b);
+    if (first) split.push_back(c / all);
+    const std::int64_t part = first ? 1 : 2, channel = first ? k + 1 : 1;
+    perm.push_back(channel);
+    whole.push_back(c / all);
+    for (int i = 0; i < k; ++i) {
+      const std::int64_t n = l.extent(0, i + 2);
+      split.push_back(n);
+      perm.insert(perm.end(), {k + 2 + i, part + i});
+      whole.push_back(checked_mul(n, b));
+    }
+  }
+  const ValueId apart = l.g.reshape(l.name + ".blocks", l.input(0), split);
+  return l.g.reshape(l.name, l.g.transpose(l.name + ".turned", apart, perm), whole);
 }
 
 ValueId single(const Layer& l) {
@@ -277,15 +282,19 @@ ValueId single(const Layer& l) {
   // Bits of truth are the truth itself.
   constexpr std::string_view kBits = "bitwise_";
   const auto of_bits = [&](std::string_view op) {
-    const bool truth = op.starts_with(kBits) && l.g.dtype(l.input(0)) == DType::boolean;
+    const bool truth = op.starts_with(kBits) && l.dtype(0) == DType::boolean;
     return truth ? op.substr(kBits.size()) : op;
   };
   if (const auto op = find(kUnary, t); !op.empty())
     return l.g.op(of_bits(op), l.name, {l.input(0)});
   if (const auto op = of_bits(find(kBinary, t)); !op.empty()) {
     if (l.text("auto_broadcast", "numpy") == "pdpd") throw bad_input("PaddlePaddle's broadcasting");
-    if (t == "Divide" && !is_floating(l.g.dtype(l.input(0))) && l.flag("m_pythondiv", true))
+    if (t == "Divide" && !is_floating(l.dtype(0)) && l.flag("m_pythondiv", true)) {
+      l.g.note(
+          "Divide of integers is rounded down, as its definition says; OpenVINO's CPU plugin cuts "
+          "toward zero");
       return floor_quotient(l.g, l.name, l.input(0), l.input(1));
+    }
     return l.g.op(op, l.name, {l.input(0), l.input(1)});
   }
   const ValueId x = l.input(0);
@@ -297,6 +306,9 @@ ValueId single(const Layer& l) {
     const ValueId d = l.g.op("sub", l.name + ".difference", {x, l.input(1)});
     return l.g.op("mul", l.name, {d, d});
   }
+  if (const auto op = find(kReduce, t); !op.empty() && !l.known(1))
+    return l.g.op(op, l.name, {x, l.integers_of(1)},
+                  {{"keepdims", l.flag("keep_dims", false)}, {"noop_with_empty_axes", true}});
   if (const auto op = find(kReduce, t); !op.empty() && l.constant(1).empty()) {
     // Over no axes: each element alone.
     if (t == "ReduceL1" || t == "ReduceL2") return l.g.op("abs", l.name, {x});
@@ -307,10 +319,7 @@ ValueId single(const Layer& l) {
                   {{"axes", l.constant(1)}, {"keepdims", l.flag("keep_dims", false)}});
   if (t == "MatMul") return matmul(l);
   if (t == "Reshape") return reshape(l);
-  if (t == "StridedSlice") return strided_slice(l);
-  if (t == "Pad") return pad(l);
   if (t == "FakeQuantize") return fake_quantise(l);
-  if (t == "Interpolate") return interpolate(l);
   if (t == "Softmax" || t == "SoftMax" || t == "LogSoftmax")
     return l.g.op(t == "LogSoftmax" ? "log_softmax" : "softmax", l.name, {x},
                   {{"axis", l.integer("axis", 1)}});
@@ -324,9 +333,9 @@ ValueId single(const Layer& l) {
     return l.g.op("selu", l.name, {x},
                   {{"alpha", l.constant_number(1)}, {"gamma", l.constant_number(2)}});
   if (t == "HSigmoid") {
-    const ValueId three = l.g.op("add", l.name + ".shift", {x, scalar(l, x, 3)});
+    const ValueId three = l.g.op("add", l.name + ".shift", {x, scalar(l, 3)});
     const ValueId held = l.g.op("clip", l.name + ".clip", {three}, {{"min", 0.0F}, {"max", 6.0F}});
-    return l.g.op("div", l.name, {held, scalar(l, x, 6)});
+    return l.g.op("div", l.name, {held, scalar(l, 6)});
   }
   if (t == "Swish")
     return l.g.op("silu", l.name, {x}, {{"alpha", l.has(1) ? l.constant_number(1) : 1.0F}});
@@ -337,21 +346,27 @@ ValueId single(const Layer& l) {
   }
   if (t == "PRelu" || t == "PReLU") {
     ValueId slope = l.input(1);
-    if (l.g.rank(slope) == 1 && l.g.rank(x) > 2) {
-      Ints shape(static_cast<std::size_t>(l.g.rank(x) - 1), 1);
+    if (l.rank(1) == 1 && l.rank(0) > 2) {
+      Ints shape(static_cast<std::size_t>(l.rank(0) - 1), 1);
       shape[0] = -1;
       slope = l.g.reshape(l.name + ".slope", slope, shape);
     }
     return l.g.op("prelu", l.name, {x, slope});
   }
   if (t == "Round") {
-    if (l.text("mode", "half_to_even") != "half_to_even") throw bad_input("halves away from zero");
+    if (l.text("mode", "half_to_even") != "half_to_even") return round_away(l);
     return l.g.op("round", l.name, {x});
   }
   if (t == "Convert")
     return l.g.op("cast", l.name, {x},
                   {{"to", std::string(name(dtype_named(l.text("destination_type", ""))))}});
   if (t == "ConvertLike") return l.g.op("cast_like", l.name, {x, l.input(1)});
+  if (t == "Squeeze" && l.has(1) && l.flag("allow_axis_skip", false)) {
+    Ints axes;
+    for (const std::int64_t a : l.constant(1))
+      if (l.extent(0, static_cast<int>(a)) == 1) axes.push_back(a);
+    return axes.empty() ? x : l.g.op("squeeze", l.name, {x}, {{"axes", axes}});
+  }
   if (t == "Squeeze")
     return l.has(1) ? l.g.op("squeeze", l.name, {x}, {{"axes", l.constant(1)}})
                     : l.g.op("squeeze", l.name, {x});
@@ -359,57 +374,15 @@ ValueId single(const Layer& l) {
   if (t == "Transpose") {
     Ints perm = l.constant(1);
     if (perm.empty())
-      for (int i = l.g.rank(x) - 1; i >= 0; --i) perm.push_back(i);
+      for (int i = l.rank(0) - 1; i >= 0; --i) perm.push_back(i);
     return l.g.transpose(l.name, x, perm);
   }
   if (t == "Concat") return l.g.op("concat", l.name, l.inputs, {{"axis", l.integer("axis", 0)}});
-  if (t == "Slice" && !(l.known(1) && l.known(2) && l.known(3) && (!l.has(4) || l.known(4)))) {
-    std::vector<ValueId> in{x, l.input(1), l.input(2)};
-    if (l.has(4)) {
-      in.push_back(l.input(4));
-    } else {
-      Ints axes;
-      for (std::int64_t i = 0; i < l.g.shape(l.input(1)).numel(); ++i) axes.push_back(i);
-      in.push_back(l.g.constant(l.name + ".axes", ints_tensor(axes)));
-    }
-    in.push_back(l.input(3));
-    for (std::size_t i = 1; i < in.size(); ++i)
-      if (l.g.dtype(in[i]) != DType::i64)
-        in[i] = l.g.op("cast", l.name + ".bound", {in[i]}, {{"to", std::string("i64")}});
-    return l.g.op("slice", l.name, in);
-  }
-  if (t == "Slice") {
-    const Ints starts = l.constant(1);
-    Ints axes;
-    for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-    return l.g.op("slice", l.name, {x},
-                  {{"starts", starts},
-                   {"ends", l.constant(2)},
-                   {"steps", l.constant(3)},
-                   {"axes", l.has(4) ? l.constant(4) : axes}});
-  }
-  if (t == "Tile" && !l.known(1)) {
-    ValueId by = l.input(1);
-    if (l.g.dtype(by) != DType::i64)
-      by = l.g.op("cast", l.name + ".by", {by}, {{"to", std::string("i64")}});
-    return l.g.op("tile", l.name, {x, by});
-  }
-  if (t == "Tile") return l.g.op("tile", l.name, {x}, {{"repeats", l.constant(1)}});
-  if (t == "Broadcast") {
-    if (l.text("mode", "numpy") == "explicit") throw bad_input("an explicit broadcast");
-    return l.g.op("expand", l.name, {x, l.input(1)});
-  }
-  if (t == "Gather") {
-    if (l.integer("batch_dims", 0) != 0) throw bad_input("a gather with batch axes");
-    const Ints axis = l.constant(2);
-    if (axis.size() != 1) throw bad_input("{} axes of a gather", axis.size());
-    return l.g.op("gather", l.name, {x, l.input(1)}, {{"axis", axis[0]}});
-  }
+  if (t == "Broadcast") return broadcast(l);
+  if (t == "Gather") return gather(l);
   if (t == "GatherElements")
     return l.g.op("gather_elements", l.name, {x, l.input(1)}, {{"axis", l.integer("axis", 0)}});
-  if (t == "GatherND")
-    return l.g.op("gather_nd", l.name, {x, l.input(1)},
-                  {{"batch_dims", l.integer("batch_dims", 0)}});
+  if (t == "GatherND") return gather_nd(l);
   if (t == "ShapeOf") {
     const ValueId y = l.g.op("shape", l.name, {x});
     const DType to = dtype_named(l.text("output_type", "i64"));
@@ -418,24 +391,12 @@ ValueId single(const Layer& l) {
                : l.g.op("cast", l.name + ".cast", {y}, {{"to", std::string(name(to))}});
   }
   if (t == "Select") return l.g.op("where", l.name, {x, l.input(1), l.input(2)});
-  if (t == "DepthToSpace" || t == "SpaceToDepth")
-    return l.g.op(
-        t == "DepthToSpace" ? "depth_to_space" : "space_to_depth", l.name, {x},
-        {{"blocksize", l.integer("block_size", 1)},
-         {"mode", std::string(l.text("mode", "blocks_first") == "blocks_first" ? "DCR" : "CRD")}});
+  if (t == "DepthToSpace" || t == "SpaceToDepth") return blocks(l);
   if (t == "CumSum")
     return l.g.op(
         "cum_sum", l.name, {x, l.input(1)},
         {{"exclusive", l.flag("exclusive", false)}, {"reverse", l.flag("reverse", false)}});
-  if (t == "Range") {
-    // Its three numbers may be of several types; it counts in that of its output.
-    const DType to = dtype_named(l.text("output_type", std::string(name(l.g.dtype(x)))));
-    std::vector<ValueId> in{x, l.input(1), l.input(2)};
-    for (ValueId& v : in)
-      if (l.g.dtype(v) != to)
-        v = l.g.op("cast", l.name + ".cast", {v}, {{"to", std::string(name(to))}});
-    return l.g.op("range", l.name, in);
-  }
+  if (t == "Range") return range(l);
   if (t == "NormalizeL2") {
     const bool add = l.text("eps_mode", "add") == "add";
     if (l.constant(1).empty()) throw bad_input("NormalizeL2 over no axes");
@@ -478,9 +439,36 @@ bool changes_nothing(const Layer& l, std::string_view key, std::string_view valu
   return std::ranges::find(kSilent, key) != std::end(kSilent);
 }
 
+// What a state holds before the first run, with which every run begins here.
+ValueId state(const Layer& l) {
+  const std::string which = l.text("variable_id", "");
+  l.g.note(
+      fmt::format("the state {} begins every run as the file says; what is assigned to it is not "
+                  "kept",
+                  printable(which)));
+  const std::string shape_text = l.text("variable_shape", ""),
+                    type = l.text("variable_type", "f32");
+  if (l.has(0)) return l.g.op("identity", l.name, {l.input(0)});
+  if (shape_text.find_first_of("?.") != std::string::npos)
+    throw bad_input("a state of free extents that nothing begins");
+  const Ints shape = l.integers("variable_shape");
+  for (const std::int64_t n : shape)
+    if (n < 0) throw bad_input("a state of free extents that nothing begins");
+  return l.g.op("expand", l.name, {l.g.constant(l.name + ".zero", scalar_of(dtype_named(type), 0))},
+                {{"shape", shape}});
+}
+
 std::vector<ValueId> translated(const Layer& l) {
-  if (l.type == "Split" || l.type == "VariadicSplit") return split(l);
-  if (l.type == "NonMaxSuppression") return non_max_suppression(l);
+  if (l.type == "ReadValue") return {state(l)};
+  if (l.type == "Assign") {
+    l.text("variable_id", "");
+    return {l.input(0)};
+  }
+  if (auto made = translate_part(l); !made.empty()) return made;
+  if (auto made = translate_resize(l); !made.empty()) return made;
+  if (auto made = translate_boxes(l); !made.empty()) return made;
+  if (auto made = translate_regions(l); !made.empty()) return made;
+  if (auto made = translate_spectrum(l); !made.empty()) return made;
   if (auto made = translate_window(l); !made.empty()) return made;
   if (auto made = translate_recurrent(l); !made.empty()) return made;
   if (auto made = translate_selection(l); !made.empty()) return made;

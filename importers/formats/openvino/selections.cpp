@@ -26,9 +26,7 @@ ValueId typed(const Layer& l, ValueId v, const char* key, const char* otherwise)
   return l.g.op("cast", part(l, "type"), {v}, {{"to", std::string(name(to))}});
 }
 
-int axis_of(const Layer& l, std::int64_t axis) {
-  return normalize_axis(axis, l.g.rank(l.input(0)));
-}
+int axis_of(const Layer& l, std::int64_t axis) { return normalize_axis(axis, l.rank(0)); }
 
 std::int64_t one_of(const Layer& l, std::size_t i) {
   const Ints all = l.constant(i);
@@ -106,6 +104,22 @@ std::vector<ValueId> reverse(const Layer& l) {
                   {"steps", Ints(axes.size(), -1)}})};
 }
 
+// Element i from i - by, whatever the extent.
+ValueId rolled_by_index(const Layer& l, ValueId x, int axis, std::int64_t by) {
+  GraphBuilder& g = l.g;
+  const auto whole = [&](const char* role, std::int64_t v) {
+    return g.constant(part(l, role), scalar_of(DType::i64, static_cast<double>(v)));
+  };
+  const std::int64_t a = axis;
+  const ValueId n = g.op("squeeze", part(l, "extent"),
+                         {g.op("shape", part(l, "shape"), {x}, {{"start", a}, {"end", a + 1}})},
+                         {{"axes", Ints{0}}});
+  const ValueId i = g.op("range", part(l, "places"), {whole("zero", 0), n, whole("one", 1)});
+  const ValueId at =
+      g.op("mod", part(l, "from"), {g.op("sub", part(l, "moved"), {i, whole("by", by)}), n});
+  return g.op("gather", part(l, "rolled"), {x, at}, {{"axis", a}});
+}
+
 std::vector<ValueId> roll(const Layer& l) {
   Ints by = l.constant(1);
   const Ints axes = l.constant(2);
@@ -113,13 +127,17 @@ std::vector<ValueId> roll(const Layer& l) {
   if (by.size() != axes.size()) throw bad_input("{} shifts of {} axes", by.size(), axes.size());
   ValueId x = l.input(0);
   for (std::size_t i = 0; i < axes.size(); ++i)
-    x = rolled(l.g, l.name, x, axis_of(l, axes[i]), by[i]);
+    if (const int axis = axis_of(l, axes[i]);
+        l.g.known(x) && l.dims(0)[static_cast<std::size_t>(axis)] >= 0)
+      x = rolled(l.g, l.name, x, axis, by[i]);
+    else
+      x = rolled_by_index(l, x, axis, by[i]);
   return {x};
 }
 
 std::vector<ValueId> reverse_sequence(const Layer& l) {
   ValueId lengths = l.input(1);
-  if (l.g.dtype(lengths) != DType::i64)
+  if (l.dtype(1) != DType::i64)
     lengths = l.g.op("cast", part(l, "lengths"), {lengths}, {{"to", std::string("i64")}});
   return {l.g.op(
       "reverse_sequence", l.name, {l.input(0), lengths},
@@ -191,7 +209,7 @@ ValueId weighted_rows(const Layer& l, std::size_t weights) {
       l.g.op("gather", part(l, "rows"), {l.input(0), l.input(1)}, {{"axis", std::int64_t{0}}});
   if (!l.has(weights)) return rows;
   Ints axes;
-  for (int a = l.g.rank(l.input(1)); a < l.g.rank(rows); ++a) axes.push_back(a);
+  for (int a = l.rank(1); a < l.g.rank(rows); ++a) axes.push_back(a);
   return l.g.op(
       "mul", part(l, "weighted"),
       {rows, l.g.op("unsqueeze", part(l, "weights"), {l.input(weights)}, {{"axes", axes}})});
@@ -206,15 +224,22 @@ ValueId row_of_none(const Layer& l, std::size_t i) {
       {{"axis", std::int64_t{0}}});
 }
 
+// Of opset 15, whose bags may be means, too.
+void sums_only(const Layer& l) {
+  const std::string how = l.text("reduction", "sum");
+  if (how != "sum") throw bad_input("{} by {}", l.type, printable(how));
+}
+
 std::vector<ValueId> bag_packed(const Layer& l) {
+  sums_only(l);
   return {l.g.op("reduce_sum", l.name, {weighted_rows(l, 2)},
                  {{"axes", Ints{1}}, {"keepdims", false}})};
 }
 
 std::vector<ValueId> bag_offsets(const Layer& l) {
-  const ValueId ids = segments_of(l.g, l.name, l.input(2), known_extent(l.g, l.input(1), 0));
-  return {segment_sum(l.g, l.name, weighted_rows(l, 4), ids, known_extent(l.g, l.input(2), 0),
-                      row_of_none(l, 3))};
+  sums_only(l);
+  const ValueId ids = segments_of(l.g, l.name, l.input(2), l.extent(1, 0));
+  return {segment_sum(l.g, l.name, weighted_rows(l, 4), ids, l.extent(2, 0), row_of_none(l, 3))};
 }
 
 std::vector<ValueId> bag_segments(const Layer& l) {
@@ -291,7 +316,9 @@ constexpr Row kRows[] = {
     {"Bucketize", bucketize},
     {"SearchSorted", search_sorted},
     {"EmbeddingBagPackedSum", bag_packed},
+    {"EmbeddingBagPacked", bag_packed},
     {"EmbeddingBagOffsetsSum", bag_offsets},
+    {"EmbeddingBagOffsets", bag_offsets},
     {"EmbeddingSegmentsSum", bag_segments},
     {"Unique", unique},
     {"Eye", eye},

@@ -8,7 +8,9 @@
 namespace etalon::pytorch_format {
 namespace {
 
-constexpr int kMaxDepth = 64;  // views of views
+constexpr int kMaxDepth = 64;    // views of views that a change reaches
+constexpr int kMaxChain = 1024;  // and that are read alone
+constexpr std::size_t kMaxMoves = 1 << 20;
 
 template <std::size_t N>
 bool among(const std::string_view (&names)[N], std::string_view op) {
@@ -77,7 +79,10 @@ bool is_in_place(std::string_view op) {
 }  // namespace
 
 ValueId Aliases::now(ValueId v) {
+  const ValueId named = v;
   for (auto at = changed_.find(v); at != changed_.end(); at = changed_.find(v)) v = at->second;
+  // The next to ask finds it in one step: code may change a value thousands of times by one name.
+  if (v != named) changed_[named] = v;
   if (lost_.contains(v))
     throw AtenUnknown{"a value that was changed through what may be a view of it"};
   if (!stale_.contains(v)) return v;
@@ -86,21 +91,35 @@ ValueId Aliases::now(ValueId v) {
     throw AtenUnknown{"a value that was changed through what may be a view of it (" + how.op + ")"};
   how.base = now(how.base);
   // The base may have been cut anew itself, and this view been linked to it meanwhile.
-  how.call.args["self"] = AtenValue::of(how.base);
-  const AtenOutputs made = translate_inner(b_, how.op, b_.name_of(v), how.call);
+  AtenCall call = *how.call;
+  call.args["self"] = AtenValue::of(how.base);
+  const AtenOutputs made = translate_inner(b_, how.op, b_.name_of(v), call);
   const ValueId fresh = made.at(how.output);
   stale_.erase(v);
   parts_[how.base].erase(v);
   views_.erase(v);
   if (fresh == v || fresh == how.base) throw AtenUnknown{"a view of all of a changed value"};
-  changed_[v] = fresh;
-  for (const ValueId part : parts_[v]) {
-    views_.at(part).base = fresh;
-    parts_[fresh].insert(part);
-  }
-  parts_.erase(v);
+  change(v, fresh);
+  move_parts(v, fresh);
   link(fresh, std::move(how));
   return fresh;
+}
+
+// What a change folds back into (a second t_) stands for itself again.
+void Aliases::change(ValueId from, ValueId to) {
+  changed_.erase(to);
+  changed_[from] = to;
+}
+
+void Aliases::move_parts(ValueId from, ValueId to) {
+  const auto at = parts_.find(from);
+  if (at == parts_.end()) return;
+  moves_ += at->second.size();
+  if (moves_ > kMaxMoves) throw AtenUnknown{"changes of values with views, without end"};
+  for (const ValueId part : at->second) views_.at(part).base = to;
+  auto parts = std::move(at->second);
+  parts_.erase(at);
+  parts_[to].merge(parts);
 }
 
 void Aliases::resolve(AtenCall& call) {
@@ -112,8 +131,11 @@ void Aliases::resolve(AtenCall& call) {
 }
 
 bool Aliases::comes_of(ValueId x, ValueId v) const {
-  for (auto at = views_.find(x); at != views_.end(); at = views_.find(at->second.base))
+  int depth = 0;
+  for (auto at = views_.find(x); at != views_.end(); at = views_.find(at->second.base)) {
     if (at->second.base == v) return true;
+    if (++depth > kMaxChain) throw AtenUnknown{"views of views, deeper than 1024"};
+  }
   return false;
 }
 
@@ -133,13 +155,9 @@ void Aliases::mark_stale(ValueId x, int depth) {
 void Aliases::replace(ValueId x, ValueId by) {
   for (int depth = 0; x != by; ++depth) {
     if (depth > kMaxDepth) throw AtenUnknown{"views of views, deeper than 64"};
-    changed_[x] = by;
+    change(x, by);
     mark_stale(x, depth);
-    for (const ValueId part : parts_[x]) {
-      views_.at(part).base = by;
-      parts_[by].insert(part);
-    }
-    parts_.erase(x);
+    move_parts(x, by);
     const auto at = views_.find(x);
     if (at == views_.end()) return;
     View how = std::move(at->second);
@@ -177,7 +195,7 @@ ValueId Aliases::put_back(const View& view, ValueId part) {
       return b_.op("reshape", name, {part, b_.op("shape", name + ".shape", {view.base})});
     return b_.reshape(name, part, dims);
   };
-  AtenCall c = view.call;
+  AtenCall c = *view.call;
   constexpr std::string_view kShapes[] = {"view",      "_unsafe_view", "view_as",
                                           "unsqueeze", "squeeze",      "unflatten"};
   if (among(kShapes, op)) return shaped();
@@ -232,13 +250,17 @@ void Aliases::called(const std::string& op, const AtenCall& call,
   if (!is_in_place(op)) {
     const bool view = gives_view(op) || may_give_view(op);
     std::int64_t begin = 0;
+    std::shared_ptr<AtenCall> cut;
     for (std::size_t i = 0; i < made.size(); ++i) {
       const ValueId v = made[i];
       if (v == x && !gives_view(op)) copied_.insert(x);
       if (v == x || v == kAbsent || !view || views_.contains(v) || comes_of(x, v)) continue;
-      View how{.base = x, .op = op, .call = call, .output = i, .begin = begin};
-      how.call.args.erase("input");
-      how.call.args["self"] = AtenValue::of(x);
+      if (cut == nullptr) {
+        cut = std::make_shared<AtenCall>(call);
+        cut->args.erase("input");
+        cut->args["self"] = AtenValue::of(x);
+      }
+      View how{.base = x, .op = op, .call = cut, .output = i, .begin = begin};
       if (made.size() > 1 && op != "unbind")
         begin += extent_of(b_, v, aten_axis(b_, v, call.integer("dim", 0)));
       link(v, std::move(how));
@@ -251,7 +273,7 @@ void Aliases::called(const std::string& op, const AtenCall& call,
     // Its extents change, and those of nothing else.
     if (views_.contains(x) || !parts_[x].empty())
       throw AtenUnknown{op + " of a view, or of what has views"};
-    changed_[x] = made[0];
+    change(x, made[0]);
     return;
   }
   const ValueId result = aten_cast(b_, b_.name_of(made[0]), made[0], b_.dtype(x));

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -31,7 +32,7 @@ class Aliases {
   struct View {
     ValueId base = kAbsent;
     std::string op;
-    AtenCall call;
+    std::shared_ptr<const AtenCall> call;  // one for all that it gave
     std::size_t output = 0;
     std::int64_t begin = 0;
   };
@@ -41,12 +42,15 @@ class Aliases {
   void mark_stale(ValueId x, int depth);
   void lose(ValueId x);
   ValueId put_back(const View& view, ValueId part);
+  void move_parts(ValueId from, ValueId to);
+  void change(ValueId from, ValueId to);
 
   GraphBuilder& b_;
   std::map<ValueId, View> views_;
   std::map<ValueId, std::set<ValueId>> parts_;  // the views of a value
   std::map<ValueId, ValueId> changed_;
   std::set<ValueId> stale_, copied_, lost_;
+  std::size_t moves_ = 0;  // of views from one base to another
 };
 
 }  // namespace etalon::pytorch_format

@@ -220,6 +220,8 @@ Ints aten_axes(GraphBuilder& b, ValueId x, const AtenCall& c) {
 }
 
 std::int64_t extent_of(GraphBuilder& b, ValueId x, std::int64_t axis) {
+  if (axis < 0 || axis >= b.rank(x))
+    throw bad_input("axis {} of a tensor of rank {}", axis, b.rank(x));
   const std::int64_t n = b.dims(x)[static_cast<std::size_t>(axis)];
   if (n < 0) throw AtenUnknown{"a cut of an axis whose extent is free"};
   return n;

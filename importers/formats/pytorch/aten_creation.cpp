@@ -88,7 +88,8 @@ ValueId filled_like(GraphBuilder& b, const std::string& name, ValueId x, const T
 void listed(const AtenValue& v, std::size_t depth, Ints& dims, std::vector<double>& out) {
   if (v.kind == Kind::list) {
     const auto n = static_cast<std::int64_t>(v.items.size());
-    if (depth == dims.size()) dims.push_back(n);
+    // How deep the first number stands is how deep all of them do.
+    if (depth == dims.size() && out.empty()) dims.push_back(n);
     if (depth >= dims.size() || dims[depth] != n) throw AtenUnknown{"a tensor of uneven lists"};
     for (const AtenValue& i : v.items) listed(i, depth + 1, dims, out);
     return;

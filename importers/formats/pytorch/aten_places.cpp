@@ -104,6 +104,8 @@ ValueId index_put(GraphBuilder& b, const std::string& name, ValueId x, const Ate
     in.push_back(v.tensor);
   }
   if (in.empty()) throw AtenUnknown{"index_put without indices"};
+  if (first + in.size() > static_cast<std::size_t>(b.rank(x)))
+    throw bad_input("indices of {} axes of a tensor of rank {}", first + in.size(), b.rank(x));
   if (first > 0) {
     // The axes that are indexed lead; behind them those that were before them.
     if (in.size() > 1 || b.dtype(in[0]) == DType::boolean || add)

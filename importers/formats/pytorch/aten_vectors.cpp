@@ -77,7 +77,7 @@ ValueId bilinear(GraphBuilder& b, const std::string& name, const AtenCall& c) {
   // x W_o for every o, [.., O, J], then its products with y.
   const Shape& of = b.shape(w);
   const ValueId table = b.reshape(name + ".table", b.transpose(name + ".turned", w, {1, 0, 2}),
-                                  {of[1], of[0] * of[2]});
+                                  {of[1], checked_mul(of[0], of[2])});
   Ints split(static_cast<std::size_t>(b.rank(x)) - 1, 0);
   split.insert(split.end(), {of[0], of[2]});
   const ValueId rows = b.reshape(name + ".rows", b.op("matmul", name + ".left", {x, table}), split);

@@ -227,11 +227,13 @@ void refuse_extras(const PickleValue& state) {
 
 class ModuleWalker {
  public:
-  ModuleWalker(Storages& storages, std::map<const PickleValue*, Tensor>& tensors, GraphBuilder& b)
-      : storages_(storages), tensors_(tensors), b_(b) {}
+  // `visits` are left to all walkers of a file.
+  ModuleWalker(Storages& storages, std::map<const PickleValue*, Tensor>& tensors, GraphBuilder& b,
+               int& visits)
+      : storages_(storages), tensors_(tensors), b_(b), visits_(visits) {}
 
   ValueId walk(const PickleValue& m, const std::string& name, ValueId x, int depth) {
-    if (depth > kMaxDepth || ++visited_ > kMaxModules)
+    if (depth > kMaxDepth || ++visited_ > kMaxModules || --visits_ < 0)
       throw AtenUnknown{"modules nested too deeply, or too many"};
     if (m.text == kSequential) {
       for (const Child& c : children(m))
@@ -420,6 +422,7 @@ class ModuleWalker {
   GraphBuilder& b_;
   std::map<const PickleValue*, ValueId> values_;
   int visited_ = 0;
+  int& visits_;
 };
 
 bool first_weight(const PickleValue& m, Storages& storages, int depth,
@@ -456,12 +459,13 @@ bool open_module(const Pickle& pickle, Storages& storages, Model& model) {
     } catch (const AtenUnknown& unknown) {
       why = unknown.what;
     }
+    int visits = 10 * kMaxModules;
     for (const InputGuesses& guess : guesses) {
       try {
         GraphBuilder b("module");
         const InputGuess& in = guess.inputs.at(0);
         const ValueId x = b.input(in.name, in.dtype, in.dims, in.nominal);
-        ModuleWalker walker(storages, tensors, b);
+        ModuleWalker walker(storages, tensors, b, visits);
         b.output(walker.walk(root, "", x, 0), "output");
         *model.graph = b.finish();
         for (std::string& note : b.take_notes()) model.notes.push_back(std::move(note));

@@ -1,6 +1,7 @@
 #include "importers/formats/pytorch/saved.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/core/error.h"
 
@@ -31,8 +32,10 @@ class Collector {
     if (v.args != nullptr && v.text.find("defaultdict") != std::string_view::npos)
       return entries(v, name);
     const PickleValue* state = v.state;
-    if (state != nullptr && state->is(PickleKind::tuple) && !state->items.empty())
+    if (state != nullptr && state->is(PickleKind::tuple) && !state->items.empty()) {
+      if (!state->items.back()->is(PickleKind::dict)) return own_state(*state, name);
       state = state->items.back();
+    }
     if (state == nullptr) {
       for (std::size_t i = 0; i < v.items.size(); ++i)
         collect(*v.items[i], joined(name, std::to_string(i)));
@@ -61,6 +64,23 @@ class Collector {
         collect(*v.items[i + 1], joined(name, key.text));
       else if (key.is(PickleKind::integer))
         collect(*v.items[i + 1], joined(name, std::to_string(key.integer)));
+    }
+  }
+  // What a class of TorchScript keeps for itself, in sequence: of the quantised layers the
+  // settings, the weight and the bias.
+  void own_state(const PickleValue& state, const std::string& name) {
+    bool weighed = false, biased = false;
+    for (std::size_t i = 0; i < state.items.size(); ++i) {
+      const PickleValue& item = *state.items[i];
+      const bool quantised = item.is_object("torch._utils._rebuild_qtensor"),
+                 tensor = item.is(PickleKind::object) &&
+                          item.text.starts_with("torch._utils._rebuild_tensor");
+      std::string part = std::to_string(i);
+      if (quantised && !std::exchange(weighed, true))
+        part = "weight";
+      else if (tensor && weighed && !std::exchange(biased, true))
+        part = "bias";
+      collect(item, joined(name, part));
     }
   }
   PickleWalk walk_;

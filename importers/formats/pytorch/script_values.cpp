@@ -28,8 +28,8 @@ double number_of(const ScriptValue& n) {
 
 // Equal, different, or not to be known. Free extents are equal where they are of one axis and agree
 // at both sizes that are tried, and different where they differ at both.
-bool same(const ScriptValue& a, const ScriptValue& b, std::size_t& left) {
-  if (left-- == 0) throw AtenUnknown{"a comparison of lists without end"};
+bool same(const ScriptValue& a, const ScriptValue& b, ScriptWork& work) {
+  work.take();
   const AtenValue &p = a.plain, &q = b.plain;
   if (p.kind == Kind::tensor || q.kind == Kind::tensor || a.object != nullptr ||
       b.object != nullptr || a.is_function || b.is_function)
@@ -43,16 +43,11 @@ bool same(const ScriptValue& a, const ScriptValue& b, std::size_t& left) {
   if (p.free || q.free) throw AtenUnknown{"a comparison with an extent that is free"};
   if (a.items().size() != b.items().size()) return false;
   for (std::size_t i = 0; i < a.items().size(); ++i)
-    if (!same(a.items()[i], b.items()[i], left)) return false;
+    if (!same(a.items()[i], b.items()[i], work)) return false;
   if (p.kind != q.kind && is_number(a) && is_number(b)) return number_of(a) == number_of(b);
   if (p.kind != q.kind && (p.kind == Kind::boolean || q.kind == Kind::boolean))
     throw AtenUnknown{"a comparison of truth with a number"};
   return p.kind == q.kind && p.integer == q.integer && p.number == q.number && p.text == q.text;
-}
-
-bool same(const ScriptValue& a, const ScriptValue& b) {
-  std::size_t left = kMaxParts;
-  return same(a, b, left);
 }
 
 bool equal_kinds(const ScriptValue& a, const ScriptValue& b) {
@@ -186,8 +181,9 @@ std::optional<ScriptValue> of_one_number(const std::string& op, const ScriptValu
   if (op == "trunc") return rounded(std::trunc(v));
   if (op == "round") return rounded(std::nearbyint(v));
   if (op == "sqrt" && v >= 0) return number(std::sqrt(v));
-  if (op == "abs")
-    return n.is(Kind::integer) ? integer(std::abs(n.plain.integer)) : number(std::abs(v));
+  if (op == "abs" && n.is(Kind::integer))
+    return n.plain.integer < 0 ? integer(negated(n.plain.integer)) : n;
+  if (op == "abs") return number(std::abs(v));
   if (op == "log" && v > 0) return number(std::log(v));
   if (op == "exp") return number(std::exp(v));
   return std::nullopt;
@@ -200,7 +196,9 @@ std::optional<ScriptValue> retyped(const Values& v) {
   if (v[0].plain.free) return is_floating(to) ? std::nullopt : std::optional(v[0]);
   if (is_floating(to)) return number(number_of(v[0]));
   if (to == DType::boolean) return flag(number_of(v[0]) != 0);
-  return v[0].is(Kind::integer) ? v[0] : integer(static_cast<std::int64_t>(v[0].plain.number));
+  if (v[0].is(Kind::integer)) return v[0];
+  if (!(std::abs(v[0].plain.number) < 9e15)) throw AtenUnknown{"an integer that none holds"};
+  return integer(static_cast<std::int64_t>(v[0].plain.number));
 }
 
 // A list's part from `start` to `end`, as Python cuts it.
@@ -222,25 +220,27 @@ ScriptValue sliced(const Values& v) {
 }
 
 // Of lists and dictionaries, whose elements may be tensors.
-std::optional<ScriptValue> of_list(const std::string& op, const Values& v) {
+std::optional<ScriptValue> of_list(const std::string& op, const Values& v, ScriptWork& work) {
   const ScriptValue& list = v[0];
   const std::size_t step = list.keyed ? 2 : 1;
   if (op == "len" && v.size() == 1)
     return integer(static_cast<std::int64_t>(list.items().size() / step));
+  if (op != "__getitem__") work.take(list.items().size());
   if ((op == "list" || op == "copy") && v.size() == 1) return copied(list);
   if (op == "__contains__" && v.size() == 2) {
-    if (list.keyed) return flag(place_in(list, v[1]).has_value());
-    return flag(std::ranges::any_of(
-        list.items(), [&](const ScriptValue& i) { return equal_kinds(i, v[1]) && same(i, v[1]); }));
+    if (list.keyed) return flag(place_in(list, v[1], work).has_value());
+    return flag(std::ranges::any_of(list.items(), [&](const ScriptValue& i) {
+      return equal_kinds(i, v[1]) && same(i, v[1], work);
+    }));
   }
   if (op == "__getitem__" && v.size() == 2) {
     if (!list.keyed && (!v[1].is(Kind::integer) || v[1].plain.free)) return std::nullopt;
-    if (const auto at = place_in(list, v[1])) return list.items()[*at];
+    if (const auto at = place_in(list, v[1], work)) return list.items()[*at];
     if (list.keyed) throw AtenUnknown{"a key that the dictionary lacks"};
     throw bad_input("element {} of a list of {}", v[1].plain.integer, list.items().size());
   }
   if (op == "get" && list.keyed && v.size() >= 2) {
-    if (const auto at = place_in(list, v[1])) return list.items()[*at];
+    if (const auto at = place_in(list, v[1], work)) return list.items()[*at];
     return v.size() > 2 ? v[2] : ScriptValue{};
   }
   if (list.keyed && (op == "keys" || op == "values" || op == "items")) {
@@ -431,20 +431,21 @@ void insert_into(const ScriptValue& list, std::size_t at, ScriptValue item) {
 
 namespace {
 
-AtenValue as_aten(const ScriptValue& v, std::size_t& left) {
+AtenValue as_aten(const ScriptValue& v, std::size_t& left, ScriptWork& work) {
+  work.take();
   if (left-- == 0) throw AtenUnknown{"lists without end as an argument"};
   if (v.object != nullptr || v.is_function) throw AtenUnknown{"a module as an argument"};
   if (v.keyed) throw AtenUnknown{"a dictionary as an argument"};
   AtenValue out = v.plain;
-  for (const ScriptValue& i : v.items()) out.items.push_back(as_aten(i, left));
+  for (const ScriptValue& i : v.items()) out.items.push_back(as_aten(i, left, work));
   return out;
 }
 
 }  // namespace
 
-AtenValue as_aten(const ScriptValue& v) {
+AtenValue as_aten(const ScriptValue& v, ScriptWork& work) {
   std::size_t left = kMaxParts;
-  return as_aten(v, left);
+  return as_aten(v, left, work);
 }
 
 std::int64_t negated(std::int64_t a) {
@@ -453,10 +454,11 @@ std::int64_t negated(std::int64_t a) {
   return out;
 }
 
-std::optional<std::size_t> place_in(const ScriptValue& list, const ScriptValue& key) {
+std::optional<std::size_t> place_in(const ScriptValue& list, const ScriptValue& key,
+                                    ScriptWork& work) {
   if (list.keyed) {
     for (std::size_t i = 0; i + 1 < list.items().size(); i += 2)
-      if (equal_kinds(list.items()[i], key) && same(list.items()[i], key)) return i + 1;
+      if (equal_kinds(list.items()[i], key) && same(list.items()[i], key, work)) return i + 1;
     return std::nullopt;
   }
   const auto n = static_cast<std::int64_t>(list.items().size());
@@ -484,8 +486,8 @@ ScriptValue converted(const GraphBuilder& b, std::string_view to, const ScriptVa
   return integer(static_cast<std::int64_t>(n));  // cut toward zero
 }
 
-std::optional<ScriptValue> known_call(const GraphBuilder& b, const std::string& op,
-                                      const Values& v) {
+std::optional<ScriptValue> known_call(const GraphBuilder& b, const std::string& op, const Values& v,
+                                      ScriptWork& work) {
   const auto count = v.size();
   constexpr std::string_view kCounts[] = {"add",          "sub",       "rsub", "mul",
                                           "floor_divide", "remainder", "div",  "neg"};
@@ -501,7 +503,7 @@ std::optional<ScriptValue> known_call(const GraphBuilder& b, const std::string& 
       all = all && t != nullptr && t->shape().rank() == 0 && t->dtype() == DType::i64;
       if (all) i = integer(t->data<std::int64_t>()[0]);
     }
-    if (tensors && all) return known_call(b, op, numbers);
+    if (tensors && all) return known_call(b, op, numbers, work);
   }
   if (op == "__is__" && count == 2) return flag(v[0].is_none() && v[1].is_none());
   if (op == "__isnot__" && count == 2) return flag(!(v[0].is_none() && v[1].is_none()));
@@ -519,7 +521,7 @@ std::optional<ScriptValue> known_call(const GraphBuilder& b, const std::string& 
   if (op == "len" && count == 1 && v[0].is(Kind::text))
     return integer(static_cast<std::int64_t>(v[0].plain.text.size()));
   if (v[0].is(Kind::list))
-    if (auto known = of_list(op, v)) return known;
+    if (auto known = of_list(op, v, work)) return known;
   if (auto known = of_zeros(op, v)) return known;
   if (std::ranges::any_of(
           v, [](const ScriptValue& i) { return i.is(Kind::tensor) || i.object != nullptr; }))
@@ -540,8 +542,8 @@ std::optional<ScriptValue> known_call(const GraphBuilder& b, const std::string& 
       return of_numbers(op, v[0], v[1]);
   }
   if (count != 2) return std::nullopt;
-  if (op == "eq") return flag(same(v[0], v[1]));
-  if (op == "ne") return flag(!same(v[0], v[1]));
+  if (op == "eq") return flag(same(v[0], v[1], work));
+  if (op == "ne") return flag(!same(v[0], v[1], work));
   if (op == "add" && v[0].is(Kind::text) && v[1].is(Kind::text)) {
     if (v[0].plain.text.size() + v[1].plain.text.size() > kMaxItems)
       throw AtenUnknown{"a text without end"};

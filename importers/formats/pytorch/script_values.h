@@ -41,6 +41,19 @@ struct ScriptList {
   bool nested = false;
 };
 
+// What walking the code of one file may cost, in values that are looked at: a few lines can name
+// long lists in loops.
+class ScriptWork {
+ public:
+  void take(std::size_t values = 1) {
+    if (values > left_) throw AtenUnknown{"code that computes with lists or numbers without end"};
+    left_ -= values;
+  }
+
+ private:
+  std::size_t left_ = std::size_t{1} << 23;
+};
+
 ScriptValue plain(AtenValue v);
 ScriptValue integer(std::int64_t v);
 ScriptValue number(double v);
@@ -50,16 +63,17 @@ ScriptValue list_of(ScriptItems items);
 ScriptValue copied(const ScriptValue& list);  // another list of the same items
 // Before item `at`; an AtenUnknown where that would nest too deeply.
 void insert_into(const ScriptValue& list, std::size_t at, ScriptValue item);
-AtenValue as_aten(const ScriptValue& v);  // AtenUnknown of a module
-std::int64_t negated(std::int64_t a);     // a bad-input Error where it does not fit
+AtenValue as_aten(const ScriptValue& v, ScriptWork& work);  // AtenUnknown of a module
+std::int64_t negated(std::int64_t a);  // a bad-input Error where it does not fit
 
 // A call of torch that needs no tensor's elements; none where it is an op on tensors.
 std::optional<ScriptValue> known_call(const GraphBuilder& graph, const std::string& op,
-                                      const std::vector<ScriptValue>& arguments);
+                                      const std::vector<ScriptValue>& arguments, ScriptWork& work);
 // int, float, bool of a number, or of a tensor of one that is known before a run.
 ScriptValue converted(const GraphBuilder& graph, std::string_view to, const ScriptValue& v);
 
 // Where a key stands in a dictionary's items, or an index in a list's; none where it does not.
-std::optional<std::size_t> place_in(const ScriptValue& list, const ScriptValue& key);
+std::optional<std::size_t> place_in(const ScriptValue& list, const ScriptValue& key,
+                                    ScriptWork& work);
 
 }  // namespace etalon::pytorch_format

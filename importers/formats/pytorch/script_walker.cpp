@@ -7,6 +7,7 @@
 #include "engine/core/error.h"
 #include "engine/core/memory_budget.h"
 #include "importers/formats/pytorch/aliases.h"
+#include "importers/formats/pytorch/script_quantised.h"
 #include "importers/formats/scalar.h"
 
 namespace etalon::pytorch_format {
@@ -16,7 +17,9 @@ using Kind = AtenValue::Kind;
 
 constexpr int kMaxCalls = 64;
 constexpr std::size_t kMaxStatements = 200'000, kMaxValues = 1'000'000;
-constexpr std::size_t kExpansion = 16;  // bytes of weights that calls may copy, by the file's
+constexpr std::size_t kExpansion = 16;   // bytes of weights that calls may copy, by the file's
+constexpr std::size_t kTextOfOne = 256;  // bytes of a text that cost as much as one value
+constexpr std::size_t kCall = 4;         // what a call costs, in values
 
 std::string dotted_name(const Expr& e) {
   if (e.kind == Expr::Kind::name) return e.text;
@@ -28,7 +31,11 @@ std::string dotted_name(const Expr& e) {
 class Walker {
  public:
   Walker(ScriptArchive& archive, GraphBuilder& graph, std::size_t file_bytes)
-      : a_(archive), b_(graph), aliases_(graph), copies_(file_bytes * kExpansion) {}
+      : a_(archive),
+        b_(graph),
+        aliases_(graph),
+        quantised_(graph, archive.storages),
+        copies_(file_bytes * kExpansion) {}
 
   std::vector<ScriptOutput> forward(const PickleValue& root, std::vector<ScriptValue> inputs) {
     const ScriptFunction* f = a_.method(root.text, "forward");
@@ -166,6 +173,7 @@ class Walker {
   }
 
   ScriptValue eval(const Expr& e, Scope& scope) {
+    a_.work.take((e.kind == Expr::Kind::call ? kCall : 1) + e.text.size() / kTextOfOne);
     switch (e.kind) {
       case Expr::Kind::name:
         return named(e.text, scope);
@@ -195,7 +203,7 @@ class Walker {
       case Expr::Kind::subscript: {
         if (e.items.size() != 2) throw AtenUnknown{"a slice of a list"};
         const ScriptValue v = eval(e.items[0], scope), i = eval(e.items[1], scope);
-        const auto at = v.plain.kind == Kind::list ? place_in(v, i) : std::nullopt;
+        const auto at = v.plain.kind == Kind::list ? place_in(v, i, a_.work) : std::nullopt;
         if (!at) throw AtenUnknown{"an index into what is no list, or beyond it"};
         return v.items()[*at];
       }
@@ -234,6 +242,7 @@ class Walker {
   ScriptValue named(const std::string& name, const Scope& scope) const {
     if (const auto at = scope.find(name); at != scope.end()) {
       MemoryBudget::charge(at->second.plain.text.size());
+      a_.work.take(at->second.fields.size());
       return at->second;
     }
     if (name == "None") return {};
@@ -261,6 +270,8 @@ class Walker {
       return of.items().at(static_cast<std::size_t>(at - of.fields.begin()));
     const PickleValue* state = of.object == nullptr ? nullptr : state_of(*of.object);
     const PickleValue* found = state == nullptr ? nullptr : state->find(name);
+    if (found == nullptr && of.object != nullptr) found = QuantisedCalls::kept(*of.object, name);
+    if (found == of.object && found != nullptr) return of;
     if (found == nullptr) throw AtenUnknown{"an attribute ." + name + " that is not in the pickle"};
     return held(*found, of.name.empty() ? name : of.name + "." + name, false);
   }
@@ -318,14 +329,18 @@ class Walker {
     // torch.jit._pickle.build_tensorlist and kin hold one list, restore_type_tag a value and its
     // type.
     if (v.text.starts_with("torch.jit._pickle.") && v.args != nullptr && !v.args->items.empty() &&
-        v.args->items.size() <= 2)
-      return held(*v.args->items[0], name, constant);
+        v.args->items.size() <= 2) {
+      if (++depth_ > kMaxCalls) throw AtenUnknown{"lists nested deeper than 64"};
+      ScriptValue inner = held(*v.args->items[0], name, constant);
+      --depth_;
+      return inner;
+    }
     return {.object = &v, .name = name};
   }
 
   // Calls that change a list or a dictionary; none where it is another call.
-  static std::optional<ScriptValue> change_of(const std::string& op,
-                                              const std::vector<ScriptValue>& args) {
+  std::optional<ScriptValue> change_of(const std::string& op,
+                                       const std::vector<ScriptValue>& args) {
     constexpr std::string_view kChanges[] = {"append",    "extend", "insert", "pop",
                                              "_set_item", "clear",  "reverse"};
     if (std::ranges::find(kChanges, op) == std::end(kChanges) || args.empty() ||
@@ -337,9 +352,10 @@ class Walker {
       if (args.size() != count)
         throw bad_input("{} takes {} arguments, got {}", op, count, args.size());
     };
+    if (op != "append" && op != "extend") a_.work.take(items.size());  // what stands behind moves
     if (op == "_set_item") {
       needs(3);
-      if (const auto place = place_in(list, args[1])) {
+      if (const auto place = place_in(list, args[1], a_.work)) {
         items.erase(items.begin() + static_cast<std::ptrdiff_t>(*place));
         insert_into(list, *place, args[2]);
       } else {
@@ -365,7 +381,7 @@ class Walker {
       insert_into(list, static_cast<std::size_t>(std::clamp<std::int64_t>(i < 0 ? i + n : i, 0, n)),
                   args[2]);
     } else if (op == "pop") {
-      const auto place = place_in(list, args.size() > 1 ? args[1] : integer(-1));
+      const auto place = place_in(list, args.size() > 1 ? args[1] : integer(-1), a_.work);
       if (!place) throw bad_input("a pop of a list of {}", items.size());
       ScriptValue taken = items[*place];
       items.erase(items.begin() + static_cast<std::ptrdiff_t>(*place));
@@ -438,6 +454,10 @@ class Walker {
     const std::string& name = function.name;
     if (name.starts_with("__torch__.")) return own_function(name, std::move(args), e.keywords);
     if (name.starts_with("ops.prim.")) return primitive(name.substr(9), args);
+    if (name.starts_with("ops.quantized.")) {
+      for (ScriptValue& v : args) v = now(std::move(v));
+      return quantised_.call(name.substr(14), args);
+    }
     if (!name.starts_with("torch.")) throw AtenUnknown{"a call of " + name};
     return torch(name.substr(6), std::move(args), e.keywords);
   }
@@ -461,7 +481,11 @@ class Walker {
     if (name == "device" || name == "layout" || name == "type") return {};
     if ((name == "unchecked_cast" || name == "unchecked_unwrap_optional") && !args.empty())
       return args.back();
-    if (name == "RaiseException") throw AtenUnknown{"code that raises an error for this input"};
+    if (name == "RaiseException") {
+      const std::string said = args.empty() ? "" : printable(args[0].plain.text).substr(0, 120);
+      throw AtenUnknown{"code that raises an error for this input" +
+                        (said.empty() ? "" : " (" + said + ")")};
+    }
     if (name == "rangelist" && args.size() == 1 && args[0].is(Kind::integer) &&
         !args[0].plain.free) {
       ScriptItems numbers;
@@ -474,7 +498,7 @@ class Walker {
     std::vector<ScriptValue> values;
     for (const ScriptValue& v : args) values.push_back(now(v));
     if (!values.empty() && !values[0].is_none())
-      if (auto known = known_call(b_, name, values)) return *std::move(known);
+      if (auto known = known_call(b_, name, values, a_.work)) return *std::move(known);
     throw AtenUnknown{"a call of ops.prim." + name};
   }
 
@@ -514,10 +538,11 @@ class Walker {
   ScriptValue torch(const std::string& op, std::vector<ScriptValue> args,
                     const std::vector<std::string>& keywords) {
     for (ScriptValue& v : args) v = now(std::move(v));
-    if (auto v = known_call(b_, op, args)) return *v;
+    if (auto v = known_call(b_, op, args, a_.work)) return *v;
     const auto places = static_cast<std::size_t>(
         std::ranges::count_if(keywords, [](const std::string& k) { return k.empty(); }));
-    const auto order = aten_arguments(op, places);
+    const auto own = QuantisedCalls::arguments(op);
+    const auto order = own.empty() ? aten_arguments(op, places) : own;
     if (order.empty()) throw AtenUnknown{"a call of torch." + op};
     const bool state = op == "lstm" || op == "gru" || op.starts_with("rnn_");
     AtenCall c;
@@ -525,7 +550,7 @@ class Walker {
       if (keywords[i].empty() && i >= order.size() && args[i].is_none()) continue;
       if (keywords[i].empty() && i >= order.size())
         throw AtenUnknown{fmt::format("torch.{} with {} arguments", op, args.size())};
-      AtenValue v = as_aten(args[i]);
+      AtenValue v = as_aten(args[i], a_.work);
       if (v.kind == Kind::zeros && (!state || zeros_.contains(args[i].list))) v = zeros(args[i]);
       for (std::size_t k = 0; v.kind == Kind::list && k < v.items.size(); ++k)
         if (const ScriptValue& item = args[i].items()[k];
@@ -539,7 +564,7 @@ class Walker {
     count_copies(c);
     std::string name = op.starts_with("_") ? op.substr(1) : op;
     while (name.ends_with("_")) name.pop_back();
-    const auto values = translate_aten(b_, op, name, c);
+    const auto values = quantised_.aten(op, name, c);
     aliases_.called(op, c, values);
     if (op == "arange" || op == "full" || op == "ones" || op.starts_with("new_"))
       for (const ValueId v : values) count_bytes(v);
@@ -554,7 +579,7 @@ class Walker {
     if (const auto at = zeros_.find(v.list); at != zeros_.end())
       return AtenValue::of(aliases_.now(at->second));
     AtenCall c;
-    c.args.emplace("size", as_aten(v));
+    c.args.emplace("size", as_aten(v, a_.work));
     c.args["size"].kind = Kind::list;
     const ValueId made = translate_aten(b_, "zeros", "zeros", c).at(0);
     zeros_.emplace(v.list, made);
@@ -578,6 +603,7 @@ class Walker {
   ScriptArchive& a_;
   GraphBuilder& b_;
   Aliases aliases_;
+  QuantisedCalls quantised_;
   std::map<const PickleValue*, ValueId> tensors_;
   std::map<const PickleValue*, ScriptValue> lists_;
   std::map<std::shared_ptr<ScriptList>, ValueId> zeros_;

@@ -32,6 +32,8 @@ struct ScriptArchive {
   // The fields of a NamedTuple; nullptr where it is none.
   const std::vector<std::string>* tuple(std::string_view module, std::string_view name);
 
+  ScriptWork work;  // left of what reading the file may cost, however often its code is walked
+
  private:
   const ScriptFile& file(std::string_view module);
 };

@@ -121,12 +121,14 @@ Branches branches_of(const Body& body, std::size_t merge, std::size_t& seen) {
     if (const auto other = second.find(predicate); other != second.end())
       tell(predicate, sides, other->second);
   // Both sides of a predicate lead to it where another branch of the same one stands before.
-  constexpr std::size_t kMostPredicates = 256;
+  constexpr std::size_t kMostPredicates = 256, kMostSeen = 1 << 20;
   if (!found && first.size() <= kMostPredicates)
     for (const auto& [predicate, sides] : first)
-      if (second.contains(predicate))
+      if (second.contains(predicate)) {
         tell(predicate, sides_of(body, inputs[0], seen, predicate)[predicate],
              sides_of(body, inputs[1], seen, predicate)[predicate]);
+        if (seen > kMostSeen) throw bad_input("a Merge behind too many branches");
+      }
   if (!found) throw bad_input("Merge outside a loop whose branches have no common predicate");
   return *std::move(found);
 }

@@ -10,37 +10,6 @@ namespace {
 
 constexpr std::size_t kMaxNodes = 1 << 18;
 
-OpNode op_node(const PbMessage& node) {
-  OpNode out{node.text("name"), node.text("op"), {}, {}};
-  for (const PbMessage& entry : node.messages("attr")) {
-    const std::string key = entry.text("key");
-    const PbMessage v = entry.message("value");
-    if (v.has("list")) {
-      const PbMessage list = v.message("list");
-      if (list.has("s"))
-        out.attributes[key] = list.texts("s");
-      else if (list.has("f"))
-        out.attributes[key] = list.numbers("f");
-      else
-        out.attributes[key] = list.integers("i");
-    } else if (v.has("s")) {
-      out.attributes[key] = v.text("s");
-    } else if (v.has("i")) {
-      out.attributes[key] = v.integer("i");
-    } else if (v.has("f")) {
-      out.attributes[key] = v.number("f");
-    } else if (v.has("b")) {
-      out.attributes[key] = v.integer("b");
-    } else if (v.has("func")) {
-      out.attributes[key] = v.message("func").text("name");
-    } else if (v.has("type") &&
-               (key == "DstT" || key == "out_type" || key == "output_type" || key == "out_idx")) {
-      out.attributes[key] = std::string(name(dtype_of_number(v.integer("type"))));
-    }
-  }
-  return out;
-}
-
 // A function's body calls outputs by their names; one of several would else be taken for the first.
 void name_outputs(const std::string& op, const std::string& name,
                   const std::vector<ValueId>& values, Values& made) {
@@ -84,6 +53,37 @@ void refuse_assignment(const Body& body, const PbMessage& n) {
 }
 
 }  // namespace
+
+OpNode op_node(const PbMessage& node) {
+  OpNode out{node.text("name"), node.text("op"), {}, {}};
+  for (const PbMessage& entry : node.messages("attr")) {
+    const std::string key = entry.text("key");
+    const PbMessage v = entry.message("value");
+    if (v.has("list")) {
+      const PbMessage list = v.message("list");
+      if (list.has("s"))
+        out.attributes[key] = list.texts("s");
+      else if (list.has("f"))
+        out.attributes[key] = list.numbers("f");
+      else
+        out.attributes[key] = list.integers("i");
+    } else if (v.has("s")) {
+      out.attributes[key] = v.text("s");
+    } else if (v.has("i")) {
+      out.attributes[key] = v.integer("i");
+    } else if (v.has("f")) {
+      out.attributes[key] = v.number("f");
+    } else if (v.has("b")) {
+      out.attributes[key] = v.integer("b");
+    } else if (v.has("func")) {
+      out.attributes[key] = v.message("func").text("name");
+    } else if (v.has("type") &&
+               (key == "DstT" || key == "out_type" || key == "output_type" || key == "out_idx")) {
+      out.attributes[key] = std::string(name(dtype_of_number(v.integer("type"))));
+    }
+  }
+  return out;
+}
 
 // Values of `wanted`; `made` holds what is known of the body: arguments, then results.
 std::vector<ValueId> Importer::evaluate(const Body& body, Values& made,

@@ -164,10 +164,13 @@ std::optional<Part> part_of(const std::string& key, const std::string& text) {
 std::map<std::string, Part> restored_parts(const PbMessage& graph) {
   std::map<std::string, PbMessage> nodes;
   for (const PbMessage& n : graph.messages("node")) nodes.emplace(n.text("name"), n);
-  const auto words = [&](const std::string& name) -> std::vector<std::string> {
-    const auto at = nodes.find(name.substr(0, name.find(':')));
-    if (at == nodes.end()) return {};
-    return attribute(at->second, "value").message("tensor").texts("string_val");
+  // All variables may be restored by one node.
+  std::map<std::string, std::vector<std::string>> read;
+  const auto words = [&](const std::string& name) -> const std::vector<std::string>& {
+    const auto [all, is_new] = read.try_emplace(name.substr(0, name.find(':')));
+    if (const auto at = is_new ? nodes.find(all->first) : nodes.end(); at != nodes.end())
+      all->second = attribute(at->second, "value").message("tensor").texts("string_val");
+    return all->second;
   };
   std::map<std::string, Part> out;
   for (const auto& [name, n] : nodes) {
@@ -181,12 +184,13 @@ std::map<std::string, Part> restored_parts(const PbMessage& graph) {
       source = from->second.texts("input")[0];
       from = nodes.find(source.substr(0, source.find(':')));
     }
+    constexpr std::size_t kMostInputs = 64;  // three, and nodes that it waits for
     if (from == nodes.end() || from->second.text("op") != "RestoreV2" ||
-        from->second.count("input") < 3)
+        from->second.count("input") < 3 || from->second.count("input") > kMostInputs)
       continue;
     const auto restore = from->second.texts("input");
     const std::size_t k = reference(source).output;
-    const auto keys = words(restore[1]), slices = words(restore[2]);
+    const auto &keys = words(restore[1]), &slices = words(restore[2]);
     if (k >= keys.size() || k >= slices.size() || slices[k].empty()) continue;
     if (auto part = part_of(keys[k], slices[k])) out.emplace(inputs[0], *std::move(part));
   }

@@ -232,7 +232,9 @@ void Importer::placeholder(const Body& main, const PbMessage& n) {
   Ints dims;
   if (known) dims = dims_of(dims_message);
   if (!known || (dims.empty() && old)) {
-    const auto read = dims_from_readers(main, name, type == 10, known);
+    std::size_t looked_at = 0;
+    const auto read = dims_from_readers(main, name, type == 10, known, looked_at);
+    count(looked_at / 16);
     if (!known && !read)
       throw bad_input("an input whose shape is not known; export the network with shapes");
     if (read && *read != dims) {

@@ -28,5 +28,6 @@ struct GraphSource {
 };
 
 void translate_graph(GraphBuilder& graph, GraphSource source);
+OpNode op_node(const PbMessage& node);  // a NodeDef without its inputs
 
 }  // namespace etalon::tf

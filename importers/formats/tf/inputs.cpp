@@ -103,13 +103,14 @@ std::map<std::string, std::set<std::size_t>> reached_from(const Body& main,
 }
 
 std::optional<Ints> dims_from_readers(const Body& main, const std::string& placeholder, bool truth,
-                                      bool as_first) {
+                                      bool as_first, std::size_t& looked_at) {
   if (truth) return Ints{};
   std::vector<std::string> open{placeholder};
   std::set<std::string> seen{placeholder};
   constexpr std::size_t kMostSteps = 256;
   for (std::size_t at = 0; at < open.size() && at < kMostSteps; ++at)
     for (const std::size_t i : main.readers(open[at])) {
+      ++looked_at;
       const PbMessage& n = main.nodes[i];
       const std::string op = n.text("op"), name = n.text("name");
       const auto inputs = n.texts("input");
@@ -134,6 +135,7 @@ std::optional<Ints> dims_from_readers(const Body& main, const std::string& place
         return Ints{};
       if (inputs.size() > 1 && op == "Sub" && !first) {
         for (const std::size_t k : main.readers(name)) {
+          ++looked_at;
           const auto behind = main.nodes[k].texts("input");
           if (main.nodes[k].text("op") == "GreaterEqual" && behind.size() > 1 &&
               draws(main, behind[0]))

@@ -24,8 +24,9 @@ std::map<std::string, std::set<std::size_t>> reached_from(const Body& main,
 // none of a truth value or of what a dropout keeps. -1 is free. With
 // `as_first` where it is the first operand of all on the way: an old graph says of a number, too,
 // that it has no extents.
+// Adds how many nodes were looked at to `looked_at`.
 std::optional<Ints> dims_from_readers(const Body& main, const std::string& placeholder, bool truth,
-                                      bool as_first);
+                                      bool as_first, std::size_t& looked_at);
 
 struct DataOutput {
   std::string name;       // of the input that it becomes

@@ -102,8 +102,10 @@ std::vector<ValueId> Ops::translate(const OpNode& node) {
     if (v) {
       sizes = constant_ints(1, "sizes");
       const int a = normalize_axis(axis, g.rank(x));
-      std::int64_t left = g.shape(x)[a];
-      for (const std::int64_t s : sizes) left -= s < 0 ? 0 : s;
+      std::int64_t given = 0;
+      for (const std::int64_t s : sizes) given = checked_add(given, std::max<std::int64_t>(s, 0));
+      const std::int64_t left = g.shape(x)[a] - given;
+      if (left < 0) throw bad_input("pieces of {} in all of {}", given, g.shape(x)[a]);
       for (std::int64_t& s : sizes)
         if (s < 0) s = left;
     } else {

@@ -29,6 +29,7 @@ ValueId Ops::image_patches() {
       throw bad_input("patches of {}, a stride of {}, a rate of {}", size[a], stride[a], rate[a]);
     const std::int64_t in = known_extent(g, x, static_cast<int>(a) + 1),
                        reach = (size[a] - 1) * rate[a] + 1;
+    if (in > std::int64_t{1} << 40) throw bad_input("patches of {} pixels", in);
     if (kind == "SAME") {
       out.push_back((in + stride[a] - 1) / stride[a]);
       const std::int64_t more = std::max<std::int64_t>((out[a] - 1) * stride[a] + reach - in, 0);

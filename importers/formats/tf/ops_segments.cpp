@@ -113,7 +113,7 @@ std::optional<ValueId> Ops::segmented() {
     throw bad_input("{} by ids that are not sorted from 0 on", n_->op);
   const std::int64_t rows = numbered         ? constant_int(3, "numbers of segments")
                             : known->empty() ? 0
-                                             : known->back() + 1;
+                                             : checked_add(known->back(), 1);
   ValueId y = segments(fold->second, x, ids, rows, known ? &*known : nullptr);
   if (!known || (op != "Max" && op != "Min")) return y;
   // A segment that no row belongs to is 0.

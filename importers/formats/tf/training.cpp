@@ -113,20 +113,20 @@ Training training_of(const Body& main) {
   for (const PbMessage& n : main.nodes)
     if (assigns(n.text("op"))) open.push_back(n.text("name"));
   std::set<std::string> updates(open.begin(), open.end());
+  std::map<std::string, std::size_t> gone;  // how many readers of a node went
   while (!open.empty()) {
     const auto at = main.by_name.find(open.back());
     open.pop_back();
-    for (const std::string& in : main.nodes[at->second].texts("input")) {
-      const Reference r = reference(in);
-      const auto from = r.control ? main.by_name.end() : main.by_name.find(r.node);
-      if (from == main.by_name.end() || main.nodes[from->second].text("op") == "Placeholder")
+    std::set<std::string> read;
+    for (const std::string& in : main.nodes[at->second].texts("input"))
+      if (const Reference r = reference(in); !r.control) read.insert(r.node);
+    for (const std::string& node : read) {
+      const auto from = main.by_name.find(node);
+      if (++gone[node] < main.readers(node).size() || from == main.by_name.end() ||
+          main.nodes[from->second].text("op") == "Placeholder")
         continue;
-      const auto& readers = main.readers(r.node);
-      if (!std::ranges::all_of(
-              readers, [&](std::size_t i) { return updates.contains(main.nodes[i].text("name")); }))
-        continue;
-      t.nodes.insert(r.node);
-      if (updates.insert(r.node).second) open.push_back(r.node);
+      t.nodes.insert(node);
+      if (updates.insert(node).second) open.push_back(node);
     }
   }
   return t;
@@ -139,6 +139,8 @@ std::map<std::string, bool> inference_switches(const Body& main, std::size_t& se
     if (n.text("op") == "Placeholder" && attribute(n, "dtype").integer("type") == 10)
       open.insert(n.text("name"));
   constexpr int kMostLooks = 64;
+  // A look walks what leads to a node, and again for each predicate there.
+  const std::size_t most_seen = seen + 1024 + kMostLooks / 2 * main.nodes.size();
   int looks = 0;
   for (const PbMessage& n : main.nodes) {
     const std::string op = n.text("op"), name = n.text("name");
@@ -151,6 +153,7 @@ std::map<std::string, bool> inference_switches(const Body& main, std::size_t& se
     for (const auto& [predicate, sides] : sides_of(main, name, seen)) {
       const std::string from = reference(predicate).node;
       if (!open.contains(from)) continue;
+      if (seen > most_seen) return out;
       const auto own = sides_of(main, name, seen, predicate);
       const auto at = own.find(predicate);
       if (at == own.end() || at->second.size() != 1) continue;

@@ -140,7 +140,8 @@ Model open_layers(const std::string& path, const json& in, const json& config) {
   try {
     GraphBuilder g(stem_of(path));
     if (quantised) g.note("quantised weights are read as q * scale + min, rounded once");
-    keras_format::build_model(g, config, {}, of_layer);
+    // TensorFlow.js resizes by the corners of pixels, whatever Keras the layers came from.
+    keras_format::build_model(g, config, {.half_pixels = false, .corners = true}, of_layer);
     return finish_model(g, path, "tfjs", text_at(in, "generatedBy"), text_at(in, "convertedBy"));
   } catch (const keras_format::UnknownLayer& unknown) {
     Model model;

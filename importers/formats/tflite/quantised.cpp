@@ -132,19 +132,24 @@ ValueId transpose_conv(const Quantised& q) {
   const FlatTable& o = q.op.options;
   const TensorInfo &w = q.input(1), &x = q.input(2);
   const ValueId in = q.g.channels_first(q.in[2]);
-  const Tensor *filter = q.g.constant_of(q.in[1]), *sizes = q.g.constant_of(q.in[0]);
+  const Tensor* filter = q.g.constant_of(q.in[1]);
+  // A free batch is one of the extents that are computed; those of the window count alone.
+  const auto [sizes, other] = q.g.known_elements(q.in[0]);
   if (filter == nullptr || filter->shape().rank() != 4)
     throw bad_input("TRANSPOSE_CONV needs constant weights of rank 4");
   if (sizes == nullptr || sizes->numel() != 4)
     throw bad_input("TRANSPOSE_CONV whose output's extents are not constant is not supported");
   if (q.g.rank(in) != 4) throw bad_input("TRANSPOSE_CONV of rank {}", q.g.rank(in));
-  const Ints extents = to_int64_values(*sizes);
+  const Ints extents = to_int64_values(*sizes), others = to_int64_values(*other);
   const std::int64_t steps[] = {o.get<std::int32_t>(2, 1), o.get<std::int32_t>(1, 1)};
   const auto zero = static_cast<float>(x.quantisation.zero());
   Ints apart{0, 0}, between(12, 0), together{0, 0}, pads(8, 0);
   for (int i = 0; i < 2; ++i) {
     const std::int64_t extent = q.g.shape(in)[2 + i], step = steps[i], k = filter->shape()[1 + i],
                        out = extents[static_cast<std::size_t>(1 + i)];
+    if (out != others[static_cast<std::size_t>(1 + i)] ||
+        q.g.dims(in)[2 + static_cast<std::size_t>(i)] < 0)
+      throw bad_input("TRANSPOSE_CONV of pictures whose extents are free is not supported");
     if (step < 1 || step > 1 << 16 || out < 1 || out > 1 << 24 || k < 1)
       throw bad_input("TRANSPOSE_CONV by {} to {}", step, out);
     // The padding of the convolution that this one turns round.

@@ -15,12 +15,17 @@ std::vector<const T7Object*> parents(const T7Object& data) {
   return out;
 }
 
+bool ends(std::string_view type, std::string_view name) {
+  return type.substr(type.rfind('.') + 1) == name;
+}
+
 // The node that gives all of the network's inputs, or passes them on.
 bool is_source(const T7Object* data) {
   for (int i = 0; i < kMaxDepth; ++i) {
     const auto from = parents(*data);
     if (from.empty()) return true;
-    if (from.size() != 1 || data->find_object("module") != nullptr ||
+    const T7Object* module = data->find_object("module");
+    if (from.size() != 1 || (module != nullptr && !ends(module->type, "Identity")) ||
         data->find("selectindex") != nullptr)
       return false;
     data = from[0];
@@ -28,13 +33,10 @@ bool is_source(const T7Object* data) {
   return false;
 }
 
-bool ends(std::string_view type, std::string_view name) {
-  return type == "nn." + std::string(name) || type == "cudnn." + std::string(name);
-}
-
 }  // namespace
 
-GModule::GModule(const T7Object& module, Apply apply) : module_(module), apply_(std::move(apply)) {
+GModule::GModule(const T7Object& module, Apply apply, Tables& tables)
+    : module_(module), apply_(std::move(apply)), tables_(tables) {
   // Who reads whom, from the output back.
   const T7Object* out = module.find_object("outnode");
   const T7Object* data = out == nullptr ? nullptr : out->find_object("data");
@@ -44,7 +46,11 @@ GModule::GModule(const T7Object& module, Apply apply) : module_(module), apply_(
   while (!open.empty()) {
     const T7Object* at = open.back();
     open.pop_back();
-    for (const T7Object* p : parents(*at)) {
+    const auto from = parents(*at);
+    if (const double select = at->number("selectindex", 0);
+        from.size() == 1 && select > split_ && is_source(from[0]))
+      split_ = select;
+    for (const T7Object* p : from) {
       readers_[p].push_back(at);
       if (seen.insert(p).second) open.push_back(p);
     }
@@ -52,7 +58,7 @@ GModule::GModule(const T7Object& module, Apply apply) : module_(module), apply_(
 }
 
 std::size_t GModule::input_count() const {
-  const double n = module_.number("nInputs", 1);
+  const double given = module_.number("nInputs", 1), n = given == 1 ? split_ : given;
   if (!(n >= 1 && n <= 1000)) throw bad_input("a gModule of {} inputs", n);
   return static_cast<std::size_t>(n);
 }
@@ -93,9 +99,11 @@ const GModule::Values& GModule::values_of(const T7Object& data, int depth) {
       if (from.size() == 1 && select >= 1) {
         if (select > static_cast<double>(read.size()))
           throw bad_input("value {} of {}", select, read.size());
-        in = {read[static_cast<std::size_t>(select) - 1]};
+        in = tables_.open(read[static_cast<std::size_t>(select) - 1]);
+      } else if (from.size() == 1) {
+        in = read;
       } else {
-        in.insert(in.end(), read.begin(), read.end());
+        in.push_back(tables_.pack(read));
       }
     }
   }
@@ -114,7 +122,8 @@ ValueId GModule::find_input(const T7Object& data, std::size_t index, int depth) 
     next.pop_back();
     if (!seen.insert(at).second) continue;
     const T7Object* module = at->find_object("module");
-    if (module != nullptr && module->find_object("weight") != nullptr)
+    if (module != nullptr &&
+        (module->find_object("weight") != nullptr || ends(module->type, "OneHot")))
       return (*input_)(index, module, kAbsent);
     if (module != nullptr && (ends(module->type, "CAddTable") || ends(module->type, "CMulTable"))) {
       for (const T7Object* p : parents(*at)) {

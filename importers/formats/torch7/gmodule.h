@@ -14,6 +14,7 @@
 
 #include "engine/graph/graph.h"
 #include "importers/containers/t7.h"
+#include "importers/formats/torch7/nested.h"
 
 namespace etalon::torch7 {
 
@@ -26,7 +27,8 @@ class GModule {
   // nullptr, and then `like` is a value that it is added to.
   using Input = std::function<ValueId(std::size_t index, const T7Object* reader, ValueId like)>;
 
-  GModule(const T7Object& module, Apply apply);
+  GModule(const T7Object& module, Apply apply, Tables& tables);
+  // One that is a table counts as its values.
   std::size_t input_count() const;
   Values run(const Values& in);
   Values run(const Input& input);
@@ -38,6 +40,8 @@ class GModule {
 
   const T7Object& module_;
   Apply apply_;
+  Tables& tables_;
+  double split_ = 1;  // values that the input is split into
   Values given_;
   const Input* input_ = nullptr;
   std::map<const T7Object*, Values> made_;

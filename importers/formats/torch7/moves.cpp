@@ -40,8 +40,13 @@ Values reduced(const Module& m) {
 }
 Values normalize(const Module& m) {
   const double p = m.m.number("p", 2);
-  if (!(p > 0 && p < 1e6)) throw bad_input("Normalize with p={}", p);
   if (m.g.rank(m.x()) != 2) throw bad_input("Normalize of rank {}", m.g.rank(m.x()));
+  if (std::isinf(p) && p > 0) {
+    const ValueId largest = m.part("reduce_max", "largest", {m.part("abs", "size", {m.x()})},
+                                   {{"axes", Ints{1}}, {"keepdims", true}});
+    return {m.op("div", {m.x(), m.part("add", "eps", {largest, m.number(m.real("eps", 1e-10))})})};
+  }
+  if (!(p > 0 && p < 1e6)) throw bad_input("Normalize with p={}", p);
   return {m.op("lp_norm", {m.x()},
                {{"p", static_cast<float>(p)},
                 {"axes", Ints{1}},
@@ -54,15 +59,18 @@ Values select(const Module& m) {
   return {chosen(m, "select", m.x(), m.axis("dimension", 1), m.integer("index", 1))};
 }
 Values narrow(const Module& m) {
-  const std::int64_t axis = m.axis("dimension", 1), first = m.integer("index", 1);
-  std::int64_t length = m.integer("length", 1);
-  const std::int64_t extent = m.g.dims(m.x())[static_cast<std::size_t>(axis)];
-  std::int64_t begin = first - 1;
-  if (first < 0 || length < 0) {
-    if (extent < 1) throw bad_input("a cut from the end of an extent that the file does not say");
-    if (first < 0) begin = extent + first;
-    if (length < 0) length += extent - begin + 1;
+  const std::int64_t axis = m.axis("dimension", 1),
+                     extent = m.g.dims(m.x())[static_cast<std::size_t>(axis)];
+  std::int64_t first = m.integer("index", 1), length = m.integer("length", 1);
+  if ((first < 0 || length < 0) && extent < 1)
+    throw bad_input("a cut from the end of an extent that the file does not say");
+  if (length < 0) length += extent - first + 2;
+  // A place from the end keeps, in Torch7, what `length` leaves of the beginning.
+  if (first < 0) {
+    first = 1;
+    length = extent - length;
   }
+  const std::int64_t begin = first - 1;
   if (begin < 0 || length < 1 || (extent >= 0 && begin + length > extent))
     throw bad_input("{} elements from {} of {}", length, first, extent);
   return {cut(m, "narrow", m.x(), axis, begin, begin + length)};
@@ -73,12 +81,6 @@ Values split_table(const Module& m) {
   Values out;
   for (std::int64_t i = 1; i <= n; ++i) out.push_back(chosen(m, "piece", m.x(), axis, i));
   return out;
-}
-Values narrow_table(const Module& m) {
-  const std::int64_t offset = m.integer("offset", 1), length = m.integer("length", 1);
-  if (offset < 1 || length < 1 || offset - 1 + length > static_cast<std::int64_t>(m.in.size()))
-    throw bad_input("values {} to {} of {}", offset, offset + length - 1, m.in.size());
-  return {m.in.begin() + offset - 1, m.in.begin() + offset - 1 + length};
 }
 Values index(const Module& m) {
   const ValueId ids = m.part("cast", "ids", {m.x(1)}, {{"to", std::string("i64")}});
@@ -106,12 +108,24 @@ Values padding(const Module& m) {
   if (samples >= 0 && samples != rank) ++dim;
   if (dim < 1 || dim > rank) throw bad_input("dimension {} of {}", dim, rank);
   if (pad < -kMostCopies || pad > kMostCopies) throw bad_input("{} elements of padding", pad);
-  if (m.integer("index", 1) != 1) throw bad_input("Padding inside the values (index)");
   Ints pads(2 * static_cast<std::size_t>(rank));
   const auto at = static_cast<std::size_t>(dim - 1);
-  pads[pad < 0 ? at : at + static_cast<std::size_t>(rank)] = std::abs(pad);
-  return {m.op("pad", {m.x()},
-               {{"mode", std::string("constant")}, {"pads", pads}, {"value", m.real("value", 0)}})};
+  const auto padded = [&](ValueId v, bool before) {
+    pads[before ? at : at + static_cast<std::size_t>(rank)] = std::abs(pad);
+    return m.op("pad", {v},
+                {{"mode", std::string("constant")}, {"pads", pads}, {"value", m.real("value", 0)}});
+  };
+  const std::int64_t index = m.integer("index", 1);
+  if (index == 1) return {padded(m.x(), pad < 0)};
+  // Before element `index`, or so far from the end.
+  const std::int64_t extent = m.extent(m.x(), dim - 1),
+                     first = pad > 0 ? extent - index + 1 : index - 1;
+  if (first < 0 || first > extent) throw bad_input("index {} of {}", index, extent);
+  if (first == 0 || first == extent) return {padded(m.x(), first == 0)};
+  return {m.op("concat",
+               {padded(cut(m, "before", m.x(), dim - 1, 0, first), false),
+                cut(m, "behind", m.x(), dim - 1, first, extent)},
+               {{"axis", dim - 1}})};
 }
 Values squeeze(const Module& m) {
   if (m.m.find("dim") != nullptr)
@@ -210,7 +224,6 @@ constexpr ModuleRow kRows[] = {{"Sum", reduced},
                                {"Select", select},
                                {"Narrow", narrow},
                                {"SplitTable", split_table},
-                               {"NarrowTable", narrow_table},
                                {"Index", index},
                                {"Replicate", replicate},
                                {"Padding", padding},

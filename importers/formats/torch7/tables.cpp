@@ -99,6 +99,26 @@ Values constant(const Module& m) {
 }
 
 // ---- tables ----
+// Torch7 does not broadcast: of values of other extents the elements meet one by one, in their
+// order, in the extents of the first.
+ValueId like_first(const Module& m, std::size_t i) {
+  if (!m.g.known(m.x(i)) || !m.g.known(m.x()) || m.g.dims(m.x(i)) == m.g.dims(m.x())) return m.x(i);
+  return m.part("reshape", "as_first", {m.x(i), m.part("shape", "extents", {m.x()})});
+}
+// Added or multiplied from the first on.
+Values folded(const Module& m) {
+  ValueId y = m.x();
+  for (std::size_t i = 1; i < m.in.size(); ++i)
+    y = m.op(m.type == "CAddTable" ? "add" : "mul", {y, like_first(m, i)});
+  return {y};
+}
+Values of_two(const Module& m) {
+  if (m.in.size() != 2) throw bad_input("{} values for {}", m.in.size(), m.type);
+  return {m.op(m.type == "CSubTable" ? "sub" : "div", {m.x(0), like_first(m, 1)})};
+}
+Values join_table(const Module& m) {
+  return {m.op("concat", m.in, {{"axis", m.axis("dimension", 1, "nInputDims")}})};
+}
 Values average_table(const Module& m) {
   m.x();
   return {m.op("mean", m.in)};
@@ -147,9 +167,13 @@ Values cosine_distance(const Module& m) {
 Values pairwise_distance(const Module& m) {
   two_rows(m);
   const double p = m.m.number("norm", 2);
-  if (p != 1 && p != 2) throw bad_input("PairwiseDistance with norm={}", p);
-  return {m.op(p == 1 ? "reduce_l1" : "reduce_l2", {m.part("sub", "d", {m.x(0), m.x(1)})},
-               along_rows())};
+  if (!(p > 0 && p < 1e6)) throw bad_input("PairwiseDistance with norm={}", p);
+  const ValueId d = m.part("sub", "d", {m.x(0), m.x(1)});
+  if (p == 1 || p == 2) return {m.op(p == 1 ? "reduce_l1" : "reduce_l2", {d}, along_rows())};
+  const ValueId powers =
+      m.part("pow", "powers", {m.part("abs", "size", {d}), m.number(static_cast<float>(p))});
+  return {m.op("pow", {m.part("reduce_sum", "sum", {powers}, along_rows()),
+                       m.number(static_cast<float>(1 / p))})};
 }
 // Row by row, for every output k: x W_k y + b_k.
 Values bilinear(const Module& m) {
@@ -182,14 +206,16 @@ Values cosine(const Module& m) {
   const ValueId dot = m.part("gemm", "dot", {m.x(), v}, {{"trans_b", true}});
   return {m.op("div", {m.part("div", "by_weights", {dot, norm(v, false)}), norm(m.x(), true)})};
 }
-// The distance of a row to each column of the weights.
+// The distance of a row to each column of the weights, of which each may scale the differences.
 Values euclidean(const Module& m) {
   const Tensor w = m.need("weight");
   if (w.shape().rank() != 2 || m.g.rank(m.x()) != 2)
     throw bad_input("weights of rank {}, rows of rank {}", w.shape().rank(), m.g.rank(m.x()));
   const ValueId row = m.part("unsqueeze", "column", {m.x()}, {{"axes", Ints{2}}});
-  return {
-      m.op("reduce_l2", {m.part("sub", "d", {row, m.weight("weight", w.shape())})}, along_rows())};
+  ValueId d = m.part("sub", "d", {row, m.weight("weight", w.shape())});
+  if (m.type == "WeightedEuclidean")
+    d = m.part("mul", "scaled", {d, m.weight("diagCov", w.shape())});
+  return {m.op("reduce_l2", {d}, along_rows())};
 }
 // v scaled by g over the norm of each of its rows.
 Values linear_weight_norm(const Module& m) {
@@ -203,7 +229,8 @@ Values linear_weight_norm(const Module& m) {
   for (std::size_t i = 0; i < rows; ++i) {
     double squares = 0;
     for (const float f : to.subspan(i * columns, columns)) squares += static_cast<double>(f) * f;
-    const double scale = static_cast<double>(g.data<float>()[i]) / std::sqrt(squares + 1e-16);
+    const double scale = static_cast<double>(g.data<float>()[i]) /
+                         std::max(std::sqrt(squares), m.m.number("eps", 1e-16));
     for (float& f : to.subspan(i * columns, columns)) f = static_cast<float>(f * scale);
   }
   m.g.note("LinearWeightNorm: the weights are v scaled by g over its rows' norms, rounded to f32");
@@ -237,25 +264,7 @@ Values one_hot(const Module& m) {
   return {m.op("cast", {hit}, {{"to", std::string("f32")}})};
 }
 
-// ---- modules of modules ----
-Values unchanged(const Module& m) { return m.in; }
-Values first_part(const Module& m) {
-  if (m.parts.size() != 1) throw bad_input("{} of {} modules", m.type, m.parts.size());
-  return m.apply(0, m.in);
-}
-Values in_sequence(const Module& m) {
-  Values v = m.in;
-  if (m.parts.empty()) throw bad_input("{} without its modules", m.type);
-  for (std::size_t i = 0; i < m.parts.size(); ++i) v = m.apply(i, v);
-  return v;
-}
-Values map_table(const Module& m) {
-  Values out;
-  if (m.parts.empty()) throw bad_input("MapTable without a module");
-  for (const ValueId v : m.in)
-    for (const ValueId y : m.apply(0, {v})) out.push_back(y);
-  return out;
-}
+// ---- a module on another shape ----
 // All axes before the last nInputDim - 1 as one.
 Values bottle(const Module& m) {
   const std::int64_t dims = m.integer("nInputDim", 2), out = m.integer("nOutputDim", 2);
@@ -263,7 +272,8 @@ Values bottle(const Module& m) {
   const int rank = m.g.rank(x);
   if (dims < 1 || dims > rank || out < 1)
     throw bad_input("Bottle from {} to {} of rank {}", dims, out, rank);
-  if (rank == dims) return first_part(m);
+  if (m.parts.size() != 1) throw bad_input("{} of {} modules", m.type, m.parts.size());
+  if (rank == dims) return m.apply(0, m.in);
   const std::int64_t joined = rank - dims + 1;
   const auto extents = [&](const char* role, ValueId v, std::int64_t from, std::int64_t to) {
     return m.part("shape", role, {v}, {{"start", from}, {"end", to}});
@@ -296,11 +306,17 @@ constexpr ModuleRow kTable[] = {{"HardTanh", hard_tanh},
                                 {"SoftMin", soft_min},
                                 {"SpatialLogSoftMax", spatial_log_soft_max},
                                 {"Add", add},
+                                {"CAdd", add},
                                 {"Mul", multiply},
                                 {"CMul", multiply},
                                 {"MulConstant", with_constant},
                                 {"AddConstant", with_constant},
                                 {"Constant", constant},
+                                {"CAddTable", folded},
+                                {"CMulTable", folded},
+                                {"CSubTable", of_two},
+                                {"CDivTable", of_two},
+                                {"JoinTable", join_table},
                                 {"CAveTable", average_table},
                                 {"CMaxTable", extreme_table},
                                 {"CMinTable", extreme_table},
@@ -312,29 +328,40 @@ constexpr ModuleRow kTable[] = {{"HardTanh", hard_tanh},
                                 {"Bilinear", bilinear},
                                 {"Cosine", cosine},
                                 {"Euclidean", euclidean},
+                                {"WeightedEuclidean", euclidean},
                                 {"LinearWeightNorm", linear_weight_norm},
                                 {"LookupTable", lookup_table},
                                 {"OneHot", one_hot},
-                                {"WhiteNoise", unchanged},
-                                {"L1Penalty", unchanged},
-                                {"GradientReversal", unchanged},
-                                {"PrintSize", unchanged},
-                                {"ZeroGrad", unchanged},
-                                {"VolumetricDropout", unchanged},
-                                {"NaN", first_part},
-                                {"Profile", first_part},
-                                {"DontCast", first_part},
-                                {"GPU", first_part},
-                                {"CReLU", in_sequence},
-                                {"Maxout", in_sequence},
-                                {"SpatialLPPooling", in_sequence},
-                                {"LayerNormalization", in_sequence},
-                                {"MapTable", map_table},
                                 {"Bottle", bottle}};
 
 }  // namespace
 
 std::span<const ModuleRow> table_rows() { return kTable; }
+
+const T7Object* part_of(const T7Object& container, std::size_t i) {
+  const T7Object* list = container.find_object("modules");
+  if (list == nullptr) return nullptr;
+  for (const auto& [key, value] : list->entries)
+    if (key.kind == T7Value::Kind::number && key.number == static_cast<double>(i) + 1)
+      return value.object.get();
+  return nullptr;
+}
+
+Ints sizes_in(const T7Object* held) {
+  Ints dims;
+  if (held != nullptr && held->tensor)
+    dims = to_int64_values(held->tensor);
+  else if (held != nullptr)
+    for (const T7Value* v : held->list()) dims.push_back(whole(v->number));
+  return dims;
+}
+
+Tensor to_zero_based(const Tensor& numbers) {
+  std::vector<std::int64_t> out;
+  for (const float v : as_f32(numbers).data<float>())
+    out.push_back(whole(static_cast<double>(v)) - 1);
+  return Tensor::of<std::int64_t>({static_cast<std::int64_t>(out.size())}, out);
+}
 
 ValueId Module::x(std::size_t i) const {
   if (i >= in.size()) throw bad_input("{} needs value {}", type, i + 1);

@@ -104,7 +104,7 @@ Values adaptive_pooling(const Module& m) {
 }
 Values depthwise(const Module& m) {
   const std::int64_t in = m.integer("nInputPlane", 0), each = m.integer("nOutputPlane", 0);
-  const Ints k = two(m, "kH", "kW", 1), pad = two(m, "padH", "padW", 0);
+  const Ints k = two(m, "kH", "kW", 1), pad = two(m, "padH", "padW", m.m.number("padding", 0));
   if (in < 1 || each < 1 || in > 1 << 20 || each > 1 << 20 || k[0] < 1 || k[1] < 1)
     throw bad_input("{} planes to {} each", in, each);
   Fields f = window_fields({.kernel = {},
@@ -163,6 +163,34 @@ Values bilinear_resize(const Module& m) {
                 {"coordinate_transformation_mode", std::string("align_corners")},
                 {"axes", Ints{2, 3}}})};
 }
+// By a whole factor, or to extents, of images and volumes.
+Values up_sampling(const Module& m) {
+  const int rank = m.g.rank(m.x());
+  if (rank != 4 && rank != 5) throw bad_input("UpSampling of rank {}", rank);
+  const bool linear = m.m.find("mode") != nullptr && m.m.find("mode")->text == "linear";
+  const double by = m.m.number("scale_factor", 0);
+  Ints sizes, axes;
+  for (int a = 2; a < rank; ++a) {
+    axes.push_back(a);
+    const char* key = a == rank - 1 ? "owidth" : a == rank - 2 ? "oheight" : "odepth";
+    sizes.push_back(by > 0 && linear ? checked_mul(m.extent(m.x(), a), whole(by))
+                                     : m.integer(key, 0));
+    if (linear && (sizes.back() < 1 || sizes.back() > 1 << 16))
+      throw bad_input("a resize to {}", sizes.back());
+  }
+  if (linear)
+    return {m.op("resize", {m.x(), kAbsent, kAbsent, m.ints("sizes", sizes)},
+                 {{"mode", std::string("linear")},
+                  {"coordinate_transformation_mode", std::string("align_corners")},
+                  {"axes", axes}})};
+  if (!(by >= 1 && by < 1e4)) throw bad_input("UpSampling by {}", by);
+  return {m.op("resize", {m.x()},
+               {{"mode", std::string("nearest")},
+                {"coordinate_transformation_mode", std::string("asymmetric")},
+                {"nearest_mode", std::string("floor")},
+                {"scales", std::vector<float>(axes.size(), static_cast<float>(by))},
+                {"axes", axes}})};
+}
 Values instance_norm(const Module& m) {
   const std::int64_t planes = m.integer("nOutput", 0);
   if (planes < 1 || planes > 1 << 20) throw bad_input("{} planes", planes);
@@ -183,14 +211,34 @@ Values along_steps(const Module& m, Op op) {
                         {0, 2, 1})};
 }
 Values temporal_convolution(const Module& m) {
+  // cudnn's is made of its convolution of images, whose height the steps are.
+  const bool high = m.cudnn() && m.m.find("kH") != nullptr;
   const std::int64_t in = m.integer("inputFrameSize", 0), out = m.integer("outputFrameSize", 0),
-                     k = m.integer("kW", 1);
+                     k = m.integer(high ? "kH" : "kW", 1), pad = high ? m.integer("padH", 0) : 0;
   if (in < 1 || out < 1 || k < 1) throw bad_input("{} features to {} by {} steps", in, out, k);
   const ValueId w = m.g.transpose(m.name("kernel"), m.weight("weight", {out, k, in}), {0, 2, 1});
   return along_steps(m, [&](ValueId x) {
-    return m.part("conv", "steps", {x, w, m.weight("bias", {out})},
-                  {{"strides", Ints{m.integer("dW", 1)}}});
+    Values inputs{x, w};
+    if (m.tensor("bias")) inputs.push_back(m.weight("bias", {out}));
+    return m.part("conv", "steps", inputs,
+                  {{"strides", Ints{m.integer(high ? "dH" : "dW", 1)}},
+                   {"pads_begin", Ints{pad}},
+                   {"pads_end", Ints{pad}}});
   });
+}
+// Each feature by itself; features may stand before the steps.
+Values temporal_rows(const Module& m) {
+  const std::int64_t features = m.integer("inputFrameSize", 0), k = m.integer("kW", 1);
+  if (features < 1 || features > 1 << 20 || k < 1)
+    throw bad_input("{} features by {} steps", features, k);
+  const auto by_rows = [&](ValueId x) {
+    Values inputs{x, m.weight("weight", {features, 1, k})};
+    if (m.tensor("bias")) inputs.push_back(m.weight("bias", {features}));
+    return m.part("conv", "steps", inputs,
+                  {{"strides", Ints{m.integer("dW", 1)}}, {"groups", features}});
+  };
+  if (m.m.flag("featFirst", false)) return {m.op("identity", {by_rows(m.x())})};
+  return along_steps(m, by_rows);
 }
 Values temporal_max_pooling(const Module& m) {
   return along_steps(m, [&](ValueId x) {
@@ -221,8 +269,10 @@ constexpr ModuleRow kRows[] = {{"VolumetricConvolution", volumetric_convolution}
                                {"SpatialDepthWiseConvolution", depthwise},
                                {"SpatialConvolutionMap", mapped_convolution},
                                {"SpatialUpSamplingBilinear", bilinear_resize},
+                               {"UpSampling", up_sampling},
                                {"InstanceNormalization", instance_norm},
                                {"TemporalConvolution", temporal_convolution},
+                               {"TemporalRowConvolution", temporal_rows},
                                {"TemporalMaxPooling", temporal_max_pooling},
                                {"TemporalSubSampling", temporal_sub_sampling}};
 
