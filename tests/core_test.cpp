@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/core/hash.h"
 #include "engine/core/philox.h"
@@ -32,6 +33,38 @@ TEST_CASE("tensor: a shared tensor cannot be written, a clone can") {
   c.mutable_data<float>()[0] = 5.0F;
   CHECK(a.data<float>()[0] == 1.0F);
   CHECK_THROWS_AS(a.data<double>(), Error);
+}
+
+TEST_CASE("tensor: a deferred one is made when it is read, once") {
+  int made = 0;
+  bool fails = true;
+  const Tensor a = Tensor::deferred(DType::f32, {2, 3}, [&] {
+    if (std::exchange(fails, false)) throw bad_input("not now");
+    ++made;
+    return Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  });
+  const Tensor b = a.share(), c = a.reshaped({6});
+  CHECK(a.type() == TensorType{DType::f32, {2, 3}});
+  CHECK(a.size_bytes() == 24);
+  CHECK(!!a);
+  CHECK_THROWS_AS(a.reshaped({5}), Error);
+  CHECK_THROWS_AS(a.data<double>(), Error);
+  CHECK(made == 0);
+  CHECK_THROWS_WITH_AS(a.data<float>(), doctest::Contains("not now"), Error);
+  std::vector<const std::byte*> seen(64);
+  parallel_for(64, 4, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      seen[static_cast<std::size_t>(i)] = (i % 2 == 0 ? b : c).bytes().data();
+  });
+  CHECK(made == 1);
+  for (const std::byte* place : seen) CHECK(place == a.bytes().data());
+  CHECK(c.data<float>()[5] == 6.0F);
+  CHECK(a.clone().data<float>()[4] == 5.0F);
+  Tensor d = a.share();
+  CHECK_THROWS_AS(d.mutable_bytes(), Error);
+  const Tensor other =
+      Tensor::deferred(DType::f32, {2}, [] { return Tensor::zeros(DType::f64, {2}); });
+  CHECK_THROWS_WITH_AS(other.bytes(), doctest::Contains("came as f64[2]"), Error);
 }
 
 TEST_CASE("hash: type, shape and every bit count") {

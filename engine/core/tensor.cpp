@@ -1,8 +1,12 @@
 #include "engine/core/tensor.h"
 
+#include <atomic>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <utility>
 
+#include "engine/core/file.h"
 #include "engine/core/memory_budget.h"
 
 namespace etalon {
@@ -15,6 +19,13 @@ std::size_t byte_count(const TensorType& type) {
 }
 
 }  // namespace
+
+struct Tensor::Deferred {
+  std::mutex making;
+  std::atomic<const std::byte*> bytes = nullptr;
+  std::function<Tensor()> make;
+  Tensor tensor;
+};
 
 std::string to_string(const TensorType& type) {
   return fmt::format("{}{}", name(type.dtype), to_string(type.shape));
@@ -77,18 +88,50 @@ Tensor Tensor::owned(DType dtype, const Shape& shape, std::byte* bytes,
   return t;
 }
 
+Tensor Tensor::deferred(DType dtype, const Shape& shape, std::function<Tensor()> make) {
+  Tensor t;
+  t.type_ = {dtype, shape};
+  MemoryBudget::charge(byte_count(t.type_));
+  const auto later = std::make_shared<Deferred>();
+  later->make = std::move(make);
+  t.deferred_ = later.get();
+  t.owner_ = later;
+  return t;
+}
+
+const std::byte* Tensor::made() const {
+  if (const std::byte* bytes = deferred_->bytes.load(std::memory_order_acquire)) return bytes;
+  const std::lock_guard lock(deferred_->making);
+  if (const std::byte* bytes = deferred_->bytes.load(std::memory_order_relaxed)) return bytes;
+  Tensor tensor = deferred_->make();
+  // Handles may have taken other shapes of as many elements.
+  if (!tensor || tensor.dtype() != dtype() || tensor.numel() != numel())
+    throw internal_error("a deferred tensor {} came as {}", to_string(type_),
+                         to_string(tensor.type()));
+  deferred_->tensor = std::move(tensor);
+  deferred_->make = nullptr;  // and what it held
+  const std::byte* bytes = deferred_->tensor.start();
+  deferred_->bytes.store(bytes, std::memory_order_release);
+  return bytes;
+}
+
+void Tensor::forget_pages() const {
+  if (bytes_ != nullptr) MappedFile::forget(bytes(), owner_);
+}
+
 Tensor Tensor::share() const {
   Tensor t;
   t.type_ = type_;
   t.owner_ = owner_;
   t.bytes_ = bytes_;
+  t.deferred_ = deferred_;
   t.writable_ = writable_;
   return t;
 }
 
 Tensor Tensor::clone() const {
   Tensor t = uninitialized(dtype(), shape());
-  std::memcpy(t.mutable_bytes().data(), bytes_, size_bytes());
+  std::memcpy(t.mutable_bytes().data(), start(), size_bytes());
   return t;
 }
 

@@ -3,10 +3,13 @@
 // A Tensor is a move-only handle: no copy happens that the source does not spell out. share() makes
 // a second handle on the same bytes, clone() copies them. Bytes may be written only while one
 // handle owns them, so a value that two nodes read can never change under one of them. Memory is
-// aligned to 64 bytes (a cache line, an AVX-512 vector), except for views of a mapped file.
+// aligned to 64 bytes (a cache line, an AVX-512 vector), except for views of a mapped file. A
+// deferred tensor has its type at once and its bytes when the first of its handles is read, so that
+// a model of many gigabytes is listed without a look at its weights.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,6 +43,10 @@ class Tensor {
   // Writable memory that `keeper` owns (a pool's block), at least as long as the type says.
   static Tensor owned(DType dtype, const Shape& shape, std::byte* bytes,
                       std::shared_ptr<const void> keeper);
+  // What `make` gives, which is asked once, by whichever thread reads a handle first, and must have
+  // this type; what it throws comes out of that reading, and the next one asks again. Never
+  // writable. The bytes are charged to the MemoryBudget now.
+  static Tensor deferred(DType dtype, const Shape& shape, std::function<Tensor()> make);
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values);
   template <class T>
@@ -47,7 +54,7 @@ class Tensor {
     return of<T>(shape, std::span<const T>(values.begin(), values.size()));
   }
 
-  explicit operator bool() const { return bytes_ != nullptr; }
+  explicit operator bool() const { return bytes_ != nullptr || deferred_ != nullptr; }
   DType dtype() const { return type_.dtype; }
   const Shape& shape() const { return type_.shape; }
   const TensorType& type() const { return type_; }
@@ -59,14 +66,17 @@ class Tensor {
   // The same bytes under another shape of equal element count.
   Tensor reshaped(const Shape& shape) const;
 
-  std::span<const std::byte> bytes() const { return {bytes_, size_bytes()}; }
+  std::span<const std::byte> bytes() const { return {start(), size_bytes()}; }
   std::span<std::byte> mutable_bytes();
+  // Lets go of the pages of a mapped file that a view stands on; who reads them again gets them
+  // from the system's cache. Nothing happens to other tensors.
+  void forget_pages() const;
 
   // Typed access; asking for the wrong type is an internal Error.
   template <class T>
   std::span<const T> data() const {
     check_dtype(dtype_of<T>);
-    return {reinterpret_cast<const T*>(bytes_), static_cast<std::size_t>(numel())};
+    return {reinterpret_cast<const T*>(start()), static_cast<std::size_t>(numel())};
   }
   template <class T>
   std::span<T> mutable_data() {
@@ -75,12 +85,16 @@ class Tensor {
   }
 
  private:
+  struct Deferred;
+  const std::byte* start() const { return deferred_ == nullptr ? bytes_ : made(); }
+  const std::byte* made() const;
   void check_dtype(DType wanted) const;
   static void check_count(const Shape& shape, std::size_t values);
 
   TensorType type_;
   std::shared_ptr<const void> owner_;
   const std::byte* bytes_ = nullptr;
+  Deferred* deferred_ = nullptr;  // what owner_ owns then
   bool writable_ = false;
 };
 

@@ -36,18 +36,22 @@ bool is_identity(const Ints& perm) {
   return true;
 }
 
+Shape transposed(const Shape& shape, const Ints& perm) {
+  Ints dims;
+  for (const std::int64_t axis : perm) dims.push_back(shape[static_cast<int>(axis)]);
+  return Shape(dims);
+}
+
 Tensor transposed(const Tensor& x, const Ints& perm) {
   const int rank = x.shape().rank();
   const auto from = strides_of(x.shape());
   std::array<std::int64_t, kMaxRank> extent{}, stride{}, at{};
-  Ints dims;
   for (int i = 0; i < rank; ++i) {
     const auto axis = static_cast<std::size_t>(perm[static_cast<std::size_t>(i)]);
-    dims.push_back(x.shape()[static_cast<int>(axis)]);
-    extent[static_cast<std::size_t>(i)] = dims.back();
+    extent[static_cast<std::size_t>(i)] = x.shape()[static_cast<int>(axis)];
     stride[static_cast<std::size_t>(i)] = from[axis];
   }
-  Tensor y = Tensor::uninitialized(x.dtype(), Shape(dims));
+  Tensor y = Tensor::uninitialized(x.dtype(), transposed(x.shape(), perm));
   const auto size = static_cast<std::size_t>(size_bytes(x.dtype()));
   const std::byte* in = x.bytes().data();
   std::byte* out = y.mutable_bytes().data();
@@ -63,7 +67,17 @@ Tensor transposed(const Tensor& x, const Ints& perm) {
       at[a] = 0;
     }
   }
+  x.forget_pages();  // kernels of a mapped file are in memory once, turned
   return y;
+}
+
+// Kernels turned when they are read: who lists a network's weights does not look at them.
+Tensor transposed_when_read(const Tensor& x, const Ints& perm) {
+  constexpr std::size_t kLarge = std::size_t{64} << 10;
+  if (x.size_bytes() < kLarge) return transposed(x, perm);
+  return Tensor::deferred(
+      x.dtype(), transposed(x.shape(), perm),
+      [from = std::make_shared<const Tensor>(x.share()), perm] { return transposed(*from, perm); });
 }
 
 }  // namespace
@@ -292,7 +306,7 @@ ValueId GraphBuilder::transpose(const std::string& name, ValueId x, const Ints& 
   ValueId y = kAbsent;
   if (const Tensor* c = constant_of(from)) {
     transpose_perm(TransposeParams{.perm = all}, c->shape());
-    y = constant(slot(from).name, transposed(*c, all));
+    y = constant(slot(from).name, transposed_when_read(*c, all));
   } else {
     y = node("transpose", name, {from}, TransposeParams{.perm = all});
   }

@@ -57,9 +57,14 @@ Tensor tensor_from_bytes(const TensorType& type, const Blob& blob) {
   const auto address = reinterpret_cast<std::uintptr_t>(blob.bytes.data());
   if (address % static_cast<std::size_t>(size_bytes(type.dtype)) == 0)
     return Tensor::view(type.dtype, type.shape, blob.bytes, blob.keeper);
-  Tensor copy = Tensor::uninitialized(type.dtype, type.shape);
-  copy_and_forget(copy.mutable_bytes(), blob);
-  return copy;
+  const auto copy = [type, blob] {
+    Tensor made = Tensor::uninitialized(type.dtype, type.shape);
+    copy_and_forget(made.mutable_bytes(), blob);
+    return made;
+  };
+  // A small one costs less than the promise of it.
+  constexpr std::size_t kLarge = std::size_t{64} << 10;
+  return want < kLarge ? copy() : Tensor::deferred(type.dtype, type.shape, copy);
 }
 
 std::optional<DType> find_dtype(std::string_view text) {

@@ -41,8 +41,9 @@ T load_le(std::span<const std::byte> bytes, std::size_t offset) {
 // Bytes that the type claims; a bad-input Error where the product does not fit.
 std::size_t claimed_bytes(const TensorType& type);
 
-// A tensor on these bytes: in place where they are aligned for its elements, else one copy. A wrong
-// length or a bool that is neither 0 nor 1 is a bad-input Error.
+// A tensor on these bytes: in place where they are aligned for its elements, else one copy, of
+// large ones when they are read. A wrong length or a bool that is neither 0 nor 1 is a bad-input
+// Error.
 Tensor tensor_from_bytes(const TensorType& type, const Blob& blob);
 
 // By the engine's name ("f32"); nullopt when there is no such type.
