@@ -100,7 +100,8 @@ Piece zip_piece(const Blob& bytes) {
   const auto member = [&](const char* name) {
     const ZipMember* m = zip.find(name);
     if (m == nullptr) throw bad_input("no member {}; the file is damaged", name);
-    return zip.read(*m);
+    constexpr std::uint64_t kLarge = 1 << 20;  // stays on the disk until it is used
+    return m->bytes > kLarge ? zip.view(*m) : zip.read(*m);
   };
   Piece out;
   out.bytes = bytes;

@@ -67,7 +67,6 @@ Model open(const std::string& path, std::span<const std::string> with) {
     if (const std::string beside = companion(path, with, {".weights.h5", ".h5", ".hdf5"});
         !beside.empty())
       pieces.push_back(piece_of(beside));
-  for (const Piece& p : pieces) release(p.bytes);  // an archive was read for its checksum
   const ErrorScope scope(path);
   const Network* network = nullptr;
   for (const Piece& p : pieces)
