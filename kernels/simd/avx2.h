@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include <bit>
 #include <cstdint>
 
 #include "kernels/simd/unroll.h"
@@ -36,7 +37,25 @@ struct F32 {
     return _mm256_blendv_ps(old, _mm256_maskload_ps(p, m), _mm256_castsi256_ps(m));
   }
   ETALON_INLINE static void store(float* p, Reg v) { _mm256_storeu_ps(p, v); }
-  ETALON_INLINE static void store(float* p, Reg v, Mask m) { _mm256_maskstore_ps(p, m, v); }
+  // AMD's masked store is some forty instructions inside, also where the mask is whole.
+  ETALON_INLINE static void store(float* p, Reg v, Mask m) {
+    const std::uint32_t bits = to_bits(m);
+    if (bits == 0xff) return store(p, v);
+    if ((bits & (bits + 1)) != 0) return _mm256_maskstore_ps(p, m, v);
+    const int first = std::popcount(bits);
+    __m128 part = _mm256_castps256_ps128(v);
+    if ((first & 4) != 0) {
+      _mm_storeu_ps(p, part);
+      part = _mm256_extractf128_ps(v, 1);
+      p += 4;
+    }
+    if ((first & 2) != 0) {
+      _mm_storel_pi(reinterpret_cast<__m64*>(p), part);
+      part = _mm_movehl_ps(part, part);
+      p += 2;
+    }
+    if ((first & 1) != 0) _mm_store_ss(p, part);
+  }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
   ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
@@ -138,7 +157,9 @@ struct F64 {
     store(p + lanes, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)), first(n - lanes));
   }
   ETALON_INLINE static void store(double* p, Reg v) { _mm256_storeu_pd(p, v); }
-  ETALON_INLINE static void store(double* p, Reg v, Mask m) { _mm256_maskstore_pd(p, m, v); }
+  ETALON_INLINE static void store(double* p, Reg v, Mask m) {
+    to_bits(m) == 0xf ? store(p, v) : _mm256_maskstore_pd(p, m, v);
+  }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
   ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
