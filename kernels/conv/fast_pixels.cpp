@@ -224,6 +224,7 @@ void conv_by_pixels(const ConvChunk& c) {
           const int most = widest_tile(set, height);
           bool repaired = false;
           std::int64_t announced = 0;  // vectors
+          std::int64_t share = 0;
           for (std::int64_t v = 0; v < count;) {
             const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
             TileGather gather;
@@ -245,9 +246,9 @@ void conv_by_pixels(const ConvChunk& c) {
             // Weights of the strip to come, a share by each tile of this one.
             t.next_step = 0;
             if (s + 1 < last_strip) {
-              const std::int64_t share = v / most * terms * kLine;
               t.next = weights + strips.first(s + 1) * k + k0 * strips.height(s + 1) + share;
               if (share < terms * strips.height(s + 1)) t.next_step = kLine;
+              share += terms * kLine;
             }
             TileEnding ending;
             t.ending = nullptr;
@@ -258,7 +259,7 @@ void conv_by_pixels(const ConvChunk& c) {
             const TileFn<float> tile =
                 runs == 0 ? set.plain[tile_index(w)][tile_index(height)]
                 : reads   ? set.reading[tile_index(runs)][tile_index(w)][tile_index(height)]
-                          : set.gathering[tile_index(w)][tile_index(height)];
+                          : set.gathering[tile_index(runs)][tile_index(w)][tile_index(height)];
             const bool zero = tile(t) != 0;
             const bool repairs_tile = touches && (zero || !c.p.finite_weights);
             if (steps && last_block && repairs_tile) later.push_back({s, v, v + w});

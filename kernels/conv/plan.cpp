@@ -57,7 +57,9 @@ ConvPlan::ConvPlan(const ConvGeometry& geometry)
           offset.push_back(c * channel_stride + rz * d.dilation * plane_stride +
                            ry * h.dilation * row_stride + phase * phase_stride + column / w.stride);
         }
-  offset.resize(static_cast<std::size_t>(k + kAheadSteps), offset.empty() ? 0 : offset.back());
+  // The first terms of a tile two vectors on, in the usual case that all terms are one block.
+  for (std::int64_t i = 0; i < kAheadSteps; ++i)
+    offset.push_back(k == 0 ? 0 : offset[static_cast<std::size_t>(i)] + kAheadPixels);
 }
 
 std::int64_t ConvPlan::copied_rows() const { return extent(g.window.axes[1]); }
@@ -119,8 +121,12 @@ void ConvPlan::copy_rows(const float* from, float* to, std::int64_t first, std::
 
 int ConvPlan::pieces(const float* base, std::int64_t first, int count, TapPiece* to,
                      bool& border) const {
-  const auto& [d, h, w] = g.window.axes;
   border = false;
+  if (flat && first + count <= pixels) {
+    to[0] = {base + first, 0, count};
+    return 1;
+  }
+  const auto& [d, h, w] = g.window.axes;
   int made = 0;
   for (int lane = 0; lane < count;) {
     const std::int64_t p = first + lane, q = p % pixels;

@@ -28,6 +28,9 @@ struct PairRows {
   std::int64_t to_row = 0;
 };
 
+// From the pixels of a tile to those whose lines it asks for.
+inline constexpr std::int64_t kAheadPixels = 32;
+
 struct ConvPlan {
   ConvGeometry g;
   std::int64_t k = 0;       // terms of a full sum

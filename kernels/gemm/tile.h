@@ -121,8 +121,11 @@ struct TileSet {
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> masked{};                   // w <= 2
   // The broadcast side not packed: each of its rows is contiguous in k. w <= kApartVectors.
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kApartVectors + 1> rows_apart{};
-  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kGatherVectors + 1> gathering{};
-  // [runs][w][r]; with one run a vector, all its lanes. nullptr where masks would take registers.
+  // [runs][w][r]; with one run a vector, all its lanes.
+  std::array<std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kGatherVectors + 1>,
+             kGatherRuns + 1>
+      gathering{};
+  // The same. nullptr where masks would take registers.
   std::array<std::array<std::array<TileFn<T>, kReadingRows + 1>, kMaxTileVectors + 1>,
              kGatherRuns + 1>
       reading{};

@@ -11,7 +11,16 @@
 namespace etalon::simd {
 
 // unasked: plain, without asking for cache lines ahead of their use.
-enum class TileForm { plain, unasked, masked, rows_apart, gathering, reading_whole, reading };
+enum class TileForm {
+  plain,
+  unasked,
+  masked,
+  rows_apart,
+  gathering_whole,
+  gathering,
+  reading_whole,
+  reading
+};
 
 // acc = fma(*a, b, acc) as one instruction that broadcasts as it loads.
 #if defined(__AVX512F__)
@@ -27,6 +36,20 @@ inline constexpr bool kBroadcasts = sizeof(typename V::Reg) == 64;
 template <class V>
 inline constexpr bool kBroadcasts = false;
 #endif
+// acc = fma(a, b, acc) in the accumulator's own register. Left to choose which operand a fma
+// overwrites, a compiler of sixteen registers moves accumulators to memory and back.
+#if defined(__FMA__)
+ETALON_INLINE void fma_onto(__m256& acc, __m256 a, __m256 b) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
+}
+ETALON_INLINE void fma_onto(__m256d& acc, __m256d a, __m256d b) {
+  asm("vfmadd231pd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
+}
+#endif
+// Vectors of half a cache line, of which there are sixteen registers.
+template <class V>
+inline constexpr bool kHalfLines = sizeof(typename V::Reg) == 32;
+
 // Row r of a tile of W vectors: every second row of two vectors broadcasts in its fma instead of
 // apart. That is an instruction less and a load more; a core has loads to spare here, and where
 // another program runs on it, instructions are what is short.
@@ -39,6 +62,41 @@ ETALON_INLINE void fma_row(typename V::Reg (&acc)[R][W], const typename V::Scala
     const typename V::Reg av = V::set1(*a);
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(av, b[w], acc[r][w]); });
   }
+}
+
+// Steps of k from operands that are both packed, four at a time, for vectors of half a cache line:
+// two steps share the lines they ask for, and addresses are constants. A tile of sixteen registers
+// has twelve fma a step, so instructions beside them weigh. Returns the steps made.
+template <class V, int R, int W>
+ETALON_INLINE std::int64_t packed_steps(typename V::Reg (&acc)[R][W], std::int64_t terms,
+                                        const typename V::Scalar*& a, const typename V::Scalar*& b,
+                                        std::int64_t b_strip, const typename V::Scalar*& next,
+                                        std::int64_t next_step) {
+  using Reg = typename V::Reg;
+  constexpr int kSteps = 4;
+  std::int64_t k = 0;
+  for (; k + kSteps <= terms; k += kSteps) {
+    unroll<kSteps>([&](auto i) ETALON_INLINE_LAMBDA {
+      Reg bv[W];
+      if constexpr (i % 2 == 0) {
+        _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+        next += next_step;
+      }
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        const auto* at = b + w * b_strip + i * V::lanes;
+        if constexpr (i % 2 == 0)
+          _mm_prefetch(reinterpret_cast<const char*>(at + kAheadSteps * V::lanes), _MM_HINT_T0);
+        bv[w] = V::load(at);
+      });
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        const Reg av = V::set1(a[i * R + r]);
+        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { fma_onto(acc[r][w], av, bv[w]); });
+      });
+    });
+    a += kSteps * R;
+    b += kSteps * V::lanes;
+  }
+  return k;
 }
 
 // Asks for the cache lines of a tile's outputs, to be written, and for what is added to them: in a
@@ -126,7 +184,8 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
   [[maybe_unused]] const std::int64_t* offset = nullptr;
   [[maybe_unused]] T* packed = nullptr;
   constexpr bool kReads = form == TileForm::reading || form == TileForm::reading_whole;
-  if constexpr (kReads || form == TileForm::gathering) {
+  constexpr bool kGathers = form == TileForm::gathering || form == TileForm::gathering_whole;
+  if constexpr (kReads || kGathers) {
     offset = t.gather->offset;
     packed = t.gather->to;
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
@@ -136,25 +195,32 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
       });
     });
   }
-  constexpr bool kEnds =
-      (form == TileForm::plain || form == TileForm::gathering) && std::is_same_v<T, float>;
+  constexpr bool kEnds = (form == TileForm::plain || kGathers) && std::is_same_v<T, float>;
   if constexpr (kEnds) {
     if (t.ending != nullptr) ask_outputs<V, R, W>(t.c, t.ending->other, t.c_row);
   }
   const T* next = t.next_step == 0 ? t.a : t.next;
   const std::int64_t next_step = t.next_step;
-  for (std::int64_t k = 0; k < t.k; ++k) {
+  std::int64_t k = 0;
+  if constexpr (kHalfLines<V> && form == TileForm::plain) {
+    if (a_step == R && b_step == V::lanes)
+      k = packed_steps<V, R, W>(acc, t.k, a, b, b_strip, next, next_step);
+  }
+  for (; k < t.k; ++k) {
     Reg bv[W];
     if constexpr (form == TileForm::plain) {
       _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
       next += next_step;
     }
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-      if constexpr (form == TileForm::gathering) {
+      if constexpr (kGathers) {
         _mm_prefetch(reinterpret_cast<const char*>(source[w][0] + offset[kAheadSteps]),
                      _MM_HINT_T0);
-        bv[w] = V::load_into(V::load(source[w][0] + *offset, run[w][0]), source[w][1] + *offset,
-                             run[w][1]);
+        if constexpr (form == TileForm::gathering_whole)
+          bv[w] = V::load(source[w][0] + *offset);
+        else
+          bv[w] = V::load_into(V::load(source[w][0] + *offset, run[w][0]), source[w][1] + *offset,
+                               run[w][1]);
         V::store(packed + w * b_strip, bv[w]);
       } else if constexpr (form == TileForm::reading_whole) {
         bv[w] = V::load(source[w][0] + *offset);
@@ -187,8 +253,8 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
     }
     a += a_step;
     b += b_step;
-    if constexpr (form == TileForm::gathering) packed += b_step;
-    if constexpr (kReads || form == TileForm::gathering) ++offset;
+    if constexpr (kGathers) packed += b_step;
+    if constexpr (kReads || kGathers) ++offset;
   }
   if constexpr (form == TileForm::plain) {
     if (t.join)
@@ -467,7 +533,12 @@ TileSet<typename V::Scalar> make_tile_set(Isa isa) {
       if constexpr (w <= 2 && sizeof(typename V::Scalar) == sizeof(float)) {
         set.masked[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::masked>;
         set.rows_apart[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::rows_apart>;
-        set.gathering[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::gathering>;
+        set.gathering[2][w][r0 + 1] = tile<V, r0 + 1, w, TileForm::gathering>;
+        // Masks take registers where there are few.
+        if constexpr (kHalfLines<V>)
+          set.gathering[1][w][r0 + 1] = tile<V, r0 + 1, w, TileForm::gathering_whole>;
+        else
+          set.gathering[1][w][r0 + 1] = set.gathering[2][w][r0 + 1];
       }
       if constexpr (kBroadcasts<V> && r0 < kReadingRows &&
                     sizeof(typename V::Scalar) == sizeof(float)) {
