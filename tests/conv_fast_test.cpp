@@ -144,6 +144,14 @@ const Case kCases[] = {
     {{1, 2, 9, 31}, {2, 1, 5, 5}, {}, {}, {2, 2}, {2, 2}, 2},
     {{1, 3, 3, 2}, {3, 1, 5, 5}, {}, {}, {3, 3}, {3, 3}, 3},
     {{1, 2, 1, 75}, {2, 1, 3, 3}, {2, 2}, {}, {2, 0}, {3, 0}, 2},
+    // Last vectors of a row that start earlier, by most of a vector, with padding under them.
+    {{2, 3, 6, 9}, {3, 1, 3, 3}, {}, {}, {1, 1}, {1, 1}, 3},
+    {{1, 3, 5, 17}, {3, 1, 3, 3}, {}, {}, {1, 2}, {1, 2}, 3, false},
+    {{1, 3, 9, 30}, {3, 1, 3, 3}, {2, 2}, {}, {1, 1}, {1, 0}, 3},
+    {{1, 3, 9, 34}, {3, 1, 5, 5}, {2, 2}, {}, {2, 2}, {2, 2}, 3},
+    // One tap, fewer terms than are asked for ahead, images that end within a vector.
+    {{2, 7, 9, 11}, {20, 7, 1, 1}, {}, {}, {}, {}},
+    {{1, 32, 16, 24}, {64, 32, 1, 1}, {}, {}, {}, {}, 1, false},
 };
 
 // Each case with each kind of data, at every count of threads or at two in turn, so that a case

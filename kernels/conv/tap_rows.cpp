@@ -26,7 +26,7 @@ TapRows::TapRows(const Window& window, int lanes) : window_(window) {
   if (h.kernel != w.kernel || h.stride != w.stride || h.dilation != 1 || w.dilation != 1 ||
       w.pad_begin < 0)
     return;
-  const bool by_one = w.stride == 1 && w.kernel == 3 && fits(h) && is_near(window_);
+  const bool by_one = w.stride == 1 && w.kernel == 3 && fits(h) && (lanes == 8 || is_near(window_));
   if (!by_one && (w.stride != 2 || (w.kernel != 3 && w.kernel != 5))) return;
   narrow_ = lanes == 16 && 2 * w.out <= lanes;
   if (narrow_) lanes /= 2;
@@ -47,8 +47,12 @@ TapRows::TapRows(const Window& window, int lanes) : window_(window) {
   };
   const auto inside = [&](std::int64_t column) { return column >= 0 && column < w.in; };
   const auto taps = static_cast<int>(w.kernel);
-  for (std::int64_t first = 0; first < w.out; first += column_) {
-    TapColumn c;
+  // Without AVX-512 part of a vector is dear to store: the last vector of a row rather starts
+  // earlier and gives some outputs a second time.
+  const std::int64_t last = lanes == 8 && w.out >= column_ ? w.out - column_ : w.out;
+  for (std::int64_t begin = 0; begin < w.out; begin += column_) {
+    const std::int64_t first = std::min(begin, last);
+    TapColumn c{.first = first};
     const std::int64_t from = w.at(first, 0);
     c.whole = true;
     for (int lane = 0; lane < lanes; ++lane) {

@@ -10,8 +10,8 @@
 // where a vector of outputs by itself needs nine, most of them across two cache lines.
 //
 // Same bits: a lane is one output and takes its taps row by row. Rows of taps in the padding are
-// not walked, columns of taps there are masked out: they are no terms, and nothing outside the row
-// is read.
+// not walked, columns of taps there add -0 (tap_rows_inl.h): they are no terms, and nothing outside
+// the row is read.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@ namespace etalon {
 
 // One vector of outputs of a row.
 struct TapColumn {
+  std::int64_t first = 0;  // output
   // Step two, of each vector that is loaded: the elements inside the row.
   std::uint16_t inside[6] = {};
   std::uint16_t taps[5] = {};  // of each column of taps: the outputs for which it is a term

@@ -9,9 +9,6 @@ namespace etalon::simd {
 template <class V>
 struct TapSum {
   using Reg = typename V::Reg;
-  ETALON_INLINE static Reg add(typename V::Mask m, Reg x, Reg w, Reg sum) {
-    return V::fma(m, x, w, sum);
-  }
   ETALON_INLINE static Reg add(Reg x, Reg w, Reg sum) { return V::fma(x, w, sum); }
   ETALON_INLINE static Reg result(Reg sum, const TapRowsCall& c, std::int64_t, typename V::Mask) {
     return c.bias == nullptr ? sum : V::add(sum, V::set1(*c.bias));
@@ -21,15 +18,24 @@ struct TapSum {
 template <class V>
 struct TapAverage {
   using Reg = typename V::Reg;
-  ETALON_INLINE static Reg add(typename V::Mask m, Reg x, Reg, Reg sum) {
-    return V::select(m, V::add(sum, x), sum);
-  }
   ETALON_INLINE static Reg add(Reg x, Reg, Reg sum) { return V::add(sum, x); }
   ETALON_INLINE static Reg result(Reg sum, const TapRowsCall& c, std::int64_t at,
                                   typename V::Mask m) {
     return V::div(sum, V::load(c.divisor + at, m));
   }
 };
+
+// The weight of each tap, in lanes whose output does not meet it -0: there inputs are loaded as +0,
+// and adding their product -0 leaves every sum as it is, -0 too. Averages add the +0 itself, and
+// theirs are never -0.
+template <class V, int kTaps>
+ETALON_INLINE void tap_weights(const float* w, const typename V::Mask (&taps)[kTaps],
+                               typename V::Reg (&weights)[kTaps * kTaps]) {
+  unroll<kTaps * kTaps>([&](auto t) ETALON_INLINE_LAMBDA {
+    weights[t] =
+        w == nullptr ? V::zero() : V::select(taps[t % kTaps], V::set1(w[t]), V::set1(-0.0F));
+  });
+}
 
 // kShort: a column's last lane gives no output, so the third taps are the even elements one lane
 // on, and a row is two loads instead of four.
@@ -43,14 +49,12 @@ void tap_column(const TapRowsCall& c, std::int64_t vector, std::int64_t begin, s
   unroll<kLoads>([&](auto i) ETALON_INLINE_LAMBDA { inside[i] = V::from_bits(column.inside[i]); });
   unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA { taps[s] = V::from_bits(column.taps[s]); });
   const typename V::Mask outputs = V::from_bits(column.outputs);
-  const std::int64_t first = vector * c.column, in_rows = c.in_rows;
+  const std::int64_t first = column.first, in_rows = c.in_rows;
   const std::int64_t in_columns = c.in_columns, out_columns = c.out_columns;
   const TapRow* const tap_rows = c.rows;
   const float* from = c.x + first * kStep - c.pad;
   Reg weights[kTaps * kTaps];
-  unroll<kTaps * kTaps>([&](auto t) ETALON_INLINE_LAMBDA {
-    weights[t] = c.w == nullptr ? V::zero() : V::set1(c.w[t]);
-  });
+  tap_weights<V, kTaps>(c.w, taps, weights);
   Reg rows[kTaps][kTaps];  // those under the window
   const auto load = [&](auto r, std::int64_t row) ETALON_INLINE_LAMBDA {
     if (row < 0 || row >= in_rows) return;
@@ -82,7 +86,7 @@ void tap_column(const TapRowsCall& c, std::int64_t vector, std::int64_t begin, s
     unroll<kTaps>([&](auto r) ETALON_INLINE_LAMBDA {
       if (r >= row.begin && r < row.end)
         unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
-          sum = Terms::add(taps[s], rows[r][s], weights[r * kTaps + s], sum);
+          sum = Terms::add(rows[r][s], weights[r * kTaps + s], sum);
         });
     });
     const std::int64_t at = o * out_columns;
@@ -108,21 +112,16 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
   unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA { taps[s] = V::from_bits(column.taps[s]); });
   const typename V::Mask outputs = V::from_bits(column.outputs);
   Reg weights[kTaps * kTaps];
-  unroll<kTaps * kTaps>([&](auto t) ETALON_INLINE_LAMBDA {
-    weights[t] = c.w == nullptr ? V::zero() : V::set1(c.w[t]);
-  });
+  tap_weights<V, kTaps>(c.w, taps, weights);
   const std::int64_t rows = c.in_rows, end = c.out_rows;
   const std::int64_t in_columns = c.in_columns, out_columns = c.out_columns;
-  float* const y = c.y + vector * V::lanes;
-  const float* x = c.x + vector * V::lanes - c.pad;
+  float* const y = c.y + column.first;
+  const float* x = c.x + column.first - c.pad;
   std::int64_t o = c.pad_rows - 2;  // of `oldest`
   Reg oldest = V::zero(), older = V::zero(), newest = V::zero();
   const auto add = [&](auto row, Reg& sum, const Reg(&in)[kTaps]) ETALON_INLINE_LAMBDA {
     unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
-      if constexpr (kWhole)
-        sum = Terms::add(in[s], weights[row * kTaps + s], sum);
-      else
-        sum = Terms::add(taps[s], in[s], weights[row * kTaps + s], sum);
+      sum = Terms::add(in[s], weights[row * kTaps + s], sum);
     });
   };
   const auto load = [&](Reg(&in)[kTaps]) ETALON_INLINE_LAMBDA {
@@ -136,7 +135,7 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
   };
   const auto finish = [&]() ETALON_INLINE_LAMBDA {
     const std::int64_t at = o * out_columns;
-    const Reg result = V::canonical(Terms::result(oldest, c, at + vector * V::lanes, outputs));
+    const Reg result = V::canonical(Terms::result(oldest, c, at + column.first, outputs));
     if constexpr (kWhole)
       V::store(y + at, result);
     else
@@ -184,7 +183,7 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
 
 template <class V, class Terms>
 void slide_rows(const TapRowsCall& c) {
-  for (std::int64_t v = 0; v * V::lanes < c.out_columns; ++v)
+  for (std::int64_t v = 0; v * c.column < c.out_columns; ++v)
     c.columns[v].whole ? slide_column<V, Terms, true>(c, v) : slide_column<V, Terms, false>(c, v);
 }
 
