@@ -1,5 +1,6 @@
-// Claim: the fast rows of pools, elementwise arithmetic, relu and matmul have the bits of their
-// definitions at any thread count. The data holds NaN, infinities, -0, ties and subnormals.
+// Claim: the fast rows of pools, depthwise convolution, elementwise arithmetic, relu and matmul
+// have the bits of their definitions at any thread count. The data holds NaN, infinities, -0, ties
+// and subnormals.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/ops/activation.h"
+#include "engine/ops/conv_channels_last.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/pool.h"
@@ -137,6 +139,46 @@ TEST_CASE("max pools of stride 2: ties keep the first, NaN and infinities win wh
   CHECK(minus > 200);
   CHECK(nans > 10);
   if (detect_isa() >= Isa::avx2) CHECK(compared >= 3 * 3 * 2 * 4);
+}
+
+TEST_CASE("conv_channels_last, depthwise: fast rows have the definition's bits") {
+  const struct {
+    Shape x;
+    Ints kernel, strides, begin, end, dilations;
+  } cases[] = {
+      // Windows that walk down the image: bands of rows, threads that share channels, tails of
+      // them.
+      {{1, 7, 7, 616}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}},
+      {{2, 31, 8, 52}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}},
+      {{1, 17, 22, 64}, {3, 3}, {1, 1}, {2, 0}, {2, 1}, {}},
+      {{1, 9, 10, 28}, {3, 3}, {1, 1}, {0, 0}, {0, 0}, {}},
+      {{1, 3, 11, 16}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {}},
+      {{3, 29, 14, 92}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {}},
+      {{1, 30, 27, 96}, {3, 3}, {2, 2}, {0, 0}, {1, 1}, {}},
+      {{1, 60, 19, 33}, {3, 3}, {2, 2}, {1, 1}, {0, 0}, {}},
+      // And others.
+      {{1, 9, 12, 40}, {3, 3}, {1, 1}, {1, 2}, {1, 2}, {}},
+      {{1, 9, 6, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}},
+      {{1, 12, 21, 24}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {}},
+      {{1, 12, 15, 24}, {3, 3}, {1, 1}, {2, 1}, {2, 1}, {2, 1}},
+      {{1, 15, 11, 40}, {5, 5}, {1, 1}, {2, 2}, {2, 2}, {}},
+  };
+  int compared = 0;
+  for (const auto& c : cases)
+    for (const bool special : {false, true}) {
+      const std::int64_t channels = c.x[3];
+      const Tensor x = make(c.x, 11, special), bias = make({channels}, 13, false);
+      const Tensor w = make({channels, 1, c.kernel[0], c.kernel[1]}, 12, special);
+      ConvParams params;
+      params.strides = c.strides;
+      params.pads_begin = c.begin;
+      params.pads_end = c.end;
+      params.dilations = c.dilations;
+      params.groups = channels;
+      compared +=
+          compare("conv_channels_last", Params(params), {&x, &w, special ? nullptr : &bias});
+    }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 13 * 2 * 4);
 }
 
 TEST_CASE("elementwise arithmetic and relu: fast rows have the definition's bits") {

@@ -44,7 +44,7 @@ struct PreparedLast {
   ConvGeometry g;
   Way way = Way::tiles;
   bool packed = false;
-  AlignedBuffer weights;               // product: strips of w; depthwise: [tap][channel]
+  AlignedBuffer weights;               // product, depthwise: vectors of channels, each [k][lanes]
   std::shared_ptr<PreparedConv> conv;  // tiles
 };
 
@@ -69,11 +69,9 @@ void pack(PreparedLast& p, const TileSet<float>& set, const float* w, int thread
   const std::int64_t k = g.k(), out = g.out_channels;
   switch (p.way) {
     case Way::product:
+    case Way::depthwise:
       pack_vector(set, {w, k, 1}, out, k, threads,
                   p.weights.at_least<float>(vector_strips(out, set.lanes) * set.lanes * k));
-      break;
-    case Way::depthwise:
-      turn(1, out, k, w, p.weights.at_least<float>(out * k), threads);
       break;
     case Way::tiles:
       p.conv = prepare_conv(g, set, true, w, threads);
@@ -142,26 +140,39 @@ void run_depthwise(const KernelCall& call, const PreparedLast& p, const float* b
   const ConvGeometry& g = p.g;
   const auto& [d, h, w] = g.window.axes;
   const float* x = call.input(0).data<float>().data();
-  const std::int64_t row = w.out * g.out_channels;
-  const std::int64_t grain =
-      std::max<std::int64_t>(1, 100000 / std::max<std::int64_t>(1, row * g.k()));
-  parallel_for(g.batch * h.out, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t channels = g.in_channels, row = w.out * channels;
+  const int lanes = tile_set_f32(isa)->lanes;
+  // Bands of rows, for what walks down them; also parts of the channels, for threads.
+  constexpr std::int64_t kBand = 14, kSerialTerms = 200000;
+  const std::int64_t bands = (h.out + kBand - 1) / kBand, outer = g.batch * bands;
+  const int threads = g.batch * h.out * row * g.k() < kSerialTerms ? 1 : call.threads;
+  const std::int64_t vectors = vector_strips(channels, lanes);
+  std::int64_t parts = 1;
+  while (outer * parts % threads != 0 && parts < std::min<std::int64_t>(threads, vectors)) ++parts;
+  parallel_for(outer * parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const DepthwiseRun run{.x = x + i / h.out * g.window.in_points() * g.in_channels,
-                             .w = p.weights.data<float>(),
-                             .bias = bias,
-                             .y = y + i * row,
-                             .channels = g.in_channels,
-                             .in_rows = h.in,
-                             .in_columns = w.in,
-                             .tap_rows = h.kernel,
-                             .tap_columns = w.kernel,
-                             .row = h.at(i % h.out, 0),
-                             .column = w.at(0, 0),
-                             .row_dilation = h.dilation,
-                             .column_dilation = w.dilation,
-                             .stride = w.stride,
-                             .count = w.out};
+      const std::int64_t image = i / parts / bands, band = i / parts % bands, part = i % parts;
+      const std::int64_t first = band * h.out / bands;
+      const DepthwiseRun run{
+          .x = x + image * g.window.in_points() * channels,
+          .w = p.weights.data<float>(),
+          .bias = bias,
+          .y = y + (image * h.out + first) * row,
+          .channels = channels,
+          .first_channel = part * vectors / parts * lanes,
+          .last_channel = std::min(channels, (part + 1) * vectors / parts * lanes),
+          .in_rows = h.in,
+          .in_columns = w.in,
+          .tap_rows = h.kernel,
+          .tap_columns = w.kernel,
+          .row = h.at(first, 0),
+          .column = w.at(0, 0),
+          .row_dilation = h.dilation,
+          .column_dilation = w.dilation,
+          .row_stride = h.stride,
+          .stride = w.stride,
+          .rows = (band + 1) * h.out / bands - first,
+          .count = w.out};
       isa >= Isa::avx512 ? avx512::depthwise_run(run) : avx2::depthwise_run(run);
     }
   });

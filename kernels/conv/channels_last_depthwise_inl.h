@@ -29,10 +29,10 @@ ETALON_INLINE void store_lanes(float* p, typename V::Reg v, typename V::Mask lan
 // f(c, lanes) for each vector of channels. Channels inside outputs: each input that a tile meets is
 // then one stream of memory.
 template <class V, class F>
-ETALON_INLINE void each_vector(std::int64_t channels, F f) {
-  std::int64_t c = 0;
-  for (; c + V::lanes <= channels; c += V::lanes) f(c, WholeVector{});
-  if (c < channels) f(c, V::first(static_cast<int>(channels - c)));
+ETALON_INLINE void each_vector(const DepthwiseRun& d, F f) {
+  std::int64_t c = d.first_channel;
+  for (; c + V::lanes <= d.last_channel; c += V::lanes) f(c, WholeVector{});
+  if (c < d.last_channel) f(c, V::first(static_cast<int>(d.last_channel - c)));
 }
 
 // kRun outputs and one vector of channels, windows of kTaps columns without gaps.
@@ -48,10 +48,9 @@ ETALON_INLINE void depthwise_tile(const DepthwiseRun& d, std::int64_t first, std
     const std::int64_t row = d.row + t * d.row_dilation;
     if (row < 0 || row >= d.in_rows) continue;
     const float* x = d.x + (row * d.in_columns + column) * d.channels + c;
-    const float* w = d.w + t * kTaps * d.channels + c;
+    const float* w = d.w + c * d.tap_rows * kTaps + t * kTaps * V::lanes;
     typename V::Reg wv[kTaps];
-    unroll<kTaps>([&](auto s)
-                      ETALON_INLINE_LAMBDA { wv[s] = load_lanes<V>(w + s * d.channels, lanes); });
+    unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA { wv[s] = V::load(w + s * V::lanes); });
     const auto add = [&](auto j) ETALON_INLINE_LAMBDA {
       const typename V::Reg xv = load_lanes<V>(x + j * d.channels, lanes);
       unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
@@ -80,7 +79,7 @@ void depthwise_rows(const DepthwiseRun& d) {
     const std::int64_t i = t * d.count / tiles, size = (t + 1) * d.count / tiles - i;
     unroll<kDepthwiseRun>([&](auto n) ETALON_INLINE_LAMBDA {
       if (size != n + 1) return;
-      each_vector<V>(d.channels, [&](std::int64_t c, auto lanes) ETALON_INLINE_LAMBDA {
+      each_vector<V>(d, [&](std::int64_t c, auto lanes) ETALON_INLINE_LAMBDA {
         depthwise_tile<V, n + 1, kTaps, kStride>(d, i, c, lanes);
       });
     });
@@ -92,6 +91,7 @@ template <class V, class Lanes>
 ETALON_INLINE void depthwise_output(const DepthwiseRun& d, std::int64_t i, std::int64_t c,
                                     Lanes lanes) {
   typename V::Reg acc = V::zero();
+  const float* w = d.w + c * d.tap_rows * d.tap_columns;
   for (std::int64_t t = 0; t < d.tap_rows; ++t) {
     const std::int64_t row = d.row + t * d.row_dilation;
     if (row < 0 || row >= d.in_rows) continue;
@@ -99,7 +99,7 @@ ETALON_INLINE void depthwise_output(const DepthwiseRun& d, std::int64_t i, std::
       const std::int64_t column = d.column + i * d.stride + s * d.column_dilation;
       if (column < 0 || column >= d.in_columns) continue;
       acc = V::fma(load_lanes<V>(d.x + (row * d.in_columns + column) * d.channels + c, lanes),
-                   load_lanes<V>(d.w + (t * d.tap_columns + s) * d.channels + c, lanes), acc);
+                   V::load(w + (t * d.tap_columns + s) * V::lanes), acc);
     }
   }
   if (d.bias != nullptr) acc = V::add(acc, load_lanes<V>(d.bias + c, lanes));
@@ -107,14 +107,144 @@ ETALON_INLINE void depthwise_output(const DepthwiseRun& d, std::int64_t i, std::
 }
 
 template <class V>
-void depthwise_run_of(const DepthwiseRun& d) {
+void depthwise_row(const DepthwiseRun& d) {
   const bool dense = d.column_dilation == 1;
   if (dense && d.tap_columns == 3 && d.stride == 1) return depthwise_rows<V, 3, 1>(d);
   if (dense && d.tap_columns == 3 && d.stride == 2) return depthwise_rows<V, 3, 2>(d);
   if (dense && d.tap_columns == 5 && d.stride == 1) return depthwise_rows<V, 5, 1>(d);
   for (std::int64_t i = 0; i < d.count; ++i)
-    each_vector<V>(d.channels, [&](std::int64_t c, auto lanes)
-                                   ETALON_INLINE_LAMBDA { depthwise_output<V>(d, i, c, lanes); });
+    each_vector<V>(d, [&](std::int64_t c, auto lanes)
+                          ETALON_INLINE_LAMBDA { depthwise_output<V>(d, i, c, lanes); });
+}
+
+// All rows, kRun outputs of each, and one vector of channels, windows of 3x3 without gaps and at
+// most one column of padding on either side.
+template <class V, int kRun, int kStride>
+void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
+  using Reg = typename V::Reg;
+  constexpr int kTaps = 3, kSets = kStride == 1 ? 3 : 2;
+  constexpr int kInputs = (kRun - 1) * kStride + kTaps;
+  const std::int64_t column = d.column + first * kStride;
+  const bool left = column<0, right = column + kInputs> d.in_columns;
+  const std::int64_t point = d.channels;
+  const float* x = d.x + (d.row * d.in_columns + column) * point + c;
+  const float* bias = d.bias == nullptr ? nullptr : d.bias + c;
+  float* y = d.y + first * point + c;
+  const float* weights = d.w + c * kTaps * kTaps;
+  Reg w[kTaps * kTaps];
+  unroll<kTaps * kTaps>([&](auto t)
+                            ETALON_INLINE_LAMBDA { w[t] = V::load(weights + t * V::lanes); });
+  // Of the rows of outputs under way; the uppermost first.
+  Reg acc[kSets][kRun];
+  const auto start = [&](auto set) ETALON_INLINE_LAMBDA {
+    unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { acc[set][r] = V::zero(); });
+  };
+  // The next row of inputs, under row t of the taps of the set that is given for it, if any.
+  std::int64_t row = d.row;
+  const auto add = [&](auto set0, auto set1, auto set2) ETALON_INLINE_LAMBDA {
+    constexpr int kSet[kTaps] = {set0, set1, set2};
+    if (row >= 0 && row < d.in_rows)
+      unroll<kInputs>([&](auto j) ETALON_INLINE_LAMBDA {
+        if (j == 0 && left) return;
+        if (j == kInputs - 1 && right) return;
+        const Reg xv = V::load(x + j * point);
+        unroll<kTaps>([&](auto t) ETALON_INLINE_LAMBDA {
+          if constexpr (kSet[t] >= 0)
+            unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+              if constexpr (j >= s && (j - s) % kStride == 0 && (j - s) / kStride < kRun) {
+                Reg& sum = acc[kSet[t]][(j - s) / kStride];
+                sum = V::fma(xv, w[t * kTaps + s], sum);
+              }
+            });
+        });
+      });
+    ++row;
+    x += d.in_columns * point;
+  };
+  const auto finish = [&]() ETALON_INLINE_LAMBDA {
+    if (bias != nullptr)
+      unroll<kRun>([&](auto r)
+                       ETALON_INLINE_LAMBDA { acc[0][r] = V::add(acc[0][r], V::load(bias)); });
+    // Their sum is NaN where one of them is (and seldom else).
+    Reg sum = acc[0][0];
+    unroll<kRun - 1>([&](auto r) ETALON_INLINE_LAMBDA { sum = V::add(sum, acc[0][r + 1]); });
+    if (V::to_bits(V::is_nan(sum)) != 0) [[unlikely]]
+      unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { acc[0][r] = V::canonical(acc[0][r]); });
+    unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { V::store(y + r * point, acc[0][r]); });
+    y += d.count * point;
+    unroll<kSets - 1>([&](auto s) ETALON_INLINE_LAMBDA {
+      unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { acc[s][r] = acc[s + 1][r]; });
+    });
+  };
+  constexpr std::integral_constant<int, -1> kNone;
+  constexpr std::integral_constant<int, 0> kFirst;
+  constexpr std::integral_constant<int, 1> kSecond;
+  constexpr std::integral_constant<int, kSets - 1> kLast;
+  start(kFirst);
+  add(kFirst, kNone, kNone);
+  if constexpr (kStride == 1) {
+    start(kSecond);
+    add(kSecond, kFirst, kNone);
+    for (std::int64_t i = 2; i < d.rows; ++i) {
+      start(kLast);
+      add(kLast, kSecond, kFirst);
+      finish();
+    }
+    add(kNone, kSecond, kFirst);
+    finish();
+  } else {
+    add(kNone, kFirst, kNone);
+    for (std::int64_t i = 1; i < d.rows; ++i) {
+      start(kLast);
+      add(kLast, kNone, kFirst);
+      finish();
+      add(kNone, kFirst, kNone);
+    }
+  }
+  add(kNone, kNone, kFirst);
+  finish();
+}
+
+// Outputs of a row in such a tile, of 16 registers: the weights are then operands from memory.
+template <int kStride>
+inline constexpr int kDownMost = kStride == 1 ? 4 : 6;
+template <int kStride>
+inline constexpr int kDownLeast = kDownMost<kStride> / 2;
+template <class V, int kStride>
+void depthwise_columns(const DepthwiseRun& d) {
+  constexpr int kMost = kDownMost<kStride>, kLeast = kDownLeast<kStride>;
+  const std::int64_t tiles = (d.count + kMost - 1) / kMost;
+  for (std::int64_t t = 0; t < tiles; ++t) {
+    const std::int64_t i = t * d.count / tiles, size = (t + 1) * d.count / tiles - i;
+    unroll<kMost - kLeast + 1>([&](auto n) ETALON_INLINE_LAMBDA {
+      if (size != n + kLeast) return;
+      for (std::int64_t c = d.first_channel; c < d.last_channel; c += V::lanes)
+        depthwise_down<V, n + kLeast, kStride>(d, i, c);
+    });
+  }
+}
+
+template <class V>
+void depthwise_run_of(DepthwiseRun d) {
+  // On AVX-512 nobody has measured the walk down.
+  if constexpr (V::registers == 16) {
+    const bool dense = d.tap_rows == 3 && d.tap_columns == 3 && d.row_dilation == 1 &&
+                       d.column_dilation == 1 && d.row_stride == d.stride;
+    const std::int64_t end = d.column + (d.count - 1) * d.stride + 3;
+    const bool near_edges = d.column >= -1 && end <= d.in_columns + 1;
+    if (dense && near_edges && d.stride <= 2 && d.rows > 1 && d.count >= kDepthwiseRun) {
+      const std::int64_t last = d.last_channel;
+      d.last_channel -= (last - d.first_channel) % V::lanes;
+      d.stride == 1 ? depthwise_columns<V, 1>(d) : depthwise_columns<V, 2>(d);
+      d.first_channel = d.last_channel;
+      d.last_channel = last;
+    }
+  }
+  for (std::int64_t i = 0; d.first_channel < d.last_channel && i < d.rows; ++i) {
+    depthwise_row<V>(d);
+    d.row += d.row_stride;
+    d.y += d.count * d.channels;
+  }
 }
 
 }  // namespace etalon::simd
