@@ -136,6 +136,20 @@ ValueId places_in_rows(GraphBuilder& g, const std::string& name, ValueId rows, V
               {{"axes", Ints{-1}}, {"keepdims", false}});
 }
 
+Tensor axis_windows(std::int64_t extent, std::int64_t width, std::int64_t step, std::int64_t most) {
+  if (width < 1 || step < 1 || width > extent)
+    throw bad_input("windows of {} by {} over an extent of {}", width, step, extent);
+  const std::int64_t count = (extent - width) / step + 1;
+  if (count > most / width)
+    throw bad_input("{} windows of {} are more than {} elements, which is not supported", count,
+                    width, most);
+  Tensor at = Tensor::uninitialized(DType::i64, {count, width});
+  auto to = at.mutable_data<std::int64_t>();
+  for (std::int64_t i = 0; i < count * width; ++i)
+    to[static_cast<std::size_t>(i)] = i / width * step + i % width;
+  return at;
+}
+
 ValueId adaptive_pool(GraphBuilder& g, const std::string& name, ValueId x, Ints out, bool average) {
   const Ints dims = g.dims(x);
   const std::size_t axes = out.size();

@@ -39,6 +39,11 @@ ValueId rolled(GraphBuilder& g, const std::string& name, ValueId x, int axis, st
 ValueId places_in_rows(GraphBuilder& g, const std::string& name, ValueId rows, ValueId values,
                        bool equal);
 
+// The places of windows along an axis, [windows, width]: window i begins at i * step. A bad-input
+// Error where none fits, or where there are more than `most` places to write down.
+Tensor axis_windows(std::int64_t extent, std::int64_t width, std::int64_t step,
+                    std::int64_t most = std::int64_t{1} << 20);
+
 // Window i of an axis reaches from floor(i n / out) to ceil((i + 1) n / out).
 ValueId adaptive_pool(GraphBuilder& g, const std::string& name, ValueId x, Ints out, bool average);
 

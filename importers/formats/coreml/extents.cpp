@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "engine/core/error.h"
+#include "importers/formats/composed.h"
 #include "importers/formats/coreml/layers.h"
 
 namespace etalon::coreml {
 namespace {
 
-constexpr std::int64_t kMaxWindowIndices = 1 << 20;
 constexpr std::int64_t kFar = 1LL << 40;  // beyond any extent: a slice goes as far as there is
 
 ValueId ints(const NetworkLayer& n, const char* role, const Ints& values) {
@@ -116,19 +116,9 @@ ValueId windows(const NetworkLayer& n, const PbMessage& p) {
   const std::int64_t extent = n.g.dims(n.input(0))[static_cast<std::size_t>(axis)],
                      width = p.integer("windowSize"), step = p.integer("step", 1);
   if (extent < 0) throw bad_input("windows over an axis whose extent is free are not supported");
-  if (width < 1 || step < 1 || width > extent)
-    throw bad_input("windows of {} by {} over an extent of {}", width, step, extent);
-  const std::int64_t count = (extent - width) / step + 1;
-  if (count > kMaxWindowIndices / width)
-    throw bad_input("{} windows of {} are more than {} elements, which is not supported", count,
-                    width, kMaxWindowIndices);
-  Ints at;
-  for (std::int64_t i = 0; i < count; ++i)
-    for (std::int64_t k = 0; k < width; ++k) at.push_back(i * step + k);
-  return n.g.op(
-      "gather", n.name,
-      {n.input(0), n.g.constant(n.name + ".windows", ints_tensor(at).reshaped({count, width}))},
-      {{"axis", std::int64_t{axis}}});
+  Tensor at = axis_windows(extent, width, step);
+  return n.g.op("gather", n.name, {n.input(0), n.g.constant(n.name + ".windows", std::move(at))},
+                {{"axis", std::int64_t{axis}}});
 }
 
 // Amounts as [before, after] of each axis; the op takes those before, then those after.

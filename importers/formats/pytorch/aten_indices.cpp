@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/core/error.h"
+#include "importers/formats/composed.h"
 #include "importers/formats/pytorch/aten_parts.h"
 
 namespace etalon::pytorch_format {
@@ -91,12 +92,9 @@ std::vector<ValueId> windows(GraphBuilder& b, const std::string& op, const std::
     const std::int64_t count = (n - size) / step + 1;
     if (size > kPlaces || count > kPlaces / size)
       throw AtenUnknown{"unfold into more than 16384 places"};
-    Tensor at = Tensor::uninitialized(DType::i64, {count, size});
-    auto to = at.mutable_data<std::int64_t>();
-    for (std::int64_t i = 0; i < count * size; ++i)
-      to[static_cast<std::size_t>(i)] = i / size * step + i % size;
     const ValueId y =
-        b.op("gather", name, {x, b.constant(name + ".places", std::move(at))}, {{"axis", axis}});
+        b.op("gather", name, {x, b.constant(name + ".places", axis_windows(n, size, step))},
+             {{"axis", axis}});
     Ints perm;
     for (int a = 0; a < b.rank(y); ++a)
       if (a != axis + 1) perm.push_back(a);
