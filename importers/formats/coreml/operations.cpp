@@ -1,8 +1,6 @@
 // MIL's operations, as their documentation (coremltools, "MIL ops") defines them, opsets of iOS 15
 // to 18. A type that is not listed here is refused by name.
 #include <algorithm>
-#include <cmath>
-#include <functional>
 
 #include "engine/core/error.h"
 #include "importers/containers/bytes.h"
@@ -66,13 +64,9 @@ DType dtype_named(const std::string& name) {
   throw bad_input("the type {} is not supported", printable(name));
 }
 
-ValueId scalar(Operation& o, ValueId like, double value) {
-  return o.g.constant(o.name + ".number", scalar_of(o.g.dtype(like), value));
-}
-
 ValueId affine(Operation& o, ValueId x, double a, double b) {
-  if (a != 1) x = o.g.op("mul", o.name + ".alpha", {x, scalar(o, x, a)});
-  return o.g.op("add", o.name, {x, scalar(o, x, b)});
+  if (a != 1) x = o.g.op("mul", o.name + ".alpha", {x, o.scalar("number", x, a)});
+  return o.g.op("add", o.name, {x, o.scalar("number", x, b)});
 }
 
 // pad is begin, end of each axis in turn.
@@ -145,7 +139,7 @@ ValueId matmul(Operation& o) {
     Ints perm;
     for (int i = 0; i < r; ++i) perm.push_back(i);
     std::swap(perm[static_cast<std::size_t>(r - 1)], perm[static_cast<std::size_t>(r - 2)]);
-    return o.g.transpose(fmt::format("{}.{}", o.name, key), v, perm);
+    return o.g.transpose(o.part(key), v, perm);
   };
   return o.g.op("matmul", o.name, {turned("x", "transpose_x"), turned("y", "transpose_y")});
 }
@@ -156,7 +150,7 @@ ValueId weights_or(Operation& o, const char* key, ValueId x, std::int64_t n, dou
   Tensor t = Tensor::uninitialized(o.g.dtype(x), {n});
   const auto bytes = t.mutable_bytes();
   for (std::int64_t i = 0; i < n; ++i) store_from_double(t.dtype(), bytes.data(), i, otherwise);
-  return o.g.constant(fmt::format("{}.{}", o.name, key), std::move(t));
+  return o.g.constant(o.part(key), std::move(t));
 }
 
 ValueId norm(Operation& o) {
@@ -188,7 +182,7 @@ ValueId norm(Operation& o) {
       const auto bytes = t.mutable_bytes();
       for (std::int64_t i = 0; i < t.numel(); ++i)
         store_from_double(t.dtype(), bytes.data(), i, value);
-      return o.g.constant(fmt::format("{}.{}", o.name, key), std::move(t));
+      return o.g.constant(o.part(key), std::move(t));
     };
     scale = o.has("gamma") ? o.value("gamma") : filled("gamma", 1);
     if (o.has("beta")) bias = o.value("beta");
@@ -228,35 +222,6 @@ ValueId pad(Operation& o) {
   return o.g.op(
       "pad", o.name, {x},
       {{"mode", ours}, {"pads", begin}, {"axes", axes}, {"value", o.number("constant_val", 0)}});
-}
-
-ValueId resize(Operation& o) {
-  const ValueId x = o.value("x");
-  const bool nearest = o.type == "upsample_nearest_neighbor";
-  const int rank = o.g.rank(x);
-  if (rank < 3) throw bad_input("an image of rank {}", rank);
-  const bool corners = !nearest && o.flag("align_corners", true),
-             halves = !nearest && o.flag("half_pixel_centers", !corners);
-  if (corners && halves) throw bad_input("corners that are aligned by their centres");
-  Fields f{{"mode", std::string(nearest ? "nearest" : "linear")},
-           {"axes", Ints{rank - 2, rank - 1}},
-           {"coordinate_transformation_mode", std::string(corners  ? "align_corners"
-                                                          : halves ? "half_pixel"
-                                                                   : "asymmetric")}};
-  const std::vector<float> scales{o.number("scale_factor_height", 1),
-                                  o.number("scale_factor_width", 1)};
-  const Ints dims = o.g.dims(x);
-  const std::int64_t height = dims[dims.size() - 2], width = dims.back();
-  // Linear: the scales are those of the extents, which are rounded down.
-  if (!nearest && height > 0 && width > 0)
-    f.emplace_back("sizes", Ints{static_cast<std::int64_t>(scales[0] * static_cast<float>(height)),
-                                 static_cast<std::int64_t>(scales[1] * static_cast<float>(width))});
-  else
-    f.emplace_back("scales", scales);
-  if (nearest) f.emplace_back("nearest_mode", std::string("floor"));
-  o.g.note(
-      fmt::format("{}: {}", o.type, corners ? "corners are aligned" : "corners are not aligned"));
-  return o.g.op("resize", o.name, {x}, f);
 }
 
 std::vector<ValueId> split(Operation& o) {
@@ -302,7 +267,6 @@ ValueId single(Operation& o) {
   if (t == "matmul") return matmul(o);
   if (t == "batch_norm" || t == "layer_norm" || t == "instance_norm") return norm(o);
   if (t == "pad") return pad(o);
-  if (t == "upsample_nearest_neighbor" || t == "upsample_bilinear") return resize(o);
   const ValueId x = t == "stack"            ? o.values("values").at(0)
                     : t == "select"         ? o.value("cond")
                     : t == "constexpr_cast" ? o.value("source_val")
@@ -313,17 +277,18 @@ ValueId single(Operation& o) {
     return o.g.op("clip", o.name, {x}, {{"min", alpha(0)}, {"max", o.number("beta", 1)}});
   if (t == "clamped_relu") {
     const ValueId y = o.g.op("leaky_relu", o.name + ".leaky", {x}, {{"alpha", alpha(0)}});
-    return o.g.op("min", o.name, {y, scalar(o, x, static_cast<double>(o.number("beta", 0)))});
+    return o.g.op("min", o.name,
+                  {y, o.scalar("number", x, static_cast<double>(o.number("beta", 0)))});
   }
   if (t == "leaky_relu") return o.g.op("leaky_relu", o.name, {x}, {{"alpha", alpha(0.01F)}});
   if (t == "elu") return o.g.op("elu", o.name, {x}, {{"alpha", alpha(1)}});
   if (t == "thresholded_relu") {
     const ValueId at_least = o.g.op("greater_or_equal", o.name + ".mask",
-                                    {x, scalar(o, x, static_cast<double>(alpha(1)))});
-    return o.g.op("where", o.name, {at_least, x, scalar(o, x, 0)});
+                                    {x, o.scalar("number", x, static_cast<double>(alpha(1)))});
+    return o.g.op("where", o.name, {at_least, x, o.scalar("number", x, 0)});
   }
   if (t == "threshold")
-    return o.g.op("max", o.name, {x, scalar(o, x, static_cast<double>(alpha(0)))});
+    return o.g.op("max", o.name, {x, o.scalar("number", x, static_cast<double>(alpha(0)))});
   if (t == "sigmoid_hard")
     return o.g.op("hard_sigmoid", o.name, {x},
                   {{"alpha", alpha(0.2F)}, {"beta", o.number("beta", 0.5F)}});
@@ -331,10 +296,10 @@ ValueId single(Operation& o) {
     return affine(o, x, static_cast<double>(alpha(1)), static_cast<double>(o.number("beta", 0)));
   if (t == "scaled_tanh") {
     const ValueId in = o.g.op("mul", o.name + ".beta",
-                              {x, scalar(o, x, static_cast<double>(o.number("beta", 1)))});
-    return o.g.op(
-        "mul", o.name,
-        {o.g.op("tanh", o.name + ".tanh", {in}), scalar(o, x, static_cast<double>(alpha(1)))});
+                              {x, o.scalar("number", x, static_cast<double>(o.number("beta", 1)))});
+    return o.g.op("mul", o.name,
+                  {o.g.op("tanh", o.name + ".tanh", {in}),
+                   o.scalar("number", x, static_cast<double>(alpha(1)))});
   }
   if (t == "gelu") {
     const std::string mode = o.text("mode", "EXACT");
@@ -353,7 +318,7 @@ ValueId single(Operation& o) {
     const float eps = o.number("epsilon", t == "log" ? 1e-45F : t == "rsqrt" ? 1e-12F : 1e-4F);
     o.g.note(fmt::format("{}: epsilon {} is added first", t, eps));
     const ValueId y =
-        o.g.op("add", o.name + ".epsilon", {x, scalar(o, x, static_cast<double>(eps))});
+        o.g.op("add", o.name + ".epsilon", {x, o.scalar("number", x, static_cast<double>(eps))});
     return o.g.op(t == "inverse" ? "reciprocal" : t, o.name, {y});
   }
   if (t == "softmax") return o.g.op("softmax", o.name, {x}, {{"axis", o.integer("axis", -1)}});
@@ -409,10 +374,16 @@ ValueId single(Operation& o) {
 
 }  // namespace
 
+std::vector<ValueId> translate_among(std::span<const OperationRow> rows, Operation& o) {
+  for (const OperationRow& row : rows)
+    if (row.type == o.type) return row.write(o);
+  return {};
+}
+
 std::vector<ValueId> translate(Operation& o) {
   if (o.type == "split") return split(o);
-  for (const auto family :
-       {translate_compressed, translate_sequences, translate_places, translate_more})
+  for (const auto family : {translate_compressed, translate_sequences, translate_places,
+                            translate_sampling, translate_lists, translate_more})
     if (std::vector<ValueId> y = family(o); !y.empty()) return y;
   return {single(o)};
 }

@@ -1,5 +1,5 @@
 // Operations of ML programs that choose, count and place: top k, sorting, ranges, one hot, scatter,
-// bands; images resized to a size, cut and chosen from; attention.
+// bands; boxes, attention, quantisation.
 //
 // Source: the public documentation of MIL's operations, iOS 15 to 18.
 #include <algorithm>
@@ -19,18 +19,7 @@ namespace {
 
 using Values = std::vector<ValueId>;
 
-std::string part(const Operation& o, std::string_view role) {
-  return fmt::format("{}.{}", o.name, role);
-}
-ValueId cast(const Operation& o, std::string_view role, ValueId v, DType to) {
-  if (o.g.known(v) && o.g.dtype(v) == to) return v;
-  return o.g.op("cast", part(o, role), {v}, {{"to", std::string(name(to))}});
-}
-ValueId i32(const Operation& o, ValueId v) { return cast(o, "i32", v, DType::i32); }
-ValueId i64(const Operation& o, ValueId v) { return cast(o, "i64", v, DType::i64); }
-ValueId scalar_like(const Operation& o, ValueId x, double value) {
-  return o.g.constant(part(o, "scalar"), scalar_of(o.g.dtype(x), value));
-}
+ValueId i32(const Operation& o, ValueId v) { return o.cast("i32", v, DType::i32); }
 
 Values top_k(Operation& o) {
   const ValueId x = o.value("x");
@@ -53,10 +42,10 @@ Values arg_sort(Operation& o) {
 
 Values filled(Operation& o) {
   const bool like = o.type == "fill_like";
-  const ValueId shape =
-      like ? o.g.op("shape", part(o, "shape"), {o.value("ref_tensor")}) : i64(o, o.value("shape"));
+  const ValueId shape = like ? o.g.op("shape", o.part("shape"), {o.value("ref_tensor")})
+                             : o.i64("i64", o.value("shape"));
   const ValueId value =
-      o.has("value") ? o.value("value") : o.g.constant(part(o, "zero"), scalar_f32(0));
+      o.has("value") ? o.value("value") : o.g.constant(o.part("zero"), scalar_f32(0));
   return {o.g.op("expand", o.name, {value, shape})};
 }
 
@@ -71,7 +60,7 @@ Values one_hot(Operation& o) {
                     on != nullptr ? load_as_double(*on, 0) : 1);
   return {o.g.op("one_hot", o.name,
                  {o.value("indices"), o.value("one_hot_vector_size"),
-                  o.g.constant(part(o, "values"), std::move(values))},
+                  o.g.constant(o.part("values"), std::move(values))},
                  {{"axis", o.integer("axis", -1)}})};
 }
 
@@ -96,7 +85,8 @@ std::string reduction(const Operation& o, std::string_view otherwise) {
 }
 
 Values scattered(Operation& o) {
-  const ValueId data = o.value("data"), at = i64(o, o.value("indices")), of = o.value("updates");
+  const ValueId data = o.value("data"), at = o.i64("i64", o.value("indices")),
+                of = o.value("updates");
   if (o.type == "scatter_nd")
     return {o.g.op("scatter_nd", o.name, {data, at, of}, {{"reduction", reduction(o, "add")}})};
   const std::int64_t axis = o.integer("axis", 0);
@@ -110,9 +100,9 @@ Values scattered(Operation& o) {
   std::rotate(front.begin(), front.begin() + from, front.begin() + from + 1);
   for (int i = 0; i < rank; ++i)
     back[static_cast<std::size_t>(front[static_cast<std::size_t>(i)])] = i;
-  const ValueId whole = o.g.transpose(part(o, "front"), data, front),
-                slices = o.g.transpose(part(o, "slices"), of, front),
-                places = o.g.op("unsqueeze", part(o, "places"), {at}, {{"axes", Ints{-1}}});
+  const ValueId whole = o.g.transpose(o.part("front"), data, front),
+                slices = o.g.transpose(o.part("slices"), of, front),
+                places = o.g.op("unsqueeze", o.part("places"), {at}, {{"axes", Ints{-1}}});
   return {o.g.transpose(
       o.name,
       o.g.op("scatter_nd", o.name, {whole, places, slices}, {{"reduction", reduction(o, "add")}}),
@@ -134,61 +124,7 @@ Values band(Operation& o) {
       inside.mutable_bytes()[static_cast<std::size_t>(m * columns + n)] =
           std::byte((lower < 0 || m - n <= lower) && (upper < 0 || n - m <= upper) ? 1 : 0);
   return {o.g.op("where", o.name,
-                 {o.g.constant(part(o, "inside"), std::move(inside)), x, scalar_like(o, x, 0)})};
-}
-
-Values resized(Operation& o) {
-  const ValueId x = o.value("x");
-  const bool linear = o.type == "resize_bilinear";
-  const std::int64_t height = o.integer("target_size_height", 1),
-                     width = o.integer("target_size_width", 1), rank = o.g.rank(x);
-  if (rank < 3) throw bad_input("a resize of rank {}", rank);
-  std::string how = "asymmetric";
-  if (linear) {
-    const std::string mode = o.text("sampling_mode", "DEFAULT");
-    const bool one = height == 1 || width == 1;
-    if (mode == "UNALIGN_CORNERS")
-      how = "half_pixel";
-    else if (mode == "STRICT_ALIGN_CORNERS" || (mode == "ALIGN_CORNERS" && !one))
-      how = "align_corners";
-    else if (mode != "DEFAULT")
-      throw bad_input("a resize of the sampling mode {} is not supported", mode);
-  }
-  o.g.note(fmt::format("resize: coordinates {}", how));
-  return {o.g.op("resize", o.name, {x},
-                 {{"mode", std::string(linear ? "linear" : "nearest")},
-                  {"nearest_mode", std::string("floor")},
-                  {"sizes", Ints{height, width}},
-                  {"axes", Ints{rank - 2, rank - 1}},
-                  {"coordinate_transformation_mode", how}})};
-}
-
-Values cropped_and_resized(Operation& o) {
-  const ValueId x = o.value("x"), boxes = o.value("roi");
-  const Ints of = o.g.dims(boxes);
-  const std::size_t at = of.size() == 5 ? 2 : 1;  // [N,1,k,1,1], since iOS 17 [N,k]
-  if (of.size() != 5 && of.size() != 2) throw bad_input("regions of rank {}", of.size());
-  CropResize how;
-  how.height = o.integer("target_height", 1);
-  how.width = o.integer("target_width", 1);
-  how.normalised = o.flag("normalized_coordinates", false);
-  how.scale = o.number("spatial_scale", 1);
-  const auto choose = [](std::string_view text, std::initializer_list<std::string_view> names) {
-    const auto found = std::find(names.begin(), names.end(), text);
-    if (found == names.end()) throw bad_input("regions of the mode {} are not supported", text);
-    return found - names.begin();
-  };
-  how.form = static_cast<BoxForm>(choose(o.text("box_coordinate_mode", "CORNERS_HEIGHT_FIRST"),
-                                         {"CORNERS_HEIGHT_FIRST", "CORNERS_WIDTH_FIRST",
-                                          "CENTER_SIZE_HEIGHT_FIRST", "CENTER_SIZE_WIDTH_FIRST"}));
-  how.sampling = static_cast<Sampling>(
-      choose(o.text("sampling_mode", "DEFAULT"),
-             {"STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS"}));
-  const DType type = o.g.dtype(x);
-  const ValueId y = crop_resize(
-      o.g, part(o, "regions"), cast(o, "x", x, DType::f32),
-      o.g.reshape(part(o, "boxes"), cast(o, "roi", boxes, DType::f32), {-1, of[at]}), how);
-  return {cast(o, "out", y, type)};
+                 {o.g.constant(o.part("inside"), std::move(inside)), x, o.scalar("scalar", x, 0)})};
 }
 
 // Of iOS 15; since iOS 17 the boxes lie along the last axis, no score is too low, and no numbers of
@@ -197,21 +133,21 @@ Values suppressed(Operation& o) {
   const bool last = !o.has("score_threshold");
   const DType type = o.g.dtype(o.value("scores"));
   const auto in = [&](std::string_view key) {
-    const ValueId v = cast(o, key, o.value(key), DType::f32);
-    return last ? o.g.transpose(part(o, key), v, {0, 2, 1}) : v;
+    const ValueId v = o.cast(key, o.value(key), DType::f32);
+    return last ? o.g.transpose(o.part(key), v, {0, 2, 1}) : v;
   };
   const auto number = [&](std::string_view key, float otherwise) {
-    return o.g.constant(part(o, key), scalar_f32(o.number(key, otherwise)));
+    return o.g.constant(o.part(key), scalar_f32(o.number(key, otherwise)));
   };
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  const Values y = choose_boxes(o.g, part(o, "choice"), in("boxes"), in("scores"),
+  const Values y = choose_boxes(o.g, o.part("choice"), in("boxes"), in("scores"),
                                 {.overlap = number("iou_threshold", 0),
                                  .least = number("score_threshold", kLowest),
                                  .most = o.integer("max_boxes", 1),
                                  .by_class = o.flag("per_class_suppression", false)});
   const auto out = [&](ValueId v) {
-    const ValueId typed = cast(o, "typed", v, type);
-    return last ? o.g.op("transpose", part(o, "last"), {typed}, {{"perm", Ints{0, 2, 1}}}) : typed;
+    const ValueId typed = o.cast("typed", v, type);
+    return last ? o.g.op("transpose", o.part("last"), {typed}, {{"perm", Ints{0, 2, 1}}}) : typed;
   };
   return {out(y[0]), out(y[1]), i32(o, y[2]), i32(o, y[3])};
 }
@@ -233,11 +169,11 @@ Values l2_norm(Operation& o) {
   const ValueId x = o.value("x");
   const std::int64_t rank = o.g.rank(x);
   if (rank < 3) throw bad_input("an l2_norm of rank {}", rank);
-  const ValueId sum = o.g.op("reduce_sum_square", part(o, "sum"), {x},
+  const ValueId sum = o.g.op("reduce_sum_square", o.part("sum"), {x},
                              {{"axes", Ints{rank - 3, rank - 2, rank - 1}}, {"keepdims", true}});
   const double eps = static_cast<double>(o.number("epsilon", 1e-6F));
-  const ValueId held = o.g.op("add", part(o, "epsilon"), {sum, scalar_like(o, x, eps)});
-  return {o.g.op("div", o.name, {x, o.g.op("sqrt", part(o, "root"), {held})})};
+  const ValueId held = o.g.op("add", o.part("epsilon"), {sum, o.scalar("scalar", x, eps)});
+  return {o.g.op("div", o.name, {x, o.g.op("sqrt", o.part("root"), {held})})};
 }
 
 Values attention(Operation& o) {
@@ -247,20 +183,20 @@ Values attention(Operation& o) {
   Ints turned;
   for (std::size_t i = 0; i < dims.size(); ++i) turned.push_back(static_cast<std::int64_t>(i));
   std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
-  const ValueId scale = scalar_like(o, q, 1 / std::sqrt(static_cast<double>(dims.back())));
+  const ValueId scale = o.scalar("scalar", q, 1 / std::sqrt(static_cast<double>(dims.back())));
   ValueId scores = o.g.op(
-      "mul", part(o, "scaled"),
-      {o.g.op("matmul", part(o, "scores"), {q, o.g.transpose(part(o, "keys"), k, turned)}), scale});
+      "mul", o.part("scaled"),
+      {o.g.op("matmul", o.part("scores"), {q, o.g.transpose(o.part("keys"), k, turned)}), scale});
   if (o.has("attn_mask")) {
     const ValueId mask = o.value("attn_mask");
-    scores =
-        o.g.dtype(mask) == DType::boolean
-            ? o.g.op("where", part(o, "masked"),
-                     {mask, scores, scalar_like(o, q, -std::numeric_limits<double>::infinity())})
-            : o.g.op("add", part(o, "masked"), {scores, mask});
+    scores = o.g.dtype(mask) == DType::boolean
+                 ? o.g.op("where", o.part("masked"),
+                          {mask, scores,
+                           o.scalar("scalar", q, -std::numeric_limits<double>::infinity())})
+                 : o.g.op("add", o.part("masked"), {scores, mask});
   }
   const ValueId shares =
-      o.g.op("softmax", part(o, "shares"), {scores}, {{"axis", std::int64_t{-1}}});
+      o.g.op("softmax", o.part("shares"), {scores}, {{"axis", std::int64_t{-1}}});
   return {o.g.op("matmul", o.name, {shares, v})};
 }
 
@@ -277,7 +213,7 @@ Values range(Operation& o) {
 }
 
 Values coordinates(Operation& o) {
-  const ValueId found = o.g.op("non_zero", part(o, "found"), {o.value("x")});
+  const ValueId found = o.g.op("non_zero", o.part("found"), {o.value("x")});
   return {i32(o, o.g.op("transpose", o.name, {found}, {{"perm", Ints{1, 0}}}))};
 }
 
@@ -286,44 +222,57 @@ Values softplus(Operation& o) {
   Ints shape(static_cast<std::size_t>(std::max(o.g.rank(x) - 1, 1)), 1);
   shape[0] = -1;
   const auto by_channel = [&](std::string_view key) {
-    return o.g.reshape(part(o, key), o.value(key), shape);
+    return o.g.reshape(o.part(key), o.value(key), shape);
   };
-  const ValueId in = o.g.op("mul", part(o, "scaled"), {x, by_channel("beta")});
+  const ValueId in = o.g.op("mul", o.part("scaled"), {x, by_channel("beta")});
   return {
-      o.g.op("mul", o.name, {o.g.op("softplus", part(o, "softplus"), {in}), by_channel("alpha")})};
+      o.g.op("mul", o.name, {o.g.op("softplus", o.part("softplus"), {in}), by_channel("alpha")})};
+}
+
+Values quantised(Operation& o) {
+  const bool down = o.type == "quantize";
+  const ValueId x = o.value("input"), scale = o.value("scale");
+  Values in{x, scale};
+  if (o.has("zero_point")) in.push_back(o.value("zero_point"));
+  Fields f;
+  if (o.has("axis")) f.emplace_back("axis", o.integer("axis", 0));
+  if (down && in.size() == 2)
+    f.emplace_back("output_dtype",
+                   std::string(o.text("output_dtype", "uint8") == "int8" ? "i8" : "u8"));
+  return {o.g.op(down ? "quantize_linear" : "dequantize_linear", o.name, in, f)};
+}
+
+Values unshuffled(Operation& o) {
+  const ValueId x = o.value("x");
+  return {o.g.op("space_to_depth", o.name, {x},
+                 {{"blocksize", o.integer("downscale_factor", 1)}, {"mode", std::string("CRD")}})};
 }
 
 }  // namespace
 
 std::vector<ValueId> translate_more(Operation& o) {
-  struct Row {
-    std::string_view type;
-    Values (*write)(Operation&);
-  };
-  constexpr Row kRows[] = {{"topk", top_k},
-                           {"argsort", arg_sort},
-                           {"fill", filled},
-                           {"fill_like", filled},
-                           {"one_hot", one_hot},
-                           {"reverse", reversed},
-                           {"scatter", scattered},
-                           {"scatter_along_axis", scattered},
-                           {"scatter_nd", scattered},
-                           {"band_part", band},
-                           {"resize_bilinear", resized},
-                           {"resize_nearest_neighbor", resized},
-                           {"crop_resize", cropped_and_resized},
-                           {"non_maximum_suppression", suppressed},
-                           {"crop", cropped},
-                           {"l2_norm", l2_norm},
-                           {"scaled_dot_product_attention", attention},
-                           {"einsum", einsum},
-                           {"range_1d", range},
-                           {"non_zero", coordinates},
-                           {"softplus_parametric", softplus}};
-  for (const Row& row : kRows)
-    if (row.type == o.type) return row.write(o);
-  return {};
+  constexpr OperationRow kRows[] = {{"topk", top_k},
+                                    {"argsort", arg_sort},
+                                    {"fill", filled},
+                                    {"fill_like", filled},
+                                    {"one_hot", one_hot},
+                                    {"reverse", reversed},
+                                    {"scatter", scattered},
+                                    {"scatter_along_axis", scattered},
+                                    {"scatter_nd", scattered},
+                                    {"band_part", band},
+                                    {"non_maximum_suppression", suppressed},
+                                    {"crop", cropped},
+                                    {"l2_norm", l2_norm},
+                                    {"scaled_dot_product_attention", attention},
+                                    {"einsum", einsum},
+                                    {"range_1d", range},
+                                    {"non_zero", coordinates},
+                                    {"softplus_parametric", softplus},
+                                    {"quantize", quantised},
+                                    {"dequantize", quantised},
+                                    {"pixel_unshuffle", unshuffled}};
+  return translate_among(kRows, o);
 }
 
 }  // namespace etalon::coreml

@@ -1,39 +1,17 @@
-// MIL's operations that cut, place, arrange and sample: where an extent or a position is computed
-// by the program itself, it is computed here.
+// MIL's operations that cut, place and arrange: where an extent or a position is computed by the
+// program itself, it is computed here.
 #include <algorithm>
-#include <limits>
 
 #include "engine/core/error.h"
-#include "engine/numerics/element.h"
 #include "importers/formats/composed.h"
 #include "importers/formats/coreml/program.h"
-#include "importers/formats/sampling.h"
 #include "importers/formats/scalar.h"
 
 namespace etalon::coreml {
 namespace {
 
 using Values = std::vector<ValueId>;
-constexpr std::int64_t kFar = std::int64_t{1} << 40;
-constexpr std::int64_t kMaxWindowIndices = std::int64_t{1} << 24;
-
-std::string part(const Operation& o, std::string_view role) {
-  return fmt::format("{}.{}", o.name, role);
-}
-ValueId cast(const Operation& o, std::string_view role, ValueId v, DType to) {
-  if (o.g.known(v) && o.g.dtype(v) == to) return v;
-  return o.g.op("cast", part(o, role), {v}, {{"to", std::string(name(to))}});
-}
-ValueId i64(const Operation& o, std::string_view role, ValueId v) {
-  return cast(o, role, v, DType::i64);
-}
-ValueId ints(const Operation& o, std::string_view role, const Ints& values) {
-  return o.g.constant(part(o, role), ints_tensor(values));
-}
-ValueId one_of(const Operation& o, std::string_view role, ValueId vector, std::int64_t at) {
-  return o.g.op("slice", part(o, role), {vector},
-                {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}});
-}
+constexpr std::int64_t kMostWindowPlaces = std::int64_t{1} << 24;
 
 // A vector of begins, ends or sizes, by element.
 class Positions {
@@ -44,14 +22,14 @@ class Positions {
       if (static_cast<int>(known_.size()) != rank)
         throw bad_input("{} {} of {}", known_.size(), key, rank);
     } else {
-      all_ = i64(o, key, o.value(key));
+      all_ = o.i64(key, o.value(key));
     }
   }
   bool constant() const { return all_ == kAbsent; }
   std::int64_t known(std::size_t axis) const { return known_[axis]; }
   ValueId at(std::size_t axis) const {  // [1]
-    return constant() ? ints(o_, key_, {known_[axis]})
-                      : one_of(o_, key_, all_, static_cast<std::int64_t>(axis));
+    return constant() ? o_.ints(key_, {known_[axis]})
+                      : o_.element(key_, all_, static_cast<std::int64_t>(axis));
   }
 
  private:
@@ -101,30 +79,30 @@ ValueId cut(Operation& o, ValueId x, const std::string& name) {
     if (whole_begin && whole_end && step == 1) continue;
     axes.push_back(axis);
     steps.push_back(step);
-    starts.push_back(whole_begin ? ints(o, "first", {step > 0 ? 0 : kFar}) : c.begin.at(a));
+    starts.push_back(whole_begin ? o.ints("first", {step > 0 ? 0 : kFar}) : c.begin.at(a));
     if (whole_end) {
-      ends.push_back(ints(o, "last", {step > 0 ? kFar : -kFar}));
+      ends.push_back(o.ints("last", {step > 0 ? kFar : -kFar}));
     } else if (!by_size) {
       ends.push_back(end.at(a));
     } else {
       if (!end.constant())
         o.g.note("slice_by_size: a size that is computed is taken to be none of -1");
-      ends.push_back(o.g.op("add", part(o, "ends"), {starts.back(), end.at(a)}));
+      ends.push_back(o.g.op("add", o.part("ends"), {starts.back(), end.at(a)}));
     }
   }
   ValueId y = x;
   if (!axes.empty()) {
     const auto joined = [&](const char* role, const Values& v) {
-      return o.g.op("concat", part(o, role), v, {{"axis", std::int64_t{0}}});
+      return o.g.op("concat", o.part(role), v, {{"axis", std::int64_t{0}}});
     };
-    y = o.g.op("slice", taken.empty() ? name : part(o, "kept"),
-               {x, joined("starts", starts), joined("stops", ends), ints(o, "axes", axes),
-                ints(o, "steps", steps)});
+    y = o.g.op("slice", taken.empty() ? name : o.part("kept"),
+               {x, joined("starts", starts), joined("stops", ends), o.ints("axes", axes),
+                o.ints("steps", steps)});
   }
   for (std::size_t k = taken.size(); k-- > 0;)
     y = o.g.op(
-        "gather", k == 0 ? name : part(o, "element"),
-        {y, o.g.reshape(part(o, "place"), c.begin.at(static_cast<std::size_t>(taken[k])), {})},
+        "gather", k == 0 ? name : o.part("element"),
+        {y, o.g.reshape(o.part("place"), c.begin.at(static_cast<std::size_t>(taken[k])), {})},
         {{"axis", taken[k]}});
   return y == x ? o.g.op("identity", name, {x}) : y;
 }
@@ -156,7 +134,7 @@ Values sliced(Operation& o) {
   }
   Ints steps = c.stride;
   for (const std::int64_t a : squeeze) steps[static_cast<std::size_t>(a)] = 1;
-  const ValueId y = o.g.op("slice", squeeze.empty() ? o.name : part(o, "kept"), {x},
+  const ValueId y = o.g.op("slice", squeeze.empty() ? o.name : o.part("kept"), {x},
                            {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}});
   return {squeeze.empty() ? y : o.g.op("squeeze", o.name, {y}, {{"axes", squeeze}})};
 }
@@ -165,18 +143,18 @@ Values sliced(Operation& o) {
 Values slice_updated(Operation& o) {
   const ValueId x = o.value("x"), update = o.value("update");
   const auto number = [&](const char* role, std::int64_t v) {
-    return o.g.constant(part(o, role), scalar_of(DType::i64, static_cast<double>(v)));
+    return o.g.constant(o.part(role), scalar_of(DType::i64, static_cast<double>(v)));
   };
-  const ValueId extents = o.g.op("shape", part(o, "extents"), {x});
-  const ValueId count = o.g.op("size", part(o, "count"), {x});
+  const ValueId extents = o.g.op("shape", o.part("extents"), {x});
+  const ValueId count = o.g.op("size", o.part("count"), {x});
   const ValueId all = o.g.op(
-      "reshape", part(o, "all"),
-      {o.g.op("range", part(o, "range"), {number("zero", 0), count, number("one", 1)}), extents});
-  const ValueId at = o.g.reshape(part(o, "places"), cut(o, all, part(o, "cut")), {-1});
+      "reshape", o.part("all"),
+      {o.g.op("range", o.part("range"), {number("zero", 0), count, number("one", 1)}), extents});
+  const ValueId at = o.g.reshape(o.part("places"), cut(o, all, o.part("cut")), {-1});
   const ValueId written =
-      o.g.op("scatter_elements", part(o, "written"),
-             {o.g.reshape(part(o, "flat"), x, {-1}), at,
-              o.g.reshape(part(o, "update"), cast(o, "typed", update, o.g.dtype(x)), {-1})},
+      o.g.op("scatter_elements", o.part("written"),
+             {o.g.reshape(o.part("flat"), x, {-1}), at,
+              o.g.reshape(o.part("update"), o.cast("typed", update, o.g.dtype(x)), {-1})},
              {{"axis", std::int64_t{0}}});
   return {o.g.op("reshape", o.name, {written, extents})};
 }
@@ -186,17 +164,8 @@ Values windows(Operation& o) {
   const int axis = normalize_axis(o.integer("axis", 0), o.g.rank(x));
   const std::int64_t extent = known_extent(o.g, x, axis), width = o.integer("size", 1),
                      step = o.integer("stride", 1);
-  if (width < 1 || step < 1 || width > extent)
-    throw bad_input("windows of {} by {} over an extent of {}", width, step, extent);
-  const std::int64_t count = (extent - width) / step + 1;
-  if (count > kMaxWindowIndices / width)
-    throw bad_input("{} windows of {} are more than {} elements, which is not supported", count,
-                    width, kMaxWindowIndices);
-  Ints at;
-  for (std::int64_t i = 0; i < count; ++i)
-    for (std::int64_t k = 0; k < width; ++k) at.push_back(i * step + k);
-  return {o.g.op("gather", o.name,
-                 {x, o.g.constant(part(o, "windows"), ints_tensor(at).reshaped({count, width}))},
+  Tensor at = axis_windows(extent, width, step, kMostWindowPlaces);
+  return {o.g.op("gather", o.name, {x, o.g.constant(o.part("windows"), std::move(at))},
                  {{"axis", std::int64_t{axis}}})};
 }
 
@@ -216,7 +185,7 @@ struct ImageBlocks {
 Values space_to_batch(Operation& o) {
   const ImageBlocks b(o, "paddings");
   const ValueId padded = o.g.op(
-      "pad", part(o, "padded"), {b.x},
+      "pad", o.part("padded"), {b.x},
       {{"pads", Ints{b.border[0], b.border[2], b.border[1], b.border[3]}}, {"axes", Ints{2, 3}}});
   Ints split{0, 0}, merged{-1};
   merged.push_back(known_extent(o.g, padded, 1));
@@ -227,8 +196,8 @@ Values space_to_batch(Operation& o) {
     split.insert(split.end(), {n / by, by});
     merged.push_back(n / by);
   }
-  const ValueId cells = o.g.reshape(part(o, "blocks"), padded, split);
-  return {o.g.reshape(o.name, o.g.transpose(part(o, "turned"), cells, {3, 5, 0, 1, 2, 4}), merged)};
+  const ValueId cells = o.g.reshape(o.part("blocks"), padded, split);
+  return {o.g.reshape(o.name, o.g.transpose(o.part("turned"), cells, {3, 5, 0, 1, 2, 4}), merged)};
 }
 
 Values batch_to_space(Operation& o) {
@@ -239,9 +208,9 @@ Values batch_to_space(Operation& o) {
   if (b.border[0] + b.border[1] >= high || b.border[2] + b.border[3] >= wide)
     throw bad_input("{} by {} cropped by {} and {}", high, wide, b.border[0] + b.border[1],
                     b.border[2] + b.border[3]);
-  const ValueId cells = o.g.reshape(part(o, "blocks"), b.x, {b.block[0], b.block[1], -1, c, h, w});
+  const ValueId cells = o.g.reshape(o.part("blocks"), b.x, {b.block[0], b.block[1], -1, c, h, w});
   const ValueId whole =
-      o.g.reshape(part(o, "whole"), o.g.transpose(part(o, "turned"), cells, {2, 3, 4, 0, 5, 1}),
+      o.g.reshape(o.part("whole"), o.g.transpose(o.part("turned"), cells, {2, 3, 4, 0, 5, 1}),
                   {-1, c, high, wide});
   return {o.g.op("slice", o.name, {whole},
                  {{"starts", Ints{b.border[0], b.border[2]}},
@@ -251,7 +220,7 @@ Values batch_to_space(Operation& o) {
 
 Values reverse_sequence(Operation& o) {
   return {o.g.op(
-      "reverse_sequence", o.name, {o.value("x"), i64(o, "lengths", o.value("lengths"))},
+      "reverse_sequence", o.name, {o.value("x"), o.i64("lengths", o.value("lengths"))},
       {{"batch_axis", o.integer("batch_axis", 0)}, {"time_axis", o.integer("seq_axis", 0)}})};
 }
 
@@ -260,7 +229,7 @@ Values reverse_sequence(Operation& o) {
 Values reshaped(Operation& o) {
   const ValueId x = o.value("x");
   if (o.constant("shape") == nullptr)
-    return {o.g.op("reshape", o.name, {x, i64(o, "shape", o.value("shape"))})};
+    return {o.g.op("reshape", o.name, {x, o.i64("shape", o.value("shape"))})};
   Ints shape = o.integers("shape");
   const auto rank = static_cast<std::ptrdiff_t>(shape.size());
   if (std::ranges::count(shape, 0) == 0 || rank == o.g.rank(x))
@@ -271,7 +240,7 @@ Values reshaped(Operation& o) {
     shape[static_cast<std::size_t>(i)] =
         from < 0 ? 1 : known_extent(o.g, x, static_cast<int>(from));
   }
-  return {o.g.op("reshape", o.name, {x, ints(o, "shape", shape)}, {{"allowzero", true}})};
+  return {o.g.op("reshape", o.name, {x, o.ints("shape", shape)}, {{"allowzero", true}})};
 }
 
 Values reshaped_like(Operation& o) {
@@ -283,20 +252,19 @@ Values reshaped_like(Operation& o) {
                     ends.size());
   Values parts;
   for (std::size_t i = 0; i < like.size(); ++i)
-    parts.push_back(o.g.op("slice", part(o, "extents"),
-                           {o.g.op("shape", part(o, "shape"), {like[i]})},
+    parts.push_back(o.g.op("slice", o.part("extents"),
+                           {o.g.op("shape", o.part("shape"), {like[i]})},
                            {{"starts", Ints{begins[i]}},
                             {"ends", Ints{masks[i] != 0 ? kFar : ends[i]}},
                             {"axes", Ints{0}}}));
-  return {
-      o.g.op("reshape", o.name,
-             {o.value("x"), o.g.op("concat", part(o, "to"), parts, {{"axis", std::int64_t{0}}})},
-             {{"allowzero", true}})};
+  return {o.g.op("reshape", o.name,
+                 {o.value("x"), o.g.op("concat", o.part("to"), parts, {{"axis", std::int64_t{0}}})},
+                 {{"allowzero", true}})};
 }
 
 // With batch axes: the axis is brought behind them, and the axes of the indices back to its place.
 Values gathered(Operation& o) {
-  const ValueId x = o.value("x"), at = i64(o, "at", o.value("indices"));
+  const ValueId x = o.value("x"), at = o.i64("at", o.value("indices"));
   const std::int64_t axis = o.integer("axis", 0), batch = o.integer("batch_dims", 0);
   if (batch == 0) return {o.g.op("gather", o.name, {x, at}, {{"axis", axis}})};
   const int rank = o.g.rank(x), from = normalize_axis(axis, rank), places = o.g.rank(at);
@@ -305,11 +273,10 @@ Values gathered(Operation& o) {
   Ints front;
   for (int a = 0; a < rank; ++a) front.push_back(a);
   std::rotate(front.begin() + batch, front.begin() + from, front.begin() + from + 1);
-  const ValueId y =
-      o.g.op("gather_nd", part(o, "slices"),
-             {o.g.transpose(part(o, "front"), x, front),
-              o.g.op("unsqueeze", part(o, "coordinates"), {at}, {{"axes", Ints{-1}}})},
-             {{"batch_dims", batch}});
+  const ValueId y = o.g.op("gather_nd", o.part("slices"),
+                           {o.g.transpose(o.part("front"), x, front),
+                            o.g.op("unsqueeze", o.part("coordinates"), {at}, {{"axes", Ints{-1}}})},
+                           {{"batch_dims", batch}});
   // [batch.., indices.., axes before the axis.., axes behind it..]
   const std::int64_t own = places - batch, before = from - batch;
   Ints back;
@@ -324,232 +291,43 @@ Values tiled(Operation& o) {
   const ValueId x = o.value("x");
   if (o.constant("reps") != nullptr)
     return {o.g.op("tile", o.name, {x}, {{"repeats", o.integers("reps")}})};
-  return {o.g.op("tile", o.name, {x, i64(o, "reps", o.value("reps"))})};
+  return {o.g.op("tile", o.name, {x, o.i64("reps", o.value("reps"))})};
 }
 
 Values joined(Operation& o) {
   Values in = o.values("values");
   for (ValueId& v : in)  // numbers are vectors of one element
-    if (o.g.known(v) && o.g.rank(v) == 0) v = o.g.reshape(part(o, "vector"), v, {1});
+    if (o.g.known(v) && o.g.rank(v) == 0) v = o.g.reshape(o.part("vector"), v, {1});
   const std::int64_t axis = o.integer("axis", 0);
   if (!o.flag("interleave", false)) return {o.g.op("concat", o.name, in, {{"axis", axis}})};
   // Element by element in turn: side by side on an axis behind, then merged.
   const int rank = o.g.rank(in[0]), at = normalize_axis(axis, rank);
   Values apart;
   for (const ValueId v : in)
-    apart.push_back(o.g.op("unsqueeze", part(o, "part"), {v}, {{"axes", Ints{at + 1}}}));
+    apart.push_back(o.g.op("unsqueeze", o.part("part"), {v}, {{"axes", Ints{at + 1}}}));
   Ints shape;
   for (int a = 0; a < rank; ++a)
     shape.push_back(a < at ? 0 : a == at ? -1 : known_extent(o.g, in[0], a));
   return {o.g.reshape(
-      o.name, o.g.op("concat", part(o, "turns"), apart, {{"axis", std::int64_t{at} + 1}}), shape)};
-}
-
-// The last axes of `shape`; 0 keeps an extent.
-Values resized(Operation& o) {
-  const ValueId x = o.value("x");
-  const std::int64_t count = o.integer("resized_dims", 0), rank = o.g.rank(x);
-  const bool linear = o.text("interpolation_mode", "LINEAR") == "LINEAR";
-  const std::string mode = o.text("sampling_mode", "DEFAULT");
-  if (count < 0 || count > rank) throw bad_input("{} axes resized of {}", count, rank);
-  if (count == 0) return {o.g.op("identity", o.name, {x})};
-  Ints axes;
-  for (std::int64_t a = rank - count; a < rank; ++a) axes.push_back(a);
-  ValueId sizes = kAbsent;
-  bool single = true;
-  if (o.constant("shape") != nullptr) {
-    Ints shape = o.integers("shape");
-    if (static_cast<std::int64_t>(shape.size()) < count)
-      throw bad_input("{} axes resized by {} extents", count, shape.size());
-    shape.erase(shape.begin(), shape.end() - count);
-    for (std::size_t i = 0; i < shape.size(); ++i)
-      if (shape[i] == 0) shape[i] = known_extent(o.g, x, static_cast<int>(axes[i]));
-    single = std::ranges::count(shape, 1) > 0;
-    sizes = ints(o, "sizes", shape);
-  } else {
-    o.g.note("resize: an extent that is computed is taken to be none of 0");
-    sizes = o.g.op("slice", part(o, "sizes"), {i64(o, "shape", o.value("shape"))},
-                   {{"starts", Ints{-count}}, {"ends", Ints{kFar}}, {"axes", Ints{0}}});
-  }
-  std::string how = "asymmetric";
-  if (linear && mode == "UNALIGN_CORNERS")
-    how = "half_pixel";
-  else if (linear && (mode == "STRICT_ALIGN_CORNERS" || (mode == "ALIGN_CORNERS" && !single)))
-    how = "align_corners";
-  else if (mode != "DEFAULT")
-    throw bad_input("a resize of the sampling mode {} is not supported", printable(mode));
-  o.g.note(fmt::format("resize: coordinates {}", how));
-  return {o.g.op("resize", o.name, {x, kAbsent, kAbsent, sizes},
-                 {{"mode", std::string(linear ? "linear" : "nearest")},
-                  {"nearest_mode", std::string("floor")},
-                  {"axes", axes},
-                  {"coordinate_transformation_mode", how}})};
-}
-
-GridSampling sampling_of(const Operation& o, bool corners) {
-  GridSampling how{.corners = corners};
-  const std::string mode = o.text("sampling_mode", "bilinear"),
-                    outside = o.text("padding_mode", "constant");
-  if (mode == "nearest")
-    how.mode = GridSampling::Mode::nearest;
-  else if (mode != "bilinear")
-    throw bad_input("{} sampling is not supported", printable(mode));
-  if (outside == "border")
-    how.outside = GridSampling::Outside::border;
-  else if (outside == (corners ? "reflection" : "symmetric"))
-    how.outside = GridSampling::Outside::reflection;
-  else if (outside != "constant" || o.number("padding_value", 0) != 0)
-    throw bad_input("what lies outside an image as {} {} is not supported", printable(outside),
-                    o.number("padding_value", 0));
-  return how;
-}
-
-Values resampled(Operation& o) {
-  const ValueId x = o.value("x");
-  const DType type = o.g.dtype(x);
-  bool corners = o.flag("align_corners", true);
-  const std::string mode = o.text("coordinates_mode", "normalized_minus_one_to_one");
-  ValueId grid = cast(o, "grid", o.value("coordinates"), DType::f32);
-  const auto scaled = [&](float x_by, float y_by) {
-    const ValueId by = o.g.constant(part(o, "by"), Tensor::of<float>({2}, {x_by, y_by}));
-    return o.g.op("sub", part(o, "normal"),
-                  {o.g.op("mul", part(o, "scaled"), {grid, by}),
-                   o.g.constant(part(o, "one"), scalar_f32(1))});
-  };
-  if (mode == "normalized_zero_to_one") {
-    grid = scaled(2, 2);
-  } else if (mode == "unnormalized") {
-    // Numbers of pixels, whose centres are whole.
-    const std::int64_t h = known_extent(o.g, x, 2), w = known_extent(o.g, x, 3);
-    if (h < 2 || w < 2) throw bad_input("an image of {} by {} sampled by its pixels", h, w);
-    grid = scaled(2 / static_cast<float>(w - 1), 2 / static_cast<float>(h - 1));
-    corners = true;
-  } else if (mode != "normalized_minus_one_to_one") {
-    throw bad_input("coordinates {} are not supported", printable(mode));
-  }
-  return {
-      cast(o, "typed",
-           grid_sample(o.g, o.name, cast(o, "image", x, DType::f32), grid, sampling_of(o, corners)),
-           type)};
-}
-
-Values affine(Operation& o) {
-  const ValueId x = o.value("x");
-  const DType type = o.g.dtype(x);
-  const std::int64_t batch = known_extent(o.g, x, 0), height = o.integer("output_height", 1),
-                     width = o.integer("output_width", 1);
-  const bool corners = o.flag("align_corners", true);
-  if (o.text("coordinates_mode", "normalized_minus_one_to_one") != "normalized_minus_one_to_one")
-    throw bad_input("coordinates {} are not supported", printable(o.text("coordinates_mode", "")));
-  ValueId matrix = o.g.reshape(part(o, "matrix"),
-                               cast(o, "f32", o.value("transform_matrix"), DType::f32), {-1, 2, 3});
-  if (known_extent(o.g, matrix, 0) != batch)
-    matrix = o.g.op("expand", part(o, "matrices"), {matrix}, {{"shape", Ints{batch, 2, 3}}});
-  const ValueId grid = affine_grid(o.g, part(o, "grid"), matrix, {height, width}, corners);
-  return {
-      cast(o, "typed",
-           grid_sample(o.g, o.name, cast(o, "image", x, DType::f32), grid, sampling_of(o, corners)),
-           type)};
-}
-
-// A list is a tensor, whose first axis counts its elements.
-Values make_list(Operation& o) {
-  DType type = DType::f32;
-  const std::string named = o.text("dtype", "fp32");
-  for (const auto& [mil, ours] : {std::pair{"fp32", DType::f32},
-                                  {"fp16", DType::f16},
-                                  {"int32", DType::i32},
-                                  {"bool", DType::boolean}})
-    if (named == mil) type = ours;
-  if (const Value* shape = o.find("elem_shape"); shape == nullptr || !shape->texts.empty())
-    throw bad_input("a list whose elements' extents are not in the file is not supported");
-  const ValueId length =
-      o.has("init_length")
-          ? o.g.reshape(part(o, "length"), i64(o, "i64", o.value("init_length")), {1})
-          : ints(o, "length", {1});
-  const ValueId shape =
-      o.g.op("concat", part(o, "shape"), {length, ints(o, "extents", o.each_integer("elem_shape"))},
-             {{"axis", std::int64_t{0}}});
-  o.g.note("lists are tensors of their first length: to write behind it is an error");
-  return {o.g.op("expand", o.name, {o.g.constant(part(o, "zero"), scalar_of(type, 0)), shape})};
-}
-
-Values list_operation(Operation& o) {
-  const ValueId list = o.value("ls");
-  const Fields front{{"axis", std::int64_t{0}}};
-  const auto index = [&](const Ints& shape) {
-    return o.g.reshape(part(o, "index"), i64(o, "at", o.value("index")), shape);
-  };
-  if (o.type == "list_length")
-    return {cast(o, "length",
-                 o.g.reshape(part(o, "one"),
-                             one_of(o, "first", o.g.op("shape", part(o, "shape"), {list}), 0), {}),
-                 DType::i32)};
-  if (o.type == "list_read") return {o.g.op("gather", o.name, {list, index({})}, front)};
-  if (o.type == "list_gather")
-    return {o.g.op("gather", o.name, {list, i64(o, "at", o.value("indices"))}, front)};
-  const bool one = o.type == "list_write";
-  const ValueId at = one ? index({1, 1})
-                         : o.g.op("unsqueeze", part(o, "places"),
-                                  {i64(o, "at", o.value("indices"))}, {{"axes", Ints{-1}}});
-  ValueId value = o.value("value");
-  if (one) value = o.g.op("unsqueeze", part(o, "slice"), {value}, {{"axes", Ints{0}}});
-  return {o.g.op("scatter_nd", o.name, {list, at, value})};
-}
-
-Values quantised(Operation& o) {
-  const bool down = o.type == "quantize";
-  const ValueId x = o.value("input"), scale = o.value("scale");
-  Values in{x, scale};
-  if (o.has("zero_point")) in.push_back(o.value("zero_point"));
-  Fields f;
-  if (o.has("axis")) f.emplace_back("axis", o.integer("axis", 0));
-  if (down && in.size() == 2)
-    f.emplace_back("output_dtype",
-                   std::string(o.text("output_dtype", "uint8") == "int8" ? "i8" : "u8"));
-  return {o.g.op(down ? "quantize_linear" : "dequantize_linear", o.name, in, f)};
-}
-
-Values unshuffled(Operation& o) {
-  const ValueId x = o.value("x");
-  return {o.g.op("space_to_depth", o.name, {x},
-                 {{"blocksize", o.integer("downscale_factor", 1)}, {"mode", std::string("CRD")}})};
+      o.name, o.g.op("concat", o.part("turns"), apart, {{"axis", std::int64_t{at} + 1}}), shape)};
 }
 
 }  // namespace
 
 std::vector<ValueId> translate_places(Operation& o) {
-  struct Row {
-    std::string_view type;
-    Values (*write)(Operation&);
-  };
-  constexpr Row kRows[] = {{"slice_by_index", sliced},
-                           {"slice_by_size", sliced},
-                           {"slice_update", slice_updated},
-                           {"sliding_windows", windows},
-                           {"space_to_batch", space_to_batch},
-                           {"batch_to_space", batch_to_space},
-                           {"reverse_sequence", reverse_sequence},
-                           {"reshape", reshaped},
-                           {"reshape_like", reshaped_like},
-                           {"gather", gathered},
-                           {"tile", tiled},
-                           {"concat", joined},
-                           {"resize", resized},
-                           {"resample", resampled},
-                           {"affine", affine},
-                           {"make_list", make_list},
-                           {"list_length", list_operation},
-                           {"list_read", list_operation},
-                           {"list_write", list_operation},
-                           {"list_gather", list_operation},
-                           {"list_scatter", list_operation},
-                           {"quantize", quantised},
-                           {"dequantize", quantised},
-                           {"pixel_unshuffle", unshuffled}};
-  for (const Row& row : kRows)
-    if (row.type == o.type) return row.write(o);
-  return {};
+  constexpr OperationRow kRows[] = {{"slice_by_index", sliced},
+                                    {"slice_by_size", sliced},
+                                    {"slice_update", slice_updated},
+                                    {"sliding_windows", windows},
+                                    {"space_to_batch", space_to_batch},
+                                    {"batch_to_space", batch_to_space},
+                                    {"reverse_sequence", reverse_sequence},
+                                    {"reshape", reshaped},
+                                    {"reshape_like", reshaped_like},
+                                    {"gather", gathered},
+                                    {"tile", tiled},
+                                    {"concat", joined}};
+  return translate_among(kRows, o);
 }
 
 }  // namespace etalon::coreml

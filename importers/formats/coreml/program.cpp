@@ -6,6 +6,7 @@
 #include "engine/numerics/element.h"
 #include "importers/containers/bytes.h"
 #include "importers/formats/coreml/scope.h"
+#include "importers/formats/scalar.h"
 
 namespace etalon::coreml {
 namespace {
@@ -224,7 +225,7 @@ bool Operation::has(std::string_view key) const { return find(key) != nullptr; }
 ValueId Operation::made(Value& v, std::string_view key) {
   if (v.id == kAbsent) {
     if (!v.constant) throw bad_input("{} is no tensor", key);
-    v.id = g.constant(fmt::format("{}.{}", name, key), v.constant.share());
+    v.id = g.constant(part(key), v.constant.share());
   }
   return v.id;
 }
@@ -298,6 +299,24 @@ float Operation::number(std::string_view key, float otherwise) const {
 std::string Operation::text(std::string_view key, std::string_view otherwise) const {
   const Value* v = find(key);
   return v == nullptr || v->texts.empty() ? std::string(otherwise) : v->texts[0];
+}
+
+ValueId Operation::cast(std::string_view role, ValueId v, DType to) const {
+  if (g.known(v) && g.dtype(v) == to) return v;
+  return g.op("cast", part(role), {v}, {{"to", std::string(etalon::name(to))}});
+}
+
+ValueId Operation::ints(std::string_view role, const Ints& values) const {
+  return g.constant(part(role), ints_tensor(values));
+}
+
+ValueId Operation::scalar(std::string_view role, ValueId like, double value) const {
+  return g.constant(part(role), scalar_of(g.dtype(like), value));
+}
+
+ValueId Operation::element(std::string_view role, ValueId vector, std::int64_t at) const {
+  return g.op("slice", part(role), {vector},
+              {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}});
 }
 
 bool holds_program(const Blob& file) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,16 +53,34 @@ class Operation {
   // Of a tuple of constant integers.
   Ints each_integer(std::string_view key) const;
 
+  // Parts of what it becomes, by their roles.
+  std::string part(std::string_view role) const { return fmt::format("{}.{}", name, role); }
+  ValueId cast(std::string_view role, ValueId v, DType to) const;  // v where it is of that type
+  ValueId i64(std::string_view role, ValueId v) const { return cast(role, v, DType::i64); }
+  ValueId ints(std::string_view role, const Ints& values) const;
+  ValueId scalar(std::string_view role, ValueId like, double value) const;        // of its type
+  ValueId element(std::string_view role, ValueId vector, std::int64_t at) const;  // [1]
+
  private:
   ValueId made(Value& v, std::string_view key);
   Arguments inputs_;
 };
 
+inline constexpr std::int64_t kFar = std::int64_t{1} << 40;  // beyond any extent
+
 // The values of its outputs, in sequence.
 std::vector<ValueId> translate(Operation& op);
+struct OperationRow {
+  std::string_view type;
+  std::vector<ValueId> (*write)(Operation&);
+};
+// By the row of its type; empty where there is none.
+std::vector<ValueId> translate_among(std::span<const OperationRow> rows, Operation& op);
 // The families that it asks; empty where it is none of theirs.
 std::vector<ValueId> translate_more(Operation& op);        // operations_more.cpp
 std::vector<ValueId> translate_places(Operation& op);      // operations_places.cpp
+std::vector<ValueId> translate_sampling(Operation& op);    // operations_sampling.cpp
+std::vector<ValueId> translate_lists(Operation& op);       // operations_lists.cpp
 std::vector<ValueId> translate_sequences(Operation& op);   // program_recurrent.cpp
 std::vector<ValueId> translate_compressed(Operation& op);  // compressed.cpp
 

@@ -5,7 +5,6 @@
 // product unless reset_after says otherwise. One bias stands for the input's and the state's; with
 // reset_after it is the state's, and input_bias the input's. A layer that reads backwards gives its
 // outputs in the order in which it makes them. scaled_tanh without numbers is tanh.
-#include <algorithm>
 #include <limits>
 
 #include "engine/core/error.h"
@@ -49,7 +48,7 @@ class Layer {
       const ValueId w = o_.value(d == 0 ? key : key + "_back");
       Ints dims{1};
       for (const std::int64_t n : o_.g.shape(w).dims()) dims.push_back(n);
-      parts.push_back(o_.g.reshape(part(key), w, dims));
+      parts.push_back(o_.g.reshape(o_.part(key), w, dims));
     }
     return joined(key, parts);
   }
@@ -62,10 +61,10 @@ class Layer {
       const auto one = [&](const char* key) {
         const std::string named = key == nullptr ? "" : d == 0 ? key : std::string(key) + "_back";
         if (key != nullptr && o_.has(named))
-          return o_.g.reshape(part(named), o_.value(named), {1, gates_ * hidden_});
-        return o_.g.constant(part("zeros"), Tensor::zeros(type, {1, gates_ * hidden_}));
+          return o_.g.reshape(o_.part(named), o_.value(named), {1, gates_ * hidden_});
+        return o_.g.constant(o_.part("zeros"), Tensor::zeros(type, {1, gates_ * hidden_}));
       };
-      parts.push_back(o_.g.op("concat", part("biases"), {one(of_input), one(of_state)},
+      parts.push_back(o_.g.op("concat", o_.part("biases"), {one(of_input), one(of_state)},
                               {{"axis", std::int64_t{1}}}));
     }
     return joined("bias", parts);
@@ -73,8 +72,8 @@ class Layer {
   ValueId peepholes() { return o_.has("peephole") ? weights("peephole") : kAbsent; }
   // [B,D*H] as [D,B,H].
   ValueId state(const char* key) {
-    const ValueId v = o_.g.reshape(part(key), o_.value(key), {0, directions_, hidden_});
-    return o_.g.transpose(part(key), v, {1, 0, 2});
+    const ValueId v = o_.g.reshape(o_.part(key), o_.value(key), {0, directions_, hidden_});
+    return o_.g.transpose(o_.part(key), v, {1, 0, 2});
   }
   std::vector<ValueId> run(std::string_view op, const std::vector<ValueId>& in, Fields f,
                            const std::vector<std::string>& functions) {
@@ -98,7 +97,7 @@ class Layer {
     if (o_.flag("output_sequence", false)) {
       out.push_back(merged(y[0], {0, 2, 1, 3}, {0, 0, directions_ * hidden_}));
       if (backwards_) {
-        out[0] = o_.g.op("slice", part("backwards"), {out[0]},
+        out[0] = o_.g.op("slice", o_.part("backwards"), {out[0]},
                          {{"starts", Ints{-1}},
                           {"ends", Ints{std::numeric_limits<std::int64_t>::min() + 1}},
                           {"axes", Ints{0}},
@@ -109,18 +108,17 @@ class Layer {
     for (std::size_t s = 1; s < y.size(); ++s)
       out.push_back(merged(y[s], {1, 0, 2}, {0, directions_ * hidden_}));
     if (!o_.flag("output_sequence", false))
-      out.insert(out.begin(), o_.g.op("unsqueeze", part("last"), {out[0]}, {{"axes", Ints{0}}}));
+      out.insert(out.begin(), o_.g.op("unsqueeze", o_.part("last"), {out[0]}, {{"axes", Ints{0}}}));
     return out;
   }
 
  private:
-  std::string part(std::string_view role) const { return fmt::format("{}.{}", o_.name, role); }
   ValueId joined(const std::string& key, const std::vector<ValueId>& parts) {
     if (parts.size() == 1) return parts[0];
-    return o_.g.op("concat", part(key + ".directions"), parts, {{"axis", std::int64_t{0}}});
+    return o_.g.op("concat", o_.part(key + ".directions"), parts, {{"axis", std::int64_t{0}}});
   }
   ValueId merged(ValueId v, const Ints& perm, const Ints& shape) {
-    return o_.g.reshape(part("channels"), o_.g.transpose(part("order"), v, perm), shape);
+    return o_.g.reshape(o_.part("channels"), o_.g.transpose(o_.part("order"), v, perm), shape);
   }
 
   Operation& o_;
