@@ -15,78 +15,6 @@ namespace etalon {
 namespace tflite {
 namespace {
 
-const std::map<std::string_view, std::string_view> kSame{
-    {"FLOOR", "Floor"},
-    {"CEIL", "Ceil"},
-    {"LOGISTIC", "Sigmoid"},
-    {"RELU", "Relu"},
-    {"RELU6", "Relu6"},
-    {"RELU_N1_TO_1", "ReluN1To1"},
-    {"TANH", "Tanh"},
-    {"EXP", "Exp"},
-    {"LOG", "Log"},
-    {"SQRT", "Sqrt"},
-    {"RSQRT", "Rsqrt"},
-    {"SQUARE", "Square"},
-    {"NEG", "Neg"},
-    {"ABS", "Abs"},
-    {"SIN", "Sin"},
-    {"COS", "Cos"},
-    {"ROUND", "Round"},
-    {"ELU", "Elu"},
-    {"HARD_SWISH", "HardSwish"},
-    {"PRELU", "Prelu"},
-    {"MAXIMUM", "Maximum"},
-    {"MINIMUM", "Minimum"},
-    {"POW", "Pow"},
-    {"SQUARED_DIFFERENCE", "SquaredDifference"},
-    {"FLOOR_DIV", "FloorDiv"},
-    {"FLOOR_MOD", "FloorMod"},
-    {"LESS", "Less"},
-    {"LESS_EQUAL", "LessEqual"},
-    {"GREATER", "Greater"},
-    {"GREATER_EQUAL", "GreaterEqual"},
-    {"EQUAL", "Equal"},
-    {"NOT_EQUAL", "NotEqual"},
-    {"LOGICAL_AND", "LogicalAnd"},
-    {"LOGICAL_OR", "LogicalOr"},
-    {"LOGICAL_NOT", "LogicalNot"},
-    {"SELECT", "Select"},
-    {"SELECT_V2", "SelectV2"},
-    {"TRANSPOSE", "Transpose"},
-    {"EXPAND_DIMS", "ExpandDims"},
-    {"SLICE", "Slice"},
-    {"TILE", "Tile"},
-    {"PAD", "Pad"},
-    {"PADV2", "PadV2"},
-    {"BROADCAST_TO", "BroadcastTo"},
-    {"FILL", "Fill"},
-    {"RANGE", "Range"},
-    {"RANK", "Rank"},
-    {"ZEROS_LIKE", "ZerosLike"},
-    {"ADD_N", "AddN"},
-    {"GATHER_ND", "GatherNd"},
-    {"SPACE_TO_BATCH_ND", "SpaceToBatchND"},
-    {"BATCH_TO_SPACE_ND", "BatchToSpaceND"},
-    {"TOPK_V2", "TopKV2"},
-    {"LOG_SOFTMAX", "LogSoftmax"},
-    {"SPLIT_V", "SplitV"},
-    {"REVERSE_V2", "ReverseV2"},
-    {"SIGN", "Sign"},
-    {"SEGMENT_SUM", "SegmentSum"},
-    {"UNSORTED_SEGMENT_SUM", "UnsortedSegmentSum"},
-    {"UNSORTED_SEGMENT_MAX", "UnsortedSegmentMax"},
-    {"UNSORTED_SEGMENT_MIN", "UnsortedSegmentMin"},
-    {"UNSORTED_SEGMENT_PROD", "UnsortedSegmentProd"},
-    {"MATRIX_SET_DIAG", "MatrixSetDiag"},
-    {"BITWISE_XOR", "BitwiseXor"},
-    {"COMPLEX_ABS", "ComplexAbs"},
-    {"REAL", "Real"},
-    {"IMAG", "Imag"},
-    {"RFFT2D", "RFFT2D"},
-    {"SPARSE_TO_DENSE", "SparseToDense"},
-    {"DYNAMIC_UPDATE_SLICE", "XlaDynamicUpdateSlice"}};
-
 // Of the variables that one run keeps: their values now, by name.
 using Variables = std::map<std::string, ValueId>;
 
@@ -338,8 +266,8 @@ class Translator {
     const std::string_view type = operator_name(op.code);
     const FlatTable& o = op.options;
     const auto text = [](const char* t) { return std::string(t); };
-    if (const auto at = kSame.find(type); at != kSame.end()) {
-      n.op = at->second;
+    if (const std::string_view same = tensorflow_name(type); !same.empty()) {
+      n.op = same;
       return ops_.translate(n);
     }
     if (type == "CONV_2D" || type == "DEPTHWISE_CONV_2D") {

@@ -18,6 +18,8 @@ struct Operator {
   tf::OpNode& n;
 };
 
+// TensorFlow's name of an operator that means the same there; empty where none does (names.cpp).
+std::string_view tensorflow_name(std::string_view type);
 // The output, before a fused activation; nullopt where it is none of these.
 std::optional<ValueId> translate_own(const Operator& o);
 bool is_recurrent(std::string_view type);
