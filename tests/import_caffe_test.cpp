@@ -12,19 +12,8 @@ namespace {
 
 // Every output that the array file knows, under `prefix`; how many they were.
 std::size_t compared(const Model& m, const NamedTensors& known, const std::string& prefix = "") {
-  NamedTensors in;
-  for (const auto& i : m.graph->inputs) {
-    const std::string& input = m.graph->value_name(i.value);
-    in.emplace(input, known.at(prefix + input).share());
-  }
-  const Trace trace = test::run(m, in);
-  for (const auto& [output, tensor] : trace.outputs) {
-    CAPTURE(output);
-    const Tensor& want = known.at(prefix + output);
-    REQUIRE(to_string(tensor.shape()) == to_string(want.shape()));
-    test::check_near(tensor, want, 2e-6F);
-  }
-  return trace.outputs.size();
+  const Trace trace = test::run(m, test::recorded_inputs(m, known, prefix));
+  return test::check_outputs(trace, known, 2e-6F, prefix);
 }
 
 // A layer on x [1,4,6,6], y alike and rows r [2,5], written as prototxt: what the refusal says.

@@ -18,17 +18,9 @@ void check_outputs(const std::string& file, const std::string& prefix, std::size
                    float tolerance, const std::string& arrays = "cntk/known.npz") {
   CAPTURE(file);
   const Model model = open_model(fixture("cntk/" + file));
-  NamedTensors known = test::arrays(fixture(arrays)), in;
-  for (const auto& input : model.graph->inputs) {
-    const std::string name = model.graph->value_name(input.value);
-    in.emplace(name, known.at(name).share());
-  }
-  const Trace trace = test::run(model, in);
-  CHECK(trace.outputs.size() == outputs);
-  for (const auto& [name, tensor] : trace.outputs) {
-    CAPTURE(name);
-    test::check_near(tensor, known.at(prefix + "." + name), tolerance);
-  }
+  const NamedTensors known = test::arrays(fixture(arrays));
+  const Trace trace = test::run(model, test::recorded_inputs(model, known));
+  CHECK(test::check_outputs(trace, known, tolerance, prefix + ".") == outputs);
 }
 
 // What opening these bytes says: the error, or the first note.

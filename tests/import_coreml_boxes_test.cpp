@@ -3,42 +3,22 @@
 // them with coremltools and evaluate what NeuralNetwork.proto and MIL's documentation say.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "importers/containers/protobuf.h"
 #include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
-using test::arrays, test::fixture, test::output;
+using test::arrays, test::fixture;
 
 namespace {
 
 // Every recorded output of a network or a program; how many there are.
 std::size_t check_outputs(const std::string& name, const std::string& records = "boxes.npz",
                           const std::string& ending = ".mlmodel") {
-  NamedTensors known = arrays(fixture("coreml/" + records)), in;
+  const NamedTensors known = arrays(fixture("coreml/" + records));
   const Model model = open_model(fixture("coreml/" + name + ending));
-  for (const auto& input : model.graph->inputs) {
-    const std::string& value = model.graph->value_name(input.value);
-    in.emplace(value, known.at(value).share());
-  }
-  const Trace trace = test::run(model, in);
-  std::size_t compared = 0;
-  for (const auto& [key, want] : known) {
-    if (!key.starts_with(name + ".")) continue;
-    CAPTURE(key);
-    const Tensor& got = output(trace, key.substr(name.size() + 1));
-    REQUIRE(got.dtype() == want.dtype());
-    if (want.dtype() == DType::f32) {
-      test::check_near(got, want, 1e-6F);
-    } else {
-      CHECK(got.shape() == want.shape());
-      CHECK(std::ranges::equal(got.bytes(), want.bytes()));
-    }
-    ++compared;
-  }
-  return compared;
+  const Trace trace = test::run(model, test::recorded_inputs(model, known));
+  return test::check_recorded(trace, known, 1e-6F, name + ".");
 }
 
 // One layer of this kind over boxes [1,3,4] and scores [1,3,1], or an image and its regions.

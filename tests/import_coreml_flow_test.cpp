@@ -7,32 +7,16 @@
 #include "tests/importer_files.h"
 
 using namespace etalon;
-using test::arrays, test::fixture, test::output;
+using test::arrays, test::fixture;
 
 namespace {
 
 // Runs a file of fixtures/coreml on its inputs and compares every output that is known; how many.
-int check_file(const std::string& file, const Model& model) {
+std::size_t check_file(const std::string& file, const Model& model) {
   static const NamedTensors kKnown = arrays(fixture("coreml/flow.npz"));
   const std::string name = file.substr(0, file.find('.'));
-  NamedTensors in;
-  for (const auto& [key, value] : kKnown)
-    if (key.starts_with(name + ":")) in.emplace(key.substr(name.size() + 1), value.share());
-  const Trace trace = test::run(model, in);
-  int compared = 0;
-  for (const auto& [key, want] : kKnown) {
-    if (!key.starts_with(name + ".")) continue;
-    CAPTURE(key);
-    const Tensor& got = output(trace, key.substr(name.size() + 1));
-    ++compared;
-    if (want.dtype() == DType::f32) {
-      test::check_near(got, want, 2e-6F);
-      continue;
-    }
-    REQUIRE(got.type() == want.type());
-    CHECK(std::ranges::equal(got.bytes(), want.bytes()));
-  }
-  return compared;
+  const Trace trace = test::run(model, test::recorded_inputs(kKnown, name + ":"));
+  return test::check_recorded(trace, kKnown, 2e-6F, name + ".");
 }
 
 Model opened(const std::string& file) { return open_model(fixture("coreml/" + file)); }

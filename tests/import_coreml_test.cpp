@@ -7,7 +7,7 @@
 #include "tests/importer_files.h"
 
 using namespace etalon;
-using test::arrays, test::fixture, test::output;
+using test::arrays, test::fixture;
 
 namespace {
 
@@ -21,15 +21,8 @@ Model network(const std::string& name) {
 }
 
 // Every output of `name` that is known; how many.
-int check_outputs(const std::string& name, const Trace& trace) {
-  int compared = 0;
-  for (const auto& [key, want] : known()) {
-    if (!key.starts_with(name + ".")) continue;
-    CAPTURE(key);
-    test::check_near(output(trace, key.substr(name.size() + 1)), want, 2e-6F);
-    ++compared;
-  }
-  return compared;
+std::size_t check_outputs(const std::string& name, const Trace& trace) {
+  return test::check_recorded(trace, known(), 2e-6F, name + ".");
 }
 
 std::string field(std::uint32_t number, const std::string& payload) {
@@ -72,7 +65,7 @@ TEST_CASE("Core ML: recurrent layers, one direction and both, with their states"
     const Model model = network(name);
     NamedTensors in;
     for (const char* i : inputs) in.emplace(i, known().at(i).share());
-    CHECK(check_outputs(name, test::run(model, in)) == static_cast<int>(inputs.size()));
+    CHECK(check_outputs(name, test::run(model, in)) == inputs.size());
     CHECK(test::notes(model, "[-50, 50]"));
   }
   // The old mapping of shapes: what stands before a vector is the sequence, of one batch.
@@ -85,10 +78,7 @@ TEST_CASE("Core ML: layers of later versions, each output as its specification s
   for (const auto& [name, outputs] :
        {std::pair{"selections", 25}, {"extents", 25}, {"features", 31}, {"spatial", 5}}) {
     CAPTURE(name);
-    NamedTensors in;
-    const std::string prefix = std::string(name) + ":";
-    for (const auto& [key, value] : known())
-      if (key.starts_with(prefix)) in.emplace(key.substr(prefix.size()), value.share());
+    const NamedTensors in = test::recorded_inputs(known(), std::string(name) + ":");
     CHECK(check_outputs(name, test::run(network(name), in)) == outputs);
   }
 }

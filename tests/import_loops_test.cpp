@@ -12,24 +12,11 @@ using test::arrays, test::fixture, test::output;
 
 namespace {
 
-// Arrays whose names begin so, by the rest of their names.
-NamedTensors part(const NamedTensors& all, const std::string& prefix) {
-  NamedTensors out;
-  for (const auto& [name, value] : all)
-    if (name.starts_with(prefix)) out.emplace(name.substr(prefix.size()), value.share());
-  REQUIRE(!out.empty());
-  return out;
-}
-
-void check_outputs(const Trace& trace, const NamedTensors& want) {
-  for (const auto& [name, value] : want) {
-    CAPTURE(name);
-    const Tensor& got = output(trace, name);
-    if (value.dtype() == DType::f32)
-      test::check_near(got, value, 2e-6F);
-    else
-      CHECK(std::ranges::equal(got.bytes(), value.bytes()));
-  }
+// A run of what is recorded under names that begin so.
+void check_run(const Model& model, const NamedTensors& known, const std::string& inputs,
+               const std::string& outputs) {
+  const Trace trace = test::run(model, test::recorded_inputs(known, inputs));
+  CHECK(test::check_recorded(trace, known, 2e-6F, outputs) > 0);
 }
 
 int count(const Graph& graph, std::string_view op) {
@@ -137,7 +124,7 @@ TEST_CASE("tensorflow: dynamic_rnn's frame over TensorArrays, and a loop on data
   for (const std::string name : {"lstm", "halved", "lengths"}) {
     CAPTURE(name);
     const Model model = open_model(fixture("tf_graphs/loops_" + name + ".pb"));
-    check_outputs(test::run(model, part(known, name + ":")), part(known, name + "."));
+    check_run(model, known, name + ":", name + ".");
     CHECK(count(*model.graph, "loop") == (name == "halved" ? 1 : 0));
     CHECK(test::notes(model, "as far as the lists reach") == (name == "lengths"));
   }
@@ -149,8 +136,7 @@ TEST_CASE("tensorflow: loops over lists end where the data say") {
     const Model model = open_model(fixture("tf_graphs/" + name + ".pb"));
     for (const std::string run : {"0", "1", "2"}) {
       CAPTURE(name + run);
-      check_outputs(test::run(model, part(known, name + "." + run + ":")),
-                    part(known, name + "." + run + "."));
+      check_run(model, known, name + "." + run + ":", name + "." + run + ".");
     }
   }
 }
@@ -161,8 +147,7 @@ TEST_CASE("tensorflow: a branch on data takes the side that its predicate names"
   CHECK(test::notes(model, "both sides are computed"));
   for (const std::string run : {"0", "1", "2"}) {
     CAPTURE(run);
-    check_outputs(test::run(model, part(known, "branches." + run + ":")),
-                  part(known, "branches." + run + "."));
+    check_run(model, known, "branches." + run + ":", "branches." + run + ".");
   }
   // A side that asks for a predicate that is not there.
   std::string bytes = test::read_bytes(fixture("tf_graphs/branches.pb"));
@@ -184,39 +169,26 @@ TEST_CASE("tensorflow: shapes that a run computes, of two batches") {
   const Model model = open_model(fixture("tf_graphs/shapes.pb"));
   for (const std::string batch : {"2", "3"}) {
     CAPTURE(batch);
-    check_outputs(test::run(model, part(known, "shapes." + batch + ":")),
-                  part(known, "shapes." + batch + "."));
+    check_run(model, known, "shapes." + batch + ":", "shapes." + batch + ".");
   }
 }
 
 TEST_CASE("TensorFlow: elements in other places, functions of a few steps") {
   const NamedTensors known = test::arrays(fixture("tf_graphs/places.npz"));
   const Model model = open_model(fixture("tf_graphs/places.pb"));
-  NamedTensors in;
-  for (const auto& [name, value] : known)
-    if (name.starts_with("in:")) in.emplace(name.substr(3), value.share());
-  const Trace trace = test::run(model, in);
-  std::size_t seen = 0;
-  for (const auto& [name, value] : known) {
-    if (!name.starts_with("out_")) continue;
-    CAPTURE(name);
-    ++seen;
-    const Tensor& got = output(trace, name);
-    REQUIRE(got.type() == value.type());
-    // A logarithm has other bits there; fake quantisation and all else has the same.
-    if (name.starts_with("out_xlog") || name == "out_l2" || name == "out_product")
-      test::check_near(got, value, 2e-6F);
-    else
-      CHECK(std::ranges::equal(got.bytes(), value.bytes()));
-  }
-  CHECK(seen == 35);
+  const Trace trace = test::run(model, test::recorded_inputs(known, "in:"));
+  // A logarithm has other bits there; fake quantisation and all else has the same.
+  const auto tolerance = [](std::string_view name) {
+    return name.starts_with("out_xlog") || name == "out_l2" || name == "out_product" ? 2e-6F : 0.0F;
+  };
+  CHECK(test::check_outputs(trace, known, tolerance) == 35);
 }
 
 TEST_CASE("tensorflow: what chooses some of many, and what follows from the choice") {
   const NamedTensors known = arrays(fixture("tf_graphs/selection.npz"));
   const Model model = open_model(fixture("tf_graphs/selection.pb"));
   CHECK(count(*model.graph, "non_max_suppression") == 5);
-  check_outputs(test::run(model, part(known, "selection:")), part(known, "selection."));
+  check_run(model, known, "selection:", "selection.");
   // A sigma below 0 would raise them.
   std::string bytes = test::read_bytes(fixture("tf_graphs/selection.pb"));
   const std::string name = "NonMaxSuppressionV5/soft_nms_sigma";
@@ -238,8 +210,7 @@ TEST_CASE("tflite: WHILE and IF run what their condition says, CALL_ONCE sets va
   CHECK(count(*model.graph, "loop") == 3);
   for (const std::string run : {"0", "1", "2"}) {
     CAPTURE(run);
-    check_outputs(test::run(model, part(known, "control." + run + ".in.")),
-                  part(known, "control." + run + ".out."));
+    check_run(model, known, "control." + run + ".in.", "control." + run + ".out.");
   }
 }
 
@@ -261,8 +232,7 @@ TEST_CASE("tflite: no name of a body stands for a value around it") {
 TEST_CASE("tflite: recurrent layers of two directions") {
   const NamedTensors known = arrays(fixture("tflite_ops/control.npz"));
   const Model model = open_model(fixture("tflite_ops/bidirectional.tflite"));
-  check_outputs(test::run(model, part(known, "bidirectional.0.in.")),
-                part(known, "bidirectional.0.out."));
+  check_run(model, known, "bidirectional.0.in.", "bidirectional.0.out.");
 }
 
 TEST_CASE("tflite: subgraphs that call each other without end, or that are not there") {

@@ -23,16 +23,9 @@ Model opened(const std::string& name) {
 Model compared(const std::string& name, const std::string& output) {
   CAPTURE(name);
   Model m = opened(name);
-  NamedTensors in;
-  for (const auto& i : m.graph->inputs) {
-    const std::string& input = m.graph->value_name(i.value);
-    in.emplace(input, known().at(name + "." + input).share());
-  }
-  const Trace trace = test::run(m, in);
-  CHECK(trace.outputs.size() == 1);
-  const Tensor& want = known().at(output);
-  REQUIRE(to_string(trace.outputs[0].second.shape()) == to_string(want.shape()));
-  test::check_near(trace.outputs[0].second, want, 2e-6F);
+  const Trace trace = test::run(m, test::recorded_inputs(m, known(), name + "."));
+  REQUIRE(trace.outputs.size() == 1);
+  test::check_like(trace.outputs[0].second, known().at(output), 2e-6F);
   return m;
 }
 
@@ -63,19 +56,8 @@ std::string node(const std::string& op, const std::string& inputs, const std::st
 
 TEST_CASE("MXNet: boxes, windows, ramps and new extents give what MXNet recorded") {
   const Model m = opened("more");
-  NamedTensors in;
-  for (const auto& i : m.graph->inputs) {
-    const std::string& input = m.graph->value_name(i.value);
-    in.emplace(input, known().at(input).share());
-  }
-  const Trace trace = test::run(m, in);
-  for (const auto& [output, tensor] : trace.outputs) {
-    CAPTURE(output);
-    const Tensor& want = known().at(output);
-    REQUIRE(to_string(tensor.shape()) == to_string(want.shape()));
-    test::check_near(tensor, want, 4e-6F);
-  }
-  CHECK(trace.outputs.size() == 47);
+  const Trace trace = test::run(m, test::recorded_inputs(m, known()));
+  CHECK(test::check_outputs(trace, known(), 4e-6F) == 47);
   CHECK(test::notes(m, "along the last one, as MXNet 1.9"));
 }
 

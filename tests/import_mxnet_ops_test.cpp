@@ -36,19 +36,9 @@ std::string told(const std::string& op, const std::string& attributes) {
 TEST_CASE("MXNet: plain operators give what MXNet recorded") {
   const NamedTensors known = test::arrays(test::fixture("frameworks/mxnet_ops.npz"));
   const Model m = open_model(test::fixture("frameworks/mxnet_ops-symbol.json"));
-  NamedTensors in;
-  for (const auto& i : m.graph->inputs) {
-    const std::string& input = m.graph->value_name(i.value);
-    in.emplace(input, known.at(input).share());
-  }
+  const NamedTensors in = test::recorded_inputs(m, known);
   const Trace trace = test::run(m, in);
-  for (const auto& [output, tensor] : trace.outputs) {
-    CAPTURE(output);
-    const Tensor& want = known.at(output);
-    REQUIRE(to_string(tensor.shape()) == to_string(want.shape()));
-    test::check_near(tensor, want, 4e-6F);
-  }
-  CHECK(trace.outputs.size() == 146);
+  CHECK(test::check_outputs(trace, known, 4e-6F) == 146);
   CHECK(trace.outputs.size() + in.size() == known.size());
 }
 

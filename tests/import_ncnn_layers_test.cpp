@@ -16,18 +16,9 @@ namespace {
 std::size_t check_recorded(const std::string& name, float tolerance) {
   const NamedTensors known = test::arrays(test::fixture("runtimes/" + name + ".npz"));
   const Model m = open_model(test::fixture("runtimes/" + name + ".param"));
-  NamedTensors in;
-  for (const auto& i : m.graph->inputs) {
-    const std::string& input = m.graph->value_name(i.value);
-    in.emplace(input, known.at(input).share());
-  }
-  const Trace trace = test::run(m, in);
-  for (const auto& [output, tensor] : trace.outputs) {
-    CAPTURE(output);
-    test::check_near(tensor, known.at(output), tolerance);
-  }
+  const Trace trace = test::run(m, test::recorded_inputs(m, known));
   CHECK(trace.outputs.size() + m.graph->inputs.size() == known.size());
-  return trace.outputs.size();
+  return test::check_outputs(trace, known, tolerance);
 }
 
 void refused(const std::string& layers, const char* words,

@@ -2,8 +2,6 @@
 // Runtime's outputs (fixtures/make_onnx_functions.py), and the functions that are refused.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "engine/core/error.h"
 #include "tests/import_run.h"
 #include "tests/importer_files.h"
@@ -14,24 +12,10 @@ namespace {
 
 std::string at(const std::string& name) { return test::fixture("onnx_functions/" + name); }
 
-int compared(const std::string& name) {
+std::size_t compared(const std::string& name) {
   const NamedTensors known = test::arrays(at(name + ".npz"));
-  NamedTensors in;
-  for (const auto& [key, value] : known)
-    if (key.starts_with("in.")) in.emplace(key.substr(3), value.share());
-  const Trace trace = test::run(open_model(at(name + ".onnx")), in);
-  int count = 0;
-  for (const auto& [key, want] : known) {
-    if (!key.starts_with("out.")) continue;
-    CAPTURE(key);
-    const Tensor& got = test::output(trace, key.substr(4));
-    REQUIRE(got.type() == want.type());
-    ++count;
-    if (std::ranges::equal(got.bytes(), want.bytes())) continue;
-    REQUIRE(is_floating(want.dtype()));  // a label is that label
-    test::check_near(got, want, 2e-6F);
-  }
-  return count;
+  const Trace trace = test::run(open_model(at(name + ".onnx")), test::recorded_inputs(known));
+  return test::check_recorded(trace, known, 2e-6F);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <set>
 
 #include "engine/core/error.h"
 #include "importers/input_hints.h"
@@ -36,94 +35,41 @@ bool rounds(std::string_view name) {
 
 TEST_CASE("OpenVINO: operators that choose, look up and cut give its CPU plugin's outputs") {
   const NamedTensors known = test::arrays(at("operators.npz"));
-  NamedTensors in;
-  for (const auto& [name, value] : known)
-    if (name.starts_with("in.")) in.emplace(name.substr(3), value.share());
-  const Trace trace = test::run(open_model(at("operators.xml")), in);
-  int compared = 0;
-  for (const auto& [name, want] : known) {
-    if (!name.starts_with("out.")) continue;
-    CAPTURE(name);
-    const Tensor& got = test::output(trace, name.substr(4));
-    REQUIRE(got.type() == want.type());
-    if (rounds(name.substr(4)))
-      test::check_near(got, want, 1e-6F);
-    else
-      CHECK(std::ranges::equal(got.bytes(), want.bytes()));
-    ++compared;
-  }
-  CHECK(compared == 73);
+  const Trace trace = test::run(open_model(at("operators.xml")), test::recorded_inputs(known));
+  const auto tolerance = [](std::string_view name) { return rounds(name) ? 1e-6F : 0.0F; };
+  CHECK(test::check_recorded(trace, known, tolerance) == 73);
 }
 
 // make_openvino_dynamic.py: nothing of the image's extents is in the file.
 TEST_CASE("OpenVINO: poolings round and count as its CPU plugin does") {
-  NamedTensors in;
   const NamedTensors known = test::arrays(at("pools.npz"));
-  in.emplace("image", known.at("in.image").share());
   const Model model = open_model(at("pools.xml"));
-  const Trace trace = test::run(model, in);
-  int compared = 0;
-  for (const auto& [name, want] : known) {
-    if (!name.starts_with("out.")) continue;
-    CAPTURE(name);
-    const Tensor& got = test::output(trace, name.substr(4));
-    REQUIRE(got.type() == want.type());
-    test::check_near(got, want, 1e-6F);
-    ++compared;
-  }
-  CHECK(compared == 25);
+  const Trace trace = test::run(model, test::recorded_inputs(known));
+  CHECK(test::check_recorded(trace, known, 1e-6F) == 25);
   CHECK(test::notes(model, "average pooling divides by all places of a window"));
 }
 
 TEST_CASE("OpenVINO: bounds that hang on free extents, and grids, give its CPU plugin's outputs") {
-  const NamedTensors known = test::arrays(at("dynamic.npz"));
-  NamedTensors in;
+  const NamedTensors known = test::arrays(at("dynamic.npz")), in = test::recorded_inputs(known);
   std::vector<HintedInput> hints;
-  for (const auto& [name, value] : known)
-    if (name.starts_with("in.")) {
-      in.emplace(name.substr(3), value.share());
-      hints.push_back({name.substr(3), value.type()});
-    }
+  for (const auto& [name, value] : in) hints.push_back({name, value.type()});
+  const auto tolerance = [](std::string_view name) {
+    return name.starts_with("grid") ? 2e-6F : 0.0F;
+  };
   for (const bool told : {true, false}) {
     CAPTURE(told);
     const InputHints scope(told ? hints : std::vector<HintedInput>{});
     const Trace trace = test::run(open_model(at("dynamic.xml")), in);
-    int compared = 0;
-    for (const auto& [name, want] : known) {
-      if (!name.starts_with("out.")) continue;
-      CAPTURE(name);
-      const Tensor& got = test::output(trace, name.substr(4));
-      REQUIRE(got.type() == want.type());
-      if (name.starts_with("out.grid"))
-        test::check_near(got, want, 2e-6F);
-      else
-        CHECK(std::ranges::equal(got.bytes(), want.bytes()));
-      ++compared;
-    }
-    CHECK(compared == 24);
+    CHECK(test::check_recorded(trace, known, tolerance) == 24);
   }
 }
 
 // make_openvino_parts.py.
 TEST_CASE("OpenVINO: rules, parts, boxes, regions and spectra give its CPU plugin's outputs") {
   const NamedTensors known = test::arrays(at("parts.npz"));
-  NamedTensors in;
-  for (const auto& [name, value] : known)
-    if (name.starts_with("in.")) in.emplace(name.substr(3), value.share());
   const Model model = open_model(at("parts.xml"));
-  const Trace trace = test::run(model, in);
-  int compared = 0;
-  for (const auto& [name, want] : known) {
-    if (!name.starts_with("out.")) continue;
-    CAPTURE(name);
-    const Tensor& got = test::output(trace, name.substr(4));
-    REQUIRE(got.type() == want.type());
-    ++compared;
-    if (std::ranges::equal(got.bytes(), want.bytes())) continue;
-    REQUIRE(is_floating(want.dtype()));
-    test::check_near(got, want, 1e-5F);
-  }
-  CHECK(compared == 75);
+  const Trace trace = test::run(model, test::recorded_inputs(known));
+  CHECK(test::check_recorded(trace, known, 1e-5F) == 75);
   CHECK(test::notes(model, "the state s begins every run"));
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,70 @@ inline void check_near(const Tensor& got, const Tensor& want, float tolerance) {
     CAPTURE(i);
     CHECK(std::fabs(a[i] - b[i]) <= tolerance * std::max(1.0F, std::fabs(b[i])));
   }
+}
+
+// What is recorded under names that begin with `prefix`, by the rest of their names.
+inline NamedTensors recorded_inputs(const NamedTensors& known, std::string_view prefix = "in.") {
+  NamedTensors in;
+  for (const auto& [key, value] : known)
+    if (key.starts_with(prefix)) in.emplace(key.substr(prefix.size()), value.share());
+  REQUIRE(!in.empty());
+  return in;
+}
+// What is recorded of the inputs that the model has.
+inline NamedTensors recorded_inputs(const Model& model, const NamedTensors& known,
+                                    const std::string& prefix = "") {
+  NamedTensors in;
+  for (const auto& input : model.graph->inputs) {
+    const std::string& name = model.graph->value_name(input.value);
+    in.emplace(name, known.at(prefix + name).share());
+  }
+  return in;
+}
+
+// Of the type that is wanted and the same in every bit; of f32, with a tolerance, near it.
+inline void check_like(const Tensor& got, const Tensor& want, float tolerance = 0) {
+  REQUIRE(to_string(got.type()) == to_string(want.type()));
+  const bool same = std::ranges::equal(got.bytes(), want.bytes());
+  if (!same && tolerance > 0 && want.dtype() == DType::f32)
+    check_near(got, want, tolerance);
+  else
+    CHECK(same);
+}
+
+// A tolerance is a number, or the number for an output of this name.
+template <class Tolerance>
+float tolerance_of(const Tolerance& tolerance, std::string_view output) {
+  if constexpr (std::is_convertible_v<Tolerance, float>)
+    return tolerance;
+  else
+    return tolerance(output);
+}
+// Every output that is recorded as `prefix` and its name; how many there are.
+template <class Tolerance>
+[[nodiscard]] std::size_t check_recorded(const Trace& trace, const NamedTensors& known,
+                                         const Tolerance& tolerance,
+                                         std::string_view prefix = "out.") {
+  std::size_t compared = 0;
+  for (const auto& [key, want] : known) {
+    if (!key.starts_with(prefix)) continue;
+    CAPTURE(key);
+    const std::string_view name = std::string_view(key).substr(prefix.size());
+    check_like(output(trace, name), want, tolerance_of(tolerance, name));
+    ++compared;
+  }
+  return compared;
+}
+// Every output of the run, each of which is recorded; how many there are.
+template <class Tolerance>
+[[nodiscard]] std::size_t check_outputs(const Trace& trace, const NamedTensors& known,
+                                        const Tolerance& tolerance,
+                                        const std::string& prefix = "") {
+  for (const auto& [name, got] : trace.outputs) {
+    CAPTURE(name);
+    check_like(got, known.at(prefix + name), tolerance_of(tolerance, name));
+  }
+  return trace.outputs.size();
 }
 
 inline bool notes(const Model& model, std::string_view words) {

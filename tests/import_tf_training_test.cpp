@@ -11,20 +11,12 @@ using test::arrays, test::fixture, test::notes, test::output;
 namespace {
 
 // Runs a graph on what is recorded as "name:input", and compares every "name.output".
-int check_outputs(const Model& model, const NamedTensors& known, const std::string& name) {
-  NamedTensors in;
-  for (const auto& [key, value] : known)
-    if (key.starts_with(name + ":")) in.emplace(key.substr(name.size() + 1), value.share());
+std::size_t check_outputs(const Model& model, const NamedTensors& known, const std::string& name) {
+  const NamedTensors in = test::recorded_inputs(known, name + ":");
   CHECK(in.size() == model.graph->inputs.size());
   const Trace trace = test::run(model, in);
-  int compared = 0;
-  for (const auto& [key, want] : known) {
-    if (!key.starts_with(name + ".")) continue;
-    CAPTURE(key);
-    test::check_near(output(trace, key.substr(name.size() + 1)), want, 2e-6F);
-    ++compared;
-  }
-  CHECK(trace.outputs.size() == static_cast<std::size_t>(compared));
+  const std::size_t compared = test::check_recorded(trace, known, 2e-6F, name + ".");
+  CHECK(trace.outputs.size() == compared);
   return compared;
 }
 
@@ -101,23 +93,10 @@ TEST_CASE("tensorflow: recurrent cells that are one operator") {
 
 TEST_CASE("tensorflow: operators on images, matrices, segments and spectra") {
   const NamedTensors known = arrays(fixture("tf_graphs/images.npz"));
-  NamedTensors in;
-  for (const auto& [key, value] : known)
-    if (key.starts_with("in:")) in.emplace(key.substr(3), value.share());
-  const Trace trace = test::run(open_model(fixture("tf_graphs/images.pb")), in);
-  int compared = 0;
-  for (const auto& [key, want] : known) {
-    if (!key.starts_with("out_")) continue;
-    CAPTURE(key);
-    const Tensor& got = output(trace, key);
-    REQUIRE(got.type() == want.type());
-    if (want.dtype() == DType::f32)
-      test::check_near(got, want, key == "out_mfcc" ? 2e-5F : 4e-6F);
-    else
-      CHECK(std::ranges::equal(got.bytes(), want.bytes()));
-    ++compared;
-  }
-  CHECK(compared == 46);
+  const Trace trace =
+      test::run(open_model(fixture("tf_graphs/images.pb")), test::recorded_inputs(known, "in:"));
+  const auto tolerance = [](std::string_view name) { return name == "out_mfcc" ? 2e-5F : 4e-6F; };
+  CHECK(test::check_outputs(trace, known, tolerance) == 46);
 
   const Trace old =
       test::run(open_model(fixture("tf_graphs/old_norm.pbtxt")), known.at("old:x").share());

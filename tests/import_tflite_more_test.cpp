@@ -2,42 +2,25 @@
 // (tests/fixtures/make_tflite_more.py): outputs are those of LiteRT's reference kernels.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "tests/import_run.h"
 #include "tests/importer_files.h"
 
 using namespace etalon;
-using test::arrays, test::fixture, test::output;
+using test::arrays, test::fixture;
 
 TEST_CASE("tflite: spectra, segments, bins, diagonals and bits") {
   const NamedTensors known = arrays(fixture("tflite_ops/more.npz"));
-  NamedTensors in;
-  for (const auto& [key, value] : known)
-    if (key.starts_with("more:")) in.emplace(key.substr(5), value.share());
-  const Trace trace = test::run(open_model(fixture("tflite_ops/more.tflite")), in);
-  int compared = 0;
-  for (const auto& [key, want] : known) {
-    if (!key.starts_with("more.")) continue;
-    CAPTURE(key);
-    const Tensor& got = output(trace, key.substr(5));
-    REQUIRE(got.type() == want.type());
-    if (want.dtype() == DType::f32)
-      test::check_near(got, want, 1e-6F);  // a transform's terms, in another sequence
-    else
-      CHECK(std::ranges::equal(got.bytes(), want.bytes()));
-    ++compared;
-  }
-  CHECK(compared == 9);
+  const Trace trace = test::run(open_model(fixture("tflite_ops/more.tflite")),
+                                test::recorded_inputs(known, "more:"));
+  // A transform's terms, in another sequence.
+  CHECK(test::check_recorded(trace, known, 1e-6F, "more.") == 9);
 }
 
 TEST_CASE("tflite: weights of 4 bits bit for bit, and packed ones that do not fit") {
   const NamedTensors known = arrays(fixture("tflite_ops/more.npz"));
   const std::string path = fixture("tflite_ops/four_bits.tflite");
   const Trace trace = test::run(open_model(path), known.at("four:x").share());
-  const Tensor& want = known.at("four.y");
-  REQUIRE(trace.outputs.at(0).second.type() == want.type());
-  CHECK(std::ranges::equal(trace.outputs.at(0).second.bytes(), want.bytes()));
+  test::check_like(trace.outputs.at(0).second, known.at("four.y"));
 
   // The vector of 512 packed bytes says that it has one fewer.
   const test::TemporaryFolder folder;
