@@ -63,7 +63,7 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
       {13, 16, 0, {}, Shape{16}},
       {41, 10, 37, {.trans_b = true}, Shape{10}},  // few columns: a is read where it lies
       {15, 29, 50, {}, kNone},
-      {19, 7, 1024, {}, Shape{7}},  // but not with rows 4 KiB apart
+      {19, 7, 1024, {}, Shape{7}},  // but rows 4 KiB apart on AVX2 alone
       {61, 129, 200, {}, kNone},
       {130, 20, 2500, {.alpha = 0.7F, .trans_a = true}, Shape{20}},  // k in blocks, y between them
   };

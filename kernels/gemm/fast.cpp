@@ -16,11 +16,12 @@ constexpr double kSerialFlops = 4e5;
 // Bytes of the vector side that stay in the second cache while all strips of m pass by.
 constexpr std::int64_t kBlockBytes = 768 << 10;
 // Up to so many strips of n, packing the rows of a costs more than it saves: they are read where
-// they lie. Rows a multiple of kSetBytes apart would all share one set of the first cache. Beside a
-// packed b a tile's rows of few bytes are read so whatever n is: they stay in the first caches
-// while all strips pass, and nothing is left to pack (1x1 layers over the last axis, 64 to 512
-// channels: 0.80 to 0.94 of the time).
-constexpr std::int64_t kApartStrips = 2, kSetBytes = 4096, kApartBytes = 42 << 10;
+// they lie. Rows a multiple of kSetBytes apart all share one set of the first cache, which holds
+// those of a tile of AVX2 but no more (there, read in place, 1024 channels took 0.86 to 0.97 of the
+// time, 16 columns of 1024 and 4096 terms 0.3). Beside a packed b a tile's rows of few bytes are
+// read so whatever n is: they stay in the first caches while all strips pass, and nothing is left
+// to pack (1x1 layers over the last axis, 64 to 512 channels: 0.80 to 0.94 of the time).
+constexpr std::int64_t kApartStrips = 2, kSetBytes = 4096, kSetWays = 8, kApartBytes = 42 << 10;
 // A side of rows k apart that serves few strips of n is walked a block of k at a time, so that each
 // of its lines comes from memory once: packed whole, m = 1024, n = 16, k = 500000 took 11 times as
 // long as oneDNN.
@@ -125,8 +126,8 @@ void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
   const std::int64_t row_bytes = task.a.row_stride * std::int64_t{sizeof(float)};
   const bool serves = n_strips <= kApartStrips || (task.packed_b != nullptr && m >= set.rows &&
                                                    set.rows * row_bytes <= kApartBytes);
-  const bool apart =
-      task.a.k_stride == 1 && (m == 1 || serves) && (m <= 4 || row_bytes % kSetBytes != 0);
+  const bool apart = task.a.k_stride == 1 && (m == 1 || serves) &&
+                     (m <= 4 || set.rows <= kSetWays || row_bytes % kSetBytes != 0);
   // Of a small product each strip of a is packed by who computes its rows: one loop, not two.
   const bool by_strips =
       !apart && ((in_place && small) ||
