@@ -49,6 +49,8 @@ constexpr Difference kDifferent[] = {
     {"onnxruntime", "conv.special", Verdict::undecided, kMayOverflow},
     {"onnxruntime", "conv_channels_last.special_depthwise", Verdict::undecided, kMayOverflow,
      Isa::avx2},
+    {"pytorch", "conv_channels_last.special_depthwise", Verdict::undecided, kMayOverflow,
+     Isa::avx2},
     {"onnxruntime", "softmax.far", Verdict::lower_precision, "subnormal results are flushed",
      Isa::avx2},
     {"onnxruntime", "conv_transpose.special_2d", Verdict::undecided, kMayOverflow},
