@@ -23,8 +23,8 @@ void weights_alone(Model& model, const Piece& piece) {
                                       std::move(t.tensor));
 }
 
-// Lets go of the pages of a file that were read: kernels have been turned into memory of their own,
-// and the tensors that lie in the file are read from it when somebody wants them.
+// Lets go of the pages of a file that were read: what was joined or split (gates) has memory of its
+// own, and the tensors that lie in the file are read from it when somebody wants them.
 void release(const Blob& file) { MappedFile::forget(file.bytes, file.keeper); }
 
 // Layers as a list, or below a name.
