@@ -47,6 +47,8 @@ class Tensor {
   // this type; what it throws comes out of that reading, and the next one asks again. Never
   // writable. The bytes are charged to the MemoryBudget now.
   static Tensor deferred(DType dtype, const Shape& shape, std::function<Tensor()> make);
+  // A tensor of fewer bytes costs less than the promise of it.
+  static constexpr std::size_t kDeferredBytes = std::size_t{64} << 10;
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values);
   template <class T>

@@ -73,8 +73,7 @@ Tensor transposed(const Tensor& x, const Ints& perm) {
 
 // Kernels turned when they are read: who lists a network's weights does not look at them.
 Tensor transposed_when_read(const Tensor& x, const Ints& perm) {
-  constexpr std::size_t kLarge = std::size_t{64} << 10;
-  if (x.size_bytes() < kLarge) return transposed(x, perm);
+  if (x.size_bytes() < Tensor::kDeferredBytes) return transposed(x, perm);
   return Tensor::deferred(
       x.dtype(), transposed(x.shape(), perm),
       [from = std::make_shared<const Tensor>(x.share()), perm] { return transposed(*from, perm); });

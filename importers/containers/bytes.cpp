@@ -62,9 +62,7 @@ Tensor tensor_from_bytes(const TensorType& type, const Blob& blob) {
     copy_and_forget(made.mutable_bytes(), blob);
     return made;
   };
-  // A small one costs less than the promise of it.
-  constexpr std::size_t kLarge = std::size_t{64} << 10;
-  return want < kLarge ? copy() : Tensor::deferred(type.dtype, type.shape, copy);
+  return want < Tensor::kDeferredBytes ? copy() : Tensor::deferred(type.dtype, type.shape, copy);
 }
 
 std::optional<DType> find_dtype(std::string_view text) {
