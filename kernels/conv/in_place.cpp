@@ -24,13 +24,7 @@ constexpr std::int64_t kNearWeights = 768 << 10;
 // Rows of outputs from which this way is the faster one. Rows of 7 with 512 channels, three taps a
 // row: 0.82 of the packed way's time on Zen 4; on Sapphire Rapids 1.03 to 1.07, before padding was
 // left out there.
-std::int64_t least_row() { return is_amd() ? kInPlaceLeast : 12; }
-// Rows of 13 and 14 as one tile of one vector: the weights are read half as often as for two tiles
-// of two vectors. But an accumulator then waits four fma for its next one, which is all that Zen 4
-// needs: two tiles take 0.90 of the time there.
-bool single_tiles(std::int64_t width) {
-  return !is_amd() && width > kInPlaceRows && width <= kInPlaceSingle;
-}
+std::int64_t least_row() { return is_amd() ? 6 : 12; }
 
 bool touches_padding(const WindowAxis& a, std::int64_t o) {
   return a.at(o, 0) < 0 || a.at(o, a.kernel - 1) >= a.in;
@@ -51,17 +45,6 @@ void copy_row(const float* from, std::int64_t count, float* to) {
     std::memcpy(to + i, from + i, kStep * sizeof(float));
   std::memcpy(to + count - kStep, from + count - kStep, kStep * sizeof(float));
 }
-
-void store_square([[maybe_unused]] const float* c, [[maybe_unused]] std::int64_t c_row,
-                  [[maybe_unused]] float* y, [[maybe_unused]] std::int64_t y_stride) {
-#if defined(__x86_64__)
-  avx512::store_square(c, c_row, y, y_stride);
-#endif
-}
-
-}  // namespace
-
-namespace {
 
 // The sequence in which panels of channels and chunks of rows are computed. Threads begin with
 // equal parts of it (parallel_for): of images where there are enough, else of panels, so that each
@@ -116,7 +99,7 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
   const bool flat = d.in == 1 && d.out == 1 && d.kernel == 1;
   const InPlaceTiles* tiles = nullptr;
 #if defined(__x86_64__)
-  if (set.isa >= Isa::avx512) tiles = &avx512::in_place_tiles();
+  tiles = set.isa >= Isa::avx512 ? &avx512::in_place_tiles() : &avx2::in_place_tiles();
 #endif
   const bool served = flat && h.out > 0 && tiles != nullptr;
   // Fewer terms do not pay for turning the sums, shorter rows leave the tile's rows idle, and one
@@ -141,7 +124,10 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
   channel_stride_ = std::min(h.in, tall) * row_stride_;
   if (channel_stride_ > (std::int64_t{1} << 31) / g_.group_in()) return;
   for (std::int64_t row = 0; row < h.out; ++row) terms_of_.push_back(add_terms(row));
-  single_ = single_tiles(w.out);
+  // One tile of one vector then reads the weights half as often as two tiles of two vectors. But an
+  // accumulator waits four fma for its next one, which is all that Zen 4 needs: two tiles take 0.90
+  // of the time there.
+  single_ = !is_amd() && w.out > tiles->rows && w.out <= tiles->single;
   window_ = !single_ && is_grouped(w) && w.kernel == kGroupTaps;
   tiles_ = tiles;
   worthwhile_ = true;
@@ -226,7 +212,7 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
   const auto& [d, h, w] = g_.window.axes;
   const std::int64_t k = g_.k(), out = g_.group_out();
   const std::int64_t o = item.group * out + item.strip * set_.lanes;
-  const RowStrips strips(w.out, single_ ? kInPlaceSingle : kInPlaceRows);
+  const RowStrips strips(w.out, single_ ? tiles_->single : tiles_->rows);
   constexpr std::int64_t kLine = 64 / sizeof(float);
   for (std::int64_t row = first; row < last; ++row) {
     const Terms& terms = terms_[index(terms_of_[index(row)])];
@@ -299,7 +285,7 @@ void InPlaceConv::run_item(const Call& call, const Item& item) const {
         const int valid = v == item.vectors - 1 ? item.last_lanes : set_.lanes;
         const int tall = static_cast<int>(std::min<std::int64_t>(set_.lanes, count - at));
         if (tall == set_.lanes && valid == set_.lanes)
-          store_square(from, width, to, pixels);
+          tiles_->square(from, width, to, pixels);
         else
           set_.store_transposed(from, width, tall, valid, to, pixels);
       }
@@ -356,7 +342,7 @@ void InPlaceConv::turn_row(const float* from, std::int64_t count, float* to) con
       const float* square = from + pixel * g_.in_channels + channel;
       float* rows = to + channel * channel_stride_ + pixel;
       if (tall == lanes)
-        store_square(square, g_.in_channels, rows, channel_stride_);
+        tiles_->square(square, g_.in_channels, rows, channel_stride_);
       else
         set_.store_transposed(square, g_.in_channels, tall, set_.lanes, rows, channel_stride_);
     }

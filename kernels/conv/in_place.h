@@ -1,9 +1,10 @@
 // conv, f32, contract seq, walk crs: channels in lanes, inputs read where they lie in their rows.
 //
-// A tile is up to 12 neighbouring outputs of a row by two vectors of channels. Under one term its
-// inputs stand at a fixed distance from each other (the stride), whatever term it is, so they are
-// broadcast from the image's own rows: nothing is packed tap by tap, and a stride costs nothing.
-// Rows of 13 and 14 outputs are one tile for each vector, or two tiles (in_place.cpp).
+// A tile is up to 12 neighbouring outputs of a row (6 on AVX2) by two vectors of channels. Under
+// one term its inputs stand at a fixed distance from each other (the stride), whatever term it is,
+// so they are broadcast from the image's own rows: nothing is packed tap by tap, and a stride costs
+// nothing. Rows of 13 and 14 outputs are one tile for each vector of AVX-512, or two tiles
+// (in_place.cpp).
 //
 // Padding above and below a row of outputs leaves out whole rows of taps, the same for all its
 // pixels: those terms are not walked, as the contract says. Rows are copied first, some at a time

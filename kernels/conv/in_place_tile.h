@@ -5,7 +5,8 @@
 // input is broadcast once, for all outputs that it is under: input j of a row stands under tap s of
 // output (j - s) / step. Going through j upwards, an output meets its taps upwards too, so the
 // chains are those of one tap after the other, with 14 broadcasts for 72 fma where that took 36.
-// The fewer loads and instructions show where two programs share a core.
+// The fewer loads and instructions show where two programs share a core. Sets of sixteen registers
+// broadcast for each tap.
 #pragma once
 
 #include <array>
@@ -41,27 +42,30 @@ struct InPlaceTileCall {
 // Returns, with report_zero, a bit for each output in which some sum (before the bias) is zero.
 using InPlaceTile = std::uint32_t (*)(const InPlaceTileCall&);
 
-// Outputs of a tile with two vectors, whose accumulators leave room for the weights of a group, and
-// with one vector.
-inline constexpr int kInPlaceRows = 12, kInPlaceSingle = 14, kInPlaceLeast = 6;
-inline constexpr int kInPlaceVectors = 2;
+// The largest tile of any set, and vectors of a tile.
+inline constexpr int kInPlaceMost = 14, kInPlaceVectors = 2;
 // Steps with a tile of their own; 0: any, in groups of one tap.
 inline constexpr int kInPlaceSteps = 2;
 
 struct InPlaceTiles {
-  using Rows = std::array<std::array<InPlaceTile, kInPlaceSingle + 1>,
-                          kInPlaceVectors + 1>;  // [vectors][rows], rows from kInPlaceLeast on
+  // Outputs of a tile with two vectors, whose accumulators leave room for weights, and with one.
+  int rows = 0, single = 0;
+  using Rows = std::array<std::array<InPlaceTile, kInPlaceMost + 1>,
+                          kInPlaceVectors + 1>;  // [vectors][outputs], from half of `rows` on
   std::array<Rows, kInPlaceSteps + 1> any;       // [step]
-  // Windows of kGroupTaps columns, to kInPlaceRows rows: [step][left][right], where left leaves out
+  // Windows of kGroupTaps columns, to `rows` outputs: [step][left][right], where left leaves out
   // the first output's first input and right the last one's last, which are padding. Step 2 has no
   // right: even images have no padding there.
   std::array<std::array<std::array<Rows, 2>, 2>, kInPlaceSteps + 1> window;
+  // y[lane * y_stride + row] = c[row * c_row + lane] for as many rows as a vector has lanes.
+  void (*square)(const float* c, std::int64_t c_row, float* y, std::int64_t y_stride) = nullptr;
 };
 
 namespace avx512 {
 const InPlaceTiles& in_place_tiles();
-// y[lane * y_stride + row] = c[row * c_row + lane] for 16 rows of 16 lanes.
-void store_square(const float* c, std::int64_t c_row, float* y, std::int64_t y_stride);
-}  // namespace avx512
+}
+namespace avx2 {
+const InPlaceTiles& in_place_tiles();
+}
 
 }  // namespace etalon

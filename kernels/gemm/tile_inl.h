@@ -36,16 +36,6 @@ inline constexpr bool kBroadcasts = sizeof(typename V::Reg) == 64;
 template <class V>
 inline constexpr bool kBroadcasts = false;
 #endif
-// acc = fma(a, b, acc) in the accumulator's own register. Left to choose which operand a fma
-// overwrites, a compiler of sixteen registers moves accumulators to memory and back.
-#if defined(__FMA__)
-ETALON_INLINE void fma_onto(__m256& acc, __m256 a, __m256 b) {
-  asm("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
-}
-ETALON_INLINE void fma_onto(__m256d& acc, __m256d a, __m256d b) {
-  asm("vfmadd231pd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
-}
-#endif
 // Vectors of half a cache line, of which there are sixteen registers.
 template <class V>
 inline constexpr bool kHalfLines = sizeof(typename V::Reg) == 32;
@@ -90,7 +80,7 @@ ETALON_INLINE std::int64_t packed_steps(typename V::Reg (&acc)[R][W], std::int64
       });
       unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
         const Reg av = V::set1(a[i * R + r]);
-        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { fma_onto(acc[r][w], av, bv[w]); });
+        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { V::fma_onto(acc[r][w], av, bv[w]); });
       });
     });
     a += kSteps * R;

@@ -61,6 +61,11 @@ struct F32 {
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_ps(a, b); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
+  // acc = fma(a, b, acc) in the accumulator's own register. Left to choose which operand a fma
+  // overwrites, a compiler of sixteen registers moves accumulators to memory and back.
+  ETALON_INLINE static void fma_onto(Reg& acc, Reg a, Reg b) {
+    asm("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
+  }
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), _mm256_castsi256_ps(m));
   }
@@ -164,6 +169,9 @@ struct F64 {
   ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_pd(a, b, c); }
+  ETALON_INLINE static void fma_onto(Reg& acc, Reg a, Reg b) {
+    asm("vfmadd231pd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
+  }
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm256_blendv_pd(c, _mm256_fmadd_pd(a, b, c), _mm256_castsi256_pd(m));
   }

@@ -40,6 +40,7 @@ struct F32 {
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_ps(a, b); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }
+  ETALON_INLINE static void fma_onto(Reg& acc, Reg a, Reg b) { acc = fma(a, b, acc); }
   // Lanes outside the mask keep c.
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm512_mask3_fmadd_ps(a, b, c, m);

@@ -1,0 +1,185 @@
+// Tiles of in_place_tile.h over a vector type V; included only by the files of one instruction set.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/conv/in_place_tile.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::simd {
+
+// With registers for the weights of a group beside the accumulators, an input is broadcast once for
+// all taps that it is under; with sixteen in all once for each: 8 loads for 12 fma then, where the
+// ports take twice as many.
+template <class V>
+inline constexpr bool kSharesInputs = V::registers >= 32;
+
+// From the asking for weights to their use.
+inline constexpr std::int64_t kTapsAhead = 16;
+
+template <class V, int W>
+ETALON_INLINE void ask_weights(const float* at, std::int64_t w_vector) {
+  unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+    _mm_prefetch(reinterpret_cast<const char*>(at + w * w_vector + kTapsAhead * V::lanes),
+                 _MM_HINT_T0);
+  });
+}
+
+// A group of kTaps taps, x from output to output a constant. Without_first: the first output's
+// first input is padding, which is left out; without_last: the last one's last.
+template <class V, int R, int W, int kStep, int kTaps, bool without_first, bool without_last>
+ETALON_INLINE void add_group(typename V::Reg (&acc)[R][W], const float* x, const float* weights,
+                             std::int64_t w_vector) {
+  using Reg = typename V::Reg;
+  if constexpr (kSharesInputs<V>) {
+    Reg wv[kTaps][W];
+    unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+      ask_weights<V, W>(weights + s * V::lanes, w_vector);
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        wv[s][w] = V::load(weights + w * w_vector + s * V::lanes);
+      });
+    });
+    constexpr int kInputs = (R - 1) * kStep + kTaps;
+    unroll<kInputs>([&](auto j) ETALON_INLINE_LAMBDA {
+      if constexpr (!(without_first && j == 0) && !(without_last && j == kInputs - 1)) {
+        const Reg xv = V::set1(x[j]);
+        unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+          if constexpr (j >= s && (j - s) % kStep == 0 && (j - s) / kStep < R) {
+            constexpr int r = (j - s) / kStep;
+            unroll<W>([&](auto w)
+                          ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(xv, wv[s][w], acc[r][w]); });
+          }
+        });
+      }
+    });
+  } else {
+    unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+      // Two vectors to a line.
+      if constexpr (s % 2 == 0) ask_weights<V, W>(weights + s * V::lanes, w_vector);
+      // Or a compiler keeps what it broadcast for the tap before, and accumulators go to memory.
+      asm volatile("" ::: "memory");
+      Reg wv[W];
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        wv[w] = V::load(weights + w * w_vector + s * V::lanes);
+      });
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        if constexpr (!(without_first && r == 0 && s == 0) &&
+                      !(without_last && r == R - 1 && s == kTaps - 1)) {
+          const Reg xv = V::set1(x[r * kStep + s]);
+          unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { V::fma_onto(acc[r][w], xv, wv[w]); });
+        }
+      });
+    });
+  }
+}
+
+// One tap, x from output to output as the call says.
+template <class V, int R, int W>
+ETALON_INLINE void add_tap(typename V::Reg (&acc)[R][W], const float* x, std::int64_t x_step,
+                           const float* weights, std::int64_t w_vector) {
+  typename V::Reg wv[W];
+  ask_weights<V, W>(weights, w_vector);
+  unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { wv[w] = V::load(weights + w * w_vector); });
+  // Four outputs to a pointer, so that the addresses fit the registers.
+  const std::int64_t within[4] = {0, x_step, 2 * x_step, 3 * x_step};
+  unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+    if constexpr (r != 0 && r % 4 == 0) x += 4 * x_step;
+    const typename V::Reg xv = V::set1(x[within[r % 4]]);
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { V::fma_onto(acc[r][w], xv, wv[w]); });
+  });
+}
+
+// kStep: from output to output, 0 where only x_step says it and groups have one tap. kWindow: every
+// group has kGroupTaps taps, and may leave padding out.
+template <class V, int R, int W, int kStep, bool kWindow, bool kLeft, bool kRight>
+std::uint32_t in_place_tile(const InPlaceTileCall& t) {
+  typename V::Reg acc[R][W];
+  unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::zero(); });
+  });
+  const std::int64_t x_step = t.x_step, w_vector = t.w_vector;
+  const float *x = t.x, *weights = t.w;
+  const TapGroup* group = t.groups;
+  const float* next = t.next_step == 0 ? t.w : t.next;
+  const std::int64_t next_step = t.next_step;
+  for (std::int64_t k = 0; k < t.count; ++k, ++group) {
+    _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+    next += next_step;
+    _mm_prefetch(reinterpret_cast<const char*>(x + group[kGroupsAhead].x), _MM_HINT_T0);
+    const float *from = x + group->x, *w = weights + group->w;
+    if constexpr (kStep == 0) {
+      add_tap<V>(acc, from, x_step, w, w_vector);
+    } else if constexpr (kWindow) {
+      add_group<V, R, W, kStep, kGroupTaps, kLeft, kRight>(acc, from, w, w_vector);
+    } else {
+      if (group->taps == 3)
+        add_group<V, R, W, kStep, 3, false, false>(acc, from, w, w_vector);
+      else if (group->taps == 2)
+        add_group<V, R, W, kStep, 2, false, false>(acc, from, w, w_vector);
+      else
+        add_group<V, R, W, kStep, 1, false, false>(acc, from, w, w_vector);
+    }
+  }
+  const typename V::Mask last = V::first(t.last_lanes);
+  std::uint32_t zero_rows = 0;
+  if (t.report_zero)
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      std::uint32_t zero = 0;
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        std::uint32_t z = V::to_bits(V::is_zero(acc[r][w]));
+        if constexpr (w == W - 1) z &= V::to_bits(last);
+        zero |= z;
+      });
+      if (zero != 0) zero_rows |= 1U << r;
+    });
+  if (t.bias != nullptr)
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+      const typename V::Reg bias =
+          w == W - 1 ? V::load(t.bias + w * V::lanes, last) : V::load(t.bias + w * V::lanes);
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { acc[r][w] = V::add(acc[r][w], bias); });
+    });
+  unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+      V::store(t.y + r * t.y_row + w * V::lanes, V::canonical(acc[r][w]));
+    });
+  });
+  return zero_rows;
+}
+
+template <class V>
+void store_square(const float* c, std::int64_t c_row, float* y, std::int64_t y_stride) {
+  typename V::Reg square[V::lanes];
+  unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA { square[i] = V::load(c + i * c_row); });
+  V::transpose(square);
+  unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA { V::store(y + i * y_stride, square[i]); });
+}
+
+// Tiles of kLeast to kRows outputs by one and two vectors, and of one vector to kSingle.
+template <class V, int kLeast, int kRows, int kSingle>
+InPlaceTiles in_place_tiles_of() {
+  InPlaceTiles all{};
+  all.rows = kRows;
+  all.single = kSingle;
+  all.square = store_square<V>;
+  unroll<kSingle - kLeast + 1>([&](auto i) {
+    constexpr int rows = kLeast + i;
+    unroll<rows <= kRows ? kInPlaceVectors : 1>([&](auto v) {
+      constexpr int vectors = v + 1;
+      unroll<kInPlaceSteps + 1>([&](auto step) {
+        all.any[step][vectors][rows] = in_place_tile<V, rows, vectors, step, false, false, false>;
+      });
+      if constexpr (rows <= kRows)
+        unroll<2>([&](auto left) {
+          all.window[1][left][0][vectors][rows] =
+              in_place_tile<V, rows, vectors, 1, true, left, false>;
+          all.window[1][left][1][vectors][rows] =
+              in_place_tile<V, rows, vectors, 1, true, left, true>;
+          all.window[2][left][0][vectors][rows] =
+              in_place_tile<V, rows, vectors, 2, true, left, false>;
+        });
+    });
+  });
+  return all;
+}
+
+}  // namespace etalon::simd
