@@ -68,7 +68,8 @@ TEST_CASE("network: final outputs in another order are explained, with narrower 
 }
 
 TEST_CASE("carried: what may overflow in some order is no statement, a NaN is wrong") {
-  CarriedValues carried(all_kernels(), Contract::seq(), 1, detect_isa(), nullptr);
+  const Graph graph;
+  CarriedValues carried(graph, all_kernels(), Contract::seq(), 1, detect_isa(), nullptr);
   // 2^127 + 2^127 - 2^127 is infinite in sequence and 2^127 from behind.
   const Tensor a = Tensor::of<float>({2, 3}, {0x1p127F, 0x1p127F, -0x1p127F, 1, 2, 3}),
                b = Tensor::of<float>({3, 1}, {1, 1, 1});

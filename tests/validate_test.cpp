@@ -12,6 +12,7 @@
 #include "engine/core/hash.h"
 #include "engine/ops/pool.h"
 #include "importers/importers.h"
+#include "tests/control_network.h"
 #include "tests/verdict_data.h"
 
 using namespace etalon;
@@ -263,6 +264,35 @@ TEST_CASE("validate: a target that is not here costs its own row") {
   CHECK(v["targets"][0]["status"] != "ok");
   CHECK(v["targets"][0]["reason"].get<std::string>().size() > 10);
   CHECK(junit_xml(v, Verdict::wrong).find("<skipped") != std::string::npos);
+}
+
+TEST_CASE("validate: loops and scans are judged through their bodies") {
+  if (!framework_state(find_runner("onnxruntime")).ready) {
+    MESSAGE("skipped: no ONNX Runtime");
+    return;
+  }
+  for (const bool loop : {true, false}) {
+    CAPTURE(loop);
+    const Scratch scratch;
+    save_model(test::control_network(loop), scratch.path + "/steps.onnx");
+    const Model model = open_model(scratch.path + "/steps.onnx");
+    TensorMap inputs;
+    for (auto& [name, t] : test::control_inputs(loop)) inputs.emplace(name, t.share());
+    ValidateOptions options;
+    options.targets = {"onnxruntime"};
+    options.timing_runs = 0;
+    const json v = validate(model, inputs, options);
+    const json& t = v["targets"][0];
+    REQUIRE_MESSAGE(t["status"] == "ok", t.value("reason", ""));
+    CHECK(v["holds"] == true);
+    int judged = 0;
+    for (const json& l : t["layers"])
+      if (l["op"] == "loop" || l["op"] == "scan") {
+        ++judged;
+        CHECK_MESSAGE((l["verdict"] == "identical" || l["verdict"] == "explained"), l.dump());
+      }
+    CHECK(judged == 2);
+  }
 }
 
 TEST_CASE("validate: one framework against itself with other options") {

@@ -16,6 +16,9 @@
 // integers whose E is a number of steps: a value is uncertain only where the ball around x / scale
 // holds the border between two integers, and then by the integers in it. E of everything else
 // behind it is what those few steps can cause, not a share of the range.
+//
+// Control flow runs its body with pairs: carried and scanned values keep their E from one iteration
+// to the next. A condition, a count or a branch that is not certain ends the chain.
 #pragma once
 
 #include <functional>
@@ -34,11 +37,13 @@ std::optional<Tensor> product_sizes(const LayerEvaluator& eval, const Layer& lay
 
 class CarriedValues {
  public:
-  CarriedValues(const Registry& registry, Contract contract, int threads, Isa isa,
-                const LibraryAccuracy* library);
+  // The nodes to come are those of `graph`, which outlives this.
+  CarriedValues(const Graph& graph, const Registry& registry, Contract contract, int threads,
+                Isa isa, const LibraryAccuracy* library);
 
+  using Theirs = std::function<const Tensor*(ValueId)>;
   // Computes the node from the framework's values where there are any, else from carried ones.
-  void step(const Node& node, const std::function<const Tensor*(ValueId)>& theirs);
+  void step(const Node& node, const Theirs& theirs);
   Judgement judge(ValueId value, const Tensor& got) const;
 
  private:
@@ -46,11 +51,19 @@ class CarriedValues {
     Tensor mid, error;  // error: f32, rounded up; absent where the value is certain
     bool known = false;
   };
+  Value value_of(ValueId v, const Theirs& theirs) const;
+  void control(const Node& node, const Theirs& theirs);  // carried_control.cpp
+  std::vector<Tensor> run_body(const Graph& body, const std::map<std::string, Value>& around,
+                               std::vector<Tensor> inputs, std::size_t loops, bool tested) const;
   Value quantized(const Layer& layer, const Tensor* error, Tensor mid) const;
   bool majorant(const Node& node, const Layer& layer, const std::vector<const Tensor*>& errors,
-                const Tensor& mid, Tensor& result) const;
+                const Tensor& mid, std::vector<Tensor>& results) const;
 
+  const Graph& graph_;
+  const Registry& registry_;
   Contract contract_;
+  int threads_;
+  Isa isa_;
   LayerEvaluator eval_;
   const LibraryAccuracy* library_;
   std::map<ValueId, Value> values_;

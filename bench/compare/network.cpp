@@ -194,7 +194,7 @@ std::vector<NetworkJudgement> judge_network(
     else if (!given.contains(d.value))
       throw bad_input("the input {} is not given", graph.value_name(d.value));
   }
-  CarriedValues carried(*options.registry, options.contract, options.threads, options.isa,
+  CarriedValues carried(graph, *options.registry, options.contract, options.threads, options.isa,
                         options.library);
   for (const Node& node : graph.nodes) {
     check_interrupt();

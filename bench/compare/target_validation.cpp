@@ -9,6 +9,7 @@
 #include "bench/compare/judgement_json.h"
 #include "engine/core/threads.h"
 #include "engine/numerics/element.h"
+#include "engine/ops/control.h"
 #include "kernels/kernels.h"
 
 namespace etalon {
@@ -152,7 +153,7 @@ void TargetValidation::layers(json& t, const RunAnswer& answer, const ParameterC
                               const LibraryAccuracy& accuracy) {
   json list = json::array();
   Verdict worst = Verdict::identical;
-  CarriedValues carried(all_kernels(), options_.contract, options_.threads, options_.isa,
+  CarriedValues carried(graph_, all_kernels(), options_.contract, options_.threads, options_.isa,
                         &accuracy);
   // Which values come from the run that is judged: final outputs of a perturbed run do not belong
   // to its layers.
@@ -183,8 +184,9 @@ void TargetValidation::layers(json& t, const RunAnswer& answer, const ParameterC
       if (const auto c = parameters.cause.find(graph_.value_name(v)); c != parameters.cause.end())
         known = c->second;
     }
-    if (!complete || !any) {
-      // Fused away: the reference goes on from what is there, with a bound that grows.
+    if (!complete || !any || is_control(*node.op)) {
+      // Fused away, or inside a body: the reference goes on from what is there, with a bound that
+      // grows.
       carried.step(node, [&](ValueId v) { return theirs(v, answer); });
       if (!any) continue;
       for (std::size_t o = 0; o < got.size(); ++o) {

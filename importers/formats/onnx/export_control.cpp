@@ -1,4 +1,6 @@
 // if, loop and scan: their graphs become attributes.
+#include <algorithm>
+
 #include "importers/formats/onnx/export.h"
 
 namespace etalon::onnx_format {
@@ -17,6 +19,16 @@ void write_scan(NodeWriter& w) {
     if (!w.integers(ours).empty()) set(n, theirs, w.integers(ours));
 }
 
+void write_loop(NodeWriter& w) {
+  pb::NodeProto& n = w.write("Loop");
+  w.set_graph(n, "body", *w.node().subgraphs[0]);
+  // The iteration and the condition are scalars whatever the body declares, and ONNX Runtime takes
+  // no loop whose body does not say so.
+  pb::GraphProto& body = *n.mutable_attribute(n.attribute_size() - 1)->mutable_g();
+  for (int i = 0; i < std::min(2, body.input_size()); ++i)
+    body.mutable_input(i)->mutable_type()->mutable_tensor_type()->mutable_shape();
+}
+
 constexpr WriterRow kRows[] = {
     {"if",
      [](NodeWriter& w) {
@@ -24,7 +36,7 @@ constexpr WriterRow kRows[] = {
        w.set_graph(n, "then_branch", *w.node().subgraphs[0]);
        w.set_graph(n, "else_branch", *w.node().subgraphs[1]);
      }},
-    {"loop", [](NodeWriter& w) { w.set_graph(w.write("Loop"), "body", *w.node().subgraphs[0]); }},
+    {"loop", write_loop},
     {"scan", write_scan},
 };
 
