@@ -51,7 +51,7 @@ NamedShape parse_shape(const OpRow& op, std::string_view line) {
   shape.params = parse_params(op, params);
   std::vector<InferInput> inputs;
   for (const TensorType& type : shape.inputs) inputs.push_back({type, nullptr, true});
-  shape.outputs = infer(op, shape.params, InferInputs(inputs));
+  shape.outputs = infer_alone(op, shape.params, InferInputs(inputs));
   return shape;
 }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -247,4 +248,17 @@ TEST_CASE("cli: inspect leaves the weights of a big file on the disk") {
   CHECK(r.code == 0);
   CHECK(r.out.find("50000000 elements, 200 MB; not read") != std::string::npos);
   CHECK(r.out.find("hash of all") == std::string::npos);
+}
+
+TEST_CASE("cli: an op whose outputs hang on what a shape does not say is bad input") {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"kernels", "reshape", "--shape", "f32[2,3] i64[2]"},
+           {"bench", "--shape", "top_k f32[2,3] i64[1]"},
+           {"kernels", "loop", "--shape", "i64[] bool[] f32[3]"}}) {
+    CAPTURE(words[1]);
+    const Ran r = ran(words);
+    CHECK(r.code == 3);
+    CHECK_MESSAGE(r.err.find("give a network") != std::string::npos, r.err);
+    CHECK(std::ranges::count(r.err, '\n') == 1);
+  }
 }

@@ -142,7 +142,7 @@ void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
     for (const TensorType& type : shape.inputs) inputs.push_back({type, nullptr, true});
   }
   std::vector<TensorType> outputs;
-  if (!inputs.empty()) outputs = infer(op, params, InferInputs(inputs));
+  if (!inputs.empty()) outputs = infer_alone(op, params, InferInputs(inputs));
 
   fmt::print("{}: {}\n", op.name, op.summary);
   fmt::print("contract {}\n", to_string(contract));

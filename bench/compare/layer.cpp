@@ -7,7 +7,6 @@
 #include "engine/core/philox.h"
 #include "engine/core/threads.h"
 #include "engine/graph/executor.h"
-#include "engine/ops/control.h"
 
 namespace etalon {
 
@@ -29,11 +28,7 @@ struct LayerEvaluator::Call {
       : contract(c), pointers(layer.input_pointers()) {
     for (const Tensor* t : pointers)
       in.push_back(t == nullptr ? InferInput{} : InferInput{t->type(), t, true});
-    if (is_control(*layer.op))
-      throw bad_input(
-          "{} runs graphs of its own, which a layer by itself has not; give the network",
-          layer.op->name);
-    types = infer(*layer.op, layer.params, InferInputs(in));
+    types = infer_alone(*layer.op, layer.params, InferInputs(in));
     problem = {.op = layer.op,
                .params = &layer.params,
                .inputs = in,

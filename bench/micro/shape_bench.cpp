@@ -186,7 +186,7 @@ std::vector<Tensor> truth_of_first_sample(const NamedShape& shape,
   run.contract = Contract::exact_preset();
   run.isa = options.isa;
   run.threads = options.threads;
-  const auto types = infer(*shape.op, shape.params, InferInputs(known));
+  const auto types = infer_alone(*shape.op, shape.params, InferInputs(known));
   Problem problem;
   problem.op = shape.op;
   problem.params = &shape.params;

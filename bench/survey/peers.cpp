@@ -28,7 +28,7 @@ class Row final : public ElementwiseRow {
         threads_(threads),
         x_(Tensor::uninitialized(DType::f32, {count})),
         known_{{x_.type(), nullptr, true}},
-        types_(infer(*op_.first, op_.second, InferInputs(known_))) {
+        types_(infer_alone(*op_.first, op_.second, InferInputs(known_))) {
     problem_.op = op_.first;
     problem_.params = &op_.second;
     problem_.inputs = known_;

@@ -82,5 +82,9 @@ const OpRow& get_op(std::string_view name);   // usage Error that says where the
 
 // Checks counts, then calls row.infer; errors name input and expectation.
 std::vector<TensorType> infer(const OpRow& op, const Params& params, const InferInputs& inputs);
+// For an op by itself, of which nothing more will be known: outputs that hang on elements that are
+// not given, or on graphs of the node's own, are a bad-input Error.
+std::vector<TensorType> infer_alone(const OpRow& op, const Params& params,
+                                    const InferInputs& inputs);
 
 }  // namespace etalon
