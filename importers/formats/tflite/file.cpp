@@ -251,6 +251,13 @@ void read_graph(const FlatTable& graph, const std::vector<Code>& codes,
 
 }  // namespace
 
+const TensorInfo& File::first_output(const OperatorInfo& op) const {
+  if (op.outputs.empty() || op.outputs[0] < 0)
+    throw bad_input("{} needs its first output, which the file leaves away",
+                    operator_name(op.code));
+  return tensors[static_cast<std::size_t>(op.outputs[0])];
+}
+
 File read_file(const Blob& blob) {
   if (blob.bytes.size() < 16)
     throw bad_input(

@@ -51,6 +51,9 @@ struct File {
   std::vector<std::int32_t> inputs, outputs;
   std::vector<std::pair<std::string, std::string>> notes;
   std::vector<File> called;  // subgraphs 1 and on
+
+  // A bad-input Error where the operator leaves its first output away.
+  const TensorInfo& first_output(const OperatorInfo& op) const;
 };
 
 File read_file(const Blob& blob);

@@ -162,9 +162,8 @@ class Translator {
     } else if (is_quantised(file_, op)) {
       if (const ValueId y = translate_quantised({g, file_, op, out.name, n.inputs}); y != kAbsent)
         made = {y};
-      else if (file_.tensors[static_cast<std::size_t>(op.outputs[0])].quantisation.given())
-        n.attributes["pad_value"] = static_cast<float>(
-            file_.tensors[static_cast<std::size_t>(op.outputs[0])].quantisation.zero());
+      else if (file_.first_output(op).quantisation.given())
+        n.attributes["pad_value"] = static_cast<float>(file_.first_output(op).quantisation.zero());
     } else if (const auto y = hybrid({g, file_, op, out.name, n.inputs})) {
       made = activated({*y}, fused(op));
     } else {
@@ -450,14 +449,12 @@ class Translator {
     }
     if (type == "ARG_MAX" || type == "ARG_MIN") {
       n.op = type == "ARG_MAX" ? "ArgMax" : "ArgMin";
-      n.attributes["output_type"] =
-          std::string(name(file_.tensors[static_cast<std::size_t>(op.outputs[0])].dtype));
+      n.attributes["output_type"] = std::string(name(file_.first_output(op).dtype));
       return ops_.translate(n);
     }
     if (type == "CAST") {
       n.op = "Cast";
-      n.attributes["DstT"] =
-          std::string(name(file_.tensors[static_cast<std::size_t>(op.outputs[0])].dtype));
+      n.attributes["DstT"] = std::string(name(file_.first_output(op).dtype));
       return ops_.translate(n);
     }
     if (type == "GELU") {

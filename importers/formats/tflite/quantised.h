@@ -17,7 +17,7 @@ struct Quantised {
   std::vector<ValueId> in;
 
   const TensorInfo& input(std::size_t i) const;
-  const TensorInfo& output() const { return file.tensors[static_cast<std::size_t>(op.outputs[0])]; }
+  const TensorInfo& output() const { return file.first_output(op); }
 };
 
 // A function of one 8-bit number as its table (functions.cpp), which a gather reads.
