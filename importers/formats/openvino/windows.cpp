@@ -398,7 +398,7 @@ std::vector<ValueId> translate_recurrent(const Layer& l) {
                                    : 1,
                      directions = biases[0];
   const bool before = gru && l.flag("linear_before_reset", false);
-  if (h < 1 || biases[1] != (before ? 4 : gates) * h)
+  if (h < 1 || h > biases[1] || biases[1] != (before ? 4 : gates) * h)
     throw bad_input("{} biases of {} gates of {}", biases[1], gates, h);
   const ValueId bias = both_biases(l, base + 3, directions, gates, h);
   for (const char* key :
