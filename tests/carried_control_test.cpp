@@ -5,6 +5,7 @@
 #include "bench/compare/carried.h"
 #include "bench/compare/verdict.h"
 #include "engine/graph/executor.h"
+#include "engine/ops/pool.h"
 #include "kernels/kernels.h"
 #include "tests/control_network.h"
 
@@ -89,4 +90,51 @@ TEST_CASE("carried: a condition that rounding may turn is no statement") {
   const ValueId y = g.outputs[0].value;
   CHECK(carried.judge(y, Tensor::of<float>({1, 1}, {0.75F * 0.25F})).verdict == Verdict::identical);
   CHECK(carried.judge(y, Tensor::of<float>({1, 1}, {0.75F * 0.5F})).verdict == Verdict::wrong);
+}
+
+TEST_CASE(
+    "carried: integers count on where they are certain, and end the chain where they are not") {
+  Graph g;
+  g.initializers.emplace(g.add_value("w"), weights());
+  g.initializers.emplace(g.add_value("scale"), Tensor::of<float>({}, {0.01F}));
+  g.initializers.emplace(g.add_value("zero"), Tensor::of<std::uint8_t>({}, {128}));
+  g.initializers.emplace(g.add_value("seven"), Tensor::of<std::int64_t>({}, {7}));
+  node(g, "matmul", {"w", "w"}, {"u"});
+  node(g, "quantize_linear", {"u", "scale", "zero"}, {"q"});
+  node(g, "add", {"q", "q"}, {"twice"});  // 256 wraps around
+  node(g, "add", {"seven", "seven"}, {"count"});
+  CarriedValues carried(g, all_kernels(), Contract::seq(), 1, detect_isa(), nullptr);
+  for (const Node& n : g.nodes)
+    carried.step(n, [&](ValueId v) -> const Tensor* {
+      const auto at = g.initializers.find(v);
+      return at == g.initializers.end() ? nullptr : &at->second;
+    });
+  const Tensor bytes = Tensor::zeros(DType::u8, {kControlUnits, kControlUnits});
+  CHECK(carried.judge(g.find_value("twice"), bytes).verdict == Verdict::undecided);
+  CHECK(carried.judge(g.find_value("count"), Tensor::of<std::int64_t>({}, {14})).verdict ==
+        Verdict::identical);
+  CHECK(carried.judge(g.find_value("count"), Tensor::of<std::int64_t>({}, {15})).verdict ==
+        Verdict::wrong);
+}
+
+TEST_CASE("carried: a maximum's bound goes on where its position has none") {
+  Graph g;
+  g.initializers.emplace(g.add_value("w"), weights());
+  g.initializers.emplace(g.add_value("shape"), Tensor::of<std::int64_t>({4}, {1, 1, 40, 40}));
+  MaxPoolParams p;
+  p.kernel = p.strides = {2, 2};
+  p.indices = PoolIndices::plane;
+  node(g, "matmul", {"w", "w"}, {"u"});
+  node(g, "reshape", {"u", "shape"}, {"image"});
+  node(g, "max_pool", {"image"}, {"y", "places"}, p);
+  CarriedValues carried(g, all_kernels(), Contract::seq(), 1, detect_isa(), nullptr);
+  for (const Node& n : g.nodes)
+    carried.step(n, [&](ValueId v) -> const Tensor* {
+      const auto at = g.initializers.find(v);
+      return at == g.initializers.end() ? nullptr : &at->second;
+    });
+  CHECK(carried.judge(g.find_value("y"), Tensor::zeros(DType::f32, {1, 1, 20, 20})).verdict ==
+        Verdict::wrong);
+  CHECK(carried.judge(g.find_value("places"), Tensor::zeros(DType::i64, {1, 1, 20, 20})).verdict ==
+        Verdict::undecided);
 }

@@ -84,12 +84,12 @@ std::optional<Tensor> product_sizes(const LayerEvaluator& eval, const Layer& lay
 CarriedValues::CarriedValues(const Graph& graph, const Registry& registry, Contract contract,
                              int threads, Isa isa, const LibraryAccuracy* library)
     : graph_(graph),
-      registry_(registry),
       contract_(std::move(contract)),
-      threads_(threads),
-      isa_(isa),
       eval_(registry, threads, isa),
       library_(library) {}
+
+CarriedValues::CarriedValues(const Graph& body, const CarriedValues& around)
+    : graph_(body), contract_(around.contract_), eval_(around.eval_), library_(around.library_) {}
 
 CarriedValues::Value CarriedValues::value_of(ValueId v, const Theirs& theirs) const {
   if (const Tensor* x = theirs(v)) return {x->share(), Tensor(), true};
@@ -215,10 +215,12 @@ bool CarriedValues::majorant(const Node& node, const Layer& layer,
     return false;
   }
   std::vector<Tensor> out = eval_.bits(major, Contract::seq());
-  for (const Tensor& t : out)
-    if (!is_f32(t)) return false;
-  if (out.empty()) return false;
-  results = std::move(out);
+  if (out.empty() || !is_f32(out[0])) return false;
+  results.clear();
+  for (Tensor& t : out) {
+    if (!is_f32(t)) break;  // positions of maxima
+    results.push_back(std::move(t));
+  }
   if (among(kWindows, op)) {  // a mean of errors in f32 is too small by K u at most
     const Shape& x = layer.inputs[0].shape();
     const double relative = static_cast<double>(x.product(2, x.rank())) * 0x1p-24;
@@ -293,9 +295,11 @@ void CarriedValues::step(const Node& node, const Theirs& theirs) {
     std::vector<Tensor> spread;
     if (uncertain && !majorant(node, layer, errors, out[0], spread)) return;
     const auto is_integer = [](const Tensor& t) { return !t || !is_floating(t.dtype()); };
+    // Integers that are certain stay so; others may wrap around, which no majorant knows.
+    const bool counts = !uncertain && std::ranges::all_of(layer.inputs, is_integer) &&
+                        std::ranges::all_of(out, is_integer);
     const bool rounds =
-        eval_.has_definition(layer) && node.op->nature != OpNature::movement &&
-        !(std::ranges::all_of(layer.inputs, is_integer) && std::ranges::all_of(out, is_integer));
+        eval_.has_definition(layer) && node.op->nature != OpNature::movement && !counts;
     std::vector<OutputBound> bounds;
     std::int64_t terms = 0;
     // Sizes say what f32 can do, rounded to nearest.

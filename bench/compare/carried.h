@@ -51,6 +51,8 @@ class CarriedValues {
     Tensor mid, error;  // error: f32, rounded up; absent where the value is certain
     bool known = false;
   };
+  // For a body of a node of `around`.
+  CarriedValues(const Graph& body, const CarriedValues& around);
   Value value_of(ValueId v, const Theirs& theirs) const;
   void control(const Node& node, const Theirs& theirs);  // carried_control.cpp
   std::vector<Tensor> run_body(const Graph& body, const std::map<std::string, Value>& around,
@@ -60,10 +62,7 @@ class CarriedValues {
                 const Tensor& mid, std::vector<Tensor>& results) const;
 
   const Graph& graph_;
-  const Registry& registry_;
   Contract contract_;
-  int threads_;
-  Isa isa_;
   LayerEvaluator eval_;
   const LibraryAccuracy* library_;
   std::map<ValueId, Value> values_;

@@ -117,7 +117,7 @@ std::vector<Tensor> CarriedValues::run_body(const Graph& body,
                                             std::vector<Tensor> inputs, std::size_t loops,
                                             bool tested) const {
   check_interrupt();
-  CarriedValues inner(body, registry_, contract_, threads_, isa_, library_);
+  CarriedValues inner(body, *this);
   std::vector<Tensor> values, errors;
   out_of_pairs(std::move(inputs), tested ? 2 : 0, loops, values, errors);
   const auto place = [&](ValueId v, const Tensor& mid, const Tensor& error) {
