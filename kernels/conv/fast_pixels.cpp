@@ -224,6 +224,10 @@ void conv_by_pixels(const ConvChunk& c) {
           const int most = widest_tile(set, height);
           bool repaired = false;
           std::int64_t announced = 0;  // vectors
+          const bool another = s + 1 < last_strip;
+          const float* ahead =
+              another ? weights + strips.first(s + 1) * k + k0 * strips.height(s + 1) : weights;
+          const std::int64_t ahead_size = another ? terms * strips.height(s + 1) : 0;
           std::int64_t share = 0;
           for (std::int64_t v = 0; v < count;) {
             const int w = static_cast<int>(std::min<std::int64_t>(most, count - v));
@@ -244,12 +248,9 @@ void conv_by_pixels(const ConvChunk& c) {
                 std::min<std::int64_t>(lanes, plan.pixels - (first + v + w - 1) * lanes));
             t.report_zero = touches;
             // Weights of the strip to come, a share by each tile of this one.
-            t.next_step = 0;
-            if (s + 1 < last_strip) {
-              t.next = weights + strips.first(s + 1) * k + k0 * strips.height(s + 1) + share;
-              if (share < terms * strips.height(s + 1)) t.next_step = kLine;
-              share += terms * kLine;
-            }
+            t.next = ahead + share;
+            t.next_step = share < ahead_size ? kLine : 0;
+            share += terms * kLine;
             TileEnding ending;
             t.ending = nullptr;
             if (steps && last_block && (!touches || c.p.finite_weights)) {

@@ -54,29 +54,27 @@ ETALON_INLINE void fma_row(typename V::Reg (&acc)[R][W], const typename V::Scala
   }
 }
 
-// Steps of k from operands that are both packed, four at a time, for vectors of half a cache line:
-// two steps share the lines they ask for, and addresses are constants. A tile of sixteen registers
-// has twelve fma a step, so instructions beside them weigh. Returns the steps made.
-template <class V, int R, int W>
-ETALON_INLINE std::int64_t packed_steps(typename V::Reg (&acc)[R][W], std::int64_t terms,
-                                        const typename V::Scalar*& a, const typename V::Scalar*& b,
-                                        std::int64_t b_strip, const typename V::Scalar*& next,
-                                        std::int64_t next_step) {
+// Steps of k, four at a time, for vectors of half a cache line: addresses are constants or sums of
+// two registers. A tile of sixteen registers has twelve fma a step, so instructions beside them
+// weigh; no line of b is asked for ahead. Beside: b as a matrix has it, else both are packed.
+// Returns the steps made.
+template <class V, int R, int W, bool kBeside>
+ETALON_INLINE std::int64_t quick_steps(typename V::Reg (&acc)[R][W], std::int64_t terms,
+                                       const typename V::Scalar*& a, const typename V::Scalar*& b,
+                                       std::int64_t b_strip, std::int64_t b_step,
+                                       const typename V::Scalar*& next, std::int64_t next_step) {
   using Reg = typename V::Reg;
   constexpr int kSteps = 4;
   std::int64_t k = 0;
   for (; k + kSteps <= terms; k += kSteps) {
     unroll<kSteps>([&](auto i) ETALON_INLINE_LAMBDA {
       Reg bv[W];
-      if constexpr (i % 2 == 0) {
+      if constexpr (!kBeside && i % 2 == 0) {
         _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
         next += next_step;
       }
       unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-        const auto* at = b + w * b_strip + i * V::lanes;
-        if constexpr (i % 2 == 0)
-          _mm_prefetch(reinterpret_cast<const char*>(at + kAheadSteps * V::lanes), _MM_HINT_T0);
-        bv[w] = V::load(at);
+        bv[w] = V::load(kBeside ? b + i * b_step + w * V::lanes : b + w * b_strip + i * V::lanes);
       });
       unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
         const Reg av = V::set1(a[i * R + r]);
@@ -84,7 +82,7 @@ ETALON_INLINE std::int64_t packed_steps(typename V::Reg (&acc)[R][W], std::int64
       });
     });
     a += kSteps * R;
-    b += kSteps * V::lanes;
+    b += kBeside ? kSteps * b_step : kSteps * V::lanes;
   }
   return k;
 }
@@ -194,7 +192,9 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
   std::int64_t k = 0;
   if constexpr (kHalfLines<V> && form == TileForm::plain) {
     if (a_step == R && b_step == V::lanes)
-      k = packed_steps<V, R, W>(acc, t.k, a, b, b_strip, next, next_step);
+      k = quick_steps<V, R, W, false>(acc, t.k, a, b, b_strip, b_step, next, next_step);
+    else if (a_step == R && b_strip == V::lanes)
+      k = quick_steps<V, R, W, true>(acc, t.k, a, b, b_strip, b_step, next, next_step);
   }
   for (; k < t.k; ++k) {
     Reg bv[W];
