@@ -117,9 +117,9 @@ void depthwise_row(const DepthwiseRun& d) {
                           ETALON_INLINE_LAMBDA { depthwise_output<V>(d, i, c, lanes); });
 }
 
-// All rows, kRun outputs of each, and one vector of channels, windows of 3x3 without gaps and at
-// most one column of padding on either side.
-template <class V, int kRun, int kStride>
+// All rows, kRun outputs of each, and kVectors vectors of channels, windows of 3x3 without gaps and
+// at most one column of padding on either side.
+template <class V, int kRun, int kVectors, int kStride>
 void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   using Reg = typename V::Reg;
   constexpr int kTaps = 3, kSets = kStride == 1 ? 3 : 2;
@@ -131,13 +131,21 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   const float* bias = d.bias == nullptr ? nullptr : d.bias + c;
   float* y = d.y + first * point + c;
   const float* weights = d.w + c * kTaps * kTaps;
-  Reg w[kTaps * kTaps];
-  unroll<kTaps * kTaps>([&](auto t)
-                            ETALON_INLINE_LAMBDA { w[t] = V::load(weights + t * V::lanes); });
+  Reg w[kTaps * kTaps][kVectors];
+  unroll<kTaps * kTaps>([&](auto t) ETALON_INLINE_LAMBDA {
+    unroll<kVectors>([&](auto v) ETALON_INLINE_LAMBDA {
+      w[t][v] = V::load(weights + (v * kTaps * kTaps + t) * V::lanes);
+    });
+  });
   // Of the rows of outputs under way; the uppermost first.
-  Reg acc[kSets][kRun];
+  Reg acc[kSets][kRun][kVectors];
+  const auto each = [&](auto f) ETALON_INLINE_LAMBDA {
+    unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA {
+      unroll<kVectors>([&](auto v) ETALON_INLINE_LAMBDA { f(r, v); });
+    });
+  };
   const auto start = [&](auto set) ETALON_INLINE_LAMBDA {
-    unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { acc[set][r] = V::zero(); });
+    each([&](auto r, auto v) ETALON_INLINE_LAMBDA { acc[set][r][v] = V::zero(); });
   };
   // The next row of inputs, under row t of the taps of the set that is given for it, if any.
   std::int64_t row = d.row;
@@ -147,15 +155,17 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
       unroll<kInputs>([&](auto j) ETALON_INLINE_LAMBDA {
         if (j == 0 && left) return;
         if (j == kInputs - 1 && right) return;
-        const Reg xv = V::load(x + j * point);
-        unroll<kTaps>([&](auto t) ETALON_INLINE_LAMBDA {
-          if constexpr (kSet[t] >= 0)
-            unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
-              if constexpr (j >= s && (j - s) % kStride == 0 && (j - s) / kStride < kRun) {
-                Reg& sum = acc[kSet[t]][(j - s) / kStride];
-                sum = V::fma(xv, w[t * kTaps + s], sum);
-              }
-            });
+        unroll<kVectors>([&](auto v) ETALON_INLINE_LAMBDA {
+          const Reg xv = V::load(x + j * point + v * V::lanes);
+          unroll<kTaps>([&](auto t) ETALON_INLINE_LAMBDA {
+            if constexpr (kSet[t] >= 0)
+              unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
+                if constexpr (j >= s && (j - s) % kStride == 0 && (j - s) / kStride < kRun) {
+                  Reg& sum = acc[kSet[t]][(j - s) / kStride][v];
+                  sum = V::fma(xv, w[t * kTaps + s][v], sum);
+                }
+              });
+          });
         });
       });
     ++row;
@@ -163,17 +173,20 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   };
   const auto finish = [&]() ETALON_INLINE_LAMBDA {
     if (bias != nullptr)
-      unroll<kRun>([&](auto r)
-                       ETALON_INLINE_LAMBDA { acc[0][r] = V::add(acc[0][r], V::load(bias)); });
+      each([&](auto r, auto v) ETALON_INLINE_LAMBDA {
+        acc[0][r][v] = V::add(acc[0][r][v], V::load(bias + v * V::lanes));
+      });
     // Their sum is NaN where one of them is (and seldom else).
-    Reg sum = acc[0][0];
-    unroll<kRun - 1>([&](auto r) ETALON_INLINE_LAMBDA { sum = V::add(sum, acc[0][r + 1]); });
+    Reg sum = V::zero();
+    each([&](auto r, auto v) ETALON_INLINE_LAMBDA { sum = V::add(sum, acc[0][r][v]); });
     if (V::to_bits(V::is_nan(sum)) != 0) [[unlikely]]
-      unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { acc[0][r] = V::canonical(acc[0][r]); });
-    unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { V::store(y + r * point, acc[0][r]); });
+      each([&](auto r, auto v)
+               ETALON_INLINE_LAMBDA { acc[0][r][v] = V::canonical(acc[0][r][v]); });
+    each([&](auto r, auto v)
+             ETALON_INLINE_LAMBDA { V::store(y + r * point + v * V::lanes, acc[0][r][v]); });
     y += d.count * point;
     unroll<kSets - 1>([&](auto s) ETALON_INLINE_LAMBDA {
-      unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { acc[s][r] = acc[s + 1][r]; });
+      each([&](auto r, auto v) ETALON_INLINE_LAMBDA { acc[s][r][v] = acc[s + 1][r][v]; });
     });
   };
   constexpr std::integral_constant<int, -1> kNone;
@@ -205,21 +218,18 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   finish();
 }
 
-// Outputs of a row in such a tile, of 16 registers: the weights are then operands from memory.
-template <int kStride>
-inline constexpr int kDownMost = kStride == 1 ? 4 : 6;
-template <int kStride>
-inline constexpr int kDownLeast = kDownMost<kStride> / 2;
-template <class V, int kStride>
+// Outputs of a row in such a tile, of 16 registers: the weights are then operands from memory. With
+// a stride of two, where fewer fma hide them, loads take whole cache lines: two vectors.
+template <class V, int kVectors, int kMost, int kStride>
 void depthwise_columns(const DepthwiseRun& d) {
-  constexpr int kMost = kDownMost<kStride>, kLeast = kDownLeast<kStride>;
+  constexpr int kLeast = kMost / 2;
   const std::int64_t tiles = (d.count + kMost - 1) / kMost;
   for (std::int64_t t = 0; t < tiles; ++t) {
     const std::int64_t i = t * d.count / tiles, size = (t + 1) * d.count / tiles - i;
     unroll<kMost - kLeast + 1>([&](auto n) ETALON_INLINE_LAMBDA {
       if (size != n + kLeast) return;
-      for (std::int64_t c = d.first_channel; c < d.last_channel; c += V::lanes)
-        depthwise_down<V, n + kLeast, kStride>(d, i, c);
+      for (std::int64_t c = d.first_channel; c < d.last_channel; c += kVectors * V::lanes)
+        depthwise_down<V, n + kLeast, kVectors, kStride>(d, i, c);
     });
   }
 }
@@ -234,8 +244,9 @@ void depthwise_run_of(DepthwiseRun d) {
     const bool near_edges = d.column >= -1 && end <= d.in_columns + 1;
     if (dense && near_edges && d.stride <= 2 && d.rows > 1 && d.count >= kDepthwiseRun) {
       const std::int64_t last = d.last_channel;
-      d.last_channel -= (last - d.first_channel) % V::lanes;
-      d.stride == 1 ? depthwise_columns<V, 1>(d) : depthwise_columns<V, 2>(d);
+      const std::int64_t step = d.stride == 1 ? V::lanes : 2 * V::lanes;
+      d.last_channel -= (last - d.first_channel) % step;
+      d.stride == 1 ? depthwise_columns<V, 1, 4, 1>(d) : depthwise_columns<V, 2, 3, 2>(d);
       d.first_channel = d.last_channel;
       d.last_channel = last;
     }
