@@ -177,11 +177,12 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
         acc[0][r][v] = V::add(acc[0][r][v], V::load(bias + v * V::lanes));
       });
     // Their sum is NaN where one of them is (and seldom else).
-    Reg sum = V::zero();
-    each([&](auto r, auto v) ETALON_INLINE_LAMBDA { sum = V::add(sum, acc[0][r][v]); });
+    Reg sum = acc[0][0][0];
+    each([&](auto r, auto v) ETALON_INLINE_LAMBDA {
+      if constexpr (r + v > 0) sum = V::add(sum, acc[0][r][v]);
+    });
     if (V::to_bits(V::is_nan(sum)) != 0) [[unlikely]]
-      each([&](auto r, auto v)
-               ETALON_INLINE_LAMBDA { acc[0][r][v] = V::canonical(acc[0][r][v]); });
+      each([&](auto r, auto v) ETALON_INLINE_LAMBDA { acc[0][r][v] = V::canonical(acc[0][r][v]); });
     each([&](auto r, auto v)
              ETALON_INLINE_LAMBDA { V::store(y + r * point + v * V::lanes, acc[0][r][v]); });
     y += d.count * point;
@@ -218,8 +219,11 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   finish();
 }
 
-// Outputs of a row in such a tile, of 16 registers: the weights are then operands from memory. With
-// a stride of two, where fewer fma hide them, loads take whole cache lines: two vectors.
+// Such tiles, of up to kMost outputs of a row, in sixteen registers: the weights are then operands
+// from memory. Of two vectors a load takes its whole cache line: with a stride of two there are few
+// fma to hide a line that comes twice, and of pixels 2 KiB apart sixteen lines fill their sets of
+// the first cache, so that none is left for the second vector.
+inline constexpr std::int64_t kSharingChannels = 512;
 template <class V, int kVectors, int kMost, int kStride>
 void depthwise_columns(const DepthwiseRun& d) {
   constexpr int kLeast = kMost / 2;
@@ -244,9 +248,12 @@ void depthwise_run_of(DepthwiseRun d) {
     const bool near_edges = d.column >= -1 && end <= d.in_columns + 1;
     if (dense && near_edges && d.stride <= 2 && d.rows > 1 && d.count >= kDepthwiseRun) {
       const std::int64_t last = d.last_channel;
-      const std::int64_t step = d.stride == 1 ? V::lanes : 2 * V::lanes;
-      d.last_channel -= (last - d.first_channel) % step;
-      d.stride == 1 ? depthwise_columns<V, 1, 4, 1>(d) : depthwise_columns<V, 2, 3, 2>(d);
+      const bool pairs = d.stride == 2 || d.channels % kSharingChannels == 0;
+      d.last_channel -= (last - d.first_channel) % ((pairs ? 2 : 1) * V::lanes);
+      if (d.stride == 2)
+        depthwise_columns<V, 2, 3, 2>(d);
+      else
+        pairs ? depthwise_columns<V, 2, 2, 1>(d) : depthwise_columns<V, 1, 4, 1>(d);
       d.first_channel = d.last_channel;
       d.last_channel = last;
     }
