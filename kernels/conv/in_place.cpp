@@ -13,7 +13,7 @@
 namespace etalon {
 namespace {
 
-constexpr int kWide = kInPlaceVectors;  // vectors of channels in a panel
+constexpr int kTwo = 2, kThree = 3;  // vectors of channels in a panel
 // A panel of weights of more bytes leaves no room in the second cache.
 constexpr std::int64_t kPanelBytes = 1 << 20;
 // Bytes of input that stay there while all panels pass: few where all weights stay too, so that the
@@ -28,6 +28,18 @@ std::int64_t least_row() { return is_amd() ? 6 : 12; }
 
 bool touches_padding(const WindowAxis& a, std::int64_t o) {
   return a.at(o, 0) < 0 || a.at(o, a.kernel - 1) >= a.in;
+}
+
+// Cycles of one term over a row of outputs for each vector of channels, in tiles of `most` outputs
+// by `vectors`: two fma a cycle, but an accumulator waits four cycles for its next one, and of so
+// few as eight some come late.
+double row_cycles(std::int64_t outputs, int most, int vectors) {
+  constexpr double kLeast = 4.5;
+  const RowStrips strips(outputs, most);
+  double cycles = 0;
+  for (std::int64_t s = 0; s < strips.count; ++s)
+    cycles += std::max(kLeast, 0.5 * strips.height(s) * vectors);
+  return cycles / vectors;
 }
 
 bool is_grouped(const WindowAxis& w) { return w.dilation == 1 && w.stride <= kInPlaceSteps; }
@@ -107,9 +119,17 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
   const std::int64_t strips = vector_strips(out, set.lanes);
   // Where channels are last sums are not turned, and channels in lanes are the only way.
   const bool pays = channels_last || (k >= 256 && 10 * out >= 9 * strips * set.lanes);
-  if (!served || !pays || h.kernel * w.kernel == 1 || w.out < least_row() || strips < kWide ||
-      k * kWide * set.lanes * std::int64_t{sizeof(float)} > kPanelBytes)
-    return;
+  if (!served || !pays || h.kernel * w.kernel == 1 || w.out < least_row() || strips < kTwo) return;
+  const int most = tiles->rows[kTwo], narrow = tiles->rows[kThree];
+  // One tile of one vector reads the weights half as often as two tiles of two vectors. But an
+  // accumulator waits four fma for its next one, which is all that Zen 4 needs: two tiles take 0.90
+  // of the time there.
+  single_ = !is_amd() && w.out > most && w.out <= tiles->rows[1];
+  const bool three = narrow > 0 && strips >= kThree &&
+                     1.05 * row_cycles(w.out, narrow, kThree) < row_cycles(w.out, most, kTwo);
+  panel_ = three ? kThree : kTwo;
+  tile_rows_ = single_ ? tiles->rows[1] : three ? narrow : most;
+  if (k * panel_ * set.lanes * std::int64_t{sizeof(float)} > kPanelBytes) return;
   padded_ = touches_padding(w, 0) || touches_padding(w, w.out - 1);
   row_stride_ = (w.out - 1) * w.stride + (w.kernel - 1) * w.dilation + 1;
   const std::int64_t unit = store_rows(h.out), units = (h.out + unit - 1) / unit;
@@ -124,10 +144,6 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
   channel_stride_ = std::min(h.in, tall) * row_stride_;
   if (channel_stride_ > (std::int64_t{1} << 31) / g_.group_in()) return;
   for (std::int64_t row = 0; row < h.out; ++row) terms_of_.push_back(add_terms(row));
-  // One tile of one vector then reads the weights half as often as two tiles of two vectors. But an
-  // accumulator waits four fma for its next one, which is all that Zen 4 needs: two tiles take 0.90
-  // of the time there.
-  single_ = !is_amd() && w.out > tiles->rows && w.out <= tiles->single;
   window_ = !single_ && is_grouped(w) && w.kernel == kGroupTaps;
   tiles_ = tiles;
   worthwhile_ = true;
@@ -212,7 +228,7 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
   const auto& [d, h, w] = g_.window.axes;
   const std::int64_t k = g_.k(), out = g_.group_out();
   const std::int64_t o = item.group * out + item.strip * set_.lanes;
-  const RowStrips strips(w.out, single_ ? tiles_->single : tiles_->rows);
+  const RowStrips strips(w.out, tile_rows_);
   constexpr std::int64_t kLine = 64 / sizeof(float);
   for (std::int64_t row = first; row < last; ++row) {
     const Terms& terms = terms_[index(terms_of_[index(row)])];
@@ -267,7 +283,7 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
 void InPlaceConv::run_item(const Call& call, const Item& item) const {
   if (channels_last_) return run_item_last(call, item);
   const std::int64_t pixels = g_.window.out_points(), out_width = g_.window.axes[2].out;
-  const std::int64_t width = kWide * set_.lanes;
+  const std::int64_t width = panel_ * set_.lanes;
   const std::int64_t channel =
       item.image * g_.out_channels + item.group * g_.group_out() + item.strip * set_.lanes;
   const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
@@ -298,7 +314,7 @@ void InPlaceConv::run_item(const Call& call, const Item& item) const {
 // The same into [pixel][channel]: whole vectors of channels are stored by the tiles themselves, a
 // line once.
 void InPlaceConv::run_item_last(const Call& call, const Item& item) const {
-  const std::int64_t out_width = g_.window.axes[2].out, width = kWide * set_.lanes;
+  const std::int64_t out_width = g_.window.axes[2].out, width = panel_ * set_.lanes;
   const std::int64_t channel = item.group * g_.group_out() + item.strip * set_.lanes;
   const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
   float* y = call.y + item.image * g_.window.out_points() * g_.out_channels + channel;
@@ -380,9 +396,10 @@ void InPlaceConv::run(const Call& call) const {
   static std::atomic<std::uint64_t> runs{0};
   const std::uint64_t run = runs.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::int64_t out = g_.group_out(), strips = vector_strips(out, set_.lanes);
-  const std::int64_t panels = (strips + kWide - 1) / kWide, rows = g_.window.axes[1].out;
+  const RowStrips panels(strips, panel_);
+  const std::int64_t rows = g_.window.axes[1].out;
   const std::int64_t chunks = (rows + chunk_rows_ - 1) / chunk_rows_;
-  const WorkOrder order(g_.batch * g_.groups, chunks, panels, call.threads,
+  const WorkOrder order(g_.batch * g_.groups, chunks, panels.count, call.threads,
                         rows % (call.threads * chunk_rows_) == 0);
   parallel_for(order.count(), call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
     float* copy = thread_scratch<float>(ScratchSlot::padded, g_.group_in() * channel_stride_);
@@ -397,12 +414,12 @@ void InPlaceConv::run(const Call& call) const {
       const std::int64_t wanted = at.outer * chunks + at.chunk;
       if (held.run != run || held.chunk != wanted)
         held = {run, wanted, copy_rows(x, first_row, last_row, copy)};
-      const std::int64_t strip = at.panel * kWide;
-      const int vectors = static_cast<int>(std::min<std::int64_t>(kWide, strips - strip));
+      const std::int64_t strip = panels.first(at.panel);
+      const int vectors = panels.height(at.panel);
       const std::int64_t lane = (strip + vectors - 1) * set_.lanes;
       // The next panel's weights, if it is one of this group.
       const WorkOrder::Place then = i + 1 < end ? order.place(i + 1) : at;
-      const std::int64_t next = then.panel * kWide;
+      const std::int64_t next = panels.first(then.panel);
       const bool more = i + 1 < end && then.outer % g_.groups == group;
       run_item(call,
                {.image = image,
@@ -416,8 +433,7 @@ void InPlaceConv::run(const Call& call) const {
                 .copy = copy,
                 .first_input = held.first_input,
                 .next = call.weights + (group * strips + next) * set_.lanes * g_.k(),
-                .next_count =
-                    more ? std::min<std::int64_t>(kWide, strips - next) * set_.lanes * g_.k() : 0});
+                .next_count = more ? panels.height(then.panel) * set_.lanes * g_.k() : 0});
     }
   });
 }

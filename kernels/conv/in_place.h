@@ -1,6 +1,7 @@
 // conv, f32, contract seq, walk crs: channels in lanes, inputs read where they lie in their rows.
 //
-// A tile is up to 12 neighbouring outputs of a row (6 on AVX2) by two vectors of channels. Under
+// A tile is up to 12 neighbouring outputs of a row by two vectors of channels; on AVX2 up to 6, or
+// up to 4 by three vectors where rows are so short that two would leave accumulators idle. Under
 // one term its inputs stand at a fixed distance from each other (the stride), whatever term it is,
 // so they are broadcast from the image's own rows: nothing is packed tap by tap, and a stride costs
 // nothing. Rows of 13 and 14 outputs are one tile for each vector of AVX-512, or two tiles
@@ -74,9 +75,11 @@ class InPlaceConv {
   bool channels_last_ = false;
   const InPlaceTiles* tiles_ = nullptr;
   bool worthwhile_ = false;
-  bool window_ = false;          // groups are rows of a window of three taps
-  bool padded_ = false;          // some rows of pixels begin or end in padding
-  bool single_ = false;          // a tile has one vector
+  bool window_ = false;  // groups are rows of a window of three taps
+  bool padded_ = false;  // some rows of pixels begin or end in padding
+  bool single_ = false;  // a tile has one vector
+  int panel_ = 0;        // vectors of channels that are computed together
+  int tile_rows_ = 0;
   std::int64_t chunk_rows_ = 0;  // rows of outputs whose inputs are copied at a time
   std::int64_t row_stride_ = 0, channel_stride_ = 0;  // of that copy
   std::vector<Terms> terms_;

@@ -5,7 +5,7 @@
 namespace etalon::avx2 {
 
 const InPlaceTiles& in_place_tiles() {
-  static const InPlaceTiles tiles = simd::in_place_tiles_of<F32, 3, 6, 6>();
+  static const InPlaceTiles tiles = simd::in_place_tiles_of<F32, 3, 6, 6, 4>();
   return tiles;
 }
 

@@ -5,7 +5,7 @@
 namespace etalon::avx512 {
 
 const InPlaceTiles& in_place_tiles() {
-  static const InPlaceTiles tiles = simd::in_place_tiles_of<F32, 6, 12, 14>();
+  static const InPlaceTiles tiles = simd::in_place_tiles_of<F32, 6, 14, 12, 0>();
   return tiles;
 }
 

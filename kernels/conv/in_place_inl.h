@@ -154,21 +154,23 @@ void store_square(const float* c, std::int64_t c_row, float* y, std::int64_t y_s
   unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA { V::store(y + i * y_stride, square[i]); });
 }
 
-// Tiles of kLeast to kRows outputs by one and two vectors, and of one vector to kSingle.
-template <class V, int kLeast, int kRows, int kSingle>
+// Tiles of kLeast to kTwo outputs by one and two vectors, of one vector to kOne, and of three to
+// kThree.
+template <class V, int kLeast, int kOne, int kTwo, int kThree>
 InPlaceTiles in_place_tiles_of() {
   InPlaceTiles all{};
-  all.rows = kRows;
-  all.single = kSingle;
+  all.rows = {0, kOne, kTwo, kThree};
   all.square = store_square<V>;
-  unroll<kSingle - kLeast + 1>([&](auto i) {
+  unroll<kOne - kLeast + 1>([&](auto i) {
     constexpr int rows = kLeast + i;
-    unroll<rows <= kRows ? kInPlaceVectors : 1>([&](auto v) {
+    unroll<rows <= kThree ? 3
+           : rows <= kTwo ? 2
+                          : 1>([&](auto v) {
       constexpr int vectors = v + 1;
       unroll<kInPlaceSteps + 1>([&](auto step) {
         all.any[step][vectors][rows] = in_place_tile<V, rows, vectors, step, false, false, false>;
       });
-      if constexpr (rows <= kRows)
+      if constexpr (rows <= kTwo)
         unroll<2>([&](auto left) {
           all.window[1][left][0][vectors][rows] =
               in_place_tile<V, rows, vectors, 1, true, left, false>;

@@ -1,5 +1,5 @@
-// The register tile of in_place.h: neighbouring outputs of a row by one or two vectors of channels,
-// one accumulator each, which walks its terms in order and meets no other.
+// The register tile of in_place.h: neighbouring outputs of a row by one to three vectors of
+// channels, one accumulator each, which walks its terms in order and meets no other.
 //
 // Terms come in groups of up to three neighbouring taps of a row of the window. Within a group each
 // input is broadcast once, for all outputs that it is under: input j of a row stands under tap s of
@@ -43,17 +43,17 @@ struct InPlaceTileCall {
 using InPlaceTile = std::uint32_t (*)(const InPlaceTileCall&);
 
 // The largest tile of any set, and vectors of a tile.
-inline constexpr int kInPlaceMost = 14, kInPlaceVectors = 2;
+inline constexpr int kInPlaceMost = 14, kInPlaceVectors = 3;
 // Steps with a tile of their own; 0: any, in groups of one tap.
 inline constexpr int kInPlaceSteps = 2;
 
 struct InPlaceTiles {
-  // Outputs of a tile with two vectors, whose accumulators leave room for weights, and with one.
-  int rows = 0, single = 0;
+  // Outputs of the largest tile by its vectors, whose accumulators leave room for weights; 0: none.
+  std::array<int, kInPlaceVectors + 1> rows{};
   using Rows = std::array<std::array<InPlaceTile, kInPlaceMost + 1>,
-                          kInPlaceVectors + 1>;  // [vectors][outputs], from half of `rows` on
+                          kInPlaceVectors + 1>;  // [vectors][outputs], from half of rows[2] on
   std::array<Rows, kInPlaceSteps + 1> any;       // [step]
-  // Windows of kGroupTaps columns, to `rows` outputs: [step][left][right], where left leaves out
+  // Windows of kGroupTaps columns, to rows[2] outputs: [step][left][right], where left leaves out
   // the first output's first input and right the last one's last, which are padding. Step 2 has no
   // right: even images have no padding there.
   std::array<std::array<std::array<Rows, 2>, 2>, kInPlaceSteps + 1> window;
