@@ -113,6 +113,11 @@ const Case kCases[] = {
     {{1, 29, 5, 8}, {32, 29, 3, 3}, {}, {}, {1, 2}, {1, 2}},
     {{1, 29, 6, 14}, {48, 29, 3, 3}, {2, 2}, {}, {1, 1}, {1, 1}},
     {{1, 29, 6, 27}, {32, 29, 3, 3}, {2, 2}, {}, {1, 1}, {1, 1}},
+    // rows so short that AVX2 takes three vectors a tile, and what is left of them
+    {{1, 29, 7, 7}, {60, 29, 3, 3}, {}, {}, {1, 1}, {1, 1}},
+    {{2, 12, 12, 12}, {55, 12, 5, 5}, {}, {}, {}, {}, 1, false},
+    {{1, 29, 9, 13}, {72, 29, 3, 3}, {2, 2}, {}, {1, 1}, {1, 1}},
+    {{1, 32, 9, 12}, {79, 32, 3, 3}, {}, {1, 2}, {1, 0}, {1, 0}},
     // Few channels, whose tiles read the image as it lies: vectors of one run and of two, of more
     // (rows of 6), several blocks of k, one image after the other.
     {{2, 5, 20, 33}, {3, 5, 3, 3}, {}, {}, {1, 1}, {1, 1}},

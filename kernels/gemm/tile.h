@@ -118,7 +118,8 @@ struct TileSet {
   int rows = 0;                                     // rows of the tile with 2 vectors
   std::array<int, kMaxTileVectors + 1> max_rows{};  // by number of vectors
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kMaxTileVectors + 1> plain{};  // [w][r]
-  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 3> masked{};                   // w <= 2
+  // w <= 2, and one row of three.
+  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 4> masked{};
   // The broadcast side not packed: each of its rows is contiguous in k. w <= kApartVectors.
   std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kApartVectors + 1> rows_apart{};
   // [runs][w][r]; with one run a vector, all its lanes.

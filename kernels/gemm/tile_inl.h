@@ -520,6 +520,8 @@ TileSet<typename V::Scalar> make_tile_set(Isa isa) {
     set.max_rows[w] = max_rows<V>(w);
     unroll<max_rows<V>(w)>([&](auto r0) {
       set.plain[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::plain>;
+      if constexpr (w == 3 && r0 == 0 && sizeof(typename V::Scalar) == sizeof(float))
+        set.masked[w][1] = tile<V, 1, w, TileForm::masked>;
       if constexpr (w <= 2 && sizeof(typename V::Scalar) == sizeof(float)) {
         set.masked[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::masked>;
         set.rows_apart[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::rows_apart>;
