@@ -4,9 +4,9 @@
 // b^(3/4), correctly rounded by contract, is sqrt(b) * sqrt(sqrt(b)) in f64: three roundings and
 // half of one carried through the inner root, so a relative error below 3.5 * 2^-53 < 2^-51. Where
 // both ends of an interval of 2^-50 round to one f32, that is the result; elsewhere, and for b that
-// is not positive, the definition computes it. Limit: the two f64 square roots of an element;
-// AVX-512 first takes the roots in f32 and corrects them (lrn_avx512.cpp): two roots and a
-// division, as a kernel that promises no bits takes them.
+// is not positive, the definition computes it. Before that the roots are taken in f32 and corrected
+// (lrn_inl.h), since f64 ones are the slowest thing here: on AVX-512 two roots and a division are
+// left, as in a kernel that promises no bits, on AVX2 three.
 #pragma once
 
 #include <cstdint>

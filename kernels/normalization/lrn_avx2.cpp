@@ -1,64 +1,37 @@
-#include "kernels/normalization/lrn.h"
+#include "kernels/normalization/lrn_inl.h"
 #include "kernels/simd/avx2.h"
 
 namespace etalon::avx2 {
 namespace {
 
-// b^(3/4) of four lanes, less and more by the margin, rounded to f32.
-void power_bounds(__m128 base, __m128& low, __m128& high) {
-  const __m256d root = _mm256_sqrt_pd(_mm256_cvtps_pd(base));
-  const __m256d p = _mm256_mul_pd(root, _mm256_sqrt_pd(root));
-  low = _mm256_cvtpd_ps(_mm256_mul_pd(p, _mm256_set1_pd(1 - 0x1p-50)));
-  high = _mm256_cvtpd_ps(_mm256_mul_pd(p, _mm256_set1_pd(1 + 0x1p-50)));
-}
-
-std::int64_t channel(const LrnCall& c) {
-  using V = F32;
-  std::int64_t computed = 0;
-  for (std::int64_t i = 0; i < c.n; i += V::lanes) {
-    const int lanes = static_cast<int>(c.n - i < V::lanes ? c.n - i : V::lanes);
-    const V::Mask m = V::first(lanes);
-    V::Reg sum = V::zero();
-    for (std::int64_t d = c.first; d <= c.last; ++d) {
-      const V::Reg x = V::load(c.x + d * c.step + i, m);
-      sum = V::fma(x, x, sum);
-    }
-    const V::Reg base = V::fma(V::set1(c.factor), sum, V::set1(c.bias));
-    __m128 low[2], high[2];
-    power_bounds(_mm256_castps256_ps128(base), low[0], high[0]);
-    power_bounds(_mm256_extractf128_ps(base, 1), low[1], high[1]);
-    V::Reg power = _mm256_set_m128(low[1], low[0]);
-    const V::Reg other = _mm256_set_m128(high[1], high[0]);
-    const V::Reg decided = _mm256_and_ps(_mm256_cmp_ps(power, other, _CMP_EQ_OQ),
-                                         _mm256_cmp_ps(base, V::zero(), _CMP_GT_OQ));
-    const std::uint32_t open =
-        ~static_cast<std::uint32_t>(_mm256_movemask_ps(decided)) & ((1U << lanes) - 1U);
-    if (open != 0) {
-      alignas(32) float bases[V::lanes], powers[V::lanes];
-      _mm256_store_ps(bases, base);
-      _mm256_store_ps(powers, power);
-      for (int lane = 0; lane < lanes; ++lane)
-        if ((open >> lane & 1U) != 0) {
-          powers[lane] = c.power(bases[lane]);
-          ++computed;
-        }
-      power = _mm256_load_ps(powers);
-    }
-    V::store(c.y + i, V::canonical(V::div(V::load(c.x + i, m), power)), m);
+struct Lanes : F32 {
+  // a b is taken from c, and c from a b.
+  ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm256_fnmadd_ps(a, b, c); }
+  ETALON_INLINE static Reg fms(Reg a, Reg b, Reg c) { return _mm256_fmsub_ps(a, b, c); }
+  ETALON_INLINE static Reg sqrt(Reg v) { return _mm256_sqrt_ps(v); }
+  ETALON_INLINE static Mask equal(Reg a, Reg b) {
+    return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_EQ_OQ));
   }
-  return computed;
-}
+  ETALON_INLINE static Mask at_least(Reg v, float least) {
+    return _mm256_castps_si256(_mm256_cmp_ps(v, set1(least), _CMP_GE_OQ));
+  }
+  // The inverse root is within 1.5 * 2^-12, on Intel's processors another than on AMD's. One step
+  // of Newton's from there would not round the root well enough, so that is a root of its own.
+  ETALON_INLINE static void roots(Reg b, Reg& s, Reg& inverse) {
+    inverse = _mm256_rsqrt_ps(b);
+    s = sqrt(b);
+  }
+  // Half a vector of powers by f64 roots: the interval of lrn.h.
+  static void by_f64_roots(const float* base, float* low, float* high) {
+    const __m256d root = _mm256_sqrt_pd(_mm256_cvtps_pd(_mm_load_ps(base)));
+    const __m256d p = _mm256_mul_pd(root, _mm256_sqrt_pd(root));
+    _mm_store_ps(low, _mm256_cvtpd_ps(_mm256_mul_pd(p, _mm256_set1_pd(1 - 0x1p-50))));
+    _mm_store_ps(high, _mm256_cvtpd_ps(_mm256_mul_pd(p, _mm256_set1_pd(1 + 0x1p-50))));
+  }
+};
 
 }  // namespace
 
-std::int64_t lrn(const LrnCall& c) {
-  std::int64_t computed = 0;
-  for (LrnCall one = c; one.channels > 0; --one.channels) {
-    computed += channel(one);
-    one.x += c.step;
-    one.y += c.step;
-  }
-  return computed;
-}
+std::int64_t lrn(const LrnCall& c) { return simd::lrn_of<Lanes>(c); }
 
 }  // namespace etalon::avx2
