@@ -107,4 +107,12 @@ std::optional<LibraryMemory> library_memory([[maybe_unused]] const KernelRow& ro
   return std::nullopt;
 }
 
+std::string library_implementation([[maybe_unused]] const KernelRow& row,
+                                   [[maybe_unused]] const KernelCall& call) {
+#ifdef ETALON_ONEDNN
+  if (row.name.starts_with("onednn.")) return onednn::implementation_of(call);
+#endif
+  return {};
+}
+
 }  // namespace etalon

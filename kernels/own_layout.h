@@ -1,4 +1,5 @@
-// A vendor's kernel in the layouts that its library chooses, and the memory that it takes for them.
+// A vendor's kernel in the layouts that its library chooses, the memory that it takes for them, and
+// which of the library's implementations it is.
 //
 // Our tensors are row-major; a library may want blocks of channels side by side, and its row then
 // converts x and y inside the run. In a network whose neighbours all keep that layout nothing is
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "engine/backend/kernel.h"
 
@@ -32,5 +34,10 @@ struct LibraryMemory {
 };
 // nullopt where the library has no word for it.
 std::optional<LibraryMemory> library_memory(const KernelRow& row, const KernelCall& call);
+
+// The library's own name of the code that runs a prepared call, empty where it has none. Rows of
+// one op that name the same one run the same code: what a library chooses by itself is mostly one
+// of those that can be asked for.
+std::string library_implementation(const KernelRow& row, const KernelCall& call);
 
 }  // namespace etalon

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <set>
 
 #include "bench/micro/shape_bench.h"
 #include "engine/graph/executor.h"
@@ -91,6 +92,31 @@ TEST_CASE("oneDNN rows agree with the definition within the error of a sum") {
   CHECK(largest_difference(product.outputs[0],
                            run(matmul_op(), Params(), {&p, &q}, "matmul").outputs[0]) <
         8 * 8 * 0x1p-26);
+}
+
+TEST_CASE("bench: one implementation of oneDNN under two names is timed once") {
+  if (!built_in()) return;
+  BenchOptions options;
+  options.vs = {"onednn"};
+  options.timing = {.repetitions = 2, .min_time_s = 1e-4};
+  options.errors = false;
+  const BenchRow row = bench_shape(
+      parse_shape(conv_op(),
+                  "test.once f32[1,64,14,14] f32[64,64,3,3] pads_begin=1x1 pads_end=1x1"),
+      all_kernels(), options);
+  std::set<std::pair<std::string, bool>> implementations;
+  int direct = 0;
+  for (const BenchEntry& peer : row.vs) {
+    CHECK(implementations.emplace(peer.version, peer.blocked).second);
+    direct += peer.kernel == "onednn.conv.direct" ? 1 : 0;
+  }
+  CHECK(direct == 1);
+  // What it chooses by itself is one of those, or stands as a row of its own.
+  std::size_t automatic = 0;
+  for (const BenchEntry& peer : row.vs) automatic += peer.kernel == "onednn.conv.auto" ? 1 : 0;
+  for (const std::string& reason : row.refused)
+    automatic += reason.starts_with("onednn.conv.auto: is onednn.conv.") ? 1 : 0;
+  CHECK(automatic == 1);
 }
 
 TEST_CASE("bench: oneDNN is timed with and without its conversions of x and y, same result") {

@@ -73,6 +73,7 @@ class ReadyKernel {
   double first_run_s() const { return first_run_s_; }
   bool converts_beforehand() const { return own_layout_ != nullptr; }
   const KernelRow& row() const { return row_; }
+  std::string implementation() { return library_implementation(row_, call()); }
   void costs(BenchEntry& to) const {
     to.set_up_s = set_up_s_;
     to.set_up_bytes = set_up_bytes_;
@@ -220,6 +221,20 @@ void fill_rates(BenchEntry& entry, const BenchRow& row) {
   entry.gbytes = 1e-9 * row.bytes / entry.timing.median_s;
 }
 
+// The kernel among `ready` that is the same implementation of the same library, or "". Two copies
+// of one primitive were up to 1.4 times apart, by where their memory lay: as two rows the library
+// would have two draws, and the faster one counts.
+std::string same_code(ReadyKernel& kernel, const std::vector<std::unique_ptr<ReadyKernel>>& ready) {
+  const std::string implementation = kernel.implementation();
+  if (implementation.empty()) return {};
+  const std::string_view name = kernel.row().name;
+  const std::string_view library = name.substr(0, name.find('.') + 1);
+  for (const auto& other : ready)
+    if (other->row().name.starts_with(library) && other->implementation() == implementation)
+      return other->name();
+  return {};
+}
+
 std::optional<UlpError> error_of(const Tensor& got, const std::vector<Tensor>& truth) {
   if (truth.empty() || !truth[0] || got.dtype() != DType::f32) return std::nullopt;
   const auto exact = truth[0].data<double>();
@@ -283,8 +298,13 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
       if (!candidate->name.starts_with(prefix)) continue;
       const Selection one = registry.select(problem, candidate->name);
       if (one.row == candidate) {
-        ready.push_back(
-            std::make_unique<ReadyKernel>(shape, inputs, *candidate, options, options.contract));
+        auto kernel =
+            std::make_unique<ReadyKernel>(shape, inputs, *candidate, options, options.contract);
+        if (const std::string same = same_code(*kernel, ready); !same.empty()) {
+          row.refused.push_back(fmt::format("{}: is {} here", candidate->name, same));
+          continue;
+        }
+        ready.push_back(std::move(kernel));
         auto converted =
             std::make_unique<ReadyKernel>(shape, inputs, *candidate, options, options.contract);
         if (converted->convert_beforehand()) ready.push_back(std::move(converted));

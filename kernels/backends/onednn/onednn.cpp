@@ -214,4 +214,9 @@ std::optional<LibraryMemory> memory_of(const KernelCall& call) {
                  [&] { return static_cast<const Operation*>(call.prepared)->memory(); });
 }
 
+std::string implementation_of(const KernelCall& call) {
+  return call.prepared == nullptr ? ""
+                                  : static_cast<const Operation*>(call.prepared)->implementation();
+}
+
 }  // namespace etalon::onednn

@@ -115,6 +115,7 @@ class Operation {
 // Of any row of this library (kernels/own_layout.h).
 std::unique_ptr<OwnLayoutRun> own_layout_run(const KernelCall& call);
 std::optional<LibraryMemory> memory_of(const KernelCall& call);
+std::string implementation_of(const KernelCall& call);
 
 // Runs f, turning the library's exceptions into internal Errors.
 template <class F>
