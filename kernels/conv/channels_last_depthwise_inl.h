@@ -219,10 +219,11 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   finish();
 }
 
-// Such tiles, of up to kMost outputs of a row, in sixteen registers: the weights are then operands
-// from memory. Of two vectors a load takes its whole cache line: with a stride of two there are few
-// fma to hide a line that comes twice, and of pixels 2 KiB apart sixteen lines fill their sets of
-// the first cache, so that none is left for the second vector.
+// Such tiles, of up to kMost outputs of a row. In sixteen registers the weights are operands from
+// memory, and tiles take two vectors where a load should have its whole cache line: with a stride
+// of two there are few fma to hide a line that comes twice, and of pixels 2 KiB apart sixteen lines
+// fill their sets of the first cache, so that none is left for the second vector. In 32 registers
+// the weights stay, and a vector is a line.
 inline constexpr std::int64_t kSharingChannels = 512;
 template <class V, int kVectors, int kMost, int kStride>
 void depthwise_columns(const DepthwiseRun& d) {
@@ -240,23 +241,23 @@ void depthwise_columns(const DepthwiseRun& d) {
 
 template <class V>
 void depthwise_run_of(DepthwiseRun d) {
-  // On AVX-512 nobody has measured the walk down.
-  if constexpr (V::registers == 16) {
-    const bool dense = d.tap_rows == 3 && d.tap_columns == 3 && d.row_dilation == 1 &&
-                       d.column_dilation == 1 && d.row_stride == d.stride;
-    const std::int64_t end = d.column + (d.count - 1) * d.stride + 3;
-    const bool near_edges = d.column >= -1 && end <= d.in_columns + 1;
-    if (dense && near_edges && d.stride <= 2 && d.rows > 1 && d.count >= kDepthwiseRun) {
-      const std::int64_t last = d.last_channel;
-      const bool pairs = d.stride == 2 || d.channels % kSharingChannels == 0;
-      d.last_channel -= (last - d.first_channel) % ((pairs ? 2 : 1) * V::lanes);
-      if (d.stride == 2)
-        depthwise_columns<V, 2, 3, 2>(d);
-      else
-        pairs ? depthwise_columns<V, 2, 2, 1>(d) : depthwise_columns<V, 1, 4, 1>(d);
-      d.first_channel = d.last_channel;
-      d.last_channel = last;
-    }
+  const bool dense = d.tap_rows == 3 && d.tap_columns == 3 && d.row_dilation == 1 &&
+                     d.column_dilation == 1 && d.row_stride == d.stride;
+  const std::int64_t end = d.column + (d.count - 1) * d.stride + 3;
+  const bool near_edges = d.column >= -1 && end <= d.in_columns + 1;
+  if (dense && near_edges && d.stride <= 2 && d.rows > 1 && d.count >= kDepthwiseRun) {
+    constexpr bool kWide = V::registers == 32;
+    const std::int64_t last = d.last_channel;
+    const bool pairs = !kWide && (d.stride == 2 || d.channels % kSharingChannels == 0);
+    d.last_channel -= (last - d.first_channel) % ((pairs ? 2 : 1) * V::lanes);
+    if constexpr (kWide)
+      d.stride == 2 ? depthwise_columns<V, 1, 7, 2>(d) : depthwise_columns<V, 1, 7, 1>(d);
+    else if (d.stride == 2)
+      depthwise_columns<V, 2, 3, 2>(d);
+    else
+      pairs ? depthwise_columns<V, 2, 2, 1>(d) : depthwise_columns<V, 1, 4, 1>(d);
+    d.first_channel = d.last_channel;
+    d.last_channel = last;
   }
   for (std::int64_t i = 0; d.first_channel < d.last_channel && i < d.rows; ++i) {
     depthwise_row<V>(d);

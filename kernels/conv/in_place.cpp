@@ -343,6 +343,7 @@ std::int64_t InPlaceConv::store_rows(std::int64_t rows) const {
 // `count` pixels of all channels to a row of each channel.
 void InPlaceConv::turn_row(const float* from, std::int64_t count, float* to) const {
   const std::int64_t lanes = set_.lanes, channels = g_.group_in();
+  if (channels == 3 && g_.in_channels == 3) return tiles_->three(from, count, to, channel_stride_);
   if (channels < lanes) {  // a vector of channels would end behind the image
     for (std::int64_t p = 0; p < count; ++p)
       for (std::int64_t c = 0; c < channels; ++c)

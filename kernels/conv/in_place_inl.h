@@ -154,6 +154,47 @@ void store_square(const float* c, std::int64_t c_row, float* y, std::int64_t y_s
   unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA { V::store(y + i * y_stride, square[i]); });
 }
 
+// Of three vectors that follow each other, the elements of channel c stand in lanes of their own,
+// since three has an inverse modulo the lanes: they are taken into one vector, which is put in
+// order.
+template <class V>
+struct ThreeChannels {
+  std::array<std::array<std::uint32_t, 3>, 3> lanes{};  // [channel][vector], as bits
+  std::array<std::array<std::int32_t, V::lanes>, 3> order{};
+
+  constexpr ThreeChannels() {
+    for (int c = 0; c < 3; ++c)
+      for (int i = 0; i < V::lanes; ++i) {
+        const int at = 3 * i + c;
+        lanes[c][at / V::lanes] |= 1U << at % V::lanes;
+        order[c][i] = at % V::lanes;
+      }
+  }
+};
+
+template <class V>
+void split_three(const float* x, std::int64_t count, float* rows, std::int64_t stride) {
+  static constexpr ThreeChannels<V> kThree;
+  if (count < V::lanes) {
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t c = 0; c < 3; ++c) rows[c * stride + i] = x[3 * i + c];
+    return;
+  }
+  for (std::int64_t i = 0; i < count; i += V::lanes) {
+    // The last pixels with some of those before once more.
+    const std::int64_t first = i + V::lanes <= count ? i : count - V::lanes;
+    typename V::Reg part[3];
+    unroll<3>([&](auto v)
+                  ETALON_INLINE_LAMBDA { part[v] = V::load(x + 3 * first + v * V::lanes); });
+    unroll<3>([&](auto c) ETALON_INLINE_LAMBDA {
+      const typename V::Reg one =
+          V::select(V::from_bits(kThree.lanes[c][2]), part[2],
+                    V::select(V::from_bits(kThree.lanes[c][1]), part[1], part[0]));
+      V::store(rows + c * stride + first, V::permute(one, kThree.order[c].data()));
+    });
+  }
+}
+
 // Tiles of kLeast to kTwo outputs by one and two vectors, of one vector to kOne, and of three to
 // kThree.
 template <class V, int kLeast, int kOne, int kTwo, int kThree>
@@ -161,6 +202,7 @@ InPlaceTiles in_place_tiles_of() {
   InPlaceTiles all{};
   all.rows = {0, kOne, kTwo, kThree};
   all.square = store_square<V>;
+  all.three = split_three<V>;
   unroll<kOne - kLeast + 1>([&](auto i) {
     constexpr int rows = kLeast + i;
     unroll<rows <= kThree ? 3

@@ -59,6 +59,8 @@ struct InPlaceTiles {
   std::array<std::array<std::array<Rows, 2>, 2>, kInPlaceSteps + 1> window;
   // y[lane * y_stride + row] = c[row * c_row + lane] for as many rows as a vector has lanes.
   void (*square)(const float* c, std::int64_t c_row, float* y, std::int64_t y_stride) = nullptr;
+  // rows[c * stride + i] = x[3 * i + c] for i < count: pixels of three channels to a row of each.
+  void (*three)(const float* x, std::int64_t count, float* rows, std::int64_t stride) = nullptr;
 };
 
 namespace avx512 {

@@ -105,6 +105,10 @@ struct F32 {
     return _mm256_castpd_ps(
         _mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8));
   }
+  // Lane i of the result is lane from[i] of v.
+  ETALON_INLINE static Reg permute(Reg v, const std::int32_t* from) {
+    return _mm256_permutevar8x32_ps(v, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
   // m[i] holds row i of an 8x8 square; afterwards column i.
   ETALON_INLINE static void transpose(Reg (&m)[8]) {
     Reg t[8];

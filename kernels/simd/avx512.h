@@ -84,6 +84,10 @@ struct F32 {
     return _mm512_permutex2var_ps(
         a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
   }
+  // Lane i of the result is lane from[i] of v.
+  ETALON_INLINE static Reg permute(Reg v, const std::int32_t* from) {
+    return _mm512_permutexvar_ps(_mm512_loadu_si512(from), v);
+  }
   // m[i] holds row i of a 16x16 square; afterwards column i.
   ETALON_INLINE static void transpose(Reg (&m)[16]) {
     Reg t[16];
