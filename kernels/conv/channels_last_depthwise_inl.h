@@ -219,11 +219,10 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   finish();
 }
 
-// Such tiles, of up to kMost outputs of a row. In sixteen registers the weights are operands from
-// memory, and tiles take two vectors where a load should have its whole cache line: with a stride
-// of two there are few fma to hide a line that comes twice, and of pixels 2 KiB apart sixteen lines
-// fill their sets of the first cache, so that none is left for the second vector. In 32 registers
-// the weights stay, and a vector is a line.
+// Such tiles, of up to kMost outputs of a row. Of pixels 2 KiB apart sixteen lines fill their sets
+// of the first cache; with a stride of two there are few fma to hide that, and two vectors lie in
+// two sets. In sixteen registers the weights are operands from memory, and two vectors are a line:
+// a load should have its whole line where that would come twice, for want of fma or of sets.
 inline constexpr std::int64_t kSharingChannels = 512;
 template <class V, int kVectors, int kMost, int kStride>
 void depthwise_columns(const DepthwiseRun& d) {
@@ -248,12 +247,13 @@ void depthwise_run_of(DepthwiseRun d) {
   if (dense && near_edges && d.stride <= 2 && d.rows > 1 && d.count >= kDepthwiseRun) {
     constexpr bool kWide = V::registers == 32;
     const std::int64_t last = d.last_channel;
-    const bool pairs = !kWide && (d.stride == 2 || d.channels % kSharingChannels == 0);
+    const bool shares = d.channels % kSharingChannels == 0;
+    const bool pairs = kWide ? shares && d.stride == 2 : shares || d.stride == 2;
     d.last_channel -= (last - d.first_channel) % ((pairs ? 2 : 1) * V::lanes);
-    if constexpr (kWide)
-      d.stride == 2 ? depthwise_columns<V, 1, 7, 2>(d) : depthwise_columns<V, 1, 7, 1>(d);
-    else if (d.stride == 2)
+    if (d.stride == 2 && pairs)
       depthwise_columns<V, 2, 3, 2>(d);
+    else if constexpr (kWide)
+      d.stride == 2 ? depthwise_columns<V, 1, 7, 2>(d) : depthwise_columns<V, 1, 7, 1>(d);
     else
       pairs ? depthwise_columns<V, 2, 2, 1>(d) : depthwise_columns<V, 1, 4, 1>(d);
     d.first_channel = d.last_channel;
