@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/backend/announce.h"
+#include "engine/backend/pointwise.h"
 #include "engine/core/threads.h"
 #include "kernels/conv/tap_rows.h"
 #include "kernels/gemm/refuse.h"
@@ -179,6 +180,31 @@ Prepared prepare(const Problem& problem, int) {
                                              TapRows(g.window, kLanes<isa>));
 }
 
+ChannelEnding ending_of(const UsualSteps& steps, std::int64_t channel) {
+  ChannelEnding ending{.relu = steps.relu};
+  if (const PointwiseStep* affine = steps.affine; affine != nullptr) {
+    ending.affine = true;
+    ending.mean = affine->mean[channel];
+    ending.factor = affine->factor[channel];
+    ending.bias = affine->bias[channel];
+    ending.fused = affine->fused;
+  }
+  return ending;
+}
+
+Ending ending(const Problem& problem, const void* prepared, std::span<const PointwiseStep> steps) {
+  const std::optional<UsualSteps> usual = usual_steps(steps);
+  if (!usual || usual->add != nullptr || prepared == nullptr ||
+      problem.outputs[0].shape.numel() == 0)
+    return Ending::announced;
+  const auto& p = *static_cast<const PreparedDepthwise*>(prepared);
+  const PointwiseStep* affine = usual->affine;
+  if (affine != nullptr &&
+      (affine->inner != p.runs.pixels || affine->channels != p.runs.g.out_channels))
+    return Ending::announced;
+  return Ending::applied;
+}
+
 template <Isa isa>
 void run(const KernelCall& call) {
   const Prepared fresh =
@@ -195,9 +221,13 @@ void run(const KernelCall& call) {
   // Input channels are shared out; each serves the `multiplier` output channels of its group.
   const std::int64_t grain =
       std::max<std::int64_t>(1, 100000 / std::max<std::int64_t>(1, p.pixels * p.k));
+  const std::optional<UsualSteps> steps =
+      call.steps.empty() ? std::nullopt : usual_steps(call.steps);
   parallel_for(g.batch * g.groups, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
     DepthwiseCall c = p.call();
     TapRowsCall rows = prepared.rows.call();
+    ChannelEnding ending;
+    if (steps) c.ending = rows.ending = &ending;
     Announcer announcer(call);
     for (std::int64_t i = begin; i < end; ++i) {
       rows.x = x + i * in_points;
@@ -207,11 +237,12 @@ void run(const KernelCall& call) {
         c.w = rows.w = w + o * p.k;
         c.bias = rows.bias = bias == nullptr ? nullptr : bias + o;
         c.y = rows.y = y + (i * multiplier + m) * p.pixels;
+        if (steps) ending = ending_of(*steps, o);
         if (prepared.rows.serves())
           isa >= Isa::avx512 ? avx512::tap_rows_sum(rows) : avx2::tap_rows_sum(rows);
         else
           isa >= Isa::avx512 ? avx512::depthwise(c) : avx2::depthwise(c);
-        announcer.add((i * multiplier + m) * p.pixels, p.pixels);
+        if (!steps) announcer.add((i * multiplier + m) * p.pixels, p.pixels);
       }
     }
     announcer.flush();
@@ -240,7 +271,8 @@ KernelRow depthwise_f32_row(std::string_view name) {
           .refuse = refuse,
           .run = run<isa>,
           .prepare = prepare<isa>,
-          .announces = true};
+          .announces = true,
+          .ending = ending};
 }
 template KernelRow depthwise_f32_row<Isa::avx512>(std::string_view name);
 template KernelRow depthwise_f32_row<Isa::avx2>(std::string_view name);

@@ -30,6 +30,13 @@ struct VectorMasks {
   std::int32_t first = 0;
 };
 
+// What follows the sums of one channel before they are stored: normalisation, ReLU
+// (engine/backend/pointwise.h).
+struct ChannelEnding {
+  float mean = 0, factor = 0, bias = 0;
+  bool affine = false, fused = true, relu = false;
+};
+
 // One output channel of one image.
 struct DepthwiseCall {
   const float* x = nullptr;  // the input channel, as WindowRows::channel gives it
@@ -46,6 +53,7 @@ struct DepthwiseCall {
   const VectorMasks* masks = nullptr;           // of each vector
   const std::uint16_t* inside = nullptr;
   const float* divisor = nullptr;  // average pooling: of each output
+  const ChannelEnding* ending = nullptr;
 };
 
 namespace avx512 {

@@ -21,6 +21,8 @@ struct Half {
   ETALON_INLINE static void store(float* p, Reg v) { _mm256_storeu_ps(p, v); }
   ETALON_INLINE static void store(float* p, Reg v, Mask m) { _mm256_mask_storeu_ps(p, m, v); }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
+  ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_ps(a, b); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
@@ -42,6 +44,11 @@ struct Half {
   ETALON_INLINE static Reg canonical(Reg v) {
     return _mm256_mask_blend_ps(_mm256_cmp_ps_mask(v, v, _CMP_UNORD_Q), v,
                                 _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)));
+  }
+  // As F32's.
+  ETALON_INLINE static Reg relu(Reg v) {
+    return _mm256_fixupimm_ps(_mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), v,
+                              _mm256_set1_epi32(0x18181800), 0);
   }
 };
 

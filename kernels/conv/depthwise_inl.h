@@ -1,6 +1,7 @@
 // The loop of depthwise.h over a vector type V; included only by the files of one instruction set.
 #pragma once
 
+#include "kernels/conv/channel_ending_inl.h"
 #include "kernels/conv/depthwise.h"
 #include "kernels/simd/unroll.h"
 
@@ -17,7 +18,7 @@ struct WeightedSum {
     return V::fma(m, w, V::load(x, m), acc);
   }
   ETALON_INLINE static Reg result(Reg acc, const DepthwiseCall& c, std::int64_t, Mask) {
-    return c.bias == nullptr ? acc : V::add(acc, V::set1(*c.bias));
+    return end_channel<V>(acc, c.bias, c.ending);
   }
 };
 
@@ -31,7 +32,9 @@ struct Maximum {
   ETALON_INLINE static Reg add(Reg acc, Reg, const float* x, Mask m) {
     return V::select(m, V::max_keep(acc, V::load(x, m)), acc);
   }
-  ETALON_INLINE static Reg result(Reg acc, const DepthwiseCall&, std::int64_t, Mask) { return acc; }
+  ETALON_INLINE static Reg result(Reg acc, const DepthwiseCall&, std::int64_t, Mask) {
+    return V::canonical(acc);
+  }
 };
 
 template <class V>
@@ -44,7 +47,7 @@ struct Average {
     return V::select(m, V::add(acc, V::load(x, m)), acc);
   }
   ETALON_INLINE static Reg result(Reg acc, const DepthwiseCall& c, std::int64_t output, Mask m) {
-    return V::div(acc, V::load(c.divisor + output, m));
+    return V::canonical(V::div(acc, V::load(c.divisor + output, m)));
   }
 };
 
@@ -128,7 +131,7 @@ void window_channel_of(const DepthwiseCall& call) {
     }
     const std::int64_t left = c.pixels - q;
     const typename V::Mask last = V::first(left >= V::lanes ? V::lanes : static_cast<int>(left));
-    V::store(c.y + q, V::canonical(Terms::result(acc, c, q, last)), last);
+    V::store(c.y + q, Terms::result(acc, c, q, last), last);
   }
   if (c.sums == nullptr) return;
   for (std::int64_t r = 0; r < c.out_rows; ++r)
@@ -136,7 +139,7 @@ void window_channel_of(const DepthwiseCall& call) {
       const std::int64_t left = c.out_width - ox, output = r * c.out_width + ox;
       const typename V::Mask last = V::first(left >= V::lanes ? V::lanes : static_cast<int>(left));
       const typename V::Reg acc = V::load(c.sums + c.row_at[r] + ox, last);
-      V::store(c.y + output, V::canonical(Terms::result(acc, c, output, last)), last);
+      V::store(c.y + output, Terms::result(acc, c, output, last), last);
     }
 }
 

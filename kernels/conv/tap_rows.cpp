@@ -7,7 +7,7 @@ namespace {
 
 // A channel of more bytes goes through the first cache in bands, each with so many of the input:
 // they, the next band's and what is written stay there.
-constexpr std::int64_t kNearBytes = 16 << 10, kBandBytes = 4 << 10;
+constexpr std::int64_t kNearBytes = 16 << 10, kBandBytes = 8 << 10;
 
 bool is_near(const Window& window) {
   return window.in_points() * std::int64_t{sizeof(float)} <= kNearBytes;

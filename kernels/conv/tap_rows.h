@@ -21,6 +21,8 @@
 
 namespace etalon {
 
+struct ChannelEnding;  // kernels/conv/depthwise.h
+
 // One vector of outputs of a row.
 struct TapColumn {
   std::int64_t first = 0;  // output
@@ -42,6 +44,7 @@ struct TapRowsCall {
   const float* w = nullptr;  // nullptr for pools
   const float* bias = nullptr;
   const float* divisor = nullptr;  // of pools, by output
+  const ChannelEnding* ending = nullptr;
   float* y = nullptr;
   std::int64_t in_rows = 0, in_columns = 0, out_rows = 0, out_columns = 0;
   std::int64_t pad = 0, pad_rows = 0;  // columns and rows in front

@@ -1,6 +1,7 @@
 // The loops of tap_rows.h over a vector type V; included only by the files of one instruction set.
 #pragma once
 
+#include "kernels/conv/channel_ending_inl.h"
 #include "kernels/conv/tap_rows.h"
 #include "kernels/simd/unroll.h"
 
@@ -11,7 +12,7 @@ struct TapSum {
   using Reg = typename V::Reg;
   ETALON_INLINE static Reg add(Reg x, Reg w, Reg sum) { return V::fma(x, w, sum); }
   ETALON_INLINE static Reg result(Reg sum, const TapRowsCall& c, std::int64_t, typename V::Mask) {
-    return c.bias == nullptr ? sum : V::add(sum, V::set1(*c.bias));
+    return end_channel<V>(sum, c.bias, c.ending);
   }
 };
 
@@ -21,7 +22,7 @@ struct TapAverage {
   ETALON_INLINE static Reg add(Reg x, Reg, Reg sum) { return V::add(sum, x); }
   ETALON_INLINE static Reg result(Reg sum, const TapRowsCall& c, std::int64_t at,
                                   typename V::Mask m) {
-    return V::div(sum, V::load(c.divisor + at, m));
+    return V::canonical(V::div(sum, V::load(c.divisor + at, m)));
   }
 };
 
@@ -91,7 +92,7 @@ void tap_column(const TapRowsCall& c, std::int64_t vector, std::int64_t begin, s
     });
     const std::int64_t at = o * out_columns;
     if constexpr (kAsks) __builtin_prefetch(y + at + c.y_ahead, 1);
-    V::store(y + at, V::canonical(Terms::result(sum, c, at + first, outputs)), outputs);
+    V::store(y + at, Terms::result(sum, c, at + first, outputs), outputs);
     unroll<kTaps - kStep>([&](auto r) ETALON_INLINE_LAMBDA {
       unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA { rows[r][s] = rows[r + kStep][s]; });
     });
@@ -135,7 +136,7 @@ void slide_column(const TapRowsCall& c, std::int64_t vector) {
   };
   const auto finish = [&]() ETALON_INLINE_LAMBDA {
     const std::int64_t at = o * out_columns;
-    const Reg result = V::canonical(Terms::result(oldest, c, at + column.first, outputs));
+    const Reg result = Terms::result(oldest, c, at + column.first, outputs);
     if constexpr (kWhole)
       V::store(y + at, result);
     else
