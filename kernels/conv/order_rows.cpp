@@ -38,10 +38,10 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
   const std::int64_t pixels = g.window.out_points(), k = g.k(), taps = g.window.taps();
   const std::int64_t rows = g.group_out(), in_points = g.window.in_points();
   if (g.batch * g.out_channels * pixels == 0) return;
-  const OrderOperand<T> x(call.input(0), contract.acc, call.threads);
-  const OrderOperand<T> w(call.input(1), contract.acc, call.threads);
+  const OrderOperand<T> x(call.input(0), contract, call.threads);
+  const OrderOperand<T> w(call.input(1), contract, call.threads);
   std::optional<OrderOperand<T>> bias;
-  if (call.has(2)) bias.emplace(call.input(2), contract.acc, 1);
+  if (call.has(2)) bias.emplace(call.input(2), contract, 1);
 
   const std::vector<std::int64_t> terms = walk_terms(g, contract.walk);
   AlignedBuffer strips;
@@ -104,7 +104,7 @@ void run(const KernelCall& call) {
 
 template <Isa isa>
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_contract(problem, isa)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   if (problem.input(0).shape.numel() > std::numeric_limits<std::int32_t>::max())
     return "reaches 2^31 elements of the input";
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
@@ -118,9 +118,9 @@ template <Isa isa>
 void run_conv_order(const KernelCall& call, const OrderProgram& program) {
   const Contract& c = call.contract();
   if (c.acc == DType::f64)
-    convolve<double>(call, *order_tiles_f64(isa, c.fma), program);
+    convolve<double>(call, order_tiles_f64(isa, c), program);
   else
-    convolve<float>(call, *order_tiles_f32(isa, c.acc, c.fma), program);
+    convolve<float>(call, order_tiles_f32(isa, c), program);
 }
 template void run_conv_order<Isa::avx512>(const KernelCall&, const OrderProgram&);
 template void run_conv_order<Isa::avx2>(const KernelCall&, const OrderProgram&);

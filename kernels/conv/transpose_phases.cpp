@@ -30,7 +30,7 @@ void fill_unmet(const KernelCall& call, const ConvTransposeGeometry& g) {
   const Contract& c = call.contract();
   const std::int64_t points = g.window.out_points();
   std::optional<OrderOperand<double>> bias;
-  if (call.has(2)) bias.emplace(call.input(2), c.exact() ? DType::f64 : c.acc, 1);
+  if (call.has(2)) bias.emplace(call.input(2), c.exact() ? DType::f64 : c.acc, c.subnormals, 1);
   double* truth =
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
   std::vector<double> plane(static_cast<std::size_t>(points));
@@ -175,7 +175,7 @@ Ways order_ways() {
 
 template <Isa isa>
 Refusal refuse_orders(const Problem& problem) {
-  if (Refusal reason = refuse_order_contract(problem, isa)) return reason;
+  if (Refusal reason = refuse_order_contract(problem)) return reason;
   if (problem.input(0).shape.numel() > std::numeric_limits<std::int32_t>::max())
     return "reaches 2^31 elements of the input";
   const ConvTransposeGeometry g = geometry_of(problem);

@@ -14,5 +14,7 @@ namespace etalon::avx2 {
 // `type` is f16 or bf16.
 void widen_halves(DType type, const std::byte* from, float* to, std::int64_t count);
 void narrow_halves(DType type, const float* from, std::byte* to, std::int64_t count);
+// Narrowed and widened again, in place.
+void round_halves(DType type, float* x, std::int64_t count);
 
 }  // namespace etalon::avx2

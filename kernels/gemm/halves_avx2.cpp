@@ -62,4 +62,15 @@ void narrow_halves(DType type, const float* from, std::byte* to, std::int64_t co
   for (std::int64_t k = i; k < count; ++k) y[k] = halves[k - i];
 }
 
+void round_halves(DType type, float* x, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    _mm256_storeu_ps(x + i, widen(type, narrow(type, _mm256_loadu_ps(x + i))));
+  if (i == count) return;
+  alignas(32) float rest[kLanes] = {};
+  for (std::int64_t k = i; k < count; ++k) rest[k - i] = x[k];
+  _mm256_store_ps(rest, widen(type, narrow(type, _mm256_load_ps(rest))));
+  for (std::int64_t k = i; k < count; ++k) x[k] = rest[k - i];
+}
+
 }  // namespace etalon::avx2

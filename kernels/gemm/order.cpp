@@ -183,34 +183,38 @@ OrderProgram of_present_terms(const OrderProgram& program, const std::vector<std
   return std::move(c.program);
 }
 
-const OrderTiles<float>* order_tiles_f32([[maybe_unused]] Isa isa, [[maybe_unused]] DType acc,
-                                         [[maybe_unused]] bool fma) {
+namespace {
+[[maybe_unused]] OrderArithmetic arithmetic_of(const Contract& c) {
+  return {.acc = c.acc, .fma = c.fma, .flush = c.subnormals == Subnormals::flush};
+}
+}  // namespace
+
+const OrderTiles<float>& order_tiles_f32([[maybe_unused]] Isa isa,
+                                         [[maybe_unused]] const Contract& contract) {
 #if defined(__x86_64__)
-  if (isa >= Isa::avx512 && acc == DType::f16) return &avx512::order_f16(fma);
-  if (isa >= Isa::avx512 && acc == DType::bf16) return &avx512::order_bf16(fma);
-  if (isa >= Isa::avx512 && acc == DType::f32) return &avx512::order_f32(fma);
-  if (isa == Isa::avx2 && acc == DType::f32) return &avx2::order_f32(fma);
+  return isa >= Isa::avx512 ? avx512::order_f32(arithmetic_of(contract))
+                            : avx2::order_f32(arithmetic_of(contract));
+#else
+  throw internal_error("no row of orders has vectors here");
 #endif
-  return nullptr;
 }
 
-const OrderTiles<double>* order_tiles_f64([[maybe_unused]] Isa isa, [[maybe_unused]] bool fma) {
+const OrderTiles<double>& order_tiles_f64([[maybe_unused]] Isa isa,
+                                          [[maybe_unused]] const Contract& contract) {
 #if defined(__x86_64__)
-  if (isa >= Isa::avx512) return &avx512::order_f64(fma);
-  if (isa == Isa::avx2) return &avx2::order_f64(fma);
+  return isa >= Isa::avx512 ? avx512::order_f64(arithmetic_of(contract))
+                            : avx2::order_f64(arithmetic_of(contract));
+#else
+  throw internal_error("no row of orders has vectors here");
 #endif
-  return nullptr;
 }
 
-Refusal refuse_order_contract(const Problem& problem, Isa isa, std::size_t operands) {
+Refusal refuse_order_contract(const Problem& problem, std::size_t operands) {
   const Contract& c = *problem.contract;
   if (c.exact()) return "sums in an order, and exact has none";
   if (c.tensor_core()) return "chains and joins; a tensor core's blocks are neither";
   if (c.algo != "direct") return "computes algo=direct";
   if (c.round != Round::nearest_even) return "rounds to nearest only";
-  if (c.subnormals != Subnormals::keep) return "keeps subnormals";
-  if (c.acc != DType::f64 && order_tiles_f32(isa, c.acc, c.fma) == nullptr)
-    return "has no accumulator of " + std::string(name(c.acc)) + " on this instruction set";
   for (std::size_t i = 0; i < std::min(operands, problem.inputs.size()); ++i) {
     if (!problem.has(i)) continue;
     const DType type = problem.input(i).dtype;
@@ -222,14 +226,35 @@ Refusal refuse_order_contract(const Problem& problem, Isa isa, std::size_t opera
 }
 
 namespace {
-// Rows that come here need AVX2 at least (order_tiles_f32), which knows these two.
+
+// Rows that come here need AVX2 at least, which knows these two.
 bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
+
+template <class T>
+void flush_below(T* x, std::int64_t count, DType type) {
+  const T least = static_cast<T>(smallest_normal(type));
+  for (std::int64_t i = 0; i < count; ++i)
+    x[i] = std::fabs(x[i]) < least ? std::copysign(T{0}, x[i]) : x[i];
+}
+
+// To the nearest value of f16 or bf16, NaN canonical.
+void round_to_half(DType type, float* x, std::int64_t count) {
+#if defined(__x86_64__)
+  avx2::round_halves(type, x, count);
+#else
+  for (std::int64_t i = 0; i < count; ++i)
+    x[i] = static_cast<float>(round_to(static_cast<double>(x[i]), type));
+#endif
+}
+
 }  // namespace
 
 template <class T>
-OrderOperand<T>::OrderOperand(const Tensor& t, DType acc, int threads) {
+OrderOperand<T>::OrderOperand(const Tensor& t, DType acc, Subnormals subnormals, int threads) {
+  const DType type = t.dtype();
+  const bool flush = subnormals == Subnormals::flush, rounds = is_half(acc) && acc != type;
   if constexpr (std::is_same_v<T, float>) {
-    if (t.dtype() == DType::f32 && acc == DType::f32) {
+    if (type == DType::f32 && !rounds && !flush) {
       data_ = t.data<float>().data();
       return;
     }
@@ -238,22 +263,27 @@ OrderOperand<T>::OrderOperand(const Tensor& t, DType acc, int threads) {
   T* to = own_.at_least<T>(std::max<std::int64_t>(1, n));
   data_ = to;
   const std::byte* from = t.bytes().data();
-  const bool rounds = acc == DType::f16 || acc == DType::bf16;
   parallel_for(n, threads, 16384, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t count = end - begin;
+    T* part = to + begin;
+    if (type == DType::f32) {
+      const float* x = reinterpret_cast<const float*>(from) + begin;
+      for (std::int64_t i = 0; i < count; ++i) part[i] = static_cast<T>(x[i]);
 #if defined(__x86_64__)
-    if constexpr (std::is_same_v<T, float>)
-      if (is_half(t.dtype()) && (!rounds || acc == t.dtype()))
-        return avx2::widen_halves(t.dtype(), from + 2 * begin, to + begin, end - begin);
+    } else if (std::is_same_v<T, float> && is_half(type)) {
+      avx2::widen_halves(type, from + 2 * begin, reinterpret_cast<float*>(part), count);
 #endif
-    if (t.dtype() == DType::f32 && !rounds) {
-      const float* x = reinterpret_cast<const float*>(from);
-      for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(x[i]);
-      return;
+    } else {
+      for (std::int64_t i = 0; i < count; ++i)
+        part[i] = static_cast<T>(load_as_double(type, from, begin + i));
     }
-    for (std::int64_t i = begin; i < end; ++i) {
-      const double x = load_as_double(t.dtype(), from, i);
-      to[i] = static_cast<T>(rounds ? round_to(x, acc, Round::nearest_even, Subnormals::keep) : x);
-    }
+    if (flush) flush_below(part, count, type);
+    if (!rounds) return;
+    if constexpr (std::is_same_v<T, float>)
+      round_to_half(acc, part, count);
+    else
+      for (std::int64_t i = 0; i < count; ++i) part[i] = round_to(part[i], acc);
+    if (flush) flush_below(part, count, acc);
   });
 }
 template class OrderOperand<float>;
@@ -327,18 +357,37 @@ void run_order(const OrderTask<T>& task) {
 template void run_order<float>(const OrderTask<float>&);
 template void run_order<double>(const OrderTask<double>&);
 
+// The quotient of two values of f16 or bf16 as f32 is on the same side of every midpoint of that
+// format as the exact one, or both are on it: a midpoint m of q + 1 bits differs from x / y by
+// |x - m y| / y, which is 0 or at least 2^-(2q + 2) of it, and f32 rounds by 2^-24 or less where q
+// is 8 or 11. Below the smallest normal m has fewer bits still.
+template <class T>
+void divide_order(const Contract& contract, T* values, const T* divisors, std::int64_t step,
+                  std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] /= divisors[i * step];
+  if constexpr (std::is_same_v<T, float>)
+    if (is_half(contract.acc)) round_to_half(contract.acc, values, count);
+  if (contract.subnormals == Subnormals::flush) flush_below(values, count, contract.acc);
+}
+template void divide_order<float>(const Contract&, float*, const float*, std::int64_t,
+                                  std::int64_t);
+template void divide_order<double>(const Contract&, double*, const double*, std::int64_t,
+                                   std::int64_t);
+
 template <class T>
 void store_order(const KernelCall& call, std::int64_t to, const T* values, std::int64_t count) {
   const DType type = call.outputs[0].dtype();
+  const bool flush = call.contract().subnormals == Subnormals::flush;
   if (type == DType::f32 && stored_format(type, call.contract()) == DType::f32) {
     float* y =
         reinterpret_cast<float*>(const_cast<std::byte*>(call.outputs[0].bytes().data())) + to;
     for (std::int64_t i = 0; i < count; ++i) y[i] = canonical(static_cast<float>(values[i]));
+    if (flush) flush_below(y, count, type);
     return;
   }
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<T, float>)
-    if (is_half(type) && stored_format(type, call.contract()) == type)
+    if (is_half(type) && stored_format(type, call.contract()) == type && !flush)
       return avx2::narrow_halves(
           type, values, const_cast<std::byte*>(call.outputs[0].bytes().data()) + 2 * to, count);
 #endif

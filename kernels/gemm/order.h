@@ -10,7 +10,7 @@
 //   pairwise   chains of at most B terms, joined by the recursion
 //   tree       the file's steps; runs of `term +` are one chain
 // A tile is up to kOrderRows rows by two vectors of outputs. The arithmetic (OrderTiles) is f32 or
-// f64, fused or not, or f32 registers that hold values of f16 or bf16.
+// f64, or f32 registers that hold values of f16 or bf16; fused or not; results flushed or not.
 //
 // Same bits as the definition: every output has the chains and joins of the contract's tree and
 // meets no other output; lanes of a vector are different outputs. A term in the padding is masked
@@ -49,21 +49,24 @@ OrderProgram compile_order(const Order& order, std::int64_t k);
 // them, or -1. What is left of a chain keeps its sequence, and of an empty one +0.
 OrderProgram of_present_terms(const OrderProgram& program, const std::vector<std::int64_t>& index);
 
-// nullptr where the arithmetic is not there for this instruction set.
-const OrderTiles<float>* order_tiles_f32(Isa isa, DType acc, bool fma);
-const OrderTiles<double>* order_tiles_f64(Isa isa, bool fma);
+// For an accumulator of f64, and of any other format. Only where refuse_order_contract takes it.
+const OrderTiles<float>& order_tiles_f32(Isa isa, const Contract& contract);
+const OrderTiles<double>& order_tiles_f64(Isa isa, const Contract& contract);
 
 // What the rows of order.h's kind refuse of a contract and of the types of the first `operands`
 // inputs.
-Refusal refuse_order_contract(const Problem& problem, Isa isa, std::size_t operands = 3);
+Refusal refuse_order_contract(const Problem& problem, std::size_t operands = 3);
 inline constexpr std::string_view kOrderContracts =
-    "every order, walk, acc and fma; round=rn, subnormals=keep";
+    "every order, walk, acc, fma and subnormals; round=rn";
 
-// A tensor as values of the accumulator's format: itself, or a converted copy.
+// A tensor as values of the accumulator's format: itself, or a converted copy. Subnormals are
+// flushed as the contract says, those of the tensor's format and those of the accumulator's.
 template <class T>
 class OrderOperand {
  public:
-  OrderOperand(const Tensor& t, DType acc, int threads);
+  OrderOperand(const Tensor& t, DType acc, Subnormals subnormals, int threads);
+  OrderOperand(const Tensor& t, const Contract& c, int threads)
+      : OrderOperand(t, c.acc, c.subnormals, threads) {}
   const T* data() const { return data_; }
 
  private:
@@ -92,6 +95,11 @@ void pack_order_rows(const T* a, std::int64_t rows, std::int64_t k, std::int64_t
 
 template <class T>
 void run_order(const OrderTask<T>& task);
+
+// values[i] /= divisors[i * step], the contract's division; divisors are values of acc.
+template <class T>
+void divide_order(const Contract& contract, T* values, const T* divisors, std::int64_t step,
+                  std::int64_t count);
 
 // Stores count values of a tile's row into output 0 from element `to` on, rounded as the contract
 // stores, NaN canonical.

@@ -1,6 +1,16 @@
 // Chains and joins of kernels/gemm/order.h over an arithmetic N: Scalar, Reg, Mask, lanes; load,
 // store, zero, set1, from_bits, add, mul, fma, fma under a mask, gather. Included only by the files
 // of one instruction set each.
+//
+// f16 and bf16 accumulators live in f32 registers (Narrow). An operation on them is computed in
+// f32, to nearest, and that rounded to the narrow format. For sums and products of two numbers this
+// is one rounding, since f32 has 2q + 2 bits or more, q those of the format (Figueroa, "When is
+// double rounding innocuous?", SIGNUM 30(3), 1995), but for products of bf16 that are subnormal in
+// f32. For a fused multiply-add it is not: between two neighbours of the narrow format lies one
+// point where the result changes, their midpoint; it is an f32, and rounding to f32 takes nothing
+// across an f32. So the two roundings are one, unless the first ends on a midpoint: then the
+// operation is done again in a way that knows the side (`settled_*`). Of random results one in 2^16
+// (bf16) or 2^13 (f16) is such; where sums are exact more are, which costs time and no bit.
 #pragma once
 
 #include "kernels/gemm/order_chain.h"
@@ -24,6 +34,66 @@ struct PlainArithmetic : V {
       return V::fma(m, a, b, c);
     else
       return V::add_where(m, c, V::mul(a, b));
+  }
+};
+
+// Results below the smallest normal number become zeros of their sign, as V::flush does it.
+template <class V>
+struct Flushing : V {
+  using Reg = typename V::Reg;
+  using Mask = typename V::Mask;
+  ETALON_INLINE static Reg add(Reg a, Reg b) { return V::flush(V::add(a, b)); }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) { return V::flush(V::mul(a, b)); }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return V::flush(V::fma(a, b, c)); }
+  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
+    return V::select(m, fma(a, b, c), c);
+  }
+  ETALON_INLINE static Reg add_where(Mask m, Reg c, Reg x) { return V::select(m, add(c, x), c); }
+};
+
+// Format: to_nearest(x) of an f32, ties to even; of results that are in doubt round_*(near,
+// rounded) gives the lanes where that is not enough, settled_* the result in these lanes at least;
+// flush as above.
+template <class Format, bool Fused, bool Flush>
+struct Narrow : Format {
+  using Reg = typename Format::Reg;
+  using Mask = typename Format::Mask;
+  ETALON_INLINE static Reg add(Reg a, Reg b) {
+    return flush(Format::to_nearest(Format::add(a, b)));
+  }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) {
+    const Reg near = Format::mul(a, b);
+    if constexpr (Format::kExactProducts) {
+      return flush(Format::to_nearest(near));
+    } else {
+      Reg rounded;
+      const Mask open = Format::round_product(near, rounded);
+      if (Format::to_bits(open) != 0) [[unlikely]]
+        rounded = Format::settled_product(open, a, b, rounded);
+      return flush(rounded);
+    }
+  }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) {
+    if constexpr (!Fused) {
+      return add(c, mul(a, b));
+    } else {
+      Reg rounded;
+      const Mask open = Format::round_fma(Format::fma(a, b, c), rounded);
+      if (Format::to_bits(open) != 0) [[unlikely]]
+        rounded = Format::settled_fma(open, a, b, c, rounded);
+      return flush(rounded);
+    }
+  }
+  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
+    return Format::select(m, fma(a, b, c), c);
+  }
+
+ private:
+  ETALON_INLINE static Reg flush(Reg v) {
+    if constexpr (Flush)
+      return Format::flush(v);
+    else
+      return v;
   }
 };
 
@@ -72,6 +142,16 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
 }
 
 template <class N>
+const OrderTiles<typename N::Scalar>& order_tiles();
+
+// The four arithmetics over one kind of values: fused or not, flushing or not.
+template <template <bool Fused, bool Flush> class N>
+const auto& order_tiles_of(bool fused, bool flush) {
+  if (flush) return fused ? order_tiles<N<true, true>>() : order_tiles<N<false, true>>();
+  return fused ? order_tiles<N<true, false>>() : order_tiles<N<false, false>>();
+}
+
+template <class N>
 OrderTiles<typename N::Scalar> make_order_tiles() {
   using T = typename N::Scalar;
   OrderTiles<T> t;
@@ -97,6 +177,12 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     N::store(to + N::lanes, N::gather(from, offset + N::lanes, mask >> N::lanes));
   };
   return t;
+}
+
+template <class N>
+const OrderTiles<typename N::Scalar>& order_tiles() {
+  static const OrderTiles<typename N::Scalar> made = make_order_tiles<N>();
+  return made;
 }
 
 }  // namespace etalon::simd

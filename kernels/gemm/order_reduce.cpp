@@ -16,15 +16,14 @@ template <class T>
 void reduce(const KernelCall& call, const OrderTiles<T>& tiles, const OrderReduction& r) {
   const Contract& contract = call.contract();
   if (r.outputs == 0) return;
-  const OrderOperand<T> x(call.input(0), contract.acc, call.threads);
+  const OrderOperand<T> x(call.input(0), contract, call.threads);
   const int width = tiles.width;
   AlignedBuffer buffer;
   T* ones = buffer.at_least<T>(std::max<std::int64_t>(1, r.k));
   std::fill_n(ones, r.k, T{1});
   std::vector<std::int64_t> terms(static_cast<std::size_t>(r.k));
   for (std::int64_t k = 0; k < r.k; ++k) terms[static_cast<std::size_t>(k)] = r.term(k);
-  const SoftOps ops(contract);
-  const double divisor = r.divisor < 0 ? -1 : ops.round(r.divisor);
+  const auto divisor = static_cast<T>(SoftOps(contract).round(r.divisor));
 
   const auto pack = [&](std::int64_t, std::int64_t panel, T* to, std::uint32_t*) {
     const std::int64_t first = panel * width, from = r.first(first);
@@ -58,9 +57,7 @@ void reduce(const KernelCall& call, const OrderTiles<T>& tiles, const OrderReduc
   const auto finish = [&](std::int64_t, std::int64_t panel, std::int64_t, int, T* tile) {
     const std::int64_t first = panel * width;
     const std::int64_t count = std::min<std::int64_t>(width, r.outputs - first);
-    if (divisor >= 0)
-      for (std::int64_t i = 0; i < count; ++i)
-        tile[i] = static_cast<T>(ops.div(static_cast<double>(tile[i]), divisor));
+    if (r.divisor >= 0) divide_order(contract, tile, &divisor, 0, count);
     store_order(call, first, tile, count);
   };
   const OrderProgram program = compile_order(contract.order, r.k);
@@ -86,9 +83,9 @@ Refusal refuse_order_reduction(const Contract& contract, std::int64_t k) {
 void run_order_reduction(const KernelCall& call, Isa isa, const OrderReduction& r) {
   const Contract& c = call.contract();
   if (c.acc == DType::f64)
-    reduce<double>(call, *order_tiles_f64(isa, c.fma), r);
+    reduce<double>(call, order_tiles_f64(isa, c), r);
   else
-    reduce<float>(call, *order_tiles_f32(isa, c.acc, c.fma), r);
+    reduce<float>(call, order_tiles_f32(isa, c), r);
 }
 
 }  // namespace etalon

@@ -26,13 +26,13 @@ template <class T>
 void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products& p) {
   const Contract& contract = call.contract();
   if (p.batches * p.m * p.n == 0) return;
-  const OrderOperand<T> a(call.input(0), contract.acc, call.threads);
-  const OrderOperand<T> b(call.input(1), contract.acc, call.threads);
+  const OrderOperand<T> a(call.input(0), contract, call.threads);
+  const OrderOperand<T> b(call.input(1), contract, call.threads);
   std::optional<OrderOperand<T>> c;
-  if (call.has(2)) c.emplace(call.input(2), contract.acc, call.threads);
+  if (call.has(2)) c.emplace(call.input(2), contract, call.threads);
   const auto in_acc = [&](float x) {
     return static_cast<T>(
-        round_to(static_cast<double>(x), contract.acc, Round::nearest_even, Subnormals::keep));
+        round_to(static_cast<double>(x), contract.acc, contract.round, contract.subnormals));
   };
   const T alpha = in_acc(p.alpha), beta = in_acc(p.beta);
   AlignedBuffer strips;
@@ -90,9 +90,9 @@ template <Isa isa>
 void multiply(const KernelCall& call, const Products& p) {
   const Contract& c = call.contract();
   if (c.acc == DType::f64)
-    multiply<double>(call, *order_tiles_f64(isa, c.fma), p);
+    multiply<double>(call, order_tiles_f64(isa, c), p);
   else
-    multiply<float>(call, *order_tiles_f32(isa, c.acc, c.fma), p);
+    multiply<float>(call, order_tiles_f32(isa, c), p);
 }
 
 template <Isa isa>
@@ -138,7 +138,7 @@ void run_matmul(const KernelCall& call) {
 
 template <Isa isa>
 Refusal refuse_gemm(const Problem& problem) {
-  if (Refusal r = refuse_order_contract(problem, isa)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   const GemmGeometry g = gemm_geometry(problem.params->as<GemmParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
   return refuse_order(problem.contract->order, g.k);
@@ -146,7 +146,7 @@ Refusal refuse_gemm(const Problem& problem) {
 
 template <Isa isa>
 Refusal refuse_matmul(const Problem& problem) {
-  if (Refusal r = refuse_order_contract(problem, isa)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   return refuse_order(problem.contract->order,
                       matmul_geometry(problem.input(0).shape, problem.input(1).shape).k);
 }

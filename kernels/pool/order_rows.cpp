@@ -23,7 +23,7 @@ void pool(const KernelCall& call, const OrderTiles<T>& tiles, const PoolGeometry
   const Contract& contract = call.contract();
   const std::int64_t points = g.window.out_points(), taps = g.window.taps();
   if (g.points() == 0) return;
-  const OrderOperand<T> x(call.input(0), contract.acc, call.threads);
+  const OrderOperand<T> x(call.input(0), contract, call.threads);
   const int width = tiles.width;
   const std::int64_t panels = (points + width - 1) / width;
   std::vector<WindowLanes> lanes;
@@ -33,6 +33,10 @@ void pool(const KernelCall& call, const OrderTiles<T>& tiles, const PoolGeometry
   T* ones = buffer.at_least<T>(std::max<std::int64_t>(1, taps * g.planes()));
   std::fill_n(ones, taps * g.planes(), T{1});
   const SoftOps ops(contract);
+  std::vector<T> divisor(divisors.size());
+  std::ranges::transform(divisors, divisor.begin(), [&](float d) {
+    return static_cast<T>(ops.round(static_cast<double>(d)));
+  });
 
   const auto pack = [&](std::int64_t plane, std::int64_t panel, T* to, std::uint32_t* mask) {
     const WindowLanes& l = lanes[static_cast<std::size_t>(panel)];
@@ -45,17 +49,7 @@ void pool(const KernelCall& call, const OrderTiles<T>& tiles, const PoolGeometry
   };
   const auto finish = [&](std::int64_t plane, std::int64_t panel, std::int64_t, int, T* tile) {
     const std::int64_t first = panel * width, count = std::min<std::int64_t>(width, points - first);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float divisor = divisors[static_cast<std::size_t>(first + i)];
-      if constexpr (std::is_same_v<T, float>) {
-        if (contract.acc == DType::f32) {
-          tile[i] /= divisor;
-          continue;
-        }
-      }
-      tile[i] = static_cast<T>(
-          ops.div(static_cast<double>(tile[i]), ops.round(static_cast<double>(divisor))));
-    }
+    divide_order(contract, tile, divisor.data() + first, 1, count);
     store_order(call, plane * points + first, tile, count);
   };
   const OrderProgram program = compile_order(contract.order, taps);
@@ -75,9 +69,9 @@ template <Isa isa>
 void run(const KernelCall& call, const PoolGeometry& g, std::span<const float> divisors) {
   const Contract& c = call.contract();
   if (c.acc == DType::f64)
-    pool<double>(call, *order_tiles_f64(isa, c.fma), g, divisors);
+    pool<double>(call, order_tiles_f64(isa, c), g, divisors);
   else
-    pool<float>(call, *order_tiles_f32(isa, c.acc, c.fma), g, divisors);
+    pool<float>(call, order_tiles_f32(isa, c), g, divisors);
 }
 
 template <Isa isa>
@@ -97,7 +91,7 @@ KernelRow average_pool_order_row(std::string_view name) {
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = [](const Problem& problem) -> Refusal {
-            if (Refusal r = refuse_order_contract(problem, isa)) return r;
+            if (Refusal r = refuse_order_contract(problem)) return r;
             if (problem.params->as<AvgPoolParams>().divisor_override > kMostOffsets)
               return "divides by at most 2^22";
             return refuse<isa>(problem, pool_geometry(problem.params->as<AvgPoolParams>(),
@@ -117,7 +111,7 @@ KernelRow global_average_pool_order_row(std::string_view name) {
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = [](const Problem& problem) -> Refusal {
-            if (Refusal r = refuse_order_contract(problem, isa)) return r;
+            if (Refusal r = refuse_order_contract(problem)) return r;
             const PoolGeometry g = global_pool_geometry(problem.input(0).shape);
             return refuse_order_reduction(*problem.contract, g.window.taps());
           },

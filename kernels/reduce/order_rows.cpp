@@ -14,7 +14,7 @@ enum class Of { sum, mean, magnitudes };
 
 template <Isa isa>
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_contract(problem, isa, 1)) return r;
+  if (Refusal r = refuse_order_contract(problem, 1)) return r;
   try {
     const ReduceGeometry g =
         reduce_geometry(problem.params->as<ReduceParams>(), InferInputs(problem.inputs));
