@@ -24,12 +24,22 @@ void run_vendors(Record& record) {
       "vendor | lrn | size=5 | f32[4,64,28,28]",
       "vendor | batch_norm | | f32[8,64,28,28] f32[64] f32[64] f32[64] f32[64]:positive",
       "vendor | lstm | | f32[16,8,64] f32[1,512,64] f32[1,512,128] f32[1,1024]",
+      ("vendor | lstm | gates=ifco direction=bidirectional cell_clip=0.25 | f32[16,8,64] "
+       "f32[2,512,64] f32[2,512,128] f32[2,1024] i32[8]=16,9,1,16,12,3,7,16"),
+      ("vendor | lstm | direction=bidirectional batch_first=true | f32[8,16,64] f32[2,512,64] "
+       "f32[2,512,128] - - f32[8,2,128] f32[8,2,128]"),
       ("vendor | gru | linear_before_reset=true | f32[16,8,64] f32[1,384,64] f32[1,384,128] "
-       "f32[1,768]")};
+       "f32[1,768]"),
+      ("vendor | gru | linear_before_reset=true gates=rzh direction=bidirectional | f32[16,8,64] "
+       "f32[2,384,64] f32[2,384,128] f32[2,768] - f32[2,8,128]"),
+      "vendor | rnn | | f32[16,8,64] f32[1,128,64] f32[1,128,128] f32[1,256]",
+      ("vendor | rnn | activations=[relu,relu] direction=bidirectional | f32[16,8,64] "
+       "f32[2,128,64] f32[2,128,128] f32[2,256]")};
   json& list = record.all["vendors"];
   for (const char* line : kCases) {
     const OpCase c = parse_op_case(line);
-    const char* const beside = c.op->name == "lstm" || c.op->name == "gru" ? "seq" : "exact";
+    const bool cell = c.op->name == "lstm" || c.op->name == "gru" || c.op->name == "rnn";
+    const char* const beside = cell ? "seq" : "exact";
     std::vector<Tensor> want;
     for (const KernelRow* row : all_kernels().rows_of(c.op->name)) {
       if (row->device != Device::cuda || row->promise != Promise::vendor) continue;

@@ -23,10 +23,10 @@ Handle handle() {
   return h;
 }
 
-Refusal refuse(const Problem& problem) {
+Refusal refuse(const Problem& problem, std::size_t integers) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
-    if (!problem.has(i)) continue;
+    if (!problem.has(i) || i == integers) continue;
     if (problem.input(i).dtype != DType::f32)
       return fmt::format("input {} is {}, not f32", i, name(problem.input(i).dtype));
     if (problem.input(i).shape.numel() > kMost) return "takes tensors of fewer than 2^31 elements";

@@ -49,7 +49,8 @@ inline void set_4d(const Described& d, std::int64_t n, std::int64_t c, std::int6
 }
 
 // What all its rows refuse: types other than f32, empty and very large tensors, no library, no
-// device.
-Refusal refuse(const Problem& problem);
+// device. Input `integers` may hold integers, which the row reads on the host.
+inline constexpr std::size_t kNoInput = ~std::size_t{0};
+Refusal refuse(const Problem& problem, std::size_t integers = kNoInput);
 
 }  // namespace etalon::cuda::dnn

@@ -16,6 +16,7 @@
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/kernels.h"
 #include "kernels/recurrent/cuda_cells.h"
+#include "kernels/recurrent/cudnn.h"
 
 namespace etalon::cuda {
 namespace {
@@ -155,6 +156,12 @@ Refusal refuse_movement_here(const Problem& problem) {
   return refuse_without_device();
 }
 
+// Ours, then each vendor's.
+std::array<std::span<const DeviceRow>, 6> tables() {
+  return {device_rows(),     cublas_device_rows(), cublas_lt_device_rows(),
+          cudnn_conv_rows(), cudnn_layer_rows(),   cudnn_recurrent_rows()};
+}
+
 // The CPU's definition of a problem.
 const KernelRow& definition_on_cpu(const Problem& problem) {
   for (const KernelRow* row : all_kernels().rows_of(problem.op->name))
@@ -265,9 +272,7 @@ std::span<const DeviceRow> device_rows() {
 }
 
 const DeviceRow* find_device_row(const KernelRow& row) {
-  for (const std::span<const DeviceRow> table :
-       {device_rows(), cublas_device_rows(), cublas_lt_device_rows(), cudnn_conv_rows(),
-        cudnn_layer_rows()})
+  for (const std::span<const DeviceRow> table : tables())
     for (const DeviceRow& d : table)
       if (d.row.name == row.name && d.row.op == row.op) return &d;
   return nullptr;
@@ -276,9 +281,7 @@ const DeviceRow* find_device_row(const KernelRow& row) {
 std::span<const KernelRow> rows() {
   static const std::vector<KernelRow> all = [] {
     std::vector<KernelRow> list;
-    for (const std::span<const DeviceRow> table :
-         {device_rows(), cublas_device_rows(), cublas_lt_device_rows(), cudnn_conv_rows(),
-          cudnn_layer_rows()})
+    for (const std::span<const DeviceRow> table : tables())
       for (const DeviceRow& d : table) list.push_back(d.row);
     return list;
   }();
