@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/kernel_lines.h"
 #include "bench/cli/terminal.h"
 #include "bench/op_text.h"
 #include "bench/report/record.h"
@@ -166,6 +167,7 @@ void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
   const Selection chosen = asked ? all_kernels().select(problem) : Selection{};
 
   Table table({{""}, {"kernel"}, {"needs"}, {"promises"}, {"here"}});
+  std::vector<KernelLine> lines;
   for (const KernelRow* row : all_kernels().rows_of(op.name)) {
     std::string here;
     bool runs = false;
@@ -183,13 +185,15 @@ void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
                  : fmt::format("refuses: this machine or --isa allows {}", name(g.isa));
     }
     const std::string version = row->version != nullptr ? row->version() : "";
-    table.row({row == chosen.row ? "→" : "", std::string(row->name),
-               row->device == Device::cuda
-                   ? fmt::format("cuda; seen on: {}", cuda::seen_on(row->name))
-                   : std::string(name(row->isa)),
-               row->promise == Promise::vendor ? fmt::format("nothing ({})", version)
-                                               : std::string(row->contracts),
-               here});
+    add_line(lines,
+             {.mark = row == chosen.row ? "→" : "",
+              .first = std::string(row->name),
+              .needs = row->device == Device::cuda
+                           ? fmt::format("cuda; seen on: {}", cuda::seen_on(row->name))
+                           : std::string(name(row->isa)),
+              .promises = row->promise == Promise::vendor ? fmt::format("nothing ({})", version)
+                                                          : std::string(row->contracts),
+              .here = here});
     record["kernels"].push_back(
         {{"kernel", row->name},
          {"promise", row->promise == Promise::vendor ? "vendor" : "defined"},
@@ -201,6 +205,9 @@ void list_rows(const Args& args, const Globals& g, nlohmann::json& record) {
          {"here", here}});
     if (row->device == Device::cuda) record["kernels"].back()["seen_on"] = cuda::seen_on(row->name);
   }
+  for (const KernelLine& l : lines)
+    table.row(
+        {l.mark, l.last.empty() ? l.first : l.first + " … " + l.last, l.needs, l.promises, l.here});
   table.print();
   if (!asked)
     fmt::print(
