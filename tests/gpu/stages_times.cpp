@@ -32,6 +32,7 @@ struct Contender {
   std::string name, contract;
   bool ours = false, keeps_f32 = true;
   std::function<void()> put;  // on the stream
+  std::function<std::string()> note;
   std::unique_ptr<cuda::Work> work;
   void* graph = nullptr;
   int runs = 1;  // in the graph
@@ -83,15 +84,21 @@ void add_rows(const OpCase& c, Placed& placed, const char* contract, bool vendor
         (ours ? have_ours && row->name.ends_with(".definition") : !vendors) ||
         (row->refuse != nullptr && row->refuse(placed.call.problem)))
       continue;
+    const cuda::DeviceRow* const device_row = cuda::find_device_row(*row);
+    // The stage's time is short: of a library's kernels, those that are there.
+    if (device_row->compiles != nullptr && device_row->compiles(placed.call.problem)) continue;
     have_ours = have_ours || ours;
     Contender k;
     k.name = row->name;
     k.contract = ours ? contract : "";
     k.ours = ours;
-    k.keeps_f32 = k.name.find("tf32") == k.name.npos && k.name.find("bf16x9") == k.name.npos &&
-                  k.name.find("f64") == k.name.npos;
+    k.keeps_f32 = true;
+    for (const char* other : {"tf32", "bf16x9", "f64", "tensor_core"})
+      k.keeps_f32 = k.keeps_f32 && k.name.find(other) == k.name.npos;
     k.work = std::make_unique<cuda::Work>();
-    k.put = [row = cuda::find_device_row(*row), on = placed.on_device.get(), work = k.work.get()] {
+    if (device_row->note != nullptr)
+      k.note = [=, &placed] { return device_row->note(placed.call.problem); };
+    k.put = [row = device_row, on = placed.on_device.get(), work = k.work.get()] {
       work->begin();
       row->enqueue(on->call(), *work);
     };
@@ -158,6 +165,7 @@ void time_shape(const OpCase& c, int rounds, json& result) {
     }
     const double m = median(k.seconds);
     entry["median_s"] = m;
+    if (k.note) entry["note"] = k.note();
     entry["spread"] = *std::ranges::max_element(k.seconds) / *std::ranges::min_element(k.seconds);
     if (k.rounds < rounds) entry["rounds"] = k.rounds;  // one that takes long
     entry["runs_in_graph"] = k.graph == nullptr ? 0 : k.runs;

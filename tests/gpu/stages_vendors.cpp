@@ -4,11 +4,39 @@
 #include <algorithm>
 
 #include "engine/numerics/fp.h"
+#include "kernels/backends/cuda/rows.h"
 #include "kernels/kernels.h"
 #include "tests/gpu/agreement.h"
 #include "tests/gpu/stages.h"
 
 namespace etalon {
+
+namespace {
+
+// Does one of a library's engines take the case? All are asked in one entry, for most do not: which
+// do, and why the others not.
+bool takes(Record& record, json& list, const OpCase& c, std::string_view kernel) {
+  const std::string key = fmt::format("engines: {}", c.line);
+  if (!Record::has(list, "key", key))
+    record.entry(list, {{"key", key}}, [&](json& result) {
+      Call call(c, Contract::seq());
+      for (const KernelRow* row : all_kernels().rows_of(c.op->name)) {
+        if (row->device != Device::cuda || cuda::find_device_row(*row)->note == nullptr) continue;
+        const Refusal no = row->refuse(call.problem);
+        if (no)
+          result["refused"][std::string(row->name)] = *no;
+        else
+          result["takes"].push_back(row->name);
+      }
+    });
+  for (const json& entry : list)
+    if (entry["key"] == key)
+      for (const json& name : entry.value("takes", json::array()))
+        if (name == kernel) return true;
+  return false;
+}
+
+}  // namespace
 
 // Error of the vendors' rows on cases of a middling size.
 void run_vendors(Record& record) {
@@ -45,10 +73,13 @@ void run_vendors(Record& record) {
       if (row->device != Device::cuda || row->promise != Promise::vendor) continue;
       const std::string key = fmt::format("{}: {}", row->name, c.line);
       if (Record::has(list, "key", key) || !record.time_left()) continue;
+      const cuda::DeviceRow* const device_row = cuda::find_device_row(*row);
+      if (device_row->note != nullptr && !takes(record, list, c, row->name)) continue;
       record.entry(list, {{"key", key}, {"kernel", row->name}}, [&](json& result) {
         Call call(c, Contract::seq());
         if (row->version != nullptr) result["version"] = row->version();
         if (const Refusal no = row->refuse(call.problem)) throw usage_error("refused: {}", *no);
+        if (device_row->note != nullptr) result["note"] = device_row->note(call.problem);
         row->run(call.call());
         if (want.empty()) want = std::move(call.on_cpu(beside).outputs);
         double worst = 0, sum = 0;

@@ -10,6 +10,7 @@
 #include "kernels/backends/cuda/tile_tasks.h"
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/conv/cudnn.h"
+#include "kernels/conv/cudnn_graph.h"
 #include "kernels/conv/twiddles.h"
 #include "kernels/gemm/cublas.h"
 #include "kernels/gemm/cublas_lt.h"
@@ -157,9 +158,9 @@ Refusal refuse_movement_here(const Problem& problem) {
 }
 
 // Ours, then each vendor's.
-std::array<std::span<const DeviceRow>, 6> tables() {
-  return {device_rows(),     cublas_device_rows(), cublas_lt_device_rows(),
-          cudnn_conv_rows(), cudnn_layer_rows(),   cudnn_recurrent_rows()};
+std::array<std::span<const DeviceRow>, 7> tables() {
+  return {device_rows(),      cublas_device_rows(), cublas_lt_device_rows(), cudnn_conv_rows(),
+          cudnn_graph_rows(), cudnn_layer_rows(),   cudnn_recurrent_rows()};
 }
 
 // The CPU's definition of a problem.

@@ -18,6 +18,10 @@ struct DeviceRow {
   KernelRow row;  // its `run` copies inputs to the device, enqueues, and copies the outputs back
   Enqueue enqueue = nullptr;
   bool alias = false;  // the output is input 0 under another shape
+  // Of a problem that the row takes. For the record: what a library says of its choice; and whether
+  // it compiles that choice first, which may take seconds.
+  std::string (*note)(const Problem&) = nullptr;
+  bool (*compiles)(const Problem&) = nullptr;
 };
 
 // This program's own kernels.
