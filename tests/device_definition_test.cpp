@@ -215,6 +215,8 @@ TEST_CASE("a GPU's rows on the CPU: exact in digits, as int8 tensor units multip
       {"exact | gemm | trans_a=true trans_b=true | f32[64,1] f32[65,64]", 0, 0.01},
       {"exact | matmul | | f32[3,2,66,40] f32[2,40,5]", 0, 0.01},
       {"exact | gemm | | f32[2,2100] f32[2100,64]", 0, 0.05},
+      // More than a block of k, which int32 holds.
+      {"exact | gemm | | f32[1,16500] f32[16500,2]", 0, 0.5},
       // Rows of wild magnitudes: what rounding left is large, so the second pass works.
       {"exact | gemm | | f32[33,90]:wild f32[90,40]:wild f32[40]:wild", 0.001, 1},
       {"exact | gemm | | f32[20,30]:special f32[30,40]:special", 0.1, 1},
@@ -240,6 +242,106 @@ TEST_CASE("a GPU's rows on the CPU: exact in digits, as int8 tensor units multip
     CHECK(share <= w.most_open);
   }
   CHECK(compared == std::ssize(wanted));
+}
+
+TEST_CASE("a GPU's rows on the CPU: exact convolution in digits, gathered from the image's") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  const struct {
+    const char* line;
+    double least_open, most_open;  // shares of the outputs
+  } wanted[] = {
+      // More than a tile of channels and of windows, images side by side in a tile, padding of both
+      // ends, channels that end in the middle of 16 and of 64 bytes.
+      {"exact | conv | pads_begin=[1,1] pads_end=[1,1] | f32[3,20,9,11] f32[70,20,3,3] f32[70]", 0,
+       0.02},
+      {"exact | conv | pads_begin=[1,0] pads_end=[0,2] strides=[2,1] dilations=[1,2] groups=2 | "
+       "f32[2,34,8,9] f32[34,17,3,2]",
+       0, 0.02},
+      {"exact | conv | strides=[2,2] pads_begin=[3,3] pads_end=[3,3] | f32[1,3,20,21] "
+       "f32[64,3,7,7] f32[64]",
+       0, 0.02},
+      {"exact | conv | | f32[2,100,7,7] f32[66,100,1,1]", 0, 0.02},
+      {"exact | conv | pads_begin=[2] pads_end=[2] | f32[2,9,40] f32[32,9,5]", 0, 0.02},
+      {"exact | conv | pads_begin=[1,0,1] pads_end=[0,1,1] | f32[2,8,4,5,6] f32[40,8,3,2,3] "
+       "f32[40]",
+       0, 0.02},
+      // More than a block of k, which int32 holds.
+      {"exact | conv | | f32[1,1840,3,3] f32[8,1840,3,3]", 0, 0.5},
+      // A window that lies in the padding as a whole has no term.
+      {"exact | conv | pads_begin=[4,4] pads_end=[4,4] | f32[1,16,3,3] f32[16,16,2,2] f32[16]", 0,
+       0.02},
+      // One image far above its other elements; images far from one another; NaN, infinities,
+      // zeros, subnormals: what the first pass leaves open the others decide.
+      {"exact | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,17,6,7]:wild f32[18,17,3,3]:wild "
+       "f32[18]:wild",
+       0.01, 1},
+      {"exact | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,16,6,6]:special "
+       "f32[16,16,3,3]:special f32[16]:special",
+       0.01, 1},
+      {"exact | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,16,5,6]:finite "
+       "f32[16,16,3,3]:finite",
+       0, 1}};
+  int compared = 0;
+  for (const auto& w : wanted) {
+    Count count;
+    host.open = 0;
+    const OpCase c = parse_op_case(w.line);
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.name == "conv.exact.cuda.int8") compared += compare(c, device, "exact", count);
+    CAPTURE(c.line);
+    const double share = static_cast<double>(host.open) / static_cast<double>(count.outputs);
+    CAPTURE(share);
+    CHECK(share >= w.least_open);
+    CHECK(share <= w.most_open);
+  }
+  CHECK(compared == std::ssize(wanted));
+  // Zeros of either sign, and sums so near a midpoint of two floats that only the host decides
+  // them.
+  std::string signs =
+      "signs | conv | | f32[1,5,1,1]=1,0x1p-24,0x1p-100,0x1p-100,0x1p-149 "
+      "f32[64,5,1,1]=1,1,1,-1,0x1p-149";
+  for (int i = 1; i < 64; ++i)
+    signs += i % 4 == 0 ? ",1,1,1,-1,0x1p-149" : i % 2 == 0 ? ",0,0,-0,0,-0" : ",-0,-0,-0,-0,-0";
+  signs += " f32[64]=-0";
+  for (int i = 1; i < 64; ++i) signs += i % 3 == 0 ? ",0" : ",-0";
+  Count zeros;
+  for (const cuda::DeviceRow& device : cuda::device_rows())
+    if (device.row.name == "conv.exact.cuda.int8")
+      CHECK(compare(parse_op_case(signs), device, "exact", zeros));
+  CHECK(zeros.undecided == 16);
+  // What would leave its tiles empty it refuses, and every contract but exact.
+  Count count;
+  for (const cuda::DeviceRow& device : cuda::device_rows())
+    if (device.row.name == "conv.exact.cuda.int8") {
+      CHECK_FALSE(compare(parse_op_case("depthwise | conv | groups=9 | f32[1,9,4,4] f32[9,1,3,3]"),
+                          device, "exact", count));
+      CHECK_FALSE(compare(parse_op_case("one | conv | | f32[1,1,8,8] f32[64,1,5,5]"), device,
+                          "exact", count));
+      CHECK_FALSE(compare(parse_op_case("few | conv | | f32[1,16,4,4] f32[7,16,3,3]"), device,
+                          "exact", count));
+      CHECK_FALSE(
+          compare(parse_op_case("c | conv | | f32[1,16,4,4] f32[8,16,3,3]"), device, "seq", count));
+      CHECK_FALSE(compare(parse_op_case("c | conv | | f16[1,16,4,4] f16[8,16,3,3]"), device,
+                          "exact", count));
+    }
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("a GPU's rows on the CPU: digits whose sum int32 does not hold") {
+    HostDevice host;
+    const cuda::UseApi use(host.api);
+    // Digits 125, 127, 127: a level of three products passes 2^31 after 44852 terms.
+    const std::string terms = "49152";
+    std::string values = "0x1.f5fdfcp0";
+    for (int i = 1; i < 49152; ++i) values += ",0x1.f5fdfcp0";
+    const OpCase c = parse_op_case("sum | gemm | | f32[1," + terms + "]=" + values + " f32[" +
+                                   terms + ",1]=" + values);
+    Count count;
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.name == "gemm.exact.cuda.int8") CHECK(compare(c, device, "exact", count));
+    CHECK(host.open == 0);
+  }
 }
 
 TEST_CASE("digits: a sum of five is the value's nearest multiple of the unit") {

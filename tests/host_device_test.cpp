@@ -13,6 +13,7 @@
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/move.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/conv/cuda_digits.h"
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/gemm/cuda_async.h"
 #include "kernels/gemm/cuda_digits.h"
@@ -237,20 +238,23 @@ int digits(const KernelCall& call, const cuda::DigitMemory& memory, const cuda::
       for (std::int64_t block = t.pack_blocks(*side); block-- > 0;)
         digit_pack(t, *side, block, *shared, HostThreads<kDigitPackThreads>{});
     }
-    auto shared = std::make_unique<DigitShared>();
-    std::vector<DigitThread> threads(kDigitThreads);
-    for (std::int64_t block = t.blocks(); block-- > 0;)
-      run_digits_on_host(t, block, *shared, threads.data(),
-                         [&](std::int64_t at) { put_on_list(open, at); });
+    multiply_digits_on_host<MatrixProducts>(
+        t, open, [&](std::int64_t at) { put_on_list(open, at); },
+        [&](std::int64_t at) { put_on_list(undecided, at); });
     device->open += *open.count;
-    for (std::int64_t i = digit_open_count(t, open); i-- > 0;) {
-      const std::int64_t at = digit_open_at(open, i);
-      DigitDot lanes[32];
-      for (int lane = 0; lane < 32; ++lane) lanes[lane] = digit_dot(t, at, lane);
-      for (int step = 16; step > 0; step /= 2)
-        for (int lane = 0; lane < step; ++lane) lanes[lane].merge(lanes[lane + step]);
-      if (!digit_settle(t, at, lanes[0])) put_on_list(undecided, at);
-    }
+  });
+}
+
+int conv_digits(const KernelCall& call, const cuda::ConvDigitMemory& memory,
+                const cuda::UndecidedList& open, const cuda::UndecidedList& undecided, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, memory, open, undecided] {
+    run_conv_digits_on_host(
+        conv_digit_task(kept->call(), memory), HostThreads<kDigitPackThreads>{}, open,
+        [&](std::int64_t at) { put_on_list(open, at); },
+        [&](std::int64_t at) { put_on_list(undecided, at); });
+    device->open += *open.count;
   });
 }
 
@@ -392,6 +396,7 @@ HostDevice::HostDevice()
           .function = function,
           .cells = cells,
           .digits = digits,
+          .conv_digits = conv_digits,
           .fft = fft,
           .widen = convert<double, float>,
           .narrow = convert<float, double>,

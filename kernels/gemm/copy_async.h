@@ -29,6 +29,14 @@ ETALON_HD inline void copy_4(void* to, const void* from) {
   std::memcpy(to, from, 4);
 #endif
 }
+// Zeros, which are there for everyone behind the next barrier.
+ETALON_HD inline void clear_16(void* to) {
+#if defined(__CUDA_ARCH__)
+  *static_cast<uint4*>(to) = make_uint4(0, 0, 0, 0);
+#else
+  std::memset(to, 0, 16);
+#endif
+}
 ETALON_HD inline void close_copies() {
 #if defined(__CUDA_ARCH__)
   asm volatile("cp.async.commit_group;" : : : "memory");

@@ -31,8 +31,14 @@ ETALON_HD inline int digit(std::uint64_t digits, int d) {
 }
 
 // Sums over a row: squares of the digits of planes 0 to 3, of z and of what rounding left.
+// No initialisers: shared memory of a block has none.
 struct DigitSquares {
-  double digit[4] = {}, norm = 0, rest = 0;
+  double digit[4], norm, rest;
+  ETALON_HD void add(const DigitSquares& s) {
+    for (int d = 0; d < 4; ++d) digit[d] += s.digit[d];
+    norm += s.norm;
+    rest += s.rest;
+  }
 };
 // What the bound takes of a row, for t = 3: DigitNorms has the same of 16 rows.
 struct DigitNorm {

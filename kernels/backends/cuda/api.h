@@ -64,6 +64,16 @@ struct DigitMemory {
   void* norms = nullptr;
 };
 
+// What a correctly rounded convolution in digits needs beside its tensors
+// (kernels/conv/cuda_digits.h).
+struct ConvDigitMemory {
+  void* weights = nullptr;
+  void* planes = nullptr;
+  void* norms = nullptr;
+  void* squares = nullptr;
+  void* tops = nullptr;
+};
+
 struct Api {
   int (*device_count)(int* count);
   int (*describe)(DeviceFacts* facts);
@@ -103,6 +113,8 @@ struct Api {
                void* stream);
   int (*digits)(const KernelCall& call, const DigitMemory& memory, const UndecidedList& open,
                 const UndecidedList& undecided, void* stream);
+  int (*conv_digits)(const KernelCall& call, const ConvDigitMemory& memory,
+                     const UndecidedList& open, const UndecidedList& undecided, void* stream);
   int (*fft)(const KernelCall& call, const FftMemory& memory, void* stream);
   // f32 to f64, and back, rounded to nearest.
   int (*widen)(double* to, const float* from, std::int64_t count, void* stream);

@@ -18,6 +18,9 @@ int launch_cells(const KernelCall& call, const CellMemory& memory, const Undecid
 // kernels/gemm/cuda_digits.h
 int launch_digits(const KernelCall& call, const DigitMemory& memory, const UndecidedList& open,
                   const UndecidedList& undecided, void* stream);
+// kernels/conv/cuda_digits.h
+int launch_conv_digits(const KernelCall& call, const ConvDigitMemory& memory,
+                       const UndecidedList& open, const UndecidedList& undecided, void* stream);
 // kernels/conv/cuda_fft.h
 int launch_fft(const KernelCall& call, const FftMemory& memory, void* stream);
 

@@ -8,6 +8,7 @@
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/movement.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/conv/cuda_digits.h"
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/conv/cudnn.h"
 #include "kernels/conv/cudnn_graph.h"
@@ -127,6 +128,29 @@ void enqueue_digits(const KernelCall& call, Work& work) {
   check(api().digits(call, own, open, work.undecided(outputs), stream()), "the kernel's launch");
 }
 
+Refusal refuse_conv_digits_here(const Problem& problem) {
+  if (Refusal r = refuse_conv_digits_on_device(problem)) return r;
+  return refuse_without_device();
+}
+
+void enqueue_conv_digits(const KernelCall& call, Work& work) {
+  const std::int64_t outputs = call.output(0).numel();
+  if (outputs == 0) return;
+  const ConvDigitTask t = conv_digit_task(call, {});
+  const auto memory = [&](std::int64_t bytes) {
+    return work.scratch(static_cast<std::size_t>(std::max<std::int64_t>(1, bytes)));
+  };
+  ConvDigitMemory own;
+  own.weights = memory(conv_digit_weight_bytes(t));
+  own.planes = memory(conv_digit_plane_bytes(t));
+  own.norms = memory(conv_digit_norm_bytes(t));
+  own.squares = memory(conv_digit_square_bytes(t));
+  own.tops = memory(conv_digit_top_bytes(t));
+  const UndecidedList open = work.open(digit_open_places(outputs));
+  check(api().conv_digits(call, own, open, work.undecided(outputs), stream()),
+        "the kernel's launch");
+}
+
 Refusal refuse_fft_here(const Problem& problem) {
   if (Refusal r = refuse_fft(problem)) return r;
   return refuse_without_device();
@@ -220,6 +244,13 @@ std::span<const DeviceRow> device_rows() {
                               .refuse = refuse_digits_here,
                               .run = run_enqueued<enqueue_digits>},
                       .enqueue = enqueue_digits});
+    list.push_back({.row = {.op = "conv",
+                            .name = "conv.exact.cuda.int8",
+                            .device = Device::cuda,
+                            .contracts = "exact",
+                            .refuse = refuse_conv_digits_here,
+                            .run = run_enqueued<enqueue_conv_digits>},
+                    .enqueue = enqueue_conv_digits});
     list.push_back({.row = {.op = "conv",
                             .name = "conv.fft.f32.cuda",
                             .device = Device::cuda,

@@ -105,6 +105,7 @@ constexpr Api kRuntime = {
     .function = launch_function,
     .cells = launch_cells,
     .digits = launch_digits,
+    .conv_digits = launch_conv_digits,
     .fft = launch_fft,
     .widen = convert<double, float>,
     .narrow = convert<float, double>,
