@@ -4,14 +4,18 @@
 # contract says twice. That FMUL and FADD are found, and FFMA in the fused kernels, shows that code was
 # read at all: cuobjdump prints none where nvdisasm is not beside it. Kernels with a division or a root
 # are not judged: there FFMA belongs to the instruction sequence that makes them exact.
+# And that wgmma's check (kernels/backends/cuda/tensor_core_check.cu) has its instructions: six formats on sm_90a.
 set -euo pipefail
 library=${1:?usage: cuda_sass.sh LIBRARY TOOLKIT} toolkit=${2:?usage: cuda_sass.sh LIBRARY TOOLKIT}
 PATH=$toolkit/bin:$PATH
 cuobjdump -sass "$library" | awk '
   /Function : / { f = $0; kind = f ~ /run_(async_)?tileILb0E/ ? "off" : f ~ /run_(async_)?tileILb1E/ ? "on" : ""; if (kind != "") functions[kind]++ }
+  /HGMMA|QGMMA/ { wgmma++ }
   kind != "" && match($0, /[ \t](FFMA|FMUL|FADD)[. ]/) { n[kind, substr($0, RSTART + 1, 4)]++ }
   END {
     for (k in functions) printf "fma=%s: %d kernels, %d FFMA, %d FMUL, %d FADD\n", k, functions[k], n[k, "FFMA"], n[k, "FMUL"], n[k, "FADD"]
+    printf "wgmma: %d instructions\n", wgmma
+    if (wgmma < 6) { print "cuda_sass: the check of wgmma has no wgmma" > "/dev/stderr"; exit 1 }
     if (!functions["off"] || !functions["on"] || !n["off", "FMUL"] || !n["off", "FADD"] || !n["on", "FFMA"]) {
       print "cuda_sass: no machine code was read, or not that of the tiled kernels" > "/dev/stderr"; exit 1 }
     if (n["off", "FFMA"]) { print "cuda_sass: FFMA stands in a kernel of fma=off" > "/dev/stderr"; exit 1 }

@@ -9,7 +9,7 @@
 //                 the CPU's
 //   sizes         the tiled products at the sizes of bench/shapes: hashes beside the CPU's kernels
 //   networks      output hashes, node by node and as one graph, with the time of one launch
-//   tensor_cores  10^8 hostile cases of each format beside the software model
+//   tensor_cores  10^8 hostile cases of each format, by mma and by wgmma, beside the software model
 //   vendors       cuBLAS's and cuDNN's rows: largest and mean error in ULP from the exact result
 //   times         ours and the vendors' kernels over bench/shapes, interleaved in one run, on the
 //                 device's clock, copies left out
@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
     else if (stage == "networks")
       run_networks(record);
     else if (stage == "tensor_cores")
-      run_tensor_cores(record, 781250);
+      run_tensor_cores(record, 100'000'000);
     else if (stage == "vendors")
       run_vendors(record);
     else if (stage == "times")

@@ -12,7 +12,7 @@ namespace etalon {
 void run_rows(Record& record);
 void run_sizes(Record& record);
 void run_networks(Record& record);
-void run_tensor_cores(Record& record, std::uint64_t tiles);
+void run_tensor_cores(Record& record, std::uint64_t cases);
 bool run_sanitized();
 
 // Beside the vendors' libraries: stages_vendors.cpp, stages_times.cpp

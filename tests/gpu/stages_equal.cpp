@@ -137,43 +137,51 @@ void run_networks(Record& record) {
   }
 }
 
-// mma beside the software model. The model of f8 is wgmma's: mma may do f8 in another way, so its
-// difference is reported and decides nothing.
-void run_tensor_cores(Record& record, std::uint64_t tiles) {
+// mma and wgmma beside the software model. The model of f8 is wgmma's. For sm_90 nvcc makes mma of
+// f8 out of mma of f16 (HMMA.16816 in its machine code): its difference is reported and decides
+// nothing.
+void run_tensor_cores(Record& record, std::uint64_t cases) {
+  using Instruction = cuda::TensorCoreInstruction;
   json& list = record.all["tensor_cores"];
   const struct {
     const char* name;
     TensorCoreFormat format;
     DType acc;
-    bool decides;
+    bool mma_decides;
   } formats[] = {{"f16", TensorCoreFormat::f16, DType::f32, true},
                  {"f16", TensorCoreFormat::f16, DType::f16, true},
                  {"bf16", TensorCoreFormat::bf16, DType::f32, true},
                  {"tf32", TensorCoreFormat::tf32, DType::f32, true},
                  {"f8e4m3", TensorCoreFormat::f8e4m3, DType::f32, false},
                  {"f8e5m2", TensorCoreFormat::f8e5m2, DType::f32, false}};
-  for (const auto& f : formats) {
-    const std::string key = fmt::format("{} acc={}", f.name, name(f.acc));
-    if (Record::has(list, "key", key) || !record.time_left()) continue;
-    record.entry(list, {{"key", key}, {"decides", f.decides}}, [&](json& result) {
-      std::string unit;
-      cuda::TensorCoreCount count;
-      cuda::check(cuda::check_tensor_cores(f.format, f.acc, tiles, 2026, unit, count),
-                  "the tensor cores' kernel");
-      if (unit.empty()) {
-        result["equal"] = true;
-        result["unit"] = "none of this device";
-        return;
-      }
-      result["unit"] = unit;
-      result["cases"] = count.cases;
-      result["differ"] = count.differ;
-      result["differ_by_kind"] = count.by_kind;  // of hostile data: tensor_core_check.h
-      result["equal"] = count.differ == 0;
-      if (count.differ > 0)
-        result["first"] = fmt::format("tile {} row {} column {}: {:08x}, the model {:08x}",
-                                      count.tile, count.row, count.col, count.got, count.want);
-    });
+  for (const Instruction instruction : {Instruction::mma, Instruction::wgmma}) {
+    const bool wgmma = instruction == Instruction::wgmma;
+    const std::uint64_t outputs = (wgmma ? 64 : 16) * 8;
+    for (const auto& f : formats) {
+      const std::string key =
+          fmt::format("{}{} acc={}", wgmma ? "wgmma " : "", f.name, name(f.acc));
+      if (Record::has(list, "key", key) || !record.time_left()) continue;
+      record.entry(list, {{"key", key}, {"decides", wgmma || f.mma_decides}}, [&](json& result) {
+        std::string unit;
+        cuda::TensorCoreCount count;
+        cuda::check(cuda::check_tensor_cores(instruction, f.format, f.acc,
+                                             (cases + outputs - 1) / outputs, 2026, unit, count),
+                    "the tensor cores' kernel");
+        if (unit.empty()) {
+          result["equal"] = true;
+          result["unit"] = "none of this device, or no code for it in this program";
+          return;
+        }
+        result["unit"] = unit;
+        result["cases"] = count.cases;
+        result["differ"] = count.differ;
+        result["differ_by_kind"] = count.by_kind;  // of hostile data: tensor_core_check.h
+        result["equal"] = count.differ == 0;
+        if (count.differ > 0)
+          result["first"] = fmt::format("tile {} row {} column {}: {:08x}, the model {:08x}",
+                                        count.tile, count.row, count.col, count.got, count.want);
+      });
+    }
   }
 }
 

@@ -1,9 +1,10 @@
-// Hostile cases for tensor cores: what a warp's `mma` gets, and what the software model
-// (engine/numerics/tensor_core.h) says that each output must be. Host and device, so that a test on
-// the CPU shows that this data tells one model from another before hardware is asked.
+// Hostile cases for tensor cores: what a warp's `mma` gets, or `wgmma` of four warps, and what the
+// software model (engine/numerics/tensor_core.h) says that each output must be. Host and device, so
+// that a test on the CPU shows that this data tells one model from another before hardware is
+// asked.
 //
-// A tile is a product of 16 x K and K x 8 with its own addends: 128 outputs, each a case. Its
-// number alone decides its elements, by kind (tile % 8):
+// A tile is a product of 16 x K (of wgmma 64 x K) and K x 8 with its own addends: 128 (512)
+// outputs, each a case. Its number alone decides its elements, by kind (tile % 8):
 //   0  all bits at random, infinities and NaN among them     4  subnormals and the least exponents
 //   1  exponents within 3 of one another                     5  one product far above the others
 //   2  exponents within 14                                   6  significands of all zeros or ones
@@ -24,7 +25,7 @@ struct TensorCoreCheck {
   DType acc = DType::f32;
   std::uint64_t seed = 1;
 
-  static constexpr int kRows = 16, kCols = 8, kMostK = 32;
+  static constexpr int kRows = 16, kCols = 8, kMostK = 32, kMostRows = 64;
 
   ETALON_HD int exponent_bits() const {
     return format == TensorCoreFormat::f16 || format == TensorCoreFormat::f8e5m2 ? 5
@@ -49,7 +50,8 @@ struct TensorCoreCheck {
     return x ^ (x >> 31);
   }
   ETALON_HD std::uint64_t draw(std::uint64_t tile, int which, int line, int k) const {
-    return mix(mix(seed * 4 + static_cast<std::uint64_t>(which)) + tile * 1024 +
+    return mix(mix(seed * 4 + static_cast<std::uint64_t>(which)) +
+               tile * static_cast<std::uint64_t>(kMostRows * kMostK) +
                static_cast<std::uint64_t>(line * kMostK + k));
   }
 
@@ -184,10 +186,13 @@ struct TensorCoreCount {
   std::uint32_t row = 0, col = 0, got = 0, want = 0;
   std::uint64_t by_kind[8] = {};  // those that differ, by kind of tile
 };
+enum class TensorCoreInstruction { mma, wgmma };
 // Runs `tiles` tiles of the device's own architecture on its tensor cores. Returns the runtime's
-// code; unit says which form ran ("hopper f16, acc f32"), empty where the device has none.
-int check_tensor_cores(TensorCoreFormat format, DType acc, std::uint64_t tiles, std::uint64_t seed,
-                       std::string& unit, TensorCoreCount& count);
+// code; unit says which form ran ("hopper, acc=f32"), empty where the device, or this program's
+// code for it, has none: wgmma is of sm_90a alone.
+int check_tensor_cores(TensorCoreInstruction instruction, TensorCoreFormat format, DType acc,
+                       std::uint64_t tiles, std::uint64_t seed, std::string& unit,
+                       TensorCoreCount& count);
 
 }  // namespace cuda
 }  // namespace etalon
