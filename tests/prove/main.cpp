@@ -2,6 +2,7 @@
 //
 //   etalon_prove [--balls] [--state FILE [--hash GOLDEN [--write]]] [--threads N] [--pieces N] F...
 //   etalon_prove --hash GOLDEN [--write] [--threads N] F...
+//   etalon_prove --isa NAME ...        of what serves a lesser instruction set; a state of its own
 // F is a function's name, or all. --balls: input by input, without laws (proof.h).
 //
 // A piece is 2^24 inputs. --state keeps one line for each finished piece and reads it back; the
@@ -31,6 +32,7 @@ struct Options {
   std::string state, hash;
   bool write = false;
   ProofMethod method = ProofMethod::laws;
+  Isa isa = detect_isa();
   int threads = hardware_threads(), pieces = kRangeBlocks;
   std::vector<const SurveyedFunction*> functions;
 };
@@ -49,6 +51,8 @@ Options parse(int argc, char** argv) {
       o.hash = value();
     else if (word == "--balls")
       o.method = ProofMethod::balls;
+    else if (word == "--isa")
+      o.isa = std::min(o.isa, parse_isa(value()));
     else if (word == "--write")
       o.write = true;
     else if (word == "--threads")
@@ -140,7 +144,6 @@ int prove(const Options& o) {
   std::optional<Golden> golden;
   if (!o.hash.empty()) golden.emplace(o);
   bool holds = true;
-  const Isa isa = detect_isa();
   fmt::print(
       "{:<13}{:>11}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>8}{:>8}{:>9}{:>7}{:>7}  {:<27}{:>8}\n",
       "function", "inputs", "exact", "lemma", "law", "taylor", "rn", "rz", "ru", "rd", "sampled",
@@ -155,8 +158,8 @@ int prove(const Options& o) {
           if (done.contains(key)) continue;
         }
         check_interrupt();
-        const ProofCounts c = prove_block(*f, isa, static_cast<std::uint32_t>(piece * kRangeBlock),
-                                          kRangeBlock, o.method);
+        const ProofCounts c = prove_block(
+            *f, o.isa, static_cast<std::uint32_t>(piece * kRangeBlock), kRangeBlock, o.method);
         const std::scoped_lock lock(mutex);
         done[key] = c;
         if (!o.state.empty()) std::ofstream(o.state, std::ios::app) << line_of(key, c);
@@ -199,7 +202,7 @@ int hash(const Options& o) {
       continue;
     }
     const auto start = std::chrono::steady_clock::now();
-    const Hash128 h = hash_of_range(*f, detect_isa(), o.threads);
+    const Hash128 h = hash_of_range(*f, o.isa, o.threads);
     const double s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     holds = golden.takes(*f, h, s) && holds;
