@@ -4,6 +4,8 @@
 
 Prints and asserts the largest relative error of each before its coefficients are rounded to f64.
 """
+import struct
+
 import mpmath as mp
 
 mp.mp.prec = 300
@@ -136,7 +138,7 @@ emit("kAsin", series(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mp
      10, -44, "(asin(t)/t - 1)/z, z = t^2, |t| <= 1/2")
 
 # 2^(j/16), j = 0..15: the bits, less j 2^48, so that adding n 2^48 with n = 16 k + j makes 2^(n/16).
-bits = [int.from_bytes(__import__("struct").pack(">d", float(mp.mpf(2) ** (mp.mpf(j) / 16))), "big") - (j << 48)
+bits = [int.from_bytes(struct.pack(">d", float(mp.mpf(2) ** (mp.mpf(j) / 16))), "big") - (j << 48)
         for j in range(16)]
 out.append("// The bits of 2^(j/16) less j 2^48: with 2^48 n added, n = 16 k + j, those of 2^(n/16).\n"
            f"ETALON_TABLE unsigned long long kPowerSixteenth[] = {{{', '.join(f'0x{b:x}' for b in bits)}}};\n")
@@ -160,7 +162,7 @@ out.append("// Four numbers a row; row E - 27 is for floats x of [2^E, 2^(E+1)):
 # The exponential of pairs of floats (lanes_pair_exp_inl.h): 2^(j/32) rounded to f32, what its logarithm
 # lacks, and the coefficients of e^r from r^3 on, in f32 too. The error asserted is that of the rounded ones.
 def single(x):
-    return __import__("struct").unpack("f", __import__("struct").pack("f", float(x)))[0]
+    return struct.unpack("f", struct.pack("f", float(x)))[0]
 
 
 powers = [single(mp.mpf(2) ** (mp.mpf(j) / 32)) for j in range(32)]
@@ -177,17 +179,27 @@ assert e < mp.mpf("6.5e-13")
 out.append("// e^r - 1 - r - r^2/2 is r^3 times this on |r| <= ln2/64 + 2^-18, with an absolute error below 6.5e-13.\n"
            f"ETALON_TABLE float kPairExp[] = {{{p[0].hex()}F, {p[1].hex()}F}};\n")
 
+# The same by 8 powers, for registers of eight numbers (AVX2): each fourth of the tables above, a longer polynomial.
+end = ln2 / 16 + mp.mpf(2) ** -18
+p = [single(c) for c in unscaled(fit(series(lambda r: (mp.expm1(r) - r - r * r / 2) / r**3, mp.mpf(1) / 6), -end, end, 2), -end, end)]
+e = max(abs(r**3 * (p[0] + p[1] * r + p[2] * r * r) - (mp.expm1(r) - r - r * r / 2)) for r in (end * mp.mpf(k) / 500 for k in range(-500, 501)))
+print("kPairExpEighth", mp.nstr(mp.log(e, 2), 5))
+assert e < mp.mpf("3e-12")
+out.append("// The same on |r| <= ln2/16 + 2^-18, with an absolute error below 3e-12.\n"
+           f"ETALON_TABLE float kPairExpEighth[] = {{{', '.join(c.hex() + 'F' for c in p)}}};\n")
+
 # log(1 + E), 0 <= E <= 1: 31 E rounded to j, g_j near j/31 (below it) such that 1/(1 + g_j) is a float but
-# for 2^-40 of it, log(1 + g_j) in two floats.
-def nearly_exact(j):
+# for 2^-40 of it, log(1 + g_j) in two floats. For rows out of memory (AVX2) 64 in the place of 31, and
+# 2^-36, of a quotient that is half of log(1 + g_j) at most.
+def nearly_exact(j, count=31, limit=-40):
     if j == 0:
         return 0.0, 1.0
-    n, scale = mp.frexp(mp.mpf(j) / 31)
+    n, scale = mp.frexp(mp.mpf(j) / count)
     n, scale = int(n * 2**24), 24 - scale
     while True:
         g = mp.ldexp(n, -scale)
         reciprocal = single(1 / (1 + g))
-        if abs(reciprocal * (1 + g) - 1) < mp.mpf(2) ** -40:
+        if abs(reciprocal * (1 + g) - 1) < mp.mpf(2) ** limit:
             return float(g), reciprocal
         n -= 1
 
@@ -200,6 +212,13 @@ out.append("// g_j, 1/(1 + g_j) and log(1 + g_j) as a sum, g_j near j/31.\n" + "
     f"ETALON_TABLE float {name}[] = {{{', '.join(v.hex() + 'F' for v in values)}}};\n" for name, values in (
         ("kPairLogAt", [g for g, _ in rows]), ("kPairLogReciprocal", [q for _, q in rows]),
         ("kPairLog", [single(v) for v in logs]), ("kPairLogRest", [single(v - single(v)) for v in logs]))))
+rows = [nearly_exact(j, 64, -36) for j in range(65)]
+end = max((mp.mpf(1) / 128 + mp.mpf(j) / 64 - g) / (1 + mp.mpf(g)) for j, (g, _) in enumerate(rows))
+print("kPairLogRows", mp.nstr(end, 5))
+assert end < mp.mpf("0.0081")
+logs = [mp.log(1 + mp.mpf(g)) for g, _ in rows]
+out.append("// The same four numbers in rows, g_j near j/64.\nETALON_TABLE float kPairLogRows[][4] = {" + ", ".join(
+    "{" + ", ".join(float(v).hex() + "F" for v in (g, q, single(v), single(v - single(v)))) + "}" for (g, q), v in zip(rows, logs)) + "};\n")
 end = mp.mpf("0.0163")
 p = [single(c) for c in unscaled(fit(series(lambda r: (mp.log1p(r) - r + r * r / 2) / r**3, mp.mpf(1) / 3), -end, end, 2), -end, end)]
 e = max(abs(r * (p[0] + p[1] * r + p[2] * r * r) - (mp.log1p(r) - r + r * r / 2) / r**2) for r in (end * (mp.mpf(k) + mp.mpf(1) / 3) / 500 for k in range(-500, 500)))
@@ -208,83 +227,94 @@ assert e < mp.mpf(2) ** -27
 out.append("// log(1 + r) - r + r^2/2 is r^3 times this on |r| <= 0.0163 but for 2^-27 r^2.\n"
            f"ETALON_TABLE float kPairLog1p[] = {{{', '.join(c.hex() + 'F' for c in p)}}};\n")
 
-# log(erfc(a/sqrt(2))/2), 0 <= a < 8.08, for GELU (lanes_pair_inl.h), in twice its value and less the
-# square -(a - c)^2: a polynomial about a point c of each of 32 intervals.
-GELU_SCALE, GELU_START = mp.mpf(188) / 512, 1 + mp.mpf(1) / 32
+# Phi(-a) = erfc(a/sqrt(2))/2 for GELU (lanes_pair_inl.h), a rounded to c in 128ths, d = a - c:
+#   Phi(-(c + d)) = g - h d (1 + y), y = v P(v), v = d (c + d/3),
+# P once for all; a row for each c holds g and h in f32, one word for what both lack, and the bound of the result.
+GELU_ROWS, GELU_REACH = 1033, mp.ldexp(1, -8)
+THIRD, SMALL = mp.mpf(single(mp.mpf(1) / 3)), mp.ldexp(1, -24)
 
 
-def log_half_erfc(a):
-    return mp.log(mp.erfc(a / mp.sqrt(2)) / 2)
+def half_erfc(a):
+    return mp.erfc(a / mp.sqrt(2)) / 2
 
 
-def slope(a):
-    return -mp.sqrt(2 / mp.pi) * mp.exp(-a * a / 2) / mp.erfc(a / mp.sqrt(2))
+end = mp.mpf("0.0316")
+assert (GELU_ROWS / mp.mpf(128) + GELU_REACH) * GELU_REACH < end
+mean = [single(c) for c in unscaled(fit(series(lambda v: (-mp.expm1(-v) / v - 1) / v, -mp.mpf(1) / 2), -end, end, 2), -end, end)]
 
 
-def gelu_interval(i):
-    """Where GELU_SCALE a + GELU_START has the mantissa's first bits i % 16, in [1, 2) for i >= 16, else in [2, 4)."""
-    ends = [mp.mpf(16 + i % 16 + k) / (16 if i >= 16 else 8) for k in (0, 1)]
-    return [max(mp.mpf(0), (t - GELU_START) / GELU_SCALE) for t in ends]
+def level_line(rows, values, steps):
+    """a, b such that a r[0] + b r[1] is next to the values, the largest error the smallest (Lawson 1961)."""
+    weights = [mp.mpf(1)] * len(rows)
+    for _ in range(steps):
+        total = lambda f: mp.fsum(w * f(r, y) for w, r, y in zip(weights, rows, values))
+        aa, ab, bb = total(lambda r, _: r[0] * r[0]), total(lambda r, _: r[0] * r[1]), total(lambda r, _: r[1] * r[1])
+        ay, by = total(lambda r, y: r[0] * y), total(lambda r, y: r[1] * y)
+        a, b = (ay * bb - by * ab) / (aa * bb - ab * ab), (aa * by - ab * ay) / (aa * bb - ab * ab)
+        weights = [w * abs(a * r[0] + b * r[1] - y) for w, r, y in zip(weights, rows, values)]
+        weights = [w / mp.fsum(weights) for w in weights]
+    return a, b
 
 
-def gelu_point(low, high):
-    """c near the middle whose logarithm is, but for 2^-35, n ln2/32 and a multiple of 2^-23 below 2^-9."""
-    if low == 0:
-        return mp.mpf(0), -32, mp.mpf(0)
-    middle = (low + high) / 2
-    step = mp.ldexp(1, int(mp.floor(mp.log(middle, 2))) - 23)
-    with mp.workprec(90):
-        nearest_n = int(mp.nint(log_half_erfc(middle) / ln2 * 32))
-        for k in range(1, 40):
-            n = nearest_n + (k // 2 if k % 2 else -k // 2)
-            start = mp.nint(mp.findroot(lambda c: log_half_erfc(c) - n * ln2 / 32, middle) / step) * step
-            taylor = [mp.ldexp(v, 23) for v in mp.taylor(log_half_erfc, start, 4)[::-1]]
-            taylor[-1] -= mp.ldexp(n * ln2 / 32, 23)
-            reach = int(mp.ldexp(1, -9) / abs(slope(start)) / step)
-            for m in range(-reach, reach):
-                rest = mp.polyval(taylor, m * step)
-                if abs(rest - mp.nint(rest)) < mp.ldexp(1, -12):
-                    return start + m * step, n, mp.ldexp(mp.nint(rest), -23)
-    raise AssertionError("no such point")
+def word(v):
+    return struct.unpack("I", struct.pack("f", float(v)))[0]
 
 
-def half_ulp(v):
-    """Of numbers up to v."""
-    return mp.ldexp(1, int(mp.floor(mp.log(v, 2))) - 24)
+def number(w):
+    return struct.unpack("f", struct.pack("I", w & 0xffffffff))[0]
 
 
-gelu = {name: [] for name in ("At", "Start", "Offset", "Slope", "Scaled", "Linear", "Square", "Cube", "Fourth", "Error")}
-for i in range(32):
-    low, high = gelu_interval(i)
-    c, n, offset = gelu_point(low, high)
-    reach = max(high - c, c - low)
-    assert reach**2 < mp.mpf("0.0345")
-    # A slope so short that its product with a - c is a multiple of 2^-29: below 2^-5 that is a float. In the first
-    # two intervals, where it would lack too much, a float but for 2^-32.
-    full = slope(c)
-    unit = mp.ldexp(1, -3 if i in (16, 17) else max(-8, -6 - int(mp.floor(mp.log(low, 2)))))
-    short = mp.nint(full / unit) * unit
-    f = lambda d: 2 * (log_half_erfc(c + d) - log_half_erfc(c) - short * d + d * d / 2) / d
-    p = [single(v) for v in unscaled(fit(f, low - c, high - c, 3), low - c, high - c)]
-    # What the result errs by, relative to a Phi(-a): the sum of lanes_pair_inl.h.
-    points = [low - c + (high - low) * (mp.mpf(k) + mp.mpf("0.001")) / 40 for k in range(41)]
-    approximation = mp.mpf("1.1") * max(abs(d * (mp.polyval(p[::-1], d) - f(d))) for d in points)
-    size = mp.mpf("1.02") * max(abs(d * f(d)) for d in points) + mp.ldexp(1, -17)
-    steps = sum(half_ulp(max(abs(mp.polyval(p[:k:-1] + [p[k]], d)) for d in points)) * reach ** (k + 1) for k in range(3))
-    q = size + mp.mpf("1.8e-4")
-    error = (approximation + mp.ldexp(1, -34) + steps + half_ulp(size) + mp.mpf("4e-11") + half_ulp(q)) / 2
-    error += 3 * (q / 2 + mp.ldexp(1, -23)) * mp.ldexp(1, -24) + (mp.ldexp(1, -32) if i in (16, 17) else 0)
-    for name, v in (("At", c), ("Start", 2**18 + 64 + mp.mpf(n) / 32), ("Offset", 2 * offset), ("Slope", 2 * short), ("Scaled", single(full / ln2)),
-                    ("Linear", p[0]), ("Square", p[1]), ("Cube", p[2]), ("Fourth", p[3]), ("Error", single(error * 4 / 3))):
-        assert single(v) == v, name
-        gelu[name].append(float(v))
-print("kGeluError", mp.nstr(max(gelu["Error"]), 3))
-assert mp.ldexp(1, -32) < min(gelu["Error"]) and max(gelu["Error"]) < mp.mpf("5e-9")
-gelu["Rest"] = [2 * r for r in rests]
-out.append("// GELU by intervals (lanes_pair_inl.h). Their index is the low five bits of t's without the last 19, t = a\n"
-           "// kGeluScale + kGeluFrom: its first four bits and whether its exponent is odd. Rest is twice kPairPowerRest.\n"
-           f"inline constexpr float kGeluScale = {single(GELU_SCALE).hex()}F, kGeluFrom = {single(GELU_START).hex()}F;\n" + "".join(
-    f"ETALON_TABLE float kGelu{name}[] = {{{', '.join(v.hex() + 'F' for v in values)}}};\n" for name, values in gelu.items()))
+# What h lacks is the float whose first 14 bits are the word's last; what g lacks is the word as it stands, its first
+# 18 bits being those that come nearest.
+GELU_SHIFT = 18
+
+
+def joined(g_rest, h_rest):
+    last = (word(h_rest) + (1 << (GELU_SHIFT - 1))) >> GELU_SHIFT
+    first = word(g_rest) >> (32 - GELU_SHIFT)
+    both = min(((first + k) << (32 - GELU_SHIFT) | last for k in (-1, 0, 1)), key=lambda w: abs(number(w) - g_rest))
+    return number(both), number(last << GELU_SHIFT)
+
+
+rows = []
+with mp.workprec(120):
+    for i in range(GELU_ROWS):
+        c = mp.mpf(i) / 128
+        y = lambda d: (lambda v: v * (mean[0] + v * (mean[1] + v * mean[2])))(d * (c + d * THIRD))
+        reach = lambda t: GELU_REACH * (t if i > 0 else (t + 1) / 2)  # a is not negative
+        points = [reach(mp.cos(mp.pi * (2 * k + 1) / 18)) for k in range(9)]
+        g, h = level_line([(1, -d * (1 + y(d))) for d in points], [half_erfc(c + d) for d in points], 8)
+        if i == 0:
+            g = mp.mpf(1) / 2 + mp.ldexp(1, -37)  # so that no part of it is subnormal
+        high_g, high_h = single(g), single(h)
+        g_rest, h_rest = joined(g - high_g, h - high_h)
+        points = [reach(mp.mpf(k) / 16) for k in range(-16, 17)]
+        approximation = max(abs((high_g - high_h * d + g_rest - d * (high_h * y(d) + h_rest)) / half_erfc(c + d) - 1) for d in points)
+        z = max(abs(high_h * d * y(d)) / half_erfc(c + d) for d in points)
+        error = mp.mpf("1.03") * approximation + SMALL * (mp.mpf("8.5") * z + 10 * SMALL)
+        rows.append([high_g, high_h, g_rest, single(error * 4 / 3)])
+        assert min(abs(v) for v in rows[-1]) > mp.ldexp(1, -100)
+print("kGeluRows", mp.nstr(max(r[3] for r in rows), 3))
+assert max(r[3] for r in rows) < mp.mpf("6e-10")
+
+
+def short(v):
+    m, e = float(v).hex().split("p")
+    return f"{m.rstrip('0').rstrip('.')}p{e}F"
+
+
+with open("gelu_rows.h", "w") as file:
+    file.write(
+        "// clang-format off\n// Written by generate_polynomials.py: Phi(-a), the normal distribution, by rows for c in 128ths (lanes_pair_inl.h):\n"
+        "// g = Phi(-c) and its slope h as floats, what both lack in one word, the bound of a Phi(-a). The last row is for\n"
+        "// whatever is beyond: it decides nothing.\n"
+        "#pragma once\n\nnamespace etalon::polynomials {\n\n"
+        f"inline constexpr float kGeluMean[] = {{{', '.join(short(c) for c in mean)}}};\n"
+        f"inline constexpr int kGeluShift = {GELU_SHIFT};\n"
+        f"inline constexpr float kGeluEnd = {short(mp.mpf(GELU_ROWS) / 128)};\n"
+        "alignas(64) inline constexpr float kGeluRows[][4] = {\n" + "".join(
+            "{" + ", ".join(short(v) for v in row) + "},\n" for row in rows) +
+        "{0x1p-52F, 0x1p-52F, 0x1p-77F, __builtin_inff()}};\n\n}  // namespace etalon::polynomials\n")
 
 open("polynomials.h", "w").write(
     "// Written by generate_polynomials.py. Coefficients, lowest power first.\n#pragma once\n\n#include \"engine/numerics/host_device.h\"\n\n"

@@ -4,8 +4,105 @@
 namespace etalon::avx2 {
 namespace {
 
+// Eight floats, with what pairs of them need (lanes_pair_base_inl.h).
+struct Pairs : F32 {
+  using Int = __m256i;
+  static constexpr int kEntryBits = 3, kGeluVectors = 1;
+  ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm256_min_ps(a, b); }  // b if one is NaN
+  ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
+  ETALON_INLINE static Reg abs(Reg a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a); }
+  ETALON_INLINE static Reg neg(Reg a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0F)); }
+  ETALON_INLINE static Reg fms(Reg a, Reg b, Reg c) { return _mm256_fmsub_ps(a, b, c); }
+  ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm256_fnmadd_ps(a, b, c); }
+  ETALON_INLINE static Reg fnms(Reg a, Reg b, Reg c) { return _mm256_fnmsub_ps(a, b, c); }
+  ETALON_INLINE static Reg near_reciprocal(Reg a) { return _mm256_rcp_ps(a); }  // 1.5 * 2^-12
+  // The entry of 8 that t's low three bits name.
+  ETALON_INLINE static Reg entry(const float* table, Reg t) {
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), _mm256_castps_si256(t));
+  }
+  // The float whose bits are such an entry and 2^20 times t's.
+  ETALON_INLINE static Reg power(const std::uint32_t* table, Reg t) {
+    const Int n = _mm256_castps_si256(t);
+    const Int bits =
+        _mm256_permutevar8x32_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(table)), n);
+    return _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_slli_epi32(n, 20)));
+  }
+  template <int N>
+  ETALON_INLINE static Reg without_first(Reg a) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), N));
+  }
+  // Where the rows lie of a table with four columns that the lanes' last 16 bits number.
+  ETALON_INLINE static void store_places(std::uint32_t* places, Reg t) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(places),
+                        _mm256_slli_epi32(_mm256_castps_si256(t), 2));
+  }
+  ETALON_INLINE static void rows(const float* table, const std::uint32_t* places,
+                                 Reg (&column)[4]) {
+    const auto row = [&](int i) ETALON_INLINE_LAMBDA {
+      return _mm_loadu_ps(table + static_cast<std::uint16_t>(places[i]));
+    };
+    Reg part[4];  // rows i and i + 4
+    simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+      part[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(row(i)), row(i + 4), 1);
+    });
+    const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(part[0], part[1]));
+    const __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(part[0], part[1]));
+    const __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(part[2], part[3]));
+    const __m256d d = _mm256_castps_pd(_mm256_unpackhi_ps(part[2], part[3]));
+    column[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+    column[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
+    column[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
+    column[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
+  }
+  ETALON_INLINE static std::uint32_t lanes_of(Reg a) {
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(a));
+  }
+  ETALON_INLINE static std::uint32_t lanes_of(Int a) { return lanes_of(_mm256_castsi256_ps(a)); }
+  ETALON_INLINE static Mask not_less(Reg a, Reg b) {
+    return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_NLT_UQ));
+  }
+  ETALON_INLINE static std::uint32_t differ(Reg a, Reg b) {
+    return lanes_of(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ));
+  }
+  ETALON_INLINE static std::uint32_t differ(Mask m, Reg a, Reg b) {
+    return lanes_of(_mm256_and_ps(_mm256_castsi256_ps(m), _mm256_cmp_ps(a, b, _CMP_NEQ_UQ)));
+  }
+  // Twice the bits without the sign, less one: the order of sizes with zero at the top.
+  ETALON_INLINE static Int twice_less_one(Reg a) {
+    const Int n = _mm256_castps_si256(a);
+    return _mm256_add_epi32(_mm256_add_epi32(n, n), _mm256_set1_epi32(-1));
+  }
+  ETALON_INLINE static Int smaller(Int a, Int b) { return _mm256_min_epu32(a, b); }
+  ETALON_INLINE static std::uint32_t bits_below(Int a, std::uint32_t limit) {
+    const Int last = _mm256_set1_epi32(static_cast<int>(limit - 1));
+    return lanes_of(_mm256_cmpeq_epi32(_mm256_min_epu32(a, last), a));
+  }
+  ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
+    const Reg bit = _mm256_set1_ps(-0.0F);
+    return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(sign, bit));
+  }
+  // Where m the magnitude with sign's sign, else `sign` itself.
+  ETALON_INLINE static Reg signed_where(Mask m, Reg magnitude, Reg sign) {
+    return select(m, copy_sign(magnitude, sign), sign);
+  }
+  ETALON_INLINE static Int no_bits() { return _mm256_setzero_si256(); }
+  // Bits of `all`, and those in which t differs from `wanted`.
+  ETALON_INLINE static Int or_changed(Int all, Reg t, std::uint32_t wanted) {
+    return _mm256_or_si256(
+        all, _mm256_xor_si256(_mm256_castps_si256(t), _mm256_set1_epi32(static_cast<int>(wanted))));
+  }
+  ETALON_INLINE static std::uint32_t bits_in(Int a, std::uint32_t mask) {
+    const Int some = _mm256_and_si256(a, _mm256_set1_epi32(static_cast<int>(mask)));
+    return 0xffU & ~lanes_of(_mm256_cmpeq_epi32(some, _mm256_setzero_si256()));
+  }
+  ETALON_INLINE static bool any_bit(Int a, std::uint32_t mask) {
+    return _mm256_testz_si256(a, _mm256_set1_epi32(static_cast<int>(mask))) == 0;
+  }
+};
+
 // Four doubles, with what elementary functions need beyond arithmetic.
 struct Lanes : F64 {
+  using FloatPairs = Pairs;
   using Test = __m256d;
   using Int = __m256i;
   using Floats = F32;
@@ -23,18 +120,6 @@ struct Lanes : F64 {
   // Between 0 and 1; -0 becomes +0, NaN the canonical one (the second operand, where one is NaN).
   ETALON_INLINE static __m256 unit(__m256 x) {
     return _mm256_min_ps(F32::set1(1), F32::clear_negative(F32::canonical(x)));
-  }
-  ETALON_INLINE static __m256 abs(__m256 x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), x); }
-  ETALON_INLINE static __m256 neg(__m256 x) { return _mm256_xor_ps(x, _mm256_set1_ps(-0.0F)); }
-  ETALON_INLINE static __m256 max(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
-  ETALON_INLINE static __m256 fnma(__m256 a, __m256 b, __m256 c) {
-    return _mm256_fnmadd_ps(a, b, c);
-  }
-  ETALON_INLINE static F32::Mask less(__m256 a, __m256 b) {
-    return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_LT_OQ));
-  }
-  ETALON_INLINE static std::uint32_t differ(__m256 a, __m256 b) {
-    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ)));
   }
   static constexpr bool quick = false;
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm256_fnmadd_pd(a, b, c); }

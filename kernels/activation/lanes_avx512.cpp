@@ -7,6 +7,7 @@ namespace {
 // Sixteen floats, with what pairs of them need (lanes_pair_base_inl.h). Masks of lanes as bits.
 struct Pairs : F32 {
   using Int = __m512i;
+  static constexpr int kEntryBits = 5, kGeluVectors = 2;
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_ps(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm512_abs_ps(a); }
@@ -20,16 +21,43 @@ struct Pairs : F32 {
     return _mm512_permutex2var_ps(_mm512_loadu_ps(table), _mm512_castps_si512(t),
                                   _mm512_loadu_ps(table + 16));
   }
-  // Low five bits that name the sixteenth of the binade of t and whether its exponent is odd.
-  ETALON_INLINE static Reg half_octave_sixteenth(Reg t) {
-    return _mm512_castsi512_ps(_mm512_srli_epi32(_mm512_castps_si512(t), 19));
-  }
   // The float whose bits are such an entry and 2^18 times t's.
   ETALON_INLINE static Reg power(const std::uint32_t* table, Reg t) {
     const Int n = _mm512_castps_si512(t);
     const Int bits =
         _mm512_permutex2var_epi32(_mm512_loadu_si512(table), n, _mm512_loadu_si512(table + 16));
     return _mm512_castsi512_ps(_mm512_add_epi32(bits, _mm512_slli_epi32(n, 18)));
+  }
+  template <int N>
+  ETALON_INLINE static Reg without_first(Reg a) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), N));
+  }
+  // Where the rows lie of a table with four columns that the lanes' last 16 bits number.
+  ETALON_INLINE static void store_places(std::uint32_t* places, Reg t) {
+    _mm512_store_si512(places, _mm512_slli_epi32(_mm512_castps_si512(t), 2));
+  }
+  // Four 128-bit parts of a vector are four rows, every fourth one's: two of them joined cost less
+  // than each put in its place.
+  ETALON_INLINE static void rows(const float* table, const std::uint32_t* places,
+                                 Reg (&column)[4]) {
+    const auto row = [&](int i) ETALON_INLINE_LAMBDA {
+      return _mm_loadu_ps(table + static_cast<std::uint16_t>(places[i]));
+    };
+    const auto two = [&](int i) ETALON_INLINE_LAMBDA {
+      return _mm256_insertf128_ps(_mm256_castps128_ps256(row(i)), row(i + 4), 1);
+    };
+    __m512 part[4];
+    simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+      part[i] = _mm512_insertf32x8(_mm512_castps256_ps512(two(i)), two(i + 8), 1);
+    });
+    const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(part[0], part[1]));
+    const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(part[0], part[1]));
+    const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(part[2], part[3]));
+    const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(part[2], part[3]));
+    column[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+    column[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+    column[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+    column[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
   }
   // a times 2 to the integer part of w.
   ETALON_INLINE static Reg times_power(Reg a, Reg w) { return _mm512_scalef_ps(a, w); }
@@ -44,14 +72,6 @@ struct Pairs : F32 {
   ETALON_INLINE static Int twice_less_one(Reg a) {
     const Int n = _mm512_castps_si512(a);
     return _mm512_add_epi32(_mm512_add_epi32(n, n), _mm512_set1_epi32(-1));
-  }
-  // The bits less those of `first`, as numbers without a sign.
-  ETALON_INLINE static Int bits_from(Reg a, std::uint32_t first) {
-    return _mm512_sub_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(static_cast<int>(first)));
-  }
-  ETALON_INLINE static Int larger(Int a, Int b) { return _mm512_max_epu32(a, b); }
-  ETALON_INLINE static std::uint32_t bits_not_below(Int a, std::uint32_t limit) {
-    return _mm512_cmpge_epu32_mask(a, _mm512_set1_epi32(static_cast<int>(limit)));
   }
   ETALON_INLINE static Int smaller(Int a, Int b) { return _mm512_min_epu32(a, b); }
   ETALON_INLINE static std::uint32_t bits_below(Int a, std::uint32_t limit) {
@@ -73,9 +93,6 @@ struct Pairs : F32 {
   ETALON_INLINE static Int or_changed(Int all, Reg t, std::uint32_t wanted) {
     return _mm512_ternarylogic_epi32(all, _mm512_castps_si512(t),
                                      _mm512_set1_epi32(static_cast<int>(wanted)), 0xf6);
-  }
-  ETALON_INLINE static Int or_changed(Int all, Reg a, Reg b) {
-    return _mm512_ternarylogic_epi32(all, _mm512_castps_si512(a), _mm512_castps_si512(b), 0xf6);
   }
   ETALON_INLINE static std::uint32_t bits_in(Int a, std::uint32_t mask) {
     return _mm512_test_epi32_mask(a, _mm512_set1_epi32(static_cast<int>(mask)));

@@ -95,7 +95,7 @@ struct LaneMath : LaneBase<D> {
       const R held = D::min(c(1), D::max(c(0), y));
       return refuse(D::not_less(c(0), D::abs(y)), held);
     }
-    if constexpr (F == L::hard_swish) {  // what LaneFloat leaves
+    if constexpr (F == L::hard_swish) {  // what pairs of floats leave
       const R y = D::mul(D::mul(x, D::add(x, c(3))), c(1.0 / 6));
       const R high = D::select(D::less(x, c(3)), y, x);
       return finite_only(x, D::select(D::less(c(-3), x), high, c(-0.0)));
@@ -229,13 +229,6 @@ struct LaneMath : LaneBase<D> {
                            [&](auto v) ETALON_INLINE_LAMBDA { return D::hard_tanh(v, low, high); });
         return 0;
       }
-      case LaneFunction::hard_swish:
-        if constexpr (!kPairs)
-          if (scale != 0)
-            return LaneFloat<D>::hard_swish(x, y, count, [&](std::int64_t at, int n) {
-              return by_doubles(f, p, x + at, y + at, n, fallback, scale);
-            });
-        break;
       default:
         break;
     }

@@ -1,10 +1,11 @@
 // First passes in pairs of floats: what lanes_pair_inl.h is written over.
 //
 // A vector has twice as many floats as doubles. A sum high + low of two floats, |low| a few
-// thousandth of |high|, is known to 2^-34 or so where every operation on `high` is exact or its
-// rounding error is taken up in `low`: that is enough for the rounding test to leave but one
-// element in a thousand open. Those are listed, and when there are enough of them the doubles of
-// lanes_inl.h take all at once, so that a vector never waits for one of its lanes.
+// thousandth of |high|, is known to 2^-34 or so (2^-31 with AVX2) where every operation on `high`
+// is exact or its rounding error is taken up in `low`: that is enough for the rounding test to
+// leave but one element in a thousand open (a hundred). Those are listed, and when there are enough
+// of them the doubles of lanes_inl.h take all at once, so that a vector never waits for one of its
+// lanes.
 //
 // Several vectors go through a formula side by side: their chains of dependent operations hide each
 // other's latency, and the processor's window holds more of them than of one chain after another.
@@ -16,11 +17,22 @@
 
 namespace etalon {
 
-// K vectors as one. F: a vector of floats with its operations (lanes_avx512.cpp).
+// K vectors as one. F: a vector of floats with its operations (lanes_avx2.cpp, lanes_avx512.cpp).
 template <class F, int K>
 struct Several {
+  // Copied vector by vector: as a whole, GCC 12 copies two vectors of AVX2 through memory in
+  // pieces.
   struct Reg {
     typename F::Reg v[K];
+    Reg() = default;
+    ETALON_INLINE explicit Reg(typename F::Reg one)
+      requires(K == 1)
+        : v{one} {}
+    ETALON_INLINE Reg(const Reg& other) { *this = other; }
+    ETALON_INLINE Reg& operator=(const Reg& other) {
+      simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = other.v[i]; });
+      return *this;
+    }
   };
   struct Mask {
     typename F::Mask v[K];
@@ -88,11 +100,39 @@ struct Several {
   ETALON_INLINE static Reg power(const std::uint32_t* table, const Reg& t) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::power(table, t.v[i]); });
   }
-  ETALON_INLINE static Reg half_octave_sixteenth(const Reg& t) {
-    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::half_octave_sixteenth(t.v[i]); });
-  }
   ETALON_INLINE static Reg times_power(const Reg& a, const Reg& w) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::times_power(a.v[i], w.v[i]); });
+  }
+  // The number that is left when a's first N bits go.
+  template <int N>
+  ETALON_INLINE static Reg without_first(const Reg& a) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::template without_first<N>(a.v[i]); });
+  }
+  // Notes of a step for the next one: of each vector kNotes, one after another.
+  template <int kNotes>
+  ETALON_INLINE static void note(std::uint32_t* notes, int which, const Reg& a) {
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA {
+      F::store(reinterpret_cast<float*>(notes + (i * kNotes + which) * F::lanes), a.v[i]);
+    });
+  }
+  template <int kNotes>
+  ETALON_INLINE static Reg noted(const std::uint32_t* notes, int which) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA {
+      return F::load(reinterpret_cast<const float*>(notes + (i * kNotes + which) * F::lanes));
+    });
+  }
+  ETALON_INLINE static void store_places(std::uint32_t* places, const Reg& t) {
+    simd::unroll<K>([&](auto i)
+                        ETALON_INLINE_LAMBDA { F::store_places(places + i * F::lanes, t.v[i]); });
+  }
+  // Rows of a table of four columns, chosen by F::store_places.
+  ETALON_INLINE static void rows(const float* table, const std::uint32_t* places,
+                                 Reg (&column)[4]) {
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA {
+      typename F::Reg one[4];
+      F::rows(table, places + i * F::lanes, one);
+      simd::unroll<4>([&](auto j) ETALON_INLINE_LAMBDA { column[j].v[i] = one[j]; });
+    });
   }
   ETALON_INLINE static Mask not_less(const Reg& a, const Reg& b) {
     Mask m;
@@ -133,12 +173,6 @@ struct Several {
   ETALON_INLINE static std::uint64_t differ(const Mask& m, const Reg& a, const Reg& b) {
     return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::differ(m.v[i], a.v[i], b.v[i]); });
   }
-  // By bits, so that zeros may differ and NaN need not: an operation for each vector while none do.
-  ETALON_INLINE static std::uint64_t differ_in_bits(const Reg& a, const Reg& b) {
-    auto all = F::no_bits();
-    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { all = F::or_changed(all, a.v[i], b.v[i]); });
-    return F::any_bit(all, ~0U) ? differ(a, b) : 0;
-  }
   // Numbers but zero below `limit` in size; the comparison is of all vectors' smallest.
   ETALON_INLINE static std::uint64_t tiny(const Reg& a, float limit) {
     auto least = F::twice_less_one(a.v[0]);
@@ -155,32 +189,18 @@ struct Several {
   ETALON_INLINE static std::uint64_t to_bits(const Mask& m) {
     return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::to_bits(m.v[i]); });
   }
-  // Lanes of a, none negative, that are not in [low, high), NaN too; two operations for each vector
-  // while there are none.
-  ETALON_INLINE static std::uint64_t outside_sizes(const Reg& a, float low, float high) {
-    const auto first = __builtin_bit_cast(std::uint32_t, low);
-    const std::uint32_t range = __builtin_bit_cast(std::uint32_t, high) - first;
-    auto most = F::bits_from(a.v[0], first);
-    simd::unroll<K - 1>([&](auto i) ETALON_INLINE_LAMBDA {
-      most = F::larger(most, F::bits_from(a.v[i + 1], first));
-    });
-    if (F::bits_not_below(most, range) == 0) [[likely]]
-      return 0;
-    return bits([&](auto i) ETALON_INLINE_LAMBDA {
-      return F::bits_not_below(F::bits_from(a.v[i], first), range);
-    });
-  }
-  // Lanes of t that are not in [2^18, 2^18 + 2^kSpan): an operation for each vector while there are
-  // none.
-  template <int kSpan>
-  ETALON_INLINE static std::uint64_t outside(const Reg& t) {
-    constexpr std::uint32_t kStart = 0x48800000U, kFixed = ~((1U << (kSpan + 5)) - 1U);
+  // Lanes of t whose bits differ from those of `start` before the last kFree: an operation for each
+  // vector while none do.
+  template <int kFree>
+  ETALON_INLINE static std::uint64_t outside(const Reg& t, float start) {
+    const auto first = __builtin_bit_cast(std::uint32_t, start);
+    constexpr std::uint32_t kFixed = ~((1U << kFree) - 1U);
     auto all = F::no_bits();
-    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { all = F::or_changed(all, t.v[i], kStart); });
+    simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { all = F::or_changed(all, t.v[i], first); });
     if (!F::any_bit(all, kFixed)) [[likely]]
       return 0;
     return bits([&](auto i) ETALON_INLINE_LAMBDA {
-      return F::bits_in(F::or_changed(F::no_bits(), t.v[i], kStart), kFixed);
+      return F::bits_in(F::or_changed(F::no_bits(), t.v[i], first), kFixed);
     });
   }
 };
@@ -227,16 +247,58 @@ std::int64_t run_pairs(const float* x, float* y, std::int64_t count, const Doubl
   std::int64_t refused = 0, i = 0;
   for (; i + V::lanes <= count; i += V::lanes) {
     const auto r = Formula::template apply<Formula::kVectors>(V::load(x + i));
-    if (r.open != 0) [[unlikely]]
-      open.note(r.open, x + i, i);
+    if (r.open == 0) [[likely]] {
+      V::store(y + i, r.value);
+      continue;
+    }
+    open.note(r.open, x + i, i);
     V::store(y + i, r.value);
-    if (open.count >= OpenElements::kEnough) [[unlikely]]
-      refused += open.settle(y, doubles);
+    if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
   }
   for (; i < count; i += F::lanes) {
     const int n = count - i < F::lanes ? static_cast<int>(count - i) : F::lanes;
     const auto m = F::first(n);
-    const auto r = Formula::template apply<1>({{F::load(x + i, m)}});
+    const auto r = Formula::template apply<1>(typename Several<F, 1>::Reg(F::load(x + i, m)));
+    open.note(r.open & ((std::uint64_t{1} << n) - 1), x + i, i);
+    F::store(y + i, r.value.v[0], m);
+    if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
+  }
+  return refused + open.settle(y, doubles);
+}
+
+// The same of a formula in two steps: `first` notes kNotes words for each element of a block before
+// `apply` takes up any of them. A processor looks ahead by so many operations, fewer than a few
+// vectors' chains have if they are long, or wait for a store that loads of single lanes follow.
+template <class F, class Formula, class Doubles>
+std::int64_t run_two_steps(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
+  constexpr int kVectors = Formula::kVectors, kNotes = Formula::kNotes;
+  using V = Several<F, kVectors>;
+  using One = Several<F, 1>;
+  constexpr std::int64_t kBlock = 256 / V::lanes * V::lanes;
+  alignas(64) std::uint32_t notes[kBlock * kNotes];
+  OpenElements open;
+  std::int64_t refused = 0, i = 0;
+  while (i + V::lanes <= count) {
+    const std::int64_t n = count - i < kBlock ? (count - i) / V::lanes * V::lanes : kBlock;
+    for (std::int64_t k = 0; k < n; k += V::lanes)
+      Formula::template first<kVectors>(V::load(x + i + k), notes + k * kNotes);
+    for (std::int64_t k = 0; k < n; k += V::lanes, i += V::lanes) {
+      const auto r = Formula::template apply<kVectors>(V::load(x + i), notes + k * kNotes);
+      if (r.open == 0) [[likely]] {
+        V::store(y + i, r.value);
+        continue;
+      }
+      open.note(r.open, x + i, i);
+      V::store(y + i, r.value);
+      if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
+    }
+  }
+  for (; i < count; i += F::lanes) {
+    const int n = count - i < F::lanes ? static_cast<int>(count - i) : F::lanes;
+    const auto m = F::first(n);
+    const typename One::Reg v(F::load(x + i, m));
+    Formula::template first<1>(v, notes);
+    const auto r = Formula::template apply<1>(v, notes);
     open.note(r.open & ((std::uint64_t{1} << n) - 1), x + i, i);
     F::store(y + i, r.value.v[0], m);
     if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);

@@ -14,14 +14,23 @@
 //   S = 2^k T.
 //   q = rest + s (1/2 + s' ...): with a = r + rest and s = a^2, e^(r + rest) - 1 - r less rest is
 //     s/2 + c3 a^3 + c4 a^4, the coefficients from polynomials.h.
-// q is below 2^-14 and errs by a's rounding, 2^-31 times e^a - 1 < 0.011 (5.1e-12), that of s, half
-// of 2^-38 (1.8e-12), of the polynomial 1/2 + ..., 2^-25 s (3.5e-12), of the sum, 2^-39 (1.8e-12),
-// and by the approximation (0.65e-12): together 1.3e-11.
+// With 32 powers q is below 2^-14 and errs by a's rounding, 2^-31 times e^a - 1 < 0.011 (5.1e-12),
+// that of s, half of 2^-38 (1.8e-12), of the polynomial 1/2 + ..., 2^-25 s (3.5e-12), of the sum,
+// 2^-39 (1.8e-12), and by the approximation (0.65e-12): together 1.3e-11.
+//
+// **By 8 powers**, all that a register of AVX2 holds: M = 2^20 + an integer, w in 8ths, |r| <=
+// ln2/16 + 2^-18 < 0.0434 in multiples of 2^-28, a term more. q is below 2^-10 and errs by a's
+// rounding, 2^-29 times 0.0444 (8.3e-11), s by half of 2^-34 (2.9e-11), 1/2 + ... by 2^-25 s
+// (5.6e-11), the sum by 2^-35 (2.9e-11), the approximation (3e-12): together 2e-10. What is said
+// below of q and of bounds holds for 32 powers, and for 8 where it says so. There (H, L), H + L =
+// e^z, errs by L's rounding too, 2^-24 of 2^-10: 2.6e-10; where L's size would count, H + L is
+// rounded again to a pair, so that |L| <= 2^-24 H (`tight`).
 #pragma once
 
 #include <array>
 #include <bit>
 
+#include "kernels/activation/gelu_rows.h"
 #include "kernels/activation/lanes.h"
 #include "kernels/activation/lanes_pair_base_inl.h"
 #include "kernels/activation/polynomials.h"
@@ -30,6 +39,9 @@ namespace etalon {
 
 template <class F>
 struct LanePair {
+  static constexpr bool k32 = F::kEntryBits == 5;  // else 8 powers
+  static_assert(k32 || F::kEntryBits == 3);
+  static constexpr float kUnit = k32 ? 0x1p18F : 0x1p20F;
   static constexpr float kLog2e = 0x1.715476p0F;
   static constexpr float kLn2 = 0x1.62e430p-1F, kLn2Rest = -0x1.05c610p-29F;  // ln2 - kLn2
 
@@ -37,12 +49,11 @@ struct LanePair {
   struct Power {
     typename V::Reg t, w, r, q;
   };
-  // z or -z is x. kOffset: M is 2^18 + kOffset.
+  // z or -z is x. kOffset: M is kUnit + kOffset.
   template <class V, int kOffset, bool kNegative>
   ETALON_INLINE static Power<V> reduced(const typename V::Reg& x) {
     using R = typename V::Reg;
-    constexpr auto& p = polynomials::kPairExp;
-    const R m = V::c(0x1p18F + kOffset);
+    const R m = V::c(kUnit + kOffset);
     const R t = V::fma(x, V::c(kNegative ? -kLog2e : kLog2e), m);
     const R w = V::sub(t, m);
     R r;
@@ -50,21 +61,47 @@ struct LanePair {
       r = V::fnms(w, V::c(kLn2), x);
     else
       r = V::fnma(w, V::c(kLn2), x);
-    const R rest = V::fnma(w, V::c(kLn2Rest), V::entry(polynomials::kPairPowerRest, t));
+    const R rest = V::fnma(w, V::c(kLn2Rest), V::entry(kRests.data(), t));
     const R a = V::add(r, rest), s = V::mul(a, a);
-    const R c = V::fma(V::fma(a, V::c(p[1]), V::c(p[0])), a, V::c(0.5F));
+    R c;
+    if constexpr (k32) {
+      constexpr auto& p = polynomials::kPairExp;
+      c = V::fma(a, V::c(p[1]), V::c(p[0]));
+    } else {
+      constexpr auto& p = polynomials::kPairExpEighth;
+      c = V::fma(V::fma(a, V::c(p[2]), V::c(p[1])), a, V::c(p[0]));
+    }
+    c = V::fma(c, a, V::c(0.5F));
     return {t, w, r, V::fma(s, c, rest)};
   }
+  // Lanes of t that are not in [kUnit, kUnit + 2^kSpan).
+  template <class V, int kSpan>
+  ETALON_INLINE static std::uint64_t outside(const typename V::Reg& t) {
+    return V::template outside<kSpan + F::kEntryBits>(t, kUnit);
+  }
+  // H + L as a pair again, |L| <= 2^-24 H.
+  template <class V>
+  ETALON_INLINE static void tight(typename V::Reg& high, typename V::Reg& low) {
+    const auto sum = V::add(high, low);
+    low = V::sub(low, V::sub(sum, high));
+    high = sum;
+  }
+  // An entry of each power; of 32 each fourth where there are 8.
+  template <class Entry, class Of>
+  static constexpr auto powers(Of of) {
+    std::array<Entry, 1 << F::kEntryBits> all{};
+    for (std::uint32_t j = 0; j < all.size(); ++j) all[j] = of(j, k32 ? j : 4 * j);
+    return all;
+  }
+  static constexpr auto kRests =
+      powers<float>([](std::uint32_t, std::uint32_t j) { return polynomials::kPairPowerRest[j]; });
   // The bits of 2^(j/32 - kOffset) less j 2^18: with 2^18 (32 (k + kOffset) + j) added, t's low
-  // bits, those of S.
+  // bits, those of S. So with 8 and 2^20.
   template <int kOffset>
-  static constexpr std::array<std::uint32_t, 32> kPowers = [] {
-    std::array<std::uint32_t, 32> bits{};
-    for (std::uint32_t j = 0; j < 32; ++j)
-      bits[j] = std::bit_cast<std::uint32_t>(polynomials::kPairPower[j]) - (j << 18) -
-                (std::uint32_t{kOffset} << 23);
-    return bits;
-  }();
+  static constexpr auto kPowers = powers<std::uint32_t>([](std::uint32_t j, std::uint32_t j32) {
+    return std::bit_cast<std::uint32_t>(polynomials::kPairPower[j32]) -
+           (j << (23 - F::kEntryBits)) - (std::uint32_t{kOffset} << 23);
+  });
 
   // S without its exponent, so that nothing under- or overflows before the last step:
   //   high = T + T r rounded, low = (T r - (high - T)) + T q; the difference is exact (Sterbenz),
@@ -72,19 +109,34 @@ struct LanePair {
   // low < 2^-13 errs by 2^-38 (3.7e-12), low +- the bound by as much, q by T times 1.3e-11, T < 2:
   // 3.4e-11, tested with 5.1e-11. |w| < 131; a result outside the normal floats, NaN and infinities
   // are left open, but for what overflows up to 2^131.
+  //
+  // By 8 powers with the exponent, 2^-100 <= S: q, low below 2^-10 S, low +- the bound, 2 * 2^-34
+  // S, 3.2e-10 S, of a result that is 0.957 S at least: tested with 4.5e-10 of it. Where x is cut S
+  // is infinite or NaN.
   struct Exp {
-    static constexpr int kVectors = 2;
+    static constexpr int kVectors = k32 ? 2 : 4;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
       using R = typename V::Reg;
-      const auto [t, w, r, q] = reduced<V, 125, false>(x);
-      const R power = V::entry(polynomials::kPairPower, t);
-      const R high = V::fma(power, r, power);
-      const R low = V::fma(power, q, V::fms(power, r, V::sub(high, power)));
-      const R bound = V::c(0x1.cp-35F);
-      const R above = V::add(high, V::add(low, bound)), below = V::add(high, V::sub(low, bound));
-      return {V::times_power(above, w), V::differ(above, below) | V::template outside<8>(t)};
+      if constexpr (!k32) {
+        const auto p = reduced<V, 100, false>(V::min(V::c(88.8F), x));
+        const R power = V::power(kPowers<100>.data(), p.t);
+        const R high = V::fma(power, p.r, power);
+        const R low = V::fma(power, p.q, V::fms(power, p.r, V::sub(high, power)));
+        const R error = V::c(0x1.fp-32F);
+        const R above = V::add(high, V::fma(high, error, low));
+        const R below = V::add(high, V::fnma(high, error, low));
+        return {above, V::differ(above, below) | outside<V, 8>(p.t)};
+      } else {
+        const auto [t, w, r, q] = reduced<V, 125, false>(x);
+        const R power = V::entry(polynomials::kPairPower, t);
+        const R high = V::fma(power, r, power);
+        const R low = V::fma(power, q, V::fms(power, r, V::sub(high, power)));
+        const R bound = V::c(0x1.cp-35F);
+        const R above = V::add(high, V::add(low, bound)), below = V::add(high, V::sub(low, bound));
+        return {V::times_power(above, w), V::differ(above, below) | outside<V, 8>(t)};
+      }
     }
   };
 
@@ -97,6 +149,10 @@ struct LanePair {
   // 1/(1 + E) = n (1 + u): n is within 2^-14 of 1/high, e = 1 - n high, less n low, is below 2^-13,
   // and u = e + e^2. Roundings: 2^-39 and 2^-38 in e, 2^-38 in u, 2^-38 in u +- the bound; e^3 is
   // left out (1.8e-12): with the sum's 3.1e-11, tested with 4.7e-11.
+  //
+  // By 8 powers: low, below 2^-10 (1 + E), errs by 2^-34: 2.6e-10 of the sum. n is within 1.5 *
+  // 2^-12, e below 0.00135, so that e^3 is added, too; three roundings of 2^-34 and one of 2^-36
+  // and u +- the bound, 2^-34, e^4 3.4e-12: 2.5e-10. 5.1e-10, tested with 6.9e-10.
   template <class V>
   struct Logistic {
     typename V::Reg near, above, below;  // of 1/(1 + E): n and both bounds of u
@@ -112,16 +168,16 @@ struct LanePair {
     const R low = V::fma(power, q, left);
     const R n = V::near_reciprocal(high);
     const R e = V::fnma(low, n, V::fnma(high, n, one));
-    const R u = V::fma(e, e, e), bound = V::c(error);
-    return {n, V::add(u, bound), V::sub(u, bound), V::template outside<7>(t)};
+    const R u = V::fma(k32 ? e : V::fma(e, e, e), e, e), bound = V::c(error);
+    return {n, V::add(u, bound), V::sub(u, bound), outside<V, 7>(t)};
   }
   // Of -15.9 < x < 72.
   struct Sigmoid {
-    static constexpr int kVectors = 4;
+    static constexpr int kVectors = k32 ? 4 : 3;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
-      const auto l = logistic<V>(x, 0x1.ap-35F);
+      const auto l = logistic<V>(x, k32 ? 0x1.ap-35F : 0x1.8p-31F);
       const auto above = V::fma(l.near, l.above, l.near), below = V::fma(l.near, l.below, l.near);
       return {above, V::differ(above, below) | l.open};
     }
@@ -129,14 +185,14 @@ struct LanePair {
   // x n as a pair: its low part is exact from |x| = 2^-100 on, below which lanes are left open;
   // zeros keep their sign. high u + low, 2^-13 of the result, errs by 2^-37 of it, and u times the
   // low part is left out, 2^-37: with the 3.1e-11 of the logistic function 4.6e-11, tested
-  // with 6.5e-11.
+  // with 6.5e-11. By 8 powers u is below 0.00135: 8.1e-11 each, 6.7e-10, tested with 9e-10.
   struct Silu {
-    static constexpr int kVectors = 4;
+    static constexpr int kVectors = k32 ? 4 : 3;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
       using R = typename V::Reg;
-      const auto l = logistic<V>(x, 0x1.2p-34F);
+      const auto l = logistic<V>(x, k32 ? 0x1.2p-34F : 0x1.fp-31F);
       const R high = V::mul(x, l.near), low = V::fms(x, l.near, high);
       const R above = V::add(high, V::fma(high, l.above, low));
       const R below = V::add(high, V::fma(high, l.below, low));
@@ -193,8 +249,13 @@ struct LanePair {
   // 0.0107, so that tail - high is exact. low, below 2^-14, errs by 2^-39, low +- the bound by as
   // much and q by S times 1.3e-11: 1.7e-11, tested with 2.3e-11. Where the result is small, as for
   // Tanh, 1.4e-9 of it and 2^-24 of 0.0055 of it for the last sum: 1.7e-9, tested with 2.3e-9.
+  //
+  // By 8 powers tail is 0.083 at least and S |r| below 0.0399; low, below 2^-10, errs by 2^-35, low
+  // +- the bound by as much: 2.6e-10, tested with 3.5e-10. Where S = 1, so for all below 0.043,
+  // |r| < 0.0434 times 2^-24 for s and q together, 2^-25 for the polynomial, 2^-25 for low, half
+  // of 2^-24 for the last sum, and 1e-10: 6.7e-9 of the result, tested with 9e-9.
   struct Elu {
-    static constexpr int kVectors = 4;
+    static constexpr int kVectors = k32 ? 4 : 3;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
@@ -205,7 +266,8 @@ struct LanePair {
       const R high = V::fnma(power, p.r, tail);
       const R left = V::fnma(power, p.r, V::sub(tail, high));
       const R low = V::fnma(power, p.q, V::add(left, cut));
-      const R bound = V::min(V::c(0x1.ap-36F), V::mul(high, V::c(0x1.4p-29F)));
+      const R bound = V::min(V::c(k32 ? 0x1.ap-36F : 0x1.8p-32F),
+                             V::mul(high, V::c(k32 ? 0x1.4p-29F : 0x1.38p-27F)));
       const R above = V::add(high, V::add(low, bound));
       const R below = V::add(high, V::sub(low, bound));
       const auto computed = V::not_less(V::c(-0x1p-26F), x);  // NaN too
@@ -223,30 +285,72 @@ struct LanePair {
   // by 7e-12; in the reciprocal, e and u below 1.8e-4: 2^-39, 2^-37, 2^-37, e^3 6e-12: 2.3e-11. t u
   // by t's rounding 1.1e-11; t's correction, c', that with the bound, and x times that, all below
   // 3e-4: 1.8e-11 each. Together 1.4e-10, tested with 1.9e-10.
+  //
+  // By 8 powers (H, L) is tight: e 2.6e-10, L^2 and t's low part next to nothing, e in the
+  // reciprocal below 3.7e-4, 2^-36 three times, e^3 4.9e-11, u times t's low part 4.4e-11, and five
+  // roundings of that size, 2.2e-11 each: 5.2e-10, tested with 6.9e-10.
   struct Mish {
-    static constexpr int kVectors = 3;
+    static constexpr int kVectors = k32 ? 3 : 2;
+    static constexpr int kNotes = 3;
+    template <class V>
+    struct Exponential {
+      typename V::Reg t, h, l;
+    };
+    template <class V>
+    ETALON_INLINE static Exponential<V> exponential(const typename V::Reg& x) {
+      const auto p = reduced<V, 96, false>(V::min(V::c(15), x));
+      const auto power = V::power(kPowers<96>.data(), p.t), h = V::fma(power, p.r, power);
+      Exponential<V> e{p.t, h, V::fma(power, p.q, V::fms(power, p.r, V::sub(h, power)))};
+      if constexpr (!k32) tight<V>(e.h, e.l);
+      return e;
+    }
+    template <int K>
+    ETALON_INLINE static void first(const typename Several<F, K>::Reg& x, std::uint32_t* notes) {
+      using V = Several<F, K>;
+      const auto e = exponential<V>(x);
+      V::template note<kNotes>(notes, 0, e.t);
+      V::template note<kNotes>(notes, 1, e.h);
+      V::template note<kNotes>(notes, 2, e.l);
+    }
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x,
+                                                const std::uint32_t* notes) {
+      using V = Several<F, K>;
+      return finish<K>(x, {V::template noted<kNotes>(notes, 0), V::template noted<kNotes>(notes, 1),
+                           V::template noted<kNotes>(notes, 2)});
+    }
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+      return finish<K>(x, exponential<Several<F, K>>(x));
+    }
+    template <int K>
+    ETALON_INLINE static PairResult<F, K> finish(const typename Several<F, K>::Reg& x,
+                                                 const Exponential<Several<F, K>>& p) {
       using V = Several<F, K>;
       using R = typename V::Reg;
-      const auto p = reduced<V, 96, false>(V::min(V::c(15), x));
-      const R power = V::power(kPowers<96>.data(), p.t), one = V::c(1), two = V::c(2);
-      const R h = V::fma(power, p.r, power);
-      const R l = V::fma(power, p.q, V::fms(power, p.r, V::sub(h, power)));
+      const R &h = p.h, &l = p.l, one = V::c(1), two = V::c(2);
       const R g = V::add(two, h), g_rest = V::add(V::sub(two, g), h);
       const R t = V::mul(h, g);
-      const R t_rest = V::fma(l, V::add(V::add(h, l), g), V::fma(h, g_rest, V::fms(h, g, t)));
+      const R both = V::add(k32 ? V::add(h, l) : h, g);
+      const R t_rest = V::fma(l, both, V::fma(h, g_rest, V::fms(h, g, t)));
       const R d = V::add(t, two);
       const R d_rest = V::add(V::add(V::sub(V::max(t, two), d), V::min(t, two)), t_rest);
       const R n = V::near_reciprocal(d);
       const R e = V::fnma(d_rest, n, V::fnma(d, n, one)), u = V::fma(e, e, e);
       const R c = V::mul(n, t);
-      const R c_rest = V::fma(n, V::fma(V::add(t, t_rest), u, t_rest), V::fms(n, t, c));
-      const R bound = V::mul(c, V::c(0x1.ap-33F));
-      const R above = V::fma(x, c, V::mul(x, V::add(c_rest, bound)));
-      const R below = V::fma(x, c, V::mul(x, V::sub(c_rest, bound)));
+      const R whole = k32 ? V::add(t, t_rest) : t;
+      const R c_rest = V::fma(n, V::fma(whole, u, t_rest), V::fms(n, t, c));
+      R more, less;
+      if constexpr (k32) {
+        const R bound = V::mul(c, V::c(0x1.ap-33F));
+        more = V::add(c_rest, bound), less = V::sub(c_rest, bound);
+      } else {
+        const R error = V::c(0x1.8p-31F);
+        more = V::fma(c, error, c_rest), less = V::fnma(c, error, c_rest);
+      }
+      const R above = V::fma(x, c, V::mul(x, more)), below = V::fma(x, c, V::mul(x, less));
       return {V::copy_sign(above, x),
-              V::differ(above, below) | V::template outside<7>(p.t) | V::tiny(x, 0x1p-100F)};
+              V::differ(above, below) | outside<V, 7>(p.t) | V::tiny(x, 0x1p-100F)};
     }
   };
 
@@ -262,36 +366,53 @@ struct LanePair {
   // product with s, 1/2, and three sums of what is left, below s/2 + low, 3/2: 4.1, tested
   // with 5.5. Of the result: E's 1.7e-11 (the logarithm of a sum 1 + E does not magnify them),
   // low/(1 + g_j) and low in three sums, 1.5e-11: 3.2e-11, tested with 4.7e-11.
+  //
+  // By 8 powers j is 64 E rounded, its four numbers are a row in memory, |r| < 0.0081, and (H, L)
+  // is tight: 2.6e-10 of the result, tested with 3.5e-10.
   template <bool kLogSigmoid>
   struct Softplus {
-    static constexpr int kVectors = 2;
+    static constexpr int kVectors = k32 ? 2 : 4;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
       using R = typename V::Reg;
       namespace tables = polynomials;
       constexpr auto& c = tables::kPairLog1p;
-      const auto p = reduced<V, 104, true>(V::abs(x));
+      const R size = V::abs(x), cut = k32 ? size : V::min(size, V::c(72));
+      const auto p = reduced<V, 104, true>(cut);
       const R power = V::power(kPowers<104>.data(), p.t);
-      const R high = V::fma(power, p.r, power);
-      const R low = V::fma(power, p.q, V::fms(power, p.r, V::sub(high, power)));
-      const R j = V::fma(high, V::c(31.0F / 32), V::c(0x1p18F));
-      const R d = V::sub(high, V::entry(tables::kPairLogAt, j));
-      const R reciprocal = V::entry(tables::kPairLogReciprocal, j);
+      R high = V::fma(power, p.r, power);
+      R low = V::fma(power, p.q, V::fms(power, p.r, V::sub(high, power)));
+      R row[4];  // g_j, 1/(1 + g_j), log(1 + g_j)
+      std::uint64_t far = 0;
+      if constexpr (k32) {
+        const R j = V::fma(high, V::c(31.0F / 32), V::c(0x1p18F));
+        row[0] = V::entry(tables::kPairLogAt, j);
+        row[1] = V::entry(tables::kPairLogReciprocal, j);
+        row[2] = V::entry(tables::kPairLog, j);
+        row[3] = V::entry(tables::kPairLogRest, j);
+        far = outside<V, 7>(p.t);
+      } else {
+        tight<V>(high, low);
+        alignas(64) std::uint32_t places[V::lanes];
+        V::store_places(places, V::fma(high, V::c(64), V::c(0x1p23F)));
+        V::rows(tables::kPairLogRows[0], places, row);
+        far = V::differ(size, cut);  // NaN too
+      }
+      const R d = V::sub(high, row[0]), reciprocal = row[1];
       const R r = V::mul(d, reciprocal);
       const R r_rest = V::fma(low, reciprocal, V::fms(d, reciprocal, r));
       const R a = V::add(r, r_rest), s = V::mul(a, a);
       const R q = V::fma(V::fma(V::fma(a, V::c(c[2]), V::c(c[1])), a, V::c(c[0])), a, V::c(-0.5F));
-      const R log = V::entry(tables::kPairLog, j), sum = V::add(log, r);
-      R rest = V::add(V::fma(s, q, r_rest), V::entry(tables::kPairLogRest, j));
+      const R log = row[2], sum = V::add(log, r);
+      R rest = V::add(V::fma(s, q, r_rest), row[3]);
       rest = V::add(rest, V::add(V::sub(log, sum), r));
       const R m = V::max(V::c(0), kLogSigmoid ? V::neg(x) : x);
       const R all = V::add(m, sum), of_sum = V::sub(all, m);
       rest = V::add(rest, V::add(V::sub(m, V::sub(all, of_sum)), V::sub(sum, of_sum)));
-      const R bound = V::fma(s, V::c(0x1.6p-22F), V::mul(all, V::c(0x1.ap-35F)));
+      const R bound = V::fma(s, V::c(0x1.6p-22F), V::mul(all, V::c(k32 ? 0x1.ap-35F : 0x1.9p-32F)));
       const R above = V::add(all, V::add(rest, bound)), below = V::add(all, V::sub(rest, bound));
-      return {kLogSigmoid ? V::neg(above) : above,
-              V::differ(above, below) | V::template outside<7>(p.t)};
+      return {kLogSigmoid ? V::neg(above) : above, V::differ(above, below) | far};
     }
   };
 
@@ -306,7 +427,7 @@ struct LanePair {
   // x's. Where |x| < 2^-98 v might underflow: left open, as is x where 6 x overflows and u - x s is
   // no number.
   struct HardSwish {
-    static constexpr int kVectors = 4;
+    static constexpr int kVectors = k32 ? 4 : 2;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
@@ -325,90 +446,76 @@ struct LanePair {
 
   // B - a Phi(-a), B = max(x, 0), a = |x|, Phi the normal distribution: one formula for both signs.
   //
-  // **Phi(-a)** = S e^(L/2). The logarithm of Phi is smooth: on 32 intervals, |d| < 0.19 about
-  // points c, twice its difference from that at c is a short slope times d, less d^2, and a
-  // polynomial d P(d), below 0.01; c is such that the logarithm at c is n ln2/32 and a multiple of
-  // 2^-23 (generate_polynomials.py). All in twice its value, so that the square needs no factor:
-  //   d = a - c exactly. t = log2 Phi + M rounded to 32nds, as for e^z: w = t less that at c, and
-  //     t's low bits name S.
-  //   v = w 2 ln2 less that multiple, exactly: 2 ln2 to 16 bits. r1 = slope d - v exactly, being a
-  //     multiple of 2^-28 below 2^-4; but for 2^-32 where a < 0.26.
-  //   dd = d^2 rounded to 2^-27 or finer, r = r1 - dd exactly, below 2^-5.
-  //   rest = d P(d) + (dd - d^2) + what S and ln2 lack.
-  //   q = rest + s (1/4 + (r + rest)/24 + ...), s = (r + rest)^2: e^(L/2) = 1 + r/2 + q/2.
-  //   phi + phi_rest = S (1 + r/2) without error and S q/2.
-  // high = B - a phi rounded; B - high is exact (Sterbenz: a phi <= B/2, or B = 0), low = what high
-  // lacks, and - a phi_rest.
+  // **Phi(-a)** by a row of a table in memory for c = a rounded to 128ths; d = a - c exactly, |d|
+  // <= 2^-8. Phi(-a) = g - h d (1 + y), g = Phi(-c), h the density there; 1 + y is the mean of
+  // e^(-c s
+  // - s^2/2), s from 0 to d: with v = d (c + d/3), but for c d^3/72, (1 - e^-v)/v, and y = v P(v).
+  // h d < 2^-4.9 g and v < 2^-4.9, so that z = h d y/Phi(-a) is below 2^-10.9.
+  //   p = g - h d rounded, e what it lacks: the difference is exact (Sterbenz), the last fma but
+  //   for
+  //     2^-48.
+  //   rest = e + (what g lacks) - d (h y + what h lacks): Phi(-a) = p + rest.
+  // high = B - a p rounded; B - high is exact (Sterbenz: a p <= B/2, or B = 0), low = what high
+  // lacks, and - a rest.
   //
-  // Errors, relative to a Phi(-a) = B - high: half those of P and of its steps, of rest and of q
-  // and 4e-11 (r + rest, s, the polynomial of both, the fifth power), and three times 2^-24 of q/2
-  // + 2^-23 for phi_rest, low, and that with the bound: 2.8e-10 to 3.3e-9, summed for each interval
-  // by generate_polynomials.py, tested with four thirds. Those of low, below 2^-24 high, count
-  // 2^-48 of the result too: min(B, 2^-11) makes the bound at least 2^-45.5 of it where x > 0.
+  // Errors, relative to Phi(-a), in units of 2^-24: of v 2 (its sum, its product), which count for
+  // y as much, of P 1, y 1, h y 1, rest 1, all of z, and 2^-23 for e, its sum and what is lacking:
+  // 6.3 z + 4 * 2^-24; low, z + 3 * 2^-24 of a Phi(-a) = B - high, errs by one of it, low with the
+  // bound by another: 8.3 z + 10 * 2^-24. With the row's approximation, summed for each row by
+  // generate_polynomials.py: 2e-11 to 4.3e-10, tested with four thirds. Those of low's part below
+  // 2^-24 high count twice 2^-48 of the result too: B 2^-46.
   //
-  // Outside [2^-100, 8.06), where t names no interval or parts underflow, x is the result from 8.06
-  // on and for zeros; the others and NaN are left open.
+  // From kGeluEnd on the row's bound is infinite, and no result below 2^-101 survives 2^-126, so
+  // that no part of one that does is subnormal: the result is x from kGeluEnd on and for zeros;
+  // the others and NaN are left open.
   struct Gelu {
-    static constexpr int kVectors = 3;
-    template <class V>
-    struct Sum {
-      typename V::Reg high, low, error;
-    };
-    template <class V>
-    ETALON_INLINE static Sum<V> sum(const typename V::Reg& x, const typename V::Reg& a) {
-      using R = typename V::Reg;
-      namespace p = polynomials;
-      constexpr float kLn2High = 0x1.62e4p+0F, kLn2Low = 0x1.7f7d1cp-19F;
-      const R i = V::half_octave_sixteenth(V::fma(a, V::c(p::kGeluScale), V::c(p::kGeluFrom)));
-      const R d = V::sub(a, V::entry(p::kGeluAt, i)), start = V::entry(p::kGeluStart, i);
-      const R t = V::fma(V::fma(d, V::c(-0.69F), V::entry(p::kGeluScaled, i)), d, start);
-      const R w = V::sub(t, start);
-      const R v = V::fms(w, V::c(kLn2High), V::entry(p::kGeluOffset, i));
-      const R r1 = V::fms(V::entry(p::kGeluSlope, i), d, v);
-      const R shift = V::c(0x1p-4F), dd = V::sub(V::fma(d, d, shift), shift);
-      const R r = V::sub(r1, dd), r_rest = V::fnma(d, d, dd);
-      R c = V::fma(V::entry(p::kGeluFourth, i), d, V::entry(p::kGeluCube, i));
-      c = V::fma(c, d, V::entry(p::kGeluSquare, i));
-      c = V::fma(c, d, V::entry(p::kGeluLinear, i));
-      const R table = V::fnma(w, V::c(kLn2Low), V::entry(p::kGeluRest, t));
-      const R rest = V::fma(c, d, V::add(r_rest, table));
-      const R all = V::add(r, rest), square = V::mul(all, all);
-      const R q = V::fma(
-          square, V::fma(V::fma(all, V::c(0x1.555556p-8F), V::c(0x1.555556p-5F)), all, V::c(0.25F)),
-          rest);
-      const R half = V::power(kPowers<65>.data(), t), power = V::add(half, half);
-      const R phi = V::fma(half, r, power);
-      const R phi_rest = V::fma(half, q, V::fms(half, r, V::sub(phi, power)));
-      const R b = V::max(V::c(0), x);
-      const R high = V::fnma(a, phi, b), taken = V::sub(b, high);
-      const R low = V::fnms(a, phi_rest, V::fms(a, phi, taken));
-      const R scale = V::max(taken, V::min(b, V::c(0x1p-11F)));
-      return {high, low, V::mul(scale, V::entry(p::kGeluError, i))};
+    static constexpr int kVectors = F::kGeluVectors;
+    static constexpr int kNotes = 1;
+    // c + 2^16: the table's row in its last 16 bits. NaN has the last row.
+    template <int K>
+    ETALON_INLINE static void first(const typename Several<F, K>::Reg& x, std::uint32_t* places) {
+      using V = Several<F, K>;
+      const auto a = V::min(V::abs(x), V::c(polynomials::kGeluEnd));
+      V::store_places(places, V::add(a, V::c(0x1p16F)));
     }
     template <int K>
-    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x,
+                                                const std::uint32_t* places) {
       using V = Several<F, K>;
       using R = typename V::Reg;
-      const R a = V::abs(x);
-      const auto [high, low, error] = sum<V>(x, a);
-      const R above = V::add(high, V::add(low, error));
-      const R below = V::add(high, V::sub(low, error));
-      const std::uint64_t open = V::differ_in_bits(above, below);
-      const std::uint64_t far = V::outside_sizes(a, 0x1p-100F, 8.0625F);
-      if (far == 0) [[likely]]
-        return {above, open};
-      const auto inside = V::not_less(V::c(8.0625F), x);  // NaN too
+      constexpr auto& m = polynomials::kGeluMean;
+      R row[4];
+      V::rows(polynomials::kGeluRows[0], places, row);
+      const R &g = row[0], &h = row[1], &lacks = row[2], &error = row[3];
+      const R a = V::abs(x), shift = V::c(0x1p16F), c = V::sub(V::add(a, shift), shift);
+      const R d = V::sub(a, c);
+      const R v = V::mul(d, V::fma(d, V::c(1.0F / 3), c));
+      const R y = V::mul(V::fma(V::fma(V::c(m[2]), v, V::c(m[1])), v, V::c(m[0])), v);
+      const R p = V::fnma(h, d, g), e = V::fnma(h, d, V::sub(g, p));
+      const R slope = V::fma(h, y, V::template without_first<polynomials::kGeluShift>(lacks));
+      const R rest = V::fnma(d, slope, V::add(e, lacks));
+      const R b = V::max(V::c(0), x);
+      const R high = V::fnma(a, p, b), taken = V::sub(b, high);
+      const R low = V::fnms(a, rest, V::fms(a, p, taken));
+      const R bound = V::fma(taken, error, V::fma(b, V::c(0x1p-46F), V::c(0x1p-126F)));
+      const R above = V::add(high, V::add(low, bound));
+      const R below = V::add(high, V::sub(low, bound));
+      const std::uint64_t open = V::differ(above, below);
+      if (open == 0) [[likely]]
+        return {above, 0};
+      const auto inside = V::not_less(V::c(polynomials::kGeluEnd), x);  // NaN too
       const std::uint64_t left = V::differ(x, V::c(0)) & V::to_bits(inside);
-      return {V::select_bits(left, above, x), (open | far) & left};
+      return {V::select_bits(left, above, x), open & left};
     }
   };
 
   static bool takes(LaneFunction f, const LaneParams& p) {
     switch (f) {
+      case LaneFunction::tanh:
+        return k32;
       case LaneFunction::exp:
       case LaneFunction::sigmoid:
       case LaneFunction::silu:
-      case LaneFunction::tanh:
       case LaneFunction::gelu:
       case LaneFunction::hard_swish:
       case LaneFunction::log_sigmoid:
@@ -435,13 +542,17 @@ struct LanePair {
       case LaneFunction::silu:
         return run_pairs<F, Silu>(x, y, count, doubles);
       case LaneFunction::tanh:
-        return run_pairs<F, Tanh>(x, y, count, doubles);
+        if constexpr (k32) return run_pairs<F, Tanh>(x, y, count, doubles);
+        return 0;
       case LaneFunction::gelu:
-        return run_pairs<F, Gelu>(x, y, count, doubles);
+        return run_two_steps<F, Gelu>(x, y, count, doubles);
       case LaneFunction::hard_swish:
         return run_pairs<F, HardSwish>(x, y, count, doubles);
       case LaneFunction::mish:
-        return run_pairs<F, Mish>(x, y, count, doubles);
+        if constexpr (k32)
+          return run_pairs<F, Mish>(x, y, count, doubles);
+        else
+          return run_two_steps<F, Mish>(x, y, count, doubles);
       case LaneFunction::softplus:
         return run_pairs<F, Softplus<false>>(x, y, count, doubles);
       case LaneFunction::log_sigmoid:
