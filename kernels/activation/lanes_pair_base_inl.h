@@ -28,10 +28,15 @@ struct Several {
     ETALON_INLINE explicit Reg(typename F::Reg one)
       requires(K == 1)
         : v{one} {}
-    ETALON_INLINE Reg(const Reg& other) { *this = other; }
+    ETALON_INLINE Reg(const Reg& other) { copy(other); }
     ETALON_INLINE Reg& operator=(const Reg& other) {
-      simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = other.v[i]; });
+      if (this != &other) copy(other);
       return *this;
+    }
+
+   private:
+    ETALON_INLINE void copy(const Reg& other) {
+      simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = other.v[i]; });
     }
   };
   struct Mask {
