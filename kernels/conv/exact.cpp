@@ -167,6 +167,17 @@ Prepared prepare(const Problem& problem, int threads) {
   return prepared;
 }
 
+// In how many parts the strips of channels are cut so that `items` keep all threads busy but for an
+// eighth of their time. Each part packs its pixels again.
+std::int64_t channel_parts(std::int64_t items, std::int64_t strips, std::int64_t threads) {
+  const auto busy = [&](std::int64_t parts) {
+    return 8 * ((items * parts + threads - 1) / threads * threads) <= 9 * items * parts;
+  };
+  std::int64_t parts = 1;
+  while (!busy(parts) && parts < std::min(threads, strips)) ++parts;
+  return parts;
+}
+
 // The first pass in f64. Appends what it leaves.
 void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               const ExactSteps& steps, std::vector<std::int64_t>& undecided) {
@@ -196,9 +207,13 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
                      k_block = (k + k_blocks - 1) / k_blocks;
   const std::int64_t strip_bytes = std::max<std::int64_t>(
       1, lanes * std::int64_t{sizeof(double)} * (k_block + (k_blocks > 1 ? out : 0)));
-  const std::int64_t block =
-      std::min(n_strips, std::max<std::int64_t>(kWide, kBlockBytes / strip_bytes / kWide * kWide));
+  const std::int64_t most =
+      std::max<std::int64_t>(kWide, kBlockBytes / strip_bytes / kWide * kWide);
+  // Blocks of one size, as far as whole tiles go.
+  const std::int64_t fewest = (n_strips + most - 1) / most;
+  const std::int64_t block = (n_strips + fewest * kWide - 1) / (fewest * kWide) * kWide;
   const std::int64_t blocks = (n_strips + block - 1) / block;
+  const std::int64_t parts = channel_parts(g.groups * blocks, strips.count, call.threads);
   // Blocks are joined: a term meets the roundings of its own and one for each block more.
   const double factor = exact_factor(k_block + k_blocks);
   std::mutex joining;
@@ -238,7 +253,8 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       });
       continue;
     }
-    parallel_for(g.groups * blocks, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t items = g.groups * blocks * parts;
+    parallel_for(items, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
       double* packed = thread_scratch<double>(ScratchSlot::vector, block * lanes * k_block);
       const std::int64_t c_row = k_blocks > 1 ? block * lanes : kWide * lanes;
       double* sums =
@@ -247,7 +263,10 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       std::vector<double> x_norm(static_cast<std::size_t>(block * lanes));
       std::vector<std::int64_t> left;
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t group = item / blocks, first = item % blocks * block;
+        const std::int64_t part = item % parts, group = item / parts / blocks,
+                           first = item / parts % blocks * block;
+        const std::int64_t first_strip = part * strips.count / parts,
+                           last_strip = (part + 1) * strips.count / parts;
         const std::int64_t count = std::min(block, n_strips - first);
         for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
           const std::int64_t from = kb * k_block, terms = std::min(k - from, k_block);
@@ -269,7 +288,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               norm = kb == 0 ? norms[i] : std::sqrt(norm * norm + norms[i] * norms[i]);
             }
           }
-          for (std::int64_t s = 0; s < strips.count; ++s) {
+          for (std::int64_t s = first_strip; s < last_strip; ++s) {
             const int height = strips.height(s);
             const std::int64_t row = strips.first(s);
             for (std::int64_t v = 0; v < count; v += kWide) {
@@ -277,7 +296,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               double* c = k_blocks > 1 ? sums + row * c_row + v * lanes : sums;
               // Weights of the strip to come, a share by each tile of this one.
               const std::int64_t share = v / kWide * terms * kExactLine;
-              const bool ahead = s + 1 < strips.count && share < terms * strips.height(s + 1);
+              const bool ahead = s + 1 < last_strip && share < terms * strips.height(s + 1);
               const double* next = ahead ? packed_w + (group * out + row + height) * k +
                                                from * strips.height(s + 1) + share
                                          : nullptr;
