@@ -167,14 +167,11 @@ Prepared prepare(const Problem& problem, int threads) {
   return prepared;
 }
 
-// In how many parts the strips of channels are cut so that `items` keep all threads busy but for an
-// eighth of their time. Each part packs its pixels again.
+// In how many parts the strips of channels are cut so that all threads are busy. Each part packs
+// its pixels again.
 std::int64_t channel_parts(std::int64_t items, std::int64_t strips, std::int64_t threads) {
-  const auto busy = [&](std::int64_t parts) {
-    return 8 * ((items * parts + threads - 1) / threads * threads) <= 9 * items * parts;
-  };
   std::int64_t parts = 1;
-  while (!busy(parts) && parts < std::min(threads, strips)) ++parts;
+  while (!keep_busy(items * parts, threads) && parts < std::min(threads, strips)) ++parts;
   return parts;
 }
 

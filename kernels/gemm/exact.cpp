@@ -281,8 +281,9 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   // roundings of its own block and one for each block more.
   constexpr std::int64_t kBlockTerms = 256, kBlockVectors = 16, kBlockStrips = 18;
   const std::int64_t columns = vector_strips(n, set.lanes);
-  const std::int64_t column_blocks = (columns + kBlockVectors - 1) / kBlockVectors,
-                     row_blocks = (strips.count + kBlockStrips - 1) / kBlockStrips;
+  const std::int64_t column_blocks = (columns + kBlockVectors - 1) / kBlockVectors;
+  std::int64_t row_blocks = (strips.count + kBlockStrips - 1) / kBlockStrips;
+  while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
   const std::int64_t c_row = kBlockVectors * set.lanes;
@@ -294,8 +295,8 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t column = item / row_blocks * kBlockVectors,
                          column_end = std::min(columns, column + kBlockVectors),
-                         strip = item % row_blocks * kBlockStrips,
-                         strip_end = std::min(strips.count, strip + kBlockStrips);
+                         strip = item % row_blocks * strips.count / row_blocks,
+                         strip_end = (item % row_blocks + 1) * strips.count / row_blocks;
       for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
         const std::int64_t from = kb * k / k_blocks, to = (kb + 1) * k / k_blocks;
         for (std::int64_t v = column; v < column_end; v += kWide) {

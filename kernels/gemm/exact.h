@@ -48,6 +48,11 @@ inline double exact_factor(std::int64_t k) {
   return static_cast<double>(k) * 0x1p-53 * (1 + 0x1p-10);
 }
 
+// Whether so many items of one size keep all threads busy but for an eighth of their time.
+inline bool keep_busy(std::int64_t items, std::int64_t threads) {
+  return 8 * ((items + threads - 1) / threads * threads) <= 9 * items;
+}
+
 inline constexpr std::int64_t kExactLine = 64 / sizeof(double);  // a cache line of operands
 
 // Decides one output: t is the f64 value, e bounds its distance from the real one.
