@@ -183,6 +183,10 @@ TEST_CASE("order rows: gemm and matmul have the definition's bits under every co
       in[1] = make(Shape{40, 67}, 5, data, DType::bf16);
       in[2] = make(Shape{3, 1}, 6, data, DType::bf16);
       compare(gemm_op(), Params(scaled), in, c, seen);
+      in[0] = make(Shape{67, 5}, 4, data, DType::f16);
+      in[1] = make(Shape{19, 67}, 5, data, DType::f16);
+      in[2] = make(Shape{5, 1}, 6, data, DType::f16);
+      compare(gemm_op(), Params(scaled), in, c, seen);
       std::vector<Tensor> batch;
       batch.push_back(make(Shape{2, 3, 9, 20}, 7, data));
       batch.push_back(make(Shape{3, 20, 18}, 8, data));

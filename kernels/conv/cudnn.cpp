@@ -18,7 +18,6 @@ using dnn::Described;
 using dnn::handle;
 
 // As the library's C interface has them since version 8.
-enum Math : int { kDefault = 0, kFma = 3 };  // kDefault may take TF32, kFma never
 constexpr int kCrossCorrelation = 1;
 enum Algorithm : int {
   kImplicitGemm = 0,
@@ -31,7 +30,7 @@ enum Algorithm : int {
   kWinogradNonfused = 7
 };
 
-template <Algorithm algorithm, Math math>
+template <Algorithm algorithm, dnn::Math math>
 void enqueue(const KernelCall& host, Work& work) {
   const ConvGeometry g =
       conv_geometry(host.params<ConvParams>(), host.input(0).shape(), host.input(1).shape());
@@ -75,7 +74,7 @@ Refusal refuse(const Problem& problem) {
   return dnn::refuse(problem);
 }
 
-template <Algorithm algorithm, Math math = kFma>
+template <Algorithm algorithm, dnn::Math math = dnn::kFmaMath>
 DeviceRow row(std::string_view name) {
   return vendor_row<enqueue<algorithm, math>>("conv", name, refuse, [] { return cudnn().version; });
 }
@@ -92,8 +91,8 @@ std::span<const DeviceRow> cudnn_conv_rows() {
       row<kFftTiling>("cudnn.conv.fft_tiling"),
       row<kWinograd>("cudnn.conv.winograd"),
       row<kWinogradNonfused>("cudnn.conv.winograd_nonfused"),
-      row<kImplicitPrecomputedGemm, kDefault>("cudnn.conv.implicit_precomputed_gemm_tf32"),
-      row<kWinogradNonfused, kDefault>("cudnn.conv.winograd_nonfused_tf32")};
+      row<kImplicitPrecomputedGemm, dnn::kDefaultMath>("cudnn.conv.implicit_precomputed_gemm_tf32"),
+      row<kWinogradNonfused, dnn::kDefaultMath>("cudnn.conv.winograd_nonfused_tf32")};
   return rows;
 }
 

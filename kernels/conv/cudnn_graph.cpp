@@ -51,11 +51,11 @@ GraphPart tensor(std::int64_t name, const std::vector<std::int64_t>& extents) {
   for (std::size_t i = extents.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * extents[i + 1];
   constexpr std::int64_t kAlignment = 16;  // bytes; memory of a pool begins at multiples of 256
   GraphPart t(dnn::kGraphTensor);
-  t.set(900, kAlignment);
-  t.set(901, dnn::kOfDataType, 1, &dnn::kFloat);
-  t.set(902, extents);
-  t.set(903, strides);
-  t.set(906, name);
+  t.set(dnn::kTensorAlignment, kAlignment);
+  t.set(dnn::kTensorType, dnn::kOfDataType, 1, &dnn::kFloat);
+  t.set(dnn::kTensorExtents, extents);
+  t.set(dnn::kTensorStrides, strides);
+  t.set(dnn::kTensorName, name);
   t.finish("cudnnBackendFinalize of a tensor");
   return t;
 }
@@ -78,37 +78,39 @@ class ConvGraph {
       : x_(tensor(kX, s.x)), w_(tensor(kW, s.w)), y_(tensor(kY, s.y)) {
     constexpr int kCrossCorrelation = 1;
     constexpr float kOne = 1, kZero = 0;
-    conv_.set(100, dnn::kOfDataType, 1, &dnn::kFloat);
-    conv_.set(101, dnn::kOfConvolutionMode, 1, &kCrossCorrelation);
-    conv_.set(102, s.dilations);
-    conv_.set(103, s.strides);
-    conv_.set(104, s.behind);
-    conv_.set(105, s.before);
-    conv_.set(106, std::ssize(s.strides));
+    conv_.set(dnn::kConvolutionSums, dnn::kOfDataType, 1, &dnn::kFloat);
+    conv_.set(dnn::kConvolutionMode, dnn::kOfConvolutionMode, 1, &kCrossCorrelation);
+    conv_.set(dnn::kDilations, s.dilations);
+    conv_.set(dnn::kStrides, s.strides);
+    conv_.set(dnn::kPaddingBehind, s.behind);
+    conv_.set(dnn::kPaddingBefore, s.before);
+    conv_.set(dnn::kSpatialAxes, std::ssize(s.strides));
     conv_.finish("cudnnBackendFinalize of a convolution");
-    forward_.set(700, dnn::kOfFloat, 1, &kOne);
-    forward_.set(701, dnn::kOfFloat, 1, &kZero);
-    forward_.set(702, conv_);
-    forward_.set(703, w_);
-    forward_.set(704, x_);
-    forward_.set(705, y_);
+    forward_.set(dnn::kForwardAlpha, dnn::kOfFloat, 1, &kOne);
+    forward_.set(dnn::kForwardBeta, dnn::kOfFloat, 1, &kZero);
+    forward_.set(dnn::kForwardConvolution, conv_);
+    forward_.set(dnn::kForwardW, w_);
+    forward_.set(dnn::kForwardX, x_);
+    forward_.set(dnn::kForwardY, y_);
     forward_.finish("cudnnBackendFinalize of a forward convolution");
     const dnn::Handle own = handle();
-    graph_.set(800, dnn::kOfHandle, 1, &own);
-    graph_.set(801, forward_);
+    graph_.set(dnn::kGraphHandle, dnn::kOfHandle, 1, &own);
+    graph_.set(dnn::kGraphOperations, forward_);
     graph_.finish("cudnnBackendFinalize of a graph");
-    count_ = graph_.number(802);
+    count_ = graph_.number(dnn::kGraphEngines);
     for (int i = 0; i < std::min<std::int64_t>(count_, kEngines); ++i) {
       Engine& e = engines_.emplace_back();
       GraphPart part = engine(i);
       e.status = part.try_finish();
       if (e.status != 0) continue;
       GraphPart config(dnn::kEngineConfig);
-      config.set(300, part);
+      config.set(dnn::kConfigEngine, part);
       e.status = config.try_finish();
       constexpr int kCompiles = 0;
-      e.notes = part.values(1303, dnn::kOfNumericalNote, 32);
-      e.compiles = std::ranges::count(part.values(1305, dnn::kOfBehaviourNote, 32), kCompiles) > 0;
+      e.notes = part.values(dnn::kEngineNumericalNotes, dnn::kOfNumericalNote, 32);
+      e.compiles =
+          std::ranges::count(part.values(dnn::kEngineBehaviourNotes, dnn::kOfBehaviourNote, 32),
+                             kCompiles) > 0;
     }
   }
 
@@ -129,7 +131,7 @@ class ConvGraph {
     } else {
       GraphPart e = engine(index), own(dnn::kEngineConfig);
       e.finish("cudnnBackendFinalize of an engine");
-      own.set(300, e);
+      own.set(dnn::kConfigEngine, e);
       own.finish("cudnnBackendFinalize of an engine's configuration");
       finish(made, own);
     }
@@ -139,16 +141,16 @@ class ConvGraph {
  private:
   GraphPart engine(std::int64_t index) const {
     GraphPart e(dnn::kEngine);
-    e.set(1300, graph_);
-    e.set(1301, index);
+    e.set(dnn::kEngineGraph, graph_);
+    e.set(dnn::kEngineIndex, index);
     return e;
   }
   static void finish(Plan& p, const GraphPart& config) {
     const dnn::Handle own = handle();
-    p.plan.set(400, dnn::kOfHandle, 1, &own);
-    p.plan.set(401, config);
+    p.plan.set(dnn::kPlanHandle, dnn::kOfHandle, 1, &own);
+    p.plan.set(dnn::kPlanConfig, config);
     p.plan.finish("cudnnBackendFinalize of an engine's plan");
-    p.workspace = p.plan.number(402);
+    p.workspace = p.plan.number(dnn::kPlanWorkspace);
   }
   // The heuristics' first configuration of an engine; none where they name it not at all, or have
   // nothing to say of the graph.
@@ -156,16 +158,17 @@ class ConvGraph {
     constexpr int kModeA = 3, kFallback = 2;
     for (const int mode : {kModeA, kFallback}) {
       GraphPart heuristics(dnn::kHeuristics);
-      heuristics.set(200, dnn::kOfHeuristicsMode, 1, &mode);
-      heuristics.set(201, graph_);
+      heuristics.set(dnn::kHeuristicsMode, dnn::kOfHeuristicsMode, 1, &mode);
+      heuristics.set(dnn::kHeuristicsGraph, graph_);
       if (heuristics.try_finish() != 0) continue;
       constexpr int kMost = 128;
       std::vector<GraphPart> configs;
       for (int i = 0; i < kMost; ++i) configs.emplace_back(dnn::kEngineConfig);
-      const std::size_t came = heuristics.parts(202, configs);
+      const std::size_t came = heuristics.parts(dnn::kHeuristicsConfigs, configs);
       for (std::size_t i = 0; i < came; ++i) {
         const GraphPart of[] = {GraphPart(dnn::kEngine)};
-        if (configs[i].parts(300, of) == 1 && of[0].number(1301) == index)
+        if (configs[i].parts(dnn::kConfigEngine, of) == 1 &&
+            of[0].number(dnn::kEngineIndex) == index)
           return std::move(configs[i]);
       }
     }
@@ -206,9 +209,9 @@ void run_engine(const KernelCall& host, Work& work, int index) {
   const std::int64_t names[] = {kX, kW, kY};
   const void* const pointers[] = {bytes(0), bytes(1), y};
   GraphPart pack(dnn::kVariantPack);
-  pack.set(1000, names);
-  pack.set(1001, dnn::kOfPointer, 3, pointers);
-  pack.set(1003, dnn::kOfPointer, 1, &workspace);
+  pack.set(dnn::kPackNames, names);
+  pack.set(dnn::kPackPointers, dnn::kOfPointer, 3, pointers);
+  pack.set(dnn::kPackWorkspace, dnn::kOfPointer, 1, &workspace);
   pack.finish("cudnnBackendFinalize of a variant pack");
   call("cudnnBackendExecute", handle(), plan.plan.get(), pack.get());
   if (!host.has(2)) return;

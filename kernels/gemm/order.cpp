@@ -359,8 +359,8 @@ template void run_order<double>(const OrderTask<double>&);
 
 // The quotient of two values of f16 or bf16 as f32 is on the same side of every midpoint of that
 // format as the exact one, or both are on it: a midpoint m of q + 1 bits differs from x / y by
-// |x - m y| / y, which is 0 or at least 2^-(2q + 2) of it, and f32 rounds by 2^-24 or less where q
-// is 8 or 11. Below the smallest normal m has fewer bits still.
+// |x - m y| / y, which is 0 or more than 2^-(2q + 1) of it, q 11 at most, and f32 rounds by 2^-24
+// of it at most. Below the smallest normal m has fewer bits still.
 template <class T>
 void divide_order(const Contract& contract, T* values, const T* divisors, std::int64_t step,
                   std::int64_t count) {

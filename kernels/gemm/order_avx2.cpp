@@ -1,7 +1,5 @@
 // Chains of kernels/gemm/order.h for AVX2. What rounding an f32 to f16 or bf16 leaves open is
 // computed by scalars, lane by lane.
-#include <type_traits>
-
 #include "engine/numerics/fp.h"
 #include "kernels/gemm/order_inl.h"
 #include "kernels/gemm/order_tiles.h"
@@ -146,26 +144,12 @@ struct Settled : Format {
   }
 };
 
-template <class V, bool Fused, bool Flush>
-using Plain = simd::PlainArithmetic<std::conditional_t<Flush, simd::Flushing<V>, V>, Fused>;
-template <bool Fused, bool Flush>
-using InF32 = Plain<OrderF32, Fused, Flush>;
-template <bool Fused, bool Flush>
-using InF64 = Plain<OrderF64, Fused, Flush>;
-template <bool Fused, bool Flush>
-using InF16 = simd::Narrow<Settled<RoundF16>, Fused, Flush>;
-template <bool Fused, bool Flush>
-using InBF16 = simd::Narrow<Settled<RoundBF16>, Fused, Flush>;
+using Arithmetics =
+    simd::OrderArithmetics<OrderF32, OrderF64, Settled<RoundF16>, Settled<RoundBF16>>;
 
 }  // namespace
 
-const OrderTiles<float>& order_f32(const OrderArithmetic& a) {
-  return a.acc == DType::f16    ? simd::order_tiles_of<InF16>(a.fma, a.flush)
-         : a.acc == DType::bf16 ? simd::order_tiles_of<InBF16>(a.fma, a.flush)
-                                : simd::order_tiles_of<InF32>(a.fma, a.flush);
-}
-const OrderTiles<double>& order_f64(const OrderArithmetic& a) {
-  return simd::order_tiles_of<InF64>(a.fma, a.flush);
-}
+const OrderTiles<float>& order_f32(const OrderArithmetic& a) { return Arithmetics::in_f32(a); }
+const OrderTiles<double>& order_f64(const OrderArithmetic& a) { return Arithmetics::in_f64(a); }
 
 }  // namespace etalon::avx2

@@ -6,8 +6,6 @@
 // correct rounding, since f32 has more than two bits to spare (Boldo, Melquiond, "Emulation of FMA
 // and correctly rounded sums", IEEE TC 57(4), 2008). x - x is -0 rounded down and +0 rounded up;
 // the choice of the even one's partner gives +0, as it must be.
-#include <type_traits>
-
 #include "kernels/gemm/order_inl.h"
 #include "kernels/gemm/order_tiles.h"
 #include "kernels/simd/avx512.h"
@@ -126,26 +124,12 @@ struct Settled : Format {
   }
 };
 
-template <class V, bool Fused, bool Flush>
-using Plain = simd::PlainArithmetic<std::conditional_t<Flush, simd::Flushing<V>, V>, Fused>;
-template <bool Fused, bool Flush>
-using InF32 = Plain<OrderF32, Fused, Flush>;
-template <bool Fused, bool Flush>
-using InF64 = Plain<OrderF64, Fused, Flush>;
-template <bool Fused, bool Flush>
-using InF16 = simd::Narrow<Settled<RoundF16>, Fused, Flush>;
-template <bool Fused, bool Flush>
-using InBF16 = simd::Narrow<Settled<RoundBF16>, Fused, Flush>;
+using Arithmetics =
+    simd::OrderArithmetics<OrderF32, OrderF64, Settled<RoundF16>, Settled<RoundBF16>>;
 
 }  // namespace
 
-const OrderTiles<float>& order_f32(const OrderArithmetic& a) {
-  return a.acc == DType::f16    ? simd::order_tiles_of<InF16>(a.fma, a.flush)
-         : a.acc == DType::bf16 ? simd::order_tiles_of<InBF16>(a.fma, a.flush)
-                                : simd::order_tiles_of<InF32>(a.fma, a.flush);
-}
-const OrderTiles<double>& order_f64(const OrderArithmetic& a) {
-  return simd::order_tiles_of<InF64>(a.fma, a.flush);
-}
+const OrderTiles<float>& order_f32(const OrderArithmetic& a) { return Arithmetics::in_f32(a); }
+const OrderTiles<double>& order_f64(const OrderArithmetic& a) { return Arithmetics::in_f64(a); }
 
 }  // namespace etalon::avx512

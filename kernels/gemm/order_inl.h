@@ -13,7 +13,9 @@
 // (bf16) or 2^13 (f16) is such; where sums are exact more are, which costs time and no bit.
 #pragma once
 
-#include "kernels/gemm/order_chain.h"
+#include <type_traits>
+
+#include "kernels/gemm/order_tiles.h"
 #include "kernels/simd/unroll.h"
 
 namespace etalon::simd {
@@ -142,16 +144,6 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
 }
 
 template <class N>
-const OrderTiles<typename N::Scalar>& order_tiles();
-
-// The four arithmetics over one kind of values: fused or not, flushing or not.
-template <template <bool Fused, bool Flush> class N>
-const auto& order_tiles_of(bool fused, bool flush) {
-  if (flush) return fused ? order_tiles<N<true, true>>() : order_tiles<N<false, true>>();
-  return fused ? order_tiles<N<true, false>>() : order_tiles<N<false, false>>();
-}
-
-template <class N>
 OrderTiles<typename N::Scalar> make_order_tiles() {
   using T = typename N::Scalar;
   OrderTiles<T> t;
@@ -184,5 +176,32 @@ const OrderTiles<typename N::Scalar>& order_tiles() {
   static const OrderTiles<typename N::Scalar> made = make_order_tiles<N>();
   return made;
 }
+
+// All arithmetics of one instruction set: over f32, f64, and Formats of f16 and bf16.
+template <class F32, class F64, class F16, class BF16>
+struct OrderArithmetics {
+  template <class V, bool Fused, bool Flush>
+  using Plain = PlainArithmetic<std::conditional_t<Flush, Flushing<V>, V>, Fused>;
+  template <bool Fused, bool Flush>
+  using InF32 = Plain<F32, Fused, Flush>;
+  template <bool Fused, bool Flush>
+  using InF64 = Plain<F64, Fused, Flush>;
+  template <bool Fused, bool Flush>
+  using InF16 = Narrow<F16, Fused, Flush>;
+  template <bool Fused, bool Flush>
+  using InBF16 = Narrow<BF16, Fused, Flush>;
+
+  static const OrderTiles<float>& in_f32(const OrderArithmetic& a) {
+    return a.acc == DType::f16 ? of<InF16>(a) : a.acc == DType::bf16 ? of<InBF16>(a) : of<InF32>(a);
+  }
+  static const OrderTiles<double>& in_f64(const OrderArithmetic& a) { return of<InF64>(a); }
+
+ private:
+  template <template <bool Fused, bool Flush> class N>
+  static const auto& of(const OrderArithmetic& a) {
+    if (a.flush) return a.fma ? order_tiles<N<true, true>>() : order_tiles<N<false, true>>();
+    return a.fma ? order_tiles<N<true, false>>() : order_tiles<N<false, false>>();
+  }
+};
 
 }  // namespace etalon::simd

@@ -26,7 +26,6 @@ using dnn::Described;
 using dnn::handle;
 
 // As the library's C interface has them since version 8.
-enum Math : int { kDefault = 0, kFma = 3 };  // kDefault may take TF32, kFma never
 enum Algorithm : int { kStandard = 0, kPersistStatic = 1, kPersistStaticSmallHidden = 3 };
 enum Mode : int { kRelu = 0, kTanh = 1, kLstm = 2, kGru = 3 };
 constexpr int kNoBias = 0, kBothBiases = 2;
@@ -113,7 +112,7 @@ void* pack(const KernelCall& host, const RecurrentGeometry& g, const Described& 
   return space;
 }
 
-template <Algorithm algorithm, Math math>
+template <Algorithm algorithm, dnn::Math math>
 void enqueue(const KernelCall& host, Work& work) {
   const RecurrentPlan plan = cell_plan(host);
   const RecurrentGeometry& g = plan.g;
@@ -238,7 +237,7 @@ Refusal refuse(const Problem& problem) {
   return dnn::refuse(problem, kLengths);
 }
 
-template <Algorithm algorithm, Math math = kFma>
+template <Algorithm algorithm, dnn::Math math = dnn::kFmaMath>
 DeviceRow row(std::string_view op, std::string_view name) {
   return vendor_row<enqueue<algorithm, math>>(op, name, refuse, [] { return cudnn().version; });
 }
@@ -250,15 +249,15 @@ std::span<const DeviceRow> cudnn_recurrent_rows() {
       row<kStandard>("lstm", "cudnn.lstm.standard"),
       row<kPersistStatic>("lstm", "cudnn.lstm.persist_static"),
       row<kPersistStaticSmallHidden>("lstm", "cudnn.lstm.persist_static_small_h"),
-      row<kStandard, kDefault>("lstm", "cudnn.lstm.standard_tf32"),
+      row<kStandard, dnn::kDefaultMath>("lstm", "cudnn.lstm.standard_tf32"),
       row<kStandard>("gru", "cudnn.gru.standard"),
       row<kPersistStatic>("gru", "cudnn.gru.persist_static"),
       row<kPersistStaticSmallHidden>("gru", "cudnn.gru.persist_static_small_h"),
-      row<kStandard, kDefault>("gru", "cudnn.gru.standard_tf32"),
+      row<kStandard, dnn::kDefaultMath>("gru", "cudnn.gru.standard_tf32"),
       row<kStandard>("rnn", "cudnn.rnn.standard"),
       row<kPersistStatic>("rnn", "cudnn.rnn.persist_static"),
       row<kPersistStaticSmallHidden>("rnn", "cudnn.rnn.persist_static_small_h"),
-      row<kStandard, kDefault>("rnn", "cudnn.rnn.standard_tf32")};
+      row<kStandard, dnn::kDefaultMath>("rnn", "cudnn.rnn.standard_tf32")};
   return rows;
 }
 

@@ -13,6 +13,7 @@ using Handle = void*;
 using Descriptor = void*;
 // As the library's C interface has them since version 8.
 inline constexpr int kFloat = 0, kNchw = 0;
+enum Math : int { kDefaultMath = 0, kFmaMath = 3 };  // kDefaultMath may take TF32, kFmaMath never
 
 void require(int status, const char* call);
 template <class... A>

@@ -35,6 +35,45 @@ enum GraphType : int {
   kOfBehaviourNote = 19
 };
 
+// What a part is told or asked, by the numbers of the library's C interface.
+enum GraphAttribute : int {
+  kConvolutionSums = 100,
+  kConvolutionMode = 101,
+  kDilations = 102,
+  kStrides = 103,
+  kPaddingBehind = 104,
+  kPaddingBefore = 105,
+  kSpatialAxes = 106,
+  kHeuristicsMode = 200,
+  kHeuristicsGraph = 201,
+  kHeuristicsConfigs = 202,
+  kConfigEngine = 300,
+  kPlanHandle = 400,
+  kPlanConfig = 401,
+  kPlanWorkspace = 402,
+  kForwardAlpha = 700,
+  kForwardBeta = 701,
+  kForwardConvolution = 702,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kGraphEngines = 802,
+  kTensorAlignment = 900,
+  kTensorType = 901,
+  kTensorExtents = 902,
+  kTensorStrides = 903,
+  kTensorName = 906,
+  kPackNames = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineGraph = 1300,
+  kEngineIndex = 1301,
+  kEngineNumericalNotes = 1303,
+  kEngineBehaviourNotes = 1305
+};
+
 class GraphPart {
  public:
   explicit GraphPart(GraphKind kind);
@@ -44,25 +83,25 @@ class GraphPart {
   Descriptor get() const { return d_; }
 
   template <class T>
-  void set(int attribute, GraphType type, std::int64_t count, const T* values) {
+  void set(GraphAttribute attribute, GraphType type, std::int64_t count, const T* values) {
     set_bytes(attribute, type, count, static_cast<const void*>(values));
   }
-  void set(int attribute, std::span<const std::int64_t> values);
-  void set(int attribute, std::int64_t value) { set(attribute, std::span(&value, 1)); }
-  void set(int attribute, const GraphPart& part);
+  void set(GraphAttribute attribute, std::span<const std::int64_t> values);
+  void set(GraphAttribute attribute, std::int64_t value) { set(attribute, std::span(&value, 1)); }
+  void set(GraphAttribute attribute, const GraphPart& part);
   // Throws what the library says, with `what` it was.
   void finish(const char* what);
   // The library's status: what it does not offer is no error.
   int try_finish();
 
-  std::int64_t number(int attribute) const;
+  std::int64_t number(GraphAttribute attribute) const;
   // At most `most` values of 32 bits.
-  std::vector<int> values(int attribute, GraphType type, std::int64_t most) const;
+  std::vector<int> values(GraphAttribute attribute, GraphType type, std::int64_t most) const;
   // Fills parts that were made for it; those that came.
-  std::size_t parts(int attribute, std::span<const GraphPart> into) const;
+  std::size_t parts(GraphAttribute attribute, std::span<const GraphPart> into) const;
 
  private:
-  void set_bytes(int attribute, GraphType type, std::int64_t count, const void* values);
+  void set_bytes(GraphAttribute attribute, GraphType type, std::int64_t count, const void* values);
   Descriptor d_ = nullptr;
 };
 
