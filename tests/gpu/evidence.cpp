@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
     record.all["cublas"] = cuda::cublas().version;
     record.all["cudnn"] = cuda::cudnn().version;
     json& account = record.all["stages"][stage];
+    if (!account.is_object()) account = json::object();
     account["processes"] = account.value("processes", 0) + 1;
     account["ended"] = false;
     const double began = now_s();
