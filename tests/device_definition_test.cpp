@@ -10,6 +10,7 @@
 
 #include "engine/graph/executor.h"
 #include "kernels/backends/cuda/rows.h"
+#include "kernels/gemm/cuda_tile_choice.h"
 #include "kernels/gemm/digit_cut.h"
 #include "kernels/kernels.h"
 #include "tests/host_device.h"
@@ -77,8 +78,7 @@ void compare_all(unsigned share) {
   for (const char* contract :
        {"seq", "exact", "round=rd", "store=bf16", "subnormals=flush", "fma=off"})
     for (const cuda::DeviceRow& device : cuda::device_rows()) {
-      const bool all =
-          contract == std::string_view("seq") && !device.row.name.ends_with(".128x128");
+      const bool all = contract == std::string_view("seq") && !device.row.name.ends_with(".tile");
       Count& count = by_row[device.row.name];
       for (const OpCase& c : op_cases())
         if (c.op->name == device.row.op && (all || turn++ % share == 0))
@@ -113,10 +113,20 @@ TEST_CASE("a GPU's rows on the CPU: tiles beyond one block on every side") {
   HostDevice host;
   const cuda::UseApi use(host.api);
   Count count;
-  int compared = 0;
+  int compared = 0, lines = 0;
   for (const char* line :
        {"tile | gemm | | f32[131,37]:wild f32[37,150] f32[150]",
         "tile | gemm | alpha=0.5 beta=-2 trans_b=true | f32[129,8]:wild f32[5,8] f32[129,1]",
+        // Fours that are aligned and that are not, each operand either way round, tails of k.
+        "tile | gemm | trans_b=true | f32[132,76]:wild f32[260,76]",
+        "tile | gemm | trans_a=true | f32[50,132]:wild f32[50,260]",
+        "tile | gemm | trans_a=true trans_b=true beta=0.5 | f32[36,70]:wild f32[68,36] f32[70,68]",
+        "tile | gemm | trans_b=true | f32[1,200]:wild f32[37,200] f32[37]",
+        "tile | gemm | | f32[40,200]:wild f32[200,1]", "tile | gemm | | f32[70,1]:wild f32[1,70]",
+        "tile | matmul | | f32[2,36,40]:wild f32[2,40,68]",
+        "tile | conv | | f32[2,5,24,24]:wild f32[7,5,1,1] f32[7]",
+        "tile | conv | groups=2 | f32[2,6,4,4]:wild f32[4,3,1,1] f32[4]",
+        "tile | conv | groups=3 | f32[1,6,5,4]:special f32[9,2,1,1] f32[9]",
         "tile | matmul | | f32[2,140,9]:wild f32[9,3]",
         "tile | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,3,9,11]:wild f32[130,3,3,3] "
         "f32[130]",
@@ -132,13 +142,17 @@ TEST_CASE("a GPU's rows on the CPU: tiles beyond one block on every side") {
         "tile | conv | pads_begin=[1] pads_end=[1] | f32[1,1,1]=-0x1p-100 "
         "f32[1,1,3]=3,0x1p-100,5"}) {
     const OpCase c = parse_op_case(line);
+    ++lines;
     for (const cuda::DeviceRow& device : cuda::device_rows())
-      if (device.row.op == c.op->name &&
-          (device.row.name.ends_with(".128x128") || device.row.name.ends_with(".async")))
+      if (device.row.op == c.op->name && device.row.name.ends_with(".tile"))
         for (const char* contract : {"seq", "fma=off"})
-          compared += compare(c, device, contract, count);
+          for (int shape = -1; shape < (contract == std::string_view("seq") ? kTileShapes : 0);
+               ++shape) {
+            host.tile_shape = shape;
+            compared += compare(c, device, contract, count);
+          }
   }
-  CHECK(compared == 28);  // transposed operands and convolutions are no row-major products
+  CHECK(compared == lines * (kTileShapes + 2));
 }
 
 TEST_CASE("a GPU's rows on the CPU: convolution by im2col and by Winograd") {

@@ -27,6 +27,8 @@ struct HostDevice {
   std::int64_t fail_at = -1;
   int fail_code = 719;
 
+  int tile_shape = -1;  // of kernels/gemm/cuda_tile_choice.h; -1: as it chooses
+
   // What happened.
   std::int64_t calls = 0, launches = 0, graph_launches = 0, waits = 0;
   std::int64_t open = 0;  // outputs that a first pass in digits left to the second

@@ -15,8 +15,8 @@
 #include "kernels/backends/cuda/tile_tasks.h"
 #include "kernels/conv/cuda_digits.h"
 #include "kernels/conv/cuda_fft.h"
-#include "kernels/gemm/cuda_async.h"
 #include "kernels/gemm/cuda_digits.h"
+#include "kernels/gemm/cuda_tile_choice.h"
 #include "kernels/recurrent/cuda_cells.h"
 
 namespace etalon {
@@ -111,52 +111,34 @@ int definition(const KernelCall& call, const cuda::UndecidedList& list, void* s)
   });
 }
 
-int tiles(const KernelCall& call, void* s) {
-  ++device->launches;
-  auto kept = std::make_shared<KeptCall>(call);
-  return enqueue(s, [kept] {
-    const KernelCall own = kept->call();
-    auto shared = std::make_unique<TileShared>();
-    std::vector<TileThread> threads(kTileThreads);
-    const TileTask t = tile_task(own, cuda::device_floats(own.output(0)));
-    const auto with = [&]<bool F, bool C>() {
-      for (std::int64_t block = 0; block < t.blocks(); ++block)
-        run_tile_on_host<F, C>(t, static_cast<std::uint32_t>(block), *shared, threads.data());
-    };
-    const bool fused = own.contract().fma;
-    if (own.problem->op->name == "conv")
-      fused ? with.operator()<true, true>() : with.operator()<false, true>();
-    else
-      fused ? with.operator()<true, false>() : with.operator()<false, false>();
-  });
-}
-
 // All threads of a block, backwards, phase by phase.
-struct AsyncThreads {
-  std::vector<AsyncThread>& r;
+template <class T>
+struct TileThreads {
+  std::vector<typename T::Thread>& r;
   template <class F>
   void phase(F&& f) const {
-    for (int tid = kTileThreads; tid-- > 0;) f(r[static_cast<std::size_t>(tid)], tid);
+    for (std::size_t tid = r.size(); tid-- > 0;) f(r[tid], static_cast<int>(tid));
   }
+  void together() const {}
   void arrived() const {}
 };
 
-int async_tiles(const KernelCall& call, void* s) {
+int tiles(const KernelCall& call, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
-  return enqueue(s, [kept] {
+  return enqueue(s, [kept, shape = device->tile_shape] {
     const KernelCall own = kept->call();
-    auto shared = std::make_unique<AsyncShared>();
-    std::vector<AsyncThread> threads(kTileThreads);
-    const TileTask t = tile_task(own, cuda::device_floats(own.output(0)));
-    for (std::int64_t block = t.blocks(); block-- > 0;) {
-      std::memset(static_cast<void*>(shared.get()), 0xA5, sizeof *shared);
-      const auto b = static_cast<std::uint32_t>(block);
-      if (own.contract().fma)
-        AsyncTile<true>::run(t, b, *shared, AsyncThreads{threads});
-      else
-        AsyncTile<false>::run(t, b, *shared, AsyncThreads{threads});
-    }
+    const TileChoice c =
+        tile_choice(tile_task(own, cuda::device_floats(own.output(0))),
+                    own.problem->op->name == "conv", own.contract().fma, 132, shape);
+    with_tile(c, [&]<class T>() {
+      auto shared = std::make_unique<typename T::Shared>();
+      std::vector<typename T::Thread> threads(T::kThreads);
+      for (std::int64_t block = T::blocks(c.t); block-- > 0;) {
+        std::memset(static_cast<void*>(shared.get()), 0xA5, sizeof *shared);
+        T::run(c.t, static_cast<std::uint32_t>(block), *shared, TileThreads<T>{threads});
+      }
+    });
   });
 }
 
@@ -399,8 +381,7 @@ HostDevice::HostDevice()
           .conv_digits = conv_digits,
           .fft = fft,
           .widen = convert<double, float>,
-          .narrow = convert<float, double>,
-          .async_tiles = async_tiles} {
+          .narrow = convert<float, double>} {
   device = this;
 }
 HostDevice::~HostDevice() {

@@ -29,6 +29,31 @@ ETALON_HD inline void copy_4(void* to, const void* from) {
   std::memcpy(to, from, 4);
 #endif
 }
+// The first `bytes` of 16, of 4; zeros behind them. `from` is not read where bytes is 0.
+ETALON_HD inline void copy_16(void* to, const void* from, int bytes) {
+#if defined(__CUDA_ARCH__)
+  const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(place), "l"(from), "r"(bytes)
+               : "memory");
+#else
+  std::memset(to, 0, 16);
+  if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+#endif
+}
+ETALON_HD inline void copy_4(void* to, const void* from, int bytes) {
+#if defined(__CUDA_ARCH__)
+  const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :
+               : "r"(place), "l"(from), "r"(bytes)
+               : "memory");
+#else
+  std::memset(to, 0, 4);
+  if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+#endif
+}
 // Zeros, which are there for everyone behind the next barrier.
 ETALON_HD inline void clear_16(void* to) {
 #if defined(__CUDA_ARCH__)

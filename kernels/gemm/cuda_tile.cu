@@ -1,51 +1,68 @@
-// The launch of cuda_tile.h: a block's phases with barriers between them.
+// The launch of cuda_tile.h.
 #include <cuda_runtime.h>
 
 #include "kernels/backends/cuda/device.h"
 #include "kernels/backends/cuda/launches.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/gemm/cuda_tile_choice.h"
 
 namespace etalon::cuda {
 namespace {
 
-// Two blocks of an SM hide each other's barriers: 128 registers a thread. A convolution's addresses
-// need more, which one block has.
-template <bool Fused, bool Conv>
-__global__ void __launch_bounds__(kTileThreads, Conv ? 1 : 2)
-    run_tile(const __grid_constant__ TileTask t) {
-  using T = Tile<Fused, Conv>;
-  __shared__ TileShared shared;
-  TileThread r;
-  const int tid = static_cast<int>(threadIdx.x);
-  T::begin(t, shared, r, tid, blockIdx.x);
-  if constexpr (Conv) __syncthreads();  // the taps' places are there
-  T::fetch(t, shared, r, tid, 0);
-  T::stash(shared, r, tid, 0);
-  __syncthreads();
-  int current = 0;
-  std::int64_t k0 = 0;
-  for (; k0 + kTileK <= t.k; k0 += kTileK) {
-    T::fetch(t, shared, r, tid, k0 + kTileK);
-    T::multiply(shared, r, tid, current, kTileK);
-    T::stash(shared, r, tid, 1 - current);
-    __syncthreads();
-    current = 1 - current;
+template <class T>
+struct BlockThreads {
+  typename T::Thread& r;
+  template <class F>
+  __device__ void phase(F&& f) const {
+    f(r, static_cast<int>(threadIdx.x));
   }
-  if (k0 < t.k) T::multiply(shared, r, tid, current, static_cast<int>(t.k - k0));
-  T::store(t, r, tid);
+  __device__ void together() const { __syncthreads(); }
+  __device__ void arrived() const {
+    wait_for_copies<T::Shape::kStages - 2>();
+    __syncthreads();
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(T::Shape::kThreads, T::Shape::kResident)
+    run_tile(const __grid_constant__ TileTask t) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  typename T::Thread r;
+  T::run(t, blockIdx.x, *reinterpret_cast<typename T::Shared*>(memory), BlockThreads<T>{r});
+}
+
+int processors() {
+  static const int count = [] {
+    int device = 0, n = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+      return 108;
+    return n;
+  }();
+  return count;
 }
 
 }  // namespace
 
 int launch_tiles(const KernelCall& call, void* stream) {
-  const TileTask t = tile_task(call, device_floats(call.output(0)));
-  if (t.blocks() == 0) return cudaSuccess;
-  const bool fused = call.contract().fma, conv = call.problem->op->name == "conv";
-  const auto kernel = conv ? (fused ? run_tile<true, true> : run_tile<false, true>)
-                           : (fused ? run_tile<true, false> : run_tile<false, false>);
-  kernel<<<static_cast<unsigned>(t.blocks()), kTileThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      t);
-  return cudaGetLastError();
+  const TileChoice c =
+      tile_choice(tile_task(call, device_floats(call.output(0))), call.problem->op->name == "conv",
+                  call.contract().fma, processors());
+  return with_tile(c, [&]<class T>() -> int {
+    using S = typename T::Shape;
+    const std::int64_t blocks = T::blocks(c.t);
+    if (blocks == 0) return cudaSuccess;
+    const auto kernel = run_tile<T>;
+    constexpr int kBytes = static_cast<int>(sizeof(typename T::Shared));
+    if constexpr (kBytes > 48 << 10)
+      if (const cudaError_t code =
+              cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+          code != cudaSuccess)
+        return code;
+    kernel<<<static_cast<unsigned>(blocks), S::kThreads, kBytes,
+             static_cast<cudaStream_t>(stream)>>>(c.t);
+    return cudaGetLastError();
+  });
 }
 
 }  // namespace etalon::cuda

@@ -119,7 +119,6 @@ struct Api {
   // f32 to f64, and back, rounded to nearest.
   int (*widen)(double* to, const float* from, std::int64_t count, void* stream);
   int (*narrow)(float* to, const double* from, std::int64_t count, void* stream);
-  int (*async_tiles)(const KernelCall& call, void* stream);  // kernels/gemm/cuda_async.h
 };
 
 // nullptr in a program that was built without CUDA.

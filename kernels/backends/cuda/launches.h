@@ -6,8 +6,7 @@
 namespace etalon::cuda {
 
 int launch_definition(const KernelCall& call, const UndecidedList& undecided, void* stream);
-int launch_tiles(const KernelCall& call, void* stream);        // kernels/gemm/cuda_tile.h
-int launch_async_tiles(const KernelCall& call, void* stream);  // kernels/gemm/cuda_async.h
+int launch_tiles(const KernelCall& call, void* stream);  // kernels/gemm/cuda_tile.h
 int launch_move(const MoveTask& task, void* stream);
 // kernels/activation/device_lanes.h
 int launch_function(const KernelCall& call, const UndecidedList& open,

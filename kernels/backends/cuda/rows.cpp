@@ -95,20 +95,6 @@ void enqueue_cells(const KernelCall& call, Work& work) {
   check(api().cells(call, memory, work.undecided(blocks), stream()), "the kernel's launch");
 }
 
-// The copies are of neighbours in memory: a along k, b along n.
-Refusal refuse_async_here(const Problem& problem) {
-  if (Refusal r = refuse_tiles(problem)) return r;
-  if (problem.op->name == "gemm") {
-    const auto& params = problem.params->as<GemmParams>();
-    if (params.trans_a || params.trans_b) return "takes row-major a and b";
-  }
-  return refuse_without_device();
-}
-
-void enqueue_async(const KernelCall& call, Work&) {
-  if (call.output(0).numel() != 0) check(api().async_tiles(call, stream()), "the kernel's launch");
-}
-
 Refusal refuse_digits_here(const Problem& problem) {
   if (Refusal r = refuse_digits(problem)) return r;
   return refuse_without_device();
@@ -221,21 +207,12 @@ std::span<const DeviceRow> device_rows() {
     std::vector<DeviceRow> list;
     for (const char* op : {"gemm", "matmul", "conv"})
       list.push_back({.row = {.op = op,
-                              .name = names.emplace_back(std::string(op) + ".f32.cuda.128x128"),
+                              .name = names.emplace_back(std::string(op) + ".f32.cuda.tile"),
                               .device = Device::cuda,
                               .contracts = "seq, fused or with fma=off",
                               .refuse = refuse_tiles_here,
                               .run = run_enqueued<enqueue_tiles>},
                       .enqueue = enqueue_tiles});
-    // Behind the tiles, which selection takes until hardware has said which is faster.
-    for (const char* op : {"gemm", "matmul"})
-      list.push_back({.row = {.op = op,
-                              .name = names.emplace_back(std::string(op) + ".f32.cuda.async"),
-                              .device = Device::cuda,
-                              .contracts = "seq, fused or with fma=off",
-                              .refuse = refuse_async_here,
-                              .run = run_enqueued<enqueue_async>},
-                      .enqueue = enqueue_async});
     for (const char* op : {"gemm", "matmul"})
       list.push_back({.row = {.op = op,
                               .name = names.emplace_back(std::string(op) + ".exact.cuda.int8"),

@@ -109,7 +109,6 @@ constexpr Api kRuntime = {
     .fft = launch_fft,
     .widen = convert<double, float>,
     .narrow = convert<float, double>,
-    .async_tiles = launch_async_tiles,
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The products of an op as a task of kernels/gemm/cuda_tile.h; a, b, c, y of a call may lie on the
+// The products of an op as a task of kernels/gemm/cuda_task.h; a, b, c, y of a call may lie on the
 // device, nothing is read here.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "engine/ops/conv.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
-#include "kernels/gemm/cuda_tile.h"
+#include "kernels/gemm/cuda_task.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
