@@ -272,12 +272,18 @@ Action bench_command(Options& o) {
       if (!args->contracts.empty()) options.network.contract = Contract::parse(args->contracts[0]);
       options.network.threads = g.threads;
       options.network.isa = g.isa;
+      options.network.device = g.device;
       options.network.rounds = static_cast<int>(args->repetitions);
       // --vs was split at every comma; targets know which commas are theirs.
       if (!args->vs.empty())
         options.network.vs = parse_targets(fmt::format("{}", fmt::join(args->vs, ",")));
       bench_files(files, options, out);
     }
+    const bool shapes = (files.empty() && !functions) || !words.empty() || !args->shapes.empty();
+    if (g.device == Device::cuda && (functions || shapes || args->import))
+      throw usage_error(
+          "bench --device cuda times whole networks (model:NAME, model files); operations on a GPU "
+          "are timed by bench/gpu_evidence.sh, interleaved with cuBLAS and cuDNN");
     if (functions) {
       FunctionBenchOptions options;
       options.vs = args->vs;
@@ -287,8 +293,7 @@ Action bench_command(Options& o) {
       options.timing = timing_of(*args);
       bench_functions(options, out);
     }
-    if ((files.empty() && !functions) || !words.empty() || !args->shapes.empty())
-      bench_named(words, *args, g, out);
+    if (shapes) bench_named(words, *args, g, out);
     if (!g.json_path.empty()) write_record(g.json_path, record);
     return out.value("complete", true) ? 0 : static_cast<int>(ErrorKind::interrupted);
   };

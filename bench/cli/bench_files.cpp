@@ -73,6 +73,7 @@ void bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
     const NetworkBenchRow row =
         args.import ? time_import(file, options, out) : time_network(file, args, options, out);
     out["hash"] = row.ours.hash;
+    if (options.device == Device::cuda && !args.import) out["device"] = "cuda";
     out.update(timing_json(row.ours.timing));
     // Of an import: the growth of resident memory at its highest.
     const auto memory = [&](const NetworkTime& t, nlohmann::json& to) -> std::string {

@@ -7,6 +7,7 @@
 #include "bench/data.h"
 #include "bench/micro/timing.h"
 #include "bench/runners/target.h"
+#include "engine/backend/kernel.h"
 #include "engine/core/cpu.h"
 #include "engine/graph/graph.h"
 #include "engine/numerics/contract.h"
@@ -18,6 +19,9 @@ struct NetworkBenchOptions {
   std::vector<RunnerTarget> vs;
   int threads = 1;
   Isa isa = detect_isa();
+  // On a GPU ours is one graph, timed from its launch until the device is done: a framework there
+  // is given inputs that lie on the device, too.
+  Device device = Device::cpu;
   int rounds = 15;        // each: one burst of ours, one of each target
   double burst_s = 0.01;  // of a burst, 2 to 50 runs: what the other side left in caches fades
 };

@@ -6,10 +6,10 @@
 // kStages of them: one is multiplied, the others are on their way by cp.async, past the registers.
 // All products of a batch and all groups of a convolution are one launch; blocks go down eight
 // tiles of rows before they step to the right, so that those that run at a time share what they
-// read. An operand whose elements of a row lie along k is kept so in shared memory and read four k
-// at a time; one whose rows lie side by side, a convolution's windows among them, four rows at a
-// time. Rows kept along k have four places more, so that those that a warp reads at once lie in
-// different banks.
+// read. In shared memory a slice is [k][line] (a line: a row of a, a column of b), whichever way
+// it lies in global memory, and a thread reads four lines of a k at a time, those of the next k
+// while it multiplies these. Where a warp has a tile of its own (kKeep), an operand that lies along
+// k stays so, [line][k], and four k of a line are read at a time.
 //
 // Same bits as the definition: an output is in one thread's register from its first product to its
 // last; shapes, slices and blocks move loads and stores, never an addition; a last slice ends where
@@ -21,10 +21,9 @@
 // its sign is forgotten. So an output that is NaN or zero is computed once more, with its own taps
 // alone.
 //
-// Limit: an SM issues 128 fma a cycle, and reads 128 bytes of shared memory. Lanes of a warp are
-// placed so that the eight that read at a time want two rows and four columns: half of the bytes
-// that four and eight would take. For 128 x 256 outputs a warp reads 24 times 16 bytes a lane for
-// each 512 fma.
+// Limit: an SM issues 128 fma a cycle. For 128 x 256 outputs a thread reads 24 floats from shared
+// memory for each 128 fma; what brings slices is kept to a few instructions a copy, for a warp
+// that waits for addresses multiplies nothing: a general form of it took half of the time again.
 //
 // The text is host and device. `Threads` runs a phase for all threads of a block, so that tests
 // compare bits on the CPU: same indices, same order of additions.
@@ -38,44 +37,81 @@ inline namespace ETALON_ISA_NAMESPACE {
 
 // Lanes of a warp along rows, warps of a block along rows and columns, outputs of a thread, k of a
 // slice, slices in shared memory, blocks that an SM is to hold.
-template <int LanesM, int WarpsM, int WarpsN, int M, int N, int K, int Stages, int Resident>
+template <int LanesM, int WarpsM, int WarpsN, int M, int N, int K, int Stages, int Resident,
+          bool Keep = false>
 struct TileShape {
   static constexpr int kLanesM = LanesM, kLanesN = 32 / LanesM, kWarpsN = WarpsN;
   static constexpr int kM = M, kN = N, kK = K, kStages = Stages, kResident = Resident;
   static constexpr int kRows = LanesM * WarpsM * M, kCols = kLanesN * WarpsN * N;
   static constexpr int kThreads = 32 * WarpsM * WarpsN;
+  static constexpr bool kKeep = Keep;
 };
 
-// Slices of one operand in shared memory: [line][k] where its elements lie along k, else [k][line].
-template <int Lines, int K, int Threads, bool AlongK>
-struct TileSlices {
-  static constexpr int kPitch = AlongK ? K + 4 : Lines, kFloats = (AlongK ? Lines : K) * kPitch;
-  static constexpr int kFours = Lines * K / 4 / Threads;  // that a thread brings of a slice
-  static_assert(kFours * 4 * Threads == Lines * K);
+// What a thread brings of every slice of one operand: Lines x K elements by all threads.
+template <int Lines, int K, int Threads, bool AlongK, bool Kept>
+struct TileCopies {
+  static_assert(AlongK || !Kept);
+  // 16 bytes a copy, or 4 where a line along k is laid across.
+  static constexpr int kEach = AlongK && !Kept ? 1 : 4;
+  static constexpr int kPitch = Kept ? K + 4 : AlongK ? Lines + 4 : Lines;
+  static constexpr int kFloats = (Kept ? Lines : K) * kPitch;
+  static constexpr int kCount = Lines * K / kEach / Threads;
+  static_assert(kCount * kEach * Threads == Lines * K && kCount <= 32);
+  // Copies that lie side by side; from one of a thread's to its next: lines, or k.
+  static constexpr int kPer = (AlongK ? K : Lines) / kEach, kNext = Threads / kPer;
+  static_assert(kNext * kPer == Threads);
 
-  // A thread's share of the slice whose first element is at `from`; zeros for what is not there.
-  // `fours`: every four neighbours begin at a multiple of 16 bytes.
-  ETALON_HD static void bring(float* to, const float* from, std::int64_t line_stride,
-                              std::int64_t k_stride, std::int64_t lines, std::int64_t ks,
-                              bool fours, int tid) {
+  const float* from;     // of the first copy of the next slice
+  std::int64_t step;     // from one copy to the next
+  int place;             // in the slice
+  std::uint32_t inside;  // along k: a bit for each copy whose line is there
+  int first;             // the copies' first k, or the k of each (along k)
+  int count;             // else: how many of the lines are there, 0 to 4
+
+  ETALON_HD void begin(const float* at, std::int64_t line_stride, std::int64_t k_stride,
+                       std::int64_t lines, int tid) {
+    const int outer = tid / kPer, inner = tid % kPer * kEach;
+    const int line = AlongK ? outer : inner, k = AlongK ? inner : outer;
+    from = at + line * line_stride + k * k_stride;
+    step = kNext * (AlongK ? line_stride : k_stride);
+    place = AlongK && !Kept ? k * kPitch + line : outer * kPitch + inner;
+    first = k;
+    inside = 0;
     ETALON_UNROLL
-    for (int i = 0; i < kFours; ++i) {
-      const int id = tid + i * Threads, per = (AlongK ? K : Lines) / 4;
-      const int outer = id / per, inner = id % per * 4;
-      const std::int64_t there = outer < (AlongK ? lines : ks) ? (AlongK ? ks : lines) - inner : 0;
-      const int count = there < 0 ? 0 : there < 4 ? static_cast<int>(there) : 4;
-      const std::int64_t step = AlongK ? k_stride : line_stride;
-      const float* const p =
-          count > 0 ? from + outer * (AlongK ? line_stride : k_stride) + inner * step : from;
-      float* const place = to + outer * kPitch + inner;
-      if (fours) {
-        copy_16(place, p, count * 4);
-        continue;
-      }
+    for (int i = 0; i < kCount; ++i)
+      if (line + i * kNext < lines) inside |= 1U << i;
+    const std::int64_t left = lines - line;
+    count = left < 0 ? 0 : left < 4 ? static_cast<int>(left) : 4;
+  }
+  // The slice of `ks` k or more; zeros for what is not there. `fours`: every four neighbours begin
+  // at a multiple of 16 bytes; else `neighbour` is the way from one to the next.
+  ETALON_HD void bring(float* slice, std::int64_t ks, std::int64_t k_stride, std::int64_t neighbour,
+                       bool fours) {
+    const int left = ks < K ? static_cast<int>(ks) : K;
+    float* const to = slice + place;
+    constexpr int kToNext = AlongK && !Kept ? kNext : kNext * kPitch;
+    const float* p = from;
+    if constexpr (AlongK && !Kept) {
+      const std::uint32_t on = first < left ? inside : 0;
       ETALON_UNROLL
-      for (int j = 0; j < 4; ++j)
-        copy_4(place + j, j < count ? p + j * step : from, j < count ? 4 : 0);
+      for (int i = 0; i < kCount; ++i, p += step)
+        copy_4(to + i * kToNext, p, (on >> i & 1) != 0 ? 4 : 0);
+    } else {
+      const int here = AlongK ? (first < left ? (left - first < 4 ? left - first : 4) : 0) : count;
+      ETALON_UNROLL
+      for (int i = 0; i < kCount; ++i, p += step) {
+        const bool on = AlongK ? (inside >> i & 1) != 0 : first + i * kNext < left;
+        const int n = on ? here : 0;
+        if (fours) {
+          copy_16(to + i * kToNext, p, n * 4);
+        } else {
+          ETALON_UNROLL
+          for (int j = 0; j < 4; ++j)
+            copy_4(to + i * kToNext + j, p + j * neighbour, j < n ? 4 : 0);
+        }
+      }
     }
+    from += K * k_stride;
   }
 };
 
@@ -92,14 +128,17 @@ struct Tile {
   static_assert(!Conv || !AlongB);
   using Shape = S;
   static constexpr int kThreads = S::kThreads;
-  using A = TileSlices<S::kRows, S::kK, S::kThreads, AlongA>;
-  using B = TileSlices<S::kCols, S::kK, S::kThreads, AlongB>;
+  static constexpr bool kKeptA = AlongA && S::kKeep, kKeptB = AlongB && S::kKeep;
+  using A = TileCopies<S::kRows, S::kK, S::kThreads, AlongA, kKeptA>;
+  using B = TileCopies<S::kCols, S::kK, S::kThreads, AlongB, kKeptB>;
   struct alignas(16) Shared {
     float a[S::kStages][A::kFloats], b[S::kStages][B::kFloats];
     int tap_at[Conv ? kTileMostTaps : 4];  // a tap's element beside that of tap 0
   };
   struct Thread {
     float sum[S::kM][S::kN];
+    A a;
+    B b;
     TileWindow window;
   };
   struct Place {
@@ -111,8 +150,8 @@ struct Tile {
   // each group of the lanes.
   ETALON_HD static int lane_row(int lane) { return S::kLanesM == 1 ? 0 : lane / 16 * 2 + lane % 2; }
   ETALON_HD static int lane_col(int lane) { return S::kLanesM == 1 ? lane : lane % 16 / 2; }
-  static constexpr bool kRowFours = !AlongA && S::kM % 4 == 0,
-                        kColFours = !AlongB && S::kN % 4 == 0;
+  static constexpr bool kRowFours = !kKeptA && S::kM % 4 == 0,
+                        kColFours = !kKeptB && S::kN % 4 == 0;
   ETALON_HD static int row_of(int tid, int i) {
     const int first = tid / 32 / S::kWarpsN * (S::kLanesM * S::kM), lane = lane_row(tid % 32);
     return kRowFours ? first + i / 4 * (4 * S::kLanesM) + lane * 4 + i % 4
@@ -221,12 +260,11 @@ struct Tile {
                               std::int64_t k0, int tid) {
     const std::int64_t ks = t.k - k0;
     if (ks > 0) {
-      A::bring(s.a[stage], p.a + k0 * t.a_col, t.a_row, t.a_col, t.m - p.row0, ks, t.a_fours, tid);
+      r.a.bring(s.a[stage], ks, t.a_col, AlongA ? t.a_col : t.a_row, t.a_fours);
       if constexpr (Conv)
         bring_windows(t, p, s, r.window, stage, ks, tid);
       else
-        B::bring(s.b[stage], p.b + k0 * t.b_row, t.b_col, t.b_row, t.n - p.col0, ks, t.b_fours,
-                 tid);
+        r.b.bring(s.b[stage], ks, t.b_row, AlongB ? t.b_row : t.b_col, t.b_fours);
     }
     close_copies();
   }
@@ -238,50 +276,71 @@ struct Tile {
       return s + a * b;  // two roundings: nothing contracts here
   }
 
-  // The first `count` k of a stage, onto this thread's sums.
-  template <bool Whole>
-  ETALON_HD static void multiply(const Shared& s, Thread& r, int tid, int stage, int count) {
-    ETALON_UNROLL
-    for (int k0 = 0; k0 < S::kK; k0 += 4) {
-      if (!Whole && k0 >= count) break;
-      float a[AlongA ? S::kM : 1][4], b[AlongB ? S::kN : 1][4];
-      if constexpr (AlongA) ETALON_UNROLL
-      for (int i = 0; i < S::kM; ++i) load_four(s.a[stage] + row_of(tid, i) * A::kPitch + k0, a[i]);
-      if constexpr (AlongB) ETALON_UNROLL
-      for (int j = 0; j < S::kN; ++j) load_four(s.b[stage] + col_of(tid, j) * B::kPitch + k0, b[j]);
+  // One k of a slice, as a thread multiplies it: its lines of one operand.
+  template <bool Kept, bool Fours, int Count, int Pitch>
+  struct Lines {
+    float four[Kept ? 2 : 1][Kept ? Count : 1][4];
+    float one[2][Count];
+
+    template <class Line>
+    ETALON_HD void read(const float* slice, int k, Line&& line) {
       ETALON_UNROLL
-      for (int k = 0; k < 4; ++k) {
-        if (!Whole && k0 + k >= count) break;
-        float left[S::kM], right[S::kN];
-        read<AlongA, kRowFours, S::kM, A>(s.a[stage], a, k0, k, left,
-                                          [&](int i) { return row_of(tid, i); });
-        read<AlongB, kColFours, S::kN, B>(s.b[stage], b, k0, k, right,
-                                          [&](int j) { return col_of(tid, j); });
-        ETALON_UNROLL
-        for (int i = 0; i < S::kM; ++i) ETALON_UNROLL
-        for (int j = 0; j < S::kN; ++j) {
-          // There and back again: the register of a that two neighbours share is read once.
-          const int c = i % 2 == 0 ? j : S::kN - 1 - j;
-          r.sum[i][c] = extend(left[i], right[c], r.sum[i][c]);
+      for (int i = 0; i < Count; i += Fours ? 4 : 1) {
+        if constexpr (Kept) {
+          if (k % 4 == 0) load_four(slice + line(i) * Pitch + k, four[k / 4 % 2][i]);
+        } else if constexpr (Fours) {
+          load_four(slice + k * Pitch + line(i), one[k % 2] + i);
+        } else {
+          one[k % 2][i] = slice[k * Pitch + line(i)];
         }
       }
     }
-  }
-  template <bool Along, bool Fours, int Count, class Slices, class Line, class Four>
-  ETALON_HD static void read(const float* slice, const Four& along, int k0, int k, float* to,
-                             Line&& line) {
-    if constexpr (Along) {
+    ETALON_HD float get(int k, int i) const {
+      if constexpr (Kept)
+        return four[k / 4 % 2][i][k % 4];
+      else
+        return one[k % 2][i];
+    }
+  };
+
+  // A whole slice, onto this thread's sums.
+  ETALON_HD static void multiply(const float* slice_a, const float* slice_b, Thread& r, int tid) {
+    Lines<kKeptA, kRowFours, S::kM, A::kPitch> a;
+    Lines<kKeptB, kColFours, S::kN, B::kPitch> b;
+    const auto read = [&](int k) {
+      a.read(slice_a, k, [&](int i) { return row_of(tid, i); });
+      b.read(slice_b, k, [&](int j) { return col_of(tid, j); });
+    };
+    read(0);
+    ETALON_UNROLL
+    for (int k = 0; k < S::kK; ++k) {
+      if (k + 1 < S::kK) read(k + 1);
       ETALON_UNROLL
-      for (int i = 0; i < Count; ++i) to[i] = along[i][k];
-    } else {
-      const float* const row = slice + (k0 + k) * Slices::kPitch;
-      if constexpr (Fours) {
-        ETALON_UNROLL
-        for (int i = 0; i < Count; i += 4) load_four(row + line(i), to + i);
-      } else {
-        ETALON_UNROLL
-        for (int i = 0; i < Count; ++i) to[i] = row[line(i)];
+      for (int i = 0; i < S::kM; ++i) ETALON_UNROLL
+      for (int j = 0; j < S::kN; ++j) {
+        // There and back again: what neighbours share stays where it was read.
+        const int c = i % 2 == 0 ? j : S::kN - 1 - j;
+        r.sum[i][c] = extend(a.get(k, i), b.get(k, c), r.sum[i][c]);
       }
+    }
+  }
+  // The first `count` k of one.
+  ETALON_HD static void multiply(const float* slice_a, const float* slice_b, Thread& r, int tid,
+                                 int count) {
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+    for (int k = 0; k < count; ++k) {
+      float a[S::kM], b[S::kN];
+      ETALON_UNROLL
+      for (int i = 0; i < S::kM; ++i)
+        a[i] = slice_a[kKeptA ? row_of(tid, i) * A::kPitch + k : k * A::kPitch + row_of(tid, i)];
+      ETALON_UNROLL
+      for (int j = 0; j < S::kN; ++j)
+        b[j] = slice_b[kKeptB ? col_of(tid, j) * B::kPitch + k : k * B::kPitch + col_of(tid, j)];
+      ETALON_UNROLL
+      for (int i = 0; i < S::kM; ++i) ETALON_UNROLL
+      for (int j = 0; j < S::kN; ++j) r.sum[i][j] = extend(a[i], b[j], r.sum[i][j]);
     }
   }
 
@@ -343,7 +402,11 @@ struct Tile {
       ETALON_UNROLL
       for (auto& row : r.sum) ETALON_UNROLL
       for (float& v : row) v = 0;
-      if constexpr (Conv) begin_windows(t, p, s, r.window, tid);
+      r.a.begin(p.a, t.a_row, t.a_col, t.m - p.row0, tid);
+      if constexpr (Conv)
+        begin_windows(t, p, s, r.window, tid);
+      else
+        r.b.begin(p.b, t.b_col, t.b_row, t.n - p.col0, tid);
     });
     if constexpr (Conv) threads.together();  // the taps' places are there
     threads.phase([&](Thread& r, int tid) {
@@ -357,9 +420,9 @@ struct Tile {
         // Into the stage that all had multiplied before the barrier.
         bring(t, p, s, r, next, k0 + (S::kStages - 1) * S::kK, tid);
         if (t.k - k0 >= S::kK)
-          multiply<true>(s, r, tid, stage, S::kK);
+          multiply(s.a[stage], s.b[stage], r, tid);
         else
-          multiply<false>(s, r, tid, stage, static_cast<int>(t.k - k0));
+          multiply(s.a[stage], s.b[stage], r, tid, static_cast<int>(t.k - k0));
       });
       stage = stage + 1 == S::kStages ? 0 : stage + 1;
     }

@@ -23,11 +23,11 @@ struct TileShapes<1> : TileShape<4, 4, 2, 8, 8, 16, 3, 1> {};  // 128 x 128
 template <>
 struct TileShapes<2> : TileShape<4, 2, 2, 8, 4, 16, 4, 4> {};  // 64 x 64, 128 threads
 template <>
-struct TileShapes<3> : TileShape<4, 2, 2, 4, 4, 32, 3, 4> {};  // 32 x 64
+struct TileShapes<3> : TileShape<4, 2, 2, 4, 4, 16, 4, 4> {};  // 32 x 64
 template <>
 struct TileShapes<4> : TileShape<4, 1, 1, 4, 4, 32, 4, 5> {};  // 16 x 32, a warp
 template <>
-struct TileShapes<5> : TileShape<1, 1, 1, 4, 1, 32, 8, 5> {};  // 4 x 32, a warp
+struct TileShapes<5> : TileShape<1, 1, 1, 4, 1, 32, 8, 5, true> {};  // 4 x 32, a warp
 inline constexpr int kTileShapes = 6;
 // The one that computes fma=off.
 inline constexpr int kTileUnfused = 2;

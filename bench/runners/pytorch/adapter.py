@@ -178,6 +178,9 @@ class PyTorch(Adapter):
         if onednn == "off":
             # The flag has no setter of its own; this one lasts for the life of the process.
             torch.backends.mkldnn.flags(enabled=False).__enter__()
+        tf32 = options.get("tf32", "off")
+        if tf32 not in ("on", "off"):
+            raise Refused("option tf32 is '%s'; it is on or off" % tf32)
         self.device = options.get("device", "cpu")
         if self.device.split(":")[0] not in ("cpu", "cuda"):
             raise Refused("option device is '%s'; it is cpu or cuda" % self.device)
@@ -195,13 +198,16 @@ class PyTorch(Adapter):
             versions["CUDA"] = str(torch.version.cuda)
             versions["cuDNN"] = str(torch.backends.cudnn.version())
             versions["GPU"] = torch.cuda.get_device_name(self.device)
+            torch.backends.cudnn.deterministic = True
+            torch.backends.cudnn.allow_tf32 = tf32 == "on"
+            torch.backends.cuda.matmul.allow_tf32 = tf32 == "on"
         # Touch the linear algebra once: libraries behind it are loaded on first use.
         torch.mm(torch.ones(2, 2), torch.ones(2, 2))
         for base, path in loaded_libraries().items():
             versions[base.split(".so")[0]] = os.path.basename(path)
         return {"framework": "PyTorch", "version": torch.__version__, "versions": versions,
                 "build": build, "threads": torch.get_num_threads(),
-                "options": {"onednn": onednn, "device": self.device}}
+                "options": {"onednn": onednn, "device": self.device, "tf32": tf32}}
 
     def load(self, request):
         if "graph" not in request:
