@@ -44,9 +44,8 @@ struct TileTask {
   std::int64_t out_image = 0;  // and of y
 
   // What the tiles of cuda_tile.h know besides (cuda_tile_choice.h).
-  std::int64_t y_row = 0, y_col = 1;      // places of y; not of a convolution's windows
-  std::int64_t bias_products = 1;         // bias is by row of product modulo this
-  bool a_fours = false, b_fours = false;  // neighbours begin at multiples of 16 bytes by fours
+  std::int64_t y_row = 0, y_col = 1;  // places of y; not of a convolution's windows
+  std::int64_t bias_products = 1;     // bias is by row of product modulo this
 };
 
 // p[0 .. 3], which lie at a multiple of 16 bytes.

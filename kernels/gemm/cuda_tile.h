@@ -36,82 +36,85 @@ namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
 // Lanes of a warp along rows, warps of a block along rows and columns, outputs of a thread, k of a
-// slice, slices in shared memory, blocks that an SM is to hold.
+// slice, slices in shared memory, blocks that an SM is to hold. Helpers: warps that bring slices
+// and multiply nothing, beside one that waits for its own chains.
 template <int LanesM, int WarpsM, int WarpsN, int M, int N, int K, int Stages, int Resident,
-          bool Keep = false>
+          bool Keep = false, int Helpers = 0>
 struct TileShape {
   static constexpr int kLanesM = LanesM, kLanesN = 32 / LanesM, kWarpsN = WarpsN;
   static constexpr int kM = M, kN = N, kK = K, kStages = Stages, kResident = Resident;
   static constexpr int kRows = LanesM * WarpsM * M, kCols = kLanesN * WarpsN * N;
-  static constexpr int kThreads = 32 * WarpsM * WarpsN;
+  static constexpr int kWorkers = 32 * WarpsM * WarpsN, kThreads = kWorkers + 32 * Helpers;
   static constexpr bool kKeep = Keep;
+  static_assert(K % 8 == 0);  // what is read ahead of a slice's end is in the other registers
 };
 
-// What a thread brings of every slice of one operand: Lines x K elements by all threads.
-template <int Lines, int K, int Threads, bool AlongK, bool Kept>
+// What a thread brings of every slice of one operand: Lines x K elements by all threads. Fours:
+// neighbours are brought 16 bytes at a time, which asks for addresses at multiples of 16 and lines
+// in fours (cuda_tile_choice.h looks). Where the tile has more lines than the operand, its last
+// one is brought again, for outputs that nobody stores: no copy asks whether it is inside.
+template <int Lines, int K, int Threads, bool AlongK, bool Kept, bool Fours>
 struct TileCopies {
   static_assert(AlongK || !Kept);
-  // 16 bytes a copy, or 4 where a line along k is laid across.
-  static constexpr int kEach = AlongK && !Kept ? 1 : 4;
+  // Elements a copy: one where a line along k is laid across.
+  static constexpr int kEach = Fours && (Kept || (!AlongK && Lines >= 4)) ? 4 : 1;
   static constexpr int kPitch = Kept ? K + 4 : AlongK ? Lines + 4 : Lines;
   static constexpr int kFloats = (Kept ? Lines : K) * kPitch;
-  static constexpr int kCount = Lines * K / kEach / Threads;
-  static_assert(kCount * kEach * Threads == Lines * K && kCount <= 32);
+  static constexpr int kAll = Lines * K / kEach, kActive = kAll < Threads ? kAll : Threads;
+  static constexpr int kCount = kAll / kActive;
   // Copies that lie side by side; from one of a thread's to its next: lines, or k.
-  static constexpr int kPer = (AlongK ? K : Lines) / kEach, kNext = Threads / kPer;
-  static_assert(kNext * kPer == Threads);
+  static constexpr int kPer = (AlongK ? K : Lines) / kEach, kNext = kActive / kPer;
+  static_assert(kCount * kActive == kAll && kNext * kPer == kActive);
+  static constexpr int kToNext = AlongK && !Kept ? kNext : kNext * kPitch;
 
-  const float* from;     // of the first copy of the next slice
-  std::int64_t step;     // from one copy to the next
-  int place;             // in the slice
-  std::uint32_t inside;  // along k: a bit for each copy whose line is there
-  int first;             // the copies' first k, or the k of each (along k)
-  int count;             // else: how many of the lines are there, 0 to 4
+  const float* from;             // where the next slice begins
+  std::uint32_t offset[kCount];  // elements
+  int place;                     // in the slice
+  int first;                     // the copies' k (along k); the first one's
+  bool active;
 
   ETALON_HD void begin(const float* at, std::int64_t line_stride, std::int64_t k_stride,
                        std::int64_t lines, int tid) {
+    active = tid < kActive;
     const int outer = tid / kPer, inner = tid % kPer * kEach;
     const int line = AlongK ? outer : inner, k = AlongK ? inner : outer;
-    from = at + line * line_stride + k * k_stride;
-    step = kNext * (AlongK ? line_stride : k_stride);
+    from = at;
     place = AlongK && !Kept ? k * kPitch + line : outer * kPitch + inner;
     first = k;
-    inside = 0;
+    const std::int64_t last = lines - (AlongK ? 1 : kEach);
     ETALON_UNROLL
-    for (int i = 0; i < kCount; ++i)
-      if (line + i * kNext < lines) inside |= 1U << i;
-    const std::int64_t left = lines - line;
-    count = left < 0 ? 0 : left < 4 ? static_cast<int>(left) : 4;
-  }
-  // The slice of `ks` k or more; zeros for what is not there. `fours`: every four neighbours begin
-  // at a multiple of 16 bytes; else `neighbour` is the way from one to the next.
-  ETALON_HD void bring(float* slice, std::int64_t ks, std::int64_t k_stride, std::int64_t neighbour,
-                       bool fours) {
-    const int left = ks < K ? static_cast<int>(ks) : K;
-    float* const to = slice + place;
-    constexpr int kToNext = AlongK && !Kept ? kNext : kNext * kPitch;
-    const float* p = from;
-    if constexpr (AlongK && !Kept) {
-      const std::uint32_t on = first < left ? inside : 0;
-      ETALON_UNROLL
-      for (int i = 0; i < kCount; ++i, p += step)
-        copy_4(to + i * kToNext, p, (on >> i & 1) != 0 ? 4 : 0);
-    } else {
-      const int here = AlongK ? (first < left ? (left - first < 4 ? left - first : 4) : 0) : count;
-      ETALON_UNROLL
-      for (int i = 0; i < kCount; ++i, p += step) {
-        const bool on = AlongK ? (inside >> i & 1) != 0 : first + i * kNext < left;
-        const int n = on ? here : 0;
-        if (fours) {
-          copy_16(to + i * kToNext, p, n * 4);
-        } else {
-          ETALON_UNROLL
-          for (int j = 0; j < 4; ++j)
-            copy_4(to + i * kToNext + j, p + j * neighbour, j < n ? 4 : 0);
-        }
-      }
+    for (int i = 0; i < kCount; ++i) {
+      const std::int64_t l = AlongK ? line + i * kNext : line, there = l < last   ? l
+                                                                       : last > 0 ? last
+                                                                                  : 0;
+      offset[i] =
+          static_cast<std::uint32_t>(there * line_stride + (AlongK ? k : k + i * kNext) * k_stride);
     }
-    from += K * k_stride;
+  }
+  // The slice of `ks` k or more; zeros for k that are not there.
+  ETALON_HD void bring(float* slice, std::int64_t ks, std::int64_t k_stride) {
+    if (kActive < Threads && !active) return;
+    float* const to = slice + place;
+    if (ks >= K) {
+      ETALON_UNROLL
+      for (int i = 0; i < kCount; ++i)
+        if constexpr (kEach == 4)
+          copy_16(to + i * kToNext, from + offset[i]);
+        else
+          copy_4(to + i * kToNext, from + offset[i]);
+      from += K * k_stride;
+      return;
+    }
+    ETALON_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      const int left = static_cast<int>(ks) - (AlongK ? first : first + i * kNext);
+      // Four of them along k, or lines of one k.
+      const int count = left <= 0 ? 0 : AlongK ? (left < kEach ? left : kEach) : kEach;
+      if constexpr (kEach == 4)
+        copy_16(to + i * kToNext, from + (count > 0 ? offset[i] : 0), count * 4);
+      else
+        copy_4(to + i * kToNext, from + (count > 0 ? offset[i] : 0), count * 4);
+    }
   }
 };
 
@@ -123,14 +126,44 @@ struct TileWindow {
   int tap = 0;
 };
 
-template <class S, bool AlongA, bool AlongB, bool Conv, bool Fused>
+template <class S, bool AlongA, bool AlongB, bool Conv, bool Fused, bool Fours>
 struct Tile {
   static_assert(!Conv || !AlongB);
   using Shape = S;
   static constexpr int kThreads = S::kThreads;
   static constexpr bool kKeptA = AlongA && S::kKeep, kKeptB = AlongB && S::kKeep;
-  using A = TileCopies<S::kRows, S::kK, S::kThreads, AlongA, kKeptA>;
-  using B = TileCopies<S::kCols, S::kK, S::kThreads, AlongB, kKeptB>;
+  using A = TileCopies<S::kRows, S::kK, S::kThreads, AlongA, kKeptA, Fours>;
+  using B = TileCopies<S::kCols, S::kK, S::kThreads, AlongB, kKeptB, Fours && !Conv>;
+  // Lines of a thread that are neighbours, or one of each group of the lanes.
+  static constexpr bool kRowFours = !kKeptA && S::kM % 4 == 0,
+                        kColFours = !kKeptB && S::kN % 4 == 0;
+  // One k of a slice, as a thread multiplies it: its lines of one operand.
+  template <bool Kept, bool ByFours, int Count, int Pitch>
+  struct Lines {
+    float four[Kept ? 2 : 1][Kept ? Count : 1][4];
+    float one[2][Count];
+
+    template <class Line>
+    ETALON_HD void read(const float* slice, int k, Line&& line) {
+      ETALON_UNROLL
+      for (int i = 0; i < Count; i += ByFours ? 4 : 1) {
+        if constexpr (Kept) {
+          if (k % 4 == 0) load_four(slice + line(i) * Pitch + k, four[k / 4 % 2][i]);
+        } else if constexpr (ByFours) {
+          load_four(slice + k * Pitch + line(i), one[k % 2] + i);
+        } else {
+          one[k % 2][i] = slice[k * Pitch + line(i)];
+        }
+      }
+    }
+    ETALON_HD float get(int k, int i) const {
+      if constexpr (Kept)
+        return four[k / 4 % 2][i][k % 4];
+      else
+        return one[k % 2][i];
+    }
+  };
+
   struct alignas(16) Shared {
     float a[S::kStages][A::kFloats], b[S::kStages][B::kFloats];
     int tap_at[Conv ? kTileMostTaps : 4];  // a tap's element beside that of tap 0
@@ -140,6 +173,8 @@ struct Tile {
     A a;
     B b;
     TileWindow window;
+    Lines<kKeptA, kRowFours, S::kM, A::kPitch> left;
+    Lines<kKeptB, kColFours, S::kN, B::kPitch> right;
   };
   struct Place {
     std::int64_t product = 0, row0 = 0, col0 = 0;
@@ -150,8 +185,6 @@ struct Tile {
   // each group of the lanes.
   ETALON_HD static int lane_row(int lane) { return S::kLanesM == 1 ? 0 : lane / 16 * 2 + lane % 2; }
   ETALON_HD static int lane_col(int lane) { return S::kLanesM == 1 ? lane : lane % 16 / 2; }
-  static constexpr bool kRowFours = !kKeptA && S::kM % 4 == 0,
-                        kColFours = !kKeptB && S::kN % 4 == 0;
   ETALON_HD static int row_of(int tid, int i) {
     const int first = tid / 32 / S::kWarpsN * (S::kLanesM * S::kM), lane = lane_row(tid % 32);
     return kRowFours ? first + i / 4 * (4 * S::kLanesM) + lane * 4 + i % 4
@@ -260,11 +293,11 @@ struct Tile {
                               std::int64_t k0, int tid) {
     const std::int64_t ks = t.k - k0;
     if (ks > 0) {
-      r.a.bring(s.a[stage], ks, t.a_col, AlongA ? t.a_col : t.a_row, t.a_fours);
+      r.a.bring(s.a[stage], ks, t.a_col);
       if constexpr (Conv)
         bring_windows(t, p, s, r.window, stage, ks, tid);
       else
-        r.b.bring(s.b[stage], ks, t.b_row, AlongB ? t.b_row : t.b_col, t.b_fours);
+        r.b.bring(s.b[stage], ks, t.b_row);
     }
     close_copies();
   }
@@ -276,57 +309,23 @@ struct Tile {
       return s + a * b;  // two roundings: nothing contracts here
   }
 
-  // One k of a slice, as a thread multiplies it: its lines of one operand.
-  template <bool Kept, bool Fours, int Count, int Pitch>
-  struct Lines {
-    float four[Kept ? 2 : 1][Kept ? Count : 1][4];
-    float one[2][Count];
-
-    template <class Line>
-    ETALON_HD void read(const float* slice, int k, Line&& line) {
-      ETALON_UNROLL
-      for (int i = 0; i < Count; i += Fours ? 4 : 1) {
-        if constexpr (Kept) {
-          if (k % 4 == 0) load_four(slice + line(i) * Pitch + k, four[k / 4 % 2][i]);
-        } else if constexpr (Fours) {
-          load_four(slice + k * Pitch + line(i), one[k % 2] + i);
-        } else {
-          one[k % 2][i] = slice[k * Pitch + line(i)];
-        }
-      }
-    }
-    ETALON_HD float get(int k, int i) const {
-      if constexpr (Kept)
-        return four[k / 4 % 2][i][k % 4];
-      else
-        return one[k % 2][i];
-    }
-  };
-
-  // A whole slice, onto this thread's sums.
-  ETALON_HD static void multiply(const float* slice_a, const float* slice_b, Thread& r, int tid) {
-    Lines<kKeptA, kRowFours, S::kM, A::kPitch> a;
-    Lines<kKeptB, kColFours, S::kN, B::kPitch> b;
-    const auto read = [&](int k) {
-      a.read(slice_a, k, [&](int i) { return row_of(tid, i); });
-      b.read(slice_b, k, [&](int j) { return col_of(tid, j); });
-    };
-    read(0);
+  // k of a slice into registers; onto this thread's sums.
+  ETALON_HD static void read(const Shared& s, Thread& r, int tid, int stage, int k) {
+    r.left.read(s.a[stage], k, [&](int i) { return row_of(tid, i); });
+    r.right.read(s.b[stage], k, [&](int j) { return col_of(tid, j); });
+  }
+  ETALON_HD static void multiply(Thread& r, int k) {
     ETALON_UNROLL
-    for (int k = 0; k < S::kK; ++k) {
-      if (k + 1 < S::kK) read(k + 1);
-      ETALON_UNROLL
-      for (int i = 0; i < S::kM; ++i) ETALON_UNROLL
-      for (int j = 0; j < S::kN; ++j) {
-        // There and back again: what neighbours share stays where it was read.
-        const int c = i % 2 == 0 ? j : S::kN - 1 - j;
-        r.sum[i][c] = extend(a.get(k, i), b.get(k, c), r.sum[i][c]);
-      }
+    for (int i = 0; i < S::kM; ++i) ETALON_UNROLL
+    for (int j = 0; j < S::kN; ++j) {
+      // There and back again: what neighbours share stays where it was read.
+      const int c = i % 2 == 0 ? j : S::kN - 1 - j;
+      r.sum[i][c] = extend(r.left.get(k, i), r.right.get(k, c), r.sum[i][c]);
     }
   }
-  // The first `count` k of one.
-  ETALON_HD static void multiply(const float* slice_a, const float* slice_b, Thread& r, int tid,
-                                 int count) {
+  // The last `count` k, fewer than a slice.
+  ETALON_HD static void multiply_rest(const float* slice_a, const float* slice_b, Thread& r,
+                                      int tid, int count) {
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
@@ -412,21 +411,38 @@ struct Tile {
     threads.phase([&](Thread& r, int tid) {
       for (int i = 0; i < S::kStages - 1; ++i) bring(t, p, s, r, i, i * S::kK, tid);
     });
+    threads.arrived();
+    threads.phase([&](Thread& r, int tid) {
+      if (tid < S::kWorkers) read(s, r, tid, 0, 0);
+    });
     int stage = 0;
-    for (std::int64_t k0 = 0; k0 < t.k; k0 += S::kK) {
-      threads.arrived();
-      const int next = (stage + S::kStages - 1) % S::kStages;
+    std::int64_t k0 = 0;
+    for (; k0 + S::kK <= t.k; k0 += S::kK) {
+      const int next = stage + 1 == S::kStages ? 0 : stage + 1,
+                before = stage == 0 ? S::kStages - 1 : stage - 1;
       threads.phase([&](Thread& r, int tid) {
-        // Into the stage that all had multiplied before the barrier.
-        bring(t, p, s, r, next, k0 + (S::kStages - 1) * S::kK, tid);
-        if (t.k - k0 >= S::kK)
-          multiply(s.a[stage], s.b[stage], r, tid);
-        else
-          multiply(s.a[stage], s.b[stage], r, tid, static_cast<int>(t.k - k0));
+        // Into the slice that all had read when they arrived.
+        bring(t, p, s, r, before, k0 + (S::kStages - 1) * S::kK, tid);
+        if (tid >= S::kWorkers) return;
+        ETALON_UNROLL
+        for (int k = 0; k + 1 < S::kK; ++k) {
+          read(s, r, tid, stage, k + 1);
+          multiply(r, k);
+        }
       });
-      stage = stage + 1 == S::kStages ? 0 : stage + 1;
+      threads.arrived();
+      threads.phase([&](Thread& r, int tid) {
+        if (tid >= S::kWorkers) return;
+        read(s, r, tid, next, 0);  // of a slice that is not there too: it meets no output
+        multiply(r, S::kK - 1);
+      });
+      stage = next;
     }
-    threads.phase([&](Thread& r, int tid) { store(t, p, r, tid); });
+    threads.phase([&](Thread& r, int tid) {
+      if (tid >= S::kWorkers) return;
+      if (k0 < t.k) multiply_rest(s.a[stage], s.b[stage], r, tid, static_cast<int>(t.k - k0));
+      store(t, p, r, tid);
+    });
   }
 };
 

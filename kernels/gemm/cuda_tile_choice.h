@@ -23,22 +23,25 @@ struct TileShapes<1> : TileShape<4, 4, 2, 8, 8, 16, 3, 1> {};  // 128 x 128
 template <>
 struct TileShapes<2> : TileShape<4, 2, 2, 8, 4, 16, 4, 4> {};  // 64 x 64, 128 threads
 template <>
-struct TileShapes<3> : TileShape<4, 2, 2, 4, 4, 16, 4, 4> {};  // 32 x 64
+struct TileShapes<3> : TileShape<4, 2, 2, 4, 4, 32, 3, 4, true> {};  // 32 x 64
 template <>
-struct TileShapes<4> : TileShape<4, 1, 1, 4, 4, 32, 4, 5> {};  // 16 x 32, a warp
+struct TileShapes<4> : TileShape<4, 1, 1, 2, 2, 64, 4, 2, true, 1> {};  // 8 x 16, a warp
 template <>
-struct TileShapes<5> : TileShape<1, 1, 1, 4, 1, 32, 8, 5, true> {};  // 4 x 32, a warp
-inline constexpr int kTileShapes = 6;
-// The one that computes fma=off.
-inline constexpr int kTileUnfused = 2;
+struct TileShapes<5> : TileShape<1, 1, 1, 4, 1, 64, 4, 2, true, 3> {};  // 4 x 32, a warp
+template <>
+struct TileShapes<6> : TileShape<1, 1, 1, 1, 1, 64, 6, 2, true, 1> {};  // 1 x 32, a warp
+inline constexpr int kTileShapes = 7;
+// Those that take operands whose neighbours cannot be brought by fours; the first of them computes
+// fma=off too.
+inline constexpr int kTileAny = 2, kTileAnySmall = 5;
 
 struct TileFacts {
   int rows, cols;
   double alone, full;
 };
-inline constexpr TileFacts kTileFacts[kTileShapes] = {{128, 256, 275, 270}, {128, 128, 150, 140},
-                                                      {64, 64, 50, 38},     {32, 64, 34, 21},
-                                                      {16, 32, 26, 6.5},    {4, 32, 10, 4}};
+inline constexpr TileFacts kTileFacts[kTileShapes] = {
+    {128, 256, 290, 270}, {128, 128, 145, 140}, {64, 64, 60, 36}, {32, 64, 34, 20},
+    {8, 16, 16, 3.0},     {4, 32, 16, 3.5},     {1, 32, 14, 3.0}};
 
 inline double tile_cycles(const TileTask& t, int shape, int processors) {
   const TileFacts& f = kTileFacts[shape];
@@ -63,7 +66,7 @@ inline TileTask transposed(const TileTask& t) {
 struct TileChoice {
   TileTask t;
   int shape = 0;
-  bool along_a = false, along_b = false, windows = false, fused = true;
+  bool along_a = false, along_b = false, windows = false, fused = true, fours = false;
 };
 
 // `shape` of no negative number is taken as it is, for tests.
@@ -89,10 +92,38 @@ inline TileChoice tile_choice(TileTask t, bool conv, bool fused, int processors,
       t.b_row = points, t.b_col = 1;
     }
   }
+  const auto along_b = [&](const TileTask& of) {
+    return !c.windows && of.b_row == 1 && (of.b_col != 1 || of.n == 1);
+  };
+  // By fours: `lines` runs of neighbours, `other` apart, of `length` each.
+  const auto fours = [](const float* p, std::int64_t step, std::int64_t other, std::int64_t lines,
+                        std::int64_t length, const TileTask& of,
+                        const std::array<std::int64_t, kMaxRank>& batch) {
+    bool all = step == 1 && length % 4 == 0 && (other % 4 == 0 || lines == 1) &&
+               reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+    for (int i = 0; i < of.batch.rank(); ++i)
+      all = all && batch[static_cast<std::size_t>(i)] % 4 == 0;
+    return all;
+  };
+  const auto all_fours = [&](const TileTask& of) {
+    const bool a = of.a_col == 1 ? fours(of.a, of.a_col, of.a_row, of.m, of.k, of, of.a_batch)
+                                 : fours(of.a, of.a_row, of.a_col, of.k, of.m, of, of.a_batch);
+    const bool b = along_b(of) ? fours(of.b, of.b_row, of.b_col, of.n, of.k, of, of.b_batch)
+                               : fours(of.b, of.b_col, of.b_row, of.k, of.n, of, of.b_batch);
+    return a && (c.windows || b);
+  };
+  // A shape that keeps nothing along k asks nothing of an operand that lies so.
+  const auto takes = [&](const TileTask& of, int i, bool by_fours) {
+    if (by_fours || i == kTileAny || i == kTileAnySmall) return true;
+    return i < 3 && of.a_col == 1 && (c.windows || along_b(of));
+  };
   const auto best = [&](const TileTask& of, double& least) {
-    int found = 0;
+    const bool by_fours = all_fours(of);
+    int found = kTileAny;
+    least = tile_cycles(of, found, processors);
     for (int i = 0; i < kTileShapes; ++i)
-      if (const double cycles = tile_cycles(of, i, processors); i == 0 || cycles < least)
+      if (const double cycles = tile_cycles(of, i, processors);
+          takes(of, i, by_fours) && cycles < least)
         least = cycles, found = i;
     return found;
   };
@@ -106,60 +137,44 @@ inline TileChoice tile_choice(TileTask t, bool conv, bool fused, int processors,
     // Where it saves nothing, rows of y stay what threads write side by side.
     if (cycles < 0.95 * least) c.t = turned, c.shape = other;
   }
-  if (shape >= 0) c.shape = shape;
-  if (!fused) c.shape = kTileUnfused;
+  c.fours = all_fours(c.t);
+  if (shape >= 0 && takes(c.t, shape, c.fours)) c.shape = shape;
+  if (!fused) c.shape = kTileAny;
   c.along_a = c.t.a_col == 1;
-  c.along_b = !c.windows && c.t.b_row == 1 && (c.t.b_col != 1 || c.t.n == 1);
-  // `count` runs of neighbours, `other` apart.
-  const auto fours = [&](const float* p, std::int64_t step, std::int64_t other, std::int64_t count,
-                         const std::array<std::int64_t, kMaxRank>& batch) {
-    bool all = step == 1 && (other % 4 == 0 || count == 1) &&
-               reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-    for (int i = 0; i < c.t.batch.rank(); ++i)
-      all = all && batch[static_cast<std::size_t>(i)] % 4 == 0;
-    return all;
-  };
-  c.t.a_fours = c.along_a ? fours(c.t.a, c.t.a_col, c.t.a_row, c.t.m, c.t.a_batch)
-                          : fours(c.t.a, c.t.a_row, c.t.a_col, c.t.k, c.t.a_batch);
-  c.t.b_fours = c.along_b ? fours(c.t.b, c.t.b_row, c.t.b_col, c.t.n, c.t.b_batch)
-                          : fours(c.t.b, c.t.b_col, c.t.b_row, c.t.k, c.t.b_batch);
+  c.along_b = along_b(c.t);
   return c;
 }
 
 // f<Tile>() of the tile that a choice names.
 template <class F>
 auto with_tile(const TileChoice& c, F&& f) {
-  const auto of_shape = [&]<int I>() {
+  const auto of = [&]<int I, bool Fused, bool Fours>() {
     using S = TileShapes<I>;
-    if (c.windows) return f.template operator()<Tile<S, true, false, true, true>>();
+    if (c.windows) return f.template operator()<Tile<S, true, false, true, Fused, Fours>>();
     if (c.along_a)
-      return c.along_b ? f.template operator()<Tile<S, true, true, false, true>>()
-                       : f.template operator()<Tile<S, true, false, false, true>>();
-    return c.along_b ? f.template operator()<Tile<S, false, true, false, true>>()
-                     : f.template operator()<Tile<S, false, false, false, true>>();
+      return c.along_b ? f.template operator()<Tile<S, true, true, false, Fused, Fours>>()
+                       : f.template operator()<Tile<S, true, false, false, Fused, Fours>>();
+    return c.along_b ? f.template operator()<Tile<S, false, true, false, Fused, Fours>>()
+                     : f.template operator()<Tile<S, false, false, false, Fused, Fours>>();
   };
-  if (!c.fused) {
-    using S = TileShapes<kTileUnfused>;
-    if (c.windows) return f.template operator()<Tile<S, true, false, true, false>>();
-    if (c.along_a)
-      return c.along_b ? f.template operator()<Tile<S, true, true, false, false>>()
-                       : f.template operator()<Tile<S, true, false, false, false>>();
-    return c.along_b ? f.template operator()<Tile<S, false, true, false, false>>()
-                     : f.template operator()<Tile<S, false, false, false, false>>();
-  }
+  if (!c.fused) return of.template operator()<kTileAny, false, false>();
   switch (c.shape) {
     case 0:
-      return of_shape.template operator()<0>();
+      return of.template operator()<0, true, true>();
     case 1:
-      return of_shape.template operator()<1>();
-    case 2:
-      return of_shape.template operator()<2>();
+      return of.template operator()<1, true, true>();
+    case kTileAny:
+      return c.fours ? of.template operator()<kTileAny, true, true>()
+                     : of.template operator()<kTileAny, true, false>();
     case 3:
-      return of_shape.template operator()<3>();
+      return of.template operator()<3, true, true>();
     case 4:
-      return of_shape.template operator()<4>();
+      return of.template operator()<4, true, true>();
+    case kTileAnySmall:
+      return c.fours ? of.template operator()<kTileAnySmall, true, true>()
+                     : of.template operator()<kTileAnySmall, true, false>();
     default:
-      return of_shape.template operator()<5>();
+      return of.template operator()<6, true, true>();
   }
 }
 
