@@ -51,8 +51,7 @@ struct TileShape {
 
 // What a thread brings of every slice of one operand: Lines x K elements by all threads. Fours:
 // neighbours are brought 16 bytes at a time, which asks for addresses at multiples of 16 and lines
-// in fours (cuda_tile_choice.h looks). Where the tile has more lines than the operand, its last
-// one is brought again, for outputs that nobody stores: no copy asks whether it is inside.
+// in fours (cuda_tile_choice.h looks).
 template <int Lines, int K, int Threads, bool AlongK, bool Kept, bool Fours>
 struct TileCopies {
   static_assert(AlongK || !Kept);
@@ -71,31 +70,32 @@ struct TileCopies {
   std::uint32_t offset[kCount];  // elements
   int place;                     // in the slice
   int first;                     // the copies' k (along k); the first one's
-  bool active;
+  int there;                     // of this thread's copies, those whose lines are there
+  bool whole;                    // all of all threads' are
+  bool idle;                     // there are fewer copies than threads
 
   ETALON_HD void begin(const float* at, std::int64_t line_stride, std::int64_t k_stride,
                        std::int64_t lines, int tid) {
-    active = tid < kActive;
     const int outer = tid / kPer, inner = tid % kPer * kEach;
     const int line = AlongK ? outer : inner, k = AlongK ? inner : outer;
     from = at;
     place = AlongK && !Kept ? k * kPitch + line : outer * kPitch + inner;
     first = k;
-    const std::int64_t last = lines - (AlongK ? 1 : kEach);
+    whole = lines >= Lines && kActive == Threads;
+    idle = tid >= kActive;
+    there = 0;
     ETALON_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      const std::int64_t l = AlongK ? line + i * kNext : line, there = l < last   ? l
-                                                                       : last > 0 ? last
-                                                                                  : 0;
+      const std::int64_t l = AlongK ? line + i * kNext : line;
       offset[i] =
-          static_cast<std::uint32_t>(there * line_stride + (AlongK ? k : k + i * kNext) * k_stride);
+          static_cast<std::uint32_t>(l * line_stride + (AlongK ? k : k + i * kNext) * k_stride);
+      if (l < lines) there = i + 1;
     }
   }
-  // The slice of `ks` k or more; zeros for k that are not there.
+  // The slice of `ks` k or more; zeros for what is not there.
   ETALON_HD void bring(float* slice, std::int64_t ks, std::int64_t k_stride) {
-    if (kActive < Threads && !active) return;
     float* const to = slice + place;
-    if (ks >= K) {
+    if (ks >= K && whole) {
       ETALON_UNROLL
       for (int i = 0; i < kCount; ++i)
         if constexpr (kEach == 4)
@@ -105,16 +105,21 @@ struct TileCopies {
       from += K * k_stride;
       return;
     }
+    if (kActive < Threads && idle) return;
+    const int most = ks < K ? static_cast<int>(ks) : K;
     ETALON_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      const int left = static_cast<int>(ks) - (AlongK ? first : first + i * kNext);
+      const int left = most - (AlongK ? first : first + i * kNext);
       // Four of them along k, or lines of one k.
-      const int count = left <= 0 ? 0 : AlongK ? (left < kEach ? left : kEach) : kEach;
+      const int count = i >= there || left <= 0 ? 0
+                        : AlongK                ? (left < kEach ? left : kEach)
+                                                : kEach;
       if constexpr (kEach == 4)
         copy_16(to + i * kToNext, from + (count > 0 ? offset[i] : 0), count * 4);
       else
         copy_4(to + i * kToNext, from + (count > 0 ? offset[i] : 0), count * 4);
     }
+    from += K * k_stride;
   }
 };
 
@@ -391,6 +396,9 @@ struct Tile {
     }
   }
 
+  // Known when this is compiled where all do, so that no branch parts what the compiler mixes.
+  ETALON_HD static bool works(int tid) { return S::kWorkers == S::kThreads || tid < S::kWorkers; }
+
   // One block. `arrived` waits for the copies of all slices but the last kStages - 2 that were
   // begun, and for all threads.
   template <class Threads>
@@ -413,7 +421,7 @@ struct Tile {
     });
     threads.arrived();
     threads.phase([&](Thread& r, int tid) {
-      if (tid < S::kWorkers) read(s, r, tid, 0, 0);
+      if (works(tid)) read(s, r, tid, 0, 0);
     });
     int stage = 0;
     std::int64_t k0 = 0;
@@ -423,7 +431,7 @@ struct Tile {
       threads.phase([&](Thread& r, int tid) {
         // Into the slice that all had read when they arrived.
         bring(t, p, s, r, before, k0 + (S::kStages - 1) * S::kK, tid);
-        if (tid >= S::kWorkers) return;
+        if (!works(tid)) return;
         ETALON_UNROLL
         for (int k = 0; k + 1 < S::kK; ++k) {
           read(s, r, tid, stage, k + 1);
@@ -432,14 +440,14 @@ struct Tile {
       });
       threads.arrived();
       threads.phase([&](Thread& r, int tid) {
-        if (tid >= S::kWorkers) return;
+        if (!works(tid)) return;
         read(s, r, tid, next, 0);  // of a slice that is not there too: it meets no output
         multiply(r, S::kK - 1);
       });
       stage = next;
     }
     threads.phase([&](Thread& r, int tid) {
-      if (tid >= S::kWorkers) return;
+      if (!works(tid)) return;
       if (k0 < t.k) multiply_rest(s.a[stage], s.b[stage], r, tid, static_cast<int>(t.k - k0));
       store(t, p, r, tid);
     });
