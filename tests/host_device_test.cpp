@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -38,6 +39,14 @@ int step() {
   return device->fail_at >= 0 && call >= device->fail_at ? device->fail_code : 0;
 }
 
+bool on_device(const Tensor& t) {
+  const std::byte* const p = t.bytes().data();
+  const auto behind = device->live.upper_bound(const_cast<std::byte*>(p));
+  if (behind == device->live.begin()) return false;
+  const auto& [block, size] = *std::prev(behind);
+  return p < static_cast<const std::byte*>(block) + size;
+}
+
 // The contents of a call, for a kernel that runs when the caller's own have gone.
 struct KeptCall {
   Params params;
@@ -60,8 +69,8 @@ struct KeptCall {
         inputs.push_back(nullptr);
         continue;
       }
-      // Integers are read while a kernel is planned, which is now.
-      tensors.push_back(is_floating(in->dtype()) ? in->share() : in->clone());
+      // Integers of the host are read while a kernel is planned, which is now.
+      tensors.push_back(is_floating(in->dtype()) || on_device(*in) ? in->share() : in->clone());
       inputs.push_back(&tensors.back());
     }
     for (const Tensor& y : call.outputs)
@@ -71,6 +80,13 @@ struct KeptCall {
     problem.contract = &contract;
     problem.inputs = types;
     problem.outputs = output_types;
+  }
+  // A kernel is planned: on a device it reads nothing of the host's any more. Zeros, not garbage:
+  // an absurd exponent would be left undecided, and the host would settle it rightly.
+  void forget_the_host() {
+    for (Tensor& t : tensors)
+      if (!is_floating(t.dtype()) && !on_device(t))
+        std::ranges::fill(t.mutable_bytes(), std::byte{0});
   }
   KernelCall call() { return {.problem = &problem, .inputs = inputs, .outputs = outputs}; }
 };
@@ -93,22 +109,23 @@ void put_on_list(const cuda::UndecidedList& list, std::int64_t i) {
 int definition(const KernelCall& call, const cuda::UndecidedList& list, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
-  return enqueue(s, [kept, list] {
-    bool found = false;
-    for_each_device_definition([&]<class D>() {
-      const KernelCall own = kept->call();
-      if (found || !device_takes<D>(own)) return;
-      found = true;
-      const auto plan = DevicePlan<D>::of(own);
-      const DeviceContract contract = device_contract<D>(own);
-      const DeviceOutputs to = device_outputs(own);
-      const std::int64_t slices = DevicePlan<D>::slices(plan);
-      // Backwards: no slice may lean on one before it.
-      for (std::int64_t i = slices; i-- > 0;)
-        if (!device_slice<D>(contract, plan, i, to)) put_on_list(list, i);
-    });
-    CHECK(found);
+  const KernelCall own = kept->call();
+  bool found = false;
+  int code = 0;
+  for_each_device_definition([&]<class D>() {
+    if (found || !device_takes<D>(own)) return;
+    found = true;
+    const auto plan = DevicePlan<D>::of(own);
+    kept->forget_the_host();
+    code = enqueue(
+        s, [kept, plan, contract = device_contract<D>(own), to = device_outputs(own), list] {
+          // Backwards: no slice may lean on one before it.
+          for (std::int64_t i = DevicePlan<D>::slices(plan); i-- > 0;)
+            if (!device_slice<D>(contract, plan, i, to)) put_on_list(list, i);
+        });
   });
+  CHECK(found);
+  return code;
 }
 
 // All threads of a block, backwards, phase by phase.

@@ -23,10 +23,40 @@
 namespace etalon::cuda {
 namespace {
 
+// Integers lie on the host and are read while a kernel is planned: axes, shapes. An elementwise op
+// reads them by elements (pow's exponents), on the device, so that it needs them there.
+class ElementsOnDevice {
+ public:
+  ElementsOnDevice(const KernelCall& call, Work& work)
+      : inputs_(call.inputs.begin(), call.inputs.end()), call_(call) {
+    views_.reserve(inputs_.size());
+    for (const Tensor*& input : inputs_) {
+      if (input == nullptr || is_floating(input->dtype())) continue;
+      const auto* const bytes = static_cast<const std::byte*>(work.kept(
+          [&] { return std::vector<std::byte>(input->bytes().begin(), input->bytes().end()); }));
+      input = &views_.emplace_back(
+          Tensor::view(input->dtype(), input->shape(), {bytes, input->size_bytes()}, nullptr));
+    }
+    call_.inputs = inputs_;
+  }
+  const KernelCall& call() const { return call_; }
+
+ private:
+  std::vector<const Tensor*> inputs_;
+  std::vector<Tensor> views_;
+  KernelCall call_;
+};
+
+template <class D>
 void enqueue_definition(const KernelCall& call, Work& work) {
   const std::int64_t most = call.output(0).numel();  // a slice has at least one output
   if (most == 0) return;
-  check(api().definition(call, work.undecided(most), stream()), "the kernel's launch");
+  const UndecidedList list = work.undecided(most);
+  if constexpr (std::is_same_v<D, ElementwiseDefinition<true>>)
+    check(api().definition(ElementsOnDevice(call, work).call(), list, stream()),
+          "the kernel's launch");
+  else
+    check(api().definition(call, list, stream()), "the kernel's launch");
 }
 
 void enqueue_tiles(const KernelCall& call, Work&) {
@@ -255,8 +285,8 @@ std::span<const DeviceRow> device_rows() {
                                              : kConvAlgorithm<D> ? "seq of this algo"
                                                                  : "seq, exact",
                                 .refuse = refuse_definition_here<D>,
-                                .run = run_enqueued<enqueue_definition>},
-                        .enqueue = enqueue_definition});
+                                .run = run_enqueued<enqueue_definition<D>>},
+                        .enqueue = enqueue_definition<D>});
     });
     for (const char* op : {"rnn", "gru", "lstm"})
       list.push_back({.row = {.op = op,
