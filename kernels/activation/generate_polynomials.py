@@ -141,7 +141,7 @@ emit("kAsin", series(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mp
 bits = [int.from_bytes(struct.pack(">d", float(mp.mpf(2) ** (mp.mpf(j) / 16))), "big") - (j << 48)
         for j in range(16)]
 out.append("// The bits of 2^(j/16) less j 2^48: with 2^48 n added, n = 16 k + j, those of 2^(n/16).\n"
-           f"ETALON_TABLE unsigned long long kPowerSixteenth[] = {{{', '.join(f'0x{b:x}' for b in bits)}}};\n")
+           f"alignas(128) ETALON_TABLE unsigned long long kPowerSixteenth[] = {{{', '.join(f'0x{b:x}' for b in bits)}}};\n")
 
 # 2/pi, as multiples of a float's last place: row E - 27 is that of floats in [2^E, 2^(E+1)).
 rows = []

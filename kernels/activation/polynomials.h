@@ -94,7 +94,7 @@ ETALON_TABLE double kAsin[] = {0x1.55555555555bbp-3,  0x1.33333333030cfp-4, 0x1.
                                -0x1.bf16e7c9f283cp-8, 0x1.c8a4a8d5d7026p-6};
 
 // The bits of 2^(j/16) less j 2^48: with 2^48 n added, n = 16 k + j, those of 2^(n/16).
-ETALON_TABLE unsigned long long kPowerSixteenth[] = {
+alignas(128) ETALON_TABLE unsigned long long kPowerSixteenth[] = {
     0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
     0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429,
     0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,

@@ -31,6 +31,13 @@ struct UndecidedList {
   std::int64_t capacity = 0;
 };
 
+// A list that stays with its call from run to run: a first kernel fills it, a second one computes
+// what it holds and leaves both numbers at zero, as it found them.
+struct OpenList {
+  UndecidedList list;
+  unsigned* finished = nullptr;  // blocks of the second kernel that are done
+};
+
 // y[i] = the element that map[i] names: 0 is `fill`, k + 1 is element k of the sources, counted on
 // from each to the next.
 struct MoveTask {
@@ -107,7 +114,8 @@ struct Api {
   int (*tiles)(const KernelCall& call, void* stream);
   int (*move)(const MoveTask& task, void* stream);
   // What a first kernel lists as open a second one computes: kernels/activation/device_lanes.h.
-  int (*function)(const KernelCall& call, const UndecidedList& open, const UndecidedList& undecided,
+  // Both lists are empty for a function that decides everything; the kernels clear `undecided`.
+  int (*function)(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
                   void* stream);
   int (*cells)(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
                void* stream);

@@ -166,14 +166,15 @@ const void* Work::kept(const std::function<std::vector<std::byte>()>& make) {
   return kept_[kept_next_++].get();
 }
 
-UndecidedList Work::undecided(std::int64_t slices) {
+UndecidedList Work::undecided(std::int64_t slices, Clear clear) {
   constexpr std::int64_t kMostPlaces = 1 << 16;
   slices_ = slices;
   const std::int64_t places = std::min(slices, kMostPlaces);
   if (places_.empty()) places_.emplace_back((static_cast<std::size_t>(places) + 1) * 8);
   auto* const memory = static_cast<std::int64_t*>(places_[0].get());
   list_ = {.count = count_ != nullptr ? count_ : memory, .places = memory + 1, .capacity = places};
-  check(api().clear(list_.count, sizeof *list_.count, stream()), "cudaMemsetAsync");
+  if (clear == Clear::here)
+    check(api().clear(list_.count, sizeof *list_.count, stream()), "cudaMemsetAsync");
   return list_;
 }
 
@@ -182,6 +183,15 @@ UndecidedList Work::open(std::int64_t places) {
       static_cast<std::int64_t*>(scratch((static_cast<std::size_t>(places) + 1) * 8));
   check(api().clear(memory, sizeof *memory, stream()), "cudaMemsetAsync");
   return {.count = memory, .places = memory + 1, .capacity = places};
+}
+
+OpenList Work::standing(std::int64_t places) {
+  const bool made = next_ == scratch_.size();
+  auto* const memory =
+      static_cast<std::int64_t*>(scratch((static_cast<std::size_t>(places) + 2) * 8));
+  if (made) check(api().clear(memory, 2 * sizeof *memory, stream()), "cudaMemsetAsync");
+  return {.list = {.count = memory, .places = memory + 2, .capacity = places},
+          .finished = reinterpret_cast<unsigned*>(memory + 1)};
 }
 
 std::vector<std::int64_t> Work::fetch_undecided() const {

@@ -87,10 +87,13 @@ class Work {
   void* scratch(std::size_t size_bytes);
   // Bytes that are the same in every run of this call: made and uploaded once.
   const void* kept(const std::function<std::vector<std::byte>()>& make);
-  // A list for `slices` slices, cleared on the stream.
-  UndecidedList undecided(std::int64_t slices);
+  // A list for `slices` slices, cleared on the stream; or by the kernels themselves.
+  enum class Clear { here, by_kernels };
+  UndecidedList undecided(std::int64_t slices, Clear clear = Clear::here);
   // A list of this run that no host reads, for a second kernel.
   UndecidedList open(std::int64_t places);
+  // The same, cleared once: its kernels leave it empty.
+  OpenList standing(std::int64_t places);
   // What the last run listed, ascending. Waits. All of 0 .. slices - 1 where there were more than
   // places.
   bool listed() const { return list_.count != nullptr; }

@@ -9,8 +9,8 @@ int launch_definition(const KernelCall& call, const UndecidedList& undecided, vo
 int launch_tiles(const KernelCall& call, void* stream);  // kernels/gemm/cuda_tile.h
 int launch_move(const MoveTask& task, void* stream);
 // kernels/activation/device_lanes.h
-int launch_function(const KernelCall& call, const UndecidedList& open,
-                    const UndecidedList& undecided, void* stream);
+int launch_function(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
+                    void* stream);
 // kernels/recurrent/cuda_cells.h
 int launch_cells(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
                  void* stream);

@@ -90,8 +90,13 @@ Refusal refuse_function_here(const Problem& problem) {
 void enqueue_function(const KernelCall& call, Work& work) {
   const std::int64_t count = call.output(0).numel();
   if (count == 0) return;
-  const UndecidedList open = work.open(open_places(count));
-  check(api().function(call, open, work.undecided(count), stream()), "the kernel's launch");
+  OpenList open;
+  UndecidedList undecided;
+  if (!device_function_decides(device_function_code(call.problem->op->name))) {
+    open = work.standing(open_places(count));
+    undecided = work.undecided(count, Work::Clear::by_kernels);
+  }
+  check(api().function(call, open, undecided, stream()), "the kernel's launch");
 }
 
 Refusal refuse_cells_here(const Problem& problem) {
