@@ -97,7 +97,7 @@ void compare_all(unsigned share) {
   }
   MESSAGE(by_row.size(), " rows, ", cases, " cases, ", outputs, " outputs, ", undecided,
           " undecided");
-  CHECK(by_row.size() >= 161);
+  CHECK(by_row.size() >= 169);
   CHECK(undecided * 4 < outputs);  // the device does the work
 }
 
@@ -153,6 +153,73 @@ TEST_CASE("a GPU's rows on the CPU: tiles beyond one block on every side") {
           }
   }
   CHECK(compared == lines * (kTileShapes + 2));
+}
+
+TEST_CASE("a GPU's rows on the CPU: rows by blocks, more than a chunk and many to a block") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  int compared = 0;
+  for (const char* line :
+       {"rows | softmax | | f32[3,5000]:wide",
+        "rows | softmax | | f32[2,2048]",
+        "rows | softmax | | f32[2,2049]:wide",
+        "rows | softmax | | f32[70,63]:wide",
+        "rows | softmax | | f32[33,64]",
+        "rows | softmax | axis=1 | f32[3,200,17]:wide",
+        "rows | softmax | | f32[300,70]",
+        "rows | rms_norm | | f32[9000,5]:wild",
+        "rows | softmax | axis=0 | f32[90,3]:special",
+        "rows | softmax | | f32[33,40]:special",
+        "rows | softmax | axis=1 | f32[2,130,20]:special",
+        "rows | log_softmax | | f32[2,4100]",
+        "rows | log_softmax | axis=1 | f32[2,65,35]:wide",
+        "rows | log_softmax | | f32[35,31]:special",
+        "rows | log_softmax | | f32[3,2]=-0,-inf,0,-0,-0,-1000",
+        "rows | layer_norm | statistics=true | f32[3,5000]:wild f32[5000] f32[5000]",
+        "rows | layer_norm | axis=1 | f32[40,3,21]:wild f32[3,21] f32[1,21]",
+        "rows | layer_norm | axis=1 | f32[2,3,700]:wild f32[3,1] f32[3,700]",
+        "rows | layer_norm | axis=1 | f32[3,1,100]:special f32[1,100] -",
+        "rows | instance_norm | | f32[3,5,65,33]:wild f32[5] f32[5]",
+        "rows | group_norm | groups=2 | f32[20,6,4,5]:wild f32[6] f32[6]",
+        "rows | group_norm | groups=2 scale_per_group=true | f32[2,6,40,9] f32[2] f32[2]",
+        "rows | rms_norm | | f32[2,4099]:wild f32[4099]",
+        "rows | rms_norm | | f32[65,7] f32[7]",
+        "rows | mean_variance_normalization | | f32[30,40,5,2]:wild",
+        "rows | mean_variance_normalization | axes=[0,2] normalize_variance=false | f32[3,40,7]",
+        "rows | lrn | size=5 | f32[2,9,5,7]:wild",
+        "rows | lrn | size=40 beta=0.6 | f32[2,9,5]",
+        "rows | lrn | size=3 alpha=1e30 | f32[2,4,40]:wild",
+        "rows | lrn | size=3 alpha=-1 beta=2 | f32[2,4,40]",
+        "rows | lrn | size=1 beta=-30.5 | f32[1,4,40]:wide"}) {
+    const OpCase c = parse_op_case(line);
+    CAPTURE(c.line);
+    Count count;
+    int rows = 0;
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.op == c.op->name && device.row.name == std::string(c.op->name) + ".f32.cuda")
+        rows += compare(c, device, "seq", count);
+    CHECK(rows == 1);
+    compared += rows;
+  }
+  CHECK(compared == 31);
+}
+
+TEST_CASE("a GPU's rows on the CPU: selection takes blocks before definitions") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  for (const char* line : {"first | softmax | | f32[2,3]", "first | layer_norm | | f32[2,3]",
+                           "first | lrn | | f32[2,3,4]"}) {
+    const OpCase c = parse_op_case(line);
+    const Tensor x = case_input(c, 0);
+    const Tensor* in[] = {&x};
+    Registry registry;
+    registry.add(cuda::rows());
+    const std::string op(c.op->name);
+    RunOptions options{.contract = Contract::seq(), .device = Device::cuda};
+    CHECK(run_op(*c.op, c.params, in, registry, options).kernel->name == op + ".f32.cuda");
+    options.contract = Contract::exact_preset();
+    CHECK(run_op(*c.op, c.params, in, registry, options).kernel->name == op + ".cuda.definition");
+  }
 }
 
 TEST_CASE("a GPU's rows on the CPU: convolution by im2col and by Winograd") {

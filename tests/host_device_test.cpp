@@ -18,7 +18,9 @@
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_tile_choice.h"
+#include "kernels/normalization/cuda_rows.h"
 #include "kernels/recurrent/cuda_cells.h"
+#include "kernels/softmax/cuda_rows.h"
 
 namespace etalon {
 namespace {
@@ -206,6 +208,59 @@ int function(const KernelCall& call, const cuda::OpenList& open,
   });
 }
 
+// Threads backwards: a phase may lean on no thread before it.
+template <int count>
+struct HostThreads {
+  template <class F>
+  void operator()(F&& phase) const {
+    for (int tid = count; tid-- > 0;) phase(tid);
+  }
+};
+
+template <int kRows>
+void run_rows(const KernelCall& call, const cuda::UndecidedList& list) {
+  const auto blocks = [](const RowShape& shape, auto&& f) {
+    if (shape.many() != (kRows > 1)) return;
+    for (std::int64_t block = shape.blocks(); block-- > 0;) {
+      auto shared = std::make_unique<RowShared>();
+      std::memset(shared.get(), 0xA5, sizeof *shared);
+      if (shape.width() == kRowThreads)
+        f(block, kRowThreads, *shared, HostThreads<kRowThreads>{});
+      else
+        f(block, kMostRowThreads, *shared, HostThreads<kMostRowThreads>{});
+    }
+  };
+  if (call.problem->op->name.ends_with("softmax")) {
+    const SoftmaxRowsTask t = softmax_rows_task(call);
+    blocks(t.shape(), [&](std::int64_t block, int width, RowShared& shared, const auto& threads) {
+      softmax_rows<kRows>(t, block, width, shared, threads,
+                          [&](std::int64_t row) { put_on_list(list, row); });
+    });
+  } else {
+    const NormRowsTask t = norm_rows_task(call);
+    blocks(t.row_shape(),
+           [&](std::int64_t block, int width, RowShared& shared, const auto& threads) {
+             norm_rows<kRows>(t, block, width, shared, threads);
+           });
+  }
+}
+
+int rows(const KernelCall& call, const cuda::UndecidedList& list, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, list] {
+    const KernelCall own = kept->call();
+    if (own.problem->op->name == "lrn") {
+      const LrnTask t = lrn_task(own);
+      for (std::uint32_t i = t.count; i-- > 0;)
+        if (!lrn_element(t, i)) put_on_list(list, i);
+      return;
+    }
+    run_rows<1>(own, list);
+    run_rows<kRowsOfBlock>(own, list);
+  });
+}
+
 int cells(const KernelCall& call, const cuda::CellMemory& memory, const cuda::UndecidedList& list,
           void* s) {
   ++device->launches;
@@ -219,15 +274,6 @@ int cells(const KernelCall& call, const cuda::CellMemory& memory, const cuda::Un
         put_on_list(list, block);
   });
 }
-
-// Threads backwards: a phase may lean on no thread before it.
-template <int count>
-struct HostThreads {
-  template <class F>
-  void operator()(F&& phase) const {
-    for (int tid = count; tid-- > 0;) phase(tid);
-  }
-};
 
 int digits(const KernelCall& call, const cuda::DigitMemory& memory, const cuda::UndecidedList& open,
            const cuda::UndecidedList& undecided, void* s) {
@@ -396,6 +442,7 @@ HostDevice::HostDevice()
           .tiles = tiles,
           .move = move,
           .function = function,
+          .rows = rows,
           .cells = cells,
           .digits = digits,
           .conv_digits = conv_digits,

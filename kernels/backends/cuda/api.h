@@ -117,6 +117,8 @@ struct Api {
   // Both lists are empty for a function that decides everything; the kernels clear `undecided`.
   int (*function)(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
                   void* stream);
+  // Softmax, normalisations over rows, local response (kernels/backends/cuda/row_block.h).
+  int (*rows)(const KernelCall& call, const UndecidedList& undecided, void* stream);
   int (*cells)(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
                void* stream);
   int (*digits)(const KernelCall& call, const DigitMemory& memory, const UndecidedList& open,

@@ -170,10 +170,12 @@ UndecidedList Work::undecided(std::int64_t slices, Clear clear) {
   constexpr std::int64_t kMostPlaces = 1 << 16;
   slices_ = slices;
   const std::int64_t places = std::min(slices, kMostPlaces);
-  if (places_.empty()) places_.emplace_back((static_cast<std::size_t>(places) + 1) * 8);
+  const bool made = places_.empty();
+  if (made) places_.emplace_back((static_cast<std::size_t>(places) + 1) * 8);
   auto* const memory = static_cast<std::int64_t*>(places_[0].get());
   list_ = {.count = count_ != nullptr ? count_ : memory, .places = memory + 1, .capacity = places};
-  if (clear == Clear::here)
+  clear_ = clear;
+  if (clear == Clear::here || (clear == Clear::when_fetched && made))
     check(api().clear(list_.count, sizeof *list_.count, stream()), "cudaMemsetAsync");
   return list_;
 }
@@ -194,7 +196,7 @@ OpenList Work::standing(std::int64_t places) {
           .finished = reinterpret_cast<unsigned*>(memory + 1)};
 }
 
-std::vector<std::int64_t> Work::fetch_undecided() const {
+std::vector<std::int64_t> Work::fetch_undecided() {
   const auto fetch = [](const std::int64_t* from, std::span<std::int64_t> to) {
     check(api().to_host(to.data(), from, to.size_bytes(), stream()),
           "cudaMemcpyAsync from the device");
@@ -212,6 +214,8 @@ std::vector<std::int64_t> Work::fetch_undecided() const {
     const auto twice = std::ranges::unique(slices);
     slices.erase(twice.begin(), twice.end());
   }
+  if (count > 0 && clear_ == Clear::when_fetched)
+    check(api().clear(list_.count, sizeof *list_.count, stream()), "cudaMemsetAsync");
   return slices;
 }
 

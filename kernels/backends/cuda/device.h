@@ -87,8 +87,10 @@ class Work {
   void* scratch(std::size_t size_bytes);
   // Bytes that are the same in every run of this call: made and uploaded once.
   const void* kept(const std::function<std::vector<std::byte>()>& make);
-  // A list for `slices` slices, cleared on the stream; or by the kernels themselves.
-  enum class Clear { here, by_kernels };
+  // A list for `slices` slices, cleared on the stream; or by the kernels themselves; or where it is
+  // made and when what it held was fetched, of a kernel that hardly ever lists one. What is listed
+  // again then, or was of a run that nobody fetched, the host computes once more.
+  enum class Clear { here, by_kernels, when_fetched };
   UndecidedList undecided(std::int64_t slices, Clear clear = Clear::here);
   // A list of this run that no host reads, for a second kernel.
   UndecidedList open(std::int64_t places);
@@ -97,7 +99,7 @@ class Work {
   // What the last run listed, ascending. Waits. All of 0 .. slices - 1 where there were more than
   // places.
   bool listed() const { return list_.count != nullptr; }
-  std::vector<std::int64_t> fetch_undecided() const;
+  std::vector<std::int64_t> fetch_undecided();
   // An empty list without waiting for each node: the executor looks at all counts at once.
   void count_at(std::int64_t* count) { count_ = count; }
 
@@ -107,6 +109,7 @@ class Work {
       sources_;  // until the stream was waited for: as long as we live
   std::size_t next_ = 0, kept_next_ = 0;
   UndecidedList list_;
+  Clear clear_ = Clear::here;
   std::int64_t slices_ = 0;
   std::int64_t* count_ = nullptr;
 };

@@ -11,6 +11,8 @@ int launch_move(const MoveTask& task, void* stream);
 // kernels/activation/device_lanes.h
 int launch_function(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
                     void* stream);
+// kernels/softmax/cuda_rows.h, kernels/normalization/cuda_rows.h
+int launch_rows(const KernelCall& call, const UndecidedList& undecided, void* stream);
 // kernels/recurrent/cuda_cells.h
 int launch_cells(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
                  void* stream);

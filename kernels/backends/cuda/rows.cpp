@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 
 #include "kernels/activation/device_lanes.h"
 #include "kernels/backends/cuda/cudnn_rows.h"
@@ -63,6 +64,25 @@ void enqueue_tiles(const KernelCall& call, Work&) {
   if (call.output(0).numel() != 0) check(api().tiles(call, stream()), "the kernel's launch");
 }
 
+// Definitions whose rows a block of threads takes, and those that call exp, log or pow.
+template <class F>
+void for_each_row_definition(F&& f) {
+  f.template operator()<SoftmaxDefinition<false>>();
+  f.template operator()<SoftmaxDefinition<true>>();
+  f.template operator()<RowNormDefinition<LayerNorm>>();
+  f.template operator()<RowNormDefinition<InstanceNorm>>();
+  f.template operator()<RowNormDefinition<GroupNorm>>();
+  f.template operator()<RowNormDefinition<MeanVariance>>();
+  f.template operator()<RowNormDefinition<RmsNorm>>();
+  f.template operator()<LrnDefinition>();
+}
+template <class D>
+inline constexpr bool kHasFunctions = false;
+template <bool Log>
+inline constexpr bool kHasFunctions<SoftmaxDefinition<Log>> = true;
+template <>
+inline constexpr bool kHasFunctions<LrnDefinition> = true;
+
 // ".winograd", in the name of a row that computes one algorithm.
 template <class D>
 std::string algorithm() {
@@ -97,6 +117,26 @@ void enqueue_function(const KernelCall& call, Work& work) {
     undecided = work.undecided(count, Work::Clear::by_kernels);
   }
   check(api().function(call, open, undecided, stream()), "the kernel's launch");
+}
+
+template <class D>
+Refusal refuse_rows_here(const Problem& problem) {
+  if (Refusal r = refuse_device_definition<D>(problem)) return r;
+  if (problem.contract->exact()) return "offers seq";
+  // 32-bit numbers of elements and of blocks.
+  if (problem.outputs[0].shape.numel() > std::numeric_limits<std::int32_t>::max())
+    return "takes tensors of fewer than 2^31 elements";
+  return refuse_without_device();
+}
+
+// The rows hold steps that are rounded exactly; only functions may be left undecided.
+template <class D>
+void enqueue_rows(const KernelCall& call, Work& work) {
+  const std::int64_t most = call.output(0).numel();
+  if (most == 0) return;
+  UndecidedList list;
+  if constexpr (kHasFunctions<D>) list = work.undecided(most, Work::Clear::when_fetched);
+  check(api().rows(call, list, stream()), "the kernel's launch");
 }
 
 Refusal refuse_cells_here(const Problem& problem) {
@@ -280,6 +320,15 @@ std::span<const DeviceRow> device_rows() {
                                 .refuse = refuse_function_here,
                                 .run = run_enqueued<enqueue_function>},
                         .enqueue = enqueue_function});
+    for_each_row_definition([&]<class D>() {
+      list.push_back({.row = {.op = D::op,
+                              .name = names.emplace_back(std::string(D::op) + ".f32.cuda"),
+                              .device = Device::cuda,
+                              .contracts = "seq",
+                              .refuse = refuse_rows_here<D>,
+                              .run = run_enqueued<enqueue_rows<D>>},
+                      .enqueue = enqueue_rows<D>});
+    });
     for_each_device_definition([&]<class D>() {
       for (const std::string_view op : device_ops<D>())
         list.push_back({.row = {.op = op,

@@ -103,6 +103,7 @@ constexpr Api kRuntime = {
     .tiles = launch_tiles,
     .move = launch_move,
     .function = launch_function,
+    .rows = launch_rows,
     .cells = launch_cells,
     .digits = launch_digits,
     .conv_digits = launch_conv_digits,
