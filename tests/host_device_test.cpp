@@ -199,7 +199,6 @@ int function(const KernelCall& call, const cuda::OpenList& open,
         if (!device_function<Code>(t.params, t.x[i], t.to.y[0][i])) put_on_list(open.list, i);
     });
     if (device_function_decides(t.code)) return;
-    *undecided.count = 0;
     for (std::int64_t k = open_count(t, open.list); k-- > 0;)
       if (const std::int64_t i = open_element(open.list, k);
           !device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to))

@@ -42,9 +42,7 @@ __global__ void __launch_bounds__(kSettlingThreads)
 template <int Code>
 __global__ void __launch_bounds__(kThreads)
     run_function(const __grid_constant__ DeviceFunctionTask t,
-                 const __grid_constant__ UndecidedList open_list, std::int64_t* undecided) {
-  // Settled behind this kernel, on the same stream.
-  if (!device_function_decides(Code) && blockIdx.x == 0 && threadIdx.x == 0) *undecided = 0;
+                 const __grid_constant__ UndecidedList open_list) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * 4;
   for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * 4;
        i < t.count; i += step) {
@@ -89,9 +87,8 @@ int launch_function(const KernelCall& call, const OpenList& open, const Undecide
   const auto blocks = static_cast<unsigned>(
       std::min<std::int64_t>((t.count + 4 * kThreads - 1) / (4 * kThreads), std::int64_t{1} << 20));
   const auto s = static_cast<cudaStream_t>(stream);
-  with_device_function(t.code, [&]<int Code>() {
-    run_function<Code><<<blocks, kThreads, 0, s>>>(t, open.list, undecided.count);
-  });
+  with_device_function(
+      t.code, [&]<int Code>() { run_function<Code><<<blocks, kThreads, 0, s>>>(t, open.list); });
   if (device_function_decides(t.code)) return cudaGetLastError();
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
   // A thread for each place, some blocks for each multiprocessor of any device.

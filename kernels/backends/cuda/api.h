@@ -114,7 +114,7 @@ struct Api {
   int (*tiles)(const KernelCall& call, void* stream);
   int (*move)(const MoveTask& task, void* stream);
   // What a first kernel lists as open a second one computes: kernels/activation/device_lanes.h.
-  // Both lists are empty for a function that decides everything; the kernels clear `undecided`.
+  // Both lists are empty for a function that decides everything.
   int (*function)(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
                   void* stream);
   // Softmax, normalisations over rows, local response (kernels/backends/cuda/row_block.h).

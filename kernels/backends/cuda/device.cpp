@@ -166,7 +166,7 @@ const void* Work::kept(const std::function<std::vector<std::byte>()>& make) {
   return kept_[kept_next_++].get();
 }
 
-UndecidedList Work::undecided(std::int64_t slices, Clear clear) {
+UndecidedList Work::undecided(std::int64_t slices) {
   constexpr std::int64_t kMostPlaces = 1 << 16;
   slices_ = slices;
   const std::int64_t places = std::min(slices, kMostPlaces);
@@ -174,9 +174,7 @@ UndecidedList Work::undecided(std::int64_t slices, Clear clear) {
   if (made) places_.emplace_back((static_cast<std::size_t>(places) + 1) * 8);
   auto* const memory = static_cast<std::int64_t*>(places_[0].get());
   list_ = {.count = count_ != nullptr ? count_ : memory, .places = memory + 1, .capacity = places};
-  clear_ = clear;
-  if (clear == Clear::here || (clear == Clear::when_fetched && made))
-    check(api().clear(list_.count, sizeof *list_.count, stream()), "cudaMemsetAsync");
+  if (made) check(api().clear(list_.count, sizeof *list_.count, stream()), "cudaMemsetAsync");
   return list_;
 }
 
@@ -214,8 +212,7 @@ std::vector<std::int64_t> Work::fetch_undecided() {
     const auto twice = std::ranges::unique(slices);
     slices.erase(twice.begin(), twice.end());
   }
-  if (count > 0 && clear_ == Clear::when_fetched)
-    check(api().clear(list_.count, sizeof *list_.count, stream()), "cudaMemsetAsync");
+  if (count > 0) check(api().clear(list_.count, sizeof *list_.count, stream()), "cudaMemsetAsync");
   return slices;
 }
 

@@ -87,11 +87,10 @@ class Work {
   void* scratch(std::size_t size_bytes);
   // Bytes that are the same in every run of this call: made and uploaded once.
   const void* kept(const std::function<std::vector<std::byte>()>& make);
-  // A list for `slices` slices, cleared on the stream; or by the kernels themselves; or where it is
-  // made and when what it held was fetched, of a kernel that hardly ever lists one. What is listed
-  // again then, or was of a run that nobody fetched, the host computes once more.
-  enum class Clear { here, by_kernels, when_fetched };
-  UndecidedList undecided(std::int64_t slices, Clear clear = Clear::here);
+  // A list for `slices` slices: cleared where it is made, and when what it held was fetched, not by
+  // each run. What is listed twice, or was listed by a run that nobody asked, the host computes
+  // once more.
+  UndecidedList undecided(std::int64_t slices);
   // A list of this run that no host reads, for a second kernel.
   UndecidedList open(std::int64_t places);
   // The same, cleared once: its kernels leave it empty.
@@ -109,7 +108,6 @@ class Work {
       sources_;  // until the stream was waited for: as long as we live
   std::size_t next_ = 0, kept_next_ = 0;
   UndecidedList list_;
-  Clear clear_ = Clear::here;
   std::int64_t slices_ = 0;
   std::int64_t* count_ = nullptr;
 };

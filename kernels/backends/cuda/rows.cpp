@@ -114,7 +114,7 @@ void enqueue_function(const KernelCall& call, Work& work) {
   UndecidedList undecided;
   if (!device_function_decides(device_function_code(call.problem->op->name))) {
     open = work.standing(open_places(count));
-    undecided = work.undecided(count, Work::Clear::by_kernels);
+    undecided = work.undecided(count);
   }
   check(api().function(call, open, undecided, stream()), "the kernel's launch");
 }
@@ -129,13 +129,13 @@ Refusal refuse_rows_here(const Problem& problem) {
   return refuse_without_device();
 }
 
-// The rows hold steps that are rounded exactly; only functions may be left undecided.
+// Only functions may be left undecided.
 template <class D>
 void enqueue_rows(const KernelCall& call, Work& work) {
   const std::int64_t most = call.output(0).numel();
   if (most == 0) return;
   UndecidedList list;
-  if constexpr (kHasFunctions<D>) list = work.undecided(most, Work::Clear::when_fetched);
+  if constexpr (kHasFunctions<D>) list = work.undecided(most);
   check(api().rows(call, list, stream()), "the kernel's launch");
 }
 
