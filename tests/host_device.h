@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 
 #include "kernels/backends/cuda/api.h"
@@ -31,7 +32,8 @@ struct HostDevice {
 
   // What happened.
   std::int64_t calls = 0, launches = 0, graph_launches = 0, waits = 0;
-  std::int64_t open = 0;  // outputs that a first pass in digits left to the second
+  std::int64_t open = 0;              // outputs that a first pass left to the second
+  std::set<std::string> wide_blocks;  // the blocks of cuda_wide.h that ran
   std::size_t used = 0, peak = 0;
   std::map<void*, std::size_t> live;
 };

@@ -1,6 +1,7 @@
 #include "tests/host_device.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_tile_choice.h"
 #include "kernels/normalization/cuda_rows.h"
+#include "kernels/gemm/cuda_wide.h"
 #include "kernels/recurrent/cuda_cells.h"
 #include "kernels/softmax/cuda_rows.h"
 
@@ -305,6 +307,26 @@ int conv_digits(const KernelCall& call, const cuda::ConvDigitMemory& memory,
   });
 }
 
+template <class Products, bool conv>
+int wide(const KernelCall& call, const cuda::WideMemory& memory,
+         const cuda::UndecidedList& undecided, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, memory, undecided] {
+    const WideTask task = wide_task(kept->call(), memory);
+    CHECK((task.splits == 1 || memory.sums != nullptr));
+    device->wide_blocks.insert(fmt::format("{}{}{} {}{}{}{}", conv ? "conv " : "", task.tile,
+                                           task.folds() ? " folded" : "",
+                                           task.a_k_major ? "k" : "m", task.b_k_major ? "k" : "n",
+                                           task.a.fours ? (task.b.fours ? " fours" : " fours ones")
+                                                        : (task.b.fours ? " ones fours" : " ones"),
+                                           task.splits > 1 ? " split" : ""));
+    run_wide_on_host<Products, conv>(
+        task, [](std::int64_t) { ++device->open; },
+        [&](std::int64_t at) { put_on_list(undecided, at); });
+  });
+}
+
 int fft(const KernelCall& call, const cuda::FftMemory& memory, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
@@ -445,6 +467,8 @@ HostDevice::HostDevice()
           .cells = cells,
           .digits = digits,
           .conv_digits = conv_digits,
+          .wide = wide<MatrixProducts, false>,
+          .conv_wide = wide<WindowProducts, true>,
           .fft = fft,
           .widen = convert<double, float>,
           .narrow = convert<float, double>} {

@@ -37,7 +37,7 @@ struct ConvDigitTask {
   DigitTask p;  // of p.b the norms alone
   const float* x = nullptr;
   std::int64_t channels = 0, pitch = 0, taps = 0;  // of a group; a pixel's bytes
-  std::int64_t images = 0, groups = 0, pixels = 0, points = 0;
+  std::int64_t images = 0, groups = 0, pixels = 0;
   std::uint8_t* planes = nullptr;   // [group][image][digit][pixel][pitch]
   std::int32_t* tops = nullptr;     // [group][image], bits; zeros before
   DigitSquares* squares = nullptr;  // [group][image][pixel]
@@ -134,11 +134,10 @@ ETALON_HD void conv_digit_weights(const ConvDigitTask& t, std::int64_t block,
 struct DigitWindow {
   std::int64_t image = 0, z = 0, y = 0, x = 0;
 };
-ETALON_HD inline DigitWindow digit_window(const ConvDigitTask& t, std::int64_t n) {
-  const WindowAxis &d = t.p.t.window.axes[0], &h = t.p.t.window.axes[1], &w = t.p.t.window.axes[2];
-  const std::int64_t p = n % t.points;
-  return {n / t.points, d.at(p / (w.out * h.out), 0), h.at(p / w.out % h.out, 0),
-          w.at(p % w.out, 0)};
+ETALON_HD inline DigitWindow digit_window(const Window& window, std::int64_t n) {
+  const WindowAxis &d = window.axes[0], &h = window.axes[1], &w = window.axes[2];
+  const std::int64_t points = window.out_points(), p = n % points;
+  return {n / points, d.at(p / (w.out * h.out), 0), h.at(p / w.out % h.out, 0), w.at(p % w.out, 0)};
 }
 // The pixel at a place; -1 in the padding.
 ETALON_HD inline std::int64_t digit_pixel(const Window& w, std::int64_t z, std::int64_t y,
@@ -171,7 +170,7 @@ struct DigitTaps {
 // Window `i` of all groups.
 ETALON_HD inline void conv_digit_norm(const ConvDigitTask& t, std::int64_t i) {
   const std::int64_t group = i / t.p.t.n, n = i % t.p.t.n;
-  const DigitWindow at = digit_window(t, n);
+  const DigitWindow at = digit_window(t.p.t.window, n);
   const std::int64_t line = group * t.images + at.image;
   DigitSquares sum{};
   for (DigitTaps taps(at); taps.tap < t.taps; taps.next(t.p.t.window))
@@ -200,23 +199,22 @@ struct WindowProducts {
   ETALON_HD static double added(const TileTask& t, const DigitOutput& o) {
     return static_cast<double>(t.bias[o.product * t.m + o.m]);
   }
-  ETALON_HD static DigitDot dot(const Task& task, std::int64_t at, int lane) {
-    const TileTask& t = task.p.t;
+  ETALON_HD static DigitDot dot(const TileTask& t, std::int64_t at, int lane) {
     const DigitOutput o = output(t, at);
     const WindowAxis &d = t.window.axes[0], &h = t.window.axes[1], &w = t.window.axes[2];
-    const DigitWindow at_window = digit_window(task, o.n);
+    const DigitWindow from = digit_window(t.window, o.n);
+    const std::int64_t taps = t.window.taps(), pixels = t.window.in_points();
     const float* const weights = t.a + (o.product * t.m + o.m) * t.k;
-    const float* const from = task.line(o.product * task.images + at_window.image);
+    const float* const image = t.b + o.product * t.b_batch[0] + from.image * t.image;
     DigitDot dot;
     for (std::int64_t k = lane; k < t.k; k += 32) {
-      const std::int64_t tap = k % task.taps;
-      const std::int64_t pixel =
-          digit_pixel(t.window, at_window.z + tap / (w.kernel * h.kernel) * d.dilation,
-                      at_window.y + tap / w.kernel % h.kernel * h.dilation,
-                      at_window.x + tap % w.kernel * w.dilation);
+      const std::int64_t tap = k % taps;
+      const std::int64_t pixel = digit_pixel(
+          t.window, from.z + tap / (w.kernel * h.kernel) * d.dilation,
+          from.y + tap / w.kernel % h.kernel * h.dilation, from.x + tap % w.kernel * w.dilation);
       if (pixel >= 0)
         dot.add(static_cast<double>(weights[k]) *
-                static_cast<double>(from[k / task.taps * task.pixels + pixel]));
+                static_cast<double>(image[k / taps * pixels + pixel]));
     }
     return dot;
   }
@@ -228,7 +226,7 @@ struct WindowProducts {
           p(place),
           id(tid),
           there(p.col0 + digit_row_of(tid) < t.p.t.n),
-          at(digit_window(t, there ? p.col0 + digit_row_of(tid) : 0)),
+          at(digit_window(t.p.t.window, there ? p.col0 + digit_row_of(tid) : 0)),
           taps(at),
           channel(digit_chunk_of(tid) * kDigitChunk),
           from(t.planes_of(p.product * t.images + at.image)) {
@@ -275,7 +273,6 @@ inline ConvDigitTask conv_digit_task(const KernelCall& call, const cuda::ConvDig
   task.images = g.batch;
   task.groups = g.groups;
   task.pixels = g.window.in_points();
-  task.points = g.window.out_points();
   task.x = reinterpret_cast<const float*>(call.input(0).bytes().data());
   DigitTask& p = task.p;
   p.t = tile_task(call,

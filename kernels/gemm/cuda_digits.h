@@ -323,8 +323,7 @@ struct DigitDot {
 };
 // True: y of output `at` is now the correctly rounded one. k: the terms of its sum.
 template <class Products>
-ETALON_HD bool digit_settle(const DigitTask& task, std::int64_t at, const DigitDot& dot) {
-  const TileTask& t = task.t;
+ETALON_HD bool digit_settle(const TileTask& t, std::int64_t at, const DigitDot& dot) {
   const bool adds = Products::adds(t);
   const double added = adds ? Products::added(t, Products::output(t, at)) : 0;
   float y;
@@ -350,11 +349,10 @@ struct MatrixProducts {
     return static_cast<double>(t.beta) * static_cast<double>(t.c[o.m * t.c_row + o.n * t.c_col]);
   }
   // A lane's share of an output's sum.
-  ETALON_HD static DigitDot dot(const Task& task, std::int64_t at, int lane) {
-    const TileTask& t = task.t;
+  ETALON_HD static DigitDot dot(const TileTask& t, std::int64_t at, int lane) {
     const DigitOutput o = output(t, at);
-    const float* a = task.a.from + strided_offset(o.product, t.batch, task.a.batch) + o.m * t.a_row;
-    const float* b = task.b.from + strided_offset(o.product, t.batch, task.b.batch) + o.n * t.b_col;
+    const float* a = t.a + strided_offset(o.product, t.batch, t.a_batch) + o.m * t.a_row;
+    const float* b = t.b + strided_offset(o.product, t.batch, t.b_batch) + o.n * t.b_col;
     DigitDot dot;
     for (std::int64_t k = lane; k < t.k; k += 32)
       dot.add(static_cast<double>(a[k * t.a_col]) * static_cast<double>(b[k * t.b_row]));
@@ -506,10 +504,10 @@ void multiply_digits_on_host(const typename Products::Task& task, const cuda::Un
   for (std::int64_t i = digit_open_count(Products::outputs(task), list); i-- > 0;) {
     const std::int64_t at = digit_open_at(list, i);
     DigitDot lanes[32];
-    for (int lane = 0; lane < 32; ++lane) lanes[lane] = Products::dot(task, at, lane);
+    for (int lane = 0; lane < 32; ++lane) lanes[lane] = Products::dot(t.t, at, lane);
     for (int step = 16; step > 0; step /= 2)
       for (int lane = 0; lane < step; ++lane) lanes[lane].merge(lanes[lane + step]);
-    if (!digit_settle<Products>(t, at, lanes[0])) undecided(at);
+    if (!digit_settle<Products>(t.t, at, lanes[0])) undecided(at);
   }
 }
 #endif

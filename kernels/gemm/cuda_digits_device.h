@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kDigitThreads)
            static_cast<std::int64_t>(blockIdx.x) * (kDigitThreads / 32) + threadIdx.x / 32;
        i < count; i += warps) {
     const std::int64_t at = digit_open_at(open, i);
-    DigitDot dot = Products::dot(task, at, lane);
+    DigitDot dot = Products::dot(Products::products(task).t, at, lane);
     for (int step = 16; step > 0; step /= 2) {
       DigitDot other;
       other.sum = __shfl_down_sync(0xffffffffU, dot.sum, step);
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kDigitThreads)
       other.magnitudes = __shfl_down_sync(0xffffffffU, dot.magnitudes, step);
       dot.merge(other);
     }
-    if (lane == 0 && !digit_settle<Products>(Products::products(task), at, dot))
+    if (lane == 0 && !digit_settle<Products>(Products::products(task).t, at, dot))
       put_on_list(undecided, at);
   }
 }

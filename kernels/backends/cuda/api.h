@@ -81,6 +81,12 @@ struct ConvDigitMemory {
   void* tops = nullptr;
 };
 
+// What a correctly rounded product in f64 needs beside its tensors where blocks share an output's k
+// (kernels/gemm/cuda_wide.h).
+struct WideMemory {
+  void* sums = nullptr;
+};
+
 struct Api {
   int (*device_count)(int* count);
   int (*describe)(DeviceFacts* facts);
@@ -125,6 +131,10 @@ struct Api {
                 const UndecidedList& undecided, void* stream);
   int (*conv_digits)(const KernelCall& call, const ConvDigitMemory& memory,
                      const UndecidedList& open, const UndecidedList& undecided, void* stream);
+  int (*wide)(const KernelCall& call, const WideMemory& memory, const UndecidedList& undecided,
+              void* stream);
+  int (*conv_wide)(const KernelCall& call, const WideMemory& memory, const UndecidedList& undecided,
+                   void* stream);
   int (*fft)(const KernelCall& call, const FftMemory& memory, void* stream);
   // f32 to f64, and back, rounded to nearest.
   int (*widen)(double* to, const float* from, std::int64_t count, void* stream);

@@ -22,6 +22,11 @@ int launch_digits(const KernelCall& call, const DigitMemory& memory, const Undec
 // kernels/conv/cuda_digits.h
 int launch_conv_digits(const KernelCall& call, const ConvDigitMemory& memory,
                        const UndecidedList& open, const UndecidedList& undecided, void* stream);
+// kernels/gemm/cuda_wide.h
+int launch_wide(const KernelCall& call, const WideMemory& memory, const UndecidedList& undecided,
+                void* stream);
+int launch_conv_wide(const KernelCall& call, const WideMemory& memory,
+                     const UndecidedList& undecided, void* stream);
 // kernels/conv/cuda_fft.h
 int launch_fft(const KernelCall& call, const FftMemory& memory, void* stream);
 

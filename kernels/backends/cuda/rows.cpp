@@ -17,6 +17,7 @@
 #include "kernels/gemm/cublas.h"
 #include "kernels/gemm/cublas_lt.h"
 #include "kernels/gemm/cuda_digits.h"
+#include "kernels/gemm/cuda_wide.h"
 #include "kernels/kernels.h"
 #include "kernels/recurrent/cuda_cells.h"
 #include "kernels/recurrent/cudnn.h"
@@ -170,6 +171,22 @@ void enqueue_cells(const KernelCall& call, Work& work) {
   check(api().cells(call, memory, work.undecided(blocks), stream()), "the kernel's launch");
 }
 
+Refusal refuse_wide_here(const Problem& problem) {
+  if (Refusal r = refuse_wide(problem)) return r;
+  return refuse_without_device();
+}
+
+template <bool conv>
+void enqueue_wide(const KernelCall& call, Work& work) {
+  const std::int64_t outputs = call.output(0).numel();
+  if (outputs == 0) return;
+  WideMemory memory;
+  if (const std::int64_t bytes = wide_sum_bytes(wide_task(call, {})); bytes > 0)
+    memory.sums = work.scratch(static_cast<std::size_t>(bytes));
+  const auto launch = conv ? api().conv_wide : api().wide;
+  check(launch(call, memory, work.undecided(outputs), stream()), "the kernel's launch");
+}
+
 Refusal refuse_digits_here(const Problem& problem) {
   if (Refusal r = refuse_digits(problem)) return r;
   return refuse_without_device();
@@ -288,6 +305,22 @@ std::span<const DeviceRow> device_rows() {
                               .refuse = refuse_tiles_here,
                               .run = run_enqueued<enqueue_tiles>},
                       .enqueue = enqueue_tiles});
+    for (const char* op : {"gemm", "matmul"})
+      list.push_back({.row = {.op = op,
+                              .name = names.emplace_back(std::string(op) + ".exact.cuda.f64"),
+                              .device = Device::cuda,
+                              .contracts = "exact",
+                              .refuse = refuse_wide_here,
+                              .run = run_enqueued<enqueue_wide<false>>},
+                      .enqueue = enqueue_wide<false>});
+    list.push_back({.row = {.op = "conv",
+                            .name = "conv.exact.cuda.f64",
+                            .device = Device::cuda,
+                            .contracts = "exact",
+                            .refuse = refuse_wide_here,
+                            .run = run_enqueued<enqueue_wide<true>>},
+                    .enqueue = enqueue_wide<true>});
+    // Behind those in f64, which took half the time of these on an H100.
     for (const char* op : {"gemm", "matmul"})
       list.push_back({.row = {.op = op,
                               .name = names.emplace_back(std::string(op) + ".exact.cuda.int8"),
