@@ -15,26 +15,28 @@
 #pragma once
 
 #include "kernels/gemm/copy_async.h"
-#include "kernels/gemm/cuda_tile.h"
+#include "kernels/gemm/cuda_task.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-// The first `bytes` (of 16) from `from`, zeros behind them; without bytes nothing is read.
-ETALON_HD inline void copy_some_16(void* to, const void* from, int bytes) {
+// Four elements, or zeros: then `from` is not read, and may lie anywhere.
+ETALON_HD inline void copy_16_if(bool there, void* to, const float* from) {
 #if defined(__CUDA_ARCH__)
   const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(place), "l"(from), "r"(bytes)
+               : "r"(place), "l"(from), "r"(there ? 16 : 0)
                : "memory");
 #else
-  std::memset(to, 0, 16);
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  if (there)
+    copy_16(to, from);
+  else
+    clear_16(to);
 #endif
 }
 // An element, or zero.
-ETALON_HD inline void copy_some_4(void* to, const void* from, bool there) {
+ETALON_HD inline void copy_4_if(bool there, void* to, const float* from) {
 #if defined(__CUDA_ARCH__)
   const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
@@ -42,8 +44,8 @@ ETALON_HD inline void copy_some_4(void* to, const void* from, bool there) {
                : "r"(place), "l"(from), "r"(there ? 4 : 0)
                : "memory");
 #else
-  std::memset(to, 0, 4);
-  if (there) std::memcpy(to, from, 4);
+  const float x = there ? *from : 0.0F;
+  std::memcpy(to, &x, 4);
 #endif
 }
 
@@ -54,12 +56,16 @@ struct SliceSide {
   std::int64_t line_stride = 0, k_stride = 0;  // KMajor: k_stride is 1
   std::array<std::int64_t, kMaxRank> batch{};
   bool fours = false;  // neighbours in shared memory are so in global memory, at multiples of 16 B
+  // Of windows: taps and channels from a thread's last k of a slice to its first of the next.
+  int turn_taps = 0, turn_channels = 0;
 };
-// Whether a side whose neighbours are 1 apart, and whose other strides are these, goes by fours.
-inline bool slices_by_fours(const float* from, std::int64_t lines, std::int64_t other_stride,
-                            const Shape& batch, const std::array<std::int64_t, kMaxRank>& strides) {
-  bool fours = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
-  if (lines > 1) fours = fours && other_stride % 4 == 0;
+// Whether a side goes by fours that has `count` neighbours 1 apart, `others` rows of them this far
+// apart.
+inline bool slices_by_fours(const float* from, std::int64_t count, std::int64_t others,
+                            std::int64_t stride, const Shape& batch,
+                            const std::array<std::int64_t, kMaxRank>& strides) {
+  bool fours = reinterpret_cast<std::uintptr_t>(from) % 16 == 0 && count % 4 == 0;
+  if (others > 1) fours = fours && stride % 4 == 0;
   for (int axis = 0; axis < batch.rank(); ++axis)
     if (batch[axis] > 1) fours = fours && strides[static_cast<std::size_t>(axis)] % 4 == 0;
   return fours;
@@ -69,10 +75,10 @@ inline bool slices_by_fours(const float* from, std::int64_t lines, std::int64_t 
 struct SliceThread {
   const float* from = nullptr;  // its first element of the next slice
   int left = 0;                 // lines that are there, from its first on
-  // Of a window: taps inside the image; where the next slice begins.
+  // Of a window: taps inside the image; where the next slice begins: a tap, and the element under
+  // tap 0, beside the operand's first.
   std::uint64_t inside_low = 0, inside_high = 0;
-  int tap = 0;
-  std::int64_t channel_at = 0;
+  int tap = 0, at = 0;
 };
 
 template <int Lines, int K, int Threads, bool KMajor>
@@ -91,16 +97,22 @@ struct Slices {
   static constexpr int kFours = kRows / kFourRows, kOnes = kRows / kOneRows;
   static_assert(kFours * kFourRows == kRows && kOnes * kOneRows == kRows);
   static_assert(kFourRows * (kRow / 4) == Threads && kOneRows * kRow == Threads);
-  ETALON_HD static int along(bool fours, int tid) {
-    return fours ? tid % (kRow / 4) * 4 : tid % kRow;
+  template <bool Fours>
+  ETALON_HD static int along(int tid) {
+    const auto id = static_cast<unsigned>(tid);
+    return static_cast<int>(Fours ? id % (kRow / 4) * 4 : id % kRow);
   }
-  // By ones a thread of a window has neighbouring k.
-  ETALON_HD static int row(bool fours, int tid) { return fours ? tid / (kRow / 4) : tid / kRow; }
+  // By ones a thread of a window has neighbouring rows.
+  template <bool Fours>
+  ETALON_HD static int row(int tid) {
+    return static_cast<int>(static_cast<unsigned>(tid) / (Fours ? kRow / 4 : kRow));
+  }
 
   // `base` is the product's first element, k0 where the first slice begins.
   ETALON_HD static void begin(const SliceSide& s, const float* base, std::int64_t line0,
                               std::int64_t k0, int tid, SliceThread& r) {
-    const int a = along(s.fours, tid), b = row(s.fours, tid);
+    const int a = s.fours ? along<true>(tid) : along<false>(tid);
+    const int b = s.fours ? row<true>(tid) : row<false>(tid);
     const std::int64_t line = line0 + (KMajor ? b : a), k = k0 + (KMajor ? a : b);
     r.left = static_cast<int>(s.lines - line);
     r.from = base + line * s.line_stride + k * s.k_stride;
@@ -108,27 +120,29 @@ struct Slices {
   // The slice of [k0, k0 + K), as far as k_end, into `to`; slices come one after the other.
   ETALON_HD static void load(const SliceSide& s, SliceThread& r, float* to, int k0, int k_end,
                              int tid) {
-    const int a = along(s.fours, tid), b = row(s.fours, tid);
+    if (s.fours)
+      load<true, kFours, kFourRows>(s, r, to, k0, k_end, tid);
+    else
+      load<false, kOnes, kOneRows>(s, r, to, k0, k_end, tid);
+    r.from += K * s.k_stride;
+  }
+  template <bool Fours, int Times, int Rows>
+  ETALON_HD static void load(const SliceSide& s, const SliceThread& r, float* to, int k0, int k_end,
+                             int tid) {
+    const int a = along<Fours>(tid), b = row<Fours>(tid);
     const std::int64_t step = KMajor ? s.line_stride : s.k_stride;
     // Of shared memory's rows, from this thread's first on, and of elements in its row.
     const int rows = KMajor ? r.left : k_end - k0 - b, count = KMajor ? k_end - k0 - a : r.left;
-    if (s.fours) {
-      const int bytes = count <= 0 ? 0 : count < 4 ? 4 * count : 16;
-      ETALON_UNROLL
-      for (int i = 0; i < kFours; ++i) {
-        const bool there = i * kFourRows < rows && bytes > 0;
-        copy_some_16(to + (b + i * kFourRows) * kPitch + a,
-                     there ? r.from + i * kFourRows * step : s.from, there ? bytes : 0);
-      }
-    } else {
-      ETALON_UNROLL
-      for (int i = 0; i < kOnes; ++i) {
-        const bool there = i * kOneRows < rows && count > 0;
-        copy_some_4(to + (b + i * kOneRows) * kPitch + a,
-                    there ? r.from + i * kOneRows * step : s.from, there);
-      }
+    ETALON_UNROLL
+    for (int i = 0; i < Times; ++i) {
+      const bool there = i * Rows < rows && count > 0;
+      float* const place = to + (b + i * Rows) * kPitch + a;
+      const float* const from = r.from + i * Rows * step;
+      if constexpr (Fours)
+        copy_16_if(there, place, from);
+      else
+        copy_4_if(there, place, from);
     }
-    r.from += K * s.k_stride;
   }
 
   // ---- windows: lines are the pixels of all images' outputs; never KMajor ----------------------
@@ -146,7 +160,8 @@ struct Slices {
                                       std::int64_t line0, int k0, int tid, SliceThread& r) {
     static_assert(!KMajor);
     const WindowAxis &d = t.window.axes[0], &h = t.window.axes[1], &w = t.window.axes[2];
-    const auto line = static_cast<std::uint32_t>(line0 + along(s.fours, tid)),
+    const auto line = static_cast<std::uint32_t>(line0 +
+                                                 (s.fours ? along<true>(tid) : along<false>(tid))),
                points = static_cast<std::uint32_t>(t.window.out_points()),
                plane = static_cast<std::uint32_t>(w.out * h.out),
                width = static_cast<std::uint32_t>(w.out);
@@ -154,9 +169,9 @@ struct Slices {
     const std::uint32_t n = r.left > 0 ? line : 0, p = n % points;
     const std::int64_t z0 = d.at(p / plane, 0), y0 = h.at(p / width % (plane / width), 0),
                        x0 = w.at(p % width, 0);
-    r.from = base + n / points * t.image + (z0 * h.in + y0) * w.in + x0;
+    const std::int64_t at = base - s.from + n / points * t.image + (z0 * h.in + y0) * w.in + x0;
     if (s.fours) {  // of one tap, inside everywhere
-      r.from += (k0 + row(true, tid)) * s.k_stride;
+      r.from = s.from + at + (k0 + row<true>(tid)) * s.k_stride;
       return;
     }
     const auto whole = [](const WindowAxis& axis, std::int64_t first) {
@@ -170,9 +185,9 @@ struct Slices {
         for (std::int64_t x = x0; x < x0 + w.kernel * w.dilation; x += w.dilation, ++tap)
           if (r.left > 0 && z >= 0 && z < d.in && y >= 0 && y < h.in && x >= 0 && x < w.in)
             (tap < 64 ? r.inside_low : r.inside_high) |= std::uint64_t{1} << (tap % 64);
-    const int k = k0 + row(false, tid) * kOnes, taps = static_cast<int>(t.window.taps());
+    const int k = k0 + row<false>(tid) * kOnes, taps = static_cast<int>(t.window.taps());
     r.tap = k % taps;
-    r.channel_at = k / taps * t.window.in_points();
+    r.at = static_cast<int>(at + k / taps * s.k_stride);
   }
   ETALON_HD static void load_windows(const SliceSide& s, const TileTask& t, const int* tap_at,
                                      SliceThread& r, float* to, int k0, int k_end, int tid) {
@@ -180,26 +195,24 @@ struct Slices {
       load(s, r, to, k0, k_end, tid);
       return;
     }
-    const int line = along(false, tid), k = row(false, tid) * kOnes, left = k_end - k0 - k;
-    const int taps = static_cast<int>(t.window.taps());
-    const std::int64_t plane = t.window.in_points();
+    const int line = along<false>(tid), k = row<false>(tid) * kOnes, left = k_end - k0 - k;
+    const int taps = static_cast<int>(t.window.taps()), plane = static_cast<int>(s.k_stride);
     ETALON_UNROLL
     for (int i = 0; i < kOnes; ++i) {
       const std::uint64_t inside = r.tap < 64 ? r.inside_low : r.inside_high;
       const bool there = i < left && (inside >> (r.tap % 64) & 1) != 0;
-      copy_some_4(to + (k + i) * kPitch + line,
-                  there ? r.from + r.channel_at + tap_at[r.tap] : s.from, there);
+      copy_4_if(there, to + (k + i) * kPitch + line, s.from + (r.at + tap_at[r.tap]));
       if (++r.tap == taps) {
         r.tap = 0;
-        r.channel_at += plane;
+        r.at += plane;
       }
     }
     // What is left of the slice other threads have.
-    r.tap += (K - kOnes) % taps;
-    r.channel_at += (K - kOnes) / taps * plane;
+    r.tap += s.turn_taps;
+    r.at += s.turn_channels * plane;
     if (r.tap >= taps) {
       r.tap -= taps;
-      r.channel_at += plane;
+      r.at += plane;
     }
   }
 };

@@ -39,6 +39,7 @@ namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
 inline constexpr int kWideThreads = 128, kWideFold = 256, kWideUnfolded = 512;
+ETALON_HD constexpr int wide_slice(int tile) { return tile == 64 ? 16 : 32; }  // k of one
 
 struct WideTask {
   TileTask t;
@@ -64,9 +65,10 @@ struct WideTask {
 
 // ---- bound --------------------------------------------------------------------------------------
 
-// No less than the sum of the squares of which at most 512 were summed in f32 as `sum`.
-ETALON_HD inline double wide_square(float sum) {
-  return fma_f64(static_cast<double>(sum), 1 + 0x1p-14, 0x1p-140);
+// No less than the sum of the squares of which at most 512 were summed in f32 as `sum`; of zeros
+// zero.
+ETALON_HD inline double wide_square(float sum, bool zeros) {
+  return fma_f64(static_cast<double>(sum), 1 + 0x1p-14, zeros ? 0 : 0x1p-140);
 }
 ETALON_HD inline double wide_norm(double squares) { return sqrt_f64(squares); }
 // What a sum may be off by, of vectors with norms no larger than these.
@@ -111,8 +113,7 @@ ETALON_HD void wide_settle(const WideTask& task, std::uint32_t lanes, Warp& w, A
 // Folded: there is memory for the sums before the last fold.
 template <int Tile, bool Folded, bool AKMajor, bool BKMajor>
 struct WideShape {
-  static constexpr int kTile = Tile, kK = Tile == 64 ? 16 : 32,
-                       kStages = Tile == 64 && Folded ? 3 : 4;
+  static constexpr int kTile = Tile, kK = wide_slice(Tile), kStages = Tile == 64 && Folded ? 3 : 4;
   static constexpr int kWarp = Tile / 2;                          // rows and columns of a warp
   static constexpr int kRows = kWarp / 16, kColumns = kWarp / 8;  // fragments of it
   static constexpr bool kFolded = Folded, kBothKMajor = AKMajor && BKMajor;
@@ -153,8 +154,7 @@ struct WideShape {
 };
 
 struct WidePlace {
-  std::int64_t split = 0, product = 0, row0 = 0, col0 = 0;
-  int k0 = 0, k_end = 0;
+  int split = 0, product = 0, row0 = 0, col0 = 0, k0 = 0, k_end = 0;
 };
 // Blocks go down kTilePanel tiles of rows before they step to the right.
 ETALON_HD inline WidePlace wide_place(const WideTask& t, std::uint32_t block) {
@@ -166,13 +166,13 @@ ETALON_HD inline WidePlace wide_place(const WideTask& t, std::uint32_t block) {
                       at = rest % (kTilePanel * tiles_n);
   const std::uint32_t left = tiles_m - first, height = left < kTilePanel ? left : kTilePanel;
   WidePlace p;
-  p.split = product / products;
-  p.product = product % products;
-  p.row0 = static_cast<std::int64_t>(first + at % height) * t.tile;
-  p.col0 = static_cast<std::int64_t>(at / height) * t.tile;
-  const std::int64_t k0 = p.split * t.share, k_end = k0 + t.share;
-  p.k0 = static_cast<int>(k0);
-  p.k_end = static_cast<int>(k_end < t.t.k ? k_end : t.t.k);
+  p.split = static_cast<int>(product / products);
+  p.product = static_cast<int>(product % products);
+  p.row0 = static_cast<int>(first + at % height) * t.tile;
+  p.col0 = static_cast<int>(at / height) * t.tile;
+  p.k0 = p.split * t.share;
+  const int rest_k = static_cast<int>(t.t.k) - p.k0;
+  p.k_end = p.k0 + (rest_k < t.share ? rest_k : t.share);
   return p;
 }
 
@@ -217,7 +217,6 @@ struct WideBlock {
     for (auto& row : r.sum) ETALON_UNROLL
     for (auto& fragment : row) ETALON_UNROLL
     for (double& v : fragment) v = 0;
-    r.squares = 0;
     r.square = 0;
     r.any = 0;
     const float* const a = t.a + strided_offset(p.product, t.batch, task.a.batch);
@@ -283,8 +282,9 @@ struct WideBlock {
     else
       square_line<B>(s.b, line - kTile, k0, r);
   }
-  ETALON_HD static void close_square(Thread& r) {
-    if ((r.any & 0x7fffffffU) != 0) r.squares += wide_square(r.square);
+  ETALON_HD static void close_square(Thread& r, bool first) {
+    const double squares = wide_square(r.square, (r.any & 0x7fffffffU) == 0);
+    r.squares = first ? squares : r.squares + squares;
     r.square = 0;
   }
 
@@ -347,7 +347,7 @@ struct WideBlock {
         if ((k0 + kK - p.k0) % kWideFold == 0 && k0 + kK < p.k_end) {
           block.threads([&](Thread& r, int tid) {
             fold(s, r, tid, first, false);
-            close_square(r);
+            close_square(r, first);
           });
           first = false;
         }
@@ -359,7 +359,7 @@ struct WideBlock {
       if constexpr (Shape::kFolded)
         if (!first) fold(s, r, tid, false, true);
       put(end, r, tid);
-      close_square(r);
+      close_square(r, first);
       end.parts[tid] = r.squares;
     });
     block.barrier();
@@ -476,7 +476,7 @@ inline WideTask wide_task(const KernelCall& call, const cuda::WideMemory& memory
                      .k_stride = k_stride,
                      .batch = batch,
                      .fours = (k_major || line_stride == 1) &&
-                              slices_by_fours(from, k_major ? lines : t.k,
+                              slices_by_fours(from, k_major ? t.k : lines, k_major ? lines : t.k,
                                               k_major ? line_stride : k_stride, t.batch, batch)};
   };
   task.a = side(t.a, t.m, t.a_row, t.a_col, t.a_batch, task.a_k_major);
@@ -490,13 +490,19 @@ inline WideTask wide_task(const KernelCall& call, const cuda::WideMemory& memory
               .k_stride = points,
               .batch = t.b_batch};
     task.b.fours = w.taps() == 1 && !t.padded && points == w.out_points() && points % 4 == 0 &&
-                   t.image % 4 == 0 && slices_by_fours(t.b, t.k, points, t.batch, t.b_batch);
+                   t.image % 4 == 0 &&
+                   slices_by_fours(t.b, points, t.k, points, t.batch, t.b_batch);
     for (const WindowAxis& axis : w.axes)
       task.b.fours = task.b.fours && axis.pad_begin == 0 && (axis.stride == 1 || axis.out == 1);
   } else {
     task.b = side(t.b, t.n, t.b_col, t.b_row, t.b_batch, task.b_k_major);
   }
   choose_wide_tile(task);
+  if (t.window.taps() > 0) {
+    const int slice = wide_slice(task.tile), turn = slice - slice * task.tile / kWideThreads;
+    task.b.turn_taps = turn % static_cast<int>(t.window.taps());
+    task.b.turn_channels = turn / static_cast<int>(t.window.taps());
+  }
   if (memory.sums == nullptr) return task;  // for its extents, which say how much memory it needs
   task.sums = static_cast<double*>(memory.sums);
   task.squares = task.sums + task.splits * task.outputs();
