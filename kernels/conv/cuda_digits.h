@@ -203,18 +203,21 @@ struct WindowProducts {
     const DigitOutput o = output(t, at);
     const WindowAxis &d = t.window.axes[0], &h = t.window.axes[1], &w = t.window.axes[2];
     const DigitWindow from = digit_window(t.window, o.n);
-    const std::int64_t taps = t.window.taps(), pixels = t.window.in_points();
+    const auto taps = static_cast<std::uint32_t>(t.window.taps()),
+               width = static_cast<std::uint32_t>(w.kernel),
+               plane = static_cast<std::uint32_t>(w.kernel * h.kernel);
     const float* const weights = t.a + (o.product * t.m + o.m) * t.k;
     const float* const image = t.b + o.product * t.b_batch[0] + from.image * t.image;
     DigitDot dot;
-    for (std::int64_t k = lane; k < t.k; k += 32) {
-      const std::int64_t tap = k % taps;
-      const std::int64_t pixel = digit_pixel(
-          t.window, from.z + tap / (w.kernel * h.kernel) * d.dilation,
-          from.y + tap / w.kernel % h.kernel * h.dilation, from.x + tap % w.kernel * w.dilation);
+    for (auto k = static_cast<std::uint32_t>(lane); k < t.k; k += 32) {
+      const std::uint32_t channel = k / taps, tap = k % taps, z = tap / plane,
+                          in_plane = tap % plane;
+      const std::int64_t pixel =
+          digit_pixel(t.window, from.z + z * d.dilation, from.y + in_plane / width * h.dilation,
+                      from.x + in_plane % width * w.dilation);
       if (pixel >= 0)
         dot.add(static_cast<double>(weights[k]) *
-                static_cast<double>(image[k / taps * pixels + pixel]));
+                static_cast<double>(image[channel * t.window.in_points() + pixel]));
     }
     return dot;
   }

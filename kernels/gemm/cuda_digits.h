@@ -354,6 +354,9 @@ struct MatrixProducts {
     const float* a = t.a + strided_offset(o.product, t.batch, t.a_batch) + o.m * t.a_row;
     const float* b = t.b + strided_offset(o.product, t.batch, t.b_batch) + o.n * t.b_col;
     DigitDot dot;
+#if defined(__CUDACC__)
+#pragma unroll 8  // loads of b meet far apart: many on their way
+#endif
     for (std::int64_t k = lane; k < t.k; k += 32)
       dot.add(static_cast<double>(a[k * t.a_col]) * static_cast<double>(b[k * t.b_row]));
     return dot;

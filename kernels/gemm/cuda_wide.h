@@ -9,16 +9,23 @@
 // leaves (midpoints, NaN, infinities) the host settles. Where outputs are few and k is long, blocks
 // share an output's k and leave their sums in f64 to a second kernel.
 //
-// **Bound.** A product of two f32 is exact in f64. Sums of n terms in f64, in any sequence, differ
-// from the real sum by at most n u / (1 - n u) * sum |a| |b|, u = 2^-53, and sum |a| |b| <= |a| |b|
-// of the euclidean norms (Cauchy-Schwarz). With parts of f terms n is f and the number of parts
-// together. For normally distributed data about n sqrt(k) * 2^-28.5 of the outputs are open.
+// **Bound.** A product of two f32 is exact in f64. An addition in f64 is off by at most u = 2^-53
+// of the partial sum s that it makes, and that is at most |a'| |b'| of the euclidean norms of the
+// terms so far (Cauchy-Schwarz). Let slice j end S(j) terms' squares after the last fold; a slice
+// has K additions, in any sequence, so that all of them are off by at most
+//
+//     u K sum over j of sqrt(Sa(j) Sb(j)) <= u K sqrt(sum of Sa(j)) sqrt(sum of Sb(j)),
+//
+// and joining P parts by u P |a| |b|. With vectors of even size the first is half of the well-known
+// u k |a| |b|, or of u kWideFold |a| |b| with folds. What partial sums were off by themselves is of
+// second order: bounds have room for 2^-10 of them. Of the tests' data 2^-14 of the outputs are
+// open at k = 530 and 2^-12 at 2052: those much smaller than |a| |b|.
 //
 // **Norms** come from what lies in shared memory: squares are summed in f32 by fma, at most 512
-// before f64 takes over, so that each partial sum is below the real one by at most 2^-15 of it and
-// 2^-141 absolutely, and wide_square() is above it. The norm of zeros is 0, and then the sum is +0
-// and exact. A square above f32's range (|x| >= 2^64, infinity), and NaN, make the bound infinite
-// or NaN, which decides nothing.
+// before f64 takes over, so that a partial sum is below the real one by at most 2^-15 of it and
+// 2^-141 absolutely, a sum of up to 32 of those by 2^-14 and 2^-136; wide_over() is above either.
+// That of zeros is 0, and then the sum is +0 and exact. A square above f32's range (|x| >= 2^64,
+// infinity), and NaN, make the bound infinite or NaN, which decides nothing.
 //
 // Same bits: an output is stored only where both ends of a proven interval round alike, so it is
 // the correctly rounded one, whatever order made it. A tap in the padding is here a product with
@@ -41,6 +48,12 @@ inline namespace ETALON_ISA_NAMESPACE {
 inline constexpr int kWideThreads = 128, kWideFold = 256, kWideUnfolded = 512;
 ETALON_HD constexpr int wide_slice(int tile) { return tile == 64 ? 16 : 32; }  // k of one
 
+// Of a row of a or a column of b: the squares' sum, and the sum of what it is at the end of each
+// slice, from fold to fold. No initialisers: shared memory of a block has none.
+struct WideLine {
+  double squares, partial;
+};
+
 struct WideTask {
   TileTask t;
   SliceSide a, b;
@@ -50,7 +63,7 @@ struct WideTask {
   std::int64_t splits = 1;
   // Of splits: [split][output], and [split][product][rows, then columns]
   double* sums = nullptr;
-  double* squares = nullptr;
+  WideLine* lines = nullptr;
 
   ETALON_HD std::int64_t tiles_m() const { return (t.m + tile - 1) / tile; }
   ETALON_HD std::int64_t tiles_n() const { return (t.n + tile - 1) / tile; }
@@ -58,37 +71,38 @@ struct WideTask {
   ETALON_HD std::int64_t blocks() const { return splits * products() * tiles_m() * tiles_n(); }
   ETALON_HD std::int64_t outputs() const { return products() * t.m * t.n; }
   ETALON_HD bool folds() const { return share > kWideUnfolded; }
-  ETALON_HD double* squares_of(std::int64_t split, std::int64_t product) const {
-    return squares + (split * products() + product) * (t.m + t.n);
+  ETALON_HD WideLine* lines_of(std::int64_t split, std::int64_t product) const {
+    return lines + (split * products() + product) * (t.m + t.n);
   }
 };
 
 // ---- bound --------------------------------------------------------------------------------------
 
-// No less than the sum of the squares of which at most 512 were summed in f32 as `sum`; of zeros
-// zero.
-ETALON_HD inline double wide_square(float sum, bool zeros) {
-  return fma_f64(static_cast<double>(sum), 1 + 0x1p-14, zeros ? 0 : 0x1p-140);
+// No less than a sum that was made in f32 as `sum`; of zeros zero.
+ETALON_HD inline double wide_over(float sum, bool zeros) {
+  return fma_f64(static_cast<double>(sum), 1 + 0x1p-13, zeros ? 0 : 0x1p-135);
 }
-ETALON_HD inline double wide_norm(double squares) { return sqrt_f64(squares); }
-// What a sum may be off by, of vectors with norms no larger than these.
-ETALON_HD inline double wide_bound(const WideTask& t, double a_norm, double b_norm) {
-  const int share = t.share, parts = (share + kWideFold - 1) / kWideFold;
-  const int chain = share > kWideFold && (t.folds() || t.tile < 64) ? kWideFold + parts : share;
-  const double terms = static_cast<double>(chain) + static_cast<double>(t.splits);
-  return terms * (0x1p-53 * (1 + 0x1p-10)) * a_norm * b_norm;
+ETALON_HD inline WideLine wide_roots(const WideLine& line) {
+  return {sqrt_f64(line.squares), sqrt_f64(line.partial)};
+}
+// What a sum may be off by, of a row and a column whose roots are these.
+ETALON_HD inline double wide_bound(const WideTask& t, const WideLine& a, const WideLine& b) {
+  constexpr double kUnit = 0x1p-53 * (1 + 0x1p-10);
+  const int parts = (t.share + kWideFold - 1) / kWideFold;
+  const double slice = kUnit * wide_slice(t.tile),
+               joins = kUnit * (static_cast<double>(parts) + static_cast<double>(t.splits));
+  return fma_f64(slice * a.partial, b.partial, joins * a.squares * b.squares);
 }
 
 // Rounds an output, which is y[at]; false: it is open.
 template <class Products>
 ETALON_HD bool wide_decide(const WideTask& task, const DigitOutput& o, std::int64_t at, double sum,
-                           double a_norm, double b_norm) {
+                           const WideLine& a, const WideLine& b) {
   const TileTask& t = task.t;
   const bool adds = Products::adds(t);
   float y;
-  const bool decided =
-      digit_decide(sum, wide_bound(task, a_norm, b_norm), static_cast<double>(t.alpha),
-                   adds ? Products::added(t, o) : 0, adds, y);
+  const bool decided = digit_decide(sum, wide_bound(task, a, b), static_cast<double>(t.alpha),
+                                    adds ? Products::added(t, o) : 0, adds, y);
   if (decided) t.y[at] = y;
   return decided;
 }
@@ -128,8 +142,8 @@ struct WideShape {
   };
   struct Ending {
     Pair sums[Tile][(Tile + 8) / 2];
-    double lines[2 * Tile];  // norms, of splits squares
-    double parts[kWideThreads];
+    WideLine lines[2 * Tile];  // roots
+    WideLine parts[kWideThreads];
   };
   struct Slice {
     float a[A::kFloats], b[B::kFloats];
@@ -146,9 +160,9 @@ struct WideShape {
 
   struct Thread {
     double sum[kRows][kColumns][4];
-    double squares;  // of a line that this thread looks after
-    float square;
-    std::uint32_t any;  // its elements' bits
+    WideLine line;           // that this thread looks after
+    float squares, partial;  // since the last fold
+    std::uint32_t any;       // its elements' bits
     SliceThread a, b;
   };
 };
@@ -217,7 +231,7 @@ struct WideBlock {
     for (auto& row : r.sum) ETALON_UNROLL
     for (auto& fragment : row) ETALON_UNROLL
     for (double& v : fragment) v = 0;
-    r.square = 0;
+    r.squares = r.partial = 0;
     r.any = 0;
     const float* const a = t.a + strided_offset(p.product, t.batch, task.a.batch);
     const float* const b = t.b + strided_offset(p.product, t.batch, task.b.batch);
@@ -270,7 +284,7 @@ struct WideBlock {
       }
       ETALON_UNROLL
       for (const float v : x) {
-        r.square = fma_f32(v, v, r.square);
+        r.squares = fma_f32(v, v, r.squares);
         r.any |= bits_of(v);
       }
     }
@@ -281,11 +295,14 @@ struct WideBlock {
       square_line<A>(s.a, line, k0, r);
     else
       square_line<B>(s.b, line - kTile, k0, r);
+    r.partial = r.partial + r.squares;
   }
-  ETALON_HD static void close_square(Thread& r, bool first) {
-    const double squares = wide_square(r.square, (r.any & 0x7fffffffU) == 0);
-    r.squares = first ? squares : r.squares + squares;
-    r.square = 0;
+  ETALON_HD static void close_line(Thread& r, bool first) {
+    const bool zeros = (r.any & 0x7fffffffU) == 0;
+    const double squares = wide_over(r.squares, zeros), partial = wide_over(r.partial, zeros);
+    r.line.squares = first ? squares : r.line.squares + squares;
+    r.line.partial = first ? partial : r.line.partial + partial;
+    r.squares = r.partial = 0;
   }
 
   // The sums join those before; `last`: and are whole.
@@ -347,7 +364,7 @@ struct WideBlock {
         if ((k0 + kK - p.k0) % kWideFold == 0 && k0 + kK < p.k_end) {
           block.threads([&](Thread& r, int tid) {
             fold(s, r, tid, first, false);
-            close_square(r, first);
+            close_line(r, first);
           });
           first = false;
         }
@@ -359,20 +376,22 @@ struct WideBlock {
       if constexpr (Shape::kFolded)
         if (!first) fold(s, r, tid, false, true);
       put(end, r, tid);
-      close_square(r, first);
-      end.parts[tid] = r.squares;
+      close_line(r, first);
+      end.parts[tid] = r.line;
     });
     block.barrier();
     block.threads([&](Thread&, int tid) {
       if (tid >= 2 * kTile) return;
-      double squares = end.parts[tid];
+      WideLine line = end.parts[tid];
       ETALON_UNROLL
-      for (int other = 2 * kTile; other < kWideThreads; other += 2 * kTile)
-        squares += end.parts[tid + other];
+      for (int other = 2 * kTile; other < kWideThreads; other += 2 * kTile) {
+        line.squares += end.parts[tid + other].squares;
+        line.partial += end.parts[tid + other].partial;
+      }
       if (task.splits > 1)
-        leave_squares(task, p, tid, squares);
+        leave_line(task, p, tid, line);
       else
-        end.lines[tid] = wide_norm(squares);
+        end.lines[tid] = wide_roots(line);
     });
     block.barrier();
     block.warps([&](int warp, auto& w) {
@@ -406,12 +425,12 @@ struct WideBlock {
 
   // Of a split, for wide_finish(): those of rows by the first tile to the right, of columns by the
   // first from above.
-  ETALON_HD static void leave_squares(const WideTask& task, const WidePlace& p, int tid,
-                                      double squares) {
+  ETALON_HD static void leave_line(const WideTask& task, const WidePlace& p, int tid,
+                                   const WideLine& own) {
     const std::int64_t line = tid < kTile ? p.row0 + tid : p.col0 + tid - kTile;
-    double* const to = task.squares_of(p.split, p.product);
+    WideLine* const to = task.lines_of(p.split, p.product);
     if (tid < kTile ? p.col0 == 0 && line < task.t.m : p.row0 == 0 && line < task.t.n)
-      to[tid < kTile ? line : task.t.m + line] = squares;
+      to[tid < kTile ? line : task.t.m + line] = own;
   }
 };
 
@@ -423,14 +442,19 @@ ETALON_HD void wide_finish(const WideTask& task, std::int64_t first, Warp& w, Op
     const std::int64_t at = first + lane;
     if (at >= task.outputs()) return false;
     const DigitOutput o = Products::output(task.t, at);
-    double sum = 0, a = 0, b = 0;
+    double sum = 0;
+    WideLine a = {}, b = {};
+    const auto join = [](WideLine& to, const WideLine& part) {
+      to.squares += part.squares;
+      to.partial += part.partial;
+    };
     for (std::int64_t split = 0; split < task.splits; ++split) {
-      const double* const squares = task.squares_of(split, o.product);
+      const WideLine* const lines = task.lines_of(split, o.product);
       sum += task.sums[split * task.outputs() + at];
-      a += squares[o.m];
-      b += squares[task.t.m + o.n];
+      join(a, lines[o.m]);
+      join(b, lines[task.t.m + o.n]);
     }
-    return !wide_decide<Products>(task, o, at, sum, wide_norm(a), wide_norm(b));
+    return !wide_decide<Products>(task, o, at, sum, wide_roots(a), wide_roots(b));
   });
   wide_settle<Products>(task, lanes, w, [&](int lane) { return first + lane; }, open, undecided);
 }
@@ -505,12 +529,12 @@ inline WideTask wide_task(const KernelCall& call, const cuda::WideMemory& memory
   }
   if (memory.sums == nullptr) return task;  // for its extents, which say how much memory it needs
   task.sums = static_cast<double*>(memory.sums);
-  task.squares = task.sums + task.splits * task.outputs();
+  task.lines = reinterpret_cast<WideLine*>(task.sums + task.splits * task.outputs());
   return task;
 }
 inline std::int64_t wide_sum_bytes(const WideTask& t) {
   return t.splits == 1 ? 0
-                       : t.splits * (t.outputs() + t.products() * (t.t.m + t.t.n)) *
+                       : t.splits * (t.outputs() + 2 * t.products() * (t.t.m + t.t.n)) *
                              static_cast<std::int64_t>(sizeof(double));
 }
 
