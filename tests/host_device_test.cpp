@@ -23,6 +23,7 @@
 #include "kernels/gemm/cuda_wide.h"
 #include "kernels/recurrent/cuda_cells.h"
 #include "kernels/softmax/cuda_rows.h"
+#include "kernels/recurrent/cuda_scan.h"
 
 namespace etalon {
 namespace {
@@ -268,11 +269,14 @@ int cells(const KernelCall& call, const cuda::CellMemory& memory, const cuda::Un
   auto kept = std::make_shared<KeptCall>(call);
   return enqueue(s, [kept, memory, list] {
     const KernelCall own = kept->call();
+    if (!own.contract().exact()) {
+      run_scan_on_host(scan_task(own, memory, device->scan_tile), own,
+                       [&](std::int64_t slice) { put_on_list(list, slice); });
+      return;
+    }
     const CellTask t = cell_task(own, memory);
     for (std::int64_t block = recurrent_slices(t.p); block-- > 0;)
-      if (own.contract().exact() ? run_cells_on_host<true>(t, block)
-                                 : run_cells_on_host<false>(t, block))
-        put_on_list(list, block);
+      if (run_cells_on_host(t, block)) put_on_list(list, block);
   });
 }
 

@@ -44,6 +44,14 @@ int processors() {
 
 }  // namespace
 
+int launch_products(const TileTask& t, void* stream) {
+  if (t.blocks() == 0) return cudaSuccess;
+  run_tile<true, false>
+      <<<static_cast<unsigned>(t.blocks()), kTileThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+          t);
+  return cudaGetLastError();
+}
+
 int launch_tiles(const KernelCall& call, void* stream) {
   const TileChoice c =
       tile_choice(tile_task(call, device_floats(call.output(0))), call.problem->op->name == "conv",
