@@ -265,8 +265,10 @@ TEST_CASE("a GPU's rows on the CPU: recurrent cells beyond a tile on every side,
     const OpCase c = parse_op_case(line);
     for (const cuda::DeviceRow& device : cuda::device_rows())
       if (device.row.op == c.op->name)
-        for (host.scan_tile = -1; host.scan_tile < kScanTileCount; ++host.scan_tile)
+        for (host.scan_tile = -1; host.scan_tile < kScanTileCount; ++host.scan_tile) {
+          host.scan_steps = host.scan_tile + 1;  // chunks of all steps, then of 1, 2, ...
           compared += compare(c, device, "seq", count);
+        }
   }
   CHECK(compared == std::ssize(lines) * (kScanTileCount + 1));
   CHECK(count.undecided == 0);

@@ -40,8 +40,16 @@ struct BlockThreads {
   __device__ void phase(F&& f) const {
     f(r, static_cast<int>(threadIdx.x));
   }
+  // The launch behind this one may begin when all blocks of this one are here.
+  __device__ void before_there() const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+#endif
+  }
+  template <int left>
   __device__ void arrived() const {
-    wait_for_copies<kScanStages - 2>();
+    wait_for_copies<left>();
     __syncthreads();
   }
 };
@@ -53,6 +61,18 @@ __global__ void __launch_bounds__(kScanThreads)
   __shared__ typename Block::Shared shared;
   typename Block::Thread r;
   Block::run(t, step, blockIdx.x, shared, BlockThreads<typename Block::Thread>{r});
+}
+
+// Code of sm_90 and newer waits for the launch before it by itself (before_there); older code, and
+// what was compiled from older code's PTX, does not.
+template <ScanPhase phase, int Across, int Rows>
+bool waits_by_itself() {
+  static const bool waits = [] {
+    cudaFuncAttributes of{};
+    return cudaFuncGetAttributes(&of, run_step<phase, Across, Rows>) == cudaSuccess &&
+           of.ptxVersion >= 90;
+  }();
+  return waits;
 }
 
 struct Launches {
@@ -83,10 +103,17 @@ struct Launches {
   template <ScanPhase phase>
   void step(const ScanStep& step) {
     with_scan_tile(t.tile, [&]<int Across, int Rows>() {
-      run_step<phase, Across, Rows>
-          <<<static_cast<unsigned>(t.blocks(phase)), kScanThreads, 0, stream()>>>(t, step);
+      cudaLaunchAttribute early{};
+      early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      early.val.programmaticStreamSerializationAllowed = 1;
+      cudaLaunchConfig_t config{};
+      config.gridDim = static_cast<unsigned>(t.blocks(phase));
+      config.blockDim = kScanThreads;
+      config.stream = stream();
+      config.attrs = &early;
+      config.numAttrs = waits_by_itself<phase, Across, Rows>() ? 1 : 0;
+      done(cudaLaunchKernelEx(&config, run_step<phase, Across, Rows>, t, step));
     });
-    done(cudaGetLastError());
   }
   void finish() {
     finish_states<<<state_blocks(), kStateThreads, 0, stream()>>>(t, undecided);

@@ -16,9 +16,10 @@
 // kernels/activation/device_lanes.h; what these leave open the balls in f64 decide, and what those
 // do, the host, for the whole row.
 //
-// Limit: of 2 + TM..8 reads of shared memory a thread makes for each k, and of a launch a step, a
-// few us. Weights come from the second cache, or where they are more than it holds from memory,
-// once for each tile of rows. No GPU has run this yet.
+// Limit: TM + 3 or 4 floats are read from shared memory for each k, for 3 or 4 TM fma; and a launch
+// a step, a few us, of which sm_90 begins the next while one ends (before_there). Weights come from
+// the second cache, or where they are more than it holds from memory, once for each tile of rows.
+// No GPU has run this yet.
 //
 // The text is host and device, as cuda_async.h's; the host shim (run_scan_on_host) has the same
 // sequence of launches, blocks and phases.
@@ -72,6 +73,7 @@ inline constexpr ScanTile kScanTiles[] = {{16, 1}, {4, 1}, {16, 4}, {8, 4}, {8, 
 inline constexpr int kScanTileCount = 5;
 
 struct ScanTask : CellTask {
+  const float* bias = nullptr;
   float* sums = nullptr;  // over x, by direction, step of a chunk and row: [gates * hidden]
   float* weights[2] = {};
   float *h[2] = {}, *c = nullptr, *z = nullptr, *reset = nullptr;  // [direction][unit][row]
@@ -82,6 +84,9 @@ struct ScanTask : CellTask {
 
   ETALON_HD std::int64_t width() const { return p.g.gates * p.g.hidden; }
   ETALON_HD std::int64_t states() const { return p.g.directions * p.g.hidden * rows; }
+  ETALON_HD std::int64_t state_at(std::int64_t d, std::int64_t j, std::int64_t b) const {
+    return (d * p.g.hidden + j) * rows + b;
+  }
   ETALON_HD std::int64_t length_of(std::int64_t b) const {
     return memory.lengths == nullptr ? p.g.steps : memory.lengths[b];
   }
@@ -117,17 +122,28 @@ struct ScanStep {
   }
 };
 
+// What a unit's steps begin with.
+struct ScanUnit {
+  const float* sums;    // of the phase's gates, kScanThreads apart
+  const float* biases;  // those of W, side by side; kScanBiases behind them those of R
+  float h;              // before the step
+  // lstm: c; gru_candidate: z; gru_linear: the candidate's sum over x, beside that over the state.
+  float second;
+};
+inline constexpr int kScanBiases = 64;  // of a block, no tile has more
+
 // How a step is rounded, the sums given.
 struct ScanSteps : DeviceSteps {
   static constexpr bool one_sum = false;
-  const float* sums;  // of the gates from `first` on, a thread's kScanThreads apart
-  int first;
-  float of_x;  // gru_linear: the candidate's, which has a sum over x and one over the state
+  const ScanUnit& given;
+  int first;  // of the phase's gates
 
-  ETALON_HD ScanSteps(const float* of_gates, int first_gate, float over_x)
-      : sums(of_gates), first(first_gate), of_x(over_x) {}
+  ETALON_HD ScanSteps(const ScanUnit& unit, int first_gate) : given(unit), first(first_gate) {}
   ETALON_HD float sum(std::int64_t q, bool with_state) const {
-    return with_state ? sums[(q - first) * kScanThreads] : of_x;
+    return with_state ? given.sums[(q - first) * kScanThreads] : given.second;
+  }
+  ETALON_HD double bias(std::int64_t q, bool recurrent) const {
+    return static_cast<double>(given.biases[q - first + (recurrent ? kScanBiases : 0)]);
   }
   template <class F>
   ETALON_HD double step(F&& f, double* = nullptr) {
@@ -154,27 +170,23 @@ struct OneUnit {
   ETALON_HD const double& operator[](std::int64_t) const { return value; }
 };
 
-// Unit j of row b, its sums made.
+// Unit j of row b.
 template <ScanPhase phase>
 ETALON_HD ETALON_NOINLINE void scan_unit(const ScanTask& t, const ScanStep& step, std::int64_t d,
-                                         std::int64_t b, std::int64_t j, const float* sums) {
+                                         std::int64_t b, std::int64_t j, const ScanUnit& own) {
   const RecurrentGeometry& g = t.p.g;
-  const std::int64_t time = step.time(g, d), at = (d * g.hidden + j) * t.rows + b;
-  const float* const now = t.h[step.number % 2];
-  float *const next = t.h[1 - step.number % 2], *const y = t.y[0] + g.y_at(time, d, b) + j;
+  const std::int64_t time = step.time(g, d), at = t.state_at(d, j, b);
+  float *const next = t.h[1 - step.number % 2] + at, *const y = t.y[0] + g.y_at(time, d, b) + j;
   if (time >= t.length_of(b)) {
     if constexpr (phase != ScanPhase::gru_gates) {
-      next[at] = now[at];
+      *next = own.h;
       *y = 0;
     }
     return;
   }
-  float of_x = 0;
-  if constexpr (phase == ScanPhase::gru_linear)
-    of_x = t.sums[step.sums_at(t, d, b) + g.block_of[2] * g.hidden + j];
-  ScanSteps steps(sums, scan_gates(phase).first, of_x);
+  ScanSteps steps(own, scan_gates(phase).first);
   const CellUnit<ScanSteps> unit{t.p, steps, d};
-  const OneUnit h{static_cast<double>(now[at])};
+  const OneUnit h{static_cast<double>(own.h)};
   double z = 0, r = 0, reset = 0, after = 0;
   if constexpr (phase == ScanPhase::gru_gates) {
     unit.gru_gates(j, 0, h, z, r, reset);
@@ -185,16 +197,16 @@ ETALON_HD ETALON_NOINLINE void scan_unit(const ScanTask& t, const ScanStep& step
       after = unit.rnn(j, 0, h, nullptr);
     } else if constexpr (phase == ScanPhase::lstm) {
       double cell = 0;
-      after = unit.lstm(j, 0, h, OneUnit{static_cast<double>(t.c[at])}, cell, nullptr, nullptr);
+      after = unit.lstm(j, 0, h, OneUnit{static_cast<double>(own.second)}, cell, nullptr, nullptr);
       t.c[at] = static_cast<float>(cell);
     } else if constexpr (phase == ScanPhase::gru_linear) {
       unit.gru_gates(j, 0, h, z, r, reset);
       after = unit.gru_state(j, 0, h, z, r, OneUnit{reset}, nullptr);
     } else {
-      z = static_cast<double>(t.z[at]);
-      after = unit.gru_state(j, 0, h, z, r, OneUnit{static_cast<double>(t.reset[at])}, nullptr);
+      // Of r and r*h only the sum is wanted, which is made.
+      after = unit.gru_state(j, 0, h, static_cast<double>(own.second), r, OneUnit{}, nullptr);
     }
-    next[at] = static_cast<float>(after);
+    *next = static_cast<float>(after);
     *y = canonical(static_cast<float>(after));
   }
   if (steps.undecided) t.open[d * g.batch + b] = 1;
@@ -258,16 +270,29 @@ struct ScanBlock {
   static constexpr int kColumns = kGates.units * kGates.count;  // of a thread
   static constexpr int kBlockRows = kScanThreads / Across * Rows;
   static constexpr int kBlockUnits = Across * kGates.units, kBlockColumns = Across * kColumns;
-  static_assert(kBlockRows % 4 == 0 && kBlockColumns % 4 == 0);
+  static constexpr int kOwn = Rows * kGates.units;  // units of a thread, each in each of its rows
+  static_assert(kBlockRows % 4 == 0 && kBlockColumns % 4 == 0 && kBlockColumns <= kScanBiases);
   static_assert(kScanAlign % kBlockRows == 0 && kScanAlign % kBlockUnits == 0);
 
-  struct alignas(16) Shared {
+  struct Slices {
     float state[kScanStages][kScanK][kBlockRows];
     float weights[kScanStages][kScanK][kBlockColumns];
-    float sums[Rows * kColumns][kScanThreads];  // each thread's own
+  };
+  // Each thread's own, when the products are done.
+  struct Results {
+    float sums[kOwn * kGates.count][kScanThreads];
+    float h[kOwn][kScanThreads], second[kOwn][kScanThreads];
+  };
+  struct alignas(16) Shared {
+    union {
+      Slices slices;
+      Results results;
+    };
+    float biases[2][kScanBiases];
   };
   struct Thread {
     float sum[Rows][kColumns];
+    float h[kOwn], second[kOwn];
   };
   struct Place {
     std::int64_t d, row0, unit0;
@@ -293,7 +318,17 @@ struct ScanBlock {
   ETALON_HD static int row_of(int tid, int i) { return tid / Across * Rows + i; }
   ETALON_HD static int unit_of(int tid, int u) { return tid % Across * kGates.units + u; }
 
-  // The chains stand where the terms of x end.
+  // What no step changes: biases, by unit, then gate.
+  ETALON_HD static void load_biases(const ScanTask& t, const Place& p, Shared& s, int tid) {
+    if (t.bias == nullptr || tid >= kBlockColumns) return;
+    const std::int64_t q = kGates.first + tid % kGates.count, j = p.unit0 + tid / kGates.count;
+    if (j >= t.p.g.hidden) return;
+    copy_4(&s.biases[0][tid], t.bias + t.p.bias_at(p.d, q, j, false));
+    copy_4(&s.biases[1][tid], t.bias + t.p.bias_at(p.d, q, j, true));
+  }
+
+  // What a thread's units begin with, on its way while the products are made; the chains stand
+  // where the terms of x end.
   ETALON_HD static void begin(const ScanTask& t, const ScanStep& step, const Place& p, Thread& r,
                               int tid) {
     const RecurrentGeometry& g = t.p.g;
@@ -310,21 +345,38 @@ struct ScanBlock {
                           ? sums[g.block_of[static_cast<std::size_t>(q)] * g.hidden + j]
                           : 0.0F;
       }
+      ETALON_UNROLL
+      for (int u = 0; u < kGates.units; ++u) {
+        const std::int64_t j = p.unit0 + unit_of(tid, u), at = t.state_at(p.d, j, b);
+        const bool there = b < g.batch && j < g.hidden;
+        float &h = r.h[i * kGates.units + u], &second = r.second[i * kGates.units + u];
+        h = there ? t.h[step.number % 2][at] : 0.0F;
+        second = 0;
+        if constexpr (phase == ScanPhase::lstm) second = there ? t.c[at] : 0.0F;
+        if constexpr (phase == ScanPhase::gru_candidate) second = there ? t.z[at] : 0.0F;
+        if constexpr (phase == ScanPhase::gru_linear)
+          second = there ? sums[g.block_of[2] * g.hidden + j] : 0.0F;
+      }
     }
   }
 
   // The slice that starts at k0, of which there may be less or nothing.
-  ETALON_HD static void load(const ScanTask& t, const Place& p, Shared& s, int stage,
-                             std::int64_t k0, int tid) {
+  ETALON_HD static int slice(const ScanTask& t, std::int64_t k0) {
     const std::int64_t left = t.p.g.hidden - k0;
-    const int count = left >= kScanK ? kScanK : left > 0 ? static_cast<int>(left) : 0;
+    return left >= kScanK ? kScanK : left > 0 ? static_cast<int>(left) : 0;
+  }
+  ETALON_HD static void load_state(const ScanTask& t, const Place& p, Shared& s, int stage,
+                                   std::int64_t k0, int tid) {
     constexpr int kPieces = kBlockRows / 4;  // of 16 bytes
-    for (int i = tid; i < count * kPieces; i += kScanThreads)
-      copy_16(&s.state[stage][i / kPieces][i % kPieces * 4],
+    for (int i = tid, end = slice(t, k0) * kPieces; i < end; i += kScanThreads)
+      copy_16(&s.slices.state[stage][i / kPieces][i % kPieces * 4],
               p.state + (k0 + i / kPieces) * t.rows + i % kPieces * 4);
-    const float* const weights = p.weights + k0 * kBlockColumns;
-    for (int i = tid * 4; i < count * kBlockColumns; i += kScanThreads * 4)
-      copy_16(&s.weights[stage][0][0] + i, weights + i);
+  }
+  ETALON_HD static void load_weights(const ScanTask& t, const Place& p, Shared& s, int stage,
+                                     std::int64_t k0, int tid) {
+    const float* const from = p.weights + k0 * kBlockColumns;
+    for (int i = tid * 4, end = slice(t, k0) * kBlockColumns; i < end; i += kScanThreads * 4)
+      copy_16(&s.slices.weights[stage][i / kBlockColumns][i % kBlockColumns], from + i);
   }
 
   ETALON_HD static void multiply(const Shared& s, Thread& r, int tid, int stage, int count) {
@@ -333,8 +385,8 @@ struct ScanBlock {
 #endif
     for (int k = 0; k < count; ++k) {
       float state[Rows], weights[kColumns];
-      const float *const h = &s.state[stage][k][row_of(tid, 0)],
-                         *const w = &s.weights[stage][k][tid % Across * kColumns];
+      const float *const h = &s.slices.state[stage][k][row_of(tid, 0)],
+                         *const w = &s.slices.weights[stage][k][tid % Across * kColumns];
       if constexpr (Rows % 4 == 0) {
         ETALON_UNROLL
         for (int i = 0; i < Rows; i += 4) load_four(h + i, state + i);
@@ -359,52 +411,70 @@ struct ScanBlock {
                                const Thread& r, int tid) {
     ETALON_UNROLL
     for (int i = 0; i < Rows; ++i) ETALON_UNROLL
-    for (int n = 0; n < kColumns; ++n) s.sums[i * kColumns + n][tid] = r.sum[i][n];
+    for (int n = 0; n < kColumns; ++n) s.results.sums[i * kColumns + n][tid] = r.sum[i][n];
+    ETALON_UNROLL
+    for (int e = 0; e < kOwn; ++e) {
+      s.results.h[e][tid] = r.h[e];
+      s.results.second[e][tid] = r.second[e];
+    }
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
-    for (int e = 0; e < Rows * kGates.units; ++e) {
-      const std::int64_t b = p.row0 + row_of(tid, e / kGates.units),
-                         j = p.unit0 + unit_of(tid, e % kGates.units);
+    for (int e = 0; e < kOwn; ++e) {
+      const int unit = unit_of(tid, e % kGates.units);
+      const std::int64_t b = p.row0 + row_of(tid, e / kGates.units), j = p.unit0 + unit;
       if (b < t.p.g.batch && j < t.p.g.hidden)
-        scan_unit<phase>(t, step, p.d, b, j, &s.sums[e * kGates.count][tid]);
+        scan_unit<phase>(t, step, p.d, b, j,
+                         {.sums = &s.results.sums[e * kGates.count][tid],
+                          .biases = &s.biases[0][unit * kGates.count],
+                          .h = s.results.h[e][tid],
+                          .second = s.results.second[e][tid]});
     }
   }
 
-  // One block. `Threads` runs a phase for all threads, each with its registers; `arrived` with the
-  // copies of all slices but the last that were begun, and a barrier.
+  // One block. `Threads` runs a phase for all threads, each with its registers; arrived<n>() with
+  // the copies of all slices but the last n that were begun, and a barrier. before_there() waits
+  // until the launch before this one is done and what it wrote is there; until then only what
+  // earlier ones wrote is read, and nothing is written.
   template <class Threads>
   ETALON_HD static void run(const ScanTask& t, const ScanStep& step, std::uint32_t block, Shared& s,
                             const Threads& threads) {
     const Place p = place(t, step, block);
+    threads.phase([&](Thread&, int tid) {
+      load_biases(t, p, s, tid);
+      for (int i = 0; i < kScanStages - 1; ++i) load_weights(t, p, s, i, i * kScanK, tid);
+    });
+    threads.before_there();
     threads.phase([&](Thread& r, int tid) {
       for (int i = 0; i < kScanStages - 1; ++i) {
-        load(t, p, s, i, i * kScanK, tid);
+        load_state(t, p, s, i, i * kScanK, tid);
         close_copies();
       }
       begin(t, step, p, r, tid);
     });
     int stage = 0;
     for (std::int64_t k0 = 0; k0 < t.p.g.hidden; k0 += kScanK) {
-      threads.arrived();
+      threads.template arrived<kScanStages - 2>();
       const int next = (stage + kScanStages - 1) % kScanStages;
       threads.phase([&](Thread& r, int tid) {
         // The stage that all had multiplied before the barrier.
-        load(t, p, s, next, k0 + (kScanStages - 1) * kScanK, tid);
+        load_state(t, p, s, next, k0 + (kScanStages - 1) * kScanK, tid);
+        load_weights(t, p, s, next, k0 + (kScanStages - 1) * kScanK, tid);
         close_copies();
-        if (t.p.g.hidden - k0 >= kScanK)
+        if (const int count = slice(t, k0); count == kScanK)
           multiply(s, r, tid, stage, kScanK);
         else
-          multiply(s, r, tid, stage, static_cast<int>(t.p.g.hidden - k0));
+          multiply(s, r, tid, stage, count);
       });
       stage = stage + 1 == kScanStages ? 0 : stage + 1;
     }
+    threads.template arrived<0>();
     threads.phase([&](Thread& r, int tid) { finish(t, step, p, s, r, tid); });
   }
 };
 
 // Memory of a task, as it lies from `base` on; the number of floats.
-inline std::int64_t place_scan(ScanTask& t, float* base) {
+inline std::int64_t place_scan(ScanTask& t, float* base, std::int64_t most_steps = 0) {
   const RecurrentGeometry& g = t.p.g;
   const auto aligned = [](std::int64_t n) {
     return (n + kScanAlign - 1) / kScanAlign * kScanAlign;
@@ -412,6 +482,7 @@ inline std::int64_t place_scan(ScanTask& t, float* base) {
   t.rows = aligned(g.batch);
   const std::int64_t of_step = std::max<std::int64_t>(1, g.directions * g.batch * t.width());
   t.at_once = std::max<std::int64_t>(1, std::min(g.steps, kScanSums / of_step));
+  if (most_steps > 0) t.at_once = std::min(t.at_once, most_steps);
   std::int64_t used = 0;
   const auto take = [&](std::int64_t n) {
     float* const p = base == nullptr ? nullptr : base + used;
@@ -480,9 +551,12 @@ inline int choose_scan_tile(const ScanTask& of) {
   return blocks(wide) >= kEnough ? wide : kSmall;
 }
 
-inline ScanTask scan_task(const KernelCall& call, const cuda::CellMemory& memory, int tile = -1) {
+// A test may ask for a tile, and for chunks of fewer steps.
+inline ScanTask scan_task(const KernelCall& call, const cuda::CellMemory& memory, int tile = -1,
+                          std::int64_t most_steps = 0) {
   ScanTask t{cell_task(call, memory)};
-  place_scan(t, static_cast<float*>(memory.scratch));
+  if (call.has(3)) t.bias = reinterpret_cast<const float*>(call.input(3).bytes().data());
+  place_scan(t, static_cast<float*>(memory.scratch), most_steps);
   t.tile = tile < 0 ? choose_scan_tile(t) : tile;
   return t;
 }
@@ -543,6 +617,8 @@ struct ScanOnHost {
     void phase(F&& f) const {
       for (int tid = kScanThreads; tid-- > 0;) f(r[static_cast<std::size_t>(tid)], tid);
     }
+    void before_there() const {}
+    template <int>
     void arrived() const {}
   };
 

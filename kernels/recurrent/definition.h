@@ -214,8 +214,8 @@ RecurrentPlan recurrent_plan(const KernelCall& call) {
 
 // One hidden unit of one step, host and device. h and c are the state before the step, by unit,
 // read whole where steps.sum does not give a gate's sum (kernels/recurrent/cuda_scan.h makes the
-// sums of a step itself); what a unit makes is handed back or written at its own place. Two
-// functions stand apart: a compiler would copy each into every gate.
+// sums of a step itself, and has brought the biases); what a unit makes is handed back or written
+// at its own place. Two functions stand apart: a compiler would copy each into every gate.
 template <class Steps>
 struct CellUnit {
   using Value = typename Steps::Value;
@@ -238,6 +238,12 @@ struct CellUnit {
   }
   ETALON_HD std::int64_t peephole_at(std::int64_t q, std::int64_t j) const {
     return (d * 3 + p.g.peephole_of[static_cast<std::size_t>(q)]) * p.g.hidden + j;
+  }
+  ETALON_HD double bias(std::int64_t q, std::int64_t j, bool recurrent) const {
+    if constexpr (requires { steps.bias(q, recurrent); })
+      return steps.bias(q, recurrent);
+    else
+      return p.b[p.bias_at(d, q, j, recurrent)];
   }
   // The sum of gate q, element j, over a number system: the terms of x, then those of the state.
   template <class A, class State>
@@ -268,8 +274,8 @@ struct CellUnit {
         if (peephole != nullptr)
           sum.add_product(a.input(p.p[peephole_at(q, j)]), lifted(a, *peephole));
         if (scaled != nullptr) sum.add_product(lifted(a, scaled[0]), lifted(a, scaled[1]));
-        if (p.b && with_x) sum.add(a.input(p.b[p.bias_at(d, q, j, false)]));
-        if (p.b && scaled == nullptr) sum.add(a.input(p.b[p.bias_at(d, q, j, true)]));
+        if (p.b && with_x) sum.add(a.input(bias(q, j, false)));
+        if (p.b && scaled == nullptr) sum.add(a.input(bias(q, j, true)));
         return sum.result();
       } else {
         auto s = [&] {
@@ -281,8 +287,8 @@ struct CellUnit {
         if (peephole != nullptr)
           s = a.fma(a.input(p.p[peephole_at(q, j)]), lifted(a, *peephole), s);
         if (scaled != nullptr) s = a.fma(lifted(a, scaled[0]), lifted(a, scaled[1]), s);
-        if (p.b && with_x) s = a.add(s, a.input(p.b[p.bias_at(d, q, j, false)]));
-        if (p.b && scaled == nullptr) s = a.add(s, a.input(p.b[p.bias_at(d, q, j, true)]));
+        if (p.b && with_x) s = a.add(s, a.input(bias(q, j, false)));
+        if (p.b && scaled == nullptr) s = a.add(s, a.input(bias(q, j, true)));
         return s;
       }
     });
