@@ -55,7 +55,7 @@ struct BlockThreads {
 };
 
 template <ScanPhase phase, int Across, int Rows>
-__global__ void __launch_bounds__(kScanThreads)
+__global__ void __launch_bounds__(kScanThreads, 4)
     run_step(const __grid_constant__ ScanTask t, const __grid_constant__ ScanStep step) {
   using Block = ScanBlock<phase, Across, Rows>;
   __shared__ typename Block::Shared shared;

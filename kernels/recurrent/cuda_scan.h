@@ -2,7 +2,7 @@
 // (kernels/gemm/cuda_tile.h), then a launch a step (two for a gru that resets before its product),
 // in which a block makes all gates' sums of its units and rows, and then the units.
 //
-// Contract: seq. Loops of a step's block: k by slices of kScanK through shared memory, kScanStages
+// Contract: seq. Loops of a step's block: k by slices of kScanK through shared memory, kStages
 // of them on their way by cp.async; a thread has TM rows of the batch times some units times all
 // their gates in registers. Weights lie packed, made once a call: by tile of units, then k, unit,
 // gate; states by unit, then row, so that a slice of either is 16-byte pieces. Both directions and
@@ -37,7 +37,8 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-inline constexpr int kScanThreads = 64, kScanK = 32, kScanStages = 3;
+inline constexpr int kScanThreads = 64, kScanK = 32;
+inline constexpr int kScanSharedBytes = 44 << 10;  // for slices; a block may have 48 KiB
 inline constexpr int kScanPackThreads = 256, kScanPackK = 64;
 inline constexpr std::int64_t kScanAlign = 64;  // rows and units in memory: no tile has more
 // Sums over x that wait for their steps: 64 MiB.
@@ -270,13 +271,18 @@ struct ScanBlock {
   static constexpr int kColumns = kGates.units * kGates.count;  // of a thread
   static constexpr int kBlockRows = kScanThreads / Across * Rows;
   static constexpr int kBlockUnits = Across * kGates.units, kBlockColumns = Across * kColumns;
+  static constexpr int kSliceBytes =
+      kScanK * (kBlockRows + kBlockColumns) * static_cast<int>(sizeof(float));
+  static constexpr int kStages =
+      kScanSharedBytes / kSliceBytes < 6 ? kScanSharedBytes / kSliceBytes : 6;
+  static_assert(kStages >= 3);
   static constexpr int kOwn = Rows * kGates.units;  // units of a thread, each in each of its rows
   static_assert(kBlockRows % 4 == 0 && kBlockColumns % 4 == 0 && kBlockColumns <= kScanBiases);
   static_assert(kScanAlign % kBlockRows == 0 && kScanAlign % kBlockUnits == 0);
 
   struct Slices {
-    float state[kScanStages][kScanK][kBlockRows];
-    float weights[kScanStages][kScanK][kBlockColumns];
+    float state[kStages][kScanK][kBlockRows];
+    float weights[kStages][kScanK][kBlockColumns];
   };
   // Each thread's own, when the products are done.
   struct Results {
@@ -442,11 +448,11 @@ struct ScanBlock {
     const Place p = place(t, step, block);
     threads.phase([&](Thread&, int tid) {
       load_biases(t, p, s, tid);
-      for (int i = 0; i < kScanStages - 1; ++i) load_weights(t, p, s, i, i * kScanK, tid);
+      for (int i = 0; i < kStages - 1; ++i) load_weights(t, p, s, i, i * kScanK, tid);
     });
     threads.before_there();
     threads.phase([&](Thread& r, int tid) {
-      for (int i = 0; i < kScanStages - 1; ++i) {
+      for (int i = 0; i < kStages - 1; ++i) {
         load_state(t, p, s, i, i * kScanK, tid);
         close_copies();
       }
@@ -454,19 +460,19 @@ struct ScanBlock {
     });
     int stage = 0;
     for (std::int64_t k0 = 0; k0 < t.p.g.hidden; k0 += kScanK) {
-      threads.template arrived<kScanStages - 2>();
-      const int next = (stage + kScanStages - 1) % kScanStages;
+      threads.template arrived<kStages - 2>();
+      const int next = stage == 0 ? kStages - 1 : stage - 1;
       threads.phase([&](Thread& r, int tid) {
         // The stage that all had multiplied before the barrier.
-        load_state(t, p, s, next, k0 + (kScanStages - 1) * kScanK, tid);
-        load_weights(t, p, s, next, k0 + (kScanStages - 1) * kScanK, tid);
+        load_state(t, p, s, next, k0 + (kStages - 1) * kScanK, tid);
+        load_weights(t, p, s, next, k0 + (kStages - 1) * kScanK, tid);
         close_copies();
         if (const int count = slice(t, k0); count == kScanK)
           multiply(s, r, tid, stage, kScanK);
         else
           multiply(s, r, tid, stage, count);
       });
-      stage = stage + 1 == kScanStages ? 0 : stage + 1;
+      stage = stage + 1 == kStages ? 0 : stage + 1;
     }
     threads.template arrived<0>();
     threads.phase([&](Thread& r, int tid) { finish(t, step, p, s, r, tid); });
