@@ -281,8 +281,8 @@ struct ScanBlock {
   static_assert(kScanAlign % kBlockRows == 0 && kScanAlign % kBlockUnits == 0);
 
   struct Slices {
-    float state[kStages][kScanK][kBlockRows];
-    float weights[kStages][kScanK][kBlockColumns];
+    float state[kStages][kScanK * kBlockRows];
+    float weights[kStages][kScanK * kBlockColumns];
   };
   // Each thread's own, when the products are done.
   struct Results {
@@ -299,6 +299,8 @@ struct ScanBlock {
   struct Thread {
     float sum[Rows][kColumns];
     float h[kOwn], second[kOwn];
+    // Its first piece of the next slice to be loaded.
+    const float *state = nullptr, *weights = nullptr;
   };
   struct Place {
     std::int64_t d, row0, unit0;
@@ -366,33 +368,44 @@ struct ScanBlock {
     }
   }
 
-  // The slice that starts at k0, of which there may be less or nothing.
-  ETALON_HD static int slice(const ScanTask& t, std::int64_t k0) {
-    const std::int64_t left = t.p.g.hidden - k0;
-    return left >= kScanK ? kScanK : left > 0 ? static_cast<int>(left) : 0;
+  // The slice that starts at k0, of which there may be less or nothing: how many k.
+  ETALON_HD static int slice(const ScanTask& t, int k0) {
+    const int left = static_cast<int>(t.p.g.hidden) - k0;
+    return left < 0 ? 0 : left < kScanK ? left : kScanK;
   }
-  ETALON_HD static void load_state(const ScanTask& t, const Place& p, Shared& s, int stage,
-                                   std::int64_t k0, int tid) {
-    constexpr int kPieces = kBlockRows / 4;  // of 16 bytes
-    for (int i = tid, end = slice(t, k0) * kPieces; i < end; i += kScanThreads)
-      copy_16(&s.slices.state[stage][i / kPieces][i % kPieces * 4],
-              p.state + (k0 + i / kPieces) * t.rows + i % kPieces * 4);
+  // A thread's share of a slice, in pieces of 16 bytes.
+  ETALON_HD static void load_state(const ScanTask& t, Shared& s, Thread& r, int stage, int k0,
+                                   int tid) {
+    constexpr int kPieces = kBlockRows / 4;  // of a k
+    static_assert(kScanThreads % kPieces == 0);
+    const int end = slice(t, k0) * kPieces;
+    ETALON_UNROLL
+    for (int i = 0; i < kScanK * kPieces; i += kScanThreads)
+      if (i + tid < end)
+        copy_16(&s.slices.state[stage][(i + tid) * 4], r.state + i / kPieces * t.rows);
+    r.state += kScanK * t.rows;
   }
-  ETALON_HD static void load_weights(const ScanTask& t, const Place& p, Shared& s, int stage,
-                                     std::int64_t k0, int tid) {
-    const float* const from = p.weights + k0 * kBlockColumns;
-    for (int i = tid * 4, end = slice(t, k0) * kBlockColumns; i < end; i += kScanThreads * 4)
-      copy_16(&s.slices.weights[stage][i / kBlockColumns][i % kBlockColumns], from + i);
+  ETALON_HD static void load_weights(const ScanTask& t, Shared& s, Thread& r, int stage, int k0,
+                                     int tid) {
+    constexpr int kPieces = kBlockColumns / 4;
+    const int end = slice(t, k0) * kPieces;
+    ETALON_UNROLL
+    for (int i = 0; i < kScanK * kPieces; i += kScanThreads)
+      if (i + tid < end) copy_16(&s.slices.weights[stage][(i + tid) * 4], r.weights + i * 4);
+    r.weights += kScanK * kBlockColumns;
   }
 
+  // `count` k of a stage; kScanK of them where it is whole.
+  template <bool whole>
   ETALON_HD static void multiply(const Shared& s, Thread& r, int tid, int stage, int count) {
 #if defined(__CUDACC__)
-#pragma unroll 8
+#pragma unroll(whole ? 16 : 1)
 #endif
-    for (int k = 0; k < count; ++k) {
+    for (int k = 0; k < (whole ? kScanK : count); ++k) {
       float state[Rows], weights[kColumns];
-      const float *const h = &s.slices.state[stage][k][row_of(tid, 0)],
-                         *const w = &s.slices.weights[stage][k][tid % Across * kColumns];
+      const float *const h = &s.slices.state[stage][k * kBlockRows + row_of(tid, 0)],
+                         *const w =
+                             &s.slices.weights[stage][k * kBlockColumns + tid % Across * kColumns];
       if constexpr (Rows % 4 == 0) {
         ETALON_UNROLL
         for (int i = 0; i < Rows; i += 4) load_four(h + i, state + i);
@@ -446,31 +459,35 @@ struct ScanBlock {
   ETALON_HD static void run(const ScanTask& t, const ScanStep& step, std::uint32_t block, Shared& s,
                             const Threads& threads) {
     const Place p = place(t, step, block);
-    threads.phase([&](Thread&, int tid) {
+    threads.phase([&](Thread& r, int tid) {
       load_biases(t, p, s, tid);
-      for (int i = 0; i < kStages - 1; ++i) load_weights(t, p, s, i, i * kScanK, tid);
+      r.state = p.state + tid / (kBlockRows / 4) * t.rows + tid % (kBlockRows / 4) * 4;
+      r.weights = p.weights + tid * 4;
+      ETALON_UNROLL
+      for (int i = 0; i < kStages - 1; ++i) load_weights(t, s, r, i, i * kScanK, tid);
     });
     threads.before_there();
     threads.phase([&](Thread& r, int tid) {
+      ETALON_UNROLL
       for (int i = 0; i < kStages - 1; ++i) {
-        load_state(t, p, s, i, i * kScanK, tid);
+        load_state(t, s, r, i, i * kScanK, tid);
         close_copies();
       }
       begin(t, step, p, r, tid);
     });
     int stage = 0;
-    for (std::int64_t k0 = 0; k0 < t.p.g.hidden; k0 += kScanK) {
+    for (int k0 = 0; k0 < static_cast<int>(t.p.g.hidden); k0 += kScanK) {
       threads.template arrived<kStages - 2>();
       const int next = stage == 0 ? kStages - 1 : stage - 1;
       threads.phase([&](Thread& r, int tid) {
         // The stage that all had multiplied before the barrier.
-        load_state(t, p, s, next, k0 + (kStages - 1) * kScanK, tid);
-        load_weights(t, p, s, next, k0 + (kStages - 1) * kScanK, tid);
+        load_state(t, s, r, next, k0 + (kStages - 1) * kScanK, tid);
+        load_weights(t, s, r, next, k0 + (kStages - 1) * kScanK, tid);
         close_copies();
         if (const int count = slice(t, k0); count == kScanK)
-          multiply(s, r, tid, stage, kScanK);
+          multiply<true>(s, r, tid, stage, count);
         else
-          multiply(s, r, tid, stage, count);
+          multiply<false>(s, r, tid, stage, count);
       });
       stage = stage + 1 == kStages ? 0 : stage + 1;
     }
