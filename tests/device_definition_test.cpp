@@ -14,7 +14,7 @@
 #include "kernels/gemm/cuda_wide.h"
 #include "kernels/gemm/digit_cut.h"
 #include "kernels/kernels.h"
-#include "kernels/recurrent/cuda_scan.h"
+#include "kernels/recurrent/cuda_scan_launch.h"
 #include "tests/host_device.h"
 #include "tests/op_cases.h"
 

@@ -19,11 +19,11 @@
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_tile_choice.h"
-#include "kernels/normalization/cuda_rows.h"
 #include "kernels/gemm/cuda_wide.h"
+#include "kernels/normalization/cuda_rows.h"
 #include "kernels/recurrent/cuda_cells.h"
+#include "kernels/recurrent/cuda_scan_launch.h"
 #include "kernels/softmax/cuda_rows.h"
-#include "kernels/recurrent/cuda_scan.h"
 
 namespace etalon {
 namespace {
@@ -133,18 +133,6 @@ int definition(const KernelCall& call, const cuda::UndecidedList& list, void* s)
   return code;
 }
 
-// All threads of a block, backwards, phase by phase.
-template <class T>
-struct TileThreads {
-  std::vector<typename T::Thread>& r;
-  template <class F>
-  void phase(F&& f) const {
-    for (std::size_t tid = r.size(); tid-- > 0;) f(r[tid], static_cast<int>(tid));
-  }
-  void together() const {}
-  void arrived() const {}
-};
-
 int tiles(const KernelCall& call, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
@@ -153,14 +141,7 @@ int tiles(const KernelCall& call, void* s) {
     const TileChoice c =
         tile_choice(tile_task(own, cuda::device_floats(own.output(0))),
                     own.problem->op->name == "conv", own.contract().fma, 132, shape);
-    with_tile(c, [&]<class T>() {
-      auto shared = std::make_unique<typename T::Shared>();
-      std::vector<typename T::Thread> threads(T::kThreads);
-      for (std::int64_t block = T::blocks(c.t); block-- > 0;) {
-        std::memset(static_cast<void*>(shared.get()), 0xA5, sizeof *shared);
-        T::run(c.t, static_cast<std::uint32_t>(block), *shared, TileThreads<T>{threads});
-      }
-    });
+    run_tiles_on_host(c);
   });
 }
 

@@ -1,11 +1,11 @@
-// The launches of cuda_scan.h.
+// The launches of cuda_scan_launch.h on a device.
 #include <cuda_runtime.h>
 
 #include "engine/numerics/elementary/functions_f64_inl.h"
 #include "engine/numerics/real_f64_inl.h"
 #include "kernels/backends/cuda/launches.h"
 #include "kernels/backends/cuda/tile_tasks.h"
-#include "kernels/recurrent/cuda_scan.h"
+#include "kernels/recurrent/cuda_scan_launch.h"
 
 namespace etalon::cuda {
 namespace {

@@ -19,7 +19,7 @@
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_wide.h"
 #include "kernels/kernels.h"
-#include "kernels/recurrent/cuda_scan.h"
+#include "kernels/recurrent/cuda_scan_launch.h"
 #include "kernels/recurrent/cudnn.h"
 
 namespace etalon::cuda {
