@@ -72,6 +72,7 @@ bool compare(const OpCase& c, const cuda::DeviceRow& device, const char* text, C
 // tile, which is computed whole however small the case, always one of `share`.
 void compare_all(unsigned share) {
   HostDevice host;
+  host.residue_facts.least = 1;
   const cuda::UseApi use(host.api);
   std::map<std::string_view, Count> by_row;
   const OpCase replaced = parse_op_case(
@@ -103,7 +104,7 @@ void compare_all(unsigned share) {
   }
   MESSAGE(by_row.size(), " rows, ", cases, " cases, ", outputs, " outputs, ", undecided,
           " undecided");
-  CHECK(by_row.size() >= 169);
+  CHECK(by_row.size() >= 171);
   CHECK(undecided * 4 < outputs);  // the device does the work
 }
 
@@ -392,6 +393,100 @@ TEST_CASE("a GPU's rows on the CPU: exact in digits, as int8 tensor units multip
       {"exact | gemm | | f32[1,3]=0x1p+0,0x1p-24,0x1p-149 f32[3,1]=1,1,0x1p-149", 1, 1},
       {"exact | gemm | | f32[1,2]=0x1p+0,0x1p-24 f32[2,1]=1,1", 1, 1}};
   compare_exact(host, ".exact.cuda.int8", cases);
+}
+
+TEST_CASE("a GPU's rows on the CPU: exact by residues, as int8 tensor units multiply them") {
+  HostDevice host;
+  host.residue_facts.least = 1;
+  const cuda::UseApi use(host.api);
+  const struct {
+    const char* line;
+    double least_open, most_open;  // shares of the outputs
+    std::int64_t panel_bytes = 1 << 28;
+    std::int64_t most_undecided = 0;
+  } wanted[] = {
+      // More than a tile on every side, each operand either way round, aligned fours and not.
+      {"exact | gemm | | f32[131,200] f32[200,267] f32[267]", 0, 0.01},
+      {"exact | gemm | alpha=0.3 beta=-2 trans_b=true | f32[129,65] f32[67,65] f32[129,1]", 0,
+       0.01},
+      {"exact | gemm | trans_a=true | f32[130,72] f32[130,68]", 0, 0.01},
+      {"exact | gemm | trans_a=true trans_b=true beta=0.5 | f32[63,65] f32[66,63] f32[65,66]", 0,
+       0.01},
+      {"exact | gemm | trans_b=true | f32[36,1000] f32[68,1000]", 0, 0.01},
+      {"exact | gemm | | f32[20,5000] f32[5000,30]", 0, 0.02},
+      {"exact | gemm | | f32[7,1] f32[1,9]", 0, 0.01},
+      // Products of a batch: each its own, one b for all (more rows), one a for all.
+      {"exact | matmul | | f32[3,2,66,40] f32[2,40,5]", 0, 0.01},
+      {"exact | matmul | | f32[3,2,66,40] f32[40,70]", 0, 0.01},
+      {"exact | matmul | | f32[66,40] f32[5,40,3]", 0, 0.01},
+      // Panels of 128 rows, of 256 columns, of two products.
+      {"exact | gemm | | f32[300,40] f32[40,530] f32[530]", 0, 0.01, 1},
+      {"exact | gemm | trans_a=true trans_b=true | f32[40,260] f32[300,40] f32[260,1]", 0, 0.01, 1},
+      {"exact | matmul | | f32[5,16,40] f32[5,40,60]", 0, 0.01, 24000},
+      // Rows of wild magnitudes: more rests than are kept, the sum itself is done again.
+      {"exact | gemm | | f32[33,90]:wild f32[90,40]:wild f32[40]:wild", 0.001, 1},
+      {"exact | gemm | trans_b=true | f32[33,1000]:wild f32[40,1000]:wild", 0.01, 1},
+      {"exact | gemm | | f32[20,30]:special f32[30,40]:special", 0.1, 1, 1 << 28, 800},
+      {"exact | matmul | | f32[20,30]:finite f32[30,9]:finite", 0, 1, 1 << 28, 20},
+      // Zeros, a difference of equals; midpoints of two floats, which integers decide, and one
+      // beside a rest, which the host does.
+      {"exact | gemm | | f32[1,2]=0,-0 f32[2,1]=1,1", 0, 0},
+      {"exact | gemm | alpha=-1 | f32[1,2]=0,-0 f32[2,1]=1,1", 0, 1},
+      {"exact | gemm | | f32[1,2]=3,-3 f32[2,1]=7,7", 1, 1},
+      {"exact | gemm | alpha=-2 | f32[1,2]=3,-3 f32[2,1]=7,7 f32[1,1]=-0", 1, 1},
+      {"exact | gemm | | f32[1,2]=0x1p+0,0x1p-24 f32[2,1]=1,1", 1, 1},
+      {"exact | gemm | | f32[1,3]=0x1p+0,0x1p-24,0x1p-40 f32[3,1]=1,1,0x1p-40", 1, 1},
+      {"exact | gemm | | f32[1,3]=0x1p+0,0x1p-24,0x1p-149 f32[3,1]=1,1,0x1p-149", 1, 1, 1 << 28, 1},
+      // Results that are subnormal, that overflow, and halfway to either.
+      {"exact | gemm | | f32[2,2]=0x1p-75,0x1p-75,0x1p-100,0x1.8p-70 "
+       "f32[2,2]=0x1p-75,0x1p-70,0x1p-76,0x1.8p-79",
+       0, 1},
+      {"exact | gemm | | f32[2,2]=0x1p64,0x1p63,0x1.fffffep127,0x1p103 "
+       "f32[2,2]=0x1p63,0x1p64,1,0x1.8p62",
+       0, 1}};
+  int compared = 0;
+  for (const auto& w : wanted) {
+    Count count;
+    host.open = 0;
+    host.residue_facts.panel_bytes = w.panel_bytes;
+    const OpCase c = parse_op_case(w.line);
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.op == c.op->name && device.row.name.ends_with(".exact.cuda.residues"))
+        compared += compare(c, device, "exact", count);
+    CAPTURE(c.line);
+    const double share = static_cast<double>(host.open) / static_cast<double>(count.outputs);
+    CAPTURE(share);
+    CHECK(share >= w.least_open);
+    CHECK(share <= w.most_open);
+    CAPTURE(count.undecided);
+    CHECK(count.undecided <= w.most_undecided);
+  }
+  CHECK(compared == std::ssize(wanted));
+  // What it refuses: other contracts and types, little to do, sums that int32 does not hold, other
+  // devices, a program without its code.
+  const auto takes = [&](const char* line, const char* contract) {
+    Count count;
+    bool taken = false;
+    const OpCase c = parse_op_case(line);
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.op == c.op->name && device.row.name.ends_with(".exact.cuda.residues"))
+        taken = compare(c, device, contract, count);
+    return taken;
+  };
+  const char* small = "small | gemm | | f32[9,9] f32[9,9]";
+  CHECK(takes(small, "exact"));
+  CHECK_FALSE(takes(small, "seq"));
+  CHECK_FALSE(takes("half | gemm | | f16[9,9] f16[9,9]", "exact"));
+  CHECK_FALSE(takes("none | gemm | | f32[9,0] f32[0,9]", "exact"));
+  CHECK_FALSE(takes("long | gemm | | f32[1,131072] f32[131072,1]", "exact"));
+  host.residue_facts.least = 10;
+  CHECK_FALSE(takes(small, "exact"));
+  host.residue_facts.least = 1;
+  host.residue_facts.code = false;
+  CHECK_FALSE(takes(small, "exact"));
+  host.residue_facts.code = true;
+  host.residue_facts.units = false;
+  CHECK_FALSE(takes(small, "exact"));
 }
 
 TEST_CASE("a GPU's rows on the CPU: exact convolution in digits, gathered from the image's") {

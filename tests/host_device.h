@@ -34,10 +34,14 @@ struct HostDevice {
 
   int tile_shape = -1;  // of kernels/gemm/cuda_tile_choice.h; -1: as it chooses
 
+  // Of products by residues; tests that are to see small ones say `least = 1`.
+  cuda::ResidueFacts residue_facts{.units = true, .code = true};
+
   // What happened.
   std::int64_t calls = 0, launches = 0, graph_launches = 0, waits = 0;
   std::int64_t open = 0;              // outputs that a first pass left to the second
   std::set<std::string> wide_blocks;  // the blocks of cuda_wide.h that ran
+  std::int64_t open = 0;  // outputs that a first pass in digits or residues left to the second
   std::size_t used = 0, peak = 0;
   std::map<void*, std::size_t> live;
 };

@@ -18,6 +18,7 @@
 #include "kernels/conv/cuda_digits.h"
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/gemm/cuda_digits.h"
+#include "kernels/gemm/cuda_residues.h"
 #include "kernels/gemm/cuda_tile_choice.h"
 #include "kernels/gemm/cuda_wide.h"
 #include "kernels/normalization/cuda_rows.h"
@@ -279,6 +280,23 @@ int digits(const KernelCall& call, const cuda::DigitMemory& memory, const cuda::
   });
 }
 
+int residues(const KernelCall& call, const cuda::ResidueMemory& memory,
+             const cuda::UndecidedList& open, const cuda::UndecidedList& undecided, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, memory, open, undecided] {
+    const ResidueTask all = residue_task(kept->call());
+    for_each_residue_panel(all, residue_panels(all, memory.panel_bytes), memory.all,
+                           [&](const ResidueTask& task) {
+                             run_residues_on_host(
+                                 task, HostThreads<kResidueThreads>{}, open,
+                                 [&](std::int64_t i) { put_on_list(open, i); },
+                                 [&](std::int64_t at) { put_on_list(undecided, at); });
+                             device->open += *open.count;
+                           });
+  });
+}
+
 int conv_digits(const KernelCall& call, const cuda::ConvDigitMemory& memory,
                 const cuda::UndecidedList& open, const cuda::UndecidedList& undecided, void* s) {
   ++device->launches;
@@ -451,6 +469,12 @@ HostDevice::HostDevice()
           .rows = rows,
           .cells = cells,
           .digits = digits,
+          .residue_facts =
+              [](cuda::ResidueFacts* asked) {
+                *asked = device->residue_facts;
+                return 0;
+              },
+          .residues = residues,
           .conv_digits = conv_digits,
           .wide = wide<MatrixProducts, false>,
           .conv_wide = wide<WindowProducts, true>,

@@ -71,6 +71,18 @@ struct DigitMemory {
   void* norms = nullptr;
 };
 
+// What a correctly rounded product by residues needs (kernels/gemm/cuda_residues.h).
+struct ResidueFacts {
+  bool units = false;                  // the device is Hopper's
+  bool code = false;                   // this program has their kernel
+  std::int64_t least = 1024;           // of rows, columns, terms; smaller problems other rows take
+  std::int64_t panel_bytes = 1 << 28;  // residues that are kept at a time
+};
+struct ResidueMemory {
+  void* all = nullptr;
+  std::int64_t panel_bytes = 0;
+};
+
 // What a correctly rounded convolution in digits needs beside its tensors
 // (kernels/conv/cuda_digits.h).
 struct ConvDigitMemory {
@@ -129,6 +141,9 @@ struct Api {
                void* stream);
   int (*digits)(const KernelCall& call, const DigitMemory& memory, const UndecidedList& open,
                 const UndecidedList& undecided, void* stream);
+  int (*residue_facts)(ResidueFacts* facts);
+  int (*residues)(const KernelCall& call, const ResidueMemory& memory, const UndecidedList& open,
+                  const UndecidedList& undecided, void* stream);
   int (*conv_digits)(const KernelCall& call, const ConvDigitMemory& memory,
                      const UndecidedList& open, const UndecidedList& undecided, void* stream);
   int (*wide)(const KernelCall& call, const WideMemory& memory, const UndecidedList& undecided,

@@ -21,6 +21,10 @@ int launch_scan(const KernelCall& call, const CellMemory& memory, const Undecide
 // kernels/gemm/cuda_digits.h
 int launch_digits(const KernelCall& call, const DigitMemory& memory, const UndecidedList& open,
                   const UndecidedList& undecided, void* stream);
+// kernels/gemm/cuda_residues.h
+int residue_facts(ResidueFacts* facts);
+int launch_residues(const KernelCall& call, const ResidueMemory& memory, const UndecidedList& open,
+                    const UndecidedList& undecided, void* stream);
 // kernels/conv/cuda_digits.h
 int launch_conv_digits(const KernelCall& call, const ConvDigitMemory& memory,
                        const UndecidedList& open, const UndecidedList& undecided, void* stream);

@@ -18,6 +18,7 @@
 #include "kernels/gemm/cublas_lt.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_wide.h"
+#include "kernels/gemm/cuda_residues.h"
 #include "kernels/kernels.h"
 #include "kernels/recurrent/cuda_scan_launch.h"
 #include "kernels/recurrent/cudnn.h"
@@ -206,6 +207,34 @@ void enqueue_digits(const KernelCall& call, Work& work) {
   check(api().digits(call, own, open, work.undecided(outputs), stream()), "the kernel's launch");
 }
 
+ResidueFacts residue_facts() {
+  ResidueFacts facts;
+  check(api().residue_facts(&facts), "cudaFuncGetAttributes");
+  return facts;
+}
+
+Refusal refuse_residues_here(const Problem& problem) {
+  if (Refusal r = refuse_residues(problem, 1)) return r;
+  if (Refusal r = refuse_without_device()) return r;
+  const ResidueFacts facts = residue_facts();
+  if (!facts.units) return "needs wgmma of int8, which a device of sm_90 has";
+  if (!facts.code)
+    return "this program has no code for sm_90a; build it with 90a among its architectures";
+  return refuse_residues(problem, facts.least);
+}
+
+void enqueue_residues(const KernelCall& call, Work& work) {
+  const std::int64_t outputs = call.output(0).numel();
+  if (outputs == 0) return;
+  ResidueMemory memory;
+  memory.panel_bytes = residue_facts().panel_bytes;
+  memory.all = work.scratch(
+      static_cast<std::size_t>(residue_panels(residue_task(call), memory.panel_bytes).bytes()));
+  const UndecidedList open = work.open(digit_open_places(outputs));
+  check(api().residues(call, memory, open, work.undecided(outputs), stream()),
+        "the kernel's launch");
+}
+
 Refusal refuse_conv_digits_here(const Problem& problem) {
   if (Refusal r = refuse_conv_digits_on_device(problem)) return r;
   return refuse_without_device();
@@ -305,6 +334,14 @@ std::span<const DeviceRow> device_rows() {
                               .refuse = refuse_tiles_here,
                               .run = run_enqueued<enqueue_tiles>},
                       .enqueue = enqueue_tiles});
+    for (const char* op : {"gemm", "matmul"})
+      list.push_back({.row = {.op = op,
+                              .name = names.emplace_back(std::string(op) + ".exact.cuda.residues"),
+                              .device = Device::cuda,
+                              .contracts = "exact",
+                              .refuse = refuse_residues_here,
+                              .run = run_enqueued<enqueue_residues>},
+                      .enqueue = enqueue_residues});
     for (const char* op : {"gemm", "matmul"})
       list.push_back({.row = {.op = op,
                               .name = names.emplace_back(std::string(op) + ".exact.cuda.f64"),
