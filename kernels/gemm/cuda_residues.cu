@@ -250,7 +250,7 @@ cudaError_t multiply_panel(const ResidueTask& task, int processors, cudaStream_t
 
 // ---- 3, 4: outputs ------------------------------------------------------------------------------
 
-__global__ void __launch_bounds__(kResidueThreads, 3)
+__global__ void __launch_bounds__(kResidueThreads, 2)
     join_residues(const __grid_constant__ ResidueTask task,
                   const __grid_constant__ UndecidedList open) {
   residue_join_block(task, blockIdx.x, static_cast<int>(threadIdx.x),

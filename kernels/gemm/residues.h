@@ -5,33 +5,34 @@
 // Scheme II: A GEMM-oriented emulation of floating-point matrix multiplication using an integer
 // modular technique", 2025. Host and device; the GPU's row is cuda_residues.h.
 //
-// Cut. A row x of a (column of b) has a unit u, a power of two above ||x|| (1 + 2^-9) / 2^43, so
-// that x / u = X + r with X integers, |r_k| <= 1/2 each, and ||X|| <= ||x|| / u + sqrt(k) / 2 <
-// 2^43 (1 - 2^-10) + 2^8.5 < 2^43. Both X and r are exact in f64: x has 24 bits. Few r are not
-// zero: those of elements that end below u. Sixteen places of a row are kept, and the norms of all
-// r and of those not kept. With y / v = Y + s,
-//     sum xy = u v (sum XY + sum r (Y + s) + sum X s),   |sum XY| <= ||X|| ||Y|| < 2^86 < 0.972 M/2
+// Cut. A row x of a has a unit p, a power of two above ||x|| (1 + 2^-9) / 2^43, so that x / p = X +
+// r with X integers, |r_k| <= 1/2 each, and ||X|| <= ||x|| / p + sqrt(k) / 2 < 2^43 (1 - 2^-10) +
+// 2^7.5 < 2^43. Both X and r are exact in f64: x has 24 bits. Few r are not zero: those of elements
+// that end below p. Sixteen places of a row are kept, and the norms of all r and of those that are
+// not kept. With a column y of b, y / q = Y + e,
+//     sum xy = p q (v + sum r (Y + e) + sum X e),   v = sum XY,   |v| <= ||X|| ||Y|| < 2^86
+// and 2^86 < 0.972 M / 2.
 //
 // Residues. Plane i of a holds X inv_i modulo m_i, of b Y, both moved into [-128, 127], where inv_i
 // is the inverse of M / m_i modulo m_i; a sum of fewer than 2^17 products of them is one of int32.
-// Sum S_i of plane i then has sum XY = sum S_i M / m_i modulo M.
+// Then v = sum S_i M / m_i modulo M, with the sums S_i.
 //
 // Join. With c_i = 2^64 / m_i rounded and t_i = S_i modulo m_i, |t_i| <= 255, the integer
 // s = sum t_i c_i modulo 2^64, read as signed, differs from 2^64 v / M by at most 11 * 255 / 2 <
-// 1403; nothing wraps, for |v| 2^64 / M < 0.972 * 2^63. s M 2^-64 in f64 rounds three times (s, M
-// 2^-64, their product), each by 2^-53 of it at most; units are powers of two. So the sum in f64 is
-// off by at most
-//     |a's r| |b| + (|a| + |a's r|) |b's r|  +  1404 M 2^-64 u v  +  2^-51 |it|
-// where bars are norms (Cauchy, Schwarz), and it decides the rounding of nearly every output.
+// 1403; nothing wraps, for |v| 2^64 / M < 0.972 * 2^63. In f64 s M 2^-64 rounds three times (s, M
+// 2^-64, their product), by 2^-53 of it at most each; units are powers of two. So the sum is off by
+//     ||p r|| ||y|| + (||x|| + ||p r||) ||q e||  +  1404 M 2^-64 p q  +  2^-51 |it|
+// at most (Cauchy, Schwarz), which decides the rounding of nearly every output.
 //
 // Settle. For an output that is open, v itself comes from the residues in 128-bit integers, as
-// high + low in f64, exactly; products of kept r with 24-bit elements, of at most 48 bits, are
-// exact too. What is left are 34 roundings of small numbers, and the norms of those not kept; where
-// no r counts, nothing: so midpoints between two floats are decided here.
+// high + low in f64, exactly; products of kept r and e with 24-bit elements, of at most 48 bits,
+// are exact too. What is left are 34 roundings of small numbers, and the norms of those not kept;
+// where there is no r or e, nothing: so midpoints between two floats are decided here.
 //
-// Range. |x| lies in [2^-149, 2^128), u in [2^-192, 2^95]: squares, products of squares' roots and
-// of units are normal numbers of f64 all. A row of zeros has unit, X and norms 0: its sums are +0
-// with bound 0. A row with NaN or infinity has X = 0 and norms NaN: its bounds decide nothing.
+// Range. |x| lies in [2^-149, 2^128), p in [2^-191, 2^94], x / p is 2^-243 at least: squares,
+// norms, units and their products are normal numbers of f64 all. A row of zeros has unit, X and
+// norms 0: its sums are +0 with bound 0. A row with NaN or infinity has X = 0 and norms NaN: its
+// bounds decide nothing.
 #pragma once
 
 #include "engine/numerics/fp.h"
