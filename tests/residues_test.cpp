@@ -73,10 +73,10 @@ std::vector<float> elements(int kind, std::size_t k, const Philox& random) {
     const int e = static_cast<int>(random.word(2 * i + 1) % 64);
     const float choices[kKinds] = {
         u,
-        std::ldexp(u, e - 32),                                  // wide
-        std::ldexp(u, -120 - e / 2),                            // tiny, subnormal
-        std::ldexp(u, 127 - e / 16),                            // huge
-        i % 7 == 0 ? u : 0,                                     // sparse
+        std::ldexp(u, e - 32),                                         // wide
+        std::ldexp(u, -120 - e / 2),                                   // tiny, subnormal
+        std::ldexp(u, 127 - e / 16),                                   // huge
+        i % 7 == 0 ? u : 0,                                            // sparse
         std::ldexp(e % 2 == 0 ? 1 : 1 + 0x1p-23F, i == 0 ? 30 : -12),  // one large
         static_cast<float>(e - 32)};
     x[i] = choices[kind];

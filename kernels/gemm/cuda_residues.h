@@ -29,7 +29,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "kernels/backends/cuda/api.h"
 #include "kernels/backends/cuda/tile_tasks.h"
