@@ -39,7 +39,6 @@ struct HostDevice {
 
   // What happened.
   std::int64_t calls = 0, launches = 0, graph_launches = 0, waits = 0;
-  std::int64_t open = 0;              // outputs that a first pass left to the second
   std::set<std::string> wide_blocks;  // the blocks of cuda_wide.h that ran
   std::int64_t open = 0;  // outputs that a first pass in digits or residues left to the second
   std::size_t used = 0, peak = 0;

@@ -145,6 +145,7 @@ void launch_scan(const ScanTask& t, const KernelCall& call, Launch&& launch) {
   launch.finish();
 }
 
+#if !defined(__CUDACC__)
 // Threads and blocks backwards: none may lean on one before it.
 template <class Undecided>
 struct ScanOnHost {
@@ -195,6 +196,7 @@ template <class Undecided>
 void run_scan_on_host(const ScanTask& t, const KernelCall& call, Undecided undecided) {
   launch_scan(t, call, ScanOnHost<Undecided>{t, undecided});
 }
+#endif
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon
