@@ -35,7 +35,8 @@ using nlohmann::json;
 
 class Record {
  public:
-  Record(std::string path, double seconds);
+  // An entry that takes more than `longest_s` ends the process.
+  Record(std::string path, double seconds, double longest_s);
   // In place of the file, so that it is whole at any time.
   void write() const;
   // May something new be begun? Counts what may not.
