@@ -6,7 +6,7 @@
 #   bench/gpu_evidence.sh FOLDER OUT.json [COMMIT [SECONDS]]
 #                                          on the GPU machine, with its own nvcc (12.4 or newer), CMake and
 #                                          ninja or make: builds the engine and the CUDA kernels, then
-#                                          runs conformance, networks, tensor cores, vendors, times and
+#                                          runs rows, tensor cores, networks, vendors, sizes, times and
 #                                          compute-sanitizer, in this sequence. OUT.json is whole after
 #                                          each result; nothing new begins SECONDS (540) after the start
 # Beside OUT.json: OUT.log, all that is said here; OUT.build.log; OUT.TOOL.log of a sanitizer's findings.
@@ -14,11 +14,12 @@
 # what it holds is not run again.
 # cuBLAS and cuDNN are opened at run time: those that Python packages brought are found too. COMMIT is
 # for a copy without git. ETALON_CUDA_ARCHITECTURES (90a-real) names the machine code that is made,
-# ETALON_STAGES the stages to run (rows tensor_cores networks sizes times vendors sanitizer).
+# ETALON_STAGES the stages to run (rows tensor_cores networks sizes times vendors sanitizer),
+# ETALON_PROGRAM a gpu_evidence that was built elsewhere, which is then not built here.
 # Exit code: 0 all hashes equal the CPU's, 1 one does not or a stage failed, 4 no compiler or no device.
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
-usage() { sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,22s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 if [ "${1:-}" = pack ]; then
   folder=${2:?$(usage)}
@@ -45,22 +46,30 @@ give_up() {
   [ -e "$out" ] || printf '{"commit": "%s", "failed": "%s"}\n' "$commit" "${1//[\"\\]/}" > "$out"
   exit 4
 }
-nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2> /dev/null) || give_up "no nvcc on this machine; install CUDA 12.4 or newer"
-command -v cmake > /dev/null || give_up "no CMake on this machine; install 3.25 or newer"
-mkdir -p "$root/build"
-generator=(); command -v ninja > /dev/null && generator=(-G Ninja)
-defines=()
-for header in fmt/format.h xxhash.h doctest/doctest.h nlohmann/json.hpp; do
-  defines+=("-DETALON_PATH_$header=$headers")
-done
-cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DETALON_ENGINE_ONLY=ON \
-  -DETALON_ONEDNN=OFF -DETALON_CUDA=ON -DETALON_WERROR=OFF -DCMAKE_CUDA_COMPILER="$nvcc" \
-  -DCMAKE_CUDA_ARCHITECTURES="${ETALON_CUDA_ARCHITECTURES:-90a-real}" "${defines[@]}" > "$build.log" 2>&1 ||
-  { tail -n 20 "$build.log" >&2; give_up "CMake could not configure"; }
-timeout "$limit" cmake --build "$build" --target gpu_evidence -j "$(nproc)" >> "$build.log" 2>&1 ||
-  { grep -E -A8 'error|FAILED' "$build.log" | head -60 >&2; give_up "the build failed, or took more than $limit s"; }
-tail -c 400000 "$build.log" > "$stem.build.log"
-echo "built in $SECONDS s" >&2
+build_here() {
+  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2> /dev/null) || give_up "no nvcc on this machine; install CUDA 12.4 or newer"
+  command -v cmake > /dev/null || give_up "no CMake on this machine; install 3.25 or newer"
+  mkdir -p "$root/build"
+  generator=(); command -v ninja > /dev/null && generator=(-G Ninja)
+  defines=()
+  for header in fmt/format.h xxhash.h doctest/doctest.h nlohmann/json.hpp; do
+    defines+=("-DETALON_PATH_$header=$headers")
+  done
+  cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DETALON_ENGINE_ONLY=ON \
+    -DETALON_ONEDNN=OFF -DETALON_CUDA=ON -DETALON_WERROR=OFF -DCMAKE_CUDA_COMPILER="$nvcc" \
+    -DCMAKE_CUDA_ARCHITECTURES="${ETALON_CUDA_ARCHITECTURES:-90a-real}" "${defines[@]}" > "$build.log" 2>&1 ||
+    { tail -n 20 "$build.log" >&2; give_up "CMake could not configure"; }
+  timeout "$limit" cmake --build "$build" --target gpu_evidence -j "$(nproc)" >> "$build.log" 2>&1 ||
+    { grep -E -A8 'error|FAILED' "$build.log" | head -60 >&2; give_up "the build failed, or took more than $limit s"; }
+  tail -c 400000 "$build.log" > "$stem.build.log"
+  program=$build/bin/gpu_evidence said="built there in $SECONDS s"
+}
+if [ -n "${ETALON_PROGRAM:-}" ]; then
+  program=$(readlink -f "$ETALON_PROGRAM") said="built elsewhere"
+else
+  build_here
+fi
+echo "$said" >&2
 
 # Where pip puts NVIDIA's libraries.
 for lib in $(python3 - << 'END' 2> /dev/null || true
@@ -71,7 +80,7 @@ END
 ); do LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; done
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 
-program=$build/bin/gpu_evidence code=0 stages=" ${ETALON_STAGES:-rows tensor_cores networks sizes times vendors sanitizer} "
+code=0 stages=" ${ETALON_STAGES:-rows tensor_cores networks sizes times vendors sanitizer} "
 note() { # note STAGE TEXT: into the record, by a program that needs no device for it
   echo "$1: $2" >&2
   "$program" "$out" "$commit" note "$1" "$2" || echo "the record could not be written" >&2
@@ -96,12 +105,13 @@ stage() { # stage NAME SECONDS: until it ends; a lost device, a crash or a hang 
   done
   note "$name" "given up after $attempt processes"
 }
-stage rows 150
+note build "$said"
+stage rows 100
 stage tensor_cores 40
-stage networks 80
-stage sizes 100
-stage times 150
+stage networks 60
 stage vendors 60
+stage sizes 60
+stage times 150
 sanitize() {
   local tool answer left verdict
   command -v compute-sanitizer > /dev/null || { note sanitizer "no compute-sanitizer on this machine"; return; }

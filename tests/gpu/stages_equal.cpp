@@ -138,7 +138,8 @@ void run_networks(Record& record) {
   const struct {
     const char* name;
     std::int64_t batch;
-  } wanted[] = {{"lenet", 64}, {"resnet50", 1}, {"resnet50", 8}};
+  } wanted[] = {{"lenet", 64},   {"alexnet", 16}, {"vgg_a", 1}, {"mobilenet", 1},
+                {"resnet50", 1}, {"resnet50", 8}, {"lstm", 16}};
   for (const auto& w : wanted) {
     const std::string key = fmt::format("{} {}", w.name, w.batch);
     if (Record::has(list, "key", key) || !record.time_left()) continue;
