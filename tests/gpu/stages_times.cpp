@@ -186,13 +186,12 @@ void time_shape(const OpCase& c, int rounds, json& result) {
   if (seq_s > 0 && copy_s > 0) result["ratio_to_copy"] = seq_s / copy_s;
 }
 
-// Large products and streams first, then a shape of each op in turn, DeepBench's hundreds behind the
+// Large products and streams first, then shapes of each op in turn, DeepBench's hundreds behind the
 // networks': what the stage's time cuts off is the tail of every op, not an op.
 std::vector<OpCase> cases_in_sequence() {
   std::vector<OpCase> cases;
   for (const std::int64_t n : {8192, 4096})
-    cases.push_back(
-        parse_op_case(fmt::format("cube.{0} | gemm | | f32[{0},{0}] f32[{0},{0}]", n)));
+    cases.push_back(parse_op_case(fmt::format("cube.{0} | gemm | | f32[{0},{0}] f32[{0},{0}]", n)));
   for (const char* op : {"exp", "tanh", "relu"})
     cases.push_back(parse_op_case(fmt::format("stream.64M | {} | | f32[67108864]:wide", op)));
   std::vector<std::vector<OpCase>> of_ops;
@@ -202,13 +201,13 @@ std::vector<OpCase> cases_in_sequence() {
     std::ranges::stable_partition(of_ops.back(),
                                   [](const OpCase& c) { return !c.name.starts_with("deepbench"); });
   }
-  for (std::size_t i = 0, left = 1; left > 0; ++i) {
-    left = 0;
-    for (std::vector<OpCase>& list : of_ops)
-      if (i < list.size()) {
-        cases.push_back(std::move(list[i]));
-        ++left;
-      }
+  // Three products and three convolutions to one of each other op.
+  std::vector<std::size_t> done(of_ops.size());
+  for (bool left = true; left;) {
+    left = false;
+    for (std::size_t op = 0; op < of_ops.size(); ++op)
+      for (int i = 0; i < (op < 2 ? 3 : 1) && done[op] < of_ops[op].size(); ++i, left = true)
+        cases.push_back(std::move(of_ops[op][done[op]++]));
   }
   return cases;
 }
