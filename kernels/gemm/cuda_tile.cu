@@ -42,7 +42,12 @@ int processors() {
   return count;
 }
 
-int launch(const TileChoice& c, void* stream) {
+}  // namespace
+
+int launch_tiles(const KernelCall& call, void* stream) {
+  const TileChoice c =
+      tile_choice(tile_task(call, device_floats(call.output(0))), call.problem->op->name == "conv",
+                  call.contract().fma, processors());
   return with_tile(c, [&]<class T>() -> int {
     using S = typename T::Shape;
     const std::int64_t blocks = T::blocks(c.t);
@@ -58,18 +63,6 @@ int launch(const TileChoice& c, void* stream) {
              static_cast<cudaStream_t>(stream)>>>(c.t);
     return cudaGetLastError();
   });
-}
-
-}  // namespace
-
-int launch_products(const TileTask& t, void* stream) {
-  return launch(tile_choice(t, false, true, processors()), stream);
-}
-
-int launch_tiles(const KernelCall& call, void* stream) {
-  return launch(tile_choice(tile_task(call, device_floats(call.output(0))),
-                            call.problem->op->name == "conv", call.contract().fma, processors()),
-                stream);
 }
 
 }  // namespace etalon::cuda
