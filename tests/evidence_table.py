@@ -9,6 +9,7 @@ A ratio is our time divided by theirs, the geometric mean over the record's shap
 """
 
 import json
+import math
 import pathlib
 import sys
 
@@ -17,9 +18,32 @@ BEGIN = "<!-- written by tests/evidence_table.py from the records; edit there --
 END = "<!-- end of the table -->\n"
 
 
+def gpu_rows(record, name):
+    """Of bench/gpu_evidence.sh: ours beside the library's fastest kernel that keeps f32 products."""
+    unequal = {r["kernel"] for r in record["rows"] if not r.get("equal")}  # a wrong answer has no speed
+    found = {}
+    for entry in record["times"]:
+        if entry.get("best_seq") in unequal:
+            continue
+        op, shape = entry["key"].split()
+        for field, contract in (("ratio", "seq"), ("exact_ratio", "exact")):
+            if field in entry:
+                found.setdefault((op, contract), []).append((entry[field], shape))
+        if "ratio_to_copy" in entry and shape == "stream.64M":
+            found.setdefault((op, "copy"), []).append((entry["ratio_to_copy"], shape))
+    for (op, contract), ratios in sorted(found.items()):
+        worst = max(ratios)
+        mean = math.exp(sum(math.log(r) for r, _ in ratios) / len(ratios))
+        peer = f"{op} as a copy" if contract == "copy" else f"{op} {contract}: cuBLAS, cuDNN"
+        yield (record["device"].split(",")[0], record["commit"], name, peer, str(len(ratios)), f"{mean:.2f}",
+               "" if len(ratios) == 1 else f"{worst[0]:.2f} `{worst[1]}`")
+
+
 def rows():
     for path in sorted(FOLDER.rglob("*.json")):
         record = json.loads(path.read_text())
+        if "times" in record:
+            yield from gpu_rows(record, f"`{path.relative_to(FOLDER)}`")
         summary = record.get("bench", {}).get("summary", {})
         for peer, found in sorted(summary.items()):
             if peer.endswith(".blocked") and found == summary.get(peer.removesuffix(".blocked")):

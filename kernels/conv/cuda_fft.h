@@ -17,7 +17,7 @@
 // number, `Threads` runs it for all threads of a block with a barrier behind.
 //
 // Limit: memory. Phases 1, 2, 4, 5 read and write spectra once, phase 3 reads them C times, mostly
-// from the second cache. Nothing of this has been timed: no GPU has run it yet.
+// from the second cache. Its time has not been looked at.
 #pragma once
 
 #include "engine/backend/kernel.h"

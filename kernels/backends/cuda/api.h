@@ -75,7 +75,7 @@ struct DigitMemory {
 struct ResidueFacts {
   bool units = false;                  // the device is Hopper's
   bool code = false;                   // this program has their kernel
-  std::int64_t least = 1024;           // of rows, columns, terms; smaller problems other rows take
+  std::int64_t least = 1536;           // of rows, columns, terms; smaller problems other rows take
   std::int64_t panel_bytes = 1 << 28;  // residues that are kept at a time
 };
 struct ResidueMemory {
