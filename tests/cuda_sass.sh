@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cuda_sass.sh LIBRARY TOOLKIT: reads the machine code of the tiled kernels (kernels/gemm/cuda_tile.cu, cuda_async.cu).
+# cuda_sass.sh LIBRARY TOOLKIT: reads the machine code of the tiled kernels (kernels/gemm/cuda_tile.cu).
 # Under fma=off no FFMA may stand in them: a product contracted with its sum is rounded once where the
 # contract says twice. That FMUL and FADD are found, and FFMA in the fused kernels, shows that code was
 # read at all: cuobjdump prints none where nvdisasm is not beside it. Kernels with a division or a root
@@ -9,7 +9,9 @@ set -euo pipefail
 library=${1:?usage: cuda_sass.sh LIBRARY TOOLKIT} toolkit=${2:?usage: cuda_sass.sh LIBRARY TOOLKIT}
 PATH=$toolkit/bin:$PATH
 cuobjdump -sass "$library" | awk '
-  /Function : / { f = $0; kind = f ~ /run_(async_)?tileILb0E/ ? "off" : f ~ /run_(async_)?tileILb1E/ ? "on" : ""; if (kind != "") functions[kind]++ }
+  # Tile<TileShapes<n>, along a, along b, windows, fused, by fours>
+  /Function : / { f = $0; tile = "run_tile.*TileShapesILi[0-9]EEELb[01]ELb[01]ELb[01]ELb"
+                  kind = f ~ (tile "0E") ? "off" : f ~ (tile "1E") ? "on" : ""; if (kind != "") functions[kind]++ }
   /HGMMA|QGMMA/ { wgmma++ }
   kind != "" && match($0, /[ \t](FFMA|FMUL|FADD)[. ]/) { n[kind, substr($0, RSTART + 1, 4)]++ }
   END {

@@ -20,8 +20,8 @@
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_residues.h"
 #include "kernels/gemm/cuda_tile_choice.h"
-#include "kernels/normalization/cuda_rows.h"
 #include "kernels/gemm/cuda_wide.h"
+#include "kernels/normalization/cuda_rows.h"
 #include "kernels/recurrent/cuda_cells.h"
 #include "kernels/softmax/cuda_rows.h"
 
