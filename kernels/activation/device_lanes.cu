@@ -7,17 +7,12 @@
 #include "engine/numerics/real_f64_inl.h"
 #include "kernels/activation/device_lanes.h"
 #include "kernels/backends/cuda/launches.h"
+#include "kernels/backends/cuda/put_on_list.h"
 
 namespace etalon::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256, kSettlingThreads = 128;
-
-__device__ void put_on_list(const UndecidedList& list, std::int64_t i) {
-  const auto place =
-      static_cast<std::int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(list.count), 1ULL));
-  if (place < list.capacity) list.places[place] = i;
-}
 
 // The definition behind the formulas, on what they left open. A kernel of its own: within each
 // formula's it was a copy for each, and nine tenths of the time this file took to compile. The

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/backends/cuda/put_on_list.h"
 #include "kernels/gemm/cuda_digits.h"
 
 namespace etalon::cuda {
@@ -26,10 +27,16 @@ struct LaneOfWarp {
   }
 };
 
-__device__ inline void put_on_list(const UndecidedList& list, std::int64_t i) {
-  const auto place =
-      static_cast<std::int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(list.count), 1ULL));
-  if (place < list.capacity) list.places[place] = i;
+// The lanes' shares of a sum; lane 0 has all of it.
+__device__ inline DigitDot joined_by_warp(DigitDot dot) {
+  for (int step = 16; step > 0; step /= 2) {
+    DigitDot other;
+    other.sum = __shfl_down_sync(0xffffffffU, dot.sum, step);
+    other.errors = __shfl_down_sync(0xffffffffU, dot.errors, step);
+    other.magnitudes = __shfl_down_sync(0xffffffffU, dot.magnitudes, step);
+    dot.merge(other);
+  }
+  return dot;
 }
 
 template <class Products, bool Long>
@@ -75,14 +82,7 @@ __global__ void __launch_bounds__(kDigitThreads)
            static_cast<std::int64_t>(blockIdx.x) * (kDigitThreads / 32) + threadIdx.x / 32;
        i < count; i += warps) {
     const std::int64_t at = digit_open_at(open, i);
-    DigitDot dot = Products::dot(Products::products(task).t, at, lane);
-    for (int step = 16; step > 0; step /= 2) {
-      DigitDot other;
-      other.sum = __shfl_down_sync(0xffffffffU, dot.sum, step);
-      other.errors = __shfl_down_sync(0xffffffffU, dot.errors, step);
-      other.magnitudes = __shfl_down_sync(0xffffffffU, dot.magnitudes, step);
-      dot.merge(other);
-    }
+    const DigitDot dot = joined_by_warp(Products::dot(Products::products(task).t, at, lane));
     if (lane == 0 && !digit_settle<Products>(Products::products(task).t, at, dot))
       put_on_list(undecided, at);
   }

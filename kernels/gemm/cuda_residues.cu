@@ -276,14 +276,7 @@ __global__ void __launch_bounds__(kResidueThreads)
     }
     const bool settled = lane == 0 && one.settle(fix);
     if (__shfl_sync(kAll, settled ? 1 : 0, 0) != 0) continue;
-    DigitDot dot = one.dot(lane);
-    for (int step = 16; step > 0; step /= 2) {
-      DigitDot other;
-      other.sum = __shfl_down_sync(kAll, dot.sum, step);
-      other.errors = __shfl_down_sync(kAll, dot.errors, step);
-      other.magnitudes = __shfl_down_sync(kAll, dot.magnitudes, step);
-      dot.merge(other);
-    }
+    const DigitDot dot = joined_by_warp(one.dot(lane));
     if (lane == 0 && !one.settle(dot.result(task.t.k)))
       put_on_list(undecided, MatrixProducts::place(task.t, one.o));
   }

@@ -41,15 +41,7 @@ struct LaneOfWideWarp {
   }
   template <class F>
   __device__ DigitDot dot(F&& share) const {
-    DigitDot dot = share(lane(0));
-    for (int step = 16; step > 0; step /= 2) {
-      DigitDot other;
-      other.sum = __shfl_down_sync(0xffffffffU, dot.sum, step);
-      other.errors = __shfl_down_sync(0xffffffffU, dot.errors, step);
-      other.magnitudes = __shfl_down_sync(0xffffffffU, dot.magnitudes, step);
-      dot.merge(other);
-    }
-    return dot;
+    return joined_by_warp(share(lane(0)));
   }
 };
 

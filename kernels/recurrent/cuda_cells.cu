@@ -4,6 +4,7 @@
 #include "engine/numerics/elementary/functions_f64_inl.h"
 #include "engine/numerics/real_f64_inl.h"
 #include "kernels/backends/cuda/launches.h"
+#include "kernels/backends/cuda/put_on_list.h"
 #include "kernels/recurrent/cuda_cells.h"
 
 namespace etalon::cuda {
@@ -26,11 +27,8 @@ __global__ void __launch_bounds__(kCellThreads)
     __syncthreads();
   }
   thread.finish(t, tid);
-  if (__syncthreads_or(thread.steps.undecided ? 1 : 0) != 0 && tid == 0) {
-    const auto place = static_cast<std::int64_t>(
-        atomicAdd(reinterpret_cast<unsigned long long*>(list.count), 1ULL));
-    if (place < list.capacity) list.places[place] = blockIdx.x;
-  }
+  if (__syncthreads_or(thread.steps.undecided ? 1 : 0) != 0 && tid == 0)
+    put_on_list(list, blockIdx.x);
 }
 
 }  // namespace

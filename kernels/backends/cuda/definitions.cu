@@ -9,6 +9,7 @@
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/launches.h"
 #include "kernels/backends/cuda/move.h"
+#include "kernels/backends/cuda/put_on_list.h"
 
 namespace etalon::cuda {
 namespace {
@@ -30,11 +31,7 @@ __global__ void run_slices(const __grid_constant__ DeviceContract contract,
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < slices; i += step)
-    if (!device_slice<D>(contract, plan, i, to)) {
-      const auto place = static_cast<std::int64_t>(
-          atomicAdd(reinterpret_cast<unsigned long long*>(list.count), 1ULL));
-      if (place < list.capacity) list.places[place] = i;
-    }
+    if (!device_slice<D>(contract, plan, i, to)) put_on_list(list, i);
 }
 
 template <class D>

@@ -5,6 +5,7 @@
 #include "engine/numerics/real_f64_inl.h"
 #include "kernels/backends/cuda/block_threads.h"
 #include "kernels/backends/cuda/launches.h"
+#include "kernels/backends/cuda/put_on_list.h"
 #include "kernels/normalization/cuda_rows.h"
 #include "kernels/softmax/cuda_rows.h"
 
@@ -15,12 +16,6 @@ namespace {
 // registers. What does not fit is the ball behind a function, which hardly ever runs.
 constexpr int kBlocks = 2;
 constexpr unsigned kLrnThreads = 256;
-
-__device__ void put_on_list(const UndecidedList& list, std::int64_t i) {
-  const auto place =
-      static_cast<std::int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(list.count), 1ULL));
-  if (place < list.capacity) list.places[place] = i;
-}
 
 template <int kRows>
 __global__ void __launch_bounds__(kMostRowThreads, kBlocks)
