@@ -61,11 +61,20 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
       {29, 17, 100, {.beta = 0.5F}, Shape{1, 17}},
       {64, 64, 27, {.trans_b = true}, kNone},
       {13, 16, 0, {}, Shape{16}},
-      {41, 10, 37, {.trans_b = true}, Shape{10}},  // few columns: a is read where it lies
+      {41, 10, 37, {.trans_b = true}, Shape{10}},
       {15, 29, 50, {}, kNone},
-      {19, 7, 1024, {}, Shape{7}},  // but rows 4 KiB apart on AVX2 alone
+      {19, 7, 1024, {}, Shape{7}},  // rows 4 KiB apart
       {61, 129, 200, {}, kNone},
-      {130, 20, 2500, {.alpha = 0.7F, .trans_a = true}, Shape{20}},  // k in blocks, y between them
+      // k in blocks, y between them: few rows, many rows, a read step by step, its steps 4 KiB
+      // apart, a packed.
+      {35, 100, 1200, {}, Shape{100}},
+      {70, 5, 9000, {}, Shape{70, 5}},
+      {130, 20, 2500, {.alpha = 0.7F, .trans_a = true}, Shape{20}},
+      {1024, 5, 100, {.beta = 0.5F, .trans_a = true}, Shape{1024, 1}},
+      {30, 70, 1100, {.trans_a = true}, kNone},
+      // One column: its rows are the vectors.
+      {37, 1, 2100, {.alpha = 0.7F, .beta = -1.3F}, Shape{37, 1}},
+      {33, 1, 300, {.trans_b = true}, Shape{1}},
   };
   int compared = 0;
   for (const Case& c : cases)

@@ -1,5 +1,6 @@
 // gemm, f32, contract seq: each y[m,n] is one fma chain, k ascending (definition.h).
-// Loops: block of n, strip of m, group of vectors, k; accumulators carried over all of k.
+// Loops: block of n by part of m, block of k, strip of m, group of vectors, k. Between two blocks
+// of k the accumulators lie in y, as the f32 they are.
 // Same bits: blocking decides when an operand is loaded, never which fma follows which.
 // Limit: two 512-bit fma a cycle; share reached, and what was tried: README.md.
 #include "kernels/gemm/fast.h"
@@ -15,17 +16,19 @@ namespace {
 constexpr double kSerialFlops = 4e5;
 // Bytes of the vector side that stay in the second cache while all strips of m pass by.
 constexpr std::int64_t kBlockBytes = 768 << 10;
-// Up to so many strips of n, packing the rows of a costs more than it saves: they are read where
-// they lie. Rows a multiple of kSetBytes apart all share one set of the first cache, which holds
-// those of a tile of AVX2 but no more (there, read in place, 1024 channels took 0.86 to 0.97 of the
-// time, 16 columns of 1024 and 4096 terms 0.3). Beside a packed b a tile's rows of few bytes are
-// read so whatever n is: they stay in the first caches while all strips pass, and nothing is left
-// to pack (1x1 layers over the last axis, 64 to 512 channels: 0.80 to 0.94 of the time).
-constexpr std::int64_t kApartStrips = 2, kSetBytes = 4096, kSetWays = 8, kApartBytes = 42 << 10;
-// A side of rows k apart that serves few strips of n is walked a block of k at a time, so that each
-// of its lines comes from memory once: packed whole, m = 1024, n = 16, k = 500000 took 11 times as
-// long as oneDNN.
-constexpr std::int64_t kFlatStrips = 4, kFlatBytes = 512 << 10;
+constexpr std::int64_t kFewestStrips = 4;  // of n in a block
+// Rows a multiple of kSetBytes apart all share one set of the first cache: a tile that reads its
+// rows where they lie takes no more of them than the set holds.
+constexpr std::int64_t kSetBytes = 4096;
+constexpr int kSetWays = 8;
+// Where a lies k after k, tiles of up to so many strips of n read it so; more are worth packing it.
+constexpr std::int64_t kBesideStrips = 4;
+// Terms of a block of k, by what is packed (README.md has the times).
+constexpr std::int64_t kTerms = 512;        // a, or b for few rows: blocks that are wide in n
+constexpr std::int64_t kLongTerms = 4096;   // b for many rows
+constexpr std::int64_t kRowTerms = 2048;    // b for one row, turned: rows of it are read long
+constexpr std::int64_t kCrowdedTerms = 32;  // none, k all in one set of the first cache
+constexpr std::int64_t kManyRows = 64;
 // Rows from which packing the vector side pays, when it could be read in place.
 constexpr std::int64_t kPackRows = 28;
 // A vector side of so few bytes stays in the nearest caches as it lies.
@@ -37,168 +40,206 @@ constexpr std::int64_t kSmallBytes = 256 << 10;
 constexpr std::int64_t kThirdCache = 16 << 20;
 bool asks_ahead(std::int64_t bytes) { return !is_amd() || bytes > kThirdCache; }
 
-struct Grid {
-  std::int64_t block = 1;    // strips of n in a block
-  std::int64_t blocks = 1;   // blocks of n
-  std::int64_t m_parts = 1;  // parts of m's strips
+// Vectors are columns of y. Of a single one they would hold one lane; its rows fill them.
+bool turns(std::int64_t m, std::int64_t n, std::int64_t a_k_stride) {
+  return n == 1 && m > 1 && a_k_stride == 1;
+}
+
+// How a product is cut. Items are blocks of n times parts of m; each walks the blocks of k and
+// packs what it needs by itself, so that no thread waits for another.
+struct Plan {
+  RowStrips strips;
+  std::int64_t n_strips = 0;
+  bool apart = false;       // a is read where it lies, each row along k,
+  bool beside = false;      // or rows side by side; else packed strip by strip
+  bool b_in_place = false;  // so is b, but for a last strip of fewer columns
+  std::int64_t k_blocks = 1;
+  std::int64_t width = 1;  // strips of n in a block
+  std::int64_t n_blocks = 1, m_parts = 1;
 };
 
-Grid make_grid(std::int64_t n_strips, std::int64_t m_strips, std::int64_t k, int lanes,
-               int threads) {
-  Grid g;
-  g.block = std::max<std::int64_t>(
-      4, kBlockBytes / std::max<std::int64_t>(1, k * lanes * std::int64_t{sizeof(float)}));
-  const std::int64_t wanted = threads * 4L;
-  if (threads > 1 && n_strips / g.block < wanted)
-    g.block = std::max<std::int64_t>(4, (n_strips + wanted - 1) / wanted);
-  g.block = std::min(g.block, n_strips);
-  g.blocks = (n_strips + g.block - 1) / g.block;
-  if (threads > 1 && g.blocks < wanted)
-    g.m_parts = std::min(m_strips, (wanted + g.blocks - 1) / g.blocks);
-  return g;
+bool crowds(std::int64_t stride) { return stride * std::int64_t{sizeof(float)} % kSetBytes == 0; }
+
+std::int64_t block_terms(const GemmTask& task, const Plan& p) {
+  if (p.apart) {
+    if (task.packed_b != nullptr || p.b_in_place) return task.k;
+    return task.m == 1 ? kRowTerms : task.m < kManyRows ? kTerms : kLongTerms;
+  }
+  return p.beside && crowds(task.a.k_stride) ? kCrowdedTerms : kTerms;
 }
 
-// Terms of one block, or 0 where all of k is one.
-std::int64_t flat_block(const GemmTask& task, int lanes) {
-  const bool flat = task.packed_b == nullptr && task.a.row_stride == 1 && task.m > 1 &&
-                    vector_strips(task.n, lanes) <= kFlatStrips;
-  const std::int64_t row_bytes = task.m * std::int64_t{sizeof(float)};
-  const std::int64_t block =
-      std::max<std::int64_t>(64, kFlatBytes / std::max<std::int64_t>(1, row_bytes));
-  return flat && task.k > 2 * block ? block : 0;
+Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
+  Plan p;
+  p.n_strips = vector_strips(task.n, set.lanes);
+  p.apart = task.a.k_stride == 1;
+  p.beside = !p.apart && task.a.row_stride == 1 && p.n_strips <= kBesideStrips;
+  p.strips = RowStrips(
+      task.m, p.apart && crowds(task.a.row_stride) ? std::min(kSetWays, set.rows) : set.rows);
+  // With few rows each element of b is used a few times only: read it where it lies.
+  const bool small =
+      task.k * task.n * std::int64_t{sizeof(float)} <= kSmallBytes && !crowds(task.b.k_stride);
+  p.b_in_place =
+      task.packed_b == nullptr && task.b.row_stride == 1 && (task.m < kPackRows || small);
+  const std::int64_t terms = std::max<std::int64_t>(1, std::min(task.k, block_terms(task, p)));
+  p.k_blocks = std::max<std::int64_t>(1, (task.k + terms - 1) / terms);
+  p.width =
+      std::max(kFewestStrips, kBlockBytes / (terms * set.lanes * std::int64_t{sizeof(float)}));
+  const std::int64_t wanted = threads * 4L;
+  if (threads > 1 && p.n_strips / p.width < wanted)
+    p.width = std::max(kFewestStrips, (p.n_strips + wanted - 1) / wanted);
+  p.width = std::min(p.width, p.n_strips);
+  p.n_blocks = (p.n_strips + p.width - 1) / p.width;
+  if (threads > 1 && p.n_blocks < wanted)
+    p.m_parts = std::min(p.strips.count, (wanted + p.n_blocks - 1) / p.n_blocks);
+  return p;
 }
+
+// One item: rows of the strips [from, to) by columns of the strips [first, last).
+class Item {
+ public:
+  Item(const TileSet<float>& set, const GemmTask& task, const Plan& plan, std::int64_t item)
+      : set_(set), task_(task), plan_(plan) {
+    const std::int64_t part = item % plan.m_parts;
+    from_ = part * plan.strips.count / plan.m_parts;
+    to_ = (part + 1) * plan.strips.count / plan.m_parts;
+    first_ = item / plan.m_parts * plan.width;
+    last_ = std::min(plan.n_strips, first_ + plan.width);
+  }
+
+  void run() {
+    for (std::int64_t block = 0; block < plan_.k_blocks; ++block) {
+      const std::int64_t k = block * task_.k / plan_.k_blocks;
+      terms_ = (block + 1) * task_.k / plan_.k_blocks - k;
+      resume_ = task_.resume || block > 0;
+      ends_ = block + 1 == plan_.k_blocks;
+      bring_columns(k);
+      for (std::int64_t s = from_; s < to_; ++s) rows(s, k);
+    }
+  }
+
+ private:
+  // The vector side of this block of k.
+  void bring_columns(std::int64_t k) {
+    const std::int64_t lanes = set_.lanes;
+    tail_ = nullptr;
+    if (task_.packed_b != nullptr) {
+      b_ = task_.packed_b + first_ * task_.k * lanes + k * lanes;
+      b_strip_ = task_.k * lanes;
+      b_step_ = lanes;
+      return;
+    }
+    MatrixView view = task_.b;
+    view.data += k * view.k_stride + first_ * lanes * view.row_stride;
+    const std::int64_t columns = std::min(task_.n, last_ * lanes) - first_ * lanes;
+    if (!plan_.b_in_place) {
+      float* packed =
+          thread_scratch<float>(ScratchSlot::vector, plan_.width * lanes * (terms_ + 1));
+      pack_vector(set_, view, columns, terms_, 1, packed);
+      b_ = packed;
+      b_strip_ = terms_ * lanes;
+      b_step_ = lanes;
+      return;
+    }
+    b_ = view.data;
+    b_strip_ = lanes;
+    b_step_ = view.k_stride;
+    if (const int left = static_cast<int>(columns % lanes); left != 0) {
+      float* packed = thread_scratch<float>(ScratchSlot::vector, terms_ * lanes);
+      pack_rows(set_, view, columns - left, left, set_.lanes, terms_, packed, lanes);
+      tail_ = packed;
+    }
+  }
+
+  void rows(std::int64_t s, std::int64_t k) const {
+    const GemmTask& task = task_;
+    const int lanes = set_.lanes;
+    const std::int64_t row = plan_.strips.first(s);
+    const int height = plan_.strips.height(s);
+    const bool apart = plan_.apart && height > 1;
+    MatrixView a = task.a;
+    a.data += k * a.k_stride;
+    TileCall<float> t{.k = terms_,
+                      .a = a.data + row * a.row_stride,
+                      .a_step = plan_.apart    ? 1
+                                : plan_.beside ? a.k_stride
+                                               : height,
+                      .a_row = a.row_stride,
+                      .b_strip = b_strip_,
+                      .c_row = task.n,
+                      .resume = resume_};
+    if (!plan_.apart && !plan_.beside) {
+      float* packed = thread_scratch<float>(ScratchSlot::broadcast, terms_ * set_.rows);
+      pack_rows(set_, a, row, height, height, terms_, packed, height);
+      t.a = packed;
+    }
+    const int widest =
+        apart ? std::min(kApartVectors, widest_tile(set_, height)) : widest_tile(set_, height);
+    const bool row_alone =
+        task.m == 1 && !asks_ahead(task.k * task.n * std::int64_t{sizeof(float)});
+    const bool plain = task.alpha == 1.0F && task.beta == 1.0F;
+    const bool lane_bias = plain && task.c != nullptr && task.c_row == 0 && task.c_col == 1;
+    const bool scaled = !lane_bias && (task.alpha != 1.0F || task.c != nullptr);
+    const auto* tiles = apart ? set_.rows_apart.data() : set_.plain.data();
+    int w = 0;
+    for (std::int64_t next = first_; next < last_; next += w) {
+      const bool at_tail = tail_ != nullptr && next == last_ - 1;
+      const std::int64_t stop = tail_ != nullptr && !at_tail ? last_ - 1 : last_;
+      w = static_cast<int>(std::min<std::int64_t>(widest, stop - next));
+      const std::int64_t v = task.backwards ? first_ + last_ - next - w : next;
+      t.b = at_tail ? tail_ : b_ + (v - first_) * b_strip_;
+      t.b_step = at_tail ? lanes : b_step_;
+      t.c = task.y + row * task.n + v * lanes;
+      t.last_lanes = static_cast<int>(std::min<std::int64_t>(lanes, task.n - (v + w - 1) * lanes));
+      t.lane_bias = lane_bias && ends_ ? task.c + v * lanes : nullptr;
+      const TileFn<float> tile =
+          row_alone ? set_.row[static_cast<std::size_t>(w)]
+                    : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
+      tile(t);
+      if (scaled && ends_) {
+        const std::int64_t columns = (w - 1) * lanes + t.last_lanes;
+        for (int r = 0; r < height; ++r)
+          set_.scale_add(t.c + r * task.n, columns, task.alpha, task.beta,
+                         task.c == nullptr
+                             ? nullptr
+                             : task.c + (row + r) * task.c_row + v * lanes * task.c_col,
+                         task.c_col);
+      }
+    }
+    if (task.finished == nullptr || !ends_) return;
+    const std::int64_t column = first_ * lanes, columns = std::min(task.n, last_ * lanes) - column;
+    (*task.finished)(
+        {.begin = row * task.n + column, .count = columns, .rows = height, .stride = task.n});
+  }
+
+  const TileSet<float>& set_;
+  const GemmTask& task_;
+  const Plan& plan_;
+  std::int64_t from_, to_, first_, last_;
+  std::int64_t terms_ = 0;
+  bool resume_ = false, ends_ = true;
+  const float *b_ = nullptr, *tail_ = nullptr;
+  std::int64_t b_strip_ = 0, b_step_ = 0;
+};
 
 }  // namespace
 
 void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
-  const std::int64_t m = task.m, n = task.n, k = task.k;
-  if (m == 0 || n == 0) return;
-  if (const std::int64_t block = flat_block(task, set.lanes); block > 0) {
-    // What y holds between two blocks are the accumulators; scaling and c come with the last.
-    GemmTask part{.m = m, .n = n, .a = task.a, .b = task.b, .resume = task.resume, .y = task.y};
-    for (std::int64_t done = 0; done < k; done += part.k) {
-      part.k = std::min(block, k - done);
-      if (done + part.k == k) {
-        part.alpha = task.alpha;
-        part.beta = task.beta;
-        part.c = task.c;
-        part.c_row = task.c_row;
-        part.c_col = task.c_col;
-        part.finished = task.finished;
-      }
-      gemm_f32(set, part, threads);
-      part.a.data += part.k * part.a.k_stride;
-      part.b.data += part.k * part.b.k_stride;
-      part.resume = true;
-    }
+  if (task.m == 0 || task.n == 0) return;
+  if (turns(task.m, task.n, task.a.k_stride) && task.packed_b == nullptr) {
+    GemmTask turned = task;
+    std::swap(turned.m, turned.n);
+    std::swap(turned.a, turned.b);
+    std::swap(turned.c_row, turned.c_col);
+    gemm_f32(set, turned, threads);
     return;
   }
-  if (2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < kSerialFlops)
+  if (2.0 * static_cast<double>(task.m) * static_cast<double>(task.n) *
+          static_cast<double>(task.k) <
+      kSerialFlops)
     threads = 1;
-  const int lanes = set.lanes;
-  const RowStrips strips(m, set.rows);
-  const std::int64_t n_strips = vector_strips(n, lanes);
-
-  // With few rows each element of b is used a few times only: read it where it lies.
-  const bool small = k * n * std::int64_t{sizeof(float)} <= kSmallBytes &&
-                     task.b.k_stride * std::int64_t{sizeof(float)} % kSetBytes != 0;
-  const bool in_place =
-      task.packed_b == nullptr && task.b.row_stride == 1 && (m < kPackRows || small);
-  const float* b = task.packed_b;
-  std::int64_t b_strip = k * lanes, b_step = lanes;
-  const float* tail = nullptr;  // the last strip, packed where it would be read past its end
-  if (in_place) {
-    b = task.b.data;
-    b_strip = lanes;
-    b_step = task.b.k_stride;
-    if (n % lanes != 0) {
-      float* packed = thread_scratch<float>(ScratchSlot::vector, k * lanes);
-      pack_rows(set, task.b, n / lanes * lanes, static_cast<int>(n % lanes), lanes, k, packed,
-                lanes);
-      tail = packed;
-    }
-  } else if (b == nullptr) {
-    float* packed = thread_scratch<float>(ScratchSlot::vector, n_strips * lanes * k);
-    pack_vector(set, task.b, n, k, threads, packed);
-    b = packed;
-  }
-  const float* a = task.a.data;
-  const std::int64_t row_bytes = task.a.row_stride * std::int64_t{sizeof(float)};
-  const bool serves = n_strips <= kApartStrips || (task.packed_b != nullptr && m >= set.rows &&
-                                                   set.rows * row_bytes <= kApartBytes);
-  const bool apart = task.a.k_stride == 1 && (m == 1 || serves) &&
-                     (m <= 4 || set.rows <= kSetWays || row_bytes % kSetBytes != 0);
-  // Of a small product each strip of a is packed by who computes its rows: one loop, not two.
-  const bool by_strips =
-      !apart && ((in_place && small) ||
-                 (task.packed_b != nullptr && k * n * std::int64_t{sizeof(float)} <= kSmallBytes));
-  if (!apart && !by_strips) {
-    float* packed = thread_scratch<float>(ScratchSlot::broadcast, m * k);
-    pack_broadcast(set, task.a, strips, k, threads, packed);
-    a = packed;
-  }
-
-  const bool plain = task.alpha == 1.0F && task.beta == 1.0F;
-  const bool lane_bias = plain && task.c != nullptr && task.c_row == 0 && task.c_col == 1;
-  const bool scaled = !lane_bias && (task.alpha != 1.0F || task.c != nullptr);
-  const bool row_alone = m == 1 && !asks_ahead(k * n * std::int64_t{sizeof(float)});
-  const Grid grid = by_strips
-                        ? Grid{n_strips, 1, std::min<std::int64_t>(strips.count, threads * 4L)}
-                        : make_grid(n_strips, strips.count, k, lanes, threads);
-  parallel_for(grid.blocks * grid.m_parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    float* own = by_strips ? thread_scratch<float>(ScratchSlot::broadcast, k * set.rows) : nullptr;
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t part = item % grid.m_parts;
-      const std::int64_t first = item / grid.m_parts * grid.block;
-      const std::int64_t last = std::min(n_strips, first + grid.block);
-      for (std::int64_t s = part * strips.count / grid.m_parts;
-           s < (part + 1) * strips.count / grid.m_parts; ++s) {
-        const int height = strips.height(s);
-        const std::int64_t row = strips.first(s);
-        const int widest = apart && height > 1 ? std::min(kApartVectors, widest_tile(set, height))
-                                               : widest_tile(set, height);
-        if (by_strips) pack_rows(set, task.a, row, height, height, k, own, height);
-        TileCall<float> t{.k = k,
-                          .a = by_strips ? own : a + row * (apart ? task.a.row_stride : k),
-                          .a_step = height,
-                          .a_row = task.a.row_stride,
-                          .b_strip = b_strip,
-                          .c_row = n,
-                          .resume = task.resume};
-        // A single row is its own strip.
-        const auto* tiles = apart && height > 1 ? set.rows_apart.data() : set.plain.data();
-        int w = 0;
-        for (std::int64_t next = first; next < last; next += w) {
-          const bool at_tail = tail != nullptr && next == n_strips - 1;
-          const std::int64_t stop =
-              tail != nullptr && !at_tail ? std::min(last, n_strips - 1) : last;
-          w = static_cast<int>(std::min<std::int64_t>(widest, stop - next));
-          const std::int64_t v = task.backwards ? first + last - next - w : next;
-          t.b = at_tail ? tail : b + v * b_strip;
-          t.b_step = at_tail ? lanes : b_step;
-          t.c = task.y + row * n + v * lanes;
-          t.last_lanes = static_cast<int>(std::min<std::int64_t>(lanes, n - (v + w - 1) * lanes));
-          t.lane_bias = lane_bias ? task.c + v * lanes : nullptr;
-          const TileFn<float> tile =
-              row_alone ? set.row[static_cast<std::size_t>(w)]
-                        : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
-          tile(t);
-          if (scaled) {
-            const std::int64_t columns = (w - 1) * lanes + t.last_lanes;
-            for (int r = 0; r < height; ++r)
-              set.scale_add(t.c + r * n, columns, task.alpha, task.beta,
-                            task.c == nullptr
-                                ? nullptr
-                                : task.c + (row + r) * task.c_row + v * lanes * task.c_col,
-                            task.c_col);
-          }
-        }
-        if (task.finished == nullptr) continue;
-        const std::int64_t column = first * lanes, columns = std::min(n, last * lanes) - column;
-        (*task.finished)(
-            {.begin = row * n + column, .count = columns, .rows = height, .stride = n});
-      }
-    }
+  const Plan plan = make_plan(set, task, threads);
+  parallel_for(plan.n_blocks * plan.m_parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) Item(set, task, plan, i).run();
   });
 }
 
@@ -216,6 +257,7 @@ Prepared prepare(const Problem& problem, int threads) {
   const TileSet<float>& set = *tile_set_f32(isa);
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
+  if (turns(g.m, g.n, g.a_col)) return nullptr;
   auto prepared = std::make_shared<PreparedGemm>();
   pack_vector(set, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads,
               prepared->b.at_least<float>(vector_strips(g.n, set.lanes) * set.lanes * g.k));
