@@ -67,7 +67,8 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
       {61, 129, 200, {}, kNone},
       // k in blocks, y between them: few rows, many rows, a read step by step, its steps 4 KiB
       // apart, a packed.
-      {35, 100, 1200, {}, Shape{100}},
+      {35, 1024, 600, {}, Shape{1024}},
+      {70, 90, 1200, {}, Shape{90}},
       {70, 5, 9000, {}, Shape{70, 5}},
       {130, 20, 2500, {.alpha = 0.7F, .trans_a = true}, Shape{20}},
       {1024, 5, 100, {.beta = 0.5F, .trans_a = true}, Shape{1024, 1}},

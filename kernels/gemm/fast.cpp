@@ -31,8 +31,9 @@ constexpr std::int64_t kCrowdedTerms = 32;  // none, k all in one set of the fir
 constexpr std::int64_t kManyRows = 64;
 // Rows from which packing the vector side pays, when it could be read in place.
 constexpr std::int64_t kPackRows = 28;
-// A vector side of so few bytes stays in the nearest caches as it lies.
-constexpr std::int64_t kSmallBytes = 256 << 10;
+// A vector side of so few bytes stays in the nearest caches as it lies; few rows read one of so
+// many as fast as its copy (35x700x2048 1.19 to 1.03 of oneDNN's time), no more (35x1500x2560 1.7).
+constexpr std::int64_t kSmallBytes = 256 << 10, kNearBytes = 8 << 20;
 
 // A single row is bound by reading b. From the caches Zen 4 does that faster by itself than when it
 // is asked for lines ahead: 113 bytes a ns for 106 from the second, 97 for 78 from the third. From
@@ -76,10 +77,10 @@ Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
   p.strips = RowStrips(
       task.m, p.apart && crowds(task.a.row_stride) ? std::min(kSetWays, set.rows) : set.rows);
   // With few rows each element of b is used a few times only: read it where it lies.
-  const bool small =
-      task.k * task.n * std::int64_t{sizeof(float)} <= kSmallBytes && !crowds(task.b.k_stride);
-  p.b_in_place =
-      task.packed_b == nullptr && task.b.row_stride == 1 && (task.m < kPackRows || small);
+  const std::int64_t b_bytes = task.k * task.n * std::int64_t{sizeof(float)};
+  const bool near = b_bytes <= (task.m < kManyRows ? kNearBytes : kSmallBytes);
+  p.b_in_place = task.packed_b == nullptr && task.b.row_stride == 1 &&
+                 (task.m < kPackRows || (near && !crowds(task.b.k_stride)));
   const std::int64_t terms = std::max<std::int64_t>(1, std::min(task.k, block_terms(task, p)));
   p.k_blocks = std::max<std::int64_t>(1, (task.k + terms - 1) / terms);
   p.width =
