@@ -14,8 +14,11 @@ namespace etalon {
 namespace {
 
 constexpr int kTwo = 2, kThree = 3;  // vectors of channels in a panel
-// A panel of weights of more bytes leaves no room in the second cache.
-constexpr std::int64_t kPanelBytes = 1 << 20;
+// A panel of weights of more bytes leaves no room in the second cache: it is walked in blocks of
+// channels, each over all rows whose sums are kept, which are the accumulators between two blocks.
+constexpr std::int64_t kPanelBytes = 1 << 20, kBlockBytes = 512 << 10;
+// Of the work, how much more than its part a thread may be given before rows are cut instead.
+constexpr double kUneven = 1.15;
 // Bytes of input that stay there while all panels pass: few where all weights stay too, so that the
 // copy is in cache when it is read and leaves room for what is computed; else more, because each
 // further chunk reads the weights again, from the third cache.
@@ -64,12 +67,12 @@ void copy_row(const float* from, std::int64_t count, float* to) {
 // first in the next layer.
 class WorkOrder {
  public:
-  // outer: groups of all images. even: threads that take chunks have as many rows.
-  WorkOrder(std::int64_t outer, std::int64_t chunks, std::int64_t panels, int threads, bool even)
+  // outer: groups of all images. by_rows: threads take chunks.
+  WorkOrder(std::int64_t outer, std::int64_t chunks, std::int64_t panels, int threads, bool by_rows)
       : outer_(outer),
         chunks_(chunks),
         panels_(panels),
-        parts_(even || outer >= threads ? 1 : std::min<std::int64_t>(threads, panels)) {}
+        parts_(by_rows || outer >= threads ? 1 : std::min<std::int64_t>(threads, panels)) {}
 
   struct Place {
     std::int64_t outer, chunk, panel;
@@ -129,7 +132,9 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
                      1.05 * row_cycles(w.out, narrow, kThree) < row_cycles(w.out, most, kTwo);
   panel_ = three ? kThree : kTwo;
   tile_rows_ = single_ ? tiles->rows[1] : three ? narrow : most;
-  if (k * panel_ * set.lanes * std::int64_t{sizeof(float)} > kPanelBytes) return;
+  const std::int64_t panel_bytes = k * panel_ * set.lanes * std::int64_t{sizeof(float)};
+  if (panel_bytes > kPanelBytes)
+    blocks_ = std::min(g_.group_in(), (panel_bytes + kBlockBytes - 1) / kBlockBytes);
   padded_ = touches_padding(w, 0) || touches_padding(w, w.out - 1);
   row_stride_ = (w.out - 1) * w.stride + (w.kernel - 1) * w.dilation + 1;
   const std::int64_t unit = store_rows(h.out), units = (h.out + unit - 1) / unit;
@@ -144,7 +149,7 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set
   channel_stride_ = std::min(h.in, tall) * row_stride_;
   if (channel_stride_ > (std::int64_t{1} << 31) / g_.group_in()) return;
   for (std::int64_t row = 0; row < h.out; ++row) terms_of_.push_back(add_terms(row));
-  window_ = !single_ && is_grouped(w) && w.kernel == kGroupTaps;
+  window_ = !single_ && is_grouped(w) && (w.kernel == 3 || (w.kernel == 5 && w.stride == 1));
   tiles_ = tiles;
   worthwhile_ = true;
 }
@@ -158,11 +163,12 @@ const InPlaceTiles::Rows& InPlaceConv::tiles_for(std::int64_t column, std::int64
              at_right = touches_padding(w, column + height - 1);
   zeros_count = padded_ && (at_left || at_right);
   if (!window_) return tiles_->any[is_grouped(w) ? index(w.stride) : 0];
-  const bool left = w.at(column, 0) == -1;
-  const bool right = w.stride == 1 && w.at(column + height - 1, w.kernel - 1) == w.in;
-  // What touches on either side lies in the one column that is left out.
+  const std::int64_t half = w.kernel / 2;
+  const bool left = w.at(column, 0) == -half;
+  const bool right = w.stride == 1 && w.at(column + height - 1, w.kernel - 1) == w.in - 1 + half;
+  // What touches on either side lies in the columns that are left out.
   zeros_count = zeros_count && !((!at_left || left) && (!at_right || right));
-  return tiles_->window[index(w.stride)][index(left)][index(right)];
+  return tiles_->window[index(w.stride)][index(w.kernel == 5)][index(left)][index(right)];
 }
 
 std::int64_t InPlaceConv::add_terms(std::int64_t row) {
@@ -230,31 +236,41 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
   const std::int64_t o = item.group * out + item.strip * set_.lanes;
   const RowStrips strips(w.out, tile_rows_);
   constexpr std::int64_t kLine = 64 / sizeof(float);
-  for (std::int64_t row = first; row < last; ++row) {
+  const std::int64_t channels = g_.group_in(), rows = last - first;
+  for (std::int64_t i = 0; i < blocks_ * rows; ++i) {
+    const std::int64_t block = i / rows, row = first + i % rows;
+    const bool ends = block + 1 == blocks_;
     const Terms& terms = terms_[index(terms_of_[index(row)])];
+    const std::int64_t of_channel =
+        (static_cast<std::int64_t>(terms.groups.size()) - kGroupsAhead) /
+        std::max<std::int64_t>(1, channels);
+    const std::int64_t begin = block * channels / blocks_ * of_channel;
+    const std::int64_t count = (block + 1) * channels / blocks_ * of_channel - begin;
     const std::int64_t input = (h.at(row, terms.begin) - item.first_input) * row_stride_;
     for (std::int64_t s = 0; s < strips.count; ++s) {
       const std::int64_t column = strips.first(s);
       const int height = strips.height(s);
       bool touches = false;
       const InPlaceTiles::Rows& tiles = tiles_for(column, height, touches);
+      touches = touches && ends;
       float* to = sums + ((row - first) * w.out + column) * sums_row;
       InPlaceTileCall t{
-          .count = static_cast<std::int64_t>(terms.groups.size()) - kGroupsAhead,
-          .groups = terms.groups.data(),
+          .count = count,
+          .groups = terms.groups.data() + begin,
           .x = item.copy + input + column * w.stride,
           .x_step = w.stride,
           .w = call.weights +
                (item.group * vector_strips(out, set_.lanes) + item.strip) * set_.lanes * k,
           .w_vector = k * set_.lanes,
-          .bias = call.bias == nullptr ? nullptr : call.bias + o,
+          .bias = call.bias == nullptr || !ends ? nullptr : call.bias + o,
+          .resume = block > 0,
           .y = to,
           .y_row = sums_row,
           .last_lanes = item.last_lanes,
           .report_zero = touches};
       // A share by each tile.
-      if (const std::int64_t share = ((row - item.first_row) * strips.count + s) * t.count * kLine;
-          share < item.next_count) {
+      if (const std::int64_t share = ((row - item.first_row) * strips.count + s) * count * kLine;
+          ends && share < item.next_count) {
         t.next = item.next + share;
         t.next_step = kLine;
       }
@@ -399,17 +415,31 @@ void InPlaceConv::run(const Call& call) const {
   const std::int64_t out = g_.group_out(), strips = vector_strips(out, set_.lanes);
   const RowStrips panels(strips, panel_);
   const std::int64_t rows = g_.window.axes[1].out;
-  const std::int64_t chunks = (rows + chunk_rows_ - 1) / chunk_rows_;
-  const WorkOrder order(g_.batch * g_.groups, chunks, panels.count, call.threads,
-                        rows % (call.threads * chunk_rows_) == 0);
+  const std::int64_t outer = g_.batch * g_.groups;
+  // Threads take images, else panels, or chunks of rows where those give all as much.
+  std::int64_t chunk_rows = chunk_rows_;
+  bool by_rows = rows % (call.threads * chunk_rows) == 0;
+  if (!by_rows && outer < call.threads) {
+    const std::int64_t most = (panels.count + call.threads - 1) / call.threads;
+    const std::int64_t unit = store_rows(rows), units = (rows + unit - 1) / unit;
+    const std::int64_t part = (units + call.threads - 1) / call.threads * unit;
+    const auto share = [&](std::int64_t of_one, std::int64_t of_all) {
+      return static_cast<double>(of_one * call.threads) / static_cast<double>(of_all);
+    };
+    by_rows = share(most * panel_, strips) > kUneven &&
+              share(std::min(part, rows), rows) < share(most * panel_, strips);
+    if (by_rows) chunk_rows = std::min(chunk_rows, part);
+  }
+  const std::int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
+  const WorkOrder order(outer, chunks, panels.count, call.threads, by_rows);
   parallel_for(order.count(), call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
     float* copy = thread_scratch<float>(ScratchSlot::padded, g_.group_in() * channel_stride_);
     thread_local Held held;
     for (std::int64_t i = begin; i < end; ++i) {
       const WorkOrder::Place at = order.place(i);
       const std::int64_t group = at.outer % g_.groups, image = at.outer / g_.groups;
-      const std::int64_t first_row = at.chunk * chunk_rows_;
-      const std::int64_t last_row = std::min(rows, first_row + chunk_rows_);
+      const std::int64_t first_row = at.chunk * chunk_rows;
+      const std::int64_t last_row = std::min(rows, first_row + chunk_rows);
       const float* x = call.x + image * g_.in_channels * g_.window.in_points() +
                        group * g_.group_in() * (channels_last_ ? 1 : g_.window.in_points());
       const std::int64_t wanted = at.outer * chunks + at.chunk;

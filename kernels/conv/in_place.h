@@ -10,8 +10,8 @@
 // Padding above and below a row of outputs leaves out whole rows of taps, the same for all its
 // pixels: those terms are not walked, as the contract says. Rows are copied first, some at a time
 // so that they stay in cache, with zeros for the padding to their left and right. Windows of three
-// columns with one column of padding leave it out too; elsewhere, where a zero could change a sum
-// (plan.h), the output is computed again.
+// columns with one column of padding, and of five with two, leave it out too; elsewhere, where a
+// zero could change a sum (plan.h), the output is computed again.
 //
 // Where channels are the last axis the copy turns rows of pixels into rows of channels, so that the
 // tiles read what they always do, and a tile's sums are runs of y as it leaves them: nothing is
@@ -75,11 +75,12 @@ class InPlaceConv {
   bool channels_last_ = false;
   const InPlaceTiles* tiles_ = nullptr;
   bool worthwhile_ = false;
-  bool window_ = false;  // groups are rows of a window of three taps
+  bool window_ = false;  // tiles may leave padding at the ends of a row out
   bool padded_ = false;  // some rows of pixels begin or end in padding
   bool single_ = false;  // a tile has one vector
   int panel_ = 0;        // vectors of channels that are computed together
   int tile_rows_ = 0;
+  std::int64_t blocks_ = 1;      // of channels of the input
   std::int64_t chunk_rows_ = 0;  // rows of outputs whose inputs are copied at a time
   std::int64_t row_stride_ = 0, channel_stride_ = 0;  // of that copy
   std::vector<Terms> terms_;

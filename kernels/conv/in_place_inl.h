@@ -25,12 +25,13 @@ ETALON_INLINE void ask_weights(const float* at, std::int64_t w_vector) {
   });
 }
 
-// A group of kTaps taps, x from output to output a constant. Without_first: the first output's
-// first input is padding, which is left out; without_last: the last one's last.
-template <class V, int R, int W, int kStep, int kTaps, bool without_first, bool without_last>
+// A group of kTaps taps, x from output to output a constant. Of the inputs under them the first
+// kBefore and the last kAfter are padding, which is left out.
+template <class V, int R, int W, int kStep, int kTaps, int kBefore = 0, int kAfter = 0>
 ETALON_INLINE void add_group(typename V::Reg (&acc)[R][W], const float* x, const float* weights,
                              std::int64_t w_vector) {
   using Reg = typename V::Reg;
+  constexpr int kInputs = (R - 1) * kStep + kTaps;
   if constexpr (kSharesInputs<V>) {
     Reg wv[kTaps][W];
     unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
@@ -39,9 +40,8 @@ ETALON_INLINE void add_group(typename V::Reg (&acc)[R][W], const float* x, const
         wv[s][w] = V::load(weights + w * w_vector + s * V::lanes);
       });
     });
-    constexpr int kInputs = (R - 1) * kStep + kTaps;
     unroll<kInputs>([&](auto j) ETALON_INLINE_LAMBDA {
-      if constexpr (!(without_first && j == 0) && !(without_last && j == kInputs - 1)) {
+      if constexpr (j >= kBefore && j < kInputs - kAfter) {
         const Reg xv = V::set1(x[j]);
         unroll<kTaps>([&](auto s) ETALON_INLINE_LAMBDA {
           if constexpr (j >= s && (j - s) % kStep == 0 && (j - s) / kStep < R) {
@@ -63,9 +63,9 @@ ETALON_INLINE void add_group(typename V::Reg (&acc)[R][W], const float* x, const
         wv[w] = V::load(weights + w * w_vector + s * V::lanes);
       });
       unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-        if constexpr (!(without_first && r == 0 && s == 0) &&
-                      !(without_last && r == R - 1 && s == kTaps - 1)) {
-          const Reg xv = V::set1(x[r * kStep + s]);
+        constexpr int j = r * kStep + s;
+        if constexpr (j >= kBefore && j < kInputs - kAfter) {
+          const Reg xv = V::set1(x[j]);
           unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { V::fma_onto(acc[r][w], xv, wv[w]); });
         }
       });
@@ -89,13 +89,16 @@ ETALON_INLINE void add_tap(typename V::Reg (&acc)[R][W], const float* x, std::in
   });
 }
 
-// kStep: from output to output, 0 where only x_step says it and groups have one tap. kWindow: every
-// group has kGroupTaps taps, and may leave padding out.
-template <class V, int R, int W, int kStep, bool kWindow, bool kLeft, bool kRight>
+// kStep: from output to output, 0 where only x_step says it and groups have one tap. kColumns:
+// those of a window whose padding is left out at either end (InPlaceTiles::window), or 0.
+template <class V, int R, int W, int kStep, int kColumns = 0, bool kLeft = false,
+          bool kRight = false>
 std::uint32_t in_place_tile(const InPlaceTileCall& t) {
   typename V::Reg acc[R][W];
   unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::zero(); });
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+      acc[r][w] = t.resume ? V::load(t.y + r * t.y_row + w * V::lanes) : V::zero();
+    });
   });
   const std::int64_t x_step = t.x_step, w_vector = t.w_vector;
   const float *x = t.x, *weights = t.w;
@@ -109,15 +112,21 @@ std::uint32_t in_place_tile(const InPlaceTileCall& t) {
     const float *from = x + group->x, *w = weights + group->w;
     if constexpr (kStep == 0) {
       add_tap<V>(acc, from, x_step, w, w_vector);
-    } else if constexpr (kWindow) {
-      add_group<V, R, W, kStep, kGroupTaps, kLeft, kRight>(acc, from, w, w_vector);
+    } else if constexpr (kColumns == 3) {
+      add_group<V, R, W, kStep, 3, kLeft, kRight>(acc, from, w, w_vector);
+    } else if constexpr (kColumns == 5) {
+      // Padding to the left is under the first three taps alone, to the right under the other two.
+      if (group->taps == 3)
+        add_group<V, R, W, kStep, 3, kLeft ? 2 : 0, 0>(acc, from, w, w_vector);
+      else
+        add_group<V, R, W, kStep, 2, 0, kRight ? 2 : 0>(acc, from, w, w_vector);
     } else {
       if (group->taps == 3)
-        add_group<V, R, W, kStep, 3, false, false>(acc, from, w, w_vector);
+        add_group<V, R, W, kStep, 3>(acc, from, w, w_vector);
       else if (group->taps == 2)
-        add_group<V, R, W, kStep, 2, false, false>(acc, from, w, w_vector);
+        add_group<V, R, W, kStep, 2>(acc, from, w, w_vector);
       else
-        add_group<V, R, W, kStep, 1, false, false>(acc, from, w, w_vector);
+        add_group<V, R, W, kStep, 1>(acc, from, w, w_vector);
     }
   }
   const typename V::Mask last = V::first(t.last_lanes);
@@ -209,17 +218,18 @@ InPlaceTiles in_place_tiles_of() {
            : rows <= kTwo ? 2
                           : 1>([&](auto v) {
       constexpr int vectors = v + 1;
-      unroll<kInPlaceSteps + 1>([&](auto step) {
-        all.any[step][vectors][rows] = in_place_tile<V, rows, vectors, step, false, false, false>;
-      });
+      unroll<kInPlaceSteps + 1>(
+          [&](auto step) { all.any[step][vectors][rows] = in_place_tile<V, rows, vectors, step>; });
       if constexpr (rows <= kTwo)
         unroll<2>([&](auto left) {
-          all.window[1][left][0][vectors][rows] =
-              in_place_tile<V, rows, vectors, 1, true, left, false>;
-          all.window[1][left][1][vectors][rows] =
-              in_place_tile<V, rows, vectors, 1, true, left, true>;
-          all.window[2][left][0][vectors][rows] =
-              in_place_tile<V, rows, vectors, 2, true, left, false>;
+          all.window[2][0][left][0][vectors][rows] =
+              in_place_tile<V, rows, vectors, 2, 3, left, false>;
+          unroll<2>([&](auto right) {
+            all.window[1][0][left][right][vectors][rows] =
+                in_place_tile<V, rows, vectors, 1, 3, left, right>;
+            all.window[1][1][left][right][vectors][rows] =
+                in_place_tile<V, rows, vectors, 1, 5, left, right>;
+          });
         });
     });
   });

@@ -31,6 +31,7 @@ struct InPlaceTileCall {
   const float* w = nullptr;  // vector v at w + v * w_vector
   std::int64_t w_vector = 0;
   const float* bias = nullptr;  // of each channel, added last
+  bool resume = false;          // accumulators start from y, else from +0
   float* y = nullptr;           // output r, vector v at y + r * y_row + v * lanes
   std::int64_t y_row = 0;
   int last_lanes = 0;
@@ -53,10 +54,12 @@ struct InPlaceTiles {
   using Rows = std::array<std::array<InPlaceTile, kInPlaceMost + 1>,
                           kInPlaceVectors + 1>;  // [vectors][outputs], from half of rows[2] on
   std::array<Rows, kInPlaceSteps + 1> any;       // [step]
-  // Windows of kGroupTaps columns, to rows[2] outputs: [step][left][right], where left leaves out
-  // the first output's first input and right the last one's last, which are padding. Step 2 has no
-  // right: even images have no padding there.
-  std::array<std::array<std::array<Rows, 2>, 2>, kInPlaceSteps + 1> window;
+  // Windows of three columns with one column of padding, and of five with two, to rows[2] outputs:
+  // [step][three, five][left][right], where left leaves out the inputs before the first output's
+  // own and right those behind the last one's, which are padding. Step 2 has windows of three and
+  // no right: even images have no padding there.
+  using Ends = std::array<std::array<Rows, 2>, 2>;
+  std::array<std::array<Ends, 2>, kInPlaceSteps + 1> window;
   // y[lane * y_stride + row] = c[row * c_row + lane] for as many rows as a vector has lanes.
   void (*square)(const float* c, std::int64_t c_row, float* y, std::int64_t y_stride) = nullptr;
   // rows[c * stride + i] = x[3 * i + c] for i < count: pixels of three channels to a row of each.
