@@ -24,10 +24,10 @@ constexpr int kSetWays = 8;
 // Where a lies k after k, tiles of up to so many strips of n read it so; more are worth packing it.
 constexpr std::int64_t kBesideStrips = 4;
 // Terms of a block of k, by what is packed (README.md has the times).
-constexpr std::int64_t kTerms = 512;        // a, or b for few rows: blocks that are wide in n
-constexpr std::int64_t kLongTerms = 4096;   // b for many rows
-constexpr std::int64_t kRowTerms = 2048;    // b for one row, turned: rows of it are read long
-constexpr std::int64_t kCrowdedTerms = 32;  // none, k all in one set of the first cache
+constexpr std::int64_t kTerms = 512;       // a, or b for few rows: blocks that are wide in n
+constexpr std::int64_t kLongTerms = 4096;  // b for many rows
+constexpr std::int64_t kRowTerms = 2048;   // b for one row, turned: rows of it are read long
+constexpr std::int64_t kBesideTerms = 32;  // nothing: the steps of a block stay in the first cache
 constexpr std::int64_t kManyRows = 64;
 // Rows from which packing the vector side pays, when it could be read in place.
 constexpr std::int64_t kPackRows = 28;
@@ -66,7 +66,7 @@ std::int64_t block_terms(const GemmTask& task, const Plan& p) {
     if (task.packed_b != nullptr || p.b_in_place) return task.k;
     return task.m == 1 ? kRowTerms : task.m < kManyRows ? kTerms : kLongTerms;
   }
-  return p.beside && crowds(task.a.k_stride) ? kCrowdedTerms : kTerms;
+  return p.beside ? kBesideTerms : kTerms;
 }
 
 Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
