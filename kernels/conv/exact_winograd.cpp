@@ -18,20 +18,32 @@ const WinogradLanes* winograd_lanes([[maybe_unused]] Isa isa) {
 
 namespace {
 
-constexpr std::int64_t kBlockBytes = 2 << 20;  // of V and of sums
+constexpr std::int64_t kBlockBytes = 512 << 10;  // of V and of sums
 constexpr int kWide = 2, kMaxLanes = 8;
 constexpr std::int64_t kBlockChannels = 128;
 std::int64_t channel_blocks(std::int64_t in) { return (in + kBlockChannels - 1) / kBlockChannels; }
 
-// Tiles of one image, rows of them `apart` from one another.
+// Tiles of one image in lanes, row by row. A patch's columns are read from arrays of the image's:
+// of even and odd columns, two of a patch to each and one idle lane behind a row of tiles; or,
+// where that saves vectors, one array for each of its columns and no idle lane.
 struct TileGrid {
   std::int64_t rows, columns, apart, count;
-  explicit TileGrid(const ConvGeometry& g)
-      : rows((g.window.axes[1].out + 1) / 2),
-        columns((g.window.axes[2].out + 1) / 2),
-        apart(columns + 1),
-        count(rows * apart - 1) {}
-  std::int64_t phase() const { return (rows + 1) * apart; }  // elements of one parity
+  int arrays;
+  TileGrid(const ConvGeometry& g, int lanes)
+      : rows((g.window.axes[1].out + 1) / 2), columns((g.window.axes[2].out + 1) / 2) {
+    // A vector in sixteen pays for arrays of twice the size.
+    const bool dense = 16 * vector_strips(rows * columns, lanes) <=
+                       15 * vector_strips(rows * (columns + 1) - 1, lanes);
+    arrays = dense ? kPatch : 2;
+    apart = dense ? columns : columns + 1;
+    count = rows * apart - (apart - columns);
+  }
+  std::int64_t phase() const { return (rows + 1) * apart; }  // elements of an array, of one parity
+  std::int64_t channel() const { return 2 * arrays * phase(); }
+  std::int64_t patched() const { return 2 * columns + 2; }  // columns of all patches
+  std::int64_t at(int i, int j) const {                     // row i, column j of the first patch
+    return (i % 2 * arrays + j % arrays) * phase() + i / 2 * apart + j / arrays;
+  }
 };
 
 using Square = std::array<std::array<double, kPatch>, kPatch>;
@@ -65,77 +77,70 @@ struct ImageTask {
   TileGrid grid;
 };
 
-// Channel of an image, rows and columns split by parity, zeros in the padding.
-void split_channel(const ImageTask& t, const float* from, float* to) {
+// The arrays of a channel, even rows before odd ones, zeros in the padding. `padded` has room for a
+// row.
+void split_channel(const ImageTask& t, const float* from, float* padded, float* to) {
   const WindowAxis &h = t.g.window.axes[1], &w = t.g.window.axes[2];
   const TileGrid& grid = t.grid;
+  const std::int64_t width = grid.patched(),
+                     first = std::clamp<std::int64_t>(w.pad_begin, 0, width),
+                     last = std::clamp(w.in + w.pad_begin, first, width);
+  std::fill_n(padded, width, 0.0F);
   for (std::int64_t y = 0; y < 2 * (grid.rows + 1); ++y) {
     const std::int64_t iy = y - h.pad_begin;
-    float* even = to + y % 2 * 2 * grid.phase() + y / 2 * grid.apart;
-    float* odd = even + grid.phase();
-    if (iy < 0 || iy >= h.in) {
-      std::fill_n(even, grid.apart, 0.0F);
-      std::fill_n(odd, grid.apart, 0.0F);
-      continue;
-    }
-    const float* row = from + iy * w.in - w.pad_begin;
-    // Pairs that lie inside.
-    const std::int64_t first = std::min((w.pad_begin + 1) / 2, grid.apart),
-                       last = std::clamp((w.in + w.pad_begin) / 2, first, grid.apart);
-    const auto one = [&](std::int64_t x) {
-      const std::int64_t at = x - w.pad_begin;
-      return at >= 0 && at < w.in ? row[x] : 0.0F;
-    };
-    for (std::int64_t i = 0; i < first; ++i) {
-      even[i] = one(2 * i);
-      odd[i] = one(2 * i + 1);
-    }
-    for (std::int64_t i = first; i < last; ++i) {
-      even[i] = row[2 * i];
-      odd[i] = row[2 * i + 1];
-    }
-    for (std::int64_t i = last; i < grid.apart; ++i) {
-      even[i] = one(2 * i);
-      odd[i] = one(2 * i + 1);
+    const bool inside = iy >= 0 && iy < h.in;
+    if (inside) std::copy_n(from + iy * w.in + first - w.pad_begin, last - first, padded + first);
+    for (int j = 0; j < grid.arrays; ++j) {
+      float* row = to + (y % 2 * grid.arrays + j) * grid.phase() + y / 2 * grid.apart;
+      for (std::int64_t i = 0; i < grid.apart; ++i) row[i] = inside ? padded[2 * i + j] : 0.0F;
     }
   }
 }
 
-// Strips [first, first + count) of a group's tiles.
-void run_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std::int64_t first,
-                std::int64_t count, const float* split, std::vector<std::int64_t>& left) {
+// What one thread does at a time: strips [first, first + count) of an image's tiles, for a part of
+// a group's output channels, in strips too.
+struct Share {
+  std::int64_t image, group, first, count, first_rows, last_rows;
+};
+
+void run_share(const ImageTask& t, const Share& share, const float* split,
+               std::vector<std::int64_t>& left) {
   const TileSet<double>& set = *tile_set_f64(t.isa);
   const WinogradLanes& lane_functions = *winograd_lanes(t.isa);
   const WindowAxis &h = t.g.window.axes[1], &w = t.g.window.axes[2];
   const TileGrid& grid = t.grid;
+  const auto [image, group, first, count, first_rows, last_rows] = share;
   const std::int64_t in = t.g.group_in(), out = t.g.group_out(), lanes = set.lanes;
-  const std::int64_t v_stride = count * in * lanes, m_row = count * lanes, m_stride = out * m_row;
+  const RowStrips strips(out, set.rows);
+  const std::int64_t begin = strips.first(first_rows), end = strips.first(last_rows);
+  const std::int64_t v_stride = count * in * lanes, m_row = count * lanes,
+                     m_stride = (end - begin) * m_row;
   double* v = thread_scratch<double>(ScratchSlot::vector, kPositions * v_stride);
   double* m = thread_scratch<double>(ScratchSlot::tile, kPositions * m_stride);
   std::vector<double> norms(static_cast<std::size_t>(count * lanes));
   for (std::int64_t s = 0; s < count; ++s)
     for (std::int64_t c = 0; c < in; ++c) {
-      const float* from = split + (group * in + c) * 4 * grid.phase() + (first + s) * lanes;
+      const float* from = split + (group * in + c) * grid.channel() + (first + s) * lanes;
       const float* patch[kPatch][kPatch];
       for (int i = 0; i < kPatch; ++i)
-        for (int j = 0; j < kPatch; ++j)
-          patch[i][j] = from + (i % 2 * 2 + j % 2) * grid.phase() + i / 2 * grid.apart + j / 2;
+        for (int j = 0; j < kPatch; ++j) patch[i][j] = from + grid.at(i, j);
       lane_functions.input(patch, v + (s * in + c) * lanes, v_stride, norms.data() + s * lanes);
     }
   for (double& norm : norms) norm = 2 * std::sqrt(norm);
-  const RowStrips strips(out, set.rows);
   const double* u = t.task.w->strips.data<double>() + group * kPositions * out * in;
   const std::int64_t blocks = channel_blocks(in);
   for (int p = 0; p < kPositions; ++p)
-    for (std::int64_t s = 0; s < strips.count; ++s) {
+    for (std::int64_t s = first_rows; s < last_rows; ++s) {
       const int height = strips.height(s);
       const std::int64_t row = strips.first(s);
       const double* a = u + (p * out + row) * in;
       // Weights of the strip to come, a share by each tile of this one: with few pixels they come
       // from memory as fast as they are wanted.
-      const double* next = a + height * in;
-      const double* next_end =
-          next + (s + 1 < strips.count ? strips.height(s + 1) * in : std::int64_t{0});
+      const bool same = s + 1 < last_rows;
+      const double* next = same ? a + height * in : u + ((p + 1) * out + begin) * in;
+      const double* next_end = next + (same                 ? strips.height(s + 1) * in
+                                       : p + 1 < kPositions ? strips.height(first_rows) * in
+                                                            : std::int64_t{0});
       for (std::int64_t i = 0; i < count; i += kWide) {
         const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - i));
         for (std::int64_t block = 0; block < blocks; ++block) {
@@ -147,7 +152,7 @@ void run_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std:
                .b = v + p * v_stride + (i * in + from) * lanes,
                .b_strip = in * lanes,
                .b_step = lanes,
-               .c = m + p * m_stride + row * m_row + i * lanes,
+               .c = m + p * m_stride + (row - begin) * m_row + i * lanes,
                .c_row = m_row,
                .last_lanes = set.lanes,
                .join = block > 0,
@@ -180,13 +185,13 @@ void run_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std:
   const double factor = exact_factor((in + blocks - 1) / blocks + blocks + kPositions);
   alignas(64) float y[2 * 2 * kMaxLanes];
   std::uint32_t open[2];
-  for (std::int64_t o = 0; o < out; ++o) {
+  for (std::int64_t o = begin; o < end; ++o) {
     const std::int64_t channel = group * out + o,
                        base = (image * t.g.out_channels + channel) * h.out * w.out;
     const double bias = t.task.bias == nullptr ? 0.0 : static_cast<double>(t.task.bias[channel]),
                  bound = factor * t.task.w->norms[static_cast<std::size_t>(channel)];
     for (std::int64_t s = 0; s < count; ++s) {
-      lane_functions.output(m + o * m_row + s * lanes, m_stride, bias, bound,
+      lane_functions.output(m + (o - begin) * m_row + s * lanes, m_stride, bias, bound,
                             norms.data() + s * lanes, y, open);
       if (!t.task.steps.rounding_test) open[0] = open[1] = 0;
       for (const Run& run : runs[static_cast<std::size_t>(s)])
@@ -201,33 +206,78 @@ void run_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std:
   }
 }
 
+// Cycles of products, and of what is done around them, for a vector of tiles.
+double tile_cost(std::int64_t group_in, std::int64_t group_out) {
+  const auto in = static_cast<double>(group_in), out = static_cast<double>(group_out);
+  return 8 * in * out + 45 * in + 80 * out;
+}
+
+// In how many blocks the strips of tiles are cut, and in how many parts the channels. Parts turn
+// their pixels again, but where pixels are few each thread then reads its own weights alone.
+struct Cut {
+  std::int64_t blocks = 1, parts = 1;
+};
+Cut cheapest_cut(const ConvGeometry& g, std::int64_t strips, std::int64_t row_strips,
+                 std::int64_t lanes, std::int64_t threads) {
+  const std::int64_t strip_bytes =
+      kPositions * lanes * std::int64_t{sizeof(double)} * (g.group_in() + g.group_out());
+  const std::int64_t most = std::clamp<std::int64_t>(kBlockBytes / strip_bytes, 4, 16);
+  const std::int64_t fewest = (strips + most - 1) / most, tiles = (strips + kWide - 1) / kWide;
+  Cut best;
+  double least = 0;
+  for (std::int64_t parts = 1; parts <= std::min(threads, row_strips); ++parts)
+    for (const std::int64_t blocks :
+         {fewest, std::min(tiles, (fewest + threads - 1) / threads * threads)}) {
+      const std::int64_t shares = g.groups * parts;  // each over all pixels
+      const std::int64_t busiest =
+          shares % threads == 0
+              ? shares / threads * tiles
+              : (shares * blocks + threads - 1) / threads * ((tiles + blocks - 1) / blocks);
+      const double cost = static_cast<double>(busiest) *
+                          tile_cost(g.group_in(), (g.group_out() + parts - 1) / parts);
+      if (least != 0 && cost >= least) continue;
+      least = cost;
+      best = {.blocks = blocks, .parts = parts};
+    }
+  return best;
+}
+
 void run_image(const ImageTask& t, std::int64_t image, int threads,
                std::vector<std::int64_t>& undecided) {
   const ConvGeometry& g = t.g;
-  const std::int64_t lanes = tile_set_f64(t.isa)->lanes, points = g.window.in_points(),
-                     channel = 4 * t.grid.phase();
+  const TileSet<double>& set = *tile_set_f64(t.isa);
+  const std::int64_t lanes = set.lanes, points = g.window.in_points(), channel = t.grid.channel();
   float* split = thread_scratch<float>(ScratchSlot::padded, g.in_channels * channel + kMaxLanes);
   const float* x = t.task.x + image * g.in_channels * points;
   parallel_for(g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> row(static_cast<std::size_t>(t.grid.patched()));
     for (std::int64_t c = begin; c < end; ++c)
-      split_channel(t, x + c * points, split + c * channel);
+      split_channel(t, x + c * points, row.data(), split + c * channel);
   });
-  const std::int64_t strips = (t.grid.count + lanes - 1) / lanes,
-                     strip_bytes = kPositions * lanes * std::int64_t{sizeof(double)} *
-                                   (g.group_in() + g.group_out());
-  const std::int64_t block = std::min((strips + threads - 1) / threads,
-                                      std::clamp<std::int64_t>(kBlockBytes / strip_bytes, 4, 16));
-  const std::int64_t blocks = (strips + block - 1) / block;
+  const std::int64_t strips = vector_strips(t.grid.count, set.lanes),
+                     tiles = (strips + kWide - 1) / kWide,
+                     row_strips = RowStrips(g.group_out(), set.rows).count;
+  const Cut cut = cheapest_cut(g, strips, row_strips, lanes, threads);
   std::mutex joining;
-  parallel_for(g.groups * blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::int64_t> mine;
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t first = item % blocks * block;
-      run_strips(t, image, item / blocks, first, std::min(block, strips - first), split, mine);
-    }
-    const std::scoped_lock lock(joining);
-    undecided.insert(undecided.end(), mine.begin(), mine.end());
-  });
+  parallel_for(
+      g.groups * cut.parts * cut.blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<std::int64_t> mine;
+        for (std::int64_t item = begin; item < end; ++item) {
+          const std::int64_t block = item % cut.blocks, part = item / cut.blocks % cut.parts,
+                             first = block * tiles / cut.blocks * kWide,
+                             last = std::min(strips, (block + 1) * tiles / cut.blocks * kWide);
+          run_share(t,
+                    {.image = image,
+                     .group = item / cut.blocks / cut.parts,
+                     .first = first,
+                     .count = last - first,
+                     .first_rows = part * row_strips / cut.parts,
+                     .last_rows = (part + 1) * row_strips / cut.parts},
+                    split, mine);
+        }
+        const std::scoped_lock lock(joining);
+        undecided.insert(undecided.end(), mine.begin(), mine.end());
+      });
 }
 
 }  // namespace
@@ -237,14 +287,12 @@ bool fits_exact_winograd(Isa isa, const ConvGeometry& g) {
   if (d.kernel != 1 || d.in != 1 || d.out != 1 || h.kernel != 3 || w.kernel != 3) return false;
   if (h.stride != 1 || w.stride != 1 || h.dilation != 1 || w.dilation != 1) return false;
   if (g.group_in() < 8 || g.group_out() < 8) return false;
-  // Cycles of products, and of what is done around them, for a vector.
-  const auto in = static_cast<double>(g.group_in()), out = static_cast<double>(g.group_out());
-  const std::int64_t lanes = tile_set_f64(isa)->lanes;
-  const auto vectors = [lanes](std::int64_t n) {
-    const std::int64_t whole = (n + lanes - 1) / lanes;
-    return static_cast<double>(whole);
+  const TileSet<double>& set = *tile_set_f64(isa);
+  const auto vectors = [&](std::int64_t n) {
+    return static_cast<double>(vector_strips(n, set.lanes));
   };
-  return vectors(TileGrid(g).count) * (8 * in * out + 45 * in + 80 * out) <
+  const auto in = static_cast<double>(g.group_in()), out = static_cast<double>(g.group_out());
+  return vectors(TileGrid(g, set.lanes).count) * tile_cost(g.group_in(), g.group_out()) <
          vectors(g.window.out_points()) * (4.5 * in * out + 10 * (in + out));
 }
 
@@ -280,7 +328,7 @@ void pack_exact_winograd(Isa isa, const ConvGeometry& g, const float* w, int thr
 
 void exact_winograd(Isa isa, const ConvGeometry& g, const WinogradTask& task, int threads,
                     std::vector<std::int64_t>& undecided) {
-  const ImageTask t{isa, g, task, TileGrid(g)};
+  const ImageTask t{isa, g, task, TileGrid(g, tile_set_f64(isa)->lanes)};
   const std::int64_t whole = g.batch / threads * threads;
   std::mutex joining;
   parallel_for(whole, threads, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -29,9 +29,9 @@
 // NaN and infinities reach all four outputs of a tile, whose norm they make NaN or infinite: those
 // are undecided. A correctly rounded result knows no algorithm.
 //
-// Tiles lie side by side in lanes. Rows and columns of the padded image are split by parity, so
-// that the four columns of eight neighbouring tiles are four loads of neighbours; rows of tiles
-// follow one another with one tile that is nobody's between them, so that lanes cross rows.
+// Tiles lie side by side in lanes, and lanes cross rows of them: each of a patch's four columns is
+// an array of its own, of even rows and of odd ones, so that a column of eight neighbouring tiles
+// is a load of neighbours.
 #pragma once
 
 #include <cstdint>

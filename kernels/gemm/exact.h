@@ -53,7 +53,7 @@ inline bool keep_busy(std::int64_t items, std::int64_t threads) {
   return 8 * ((items + threads - 1) / threads * threads) <= 9 * items;
 }
 
-inline constexpr std::int64_t kExactLine = 64 / sizeof(double);  // a cache line of operands
+inline constexpr std::int64_t kExactLine = 2 * 64 / sizeof(double);
 
 // Decides one output: t is the f64 value, e bounds its distance from the real one.
 inline bool exact_decide(double t, double e, float& y, double* truth) {

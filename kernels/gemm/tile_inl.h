@@ -71,6 +71,9 @@ ETALON_INLINE std::int64_t quick_steps(typename V::Reg (&acc)[R][W], std::int64_
       Reg bv[W];
       if constexpr (!kBeside && i % 2 == 0) {
         _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+        if constexpr (sizeof(typename V::Scalar) == sizeof(double))
+          _mm_prefetch(reinterpret_cast<const char*>(next + 64 / sizeof(typename V::Scalar)),
+                       _MM_HINT_T1);
         next += next_step;
       }
       unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
@@ -200,6 +203,9 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
     Reg bv[W];
     if constexpr (form == TileForm::plain) {
       _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+      // A step of f64 weights is nearly two lines.
+      if constexpr (sizeof(T) == sizeof(double))
+        _mm_prefetch(reinterpret_cast<const char*>(next + 64 / sizeof(T)), _MM_HINT_T1);
       next += next_step;
     }
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
