@@ -235,12 +235,15 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
           for (int i = 0; i < channels; ++i) {
             const int at = (tile.runs[n].first + r) * kDigitRows + i;
             const std::int64_t to = corner + i * pixels + tile.runs[n].at + r;
-            exact_row(t.lanes, square.sums + at,
-                      {.bound = 1,
-                       .norms = square.bounds + at,
-                       .added = tile.added == nullptr ? nullptr : tile.added + i},
-                      {.y = task.y + to, .truth = task.truth + to, .at = to, .count = 1},
-                      task.steps, mine);
+            const double one = 1;
+            exact_tile(t.lanes,
+                       {.sums = square.sums + at,
+                        .count = 1,
+                        .bounds = &one,
+                        .norms = square.bounds + at,
+                        .added = tile.added == nullptr ? nullptr : tile.added + i,
+                        .y = task.y + to},
+                       task.truth + to, to, task.steps, mine);
           }
       choice.saw(tile.dropped, static_cast<std::int64_t>(mine.size() - before));
     }

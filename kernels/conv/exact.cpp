@@ -256,7 +256,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       const std::int64_t c_row = k_blocks > 1 ? block * lanes : kWide * lanes;
       double* sums =
           thread_scratch<double>(ScratchSlot::tile, (k_blocks > 1 ? out : kMaxTileRows) * c_row);
-      double added[kMaxOutputs] = {};
+      double added[kMaxTileRows * kMaxOutputs] = {};
       std::vector<double> x_norm(static_cast<std::size_t>(block * lanes));
       std::vector<std::int64_t> left;
       for (std::int64_t item = begin; item < end; ++item) {
@@ -288,11 +288,24 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
           for (std::int64_t s = first_strip; s < last_strip; ++s) {
             const int height = strips.height(s);
             const std::int64_t row = strips.first(s);
+            double bounds[kMaxTileRows];
+            for (int r = 0; r < height; ++r) {
+              const std::int64_t o = group * out + row + r;
+              bounds[r] = factor * w.norms[static_cast<std::size_t>(o)];
+              if (bias != nullptr)
+                std::fill_n(added + r * kMaxOutputs, kMaxOutputs, static_cast<double>(bias[o]));
+            }
             for (std::int64_t v = 0; v < count; v += kWide) {
               const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - v));
+              const std::int64_t pixel = (first + v) * lanes,
+                                 at = (image * g.out_channels + group * out + row) * plan.pixels +
+                                      pixel;
+              const int outputs =
+                  static_cast<int>(std::min<std::int64_t>(wide * lanes, plan.pixels - pixel));
+              if (kb + 1 == k_blocks) lane_functions.ask(y + at, plan.pixels, height, outputs);
               double* c = k_blocks > 1 ? sums + row * c_row + v * lanes : sums;
               // Weights of the strip to come, a share by each tile of this one.
-              const std::int64_t share = v / kWide * terms * kExactLine;
+              const std::int64_t share = v / kWide * terms * kExactLines;
               const bool ahead = s + 1 < last_strip && share < terms * strips.height(s + 1);
               const double* next = ahead ? packed_w + (group * out + row + height) * k +
                                                from * strips.height(s + 1) + share
@@ -309,25 +322,20 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
                    .last_lanes = lanes,
                    .join = kb > 0,
                    .next = next,
-                   .next_step = ahead ? kExactLine : 0});
+                   .next_step = ahead ? kExactLines : 0});
               if (kb + 1 < k_blocks) continue;
-              const std::int64_t pixel = (first + v) * lanes;
-              for (int r = 0; r < height; ++r) {
-                const std::int64_t o = group * out + row + r;
-                const std::int64_t at = (image * g.out_channels + o) * plan.pixels + pixel;
-                if (bias != nullptr)
-                  std::fill(std::begin(added), std::end(added), static_cast<double>(bias[o]));
-                exact_row(lane_functions, c + r * c_row,
-                          {.bound = factor * w.norms[static_cast<std::size_t>(o)],
-                           .norms = x_norm.data() + v * lanes,
-                           .added = bias == nullptr ? nullptr : added},
-                          {.y = y + at,
-                           .truth = truth == nullptr ? nullptr : truth + at,
-                           .at = at,
-                           .count = static_cast<int>(
-                               std::min<std::int64_t>(wide * lanes, plan.pixels - pixel))},
-                          steps, left);
-              }
+              exact_tile(lane_functions,
+                         {.sums = c,
+                          .sums_row = c_row,
+                          .rows = height,
+                          .count = outputs,
+                          .bounds = bounds,
+                          .norms = x_norm.data() + v * lanes,
+                          .added = bias == nullptr ? nullptr : added,
+                          .added_row = kMaxOutputs,
+                          .y = y + at,
+                          .y_row = plan.pixels},
+                         truth == nullptr ? nullptr : truth + at, at, steps, left);
             }
           }
         }

@@ -157,8 +157,8 @@ void run_share(const ImageTask& t, const Share& share, const float* split,
                .last_lanes = set.lanes,
                .join = block > 0,
                .next = next,
-               .next_step = next < next_end ? kExactLine : 0});
-          next += std::min(next_end - next, (to - from) * kExactLine);
+               .next_step = next < next_end ? kExactLines : 0});
+          next += std::min(next_end - next, (to - from) * kExactLines);
         }
       }
     }

@@ -159,18 +159,18 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
         const std::size_t before = mine.size();
         configure(height);
         set.product(tile, square);
-        for (int r = 0; r < height; ++r)
-          exact_row(lanes, square.sums + r * kDigitRows,
-                    {.bound = std::abs(alpha),
-                     .norms = square.bounds + r * kDigitRows,
-                     .scale = alpha,
-                     .slack = alpha == 1 ? 0.0 : 0x1p-52,
-                     .added = tile.added == nullptr ? nullptr : tile.added + r * tile.added_row},
-                    {.y = task.y + corner + r * n,
-                     .truth = task.truth + corner + r * n,
-                     .at = corner + r * n,
-                     .count = count},
-                    task.steps, mine);
+        const double size = std::abs(alpha);
+        for (int r = 0; r < height; ++r)  // each with bounds of its own
+          exact_tile(lanes,
+                     {.sums = square.sums + r * kDigitRows,
+                      .count = count,
+                      .bounds = &size,
+                      .norms = square.bounds + r * kDigitRows,
+                      .scale = alpha,
+                      .slack = alpha == 1 ? 0.0 : 0x1p-52,
+                      .added = tile.added == nullptr ? nullptr : tile.added + r * tile.added_row,
+                      .y = task.y + corner + r * n},
+                     task.truth + corner + r * n, corner + r * n, task.steps, mine);
         choice.saw(tile.dropped, static_cast<std::int64_t>(mine.size() - before));
       }
     }
@@ -273,7 +273,7 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   const RowStrips strips(m, set.rows);
   double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, m * k);
   pack_broadcast(set, task.a, strips, k, threads, packed_a);
-  const std::vector<double> a_norm = row_norms(lanes, task.a, m, k, threads);
+  std::vector<double> bounds = row_norms(lanes, task.a, m, k, threads);
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
   // Blocks of rows by columns whose sums, and the part of a under a block of k, fit the second
   // cache: without blocks of k, strips of more than 500 terms come from the third one again and
@@ -286,11 +286,12 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
+  for (double& bound : bounds) bound *= factor;
   const std::int64_t c_row = kBlockVectors * set.lanes;
   std::mutex joining;
   parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     double* sums = thread_scratch<double>(ScratchSlot::tile, kBlockStrips * kMaxTileRows * c_row);
-    double added[kMaxOutputs] = {};
+    double added[kMaxTileRows * kMaxOutputs] = {};
     std::vector<std::int64_t> mine;
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t column = item / row_blocks * kBlockVectors,
@@ -307,6 +308,8 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
             const int height = strips.height(s);
             const std::int64_t top = strips.first(s);
             double* c = sums + (top - strips.first(strip)) * c_row + (v - column) * set.lanes;
+            const std::int64_t at = top * n + first;
+            if (kb + 1 == k_blocks) lanes.ask(task.y + at, n, height, count);
             set.plain[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](
                 {.k = to - from,
                  .a = packed_a + top * k + from * height,
@@ -319,24 +322,26 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
                  .last_lanes = set.lanes,
                  .join = kb > 0});
             if (kb + 1 < k_blocks) continue;
-            for (int r = 0; r < height; ++r) {
-              const std::int64_t row = top + r, at = row * n + first;
-              if (task.c != nullptr)
+            if (task.c != nullptr)
+              for (int r = 0; r < height; ++r)
                 for (int i = 0; i < count; ++i)
-                  added[i] = beta * static_cast<double>(
-                                        task.c[row * task.c_row + (first + i) * task.c_col]);
-              exact_row(lanes, c + r * c_row,
-                        {.bound = factor * a_norm[static_cast<std::size_t>(row)],
-                         .norms = b.norms.data() + first,
-                         .scale = alpha,
-                         .slack = alpha == 1 ? 0.0 : 0x1p-52,
-                         .added = task.c == nullptr ? nullptr : added},
-                        {.y = task.y + at,
-                         .truth = task.truth == nullptr ? nullptr : task.truth + at,
-                         .at = at,
-                         .count = count},
-                        task.steps, mine);
-            }
+                  added[r * kMaxOutputs + i] =
+                      beta * static_cast<double>(
+                                 task.c[(top + r) * task.c_row + (first + i) * task.c_col]);
+            exact_tile(lanes,
+                       {.sums = c,
+                        .sums_row = c_row,
+                        .rows = height,
+                        .count = count,
+                        .bounds = bounds.data() + top,
+                        .norms = b.norms.data() + first,
+                        .scale = alpha,
+                        .slack = alpha == 1 ? 0.0 : 0x1p-52,
+                        .added = task.c == nullptr ? nullptr : added,
+                        .added_row = kMaxOutputs,
+                        .y = task.y + at,
+                        .y_row = n},
+                       task.truth == nullptr ? nullptr : task.truth + at, at, task.steps, mine);
           }
         }
       }

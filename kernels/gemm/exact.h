@@ -53,7 +53,8 @@ inline bool keep_busy(std::int64_t items, std::int64_t threads) {
   return 8 * ((items + threads - 1) / threads * threads) <= 9 * items;
 }
 
-inline constexpr std::int64_t kExactLine = 2 * 64 / sizeof(double);
+// Of f64 weights that a step of a tile asks for ahead (tile.h): two cache lines.
+inline constexpr std::int64_t kExactLines = 2 * 64 / sizeof(double);
 
 // Decides one output: t is the f64 value, e bounds its distance from the real one.
 inline bool exact_decide(double t, double e, float& y, double* truth) {
@@ -68,30 +69,28 @@ inline bool exact_decide(double t, double e, float& y, double* truth) {
   return true;
 }
 
-// The outputs of one row of a tile. Undecided ones are appended to `left`, as index `at` and on.
-struct ExactOutputs {
-  float* y = nullptr;       // of the first
-  double* truth = nullptr;  // likewise; nullptr where none is wanted
-  std::int64_t at = 0;
-  int count = 0;
-};
-inline void exact_row(const ExactLanes& lanes, const double* s, const ExactRow& row,
-                      const ExactOutputs& out, const ExactSteps& steps,
-                      std::vector<std::int64_t>& left) {
-  std::uint32_t undecided = 0;
-  if (out.truth == nullptr) {
-    undecided = lanes.round(s, out.count, row, out.y);
+// Rounds a tile; appends those of its outputs that are undecided to `left`, the first of them being
+// output `at`. truth is laid out as y; nullptr where none is wanted.
+inline void exact_tile(const ExactLanes& lanes, const ExactTile& tile, double* truth,
+                       std::int64_t at, const ExactSteps& steps, std::vector<std::int64_t>& left) {
+  std::uint32_t undecided[kDigitRows] = {}, any = 0;
+  if (truth == nullptr) {
+    any = lanes.round(tile, undecided);
   } else {
-    for (int i = 0; i < out.count; ++i) {
-      const double product = row.scale * s[i];
-      const double t = row.added == nullptr ? product : product + row.added[i];
-      const double e = row.bound * row.norms[i] + row.slack * std::abs(product);
-      if (!exact_decide(t, e, out.y[i], out.truth + i)) undecided |= 1U << i;
-    }
+    for (int r = 0; r < tile.rows; ++r)
+      for (int i = 0; i < tile.count; ++i) {
+        const double product = tile.scale * tile.sums[r * tile.sums_row + i];
+        const double t =
+            tile.added == nullptr ? product : product + tile.added[r * tile.added_row + i];
+        const double e = tile.bounds[r] * tile.norms[i] + tile.slack * std::abs(product);
+        const std::int64_t to = r * tile.y_row + i;
+        if (!exact_decide(t, e, tile.y[to], truth + to)) any |= undecided[r] |= 1U << i;
+      }
   }
-  if (!steps.rounding_test) return;
-  for (; undecided != 0; undecided &= undecided - 1)
-    left.push_back(out.at + __builtin_ctz(undecided));
+  if (any == 0 || !steps.rounding_test) return;
+  for (int r = 0; r < tile.rows; ++r)
+    for (std::uint32_t u = undecided[r]; u != 0; u &= u - 1)
+      left.push_back(at + r * tile.y_row + __builtin_ctz(u));
 }
 
 // y = round(alpha * a b + beta * c) on raw matrices.

@@ -7,13 +7,19 @@
 
 namespace etalon {
 
-// A row of first-pass sums s: output i is scale * s[i] + added[i], rounded once. Its f64 value is
-// off by at most bound * norms[i] + slack * |scale * s[i]|, and by the rounding of the addition.
-struct ExactRow {
-  double bound = 0;
-  const double* norms = nullptr;
+// A tile of first-pass sums: the output of row r, lane i is scale * sums[r][i] + added[r][i],
+// rounded once. Its f64 value is off by at most bounds[r] * norms[i] + slack * |scale *
+// sums[r][i]|, and by the rounding of the addition.
+struct ExactTile {
+  const double* sums = nullptr;
+  std::int64_t sums_row = 0;
+  int rows = 1, count = 0;  // count <= 32
+  const double *bounds = nullptr, *norms = nullptr;
   double scale = 1, slack = 0;
   const double* added = nullptr;  // nullptr: nothing is added
+  std::int64_t added_row = 0;
+  float* y = nullptr;
+  std::int64_t y_row = 0;
 };
 
 // high + low is off by at most error from a real sum; NaN where an operand is NaN or infinite.
@@ -41,10 +47,12 @@ struct ExactLanes {
   void (*norms)(const double* strip, std::int64_t k, double* to) = nullptr;
   // The sum of squares of k values.
   double (*square)(const float* x, std::int64_t k) = nullptr;
-  // y[i] = the f64 value rounded, i < count <= 32; returns a bit for each output whose interval
-  // does not round to one f32. All arrays but y are read in whole vectors.
-  std::uint32_t (*round)(const double* s, int count, const ExactRow& row, float* y) = nullptr;
-  // The same for sums of few terms, which are made here, with the sum of their magnitudes for a
+  // y = the f64 values rounded. Bit i of undecided[r] is set where the interval does not round to
+  // one f32; returns them all in one. All arrays but y and bounds are read in whole vectors.
+  std::uint32_t (*round)(const ExactTile& tile, std::uint32_t* undecided) = nullptr;
+  // Asks for the lines of y of a tile to come, to be written.
+  void (*ask)(const float* y, std::int64_t y_row, int rows, int count) = nullptr;
+  // A row of sums of few terms, which are made here, with the sum of their magnitudes for a
   // bound.
   std::uint32_t (*taps)(const ExactTaps& taps, int count, float* y) = nullptr;
   // For rows r < 4: sums[r] = the sum of v[i] x[r * stride + i], squares[r] that of their squares.

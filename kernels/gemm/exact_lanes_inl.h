@@ -43,24 +43,48 @@ double exact_square(const float* x, std::int64_t k) {
   return sum;
 }
 
-template <class V>
-std::uint32_t exact_round(const double* s, int count, const ExactRow& row, float* y) {
+template <class V, bool scaled, bool adds>
+std::uint32_t exact_round_of(const ExactTile& tile, std::uint32_t* undecided) {
   // The same terms as exact_decide (exact.h), in the same units.
-  const typename V::Reg scale = V::set1(row.scale), bound = V::set1(row.bound),
-                        slack = V::set1(row.slack), addition = V::set1(0x1p-51);
-  std::uint32_t undecided = 0;
-  for (int first = 0; first < count; first += V::lanes) {
-    typename V::Reg t = V::mul(scale, V::load(s + first));
-    typename V::Reg e = V::fma(slack, V::abs(t), V::mul(bound, V::load(row.norms + first)));
-    if (row.added != nullptr) t = V::add(t, V::load(row.added + first));
-    e = V::fma(addition, V::abs(t), e);
-    const std::uint32_t decided = V::same(V::narrow(V::sub(t, e)), V::narrow(V::add(t, e)));
-    const int n = count - first < V::lanes ? count - first : V::lanes;
+  const typename V::Reg scale = V::set1(tile.scale), slack = V::set1(tile.slack),
+                        addition = V::set1(0x1p-51);
+  for (int r = 0; r < tile.rows; ++r) undecided[r] = 0;
+  std::uint32_t any = 0;
+  for (int first = 0; first < tile.count; first += V::lanes) {
+    const typename V::Reg norms = V::load(tile.norms + first);
+    const int n = tile.count - first < V::lanes ? tile.count - first : V::lanes;
     const std::uint32_t lanes = (1U << n) - 1;
-    undecided |= (~decided & lanes) << first;
-    V::store_narrow(y + first, V::narrow(t), n);
+    for (int r = 0; r < tile.rows; ++r) {
+      typename V::Reg t = V::load(tile.sums + r * tile.sums_row + first);
+      typename V::Reg e = V::mul(V::set1(tile.bounds[r]), norms);
+      if constexpr (scaled) {
+        t = V::mul(scale, t);
+        e = V::fma(slack, V::abs(t), e);
+      }
+      if constexpr (adds) t = V::add(t, V::load(tile.added + r * tile.added_row + first));
+      e = V::fma(addition, V::abs(t), e);
+      const typename V::Narrow low = V::narrow(V::sub(t, e));
+      const std::uint32_t open = ~V::same(low, V::narrow(V::add(t, e))) & lanes;
+      undecided[r] |= open << first;
+      any |= open << first;
+      V::store_narrow(tile.y + r * tile.y_row + first, low, n);
+    }
   }
-  return undecided;
+  return any;
+}
+template <class V>
+std::uint32_t exact_round(const ExactTile& tile, std::uint32_t* undecided) {
+  const bool scaled = tile.scale != 1 || tile.slack != 0;
+  if (tile.added != nullptr)
+    return scaled ? exact_round_of<V, true, true>(tile, undecided)
+                  : exact_round_of<V, false, true>(tile, undecided);
+  return scaled ? exact_round_of<V, true, false>(tile, undecided)
+                : exact_round_of<V, false, false>(tile, undecided);
+}
+
+inline void exact_ask(const float* y, std::int64_t y_row, int rows, int count) {
+  for (int r = 0; r < rows; ++r, y += y_row)
+    asm volatile("prefetchw %0\n\tprefetchw %1" : : "m"(y[0]), "m"(y[count - 1]));
 }
 
 template <class V, int vectors>
@@ -247,6 +271,7 @@ ExactLanes make_exact_lanes() {
   return {.norms = exact_norms<V>,
           .square = exact_square<V>,
           .round = exact_round<V>,
+          .ask = exact_ask,
           .taps = exact_taps<V>,
           .dots = exact_dots<V>,
           .chain = exact_chain<V>,

@@ -35,14 +35,16 @@ struct ThinProduct {
                    static_cast<double>(task.c[at / task.n * task.c_row + at % task.n * task.c_col]);
       }
     std::vector<std::int64_t> open;
-    exact_row(lanes, sums,
-              {.bound = bound,
-               .norms = norms,
-               .scale = static_cast<double>(task.alpha),
-               .slack = task.alpha == 1 ? 0.0 : 0x1p-52,
-               .added = task.c == nullptr ? nullptr : added},
-              {.y = y, .truth = task.truth == nullptr ? nullptr : truth, .count = count},
-              task.steps, open);
+    exact_tile(lanes,
+               {.sums = sums,
+                .count = count,
+                .bounds = &bound,
+                .norms = norms,
+                .scale = static_cast<double>(task.alpha),
+                .slack = task.alpha == 1 ? 0.0 : 0x1p-52,
+                .added = task.c == nullptr ? nullptr : added,
+                .y = y},
+               task.truth == nullptr ? nullptr : truth, 0, task.steps, open);
     for (int i = 0; i < count; ++i) {
       task.y[output(first + i)] = y[i];
       if (task.truth != nullptr) task.truth[output(first + i)] = truth[i];

@@ -63,9 +63,10 @@ struct TileCall {
   // Masked tiles only: bit `lane` of mask[w * mask_strip + k] says whether the term counts.
   const std::uint16_t* mask = nullptr;
   std::int64_t mask_strip = 0;
-  // Plain tiles ask for a cache line a step of k, on behalf of a tile to come that will want it.
+  // Plain tiles ask for a cache line a step of k, of f64 for two, on behalf of a tile to come that
+  // will want them.
   const T* next = nullptr;
-  std::int64_t next_step = 0;          // elements of a line, or 0 where nothing is wanted
+  std::int64_t next_step = 0;          // elements of these, or 0 where nothing is wanted
   const TileGather* gather = nullptr;  // gathering and reading tiles only, in the place of b
   // Where given, and no zero is reported, sums are stored after it.
   const TileEnding* ending = nullptr;
