@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/conv/digits.h"
+#include "kernels/conv/exact_cut.h"
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/conv/plan.h"
 #include "kernels/conv/rows.h"
@@ -20,6 +21,8 @@ constexpr std::int64_t kBlockBytes = 768 << 10, kBlockTerms = 256;
 constexpr int kWide = 2;         // vectors of a tile
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 constexpr int kTapOutputs = 32;  // of one call
+// Of a vector's time, where it is a single pixel: a column of sums takes three cycles a term.
+constexpr double kColumnSaves = 0.8;
 // Groups of so few channels read their windows in place: packing a window for them costs more than
 // the sums.
 constexpr std::int64_t kDirectChannels = 2;
@@ -167,14 +170,6 @@ Prepared prepare(const Problem& problem, int threads) {
   return prepared;
 }
 
-// In how many parts the strips of channels are cut so that all threads are busy. Each part packs
-// its pixels again.
-std::int64_t channel_parts(std::int64_t items, std::int64_t strips, std::int64_t threads) {
-  std::int64_t parts = 1;
-  while (!keep_busy(items * parts, threads) && parts < std::min(threads, strips)) ++parts;
-  return parts;
-}
-
 // The first pass in f64. Appends what it leaves.
 void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               const ExactSteps& steps, std::vector<std::int64_t>& undecided) {
@@ -206,11 +201,18 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       1, lanes * std::int64_t{sizeof(double)} * (k_block + (k_blocks > 1 ? out : 0)));
   const std::int64_t most =
       std::max<std::int64_t>(kWide, kBlockBytes / strip_bytes / kWide * kWide);
-  // Blocks of one size, as far as whole tiles go.
-  const std::int64_t fewest = (n_strips + most - 1) / most;
-  const std::int64_t block = (n_strips + fewest * kWide - 1) / (fewest * kWide) * kWide;
-  const std::int64_t blocks = (n_strips + block - 1) / block;
-  const std::int64_t parts = channel_parts(g.groups * blocks, strips.count, call.threads);
+  const std::int64_t tiles = (n_strips + kWide - 1) / kWide;
+  // Products, packing and rounding of a vector, in cycles.
+  const auto cost = [&](std::int64_t parts) {
+    const auto channels = static_cast<double>((out + parts - 1) / parts),
+               terms = static_cast<double>(k);
+    return channels * terms + 4 * terms + 12 * channels;
+  };
+  const bool last_is_column = plan.pixels % lanes == 1;
+  const ExactCut cut =
+      cheapest_cut(g.groups, static_cast<double>(n_strips) - (last_is_column ? kColumnSaves : 0.0),
+                   tiles, (n_strips + most - 1) / most, strips.count, call.threads, cost);
+  const std::int64_t block = (tiles + cut.blocks - 1) / cut.blocks * kWide;
   // Blocks are joined: a term meets the roundings of its own and one for each block more.
   const double factor = exact_factor(k_block + k_blocks);
   std::mutex joining;
@@ -250,7 +252,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       });
       continue;
     }
-    const std::int64_t items = g.groups * blocks * parts;
+    const std::int64_t items = g.groups * cut.parts * cut.blocks;
     parallel_for(items, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
       double* packed = thread_scratch<double>(ScratchSlot::vector, block * lanes * k_block);
       const std::int64_t c_row = k_blocks > 1 ? block * lanes : kWide * lanes;
@@ -260,11 +262,13 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       std::vector<double> x_norm(static_cast<std::size_t>(block * lanes));
       std::vector<std::int64_t> left;
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t part = item % parts, group = item / parts / blocks,
-                           first = item / parts % blocks * block;
-        const std::int64_t first_strip = part * strips.count / parts,
-                           last_strip = (part + 1) * strips.count / parts;
-        const std::int64_t count = std::min(block, n_strips - first);
+        const std::int64_t at_block = item % cut.blocks, part = item / cut.blocks % cut.parts,
+                           group = item / cut.blocks / cut.parts;
+        const std::int64_t first = at_block * tiles / cut.blocks * kWide,
+                           last = std::min(n_strips, (at_block + 1) * tiles / cut.blocks * kWide),
+                           count = last - first;
+        const std::int64_t first_strip = part * strips.count / cut.parts,
+                           last_strip = (part + 1) * strips.count / cut.parts;
         for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
           const std::int64_t from = kb * k_block, terms = std::min(k - from, k_block);
           for (std::int64_t s = 0; s < count; ++s) {
@@ -310,19 +314,33 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               const double* next = ahead ? packed_w + (group * out + row + height) * k +
                                                from * strips.height(s + 1) + share
                                          : nullptr;
-              set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
-                  {.k = terms,
-                   .a = packed_w + (group * out + row) * k + from * height,
-                   .a_step = height,
-                   .b = packed + v * lanes * k_block,
-                   .b_strip = k_block * lanes,
-                   .b_step = lanes,
-                   .c = c,
-                   .c_row = c_row,
-                   .last_lanes = lanes,
-                   .join = kb > 0,
-                   .next = next,
-                   .next_step = ahead ? kExactLines : 0});
+              const double* weights = packed_w + (group * out + row) * k + from * height;
+              // A vector of one pixel is a column of sums instead.
+              const bool alone = outputs % lanes == 1;
+              const int whole = alone ? wide - 1 : wide;
+              if (alone)
+                lane_functions.column({.a = weights,
+                                       .height = height,
+                                       .b = packed + (v + whole) * lanes * k_block,
+                                       .b_step = lanes,
+                                       .k = terms,
+                                       .c = c + whole * lanes,
+                                       .c_row = c_row,
+                                       .join = kb > 0});
+              if (whole > 0)
+                set.plain[static_cast<std::size_t>(whole)][static_cast<std::size_t>(height)](
+                    {.k = terms,
+                     .a = weights,
+                     .a_step = height,
+                     .b = packed + v * lanes * k_block,
+                     .b_strip = k_block * lanes,
+                     .b_step = lanes,
+                     .c = c,
+                     .c_row = c_row,
+                     .last_lanes = lanes,
+                     .join = kb > 0,
+                     .next = next,
+                     .next_step = ahead ? kExactLines : 0});
               if (kb + 1 < k_blocks) continue;
               exact_tile(lane_functions,
                          {.sums = c,

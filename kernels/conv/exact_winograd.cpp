@@ -6,6 +6,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "kernels/conv/exact_cut.h"
+
 namespace etalon {
 
 const WinogradLanes* winograd_lanes([[maybe_unused]] Isa isa) {
@@ -212,36 +214,6 @@ double tile_cost(std::int64_t group_in, std::int64_t group_out) {
   return 8 * in * out + 45 * in + 80 * out;
 }
 
-// In how many blocks the strips of tiles are cut, and in how many parts the channels. Parts turn
-// their pixels again, but where pixels are few each thread then reads its own weights alone.
-struct Cut {
-  std::int64_t blocks = 1, parts = 1;
-};
-Cut cheapest_cut(const ConvGeometry& g, std::int64_t strips, std::int64_t row_strips,
-                 std::int64_t lanes, std::int64_t threads) {
-  const std::int64_t strip_bytes =
-      kPositions * lanes * std::int64_t{sizeof(double)} * (g.group_in() + g.group_out());
-  const std::int64_t most = std::clamp<std::int64_t>(kBlockBytes / strip_bytes, 4, 16);
-  const std::int64_t fewest = (strips + most - 1) / most, tiles = (strips + kWide - 1) / kWide;
-  Cut best;
-  double least = 0;
-  for (std::int64_t parts = 1; parts <= std::min(threads, row_strips); ++parts)
-    for (const std::int64_t blocks :
-         {fewest, std::min(tiles, (fewest + threads - 1) / threads * threads)}) {
-      const std::int64_t shares = g.groups * parts;  // each over all pixels
-      const std::int64_t busiest =
-          shares % threads == 0
-              ? shares / threads * tiles
-              : (shares * blocks + threads - 1) / threads * ((tiles + blocks - 1) / blocks);
-      const double cost = static_cast<double>(busiest) *
-                          tile_cost(g.group_in(), (g.group_out() + parts - 1) / parts);
-      if (least != 0 && cost >= least) continue;
-      least = cost;
-      best = {.blocks = blocks, .parts = parts};
-    }
-  return best;
-}
-
 void run_image(const ImageTask& t, std::int64_t image, int threads,
                std::vector<std::int64_t>& undecided) {
   const ConvGeometry& g = t.g;
@@ -257,7 +229,14 @@ void run_image(const ImageTask& t, std::int64_t image, int threads,
   const std::int64_t strips = vector_strips(t.grid.count, set.lanes),
                      tiles = (strips + kWide - 1) / kWide,
                      row_strips = RowStrips(g.group_out(), set.rows).count;
-  const Cut cut = cheapest_cut(g, strips, row_strips, lanes, threads);
+  const std::int64_t strip_bytes =
+      kPositions * lanes * std::int64_t{sizeof(double)} * (g.group_in() + g.group_out());
+  const std::int64_t most = std::clamp<std::int64_t>(kBlockBytes / strip_bytes, 4, 16);
+  const ExactCut cut =
+      cheapest_cut(g.groups, static_cast<double>(strips), tiles, (strips + most - 1) / most,
+                   row_strips, threads, [&](std::int64_t parts) {
+                     return tile_cost(g.group_in(), (g.group_out() + parts - 1) / parts);
+                   });
   std::mutex joining;
   parallel_for(
       g.groups * cut.parts * cut.blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -42,6 +42,17 @@ struct ExactRows {
   std::int64_t stride = 0;  // from row to row
 };
 
+// One column of a tile: sums over k of a[k * height + r] * b[k * b_step].
+struct ExactColumn {
+  const double* a = nullptr;
+  int height = 0;  // at most kMaxTileRows
+  const double* b = nullptr;
+  std::int64_t b_step = 0, k = 0;
+  double* c = nullptr;  // that of row r at c + r * c_row
+  std::int64_t c_row = 0;
+  bool join = false;  // added to c, one rounding
+};
+
 struct ExactLanes {
   // The norm of each lane of a strip [k][lanes] of packed operands.
   void (*norms)(const double* strip, std::int64_t k, double* to) = nullptr;
@@ -52,6 +63,8 @@ struct ExactLanes {
   std::uint32_t (*round)(const ExactTile& tile, std::uint32_t* undecided) = nullptr;
   // Asks for the lines of y of a tile to come, to be written.
   void (*ask)(const float* y, std::int64_t y_row, int rows, int count) = nullptr;
+  // No term meets more than k roundings, beside the one of a joined sum.
+  void (*column)(const ExactColumn& column) = nullptr;
   // A row of sums of few terms, which are made here, with the sum of their magnitudes for a
   // bound.
   std::uint32_t (*taps)(const ExactTaps& taps, int count, float* y) = nullptr;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/gemm/exact_lanes.h"
+#include "kernels/gemm/tile.h"
 #include "kernels/simd/unroll.h"
 
 namespace etalon::simd {
@@ -80,6 +82,45 @@ std::uint32_t exact_round(const ExactTile& tile, std::uint32_t* undecided) {
                   : exact_round_of<V, false, true>(tile, undecided);
   return scaled ? exact_round_of<V, true, false>(tile, undecided)
                 : exact_round_of<V, false, false>(tile, undecided);
+}
+
+template <class V, int vectors>
+void exact_column_of(const ExactColumn& t) {
+  using Reg = typename V::Reg;
+  constexpr int chains = 4;  // a sum's parts, added up two by two
+  Reg s[chains][vectors];
+  unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA {
+    unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA { s[j][v] = V::zero(); });
+  });
+  const auto mask = V::first(t.height - (vectors - 1) * V::lanes);
+  const double *a = t.a, *b = t.b;
+  const auto step = [&](auto j) ETALON_INLINE_LAMBDA {
+    const Reg x = V::set1(*b);
+    unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA {
+      const Reg w = v + 1 < vectors ? V::load(a + v * V::lanes) : V::load(a + v * V::lanes, mask);
+      s[j][v] = V::fma(w, x, s[j][v]);
+    });
+    a += t.height;
+    b += t.b_step;
+  };
+  std::int64_t k = 0;
+  for (; k + chains <= t.k; k += chains) unroll<chains>(step);
+  for (; k < t.k; ++k) step(std::integral_constant<int, 0>{});
+  alignas(64) double sums[vectors * V::lanes];
+  unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA {
+    V::store(sums + v * V::lanes, V::add(V::add(s[0][v], s[1][v]), V::add(s[2][v], s[3][v])));
+  });
+  for (int r = 0; r < t.height; ++r) {
+    double& c = t.c[r * t.c_row];
+    c = t.join ? c + sums[r] : sums[r];
+  }
+}
+template <class V>
+void exact_column(const ExactColumn& t) {
+  constexpr int most = (kMaxTileRows + V::lanes - 1) / V::lanes;
+  unroll<most>([&](auto v) ETALON_INLINE_LAMBDA {
+    if ((t.height + V::lanes - 1) / V::lanes == v + 1) exact_column_of<V, v + 1>(t);
+  });
 }
 
 inline void exact_ask(const float* y, std::int64_t y_row, int rows, int count) {
@@ -272,6 +313,7 @@ ExactLanes make_exact_lanes() {
           .square = exact_square<V>,
           .round = exact_round<V>,
           .ask = exact_ask,
+          .column = exact_column<V>,
           .taps = exact_taps<V>,
           .dots = exact_dots<V>,
           .chain = exact_chain<V>,
