@@ -310,6 +310,7 @@ int compare_hostile(int share) {
                                                                       {40, 5, 1, 1, 0, 2},
                                                                       {17, 6, 2, 1, 0, 1},
                                                                       {64, 4, 3, 1, 1, 1},
+                                                                      {72, 9, 3, 2, 1, 1},
                                                                       {72, 7, 3, 2, 1, 72},
                                                                       {36, 5, 3, 1, 1, 36}}) {
       if (skipped()) continue;
@@ -418,7 +419,7 @@ int compare_winograd(bool every_pair) {
   for (const Data data : {Data::midpoint, Data::noise, Data::special}) {
     int geometry = kind++;
     for (const auto& [height, width, pad, groups] :
-         {std::tuple{14, 13, 1, 1}, {9, 18, 0, 2}, {7, 16, 2, 1}}) {
+         {std::tuple{14, 13, 1, 1}, {9, 18, 0, 2}, {7, 16, 2, 1}, {7, 7, 1, 1}}) {
       if (geometry++ % 3 != 0 && !every_pair) continue;
       ConvParams p;
       p.groups = groups;
