@@ -1,6 +1,7 @@
 // kernels/gemm/exact_lanes.h over a vector type V of f64; included only by the files of one
 // instruction set each. V adds to kernels/simd: abs, narrow (to f32), same (lanes of two narrowed
-// vectors that are equal in bits and no NaN) and store_narrow.
+// vectors that are equal in bits and no NaN) and store_narrow; both (two narrowed vectors as one),
+// differ (lanes of these that are not the same) and store_both.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,18 @@ namespace etalon::simd {
 
 template <class V>
 void exact_norms(const double* strip, std::int64_t k, double* to) {
-  typename V::Reg sum = V::zero();
-  for (std::int64_t i = 0; i < k; ++i) {
-    const typename V::Reg x = V::load(strip + i * V::lanes);
-    sum = V::fma(x, x, sum);
-  }
-  V::store(to, sum);
+  using Reg = typename V::Reg;
+  constexpr int chains = 4;
+  Reg s[chains];
+  unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA { s[j] = V::zero(); });
+  std::int64_t i = 0;
+  const auto step = [&](auto j) ETALON_INLINE_LAMBDA {
+    const Reg x = V::load(strip + (i + j) * V::lanes);
+    s[j] = V::fma(x, x, s[j]);
+  };
+  for (; i + chains <= k; i += chains) unroll<chains>(step);
+  for (; i < k; ++i) step(std::integral_constant<int, 0>{});
+  V::store(to, V::add(V::add(s[0], s[1]), V::add(s[2], s[3])));
   for (int lane = 0; lane < V::lanes; ++lane) to[lane] = __builtin_sqrt(to[lane]);
 }
 
@@ -47,29 +54,46 @@ double exact_square(const float* x, std::int64_t k) {
 
 template <class V, bool scaled, bool adds>
 std::uint32_t exact_round_of(const ExactTile& tile, std::uint32_t* undecided) {
+  using Reg = typename V::Reg;
   // The same terms as exact_decide (exact.h), in the same units.
-  const typename V::Reg scale = V::set1(tile.scale), slack = V::set1(tile.slack),
-                        addition = V::set1(0x1p-51);
-  for (int r = 0; r < tile.rows; ++r) undecided[r] = 0;
+  const Reg scale = V::set1(tile.scale), slack = V::set1(tile.slack), addition = V::set1(0x1p-51);
+  struct Ends {
+    typename V::Narrow low, high;
+  };
+  const auto ends = [&](int r, int first, Reg bound, Reg norms) ETALON_INLINE_LAMBDA {
+    Reg t = V::load(tile.sums + r * tile.sums_row + first), e = V::mul(bound, norms);
+    if constexpr (scaled) {
+      t = V::mul(scale, t);
+      e = V::fma(slack, V::abs(t), e);
+    }
+    if constexpr (adds) t = V::add(t, V::load(tile.added + r * tile.added_row + first));
+    e = V::fma(addition, V::abs(t), e);
+    return Ends{V::narrow(V::sub(t, e)), V::narrow(V::add(t, e))};
+  };
   std::uint32_t any = 0;
+  if (tile.count == 2 * V::lanes) {
+    const Reg norms[2] = {V::load(tile.norms), V::load(tile.norms + V::lanes)};
+    for (int r = 0; r < tile.rows; ++r) {
+      const Reg bound = V::set1(tile.bounds[r]);
+      const Ends a = ends(r, 0, bound, norms[0]), b = ends(r, V::lanes, bound, norms[1]);
+      const auto low = V::both(a.low, b.low);
+      undecided[r] = V::differ(low, V::both(a.high, b.high));
+      any |= undecided[r];
+      V::store_both(tile.y + r * tile.y_row, low);
+    }
+    return any;
+  }
+  for (int r = 0; r < tile.rows; ++r) undecided[r] = 0;
   for (int first = 0; first < tile.count; first += V::lanes) {
-    const typename V::Reg norms = V::load(tile.norms + first);
+    const Reg norms = V::load(tile.norms + first);
     const int n = tile.count - first < V::lanes ? tile.count - first : V::lanes;
     const std::uint32_t lanes = (1U << n) - 1;
     for (int r = 0; r < tile.rows; ++r) {
-      typename V::Reg t = V::load(tile.sums + r * tile.sums_row + first);
-      typename V::Reg e = V::mul(V::set1(tile.bounds[r]), norms);
-      if constexpr (scaled) {
-        t = V::mul(scale, t);
-        e = V::fma(slack, V::abs(t), e);
-      }
-      if constexpr (adds) t = V::add(t, V::load(tile.added + r * tile.added_row + first));
-      e = V::fma(addition, V::abs(t), e);
-      const typename V::Narrow low = V::narrow(V::sub(t, e));
-      const std::uint32_t open = ~V::same(low, V::narrow(V::add(t, e))) & lanes;
+      const Ends a = ends(r, first, V::set1(tile.bounds[r]), norms);
+      const std::uint32_t open = ~V::same(a.low, a.high) & lanes;
       undecided[r] |= open << first;
       any |= open << first;
-      V::store_narrow(tile.y + r * tile.y_row + first, low, n);
+      V::store_narrow(tile.y + r * tile.y_row + first, a.low, n);
     }
   }
   return any;

@@ -23,6 +23,14 @@ struct ExactF64 : F64 {
       for (int i = 0; i < n; ++i) to[i] = all[i];
     }
   }
+  ETALON_INLINE static __m256 both(Narrow a, Narrow b) { return _mm256_set_m128(b, a); }
+  ETALON_INLINE static std::uint32_t differ(__m256 a, __m256 b) {
+    const __m256 bits =
+        _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+    return 0xffU ^ static_cast<std::uint32_t>(
+                       _mm256_movemask_ps(_mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ), bits)));
+  }
+  ETALON_INLINE static void store_both(float* to, __m256 v) { _mm256_storeu_ps(to, v); }
   // a[0], b[0], a[1], b[1], ...
   ETALON_INLINE static void store_pairs(float* to, Narrow a, Narrow b) {
     _mm_storeu_ps(to, _mm_unpacklo_ps(a, b));

@@ -17,6 +17,14 @@ struct ExactF64 : F64 {
   ETALON_INLINE static void store_narrow(float* to, Narrow v, int n) {
     _mm256_mask_storeu_ps(to, first(n), v);
   }
+  ETALON_INLINE static __m512 both(Narrow a, Narrow b) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(a), b, 1);
+  }
+  ETALON_INLINE static std::uint32_t differ(__m512 a, __m512 b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ) |
+           _mm512_cmpneq_epi32_mask(_mm512_castps_si512(a), _mm512_castps_si512(b));
+  }
+  ETALON_INLINE static void store_both(float* to, __m512 v) { _mm512_storeu_ps(to, v); }
   // a[0], b[0], a[1], b[1], ...
   ETALON_INLINE static void store_pairs(float* to, Narrow a, Narrow b) {
     const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
