@@ -50,25 +50,16 @@ const DigitSet* digits_for(Isa isa, std::int64_t m, std::int64_t n, std::int64_t
 }
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 
-// Norms of the rows of a.
-std::vector<double> row_norms(const ExactLanes& lanes, const MatrixView& v, std::int64_t rows,
-                              std::int64_t k, int threads) {
-  std::vector<double> n(static_cast<std::size_t>(rows));
-  parallel_for(rows, threads, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      const float* row = v.data + r * v.row_stride;
-      double s = 0;
-      if (v.k_stride == 1)
-        s = lanes.square(row, k);
-      else
-        for (std::int64_t i = 0; i < k; ++i) {
-          const double x = static_cast<double>(row[i * v.k_stride]);
-          s += x * x;
-        }
-      n[static_cast<std::size_t>(r)] = std::sqrt(s);
-    }
-  });
-  return n;
+// The norm of a row.
+double row_norm(const ExactLanes& lanes, const MatrixView& v, std::int64_t r, std::int64_t k) {
+  const float* row = v.data + r * v.row_stride;
+  if (v.k_stride == 1) return std::sqrt(lanes.square(row, k));
+  double s = 0;
+  for (std::int64_t i = 0; i < k; ++i) {
+    const double x = static_cast<double>(row[i * v.k_stride]);
+    s += x * x;
+  }
+  return std::sqrt(s);
 }
 
 // The first pass in digits.
@@ -272,8 +263,6 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   const ExactLanes& lanes = *exact_lanes(isa);
   const RowStrips strips(m, set.rows);
   double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, m * k);
-  pack_broadcast(set, task.a, strips, k, threads, packed_a);
-  std::vector<double> bounds = row_norms(lanes, task.a, m, k, threads);
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
   // Blocks of rows by columns whose sums, and the part of a under a block of k, fit the second
   // cache: without blocks of k, strips of more than 500 terms come from the third one again and
@@ -286,7 +275,11 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
-  for (double& bound : bounds) bound *= factor;
+  std::vector<double> bounds(static_cast<std::size_t>(m));
+  pack_broadcast(set, task.a, strips, k, threads, packed_a, [&](std::int64_t s) {
+    for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r)
+      bounds[static_cast<std::size_t>(r)] = factor * row_norm(lanes, task.a, r, k);
+  });
   const std::int64_t c_row = kBlockVectors * set.lanes;
   std::mutex joining;
   parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -366,11 +359,9 @@ void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threa
   const ExactLanes& lanes = *exact_lanes(isa);
   const std::int64_t strips = vector_strips(n, set.lanes);
   double* packed = to.strips.at_least<double>(strips * set.lanes * k);
-  pack_vector(set, b, n, k, threads, packed);
   to.norms.resize(static_cast<std::size_t>(strips * set.lanes));
-  parallel_for(strips, threads, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t s = begin; s < end; ++s)
-      lanes.norms(packed + s * set.lanes * k, k, to.norms.data() + s * set.lanes);
+  pack_vector(set, b, n, k, threads, packed, [&](std::int64_t s) {
+    lanes.norms(packed + s * set.lanes * k, k, to.norms.data() + s * set.lanes);
   });
 }
 

@@ -48,14 +48,19 @@ void pack_rows(const TileSet<T>& set, const MatrixView& from, std::int64_t first
   }
 }
 
-// All strips of the broadcast side.
-template <class T>
+struct NothingMore {
+  void operator()(std::int64_t) const {}
+};
+
+// All strips of the broadcast side; then(s) after strip s, on its thread.
+template <class T, class Then = NothingMore>
 void pack_broadcast(const TileSet<T>& set, const MatrixView& from, const RowStrips& strips,
-                    std::int64_t k, int threads, T* to) {
+                    std::int64_t k, int threads, T* to, const Then& then = {}) {
   parallel_for(strips.count, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t s = begin; s < end; ++s) {
       const int height = strips.height(s);
       pack_rows(set, from, strips.first(s), height, height, k, to + strips.first(s) * k, height);
+      then(s);
     }
   });
 }
@@ -64,10 +69,10 @@ inline std::int64_t vector_strips(std::int64_t columns, int lanes) {
   return (columns + lanes - 1) / lanes;
 }
 
-// All strips of the vector side; strip s is [k][lanes] at to + s * k * lanes.
-template <class T>
+// All strips of the vector side; strip s is [k][lanes] at to + s * k * lanes. then as above.
+template <class T, class Then = NothingMore>
 void pack_vector(const TileSet<T>& set, const MatrixView& from, std::int64_t columns,
-                 std::int64_t k, int threads, T* to) {
+                 std::int64_t k, int threads, T* to, const Then& then = {}) {
   const std::int64_t strips = vector_strips(columns, set.lanes);
   const std::int64_t whole = columns / set.lanes;
   const std::int64_t group = from.row_stride == 1 ? kWideStrips : 1;
@@ -82,6 +87,7 @@ void pack_vector(const TileSet<T>& set, const MatrixView& from, std::int64_t col
         const int count = static_cast<int>(std::min<std::int64_t>(set.lanes, columns - first));
         pack_rows(set, from, first, count, set.lanes, k, at, set.lanes);
       }
+      for (int i = 0; i < wide; ++i) then(s + i);
       s += wide;
     }
   });
