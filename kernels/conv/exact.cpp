@@ -204,8 +204,8 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
   const std::int64_t tiles = (n_strips + kWide - 1) / kWide;
   // Products, packing and rounding of a vector, in cycles.
   const auto cost = [&](std::int64_t parts) {
-    const auto channels = static_cast<double>((out + parts - 1) / parts),
-               terms = static_cast<double>(k);
+    const std::int64_t most_channels = (out + parts - 1) / parts;
+    const auto channels = static_cast<double>(most_channels), terms = static_cast<double>(k);
     return channels * terms + 4 * terms + 12 * channels;
   };
   const bool last_is_column = plan.pixels % lanes == 1;

@@ -24,9 +24,10 @@ ExactCut cheapest_cut(std::int64_t groups, double vectors, std::int64_t tiles, s
   for (std::int64_t parts = 1; parts <= std::min(threads, most_parts); ++parts)
     for (const std::int64_t blocks : {fewest, even}) {
       const std::int64_t shares = groups * parts;  // each over all pixels
-      const std::int64_t rounds = (shares * blocks + threads - 1) / threads,
+      const std::int64_t whole = shares / threads,
+                         rounds = (shares * blocks + threads - 1) / threads,
                          block = (tiles + blocks - 1) / blocks * 2;
-      const double busiest = shares % threads == 0 ? static_cast<double>(shares / threads) * vectors
+      const double busiest = shares % threads == 0 ? static_cast<double>(whole) * vectors
                                                    : static_cast<double>(rounds * block);
       const double all = busiest * cost(parts);
       if (least != 0 && all >= least) continue;
