@@ -74,6 +74,24 @@ constexpr const char* kContracts[] = {"seq",
                                       "subnormals=flush,acc=f16,fma=off,order=blocks:5",
                                       "subnormals=flush,acc=bf16,order=splitk:3",
                                       "subnormals=flush,acc=bf16,fma=off",
+                                      "acc=f16,order=pairwise:1",
+                                      "acc=bf16,order=pairwise:1",
+                                      "acc=bf16,fma=off,order=pairwise:1",
+                                      "subnormals=flush,acc=bf16,order=pairwise:1",
+                                      "acc=f64,store=bf16",
+                                      "acc=bf16,store=bf16,subnormals=flush",
+                                      "round=rz",
+                                      "round=ru,order=pairwise:3",
+                                      "round=rd,fma=off,order=lanes:4",
+                                      "round=rd,subnormals=flush,order=blocks:4",
+                                      "round=rz,acc=f64,fma=off,order=splitk:3",
+                                      "round=ru,acc=f64,fma=off",
+                                      "round=ru,acc=f16,order=blocks:5",
+                                      "round=rd,acc=f16,fma=off,subnormals=flush",
+                                      "round=rz,acc=bf16",
+                                      "round=ru,acc=bf16,fma=off,order=pairwise:1",
+                                      "round=rd,acc=bf16,subnormals=flush,order=lanes:3",
+                                      "round=rz,store=bf16,order=lanes:2",
                                       "walk=rsc",
                                       "walk=c2rs,order=blocks:18",
                                       "walk=rsc,acc=f64,order=pairwise:3"};
@@ -276,29 +294,79 @@ TEST_CASE("order rows: conv_transpose has the definition's bits under every cont
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 300 * kRows);
 }
 
-TEST_CASE("order rows: average pools and sums have the definition's bits under every contract") {
+TEST_CASE("order rows: pools have the definition's bits under every contract") {
+  struct Case {
+    Shape x;
+    Ints kernel, strides, dilations, begin, end;
+    bool ceil = false;
+  };
+  // Strides below, at and above the kernel; dilations; planes of less and more than a tile.
+  const Case cases[] = {
+      {Shape{2, 3, 9, 11}, {3, 4}, {2, 1}, {1, 1}, {1, 2}, {1, 2}},
+      {Shape{1, 9, 6, 5}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, true},
+      {Shape{1, 2, 23, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+      {Shape{1, 2, 13, 12}, {2, 1}, {3, 4}, {2, 1}, {0, 0}, {1, 0}},
+      {Shape{1, 2, 12, 13}, {2, 3}, {3, 2}, {1, 3}, {1, 2}, {0, 1}},
+      {Shape{40, 1, 3}, {3}, {1}, {1}, {0}, {0}},
+      {Shape{1, 3, 4, 5, 6}, {2, 3, 2}, {1, 2, 3}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}}};
   Compared seen;
   for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge})
-    for (const char* text : kContracts) {
-      const Contract c = Contract::parse(text);
-      if (c.walk != Walk{}) continue;
-      AvgPoolParams pool;
-      pool.kernel = {3, 4};
-      pool.strides = {2, 1};
-      pool.pads_begin = pool.pads_end = {1, 2};
-      std::vector<Tensor> x;
-      x.push_back(make(Shape{2, 3, 9, 11}, 21, data));
-      compare(get_op("avg_pool"), Params(pool), x, c, seen);
-      pool.count_include_pad = true;
-      compare(get_op("avg_pool"), Params(pool), x, c, seen);
-      compare(get_op("global_avg_pool"), Params(), x, c, seen);
-      ReduceParams axes;
-      axes.axes = {1, 3};
-      for (const char* op : {"reduce_sum", "reduce_mean", "reduce_l1"})
-        compare(get_op(op), Params(axes), x, c, seen);
-      axes.axes = {0};
-      compare(get_op("reduce_mean"), Params(axes), x, c, seen);
-    }
-  CHECK(seen.results.size() > 150);
-  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 400 * kRows);
+    for (const Case& one : cases)
+      for (const char* text : kContracts) {
+        const Contract c = Contract::parse(text);
+        if (c.walk != Walk{}) continue;
+        AvgPoolParams pool;
+        pool.kernel = one.kernel;
+        pool.strides = one.strides;
+        pool.dilations = one.dilations;
+        pool.pads_begin = one.begin;
+        pool.pads_end = one.end;
+        pool.ceil_mode = one.ceil;
+        std::vector<Tensor> x;
+        const DType type = one.ceil ? DType::bf16 : DType::f32;
+        x.push_back(make(one.x, 21, data, type));
+        compare(get_op("avg_pool"), Params(pool), x, c, seen);
+        pool.count_include_pad = true;
+        compare(get_op("avg_pool"), Params(pool), x, c, seen);
+        compare(get_op("global_avg_pool"), Params(), x, c, seen);
+        for (const float power : {1.0F, 2.0F}) {
+          LpPoolParams lp;
+          static_cast<PoolParams&>(lp) = pool;
+          lp.p = power;
+          compare(get_op("lp_pool"), Params(lp), x, c, seen);
+          GlobalLpPoolParams global;
+          global.p = power;
+          compare(get_op("global_lp_pool"), Params(global), x, c, seen);
+        }
+      }
+  CHECK(seen.results.size() > 1500);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 10000 * kRows);
+}
+
+TEST_CASE("order rows: reductions have the definition's bits under every contract") {
+  struct Case {
+    Shape x;
+    Ints axes;
+  };
+  // Outputs that are neighbours, past a tile and with a rest; terms that are; neither.
+  const Case cases[] = {{Shape{2, 3, 9, 11}, {1, 3}}, {Shape{2, 3, 9, 11}, {0}},
+                        {Shape{9, 300}, {0}},         {Shape{2, 7, 50}, {1}},
+                        {Shape{37, 21}, {1}},         {Shape{3, 5, 34}, {0, 2}},
+                        {Shape{270, 18}, {1}},        {Shape{4, 6, 5}, {1}}};
+  Compared seen;
+  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge})
+    for (const Case& one : cases)
+      for (const char* text : kContracts) {
+        const Contract c = Contract::parse(text);
+        if (c.walk != Walk{}) continue;
+        std::vector<Tensor> x;
+        x.push_back(make(one.x, 22, data, one.x.rank() == 3 ? DType::f16 : DType::f32));
+        ReduceParams axes;
+        axes.axes = one.axes;
+        for (const char* op : {"reduce_sum", "reduce_mean", "reduce_l1", "reduce_l2",
+                               "reduce_sum_square", "reduce_log_sum"})
+          compare(get_op(op), Params(axes), x, c, seen);
+      }
+  CHECK(seen.results.size() > 1500);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 10000 * kRows);
 }

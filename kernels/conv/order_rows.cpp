@@ -9,6 +9,7 @@
 
 #include "engine/core/threads.h"
 #include "engine/ops/conv.h"
+#include "kernels/gemm/rounding_scope.h"
 #include "kernels/gemm/window_lanes.h"
 
 namespace etalon {
@@ -38,10 +39,10 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
   const std::int64_t pixels = g.window.out_points(), k = g.k(), taps = g.window.taps();
   const std::int64_t rows = g.group_out(), in_points = g.window.in_points();
   if (g.batch * g.out_channels * pixels == 0) return;
-  const OrderOperand<T> x(call.input(0), contract, call.threads);
-  const OrderOperand<T> w(call.input(1), contract, call.threads);
+  const OrderOperand<T> x(call.input(0), tiles, contract, call.threads);
+  const OrderOperand<T> w(call.input(1), tiles, contract, call.threads);
   std::optional<OrderOperand<T>> bias;
-  if (call.has(2)) bias.emplace(call.input(2), contract, 1);
+  if (call.has(2)) bias.emplace(call.input(2), tiles, contract, 1);
 
   const std::vector<std::int64_t> terms = walk_terms(g, contract.walk);
   AlignedBuffer strips;
@@ -71,6 +72,7 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
       T added[kOrderRows * 64];
       for (int r = 0; r < height; ++r)
         std::fill_n(added + r * width, width, bias->data()[group * rows + row + r]);
+      const RoundingScope scope(tiles.rounding);
       tiles.add(tile, added, std::int64_t{height} * width);
     }
     const std::int64_t stop = std::min<std::int64_t>((panel + 1) * width, g.batch * pixels);
@@ -78,7 +80,7 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
       const std::int64_t image = q / pixels, at = q % pixels;
       const std::int64_t count = std::min(stop - q, pixels - at);
       for (int r = 0; r < height; ++r)
-        store_order(call, (image * g.out_channels + group * rows + row + r) * pixels + at,
+        store_order(call, tiles, (image * g.out_channels + group * rows + row + r) * pixels + at,
                     tile + r * width + (q - panel * width), count);
       q += count;
     }
@@ -104,7 +106,7 @@ void run(const KernelCall& call) {
 
 template <Isa isa>
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_contract(problem)) return r;
+  if (Refusal r = refuse_order_products(problem)) return r;
   if (problem.input(0).shape.numel() > std::numeric_limits<std::int32_t>::max())
     return "reaches 2^31 elements of the input";
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
 #include <vector>
 
-#include "engine/numerics/fp.h"
+#include "engine/backend/definition.h"
+#include "engine/numerics/contract_arithmetic.h"
 #include "engine/ops/conv.h"
 #include "kernels/conv/depthwise.h"
 #include "kernels/conv/exact.h"
@@ -29,16 +29,20 @@ ConvTransposeGeometry geometry_of(const Problem& problem) {
 void fill_unmet(const KernelCall& call, const ConvTransposeGeometry& g) {
   const Contract& c = call.contract();
   const std::int64_t points = g.window.out_points();
-  std::optional<OrderOperand<double>> bias;
-  if (call.has(2)) bias.emplace(call.input(2), c.exact() ? DType::f64 : c.acc, c.subnormals, 1);
+  if (points == 0) return;
+  const Source bias(call, 2);
+  const SoftOps ops(c);
   double* truth =
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
-  std::vector<double> plane(static_cast<std::size_t>(points));
+  std::byte* y = call.output(0).mutable_bytes().data();
+  const auto size = static_cast<std::int64_t>(size_bytes(call.output(0).dtype()));
   for (std::int64_t i = 0; i < g.batch * g.out_channels; ++i) {
-    std::ranges::fill(plane, 0.0 + (bias ? bias->data()[i % g.out_channels] : 0.0));
-    store_order(call, i * points, plane.data(), points);
-    if (truth != nullptr)
-      std::ranges::transform(plane, truth + i * points, [](double v) { return canonical(v); });
+    const double b = bias ? bias[i % g.out_channels] : 0.0;
+    const double value = c.exact() ? 0.0 + b : ops.add(0.0, bias ? ops.input(b) : 0.0);
+    store_element(call, 0, i * points, value);
+    std::byte* first = y + i * points * size;
+    for (std::int64_t at = 1; at < points; ++at) std::copy_n(first, size, first + at * size);
+    if (truth != nullptr) std::fill_n(truth + i * points, points, canonical(value));
   }
 }
 
@@ -175,7 +179,7 @@ Ways order_ways() {
 
 template <Isa isa>
 Refusal refuse_orders(const Problem& problem) {
-  if (Refusal reason = refuse_order_contract(problem)) return reason;
+  if (Refusal reason = refuse_order_products(problem)) return reason;
   if (problem.input(0).shape.numel() > std::numeric_limits<std::int32_t>::max())
     return "reaches 2^31 elements of the input";
   const ConvTransposeGeometry g = geometry_of(problem);

@@ -8,7 +8,9 @@
 #include "engine/core/threads.h"
 #include "engine/numerics/sum_tree.h"
 #include "kernels/gemm/halves.h"
+#include "kernels/gemm/order_steps.h"
 #include "kernels/gemm/order_tiles.h"
+#include "kernels/gemm/rounding_scope.h"
 
 namespace etalon {
 namespace {
@@ -185,7 +187,13 @@ OrderProgram of_present_terms(const OrderProgram& program, const std::vector<std
 
 namespace {
 [[maybe_unused]] OrderArithmetic arithmetic_of(const Contract& c) {
-  return {.acc = c.acc, .fma = c.fma, .flush = c.subnormals == Subnormals::flush};
+  constexpr OrderRounding kRounding[] = {OrderRounding::nearest, OrderRounding::zero,
+                                         OrderRounding::up, OrderRounding::down};
+  static_assert(static_cast<int>(Round::toward_zero) == 1 && static_cast<int>(Round::upward) == 2);
+  return {.acc = c.acc,
+          .fma = c.fma,
+          .flush = c.subnormals == Subnormals::flush,
+          .rounding = kRounding[static_cast<int>(c.round)]};
 }
 }  // namespace
 
@@ -214,7 +222,6 @@ Refusal refuse_order_contract(const Problem& problem, std::size_t operands) {
   if (c.exact()) return "sums in an order, and exact has none";
   if (c.tensor_core()) return "chains and joins; a tensor core's blocks are neither";
   if (c.algo != "direct") return "computes algo=direct";
-  if (c.round != Round::nearest_even) return "rounds to nearest only";
   for (std::size_t i = 0; i < std::min(operands, problem.inputs.size()); ++i) {
     if (!problem.has(i)) continue;
     const DType type = problem.input(i).dtype;
@@ -223,6 +230,13 @@ Refusal refuse_order_contract(const Problem& problem, std::size_t operands) {
              ", this kernel takes f32, f16 and bf16";
   }
   return std::nullopt;
+}
+
+Refusal refuse_order_products(const Problem& problem, std::size_t operands) {
+  const Contract& c = *problem.contract;
+  if (c.acc == DType::f64 && c.fma && c.round != Round::nearest_even)
+    return "fuses products in f64 to nearest only";
+  return refuse_order_contract(problem, operands);
 }
 
 namespace {
@@ -237,53 +251,43 @@ void flush_below(T* x, std::int64_t count, DType type) {
     x[i] = std::fabs(x[i]) < least ? std::copysign(T{0}, x[i]) : x[i];
 }
 
-// To the nearest value of f16 or bf16, NaN canonical.
-void round_to_half(DType type, float* x, std::int64_t count) {
-#if defined(__x86_64__)
-  avx2::round_halves(type, x, count);
-#else
-  for (std::int64_t i = 0; i < count; ++i)
-    x[i] = static_cast<float>(round_to(static_cast<double>(x[i]), type));
-#endif
-}
-
 }  // namespace
 
-template <class T>
-OrderOperand<T>::OrderOperand(const Tensor& t, DType acc, Subnormals subnormals, int threads) {
+OrderSource::OrderSource(const Tensor& t, const Contract& c, int threads) {
   const DType type = t.dtype();
-  const bool flush = subnormals == Subnormals::flush, rounds = is_half(acc) && acc != type;
+  if (type == DType::f32) {
+    data_ = t.data<float>().data();
+    return;
+  }
+  const std::int64_t n = t.numel();
+  float* to = own_.at_least<float>(std::max<std::int64_t>(1, n));
+  data_ = to;
+  [[maybe_unused]] const std::byte* from = t.bytes().data();
+  parallel_for(n, threads, 16384, [&](std::int64_t begin, std::int64_t end) {
+#if defined(__x86_64__)
+    avx2::widen_halves(type, from + 2 * begin, to + begin, end - begin);
+#endif
+    if (c.subnormals == Subnormals::flush) flush_below(to + begin, end - begin, type);
+  });
+}
+
+template <class T>
+OrderOperand<T>::OrderOperand(const Tensor& t, const OrderTiles<T>& tiles, const Contract& c,
+                              int threads) {
+  const bool flush = c.subnormals == Subnormals::flush;
   if constexpr (std::is_same_v<T, float>) {
-    if (type == DType::f32 && !rounds && !flush) {
+    if (t.dtype() == DType::f32 && c.acc == DType::f32 && !flush) {
       data_ = t.data<float>().data();
       return;
     }
   }
+  const OrderSource source(t, c, threads);
   const std::int64_t n = t.numel();
   T* to = own_.at_least<T>(std::max<std::int64_t>(1, n));
   data_ = to;
-  const std::byte* from = t.bytes().data();
   parallel_for(n, threads, 16384, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t count = end - begin;
-    T* part = to + begin;
-    if (type == DType::f32) {
-      const float* x = reinterpret_cast<const float*>(from) + begin;
-      for (std::int64_t i = 0; i < count; ++i) part[i] = static_cast<T>(x[i]);
-#if defined(__x86_64__)
-    } else if (std::is_same_v<T, float> && is_half(type)) {
-      avx2::widen_halves(type, from + 2 * begin, reinterpret_cast<float*>(part), count);
-#endif
-    } else {
-      for (std::int64_t i = 0; i < count; ++i)
-        part[i] = static_cast<T>(load_as_double(type, from, begin + i));
-    }
-    if (flush) flush_below(part, count, type);
-    if (!rounds) return;
-    if constexpr (std::is_same_v<T, float>)
-      round_to_half(acc, part, count);
-    else
-      for (std::int64_t i = 0; i < count; ++i) part[i] = round_to(part[i], acc);
-    if (flush) flush_below(part, count, acc);
+    const RoundingScope scope(tiles.contracted);
+    tiles.enter(source.data() + begin, to + begin, end - begin);
   });
 }
 template class OrderOperand<float>;
@@ -330,24 +334,19 @@ void run_order(const OrderTask<T>& task) {
         const int h = order_height(task.rows - row), height = 1 << h;
         const auto chain = masked ? tiles.masked[h] : tiles.plain[h];
         const T* a = task.a + (group * task.rows + row) * task.k;
-        T* top = stack - size;
-        for (const OrderStep& s : task.program.steps) {
-          if (s.kind == Kind::join) {
-            top -= size;
-            tiles.add(top, top + size, std::int64_t{height} * tiles.width);
-            continue;
-          }
-          if (s.kind == Kind::chain) top += size;
-          chain({.count = s.count,
-                 .a = a + s.first * height,
-                 .a_step = s.stride * height,
-                 .b = packed + s.first * tiles.width,
-                 .b_step = s.stride * tiles.width,
-                 .mask = mask + s.first,
-                 .mask_step = s.stride,
-                 .tile = top,
-                 .resume = s.kind == Kind::extend});
-        }
+        run_order_steps(tiles, task.program, std::int64_t{height} * tiles.width, stack, size,
+                        [&](const OrderStep& s, T* tile, bool join) {
+                          chain({.count = s.count,
+                                 .a = a + s.first * height,
+                                 .a_step = s.stride * height,
+                                 .b = packed + s.first * tiles.width,
+                                 .b_step = s.stride * tiles.width,
+                                 .mask = mask + s.first,
+                                 .mask_step = s.stride,
+                                 .tile = tile,
+                                 .resume = s.kind == Kind::extend,
+                                 .join = join});
+                        });
         task.finish(group, panel, row, height, stack);
         row += height;
       }
@@ -357,44 +356,44 @@ void run_order(const OrderTask<T>& task) {
 template void run_order<float>(const OrderTask<float>&);
 template void run_order<double>(const OrderTask<double>&);
 
-// The quotient of two values of f16 or bf16 as f32 is on the same side of every midpoint of that
-// format as the exact one, or both are on it: a midpoint m of q + 1 bits differs from x / y by
-// |x - m y| / y, which is 0 or more than 2^-(2q + 1) of it, q 11 at most, and f32 rounds by 2^-24
-// of it at most. Below the smallest normal m has fewer bits still.
 template <class T>
-void divide_order(const Contract& contract, T* values, const T* divisors, std::int64_t step,
-                  std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) values[i] /= divisors[i * step];
-  if constexpr (std::is_same_v<T, float>)
-    if (is_half(contract.acc)) round_to_half(contract.acc, values, count);
-  if (contract.subnormals == Subnormals::flush) flush_below(values, count, contract.acc);
-}
-template void divide_order<float>(const Contract&, float*, const float*, std::int64_t,
-                                  std::int64_t);
-template void divide_order<double>(const Contract&, double*, const double*, std::int64_t,
-                                   std::int64_t);
-
-template <class T>
-void store_order(const KernelCall& call, std::int64_t to, const T* values, std::int64_t count) {
-  const DType type = call.outputs[0].dtype();
-  const bool flush = call.contract().subnormals == Subnormals::flush;
-  if (type == DType::f32 && stored_format(type, call.contract()) == DType::f32) {
-    float* y =
-        reinterpret_cast<float*>(const_cast<std::byte*>(call.outputs[0].bytes().data())) + to;
-    for (std::int64_t i = 0; i < count; ++i) y[i] = canonical(static_cast<float>(values[i]));
-    if (flush) flush_below(y, count, type);
+void store_order(const KernelCall& call, const OrderTiles<T>& tiles, std::int64_t to,
+                 const T* values, std::int64_t count) {
+  const Contract& c = call.contract();
+  const DType type = call.outputs[0].dtype(), stored = stored_format(type, c);
+  const bool flush = c.subnormals == Subnormals::flush;
+  std::byte* bytes = const_cast<std::byte*>(call.outputs[0].bytes().data());
+  if (type == DType::f32 && stored == DType::f32) {
+    float* y = reinterpret_cast<float*>(bytes) + to;
+    {
+      const RoundingScope scope(tiles.contracted);
+      tiles.leave(values, y, count);
+    }
+    // Other accumulators have no more subnormals than f32.
+    if (flush && c.acc == DType::f64) flush_below(y, count, type);
     return;
   }
 #if defined(__x86_64__)
-  if constexpr (std::is_same_v<T, float>)
-    if (is_half(type) && stored_format(type, call.contract()) == type && !flush)
-      return avx2::narrow_halves(
-          type, values, const_cast<std::byte*>(call.outputs[0].bytes().data()) + 2 * to, count);
+  if constexpr (std::is_same_v<T, float>) {
+    const bool fits = c.acc == stored;  // then no rounding is left
+    if (is_half(stored) && (c.round == Round::nearest_even || fits)) {
+      if (type == DType::f32) {
+        float* y = reinterpret_cast<float*>(bytes) + to;
+        std::copy_n(values, count, y);
+        avx2::round_halves(stored, y, count);
+        if (flush) flush_below(y, count, stored);
+        return;
+      }
+      if (type == stored && !flush) return avx2::narrow_halves(type, values, bytes + 2 * to, count);
+    }
+  }
 #endif
   for (std::int64_t i = 0; i < count; ++i)
     store_element(call, 0, to + i, static_cast<double>(values[i]));
 }
-template void store_order<float>(const KernelCall&, std::int64_t, const float*, std::int64_t);
-template void store_order<double>(const KernelCall&, std::int64_t, const double*, std::int64_t);
+template void store_order<float>(const KernelCall&, const OrderTiles<float>&, std::int64_t,
+                                 const float*, std::int64_t);
+template void store_order<double>(const KernelCall&, const OrderTiles<double>&, std::int64_t,
+                                  const double*, std::int64_t);
 
 }  // namespace etalon

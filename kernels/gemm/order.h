@@ -10,7 +10,8 @@
 //   pairwise   chains of at most B terms, joined by the recursion
 //   tree       the file's steps; runs of `term +` are one chain
 // A tile is up to kOrderRows rows by two vectors of outputs. The arithmetic (OrderTiles) is f32 or
-// f64, or f32 registers that hold values of f16 or bf16; fused or not; results flushed or not.
+// f64, or f32 registers that hold values of f16 or bf16; fused or not; results flushed or not;
+// rounded any way. Plain sums (order_sum.h) run the same programs over runs of outputs in memory.
 //
 // Same bits as the definition: every output has the chains and joins of the contract's tree and
 // meets no other output; lanes of a vector are different outputs. A term in the padding is masked
@@ -56,22 +57,34 @@ const OrderTiles<double>& order_tiles_f64(Isa isa, const Contract& contract);
 // What the rows of order.h's kind refuse of a contract and of the types of the first `operands`
 // inputs.
 Refusal refuse_order_contract(const Problem& problem, std::size_t operands = 3);
+// Further, of sums of products: the definition's refusal, that of a product fused in f64.
+Refusal refuse_order_products(const Problem& problem, std::size_t operands = 3);
 inline constexpr std::string_view kOrderContracts =
-    "every order, walk, acc, fma and subnormals; round=rn";
+    "every order, walk, acc, fma, round and subnormals";
 
 // A tensor as values of the accumulator's format: itself, or a converted copy. Subnormals are
 // flushed as the contract says, those of the tensor's format and those of the accumulator's.
 template <class T>
 class OrderOperand {
  public:
-  OrderOperand(const Tensor& t, DType acc, Subnormals subnormals, int threads);
-  OrderOperand(const Tensor& t, const Contract& c, int threads)
-      : OrderOperand(t, c.acc, c.subnormals, threads) {}
+  OrderOperand(const Tensor& t, const OrderTiles<T>& tiles, const Contract& c, int threads);
   const T* data() const { return data_; }
 
  private:
   AlignedBuffer own_;
   const T* data_ = nullptr;
+};
+
+// The elements of a tensor of f32, f16 or bf16 as f32; those of the latter flushed as the contract
+// says, as the tables' functions flush f32 only.
+class OrderSource {
+ public:
+  OrderSource(const Tensor& t, const Contract& c, int threads);
+  const float* data() const { return data_; }
+
+ private:
+  AlignedBuffer own_;
+  const float* data_ = nullptr;
 };
 
 template <class T>
@@ -96,14 +109,10 @@ void pack_order_rows(const T* a, std::int64_t rows, std::int64_t k, std::int64_t
 template <class T>
 void run_order(const OrderTask<T>& task);
 
-// values[i] /= divisors[i * step], the contract's division; divisors are values of acc.
-template <class T>
-void divide_order(const Contract& contract, T* values, const T* divisors, std::int64_t step,
-                  std::int64_t count);
-
 // Stores count values of a tile's row into output 0 from element `to` on, rounded as the contract
 // stores, NaN canonical.
 template <class T>
-void store_order(const KernelCall& call, std::int64_t to, const T* values, std::int64_t count);
+void store_order(const KernelCall& call, const OrderTiles<T>& tiles, std::int64_t to,
+                 const T* values, std::int64_t count);
 
 }  // namespace etalon

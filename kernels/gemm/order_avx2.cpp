@@ -1,6 +1,13 @@
-// Chains of kernels/gemm/order.h for AVX2. What rounding an f32 to f16 or bf16 leaves open is
-// computed by scalars, lane by lane.
-#include "engine/numerics/fp.h"
+// Chains of kernels/gemm/order.h for AVX2.
+//
+// Rounding to odd, with the processor rounding toward zero: t = fma(a, b, c) loses nothing or less
+// than its last bit, which is set where t - a b, one fma, is not c. If t is exact, that is c. If
+// not, t - a b = c - e, e of the sign of the sum and below one bit of t. Where the sum has c's
+// sign, c - e is smaller than c and rounded toward zero stays so. Where it has not, |a b| > |c|,
+// and a b has 2q bits, c has q: both, so t and e too, are multiples of 2^(x - 21), x the exponent
+// of c; so c - e is that far from c at least, more than the bit of c that rounding drops. (Products
+// below 2^-134 that f32 does not hold are rounded to zero beside c = 0, odd or not.) Infinities
+// give NaN or c.
 #include "kernels/gemm/order_inl.h"
 #include "kernels/gemm/order_tiles.h"
 #include "kernels/simd/avx2.h"
@@ -9,6 +16,10 @@ namespace etalon::avx2 {
 namespace {
 
 struct OrderF32 : F32 {
+  ETALON_INLINE static Reg in(const float* p) { return load(p); }
+  ETALON_INLINE static void out(float* p, Reg v) { store(p, canonical(v)); }
+  ETALON_INLINE static Reg abs(Reg v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }
+  ETALON_INLINE static Reg sqrt(Reg v) { return _mm256_sqrt_ps(v); }
   ETALON_INLINE static Reg add_where(Mask m, Reg c, Reg x) {
     return _mm256_blendv_ps(c, _mm256_add_ps(c, x), _mm256_castsi256_ps(m));
   }
@@ -18,7 +29,8 @@ struct OrderF32 : F32 {
     const Reg kept = _mm256_cmp_ps(_mm256_andnot_ps(sign, v), _mm256_set1_ps(least), _CMP_NLT_UQ);
     return _mm256_and_ps(v, _mm256_or_ps(kept, sign));
   }
-  ETALON_INLINE static Reg flush(Reg v) { return flush_below(v, 0x1p-126F); }
+  ETALON_INLINE static Reg flush_f32(Reg v) { return flush_below(v, 0x1p-126F); }
+  ETALON_INLINE static Reg flush(Reg v) { return flush_f32(v); }
   ETALON_INLINE static Reg gather(const float* from, const std::int32_t* offset,
                                   std::uint32_t mask) {
     return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), from,
@@ -28,18 +40,27 @@ struct OrderF32 : F32 {
 };
 
 struct OrderF64 : F64 {
+  ETALON_INLINE static Reg in(const float* p) { return widen(p); }
+  ETALON_INLINE static void out(float* p, Reg v) {
+    const __m256 single = F32::canonical(_mm256_zextps128_ps256(_mm256_cvtpd_ps(v)));
+    _mm_storeu_ps(p, _mm256_castps256_ps128(single));
+  }
+  ETALON_INLINE static Reg abs(Reg v) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), v); }
+  ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
+  ETALON_INLINE static Reg sqrt(Reg v) { return _mm256_sqrt_pd(v); }
   ETALON_INLINE static Reg add_where(Mask m, Reg c, Reg x) {
     return _mm256_blendv_pd(c, _mm256_add_pd(c, x), _mm256_castsi256_pd(m));
   }
   ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
     return _mm256_blendv_pd(otherwise, then, _mm256_castsi256_pd(m));
   }
-  ETALON_INLINE static Reg flush(Reg v) {
+  ETALON_INLINE static Reg flush_below(Reg v, double least) {
     const Reg sign = _mm256_set1_pd(-0.0);
-    const Reg kept =
-        _mm256_cmp_pd(_mm256_andnot_pd(sign, v), _mm256_set1_pd(0x1p-1022), _CMP_NLT_UQ);
+    const Reg kept = _mm256_cmp_pd(_mm256_andnot_pd(sign, v), _mm256_set1_pd(least), _CMP_NLT_UQ);
     return _mm256_and_pd(v, _mm256_or_pd(kept, sign));
   }
+  ETALON_INLINE static Reg flush(Reg v) { return flush_below(v, 0x1p-1022); }
+  ETALON_INLINE static Reg flush_f32(Reg v) { return flush_below(v, 0x1p-126); }
   ETALON_INLINE static Reg gather(const double* from, const std::int32_t* offset,
                                   std::uint32_t mask) {
     return _mm256_mask_i32gather_pd(_mm256_setzero_pd(), from,
@@ -48,51 +69,46 @@ struct OrderF64 : F64 {
   }
 };
 
-struct RoundF16 : OrderF32 {
-  static constexpr DType kType = DType::f16;
-  static constexpr bool kExactProducts = true;  // 22 bits, down to 2^-48
-  ETALON_INLINE static Reg to_nearest(Reg x) {
-    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+template <OrderRounding Rounding>
+struct Half : OrderF32 {
+  ETALON_INLINE static Reg fma_odd(Reg a, Reg b, Reg c) {
+    const Reg t = fma(a, b, c);
+    if constexpr (Rounding != OrderRounding::nearest) return t;
+    const Reg lost = _mm256_cmp_ps(_mm256_fnmadd_ps(a, b, t), c, _CMP_NEQ_OQ);
+    const Reg bit = _mm256_castsi256_ps(_mm256_set1_epi32(1));
+    return _mm256_or_ps(t, _mm256_and_ps(lost, bit));
   }
-  // Open: midpoints of normal numbers, whose lower 13 bits are 1 and zeros, and what lies below
-  // those, where the midpoints' bits are others.
-  ETALON_INLINE static Mask round_fma(Reg near, Reg& rounded) {
-    rounded = to_nearest(near);
-    const __m256i x = _mm256_castps_si256(near);
-    const __m256i middle = _mm256_cmpeq_epi32(_mm256_slli_epi32(x, 19),
-                                              _mm256_set1_epi32(static_cast<int>(0x80000000U)));
-    const __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi32(0x7fffffff));
-    const __m256i small =
-        _mm256_and_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(0x38800000), magnitude),
-                         _mm256_cmpgt_epi32(magnitude, _mm256_setzero_si256()));
-    return _mm256_or_si256(middle, small);
-  }
-  ETALON_INLINE static Reg flush(Reg v) { return flush_below(v, 0x1p-14F); }
 };
 
-struct RoundBF16 : OrderF32 {
-  static constexpr DType kType = DType::bf16;
-  static constexpr bool kExactProducts = false;  // below 2^-149
-  // On the bits: a carry into the exponent is the right result too. NaNs here are 7fc00000 or
-  // ffc00000 and stay what they are.
-  ETALON_INLINE static Reg to_nearest(Reg near) {
-    const __m256i x = _mm256_castps_si256(near);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
-    return upper(_mm256_add_epi32(_mm256_add_epi32(x, _mm256_set1_epi32(0x7fff)), odd));
+template <OrderRounding Rounding>
+struct RoundF16 : Half<Rounding> {
+  using Reg = __m256;
+  ETALON_INLINE static Reg narrow(Reg x) {
+    constexpr int kMode =
+        Rounding == OrderRounding::nearest ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_CUR_DIRECTION;
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, kMode | _MM_FROUND_NO_EXC));
   }
-  // Open: what is subnormal.
-  ETALON_INLINE static Mask round_product(Reg near, Reg& rounded) {
-    rounded = to_nearest(near);
-    const __m256i magnitude =
-        _mm256_and_si256(_mm256_castps_si256(near), _mm256_set1_epi32(0x7fffffff));
-    return _mm256_and_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(0x00800000), magnitude),
-                            _mm256_cmpgt_epi32(magnitude, _mm256_setzero_si256()));
-  }
-  // Open: midpoints, whose lower 16 bits are 1 and zeros.
-  ETALON_INLINE static Mask round_fma(Reg near, Reg& rounded) {
-    const __m256i half = _mm256_add_epi32(_mm256_castps_si256(near), _mm256_set1_epi32(0x8000));
-    rounded = upper(half);
-    return _mm256_cmpeq_epi32(_mm256_slli_epi32(half, 16), _mm256_setzero_si256());
+  ETALON_INLINE static Reg flush(Reg v) { return OrderF32::flush_below(v, 0x1p-14F); }
+};
+
+// On the bits: a carry into the exponent is the right result too. NaNs here are 7fc00000 or
+// ffc00000 and stay what they are.
+template <OrderRounding Rounding>
+struct RoundBF16 : Half<Rounding> {
+  using Reg = __m256;
+  ETALON_INLINE static Reg narrow(Reg v) {
+    const __m256i x = _mm256_castps_si256(v);
+    if constexpr (Rounding == OrderRounding::zero) {
+      return upper(x);
+    } else if constexpr (Rounding == OrderRounding::nearest) {
+      const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
+      return upper(_mm256_add_epi32(_mm256_add_epi32(x, _mm256_set1_epi32(0x7fff)), odd));
+    } else {
+      const __m256i negative = _mm256_srai_epi32(x, 31), bits = _mm256_set1_epi32(0xffff);
+      return upper(_mm256_add_epi32(x, Rounding == OrderRounding::down
+                                           ? _mm256_and_si256(negative, bits)
+                                           : _mm256_andnot_si256(negative, bits)));
+    }
   }
 
  private:
@@ -102,50 +118,8 @@ struct RoundBF16 : OrderF32 {
   }
 };
 
-// What is open is finite and no zero.
-template <class Format>
-struct Settled : Format {
-  using Reg = __m256;
-  using Mask = __m256i;
-  ETALON_NOINLINE static void settle_product(std::uint32_t open, const float* a, const float* b,
-                                             float* rounded) {
-    for (; open != 0; open &= open - 1) {
-      const int i = __builtin_ctz(open);
-      rounded[i] = static_cast<float>(
-          round_to(static_cast<double>(a[i]) * static_cast<double>(b[i]), Format::kType));
-    }
-  }
-  // The product is exact in f64; the sum is rounded once.
-  ETALON_NOINLINE static void settle_fma(std::uint32_t open, const float* a, const float* b,
-                                         const float* c, float* rounded) {
-    for (; open != 0; open &= open - 1) {
-      const int i = __builtin_ctz(open);
-      const TwoDoubles s =
-          two_sum(static_cast<double>(a[i]) * static_cast<double>(b[i]), static_cast<double>(c[i]));
-      rounded[i] = static_cast<float>(round_sum_to(s.value, s.error, Format::kType));
-    }
-  }
-  ETALON_INLINE static Reg settled_product(Mask open, Reg a, Reg b, Reg rounded) {
-    alignas(32) float x[3][8];
-    _mm256_store_ps(x[0], a);
-    _mm256_store_ps(x[1], b);
-    _mm256_store_ps(x[2], rounded);
-    settle_product(Format::to_bits(open), x[0], x[1], x[2]);
-    return _mm256_load_ps(x[2]);
-  }
-  ETALON_INLINE static Reg settled_fma(Mask open, Reg a, Reg b, Reg c, Reg rounded) {
-    alignas(32) float x[4][8];
-    _mm256_store_ps(x[0], a);
-    _mm256_store_ps(x[1], b);
-    _mm256_store_ps(x[2], c);
-    _mm256_store_ps(x[3], rounded);
-    settle_fma(Format::to_bits(open), x[0], x[1], x[2], x[3]);
-    return _mm256_load_ps(x[3]);
-  }
-};
-
 using Arithmetics =
-    simd::OrderArithmetics<OrderF32, OrderF64, Settled<RoundF16>, Settled<RoundBF16>>;
+    simd::OrderArithmetics<OrderF32, OrderF64, RoundF16, RoundBF16, OrderRounding::zero>;
 
 }  // namespace
 

@@ -25,21 +25,53 @@ struct OrderChain {
       nullptr;  // bit lane of mask[k * mask_step]; nullptr: every term counts
   std::int64_t mask_step = 0;
   T* tile = nullptr;  // [row][width]
-  bool resume = false;
+  bool resume = false, join = false;
 };
+
+// A chain of single numbers: each term is a run of outputs in memory, as f32.
+enum class OrderTerm : std::uint8_t { value, magnitude, square };
+inline constexpr int kOrderTerms = 3;
+template <class T>
+struct OrderSum {
+  std::int64_t count = 0;
+  const float* from = nullptr;  // output i, term k: from[term[k * step] + i]
+  const std::int64_t* term = nullptr;
+  std::int64_t step = 0;
+  T* tile = nullptr;  // [row][width]
+  bool resume = false, join = false;
+};
+
+// What both do with their tile: begin at +0, or where `resume` at the tile; leave the sum there, or
+// where `join` the tile plus the sum.
+
+// How the processor has to round while the functions of a table run; see rounding_scope.h.
+enum class OrderRounding : std::uint8_t { nearest, down, up, zero };
 
 template <class T>
 struct OrderTiles {
-  int width = 0;  // lanes of two vectors
+  int width = 0;                                      // lanes of two vectors
+  OrderRounding rounding = OrderRounding::nearest;    // of chains, sums, add, scale, scale_add
+  OrderRounding contracted = OrderRounding::nearest;  // of the others
   void (*plain[kOrderHeights])(const OrderChain<T>&) = {};
   void (*masked[kOrderHeights])(const OrderChain<T>&) = {};
+  void (*sums[kOrderTerms][kOrderHeights])(const OrderSum<T>&) = {};
   // In the arithmetic of the contract, over n elements (a multiple of width): a += b; a *= s;
-  // a = fma(s, c, a).
+  // a = fma(s, c, a); a /= d; a = sqrt(a).
   void (*add)(T* a, const T* b, std::int64_t n) = nullptr;
   void (*scale)(T* a, T s, std::int64_t n) = nullptr;
   void (*scale_add)(T* a, T s, const T* c, std::int64_t n) = nullptr;
+  void (*divide)(T* a, const T* d, std::int64_t n) = nullptr;
+  void (*root)(T* a, std::int64_t n) = nullptr;
+  // Over any n: what is an f32 as a value of the accumulator's format, flushed in both; and back,
+  // rounded as the processor rounds, NaN canonical.
+  void (*enter)(const float* from, T* to, std::int64_t n) = nullptr;
+  void (*leave)(const T* from, float* to, std::int64_t n) = nullptr;
   // to[lane] = from[offset[lane]] for the lanes of the mask, else 0.
   void (*gather)(const T* from, const std::int32_t* offset, std::uint32_t mask, T* to) = nullptr;
+  // to[k * pitch + lane] = from[first[lane] + k], k < count, lane < block.
+  int block = 0;
+  void (*turn)(const float* from, const std::int64_t* first, std::int64_t count, float* to,
+               std::int64_t pitch) = nullptr;
 };
 
 }  // namespace etalon

@@ -1,16 +1,23 @@
 // Chains and joins of kernels/gemm/order.h over an arithmetic N: Scalar, Reg, Mask, lanes; load,
-// store, zero, set1, from_bits, add, mul, fma, fma under a mask, gather. Included only by the files
-// of one instruction set each.
+// store, zero, set1, from_bits, in, add, mul, fma, fma under a mask, div, sqrt, gather. Included
+// only by the files of one instruction set each.
 //
-// f16 and bf16 accumulators live in f32 registers (Narrow). An operation on them is computed in
-// f32, to nearest, and that rounded to the narrow format. For sums and products of two numbers this
-// is one rounding, since f32 has 2q + 2 bits or more, q those of the format (Figueroa, "When is
-// double rounding innocuous?", SIGNUM 30(3), 1995), but for products of bf16 that are subnormal in
-// f32. For a fused multiply-add it is not: between two neighbours of the narrow format lies one
-// point where the result changes, their midpoint; it is an f32, and rounding to f32 takes nothing
-// across an f32. So the two roundings are one, unless the first ends on a midpoint: then the
-// operation is done again in a way that knows the side (`settled_*`). Of random results one in 2^16
-// (bf16) or 2^13 (f16) is such; where sums are exact more are, which costs time and no bit.
+// f16 and bf16 accumulators live in f32 registers (Narrow). An operation on them is computed in f32
+// and that rounded to the narrow format, of q bits. Toward one side (round=rz, ru, rd; the
+// processor is set to it) two roundings are one, as every narrow number is an f32. To nearest, the
+// result changes at the midpoints of narrow numbers, which are f32 too: the first rounding takes
+// nothing across one, but may end on one. It does not for
+//   quotients, roots: f32 has 2q + 2 bits or more (Figueroa, "When is double rounding innocuous?",
+//     SIGNUM 30(3), 1995)
+//   sums: if 24 bits do not hold a + b, then |b| < 2^(e - 12) with e the exponent of a, and lacks
+//     2^(e - 12 - q) or more of that; no midpoint is that near to a on either side, so the sum in
+//     f32, rounded any way, rounds to a, as the real one does
+//   products: of 2q bits, exact. Where f32 holds fewer, below 2^-126 in bf16, an inexact one is
+//     M 2^-150 or smaller, M = m n <= 255 * 255: below the least midpoint 2^-134 = 65536 2^-150 by
+//     511 steps or more, so that it becomes a zero either way, as it must
+// A fused multiply-add can end on one. It is rounded to odd (fma_odd): not a multiple of the last
+// bit's double if inexact, so on no midpoint, and on the side where the real result is (Boldo,
+// Melquiond, "Emulation of FMA and correctly rounded sums", IEEE TC 57(4), 2008).
 #pragma once
 
 #include <type_traits>
@@ -44,8 +51,11 @@ template <class V>
 struct Flushing : V {
   using Reg = typename V::Reg;
   using Mask = typename V::Mask;
+  ETALON_INLINE static Reg in(const float* p) { return V::flush_f32(V::in(p)); }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return V::flush(V::add(a, b)); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return V::flush(V::mul(a, b)); }
+  ETALON_INLINE static Reg div(Reg a, Reg b) { return V::flush(V::div(a, b)); }
+  ETALON_INLINE static Reg sqrt(Reg a) { return V::flush(V::sqrt(a)); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return V::flush(V::fma(a, b, c)); }
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return V::select(m, fma(a, b, c), c);
@@ -53,104 +63,187 @@ struct Flushing : V {
   ETALON_INLINE static Reg add_where(Mask m, Reg c, Reg x) { return V::select(m, add(c, x), c); }
 };
 
-// Format: to_nearest(x) of an f32, ties to even; of results that are in doubt round_*(near,
-// rounded) gives the lanes where that is not enough, settled_* the result in these lanes at least;
+// Format: narrow(x) of an f32, as the contract rounds; fma_odd where that is to nearest, else fma;
 // flush as above.
 template <class Format, bool Fused, bool Flush>
 struct Narrow : Format {
   using Reg = typename Format::Reg;
   using Mask = typename Format::Mask;
-  ETALON_INLINE static Reg add(Reg a, Reg b) {
-    return flush(Format::to_nearest(Format::add(a, b)));
+  ETALON_INLINE static Reg in(const float* p) {
+    Reg x = Format::in(p);
+    if constexpr (Flush) x = Format::flush_f32(x);
+    return done(Format::canonical(x));
   }
-  ETALON_INLINE static Reg mul(Reg a, Reg b) {
-    const Reg near = Format::mul(a, b);
-    if constexpr (Format::kExactProducts) {
-      return flush(Format::to_nearest(near));
-    } else {
-      Reg rounded;
-      const Mask open = Format::round_product(near, rounded);
-      if (Format::to_bits(open) != 0) [[unlikely]]
-        rounded = Format::settled_product(open, a, b, rounded);
-      return flush(rounded);
-    }
-  }
+  ETALON_INLINE static Reg add(Reg a, Reg b) { return done(Format::add(a, b)); }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) { return done(Format::mul(a, b)); }
+  ETALON_INLINE static Reg div(Reg a, Reg b) { return done(Format::div(a, b)); }
+  ETALON_INLINE static Reg sqrt(Reg a) { return done(Format::sqrt(a)); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) {
-    if constexpr (!Fused) {
+    if constexpr (Fused)
+      return done(Format::fma_odd(a, b, c));
+    else
       return add(c, mul(a, b));
-    } else {
-      Reg rounded;
-      const Mask open = Format::round_fma(Format::fma(a, b, c), rounded);
-      if (Format::to_bits(open) != 0) [[unlikely]]
-        rounded = Format::settled_fma(open, a, b, c, rounded);
-      return flush(rounded);
-    }
   }
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return Format::select(m, fma(a, b, c), c);
   }
+  // fma(a, b, +0): of a product, and adding zero is exact.
+  ETALON_INLINE static Reg first_term(Reg a, Reg b) {
+    if constexpr (Fused)
+      return done(Format::fma(a, b, Format::zero()));
+    else
+      return Format::add(Format::zero(), mul(a, b));
+  }
 
  private:
-  ETALON_INLINE static Reg flush(Reg v) {
+  ETALON_INLINE static Reg done(Reg v) {
     if constexpr (Flush)
-      return Format::flush(v);
+      return Format::flush(Format::narrow(v));
     else
-      return v;
+      return Format::narrow(v);
   }
 };
+
+// The accumulators of a tile, or of as many of its rows as registers hold beside what else a step
+// needs: R rows of two vectors.
+template <class N, int R>
+struct OrderAccumulators {
+  using T = typename N::Scalar;
+  using Reg = typename N::Reg;
+  static constexpr int kWidth = 2 * N::lanes;
+  Reg acc[R][2];
+
+  // f(r, v, accumulator)
+  template <class F>
+  ETALON_INLINE void each(F&& f) {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      f(r, 0, acc[r][0]);
+      f(r, 1, acc[r][1]);
+    });
+  }
+  ETALON_INLINE void begin(const T* tile, bool resume) {
+    if (resume)
+      each([&](int r, int v, Reg& s)
+               ETALON_INLINE_LAMBDA { s = N::load(tile + r * kWidth + v * N::lanes); });
+    else
+      each([&](int, int, Reg& s) ETALON_INLINE_LAMBDA { s = N::zero(); });
+  }
+  ETALON_INLINE void end(T* tile, bool join) {
+    if (join)
+      each([&](int r, int v, Reg& s)
+               ETALON_INLINE_LAMBDA { s = N::add(N::load(tile + r * kWidth + v * N::lanes), s); });
+    each([&](int r, int v, Reg& s)
+             ETALON_INLINE_LAMBDA { N::store(tile + r * kWidth + v * N::lanes, s); });
+  }
+};
+
+template <class N>
+inline constexpr int kRowsAtOnce = N::registers / 4;
 
 template <class N, int R, bool Masked>
 void order_chain(const OrderChain<typename N::Scalar>& t) {
   using T = typename N::Scalar;
   using Reg = typename N::Reg;
-  constexpr int kWidth = 2 * N::lanes;
-  Reg acc[R][2];
-  if (t.resume) {
-    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-      acc[r][0] = N::load(t.tile + r * kWidth);
-      acc[r][1] = N::load(t.tile + r * kWidth + N::lanes);
-    });
+  if constexpr (R > kRowsAtOnce<N>) {
+    OrderChain<T> half = t;
+    order_chain<N, R / 2, Masked>(half);
+    half.a += R / 2;
+    half.tile += R / 2 * (2 * N::lanes);
+    order_chain<N, R / 2, Masked>(half);
   } else {
-    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { acc[r][0] = acc[r][1] = N::zero(); });
-  }
-  const T* a = t.a;
-  const T* b = t.b;
-  const std::uint32_t* mask = t.mask;
-  const std::int64_t a_step = t.a_step, b_step = t.b_step, mask_step = t.mask_step;
-  for (std::int64_t k = 0; k < t.count; ++k) {
-    const Reg b0 = N::load(b), b1 = N::load(b + N::lanes);
-    if constexpr (Masked) {
-      const typename N::Mask m0 = N::from_bits(*mask), m1 = N::from_bits(*mask >> N::lanes);
-      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-        const Reg x = N::set1(a[r]);
-        acc[r][0] = N::fma(m0, x, b0, acc[r][0]);
-        acc[r][1] = N::fma(m1, x, b1, acc[r][1]);
-      });
-      mask += mask_step;
-    } else {
-      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-        const Reg x = N::set1(a[r]);
-        acc[r][0] = N::fma(x, b0, acc[r][0]);
-        acc[r][1] = N::fma(x, b1, acc[r][1]);
-      });
+    OrderAccumulators<N, R> s;
+    const T* a = t.a;
+    const T* b = t.b;
+    const std::uint32_t* mask = t.mask;
+    const std::int64_t a_step = t.a_step, b_step = t.b_step, mask_step = t.mask_step;
+    std::int64_t k = 0;
+    bool begun = false;
+    if constexpr (requires { &N::first_term; } && !Masked) begun = !t.resume && t.count > 0;
+    if (!begun) {
+      s.begin(t.tile, t.resume);
+    } else if constexpr (requires { &N::first_term; }) {
+      const Reg b0 = N::load(b), b1 = N::load(b + N::lanes);
+      s.each([&](int r, int v, Reg& x)
+                 ETALON_INLINE_LAMBDA { x = N::first_term(N::set1(a[r]), v == 0 ? b0 : b1); });
+      a += a_step;
+      b += b_step;
+      ++k;
     }
-    a += a_step;
-    b += b_step;
+    for (; k < t.count; ++k) {
+      const Reg b0 = N::load(b), b1 = N::load(b + N::lanes);
+      if constexpr (Masked) {
+        const typename N::Mask m0 = N::from_bits(*mask), m1 = N::from_bits(*mask >> N::lanes);
+        s.each([&](int r, int v, Reg& x) ETALON_INLINE_LAMBDA {
+          x = N::fma(v == 0 ? m0 : m1, N::set1(a[r]), v == 0 ? b0 : b1, x);
+        });
+        mask += mask_step;
+      } else {
+        s.each([&](int r, int v, Reg& x)
+                   ETALON_INLINE_LAMBDA { x = N::fma(N::set1(a[r]), v == 0 ? b0 : b1, x); });
+      }
+      a += a_step;
+      b += b_step;
+    }
+    s.end(t.tile, t.join);
   }
-  unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-    N::store(t.tile + r * kWidth, acc[r][0]);
-    N::store(t.tile + r * kWidth + N::lanes, acc[r][1]);
-  });
 }
 
-template <class N>
+template <class N, OrderTerm Term, int R>
+void order_sum(const OrderSum<typename N::Scalar>& t) {
+  using Reg = typename N::Reg;
+  if constexpr (R > kRowsAtOnce<N>) {
+    OrderSum<typename N::Scalar> half = t;
+    order_sum<N, Term, R / 2>(half);
+    half.from += R / 2 * (2 * N::lanes);
+    half.tile += R / 2 * (2 * N::lanes);
+    order_sum<N, Term, R / 2>(half);
+  } else {
+    OrderAccumulators<N, R> s;
+    s.begin(t.tile, t.resume);
+    const std::int64_t* term = t.term;
+    for (std::int64_t k = 0; k < t.count; ++k, term += t.step) {
+      const float* from = t.from + *term;
+      s.each([&](int r, int v, Reg& sum) ETALON_INLINE_LAMBDA {
+        const Reg x = N::in(from + (2 * r + v) * N::lanes);
+        if constexpr (Term == OrderTerm::square)
+          sum = N::fma(x, x, sum);
+        else
+          sum = N::add(sum, Term == OrderTerm::magnitude ? N::abs(x) : x);
+      });
+    }
+    s.end(t.tile, t.join);
+  }
+}
+
+// Squares of Block's lanes at a time, the rest one by one.
+template <class Block>
+void order_turn(const float* from, const std::int64_t* first, std::int64_t count, float* to,
+                std::int64_t pitch) {
+  constexpr int kSide = Block::lanes;
+  std::int64_t k = 0;
+  for (; k + kSide <= count; k += kSide) {
+    typename Block::Reg m[kSide];
+    unroll<kSide>([&](auto i) ETALON_INLINE_LAMBDA { m[i] = Block::load(from + first[i] + k); });
+    Block::transpose(m);
+    unroll<kSide>([&](auto i) ETALON_INLINE_LAMBDA { Block::store(to + (k + i) * pitch, m[i]); });
+  }
+  for (; k < count; ++k)
+    for (int lane = 0; lane < kSide; ++lane) to[k * pitch + lane] = from[first[lane] + k];
+}
+
+template <class N, class Block, OrderRounding Rounding, OrderRounding Contracted>
 OrderTiles<typename N::Scalar> make_order_tiles() {
   using T = typename N::Scalar;
   OrderTiles<T> t;
   t.width = 2 * N::lanes;
+  t.rounding = Rounding;
+  t.contracted = Contracted;
   unroll<kOrderHeights>([&](auto h) ETALON_INLINE_LAMBDA {
     t.plain[h] = order_chain<N, 1 << h, false>;
     t.masked[h] = order_chain<N, 1 << h, true>;
+    t.sums[0][h] = order_sum<N, OrderTerm::value, 1 << h>;
+    t.sums[1][h] = order_sum<N, OrderTerm::magnitude, 1 << h>;
+    t.sums[2][h] = order_sum<N, OrderTerm::square, 1 << h>;
   });
   t.add = [](T* a, const T* b, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
@@ -164,43 +257,104 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     for (std::int64_t i = 0; i < n; i += N::lanes)
       N::store(a + i, N::fma(N::set1(s), N::load(c + i), N::load(a + i)));
   };
+  t.divide = [](T* a, const T* d, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += N::lanes)
+      N::store(a + i, N::div(N::load(a + i), N::load(d + i)));
+  };
+  t.root = [](T* a, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::sqrt(N::load(a + i)));
+  };
+  t.enter = [](const float* from, T* to, std::int64_t n) {
+    std::int64_t i = 0;
+    for (; i + N::lanes <= n; i += N::lanes) N::store(to + i, N::in(from + i));
+    if (i == n) return;
+    float rest[N::lanes] = {};
+    T values[N::lanes];
+    for (int lane = 0; lane < n - i; ++lane) rest[lane] = from[i + lane];
+    N::store(values, N::in(rest));
+    for (int lane = 0; lane < n - i; ++lane) to[i + lane] = values[lane];
+  };
+  t.leave = [](const T* from, float* to, std::int64_t n) {
+    std::int64_t i = 0;
+    for (; i + N::lanes <= n; i += N::lanes) N::out(to + i, N::load(from + i));
+    if (i == n) return;
+    T values[N::lanes] = {};
+    float rest[N::lanes];
+    for (int lane = 0; lane < n - i; ++lane) values[lane] = from[i + lane];
+    N::out(rest, N::load(values));
+    for (int lane = 0; lane < n - i; ++lane) to[i + lane] = rest[lane];
+  };
   t.gather = [](const T* from, const std::int32_t* offset, std::uint32_t mask, T* to) {
     N::store(to, N::gather(from, offset, mask));
     N::store(to + N::lanes, N::gather(from, offset + N::lanes, mask >> N::lanes));
   };
+  t.block = Block::lanes;
+  t.turn = order_turn<Block>;
   return t;
 }
 
-template <class N>
-const OrderTiles<typename N::Scalar>& order_tiles() {
-  static const OrderTiles<typename N::Scalar> made = make_order_tiles<N>();
-  return made;
-}
-
-// All arithmetics of one instruction set: over f32, f64, and Formats of f16 and bf16.
-template <class F32, class F64, class F16, class BF16>
+// All arithmetics of one instruction set: over f32, f64, and formats of f16 and bf16 that round as
+// they are told. FmaRounding is what fma_odd asks of the processor.
+template <class F32, class F64, template <OrderRounding> class F16,
+          template <OrderRounding> class BF16, OrderRounding FmaRounding>
 struct OrderArithmetics {
-  template <class V, bool Fused, bool Flush>
-  using Plain = PlainArithmetic<std::conditional_t<Flush, Flushing<V>, V>, Fused>;
-  template <bool Fused, bool Flush>
-  using InF32 = Plain<F32, Fused, Flush>;
-  template <bool Fused, bool Flush>
-  using InF64 = Plain<F64, Fused, Flush>;
-  template <bool Fused, bool Flush>
-  using InF16 = Narrow<F16, Fused, Flush>;
-  template <bool Fused, bool Flush>
-  using InBF16 = Narrow<BF16, Fused, Flush>;
-
   static const OrderTiles<float>& in_f32(const OrderArithmetic& a) {
-    return a.acc == DType::f16 ? of<InF16>(a) : a.acc == DType::bf16 ? of<InBF16>(a) : of<InF32>(a);
+    switch (a.acc) {
+      case DType::f16:
+        return narrow<F16>(a);
+      case DType::bf16:
+        return narrow<BF16>(a);
+      default:
+        return wide<F32>(a);
+    }
   }
-  static const OrderTiles<double>& in_f64(const OrderArithmetic& a) { return of<InF64>(a); }
+  static const OrderTiles<double>& in_f64(const OrderArithmetic& a) { return wide<F64>(a); }
 
  private:
-  template <template <bool Fused, bool Flush> class N>
-  static const auto& of(const OrderArithmetic& a) {
-    if (a.flush) return a.fma ? order_tiles<N<true, true>>() : order_tiles<N<false, true>>();
-    return a.fma ? order_tiles<N<true, false>>() : order_tiles<N<false, false>>();
+  template <class N, OrderRounding Rounding, OrderRounding Contracted>
+  static const OrderTiles<typename N::Scalar>& made() {
+    static const OrderTiles<typename N::Scalar> tiles =
+        make_order_tiles<N, F32, Rounding, Contracted>();
+    return tiles;
+  }
+  // f(arithmetic's rounding as a constant)
+  template <class F>
+  static const auto& with_rounding(OrderRounding rounding, F&& f) {
+    using R = OrderRounding;
+    switch (rounding) {
+      case R::down:
+        return f(std::integral_constant<R, R::down>{});
+      case R::up:
+        return f(std::integral_constant<R, R::up>{});
+      case R::zero:
+        return f(std::integral_constant<R, R::zero>{});
+      default:
+        return f(std::integral_constant<R, R::nearest>{});
+    }
+  }
+  template <class V>
+  static const auto& wide(const OrderArithmetic& a) {
+    return with_rounding(a.rounding, [&](auto r) -> const auto& {
+      constexpr OrderRounding kRounding = decltype(r)::value;
+      if (a.flush)
+        return a.fma ? made<PlainArithmetic<Flushing<V>, true>, kRounding, kRounding>()
+                     : made<PlainArithmetic<Flushing<V>, false>, kRounding, kRounding>();
+      return a.fma ? made<PlainArithmetic<V, true>, kRounding, kRounding>()
+                   : made<PlainArithmetic<V, false>, kRounding, kRounding>();
+    });
+  }
+  template <template <OrderRounding> class Format>
+  static const OrderTiles<float>& narrow(const OrderArithmetic& a) {
+    return with_rounding(a.rounding, [&](auto r) -> const auto& {
+      constexpr OrderRounding kRounding = decltype(r)::value;
+      constexpr OrderRounding kFma = kRounding == OrderRounding::nearest ? FmaRounding : kRounding;
+      using V = Format<kRounding>;
+      if (a.flush)
+        return a.fma ? made<Narrow<V, true, true>, kFma, kRounding>()
+                     : made<Narrow<V, false, true>, kFma, kRounding>();
+      return a.fma ? made<Narrow<V, true, false>, kFma, kRounding>()
+                   : made<Narrow<V, false, false>, kFma, kRounding>();
+    });
   }
 };
 

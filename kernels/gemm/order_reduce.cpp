@@ -1,79 +1,158 @@
+// Three ways to have a term's outputs side by side: they are so in memory; the terms are, and
+// squares of both are turned; neither, and they are copied one by one.
 #include "kernels/gemm/order_reduce.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
+#include "engine/core/threads.h"
 #include "engine/numerics/contract_arithmetic.h"
+#include "kernels/gemm/order_steps.h"
 
 namespace etalon {
 namespace {
 
 // A panel of so many terms fills 8 MiB.
 constexpr std::int64_t kMostTerms = std::int64_t{1} << 16;
+// Turned terms that stay in the second cache while they are summed.
+constexpr std::int64_t kTurned = std::int64_t{1} << 15;
 
 template <class T>
-void reduce(const KernelCall& call, const OrderTiles<T>& tiles, const OrderReduction& r) {
-  const Contract& contract = call.contract();
-  if (r.outputs == 0) return;
-  const OrderOperand<T> x(call.input(0), contract, call.threads);
-  const int width = tiles.width;
-  AlignedBuffer buffer;
-  T* ones = buffer.at_least<T>(std::max<std::int64_t>(1, r.k));
-  std::fill_n(ones, r.k, T{1});
-  std::vector<std::int64_t> terms(static_cast<std::size_t>(r.k));
-  for (std::int64_t k = 0; k < r.k; ++k) terms[static_cast<std::size_t>(k)] = r.term(k);
-  const auto divisor = static_cast<T>(SoftOps(contract).round(r.divisor));
+class Reduction {
+ public:
+  Reduction(const KernelCall& call, const OrderTiles<T>& tiles, const OrderReduction& r)
+      : call_(call),
+        tiles_(tiles),
+        r_(r),
+        program_(compile_order(call.contract().order, r.k)),
+        x_(call.input(0), call.contract(), call.threads),
+        terms_(static_cast<std::size_t>(r.k)),
+        divisors_(static_cast<std::size_t>(kOrderRows * tiles.width),
+                  static_cast<T>(SoftOps(call.contract()).round(r.divisor))) {
+    for (std::int64_t k = 0; k < r.k; ++k) terms_[static_cast<std::size_t>(k)] = r.term(k);
+  }
 
-  const auto pack = [&](std::int64_t, std::int64_t panel, T* to, std::uint32_t*) {
-    const std::int64_t first = panel * width, from = r.first(first);
-    const int lanes = static_cast<int>(std::min<std::int64_t>(width, r.outputs - first));
-    std::int64_t far[64];
-    std::int32_t near[64] = {};
-    bool run = lanes == width, fits = true;
-    for (int lane = 0; lane < lanes; ++lane) {
-      far[lane] = r.first(first + lane) - from;
-      run = run && far[lane] == lane;
-      fits = fits && std::abs(far[lane]) <= std::numeric_limits<std::int32_t>::max();
-      near[lane] = static_cast<std::int32_t>(fits ? far[lane] : 0);
+  void run() const {
+    if (r_.run >= tiles_.width) return in_place();
+    int height = 0;
+    while (height + 1 < kOrderHeights && (tiles_.width << (height + 1)) * r_.k <= kTurned &&
+           (tiles_.width << height) < r_.outputs)
+      ++height;
+    const std::int64_t panel = std::int64_t{tiles_.width} << height;
+    std::vector<std::int64_t> rows(terms_.size());
+    for (std::size_t k = 0; k < rows.size(); ++k) rows[k] = static_cast<std::int64_t>(k) * panel;
+    parallel_for((r_.outputs + panel - 1) / panel, call_.threads, 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   float* packed = packed_terms(panel);
+                   for (std::int64_t i = begin; i < end; ++i) {
+                     pack(i * panel, panel, packed);
+                     sum(packed, rows.data(), height, i * panel,
+                         std::min(panel, r_.outputs - i * panel));
+                   }
+                 });
+  }
+
+ private:
+  float* packed_terms(std::int64_t panel) const {
+    return thread_scratch<float>(ScratchSlot::vector, std::max<std::int64_t>(1, r_.k) * panel);
+  }
+
+  void sum(const float* from, const std::int64_t* terms, int height, std::int64_t to,
+           std::int64_t count) const {
+    T* stack = thread_scratch<T>(ScratchSlot::tile,
+                                 program_.depth * kOrderRows * std::int64_t{tiles_.width});
+    sum_order(tiles_, program_, r_.of, from, terms, height, stack);
+    const std::int64_t computed = std::int64_t{tiles_.width} << height;
+    {
+      const RoundingScope scope(tiles_.contracted);
+      if (r_.divisor >= 0) tiles_.divide(stack, divisors_.data(), computed);
+      if (r_.root) tiles_.root(stack, computed);
     }
-    const std::uint32_t mask = lanes >= 32 ? ~0U : (1U << lanes) - 1U;
-    for (const std::int64_t term : terms) {
-      const T* source = x.data() + from + term;
-      if (run) {
-        std::copy_n(source, width, to);
-      } else if (fits) {
-        tiles.gather(source, near, mask, to);
-      } else {
-        std::fill_n(to, width, T{0});
-        for (int lane = 0; lane < lanes; ++lane) to[lane] = source[far[lane]];
-      }
-      if (r.absolute)
-        for (int lane = 0; lane < width; ++lane) to[lane] = std::fabs(to[lane]);
-      to += width;
+    if (r_.logarithm) {
+      const ContractArithmetic<SoftOps> a(call_.contract());
+      for (std::int64_t i = 0; i < count; ++i)
+        stack[i] = static_cast<T>(a.call(Function::log, static_cast<double>(stack[i])));
     }
-    return false;
-  };
-  const auto finish = [&](std::int64_t, std::int64_t panel, std::int64_t, int, T* tile) {
-    const std::int64_t first = panel * width;
-    const std::int64_t count = std::min<std::int64_t>(width, r.outputs - first);
-    if (r.divisor >= 0) divide_order(contract, tile, &divisor, 0, count);
-    store_order(call, first, tile, count);
-  };
-  const OrderProgram program = compile_order(contract.order, r.k);
-  run_order(OrderTask<T>{.tiles = tiles,
-                         .program = program,
-                         .groups = 1,
-                         .panels = (r.outputs + width - 1) / width,
-                         .rows = 1,
-                         .k = r.k,
-                         .a = ones,
-                         .pack = pack,
-                         .finish = finish,
-                         .threads = call.threads});
-}
+    store_order(call_, tiles_, to, stack, count);
+  }
+
+  void in_place() const {
+    const std::int64_t width = tiles_.width, tile = kOrderRows * width;
+    const std::int64_t tiles_of_run = (r_.run + tile - 1) / tile;
+    std::vector<std::int64_t> rows(terms_.size());
+    for (std::size_t k = 0; k < rows.size(); ++k) rows[k] = static_cast<std::int64_t>(k) * width;
+    parallel_for(r_.outputs / r_.run * tiles_of_run, call_.threads, 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   float* rest = packed_terms(width);
+                   for (std::int64_t item = begin; item < end; ++item) {
+                     const std::int64_t first = item / tiles_of_run * r_.run;
+                     const float* from = x_.data() + r_.first(first);
+                     const std::int64_t stop = std::min((item % tiles_of_run + 1) * tile, r_.run);
+                     for (std::int64_t i = item % tiles_of_run * tile; i < stop;) {
+                       const std::int64_t left = stop - i;
+                       if (left < width) {  // what is read past them may not be there
+                         for (std::size_t k = 0; k < terms_.size(); ++k)
+                           std::copy_n(from + i + terms_[k], left, rest + rows[k]);
+                         sum(rest, rows.data(), 0, first + i, left);
+                         break;
+                       }
+                       const int height = order_height(left / width);
+                       sum(from + i, terms_.data(), height, first + i, width << height);
+                       i += width << height;
+                     }
+                   }
+                 });
+  }
+
+  // Outputs [first, first + panel), those past the last like the last.
+  void pack(std::int64_t first, std::int64_t panel, float* to) const {
+    std::int64_t offset[kOrderRows * 64];
+    for (std::int64_t lane = 0; lane < panel; ++lane)
+      offset[lane] = r_.first(std::min(first + lane, r_.outputs - 1));
+    if (r_.term_run >= tiles_.block) {
+      for (std::int64_t k = 0; k < r_.k; k += r_.term_run)
+        for (std::int64_t lane = 0; lane < panel; lane += tiles_.block)
+          tiles_.turn(x_.data() + terms_[static_cast<std::size_t>(k)], offset + lane, r_.term_run,
+                      to + k * panel + lane, panel);
+      return;
+    }
+    for (const std::int64_t term : terms_) {
+      const float* from = x_.data() + term;
+      for (std::int64_t lane = 0; lane < panel; ++lane) to[lane] = from[offset[lane]];
+      to += panel;
+    }
+  }
+
+  const KernelCall& call_;
+  const OrderTiles<T>& tiles_;
+  const OrderReduction& r_;
+  OrderProgram program_;
+  OrderSource x_;
+  std::vector<std::int64_t> terms_;
+  std::vector<T> divisors_;
+};
 
 }  // namespace
+
+template <class T>
+void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, OrderTerm term,
+               const float* from, const std::int64_t* terms, int height, T* stack) {
+  const auto chain = tiles.sums[static_cast<int>(term)][height];
+  run_order_steps(tiles, program, std::int64_t{tiles.width} << height, stack,
+                  std::int64_t{kOrderRows} * tiles.width,
+                  [&](const OrderStep& s, T* tile, bool join) {
+                    chain({.count = s.count,
+                           .from = from,
+                           .term = terms + s.first,
+                           .step = s.stride,
+                           .tile = tile,
+                           .resume = s.kind == OrderStep::Kind::extend,
+                           .join = join});
+                  });
+}
+template void sum_order<float>(const OrderTiles<float>&, const OrderProgram&, OrderTerm,
+                               const float*, const std::int64_t*, int, float*);
+template void sum_order<double>(const OrderTiles<double>&, const OrderProgram&, OrderTerm,
+                                const float*, const std::int64_t*, int, double*);
 
 Refusal refuse_order_reduction(const Contract& contract, std::int64_t k) {
   if (k > kMostTerms) return "sums at most 2^16 terms";
@@ -82,10 +161,11 @@ Refusal refuse_order_reduction(const Contract& contract, std::int64_t k) {
 
 void run_order_reduction(const KernelCall& call, Isa isa, const OrderReduction& r) {
   const Contract& c = call.contract();
+  if (r.outputs == 0) return;
   if (c.acc == DType::f64)
-    reduce<double>(call, order_tiles_f64(isa, c), r);
+    Reduction<double>(call, order_tiles_f64(isa, c), r).run();
   else
-    reduce<float>(call, order_tiles_f32(isa, c), r);
+    Reduction<float>(call, order_tiles_f32(isa, c), r).run();
 }
 
 }  // namespace etalon

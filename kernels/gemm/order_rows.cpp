@@ -9,6 +9,7 @@
 #include "engine/numerics/fp.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
+#include "kernels/gemm/rounding_scope.h"
 
 namespace etalon {
 namespace {
@@ -26,10 +27,10 @@ template <class T>
 void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products& p) {
   const Contract& contract = call.contract();
   if (p.batches * p.m * p.n == 0) return;
-  const OrderOperand<T> a(call.input(0), contract, call.threads);
-  const OrderOperand<T> b(call.input(1), contract, call.threads);
+  const OrderOperand<T> a(call.input(0), tiles, contract, call.threads);
+  const OrderOperand<T> b(call.input(1), tiles, contract, call.threads);
   std::optional<OrderOperand<T>> c;
-  if (call.has(2)) c.emplace(call.input(2), contract, call.threads);
+  if (call.has(2)) c.emplace(call.input(2), tiles, contract, call.threads);
   const auto in_acc = [&](float x) {
     return static_cast<T>(
         round_to(static_cast<double>(x), contract.acc, contract.round, contract.subnormals));
@@ -62,16 +63,20 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
   const auto finish = [&](std::int64_t batch, std::int64_t panel, std::int64_t row, int height,
                           T* tile) {
     const std::int64_t count = columns(panel), first = panel * width;
-    if (p.alpha != 1.0F) tiles.scale(tile, alpha, height * width);
+    if (p.alpha != 1.0F) {
+      const RoundingScope scope(tiles.rounding);
+      tiles.scale(tile, alpha, height * width);
+    }
     if (c) {
       T added[kOrderRows * 64] = {};
       for (int r = 0; r < height; ++r)
         for (std::int64_t j = 0; j < count; ++j)
           added[r * width + j] = c->data()[(row + r) * p.c_row + (first + j) * p.c_col];
+      const RoundingScope scope(tiles.rounding);
       tiles.scale_add(tile, beta, added, height * width);
     }
     for (int r = 0; r < height; ++r)
-      store_order(call, (batch * p.m + row + r) * p.n + first, tile + r * width, count);
+      store_order(call, tiles, (batch * p.m + row + r) * p.n + first, tile + r * width, count);
   };
   const OrderProgram program = compile_order(contract.order, p.k);
   run_order(OrderTask<T>{.tiles = tiles,
@@ -138,7 +143,7 @@ void run_matmul(const KernelCall& call) {
 
 template <Isa isa>
 Refusal refuse_gemm(const Problem& problem) {
-  if (Refusal r = refuse_order_contract(problem)) return r;
+  if (Refusal r = refuse_order_products(problem)) return r;
   const GemmGeometry g = gemm_geometry(problem.params->as<GemmParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
   return refuse_order(problem.contract->order, g.k);
@@ -146,7 +151,7 @@ Refusal refuse_gemm(const Problem& problem) {
 
 template <Isa isa>
 Refusal refuse_matmul(const Problem& problem) {
-  if (Refusal r = refuse_order_contract(problem)) return r;
+  if (Refusal r = refuse_order_products(problem)) return r;
   return refuse_order(problem.contract->order,
                       matmul_geometry(problem.input(0).shape, problem.input(1).shape).k);
 }

@@ -10,6 +10,7 @@ namespace etalon {
 struct OrderArithmetic {
   DType acc = DType::f32;
   bool fma = true, flush = false;
+  OrderRounding rounding = OrderRounding::nearest;
 };
 
 namespace avx512 {

@@ -1,4 +1,4 @@
-// avg_pool and global_avg_pool in every order of a contract (../gemm/order.h).
+// Average and Lp pools, with windows and global, in every order of a contract (../gemm/order.h).
 #pragma once
 
 #include "kernels/gemm/order.h"
@@ -9,5 +9,9 @@ template <Isa isa>
 KernelRow average_pool_order_row(std::string_view name);
 template <Isa isa>
 KernelRow global_average_pool_order_row(std::string_view name);
+template <Isa isa>
+KernelRow lp_pool_order_row(std::string_view name);
+template <Isa isa>
+KernelRow global_lp_pool_order_row(std::string_view name);
 
 }  // namespace etalon

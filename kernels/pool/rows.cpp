@@ -24,6 +24,10 @@ std::span<const KernelRow> pool_rows() {
       average_pool_order_row<Isa::avx2>("avg_pool.order.avx2"),
       global_average_pool_order_row<Isa::avx512>("global_avg_pool.order.avx512"),
       global_average_pool_order_row<Isa::avx2>("global_avg_pool.order.avx2"),
+      lp_pool_order_row<Isa::avx512>("lp_pool.order.avx512"),
+      lp_pool_order_row<Isa::avx2>("lp_pool.order.avx2"),
+      global_lp_pool_order_row<Isa::avx512>("global_lp_pool.order.avx512"),
+      global_lp_pool_order_row<Isa::avx2>("global_lp_pool.order.avx2"),
 #endif
       definition_row<MaxPoolDefinition<false>>("max_pool.definition"),
       definition_row<MaxPoolDefinition<true>>("global_max_pool.definition"),

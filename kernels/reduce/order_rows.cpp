@@ -1,20 +1,35 @@
 #include "kernels/reduce/order_rows.h"
 
+#include <array>
 #include <vector>
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/strided.h"
 #include "engine/ops/reduce.h"
 #include "kernels/gemm/order_reduce.h"
+#include "kernels/reduce/definition.h"
 
 namespace etalon {
 namespace {
 
-enum class Of { sum, mean, magnitudes };
+// Axes from the last on that are one run in memory.
+std::int64_t run_of(const Shape& shape, const std::array<std::int64_t, kMaxRank>& strides) {
+  std::int64_t run = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    if (shape[i] == 1) continue;
+    if (strides[static_cast<std::size_t>(i)] != run) break;
+    run *= shape[i];
+  }
+  return run;
+}
 
-template <Isa isa>
+constexpr bool squares(Reduction of) { return of == Reduction::l2 || of == Reduction::sum_square; }
+
+template <Reduction of>
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_contract(problem, 1)) return r;
+  if (Refusal r =
+          squares(of) ? refuse_order_products(problem, 1) : refuse_order_contract(problem, 1))
+    return r;
   try {
     const ReduceGeometry g =
         reduce_geometry(problem.params->as<ReduceParams>(), InferInputs(problem.inputs));
@@ -24,7 +39,7 @@ Refusal refuse(const Problem& problem) {
   }
 }
 
-template <Isa isa, Of of>
+template <Isa isa, Reduction of>
 void run(const KernelCall& call) {
   const std::vector<InferInput> known = known_inputs(call);
   const ReduceGeometry g = reduce_geometry(call.params<ReduceParams>(), InferInputs(known));
@@ -36,17 +51,23 @@ void run(const KernelCall& call) {
                        .k = k,
                        .first = first,
                        .term = term,
-                       .absolute = of == Of::magnitudes,
-                       .divisor = of == Of::mean ? static_cast<double>(k) : -1});
+                       .run = run_of(g.kept, g.kept_strides),
+                       .term_run = run_of(g.reduced, g.reduced_strides),
+                       .of = squares(of)           ? OrderTerm::square
+                             : of == Reduction::l1 ? OrderTerm::magnitude
+                                                   : OrderTerm::value,
+                       .divisor = of == Reduction::mean ? static_cast<double>(k) : -1,
+                       .root = of == Reduction::l2,
+                       .logarithm = of == Reduction::log_sum});
 }
 
-template <Isa isa, Of of>
+template <Isa isa, Reduction of>
 KernelRow row(std::string_view op, std::string_view name) {
   return {.op = op,
           .name = name,
           .isa = isa,
           .contracts = kOrderContracts,
-          .refuse = refuse<isa>,
+          .refuse = refuse<of>,
           .run = run<isa, of>};
 }
 
@@ -55,12 +76,19 @@ KernelRow row(std::string_view op, std::string_view name) {
 std::span<const KernelRow> reduce_order_rows() {
   static const std::vector<KernelRow> rows = {
 #if defined(__x86_64__)
-      row<Isa::avx512, Of::sum>("reduce_sum", "reduce_sum.order.avx512"),
-      row<Isa::avx512, Of::mean>("reduce_mean", "reduce_mean.order.avx512"),
-      row<Isa::avx512, Of::magnitudes>("reduce_l1", "reduce_l1.order.avx512"),
-      row<Isa::avx2, Of::sum>("reduce_sum", "reduce_sum.order.avx2"),
-      row<Isa::avx2, Of::mean>("reduce_mean", "reduce_mean.order.avx2"),
-      row<Isa::avx2, Of::magnitudes>("reduce_l1", "reduce_l1.order.avx2"),
+      row<Isa::avx512, Reduction::sum>("reduce_sum", "reduce_sum.order.avx512"),
+      row<Isa::avx512, Reduction::mean>("reduce_mean", "reduce_mean.order.avx512"),
+      row<Isa::avx512, Reduction::l1>("reduce_l1", "reduce_l1.order.avx512"),
+      row<Isa::avx512, Reduction::l2>("reduce_l2", "reduce_l2.order.avx512"),
+      row<Isa::avx512, Reduction::sum_square>("reduce_sum_square",
+                                              "reduce_sum_square.order.avx512"),
+      row<Isa::avx512, Reduction::log_sum>("reduce_log_sum", "reduce_log_sum.order.avx512"),
+      row<Isa::avx2, Reduction::sum>("reduce_sum", "reduce_sum.order.avx2"),
+      row<Isa::avx2, Reduction::mean>("reduce_mean", "reduce_mean.order.avx2"),
+      row<Isa::avx2, Reduction::l1>("reduce_l1", "reduce_l1.order.avx2"),
+      row<Isa::avx2, Reduction::l2>("reduce_l2", "reduce_l2.order.avx2"),
+      row<Isa::avx2, Reduction::sum_square>("reduce_sum_square", "reduce_sum_square.order.avx2"),
+      row<Isa::avx2, Reduction::log_sum>("reduce_log_sum", "reduce_log_sum.order.avx2"),
 #endif
   };
   return rows;

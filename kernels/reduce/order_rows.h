@@ -1,4 +1,4 @@
-// reduce_sum, reduce_mean and reduce_l1 in every order of a contract (../gemm/order_reduce.h).
+// Reductions that are sums, in every order of a contract (../gemm/order_reduce.h).
 #pragma once
 
 #include <span>

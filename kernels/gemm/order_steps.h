@@ -1,0 +1,34 @@
+// The interpreter of order.h's programs, over whatever computes a chain.
+#pragma once
+
+#include "kernels/gemm/order.h"
+#include "kernels/gemm/rounding_scope.h"
+
+namespace etalon {
+
+// stack: tiles `size` apart, of which `used` elements hold outputs. chain(step, tile, join)
+// computes a step's chain into the tile, or adds it to what is there.
+template <class T, class Chain>
+void run_order_steps(const OrderTiles<T>& tiles, const OrderProgram& program, std::int64_t used,
+                     T* stack, std::int64_t size, const Chain& chain) {
+  using Kind = OrderStep::Kind;
+  const RoundingScope scope(tiles.rounding);
+  T* top = stack - size;
+  const std::vector<OrderStep>& steps = program.steps;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const OrderStep& s = steps[i];
+    if (s.kind == Kind::join) {
+      top -= size;
+      tiles.add(top, top + size, used);
+    } else if (s.kind == Kind::extend) {
+      chain(s, top, false);
+    } else if (i + 1 < steps.size() && steps[i + 1].kind == Kind::join) {
+      chain(s, top, true);
+      ++i;
+    } else {
+      chain(s, top += size, false);
+    }
+  }
+}
+
+}  // namespace etalon

@@ -1,0 +1,37 @@
+// The processor's rounding mode, for as long as the object lives. Vectors of orders (order.h) need
+// it; everything else in the program computes to nearest (engine/numerics/fp.h). A compiler knows
+// nothing of the mode: only calls through the tables of order_chain.h belong inside.
+#pragma once
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "kernels/gemm/order_chain.h"
+
+namespace etalon {
+
+class RoundingScope {
+ public:
+  RoundingScope(const RoundingScope&) = delete;
+  RoundingScope& operator=(const RoundingScope&) = delete;
+#if defined(__x86_64__)
+  explicit RoundingScope(OrderRounding mode) : changes_(mode != OrderRounding::nearest) {
+    if (!changes_) return;
+    before_ = _mm_getcsr();
+    // Bits 13 and 14: nearest, down, up, toward zero.
+    _mm_setcsr((before_ & ~0x6000U) | static_cast<unsigned>(mode) << 13);
+  }
+  ~RoundingScope() {
+    if (changes_) _mm_setcsr(before_);
+  }
+
+ private:
+  bool changes_;
+  unsigned before_ = 0;
+#else
+  explicit RoundingScope(OrderRounding) {}
+#endif
+};
+
+}  // namespace etalon
