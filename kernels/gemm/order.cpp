@@ -22,20 +22,32 @@ constexpr std::int64_t kMostParts = std::int64_t{1} << 20;
 
 class Compiler {
  public:
-  OrderProgram program;
-
   void chain(std::int64_t first, std::int64_t stride, std::int64_t count) {
-    program.steps.push_back({Kind::chain, first, stride, count});
-    program.depth = std::max(program.depth, ++depth_);
+    empty_.push_back(count == 0);
+    if (count == 0) return;
+    steps().push_back({Kind::chain, first, stride, count});
+    program_.depth = std::max(program_.depth, ++depth_);
   }
   void join() {
-    program.steps.push_back({Kind::join});
+    const bool right_empty = empty_.back();
+    empty_.pop_back();
+    if (right_empty || empty_.back()) {
+      // The last step made the other one.
+      if (right_empty != empty_.back()) steps().back().zero = true;
+      empty_.back() = right_empty && empty_.back();
+      return;
+    }
     --depth_;
+    if (!pair()) steps().push_back({Kind::join});
   }
   // Term k onto the sum on top: part of the chain before it where the stride fits.
   void extend(std::int64_t k) {
-    OrderStep& last = program.steps.back();
-    if (last.kind != Kind::join && last.count > 0) {
+    if (empty_.back()) {
+      empty_.pop_back();
+      return chain(k, 1, 1);
+    }
+    OrderStep& last = steps().back();
+    if (last.kind != Kind::join && last.pairs == 0 && !last.zero) {
       const std::int64_t end = last.first + (last.count - 1) * last.stride;
       if (last.count == 1) last.stride = k - end;
       if (k == end + last.stride) {
@@ -43,7 +55,14 @@ class Compiler {
         return;
       }
     }
-    program.steps.push_back({Kind::extend, k, 1, 1});
+    steps().push_back({Kind::extend, k, 1, 1});
+  }
+  OrderProgram done() {
+    if (empty_.back()) {
+      steps().push_back({Kind::chain, 0, 1, 0});
+      program_.depth = 1;
+    }
+    return std::move(program_);
   }
 
   // n partial sums joined by halving distance: h = ceil(n/2), partial i += partial i + h, n = h.
@@ -92,7 +111,30 @@ class Compiler {
   }
 
  private:
+  std::vector<OrderStep>& steps() { return program_.steps; }
+  // The last two chains as one step, where they are alike and side by side.
+  bool pair() {
+    if (steps().size() < 2) return false;
+    OrderStep& x = steps()[steps().size() - 2];
+    const OrderStep& y = steps().back();
+    const auto whole = [](const OrderStep& s) {
+      return s.kind == Kind::chain && !s.zero && s.count == std::int64_t{1} << s.pairs;
+    };
+    if (!whole(x) || !whole(y) || x.pairs != y.pairs || x.pairs == kOrderPairs) return false;
+    if (x.pairs == 0) {
+      x.stride = y.first - x.first;
+    } else if (x.stride != y.stride || y.first - x.first != x.stride * x.count) {
+      return false;
+    }
+    ++x.pairs;
+    x.count *= 2;
+    steps().pop_back();
+    return true;
+  }
+
+  OrderProgram program_;
   std::int64_t depth_ = 0;
+  std::vector<bool> empty_;
 };
 
 }  // namespace
@@ -160,29 +202,28 @@ OrderProgram compile_order(const Order& order, std::int64_t k) {
     default:
       c.chain(0, 1, k);
   }
-  return std::move(c.program);
+  return c.done();
 }
 
 OrderProgram of_present_terms(const OrderProgram& program, const std::vector<std::int64_t>& index) {
   Compiler c;
   for (const OrderStep& s : program.steps) {
-    if (s.kind == Kind::join) {
-      c.join();
-      continue;
-    }
-    bool begun = s.kind == Kind::extend;
+    if (s.kind == Kind::join) c.join();
+    if (s.kind == Kind::chain) c.chain(0, 1, 0);
     for (std::int64_t i = 0; i < s.count; ++i) {
       const std::int64_t at = index[static_cast<std::size_t>(s.first + i * s.stride)];
-      if (at < 0) continue;
-      if (begun)
-        c.extend(at);
-      else
-        c.chain(at, 1, 1);
-      begun = true;
+      if (s.pairs > 0 && i > 0) c.chain(0, 1, 0);
+      if (at >= 0) c.extend(at);
+      // After term 2^j - 1 of each run of 2^j terms its halves are joined.
+      if (s.pairs > 0)
+        for (std::int64_t n = i + 1; n % 2 == 0; n /= 2) c.join();
     }
-    if (!begun) c.chain(0, 1, 0);
+    if (s.zero) {
+      c.chain(0, 1, 0);
+      c.join();
+    }
   }
-  return std::move(c.program);
+  return c.done();
 }
 
 namespace {
@@ -335,8 +376,11 @@ void run_order(const OrderTask<T>& task) {
         const auto chain = masked ? tiles.masked[h] : tiles.plain[h];
         const T* a = task.a + (group * task.rows + row) * task.k;
         run_order_steps(tiles, task.program, std::int64_t{height} * tiles.width, stack, size,
-                        [&](const OrderStep& s, T* tile, bool join) {
-                          chain({.count = s.count,
+                        [&](const OrderStep& s, T* tile, const OrderStep* join) {
+                          const auto compute = s.pairs == 0 ? chain
+                                               : masked     ? tiles.masked_pairs[s.pairs - 1]
+                                                            : tiles.pairs[s.pairs - 1];
+                          compute({.count = s.count,
                                  .a = a + s.first * height,
                                  .a_step = s.stride * height,
                                  .b = packed + s.first * tiles.width,
@@ -344,8 +388,11 @@ void run_order(const OrderTask<T>& task) {
                                  .mask = mask + s.first,
                                  .mask_step = s.stride,
                                  .tile = tile,
+                                 .rows = height,
                                  .resume = s.kind == Kind::extend,
-                                 .join = join});
+                                 .zero = s.zero,
+                                 .join = join != nullptr,
+                                 .join_zero = join != nullptr && join->zero});
                         });
         task.finish(group, panel, row, height, stack);
         row += height;

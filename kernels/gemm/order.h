@@ -9,6 +9,8 @@
 //   blocks     +0, then chain and join for each block in turn
 //   pairwise   chains of at most B terms, joined by the recursion
 //   tree       the file's steps; runs of `term +` are one chain
+// Neighbouring chains of one term that a balanced tree adds up are one step, in registers. A chain of
+// no term is no step; what it is joined to has +0 added, which changes a -0.
 // A tile is up to kOrderRows rows by two vectors of outputs. The arithmetic (OrderTiles) is f32 or
 // f64, or f32 registers that hold values of f16 or bf16; fused or not; results flushed or not;
 // rounded any way. Plain sums (order_sum.h) run the same programs over runs of outputs in memory.
@@ -34,6 +36,9 @@ namespace etalon {
 struct OrderStep {
   enum class Kind : std::uint8_t { chain, extend, join } kind = Kind::chain;
   std::int64_t first = 0, stride = 1, count = 0;
+  // Of a chain: 2^pairs terms, each a chain of its own, joined in pairs, those in pairs, ...
+  int pairs = 0;
+  bool zero = false;  // +0 is added to the result
 };
 
 struct OrderProgram {

@@ -18,6 +18,7 @@ namespace {
 struct OrderF32 : F32 {
   ETALON_INLINE static Reg in(const float* p) { return load(p); }
   ETALON_INLINE static void out(float* p, Reg v) { store(p, canonical(v)); }
+  ETALON_INLINE static Reg add_zero(Reg v) { return _mm256_add_ps(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }
   ETALON_INLINE static Reg sqrt(Reg v) { return _mm256_sqrt_ps(v); }
   ETALON_INLINE static Reg add_where(Mask m, Reg c, Reg x) {
@@ -45,6 +46,7 @@ struct OrderF64 : F64 {
     const __m256 single = F32::canonical(_mm256_zextps128_ps256(_mm256_cvtpd_ps(v)));
     _mm_storeu_ps(p, _mm256_castps256_ps128(single));
   }
+  ETALON_INLINE static Reg add_zero(Reg v) { return _mm256_add_pd(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), v); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
   ETALON_INLINE static Reg sqrt(Reg v) { return _mm256_sqrt_pd(v); }

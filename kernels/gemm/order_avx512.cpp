@@ -15,6 +15,7 @@ constexpr int kSubnormal = 0x20;  // class of vfpclass
 struct OrderF32 : F32 {
   ETALON_INLINE static Reg in(const float* p) { return load(p); }
   ETALON_INLINE static void out(float* p, Reg v) { store(p, canonical(v)); }
+  ETALON_INLINE static Reg add_zero(Reg v) { return _mm512_add_ps(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm512_abs_ps(v); }
   ETALON_INLINE static Reg sqrt(Reg v) { return _mm512_sqrt_ps(v); }
   ETALON_INLINE static Reg add_where(Mask m, Reg c, Reg x) {
@@ -37,6 +38,7 @@ struct OrderF64 : F64 {
     _mm256_storeu_ps(
         p, _mm512_castps512_ps256(F32::canonical(_mm512_zextps256_ps512(_mm512_cvtpd_ps(v)))));
   }
+  ETALON_INLINE static Reg add_zero(Reg v) { return _mm512_add_pd(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm512_abs_pd(v); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
   ETALON_INLINE static Reg sqrt(Reg v) { return _mm512_sqrt_pd(v); }

@@ -14,6 +14,9 @@ inline int order_height(std::int64_t rows_left) {
   return rows_left >= 8 ? 3 : rows_left >= 4 ? 2 : rows_left >= 2 ? 1 : 0;
 }
 
+// Levels of a tree of single terms that one step computes.
+inline constexpr int kOrderPairs = 3;
+
 template <class T>
 struct OrderChain {
   std::int64_t count = 0;
@@ -25,7 +28,8 @@ struct OrderChain {
       nullptr;  // bit lane of mask[k * mask_step]; nullptr: every term counts
   std::int64_t mask_step = 0;
   T* tile = nullptr;  // [row][width]
-  bool resume = false, join = false;
+  int rows = 0;
+  bool resume = false, zero = false, join = false, join_zero = false;
 };
 
 // A chain of single numbers: each term is a run of outputs in memory, as f32.
@@ -38,11 +42,12 @@ struct OrderSum {
   const std::int64_t* term = nullptr;
   std::int64_t step = 0;
   T* tile = nullptr;  // [row][width]
-  bool resume = false, join = false;
+  int rows = 0;
+  bool resume = false, zero = false, join = false, join_zero = false;
 };
 
 // What both do with their tile: begin at +0, or where `resume` at the tile; leave the sum there, or
-// where `join` the tile plus the sum.
+// where `join` the tile plus the sum; `zero` adds +0 to the sum, `join_zero` to what is left.
 
 // How the processor has to round while the functions of a table run; see rounding_scope.h.
 enum class OrderRounding : std::uint8_t { nearest, down, up, zero };
@@ -55,9 +60,14 @@ struct OrderTiles {
   void (*plain[kOrderHeights])(const OrderChain<T>&) = {};
   void (*masked[kOrderHeights])(const OrderChain<T>&) = {};
   void (*sums[kOrderTerms][kOrderHeights])(const OrderSum<T>&) = {};
+  // 2^(i + 1) terms as a balanced tree, of any number of rows; `count` and `resume` are not read.
+  void (*pairs[kOrderPairs])(const OrderChain<T>&) = {};
+  void (*masked_pairs[kOrderPairs])(const OrderChain<T>&) = {};
+  void (*sum_pairs[kOrderTerms][kOrderPairs])(const OrderSum<T>&) = {};
   // In the arithmetic of the contract, over n elements (a multiple of width): a += b; a *= s;
-  // a = fma(s, c, a); a /= d; a = sqrt(a).
+  // a = fma(s, c, a); a /= d; a = sqrt(a); a += +0.
   void (*add)(T* a, const T* b, std::int64_t n) = nullptr;
+  void (*add_zero)(T* a, std::int64_t n) = nullptr;
   void (*scale)(T* a, T s, std::int64_t n) = nullptr;
   void (*scale_add)(T* a, T s, const T* c, std::int64_t n) = nullptr;
   void (*divide)(T* a, const T* d, std::int64_t n) = nullptr;

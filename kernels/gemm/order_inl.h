@@ -104,6 +104,14 @@ struct Narrow : Format {
   }
 };
 
+template <class N, class Chain>
+ETALON_INLINE void finish_order(const Chain& t, typename N::Scalar* tile, typename N::Reg s) {
+  if (t.zero) s = N::add_zero(s);
+  if (t.join) s = N::add(N::load(tile), s);
+  if (t.join_zero) s = N::add_zero(s);
+  N::store(tile, s);
+}
+
 // The accumulators of a tile, or of as many of its rows as registers hold beside what else a step
 // needs: R rows of two vectors.
 template <class N, int R>
@@ -128,12 +136,11 @@ struct OrderAccumulators {
     else
       each([&](int, int, Reg& s) ETALON_INLINE_LAMBDA { s = N::zero(); });
   }
-  ETALON_INLINE void end(T* tile, bool join) {
-    if (join)
-      each([&](int r, int v, Reg& s)
-               ETALON_INLINE_LAMBDA { s = N::add(N::load(tile + r * kWidth + v * N::lanes), s); });
-    each([&](int r, int v, Reg& s)
-             ETALON_INLINE_LAMBDA { N::store(tile + r * kWidth + v * N::lanes, s); });
+  template <class Chain>
+  ETALON_INLINE void end(const Chain& t) {
+    each([&](int r, int v, Reg& s) ETALON_INLINE_LAMBDA {
+      finish_order<N>(t, t.tile + r * kWidth + v * N::lanes, s);
+    });
   }
 };
 
@@ -184,7 +191,7 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
       a += a_step;
       b += b_step;
     }
-    s.end(t.tile, t.join);
+    s.end(t);
   }
 }
 
@@ -211,7 +218,51 @@ void order_sum(const OrderSum<typename N::Scalar>& t) {
           sum = N::add(sum, Term == OrderTerm::magnitude ? N::abs(x) : x);
       });
     }
-    s.end(t.tile, t.join);
+    s.end(t);
+  }
+}
+
+// f(i) of 2^D terms from i on, joined in pairs, those in pairs.
+template <class N, int D, class F>
+ETALON_INLINE typename N::Reg order_tree(int i, const F& f) {
+  if constexpr (D == 0)
+    return f(i);
+  else
+    return N::add(order_tree<N, D - 1>(i, f), order_tree<N, D - 1>(i + (1 << (D - 1)), f));
+}
+
+template <class N, int D, bool Masked>
+void order_pairs(const OrderChain<typename N::Scalar>& t) {
+  using Reg = typename N::Reg;
+  constexpr int kWidth = 2 * N::lanes;
+  for (int r = 0; r < t.rows; ++r)
+    for (int at = 0; at < kWidth; at += N::lanes) {
+      const Reg s = order_tree<N, D>(0, [&](int i) ETALON_INLINE_LAMBDA {
+        const Reg a = N::set1(t.a[i * t.a_step + r]), b = N::load(t.b + i * t.b_step + at);
+        if constexpr (Masked)
+          return N::fma(N::from_bits(t.mask[i * t.mask_step] >> at), a, b, N::zero());
+        else if constexpr (requires { &N::first_term; })
+          return N::first_term(a, b);
+        else
+          return N::fma(a, b, N::zero());
+      });
+      finish_order<N>(t, t.tile + r * kWidth + at, s);
+    }
+}
+
+template <class N, OrderTerm Term, int D>
+void order_sum_pairs(const OrderSum<typename N::Scalar>& t) {
+  for (int at = 0; at < t.rows * 2 * N::lanes; at += N::lanes) {
+    const typename N::Reg s = order_tree<N, D>(0, [&](int i) ETALON_INLINE_LAMBDA {
+      const typename N::Reg x = N::in(t.from + t.term[i * t.step] + at);
+      if constexpr (Term == OrderTerm::square && requires { &N::first_term; })
+        return N::first_term(x, x);
+      else if constexpr (Term == OrderTerm::square)
+        return N::fma(x, x, N::zero());
+      else
+        return N::add_zero(Term == OrderTerm::magnitude ? N::abs(x) : x);
+    });
+    finish_order<N>(t, t.tile + at, s);
   }
 }
 
@@ -245,6 +296,16 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sums[1][h] = order_sum<N, OrderTerm::magnitude, 1 << h>;
     t.sums[2][h] = order_sum<N, OrderTerm::square, 1 << h>;
   });
+  unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
+    t.pairs[d] = order_pairs<N, d + 1, false>;
+    t.masked_pairs[d] = order_pairs<N, d + 1, true>;
+    t.sum_pairs[0][d] = order_sum_pairs<N, OrderTerm::value, d + 1>;
+    t.sum_pairs[1][d] = order_sum_pairs<N, OrderTerm::magnitude, d + 1>;
+    t.sum_pairs[2][d] = order_sum_pairs<N, OrderTerm::square, d + 1>;
+  });
+  t.add_zero = [](T* a, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::add_zero(N::load(a + i)));
+  };
   t.add = [](T* a, const T* b, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
       N::store(a + i, N::add(N::load(a + i), N::load(b + i)));

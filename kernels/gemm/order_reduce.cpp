@@ -137,16 +137,21 @@ template <class T>
 void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, OrderTerm term,
                const float* from, const std::int64_t* terms, int height, T* stack) {
   const auto chain = tiles.sums[static_cast<int>(term)][height];
+  const auto& pairs = tiles.sum_pairs[static_cast<int>(term)];
   run_order_steps(tiles, program, std::int64_t{tiles.width} << height, stack,
                   std::int64_t{kOrderRows} * tiles.width,
-                  [&](const OrderStep& s, T* tile, bool join) {
-                    chain({.count = s.count,
+                  [&](const OrderStep& s, T* tile, const OrderStep* join) {
+                    const auto compute = s.pairs == 0 ? chain : pairs[s.pairs - 1];
+                    compute({.count = s.count,
                            .from = from,
                            .term = terms + s.first,
                            .step = s.stride,
                            .tile = tile,
+                           .rows = 1 << height,
                            .resume = s.kind == OrderStep::Kind::extend,
-                           .join = join});
+                           .zero = s.zero,
+                           .join = join != nullptr,
+                           .join_zero = join != nullptr && join->zero});
                   });
 }
 template void sum_order<float>(const OrderTiles<float>&, const OrderProgram&, OrderTerm,

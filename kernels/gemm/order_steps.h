@@ -7,7 +7,7 @@
 namespace etalon {
 
 // stack: tiles `size` apart, of which `used` elements hold outputs. chain(step, tile, join)
-// computes a step's chain into the tile, or adds it to what is there.
+// computes a step's chain into the tile, or adds it to what is there, for the join that is given.
 template <class T, class Chain>
 void run_order_steps(const OrderTiles<T>& tiles, const OrderProgram& program, std::int64_t used,
                      T* stack, std::int64_t size, const Chain& chain) {
@@ -20,13 +20,13 @@ void run_order_steps(const OrderTiles<T>& tiles, const OrderProgram& program, st
     if (s.kind == Kind::join) {
       top -= size;
       tiles.add(top, top + size, used);
+      if (s.zero) tiles.add_zero(top, used);
     } else if (s.kind == Kind::extend) {
-      chain(s, top, false);
+      chain(s, top, nullptr);
     } else if (i + 1 < steps.size() && steps[i + 1].kind == Kind::join) {
-      chain(s, top, true);
-      ++i;
+      chain(s, top, &steps[++i]);
     } else {
-      chain(s, top += size, false);
+      chain(s, top += size, nullptr);
     }
   }
 }
