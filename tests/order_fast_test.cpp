@@ -308,6 +308,8 @@ TEST_CASE("order rows: pools have the definition's bits under every contract") {
       {Shape{1, 2, 13, 12}, {2, 1}, {3, 4}, {2, 1}, {0, 0}, {1, 0}},
       {Shape{1, 2, 12, 13}, {2, 3}, {3, 2}, {1, 3}, {1, 2}, {0, 1}},
       {Shape{40, 1, 3}, {3}, {1}, {1}, {0}, {0}},
+      {Shape{1, 5, 12, 150}, {3, 2}, {1, 2}, {1, 1}, {1, 0}, {2, 0}},
+      {Shape{2, 70, 4, 5}, {2, 2}, {1, 2}, {1, 1}, {1, 1}, {0, 0}},
       {Shape{1, 3, 4, 5, 6}, {2, 3, 2}, {1, 2, 3}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}}};
   Compared seen;
   for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge})

@@ -13,7 +13,9 @@ namespace {
 constexpr int kSubnormal = 0x20;  // class of vfpclass
 
 struct OrderF32 : F32 {
-  ETALON_INLINE static Reg in(const float* p) { return load(p); }
+  static constexpr bool kSettles = false;
+  ETALON_INLINE static Reg raw(const float* p) { return load(p); }
+  ETALON_INLINE static Reg take(const float* p) { return raw(p); }
   ETALON_INLINE static void out(float* p, Reg v) { store(p, canonical(v)); }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm512_add_ps(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm512_abs_ps(v); }
@@ -33,7 +35,9 @@ struct OrderF32 : F32 {
 };
 
 struct OrderF64 : F64 {
-  ETALON_INLINE static Reg in(const float* p) { return widen(p); }
+  static constexpr bool kSettles = false;
+  ETALON_INLINE static Reg raw(const float* p) { return widen(p); }
+  ETALON_INLINE static Reg take(const float* p) { return raw(p); }
   ETALON_INLINE static void out(float* p, Reg v) {
     _mm256_storeu_ps(
         p, _mm512_castps512_ps256(F32::canonical(_mm512_zextps256_ps512(_mm512_cvtpd_ps(v)))));

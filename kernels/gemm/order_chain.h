@@ -32,14 +32,17 @@ struct OrderChain {
   bool resume = false, zero = false, join = false, join_zero = false;
 };
 
-// A chain of single numbers: each term is a run of outputs in memory, as f32.
-enum class OrderTerm : std::uint8_t { value, magnitude, square };
-inline constexpr int kOrderTerms = 3;
+// A chain over runs of outputs in memory, as f32 that the accumulator's format holds: of x, |x|, x * x,
+// or of w * x, each output with weights of its own.
+enum class OrderTerm : std::uint8_t { value, magnitude, square, product };
+inline constexpr int kOrderTerms = 4;
 template <class T>
 struct OrderSum {
   std::int64_t count = 0;
   const float* from = nullptr;  // output i, term k: from[term[k * step] + i]
   const std::int64_t* term = nullptr;
+  const T* weights = nullptr;  // weights[weight[k * step] + i]
+  const std::int64_t* weight = nullptr;
   std::int64_t step = 0;
   T* tile = nullptr;  // [row][width]
   int rows = 0;
@@ -72,9 +75,11 @@ struct OrderTiles {
   void (*scale_add)(T* a, T s, const T* c, std::int64_t n) = nullptr;
   void (*divide)(T* a, const T* d, std::int64_t n) = nullptr;
   void (*root)(T* a, std::int64_t n) = nullptr;
-  // Over any n: what is an f32 as a value of the accumulator's format, flushed in both; and back,
-  // rounded as the processor rounds, NaN canonical.
+  // Over any n: what is an f32 as a value of the accumulator's format, flushed in both; the same in
+  // place, an f32 still, nullptr where every one is; and back, rounded as the processor rounds, NaN
+  // canonical.
   void (*enter)(const float* from, T* to, std::int64_t n) = nullptr;
+  void (*settle)(float* x, std::int64_t n) = nullptr;
   void (*leave)(const T* from, float* to, std::int64_t n) = nullptr;
   // to[lane] = from[offset[lane]] for the lanes of the mask, else 0.
   void (*gather)(const T* from, const std::int32_t* offset, std::uint32_t mask, T* to) = nullptr;

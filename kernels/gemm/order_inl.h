@@ -1,5 +1,5 @@
 // Chains and joins of kernels/gemm/order.h over an arithmetic N: Scalar, Reg, Mask, lanes; load,
-// store, zero, set1, from_bits, in, add, mul, fma, fma under a mask, div, sqrt, gather. Included
+// store, zero, set1, from_bits, raw, take, add, mul, fma, fma under a mask, div, sqrt, gather. Included
 // only by the files of one instruction set each.
 //
 // f16 and bf16 accumulators live in f32 registers (Narrow). An operation on them is computed in f32
@@ -51,7 +51,8 @@ template <class V>
 struct Flushing : V {
   using Reg = typename V::Reg;
   using Mask = typename V::Mask;
-  ETALON_INLINE static Reg in(const float* p) { return V::flush_f32(V::in(p)); }
+  static constexpr bool kSettles = true;
+  ETALON_INLINE static Reg take(const float* p) { return V::flush_f32(V::raw(p)); }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return V::flush(V::add(a, b)); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return V::flush(V::mul(a, b)); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return V::flush(V::div(a, b)); }
@@ -69,8 +70,9 @@ template <class Format, bool Fused, bool Flush>
 struct Narrow : Format {
   using Reg = typename Format::Reg;
   using Mask = typename Format::Mask;
-  ETALON_INLINE static Reg in(const float* p) {
-    Reg x = Format::in(p);
+  static constexpr bool kSettles = true;
+  ETALON_INLINE static Reg take(const float* p) {
+    Reg x = Format::raw(p);
     if constexpr (Flush) x = Format::flush_f32(x);
     return done(Format::canonical(x));
   }
@@ -197,22 +199,33 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
 
 template <class N, OrderTerm Term, int R>
 void order_sum(const OrderSum<typename N::Scalar>& t) {
+  using T = typename N::Scalar;
   using Reg = typename N::Reg;
   if constexpr (R > kRowsAtOnce<N>) {
-    OrderSum<typename N::Scalar> half = t;
+    OrderSum<T> half = t;
     order_sum<N, Term, R / 2>(half);
     half.from += R / 2 * (2 * N::lanes);
+    if constexpr (Term == OrderTerm::product) half.weights += R / 2 * (2 * N::lanes);
     half.tile += R / 2 * (2 * N::lanes);
     order_sum<N, Term, R / 2>(half);
   } else {
     OrderAccumulators<N, R> s;
     s.begin(t.tile, t.resume);
     const std::int64_t* term = t.term;
+    const std::int64_t* weight = t.weight;
     for (std::int64_t k = 0; k < t.count; ++k, term += t.step) {
       const float* from = t.from + *term;
+      const T* weights = nullptr;
+      if constexpr (Term == OrderTerm::product) {
+        weights = t.weights + *weight;
+        weight += t.step;
+      }
       s.each([&](int r, int v, Reg& sum) ETALON_INLINE_LAMBDA {
-        const Reg x = N::in(from + (2 * r + v) * N::lanes);
-        if constexpr (Term == OrderTerm::square)
+        const int at = (2 * r + v) * N::lanes;
+        const Reg x = N::raw(from + at);
+        if constexpr (Term == OrderTerm::product)
+          sum = N::fma(N::load(weights + at), x, sum);
+        else if constexpr (Term == OrderTerm::square)
           sum = N::fma(x, x, sum);
         else
           sum = N::add(sum, Term == OrderTerm::magnitude ? N::abs(x) : x);
@@ -231,6 +244,14 @@ ETALON_INLINE typename N::Reg order_tree(int i, const F& f) {
     return N::add(order_tree<N, D - 1>(i, f), order_tree<N, D - 1>(i + (1 << (D - 1)), f));
 }
 
+template <class N>
+ETALON_INLINE typename N::Reg order_first(typename N::Reg a, typename N::Reg b) {
+  if constexpr (requires { &N::first_term; })
+    return N::first_term(a, b);
+  else
+    return N::fma(a, b, N::zero());
+}
+
 template <class N, int D, bool Masked>
 void order_pairs(const OrderChain<typename N::Scalar>& t) {
   using Reg = typename N::Reg;
@@ -241,10 +262,8 @@ void order_pairs(const OrderChain<typename N::Scalar>& t) {
         const Reg a = N::set1(t.a[i * t.a_step + r]), b = N::load(t.b + i * t.b_step + at);
         if constexpr (Masked)
           return N::fma(N::from_bits(t.mask[i * t.mask_step] >> at), a, b, N::zero());
-        else if constexpr (requires { &N::first_term; })
-          return N::first_term(a, b);
         else
-          return N::fma(a, b, N::zero());
+          return order_first<N>(a, b);
       });
       finish_order<N>(t, t.tile + r * kWidth + at, s);
     }
@@ -252,13 +271,14 @@ void order_pairs(const OrderChain<typename N::Scalar>& t) {
 
 template <class N, OrderTerm Term, int D>
 void order_sum_pairs(const OrderSum<typename N::Scalar>& t) {
+  using Reg = typename N::Reg;
   for (int at = 0; at < t.rows * 2 * N::lanes; at += N::lanes) {
-    const typename N::Reg s = order_tree<N, D>(0, [&](int i) ETALON_INLINE_LAMBDA {
-      const typename N::Reg x = N::in(t.from + t.term[i * t.step] + at);
-      if constexpr (Term == OrderTerm::square && requires { &N::first_term; })
-        return N::first_term(x, x);
+    const Reg s = order_tree<N, D>(0, [&](int i) ETALON_INLINE_LAMBDA {
+      const Reg x = N::raw(t.from + t.term[i * t.step] + at);
+      if constexpr (Term == OrderTerm::product)
+        return order_first<N>(N::load(t.weights + t.weight[i * t.step] + at), x);
       else if constexpr (Term == OrderTerm::square)
-        return N::fma(x, x, N::zero());
+        return order_first<N>(x, x);
       else
         return N::add_zero(Term == OrderTerm::magnitude ? N::abs(x) : x);
     });
@@ -282,6 +302,18 @@ void order_turn(const float* from, const std::int64_t* first, std::int64_t count
     for (int lane = 0; lane < kSide; ++lane) to[k * pitch + lane] = from[first[lane] + k];
 }
 
+template <class N>
+void order_enter(const float* from, typename N::Scalar* to, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + N::lanes <= n; i += N::lanes) N::store(to + i, N::take(from + i));
+  if (i == n) return;
+  float rest[N::lanes] = {};
+  typename N::Scalar values[N::lanes];
+  for (int lane = 0; lane < n - i; ++lane) rest[lane] = from[i + lane];
+  N::store(values, N::take(rest));
+  for (int lane = 0; lane < n - i; ++lane) to[i + lane] = values[lane];
+}
+
 template <class N, class Block, OrderRounding Rounding, OrderRounding Contracted>
 OrderTiles<typename N::Scalar> make_order_tiles() {
   using T = typename N::Scalar;
@@ -295,6 +327,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sums[0][h] = order_sum<N, OrderTerm::value, 1 << h>;
     t.sums[1][h] = order_sum<N, OrderTerm::magnitude, 1 << h>;
     t.sums[2][h] = order_sum<N, OrderTerm::square, 1 << h>;
+    t.sums[3][h] = order_sum<N, OrderTerm::product, 1 << h>;
   });
   unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
     t.pairs[d] = order_pairs<N, d + 1, false>;
@@ -302,6 +335,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sum_pairs[0][d] = order_sum_pairs<N, OrderTerm::value, d + 1>;
     t.sum_pairs[1][d] = order_sum_pairs<N, OrderTerm::magnitude, d + 1>;
     t.sum_pairs[2][d] = order_sum_pairs<N, OrderTerm::square, d + 1>;
+    t.sum_pairs[3][d] = order_sum_pairs<N, OrderTerm::product, d + 1>;
   });
   t.add_zero = [](T* a, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::add_zero(N::load(a + i)));
@@ -325,16 +359,18 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   t.root = [](T* a, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::sqrt(N::load(a + i)));
   };
-  t.enter = [](const float* from, T* to, std::int64_t n) {
-    std::int64_t i = 0;
-    for (; i + N::lanes <= n; i += N::lanes) N::store(to + i, N::in(from + i));
-    if (i == n) return;
-    float rest[N::lanes] = {};
-    T values[N::lanes];
-    for (int lane = 0; lane < n - i; ++lane) rest[lane] = from[i + lane];
-    N::store(values, N::in(rest));
-    for (int lane = 0; lane < n - i; ++lane) to[i + lane] = values[lane];
-  };
+  t.enter = order_enter<N>;
+  if constexpr (std::is_same_v<T, float>) {
+    if constexpr (N::kSettles) t.settle = [](float* x, std::int64_t n) { order_enter<N>(x, x, n); };
+  } else if constexpr (N::kSettles) {
+    t.settle = [](float* x, std::int64_t n) {
+      std::int64_t i = 0;
+      for (; i + Block::lanes <= n; i += Block::lanes)
+        Block::store(x + i, Block::flush_f32(Block::load(x + i)));
+      for (; i < n; ++i)
+        if (x[i] < 0x1p-126F && x[i] > -0x1p-126F) x[i] *= 0.0F;
+    };
+  }
   t.leave = [](const T* from, float* to, std::int64_t n) {
     std::int64_t i = 0;
     for (; i + N::lanes <= n; i += N::lanes) N::out(to + i, N::load(from + i));

@@ -32,7 +32,7 @@ class Reduction {
   }
 
   void run() const {
-    if (r_.run >= tiles_.width) return in_place();
+    if (r_.run >= tiles_.width && tiles_.settle == nullptr) return in_place();
     int height = 0;
     while (height + 1 < kOrderHeights && (tiles_.width << (height + 1)) * r_.k <= kTurned &&
            (tiles_.width << height) < r_.outputs)
@@ -45,6 +45,7 @@ class Reduction {
                    float* packed = packed_terms(panel);
                    for (std::int64_t i = begin; i < end; ++i) {
                      pack(i * panel, panel, packed);
+                     settle_order(tiles_, packed, r_.k * panel);
                      sum(packed, rows.data(), height, i * panel,
                          std::min(panel, r_.outputs - i * panel));
                    }
@@ -60,7 +61,7 @@ class Reduction {
            std::int64_t count) const {
     T* stack = thread_scratch<T>(ScratchSlot::tile,
                                  program_.depth * kOrderRows * std::int64_t{tiles_.width});
-    sum_order(tiles_, program_, r_.of, from, terms, height, stack);
+    sum_order<T>(tiles_, program_, {.of = r_.of, .from = from, .terms = terms}, height, stack);
     const std::int64_t computed = std::int64_t{tiles_.width} << height;
     {
       const RoundingScope scope(tiles_.contracted);
@@ -108,6 +109,15 @@ class Reduction {
     std::int64_t offset[kOrderRows * 64];
     for (std::int64_t lane = 0; lane < panel; ++lane)
       offset[lane] = r_.first(std::min(first + lane, r_.outputs - 1));
+    const std::int64_t there = std::min(panel, r_.outputs - first);
+    if (first / r_.run == (first + there - 1) / r_.run) {
+      for (const std::int64_t term : terms_) {
+        std::copy_n(x_.data() + offset[0] + term, there, to);
+        std::fill_n(to + there, panel - there, 0.0F);
+        to += panel;
+      }
+      return;
+    }
     if (r_.term_run >= tiles_.block) {
       for (std::int64_t k = 0; k < r_.k; k += r_.term_run)
         for (std::int64_t lane = 0; lane < panel; lane += tiles_.block)
@@ -134,30 +144,41 @@ class Reduction {
 }  // namespace
 
 template <class T>
-void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, OrderTerm term,
-               const float* from, const std::int64_t* terms, int height, T* stack) {
-  const auto chain = tiles.sums[static_cast<int>(term)][height];
-  const auto& pairs = tiles.sum_pairs[static_cast<int>(term)];
+void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, const OrderRuns<T>& runs,
+               int height, T* stack) {
+  const auto chain = tiles.sums[static_cast<int>(runs.of)][height];
+  const auto& pairs = tiles.sum_pairs[static_cast<int>(runs.of)];
   run_order_steps(tiles, program, std::int64_t{tiles.width} << height, stack,
                   std::int64_t{kOrderRows} * tiles.width,
                   [&](const OrderStep& s, T* tile, const OrderStep* join) {
                     const auto compute = s.pairs == 0 ? chain : pairs[s.pairs - 1];
                     compute({.count = s.count,
-                           .from = from,
-                           .term = terms + s.first,
-                           .step = s.stride,
-                           .tile = tile,
-                           .rows = 1 << height,
-                           .resume = s.kind == OrderStep::Kind::extend,
-                           .zero = s.zero,
-                           .join = join != nullptr,
-                           .join_zero = join != nullptr && join->zero});
+                             .from = runs.from,
+                             .term = runs.terms + s.first,
+                             .weights = runs.weights,
+                             .weight = runs.at == nullptr ? nullptr : runs.at + s.first,
+                             .step = s.stride,
+                             .tile = tile,
+                             .rows = 1 << height,
+                             .resume = s.kind == OrderStep::Kind::extend,
+                             .zero = s.zero,
+                             .join = join != nullptr,
+                             .join_zero = join != nullptr && join->zero});
                   });
 }
-template void sum_order<float>(const OrderTiles<float>&, const OrderProgram&, OrderTerm,
-                               const float*, const std::int64_t*, int, float*);
-template void sum_order<double>(const OrderTiles<double>&, const OrderProgram&, OrderTerm,
-                                const float*, const std::int64_t*, int, double*);
+template void sum_order<float>(const OrderTiles<float>&, const OrderProgram&,
+                               const OrderRuns<float>&, int, float*);
+template void sum_order<double>(const OrderTiles<double>&, const OrderProgram&,
+                                const OrderRuns<double>&, int, double*);
+
+template <class T>
+void settle_order(const OrderTiles<T>& tiles, float* x, std::int64_t n) {
+  if (tiles.settle == nullptr) return;
+  const RoundingScope scope(tiles.contracted);
+  tiles.settle(x, n);
+}
+template void settle_order<float>(const OrderTiles<float>&, float*, std::int64_t);
+template void settle_order<double>(const OrderTiles<double>&, float*, std::int64_t);
 
 Refusal refuse_order_reduction(const Contract& contract, std::int64_t k) {
   if (k > kMostTerms) return "sums at most 2^16 terms";

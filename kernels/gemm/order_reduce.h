@@ -6,11 +6,24 @@
 
 namespace etalon {
 
-// The sums of (1 << height) * width neighbouring outputs, output i's term k from[terms[k] + i],
-// into stack[0..]; stack holds program.depth tiles of kOrderRows * width.
+// Output i's term k is of from[terms[k] + i] and, of products, weights[at[k] + i].
 template <class T>
-void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, OrderTerm term,
-               const float* from, const std::int64_t* terms, int height, T* stack);
+struct OrderRuns {
+  OrderTerm of = OrderTerm::value;
+  const float* from = nullptr;  // values that settle() leaves as they are
+  const std::int64_t* terms = nullptr;
+  const T* weights = nullptr;
+  const std::int64_t* at = nullptr;
+};
+// The sums of (1 << height) * width neighbouring outputs, into stack[0..]; stack holds
+// program.depth tiles of kOrderRows * width.
+template <class T>
+void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, const OrderRuns<T>& runs,
+               int height, T* stack);
+
+// Values of x as settle() leaves them, where that does anything.
+template <class T>
+void settle_order(const OrderTiles<T>& tiles, float* x, std::int64_t n);
 
 struct OrderReduction {
   std::int64_t outputs = 0, k = 0;

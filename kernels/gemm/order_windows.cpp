@@ -1,0 +1,229 @@
+#include "kernels/gemm/order_windows.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/core/threads.h"
+#include "kernels/gemm/rounding_scope.h"
+
+namespace etalon {
+namespace {
+
+// Turned points that stay in the second cache.
+constexpr std::int64_t kTurned = std::int64_t{1} << 15;
+constexpr std::int64_t kMostPrograms = 4096;
+
+// The sets of taps of one axis that lie in the input, by output: each is a run of taps.
+struct AxisSets {
+  struct Set {
+    std::int64_t first, count;
+    bool operator==(const Set&) const = default;
+  };
+  explicit AxisSets(const WindowAxis& a) : axis(a) {
+    for (std::int64_t o = 0; o < a.out; ++o) {
+      Set s{0, 0};
+      for (std::int64_t r = 0; r < a.kernel; ++r)
+        if (const std::int64_t i = a.at(o, r); i >= 0 && i < a.in) {
+          if (s.count == 0) s.first = r;
+          ++s.count;
+        }
+      const auto found = std::ranges::find(sets, s);
+      of.push_back(found - sets.begin());
+      if (found == sets.end()) sets.push_back(s);
+    }
+  }
+  WindowAxis axis;
+  std::vector<Set> sets;
+  std::vector<std::int64_t> of;  // the set of output o
+
+  const Set& at(std::int64_t o) const {
+    return sets[static_cast<std::size_t>(of[static_cast<std::size_t>(o)])];
+  }
+};
+
+template <class T>
+class Windows {
+ public:
+  Windows(const KernelCall& call, const OrderWindows<T>& task)
+      : call_(call),
+        task_(task),
+        tiles_(task.tiles),
+        x_(call.input(0), call.contract(), call.threads),
+        d_(task.window.axes[0]),
+        h_(task.window.axes[1]),
+        w_(task.window.axes[2]) {
+    const OrderProgram whole = compile_order(call.contract().order, task.window.taps());
+    for (const auto& z : d_.sets)
+      for (const auto& y : h_.sets)
+        for (const auto& x : w_.sets) {
+          std::vector<std::int64_t> index(static_cast<std::size_t>(task.window.taps()), -1);
+          std::int64_t present = 0;
+          for (std::int64_t rz = z.first; rz < z.first + z.count; ++rz)
+            for (std::int64_t ry = y.first; ry < y.first + y.count; ++ry)
+              for (std::int64_t rx = x.first; rx < x.first + x.count; ++rx)
+                index[static_cast<std::size_t>((rz * h_.axis.kernel + ry) * w_.axis.kernel + rx)] =
+                    present++;
+          programs_.push_back(of_present_terms(whole, index));
+          depth_ = std::max(depth_, programs_.back().depth);
+        }
+    // As many planes as hide an addition's latency, then as many rows as the cache holds of them.
+    while (height_ < 2 && (tiles_.width << height_) < task.planes) ++height_;
+    lanes_ = std::int64_t{tiles_.width} << height_;
+    const std::int64_t row = d_.axis.kernel * w_.axis.in * lanes_;
+    const std::int64_t held = kTurned / std::max<std::int64_t>(1, row);
+    rows_ = std::clamp<std::int64_t>(
+        (held - (h_.axis.kernel - 1) * h_.axis.dilation - 1) / h_.axis.stride + 1, 1, h_.axis.out);
+  }
+
+  void run() const {
+    const std::int64_t panels = (task_.planes + lanes_ - 1) / lanes_;
+    const std::int64_t blocks = (h_.axis.out + rows_ - 1) / rows_, depth = d_.axis.out;
+    parallel_for(panels * depth * blocks, call_.threads, 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   Scratch s = scratch();
+                   std::int64_t before = -1;
+                   for (std::int64_t item = begin; item < end; ++item) {
+                     const std::int64_t panel = item / (depth * blocks);
+                     if (panel != before) enter(panel * lanes_, s);
+                     before = panel;
+                     block(panel * lanes_, item / blocks % depth, item % blocks * rows_, s);
+                   }
+                 });
+  }
+
+ private:
+  struct Scratch {
+    float* points;  // [depth tap][row][column][lane]
+    T* weights;     // [tap][lane]
+    T* sums;        // [output][lane]
+    T* dense;       // [lane][output]
+    T* stack;
+    std::vector<std::int64_t> first, terms, at;
+  };
+
+  std::int64_t input_rows() const {
+    return (rows_ - 1) * h_.axis.stride + (h_.axis.kernel - 1) * h_.axis.dilation + 1;
+  }
+
+  Scratch scratch() const {
+    const std::int64_t outputs = rows_ * w_.axis.out * lanes_;
+    const std::int64_t taps = task_.window.taps();
+    const std::int64_t stack = depth_ * kOrderRows * std::int64_t{tiles_.width};
+    Scratch s{};
+    s.points = thread_scratch<float>(
+        ScratchSlot::vector, d_.axis.kernel * input_rows() * w_.axis.in * lanes_ + lanes_);
+    s.stack = thread_scratch<T>(ScratchSlot::tile, stack + taps * lanes_ + 2 * outputs);
+    s.weights = s.stack + stack;
+    s.sums = s.weights + taps * lanes_;
+    s.dense = s.sums + outputs;
+    s.first.resize(static_cast<std::size_t>(lanes_));
+    s.terms.resize(static_cast<std::size_t>(taps));
+    s.at.resize(static_cast<std::size_t>(taps));
+    return s;
+  }
+
+  // Planes past the last are like the last.
+  void enter(std::int64_t first, Scratch& s) const {
+    for (std::int64_t lane = 0; lane < lanes_; ++lane)
+      s.first[static_cast<std::size_t>(lane)] =
+          task_.plane(std::min(first + lane, task_.planes - 1)) * task_.window.in_points();
+    if (task_.of == OrderTerm::product) task_.weights(first, lanes_, s.weights);
+  }
+
+  void block(std::int64_t first, std::int64_t oz, std::int64_t oy0, Scratch& s) const {
+    const std::int64_t rows = std::min(rows_, h_.axis.out - oy0);
+    const std::int64_t in_w = w_.axis.in, top = h_.axis.at(oy0, 0);
+    const std::int64_t held = input_rows();
+    const std::int64_t begin = std::max<std::int64_t>(0, top);
+    const std::int64_t end = std::min(h_.axis.in, h_.axis.at(oy0 + rows - 1, h_.axis.kernel - 1) + 1);
+    for (std::int64_t rz = 0; rz < d_.axis.kernel; ++rz) {
+      const std::int64_t z = d_.axis.at(oz, rz);
+      if (z < 0 || z >= d_.axis.in || begin >= end) continue;
+      float* to = s.points + (rz * held + begin - top) * in_w * lanes_;
+      const float* from = x_.data() + (z * h_.axis.in + begin) * in_w;
+      const std::int64_t count = (end - begin) * in_w;
+      for (std::int64_t lane = 0; lane < lanes_; lane += tiles_.block)
+        tiles_.turn(from, s.first.data() + lane, count, to + lane, lanes_);
+      settle_order(tiles_, to, count * lanes_);
+    }
+    const auto& z = d_.at(oz);
+    for (std::int64_t oy = oy0; oy < oy0 + rows; ++oy) {
+      const auto& y = h_.at(oy);
+      for (std::int64_t ox = 0; ox < w_.axis.out; ++ox) {
+        const auto& x = w_.at(ox);
+        std::size_t n = 0;
+        for (std::int64_t rz = z.first; rz < z.first + z.count; ++rz)
+          for (std::int64_t ry = y.first; ry < y.first + y.count; ++ry) {
+            const std::int64_t row = rz * held + h_.axis.at(oy, ry) - top;
+            for (std::int64_t rx = x.first; rx < x.first + x.count; ++rx, ++n) {
+              s.terms[n] = (row * in_w + w_.axis.at(ox, rx)) * lanes_;
+              s.at[n] = ((rz * h_.axis.kernel + ry) * w_.axis.kernel + rx) * lanes_;
+            }
+          }
+        const auto set = [](const AxisSets& a, std::int64_t o) {
+          return static_cast<std::size_t>(a.of[static_cast<std::size_t>(o)]);
+        };
+        const OrderProgram& program =
+            programs_[(set(d_, oz) * h_.sets.size() + set(h_, oy)) * w_.sets.size() + set(w_, ox)];
+        sum_order<T>(tiles_, program,
+                     {.of = task_.of,
+                      .from = s.points,
+                      .terms = s.terms.data(),
+                      .weights = s.weights,
+                      .at = s.at.data()},
+                     height_, s.stack);
+        task_.finish(first, (oz * h_.axis.out + oy) * w_.axis.out + ox, lanes_, s.stack);
+        std::copy_n(s.stack, lanes_, s.sums + ((oy - oy0) * w_.axis.out + ox) * lanes_);
+      }
+    }
+    const std::int64_t outputs = rows * w_.axis.out;
+    turn_back(outputs, s);
+    const std::int64_t points = task_.window.out_points();
+    for (std::int64_t lane = 0; lane < std::min(lanes_, task_.planes - first); ++lane)
+      store_order(call_, tiles_, (first + lane) * points + (oz * h_.axis.out + oy0) * w_.axis.out,
+                  s.dense + lane * outputs, outputs);
+  }
+
+  void turn_back(std::int64_t outputs, Scratch& s) const {
+    std::int64_t i = 0;
+    if constexpr (std::is_same_v<T, float>) {
+      std::int64_t first[64];
+      for (; i + tiles_.block <= outputs; i += tiles_.block) {
+        for (int lane = 0; lane < tiles_.block; ++lane) first[lane] = (i + lane) * lanes_;
+        tiles_.turn(s.sums, first, lanes_, s.dense + i, outputs);
+      }
+    }
+    for (; i < outputs; ++i)
+      for (std::int64_t lane = 0; lane < lanes_; ++lane)
+        s.dense[lane * outputs + i] = s.sums[i * lanes_ + lane];
+  }
+
+  const KernelCall& call_;
+  const OrderWindows<T>& task_;
+  const OrderTiles<T>& tiles_;
+  OrderSource x_;
+  AxisSets d_, h_, w_;
+  std::vector<OrderProgram> programs_;  // by sets of the three axes
+  std::int64_t depth_ = 1, lanes_ = 0, rows_ = 0;
+  int height_ = 0;
+};
+
+}  // namespace
+
+Refusal refuse_order_windows(const Contract& contract, const Window& window) {
+  std::int64_t programs = 1;
+  for (const WindowAxis& a : window.axes)
+    programs *= static_cast<std::int64_t>(AxisSets(a).sets.size());
+  if (programs > kMostPrograms) return "tells at most 4096 sets of taps apart";
+  return refuse_order(contract.order, window.taps());
+}
+
+template <class T>
+void run_order_windows(const KernelCall& call, const OrderWindows<T>& task) {
+  if (task.planes * task.window.out_points() == 0) return;
+  Windows<T>(call, task).run();
+}
+template void run_order_windows<float>(const KernelCall&, const OrderWindows<float>&);
+template void run_order_windows<double>(const KernelCall&, const OrderWindows<double>&);
+
+}  // namespace etalon
