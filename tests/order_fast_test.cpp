@@ -231,6 +231,7 @@ TEST_CASE("order rows: conv has the definition's bits under every contract and w
       {Shape{1, 4, 11, 10}, Shape{6, 2, 3, 2}, {2, 3}, {1, 2}, {2, 0}, {1, 3}, 2},
       {Shape{3, 5, 12}, Shape{3, 5, 4}, {1}, {1}, {0}, {0}},
       {Shape{1, 7, 6, 6}, Shape{7, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 7},
+      {Shape{2, 19, 6, 5}, Shape{38, 1, 3, 3}, {1, 2}, {1, 1}, {1, 0}, {1, 2}, 19},
       {Shape{1, 3, 4, 5, 6}, Shape{4, 3, 2, 2, 2}, {1, 1, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}}};
   Compared seen;
   for (const Data data : {Data::noise, Data::special, Data::tiny})
@@ -268,6 +269,7 @@ TEST_CASE("order rows: conv_transpose has the definition's bits under every cont
       {Shape{1, 4, 6, 5}, Shape{4, 3, 3, 2}, {2, 3}, {1, 2}, {2, 0}, {1, 1}, {1, 2}, 2},
       {Shape{3, 5, 12}, Shape{5, 3, 4}, {3}, {2}, {0}, {0}, {1}},
       {Shape{1, 7, 6, 6}, Shape{7, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 7},
+      {Shape{2, 17, 4, 5}, Shape{17, 1, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 17},
       {Shape{2, 9, 4, 3}, Shape{9, 5, 2, 1}, {3, 4}, {1, 1}, {0, 0}, {0, 0}, {2, 1}},
       {Shape{1, 3, 2, 3, 4}, Shape{3, 4, 2, 2, 2}, {1, 1, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}, {}}};
   Compared seen;

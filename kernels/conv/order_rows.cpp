@@ -9,6 +9,7 @@
 
 #include "engine/core/threads.h"
 #include "engine/ops/conv.h"
+#include "kernels/gemm/order_windows.h"
 #include "kernels/gemm/rounding_scope.h"
 #include "kernels/gemm/window_lanes.h"
 
@@ -31,6 +32,43 @@ std::vector<std::int64_t> walk_terms(const ConvGeometry& g, const Walk& walk) {
   return crs;
 }
 
+// One channel a group, and few outputs of each: lanes are planes (../gemm/order_windows.h).
+template <class T>
+void convolve_planes(const KernelCall& call, const OrderTiles<T>& tiles,
+                     const OrderProgram& program, const ConvGeometry& g) {
+  const Contract& contract = call.contract();
+  const OrderOperand<T> w(call.input(1), tiles, contract, call.threads);
+  const std::int64_t planes = g.batch * g.out_channels, taps = g.window.taps();
+  std::vector<T> bias;
+  if (call.has(2)) {
+    const OrderOperand<T> b(call.input(2), tiles, contract, 1);
+    bias.resize(static_cast<std::size_t>(planes + std::int64_t{kOrderRows} * tiles.width));
+    for (std::int64_t i = 0; i < planes; ++i)
+      bias[static_cast<std::size_t>(i)] = b.data()[i % g.out_channels];
+  }
+  const auto plane = [&](std::int64_t i) {
+    return i / g.out_channels * g.in_channels + i % g.out_channels / g.group_out();
+  };
+  const auto weights = [&](std::int64_t first, std::int64_t lanes, T* to) {
+    for (std::int64_t tap = 0; tap < taps; ++tap)
+      for (std::int64_t lane = 0; lane < lanes; ++lane)
+        *to++ = w.data()[std::min(first + lane, planes - 1) % g.out_channels * taps + tap];
+  };
+  const auto finish = [&](std::int64_t first, std::int64_t, std::int64_t lanes, T* sums) {
+    if (bias.empty()) return;
+    const RoundingScope scope(tiles.rounding);
+    tiles.add(sums, bias.data() + first, lanes);
+  };
+  run_order_windows<T>(call, {.tiles = tiles,
+                              .program = program,
+                              .window = g.window,
+                              .planes = planes,
+                              .plane = plane,
+                              .of = OrderTerm::product,
+                              .weights = weights,
+                              .finish = finish});
+}
+
 template <class T>
 void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderProgram& program) {
   const Contract& contract = call.contract();
@@ -39,6 +77,9 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
   const std::int64_t pixels = g.window.out_points(), k = g.k(), taps = g.window.taps();
   const std::int64_t rows = g.group_out(), in_points = g.window.in_points();
   if (g.batch * g.out_channels * pixels == 0) return;
+  if (g.group_in() == 1 && rows < kOrderRows && g.groups * g.batch >= tiles.width &&
+      !refuse_order_windows(g.window))
+    return convolve_planes(call, tiles, program, g);
   const OrderOperand<T> x(call.input(0), tiles, contract, call.threads);
   const OrderOperand<T> w(call.input(1), tiles, contract, call.threads);
   std::optional<OrderOperand<T>> bias;

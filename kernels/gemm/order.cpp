@@ -404,35 +404,50 @@ template void run_order<float>(const OrderTask<float>&);
 template void run_order<double>(const OrderTask<double>&);
 
 template <class T>
-void store_order(const KernelCall& call, const OrderTiles<T>& tiles, std::int64_t to,
-                 const T* values, std::int64_t count) {
+bool leave_order(const KernelCall& call, const OrderTiles<T>& tiles, const T* values, float* to,
+                 std::int64_t count) {
   const Contract& c = call.contract();
   const DType type = call.outputs[0].dtype(), stored = stored_format(type, c);
   const bool flush = c.subnormals == Subnormals::flush;
-  std::byte* bytes = const_cast<std::byte*>(call.outputs[0].bytes().data());
-  if (type == DType::f32 && stored == DType::f32) {
-    float* y = reinterpret_cast<float*>(bytes) + to;
+  if (type != DType::f32) return false;
+  if (stored == DType::f32) {
     {
       const RoundingScope scope(tiles.contracted);
-      tiles.leave(values, y, count);
+      tiles.leave(values, to, count);
     }
     // Other accumulators have no more subnormals than f32.
-    if (flush && c.acc == DType::f64) flush_below(y, count, type);
-    return;
+    if (flush && c.acc == DType::f64) flush_below(to, count, stored);
+    return true;
   }
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<T, float>) {
-    const bool fits = c.acc == stored;  // then no rounding is left
-    if (is_half(stored) && (c.round == Round::nearest_even || fits)) {
-      if (type == DType::f32) {
-        float* y = reinterpret_cast<float*>(bytes) + to;
-        std::copy_n(values, count, y);
-        avx2::round_halves(stored, y, count);
-        if (flush) flush_below(y, count, stored);
-        return;
-      }
-      if (type == stored && !flush) return avx2::narrow_halves(type, values, bytes + 2 * to, count);
+    if (is_half(stored) && (c.round == Round::nearest_even || c.acc == stored)) {
+      if (values != to) std::copy_n(values, count, to);
+      avx2::round_halves(stored, to, count);
+      if (flush) flush_below(to, count, stored);
+      return true;
     }
+  }
+#endif
+  return false;
+}
+template bool leave_order<float>(const KernelCall&, const OrderTiles<float>&, const float*, float*,
+                                 std::int64_t);
+template bool leave_order<double>(const KernelCall&, const OrderTiles<double>&, const double*,
+                                  float*, std::int64_t);
+
+template <class T>
+void store_order(const KernelCall& call, const OrderTiles<T>& tiles, std::int64_t to,
+                 const T* values, std::int64_t count) {
+  const Contract& c = call.contract();
+  std::byte* bytes = const_cast<std::byte*>(call.outputs[0].bytes().data());
+  if (leave_order(call, tiles, values, reinterpret_cast<float*>(bytes) + to, count)) return;
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<T, float>) {
+    const DType type = call.outputs[0].dtype();
+    if (is_half(type) && stored_format(type, c) == type &&
+        (c.round == Round::nearest_even || c.acc == type) && c.subnormals == Subnormals::keep)
+      return avx2::narrow_halves(type, values, bytes + 2 * to, count);
   }
 #endif
   for (std::int64_t i = 0; i < count; ++i)

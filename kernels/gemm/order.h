@@ -119,5 +119,10 @@ void run_order(const OrderTask<T>& task);
 template <class T>
 void store_order(const KernelCall& call, const OrderTiles<T>& tiles, std::int64_t to,
                  const T* values, std::int64_t count);
+// The same into memory where output 0 is f32; false, and nothing done, where it is not or where its
+// rounding has no vectors.
+template <class T>
+bool leave_order(const KernelCall& call, const OrderTiles<T>& tiles, const T* values, float* to,
+                 std::int64_t count);
 
 }  // namespace etalon

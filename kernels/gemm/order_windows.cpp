@@ -52,7 +52,6 @@ class Windows {
         d_(task.window.axes[0]),
         h_(task.window.axes[1]),
         w_(task.window.axes[2]) {
-    const OrderProgram whole = compile_order(call.contract().order, task.window.taps());
     for (const auto& z : d_.sets)
       for (const auto& y : h_.sets)
         for (const auto& x : w_.sets) {
@@ -63,7 +62,7 @@ class Windows {
               for (std::int64_t rx = x.first; rx < x.first + x.count; ++rx)
                 index[static_cast<std::size_t>((rz * h_.axis.kernel + ry) * w_.axis.kernel + rx)] =
                     present++;
-          programs_.push_back(of_present_terms(whole, index));
+          programs_.push_back(of_present_terms(task.program, index));
           depth_ = std::max(depth_, programs_.back().depth);
         }
     // As many planes as hide an addition's latency, then as many rows as the cache holds of them.
@@ -95,9 +94,9 @@ class Windows {
   struct Scratch {
     float* points;  // [depth tap][row][column][lane]
     T* weights;     // [tap][lane]
-    T* sums;        // [output][lane]
+    T* sums;        // [output][lane], and behind an output the stack of its program
     T* dense;       // [lane][output]
-    T* stack;
+    float* left;    // sums as they are stored
     std::vector<std::int64_t> first, terms, at;
   };
 
@@ -112,10 +111,10 @@ class Windows {
     Scratch s{};
     s.points = thread_scratch<float>(
         ScratchSlot::vector, d_.axis.kernel * input_rows() * w_.axis.in * lanes_ + lanes_);
-    s.stack = thread_scratch<T>(ScratchSlot::tile, stack + taps * lanes_ + 2 * outputs);
-    s.weights = s.stack + stack;
-    s.sums = s.weights + taps * lanes_;
-    s.dense = s.sums + outputs;
+    s.weights = thread_scratch<T>(ScratchSlot::tile, taps * lanes_ + 2 * outputs + stack);
+    s.dense = s.weights + taps * lanes_;
+    s.sums = s.dense + outputs;
+    s.left = reinterpret_cast<float*>(s.dense);
     s.first.resize(static_cast<std::size_t>(lanes_));
     s.terms.resize(static_cast<std::size_t>(taps));
     s.at.resize(static_cast<std::size_t>(taps));
@@ -147,6 +146,7 @@ class Windows {
       settle_order(tiles_, to, count * lanes_);
     }
     const auto& z = d_.at(oz);
+    T* sums = s.sums;
     for (std::int64_t oy = oy0; oy < oy0 + rows; ++oy) {
       const auto& y = h_.at(oy);
       for (std::int64_t ox = 0; ox < w_.axis.out; ++ox) {
@@ -171,31 +171,37 @@ class Windows {
                       .terms = s.terms.data(),
                       .weights = s.weights,
                       .at = s.at.data()},
-                     height_, s.stack);
-        task_.finish(first, (oz * h_.axis.out + oy) * w_.axis.out + ox, lanes_, s.stack);
-        std::copy_n(s.stack, lanes_, s.sums + ((oy - oy0) * w_.axis.out + ox) * lanes_);
+                     height_, sums);
+        task_.finish(first, (oz * h_.axis.out + oy) * w_.axis.out + ox, lanes_, sums);
+        sums += lanes_;
       }
     }
-    const std::int64_t outputs = rows * w_.axis.out;
-    turn_back(outputs, s);
-    const std::int64_t points = task_.window.out_points();
-    for (std::int64_t lane = 0; lane < std::min(lanes_, task_.planes - first); ++lane)
-      store_order(call_, tiles_, (first + lane) * points + (oz * h_.axis.out + oy0) * w_.axis.out,
-                  s.dense + lane * outputs, outputs);
+    store(first, (oz * h_.axis.out + oy0) * w_.axis.out, rows * w_.axis.out, s);
   }
 
-  void turn_back(std::int64_t outputs, Scratch& s) const {
-    std::int64_t i = 0;
-    if constexpr (std::is_same_v<T, float>) {
-      std::int64_t first[64];
-      for (; i + tiles_.block <= outputs; i += tiles_.block) {
-        for (int lane = 0; lane < tiles_.block; ++lane) first[lane] = (i + lane) * lanes_;
-        tiles_.turn(s.sums, first, lanes_, s.dense + i, outputs);
+  // Outputs [at, at + count) of planes from `first` on.
+  void store(std::int64_t first, std::int64_t at, std::int64_t count, Scratch& s) const {
+    const std::int64_t points = task_.window.out_points();
+    const std::int64_t planes = std::min(lanes_, task_.planes - first);
+    if (leave_order(call_, tiles_, s.sums, s.left, count * lanes_)) {
+      float* y = reinterpret_cast<float*>(const_cast<std::byte*>(call_.outputs[0].bytes().data())) +
+                 first * points + at;
+      std::int64_t i = 0;
+      for (; i + tiles_.block <= count; i += tiles_.block) {
+        std::int64_t from[64];
+        for (int lane = 0; lane < tiles_.block; ++lane) from[lane] = (i + lane) * lanes_;
+        tiles_.turn(s.left, from, planes, y + i, points);
       }
+      for (; i < count; ++i)
+        for (std::int64_t plane = 0; plane < planes; ++plane)
+          y[plane * points + i] = s.left[i * lanes_ + plane];
+      return;
     }
-    for (; i < outputs; ++i)
-      for (std::int64_t lane = 0; lane < lanes_; ++lane)
-        s.dense[lane * outputs + i] = s.sums[i * lanes_ + lane];
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t plane = 0; plane < planes; ++plane)
+        s.dense[plane * count + i] = s.sums[i * lanes_ + plane];
+    for (std::int64_t plane = 0; plane < planes; ++plane)
+      store_order(call_, tiles_, (first + plane) * points + at, s.dense + plane * count, count);
   }
 
   const KernelCall& call_;
@@ -210,12 +216,12 @@ class Windows {
 
 }  // namespace
 
-Refusal refuse_order_windows(const Contract& contract, const Window& window) {
+Refusal refuse_order_windows(const Window& window) {
   std::int64_t programs = 1;
   for (const WindowAxis& a : window.axes)
     programs *= static_cast<std::int64_t>(AxisSets(a).sets.size());
   if (programs > kMostPrograms) return "tells at most 4096 sets of taps apart";
-  return refuse_order(contract.order, window.taps());
+  return std::nullopt;
 }
 
 template <class T>

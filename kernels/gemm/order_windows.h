@@ -15,6 +15,7 @@ namespace etalon {
 template <class T>
 struct OrderWindows {
   const OrderTiles<T>& tiles;
+  const OrderProgram& program;  // over all taps of a window, row-major
   const Window& window;
   std::int64_t planes = 0;  // of the output
   // Of the input's planes, that of output plane i.
@@ -26,7 +27,7 @@ struct OrderWindows {
   FunctionRef<void(std::int64_t first, std::int64_t output, std::int64_t lanes, T* sums)> finish;
 };
 
-Refusal refuse_order_windows(const Contract& contract, const Window& window);
+Refusal refuse_order_windows(const Window& window);
 template <class T>
 void run_order_windows(const KernelCall& call, const OrderWindows<T>& task);
 

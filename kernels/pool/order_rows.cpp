@@ -32,7 +32,9 @@ void pool(const KernelCall& call, const OrderTiles<T>& tiles, const PoolGeometry
     std::fill_n(by, lanes, static_cast<T>(pooled.divisors[static_cast<std::size_t>(output)]));
     tiles.divide(sums, by, lanes);
   };
+  const OrderProgram program = compile_order(call.contract().order, g.window.taps());
   run_order_windows<T>(call, {.tiles = tiles,
+                              .program = program,
                               .window = g.window,
                               .planes = g.planes(),
                               .plane = [](std::int64_t i) { return i; },
@@ -52,7 +54,8 @@ void run(const KernelCall& call, const PoolGeometry& g, const Pooled& pooled) {
 
 Refusal refuse_window(const Problem& problem, const PoolGeometry& g) {
   if (Refusal r = refuse_order_contract(problem)) return r;
-  return refuse_order_windows(*problem.contract, g.window);
+  if (Refusal r = refuse_order_windows(g.window)) return r;
+  return refuse_order(problem.contract->order, g.window.taps());
 }
 
 Refusal refuse_global(const Problem& problem) {
