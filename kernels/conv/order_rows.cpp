@@ -56,7 +56,7 @@ void convolve_planes(const KernelCall& call, const OrderTiles<T>& tiles,
   };
   const auto finish = [&](std::int64_t first, std::int64_t, std::int64_t lanes, T* sums) {
     if (bias.empty()) return;
-    const RoundingScope scope(tiles.rounding);
+    const RoundingScope scope(tiles.chains);
     tiles.add(sums, bias.data() + first, lanes);
   };
   run_order_windows<T>(call, {.tiles = tiles,
@@ -113,7 +113,7 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
       T added[kOrderRows * 64];
       for (int r = 0; r < height; ++r)
         std::fill_n(added + r * width, width, bias->data()[group * rows + row + r]);
-      const RoundingScope scope(tiles.rounding);
+      const RoundingScope scope(tiles.chains);
       tiles.add(tile, added, std::int64_t{height} * width);
     }
     const std::int64_t stop = std::min<std::int64_t>((panel + 1) * width, g.batch * pixels);

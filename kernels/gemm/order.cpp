@@ -327,7 +327,7 @@ OrderOperand<T>::OrderOperand(const Tensor& t, const OrderTiles<T>& tiles, const
   T* to = own_.at_least<T>(std::max<std::int64_t>(1, n));
   data_ = to;
   parallel_for(n, threads, 16384, [&](std::int64_t begin, std::int64_t end) {
-    const RoundingScope scope(tiles.contracted);
+    const RoundingScope scope(tiles.others);
     tiles.enter(source.data() + begin, to + begin, end - begin);
   });
 }
@@ -412,7 +412,7 @@ bool leave_order(const KernelCall& call, const OrderTiles<T>& tiles, const T* va
   if (type != DType::f32) return false;
   if (stored == DType::f32) {
     {
-      const RoundingScope scope(tiles.contracted);
+      const RoundingScope scope(tiles.others);
       tiles.leave(values, to, count);
     }
     // Other accumulators have no more subnormals than f32.

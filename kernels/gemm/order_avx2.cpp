@@ -16,9 +16,7 @@ namespace etalon::avx2 {
 namespace {
 
 struct OrderF32 : F32 {
-  static constexpr bool kSettles = false;
   ETALON_INLINE static Reg raw(const float* p) { return load(p); }
-  ETALON_INLINE static Reg take(const float* p) { return raw(p); }
   ETALON_INLINE static void out(float* p, Reg v) { store(p, canonical(v)); }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm256_add_ps(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }
@@ -43,9 +41,7 @@ struct OrderF32 : F32 {
 };
 
 struct OrderF64 : F64 {
-  static constexpr bool kSettles = false;
   ETALON_INLINE static Reg raw(const float* p) { return widen(p); }
-  ETALON_INLINE static Reg take(const float* p) { return raw(p); }
   ETALON_INLINE static void out(float* p, Reg v) {
     const __m256 single = F32::canonical(_mm256_zextps128_ps256(_mm256_cvtpd_ps(v)));
     _mm_storeu_ps(p, _mm256_castps256_ps128(single));
@@ -88,6 +84,7 @@ struct Half : OrderF32 {
 
 template <OrderRounding Rounding>
 struct RoundF16 : Half<Rounding> {
+  static constexpr bool kLikeF32 = false;
   using Reg = __m256;
   ETALON_INLINE static Reg narrow(Reg x) {
     constexpr int kMode =
@@ -101,6 +98,7 @@ struct RoundF16 : Half<Rounding> {
 // ffc00000 and stay what they are.
 template <OrderRounding Rounding>
 struct RoundBF16 : Half<Rounding> {
+  static constexpr bool kLikeF32 = true;
   using Reg = __m256;
   ETALON_INLINE static Reg narrow(Reg v) {
     const __m256i x = _mm256_castps_si256(v);

@@ -10,12 +10,8 @@
 namespace etalon::avx512 {
 namespace {
 
-constexpr int kSubnormal = 0x20;  // class of vfpclass
-
 struct OrderF32 : F32 {
-  static constexpr bool kSettles = false;
   ETALON_INLINE static Reg raw(const float* p) { return load(p); }
-  ETALON_INLINE static Reg take(const float* p) { return raw(p); }
   ETALON_INLINE static void out(float* p, Reg v) { store(p, canonical(v)); }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm512_add_ps(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm512_abs_ps(v); }
@@ -23,8 +19,11 @@ struct OrderF32 : F32 {
   ETALON_INLINE static Reg add_where(Mask m, Reg c, Reg x) {
     return _mm512_mask_add_ps(c, m, c, x);
   }
+  // On the bits, whatever the processor makes of subnormal operands.
   ETALON_INLINE static Reg flush_f32(Reg v) {
-    return _mm512_mask_and_ps(v, _mm512_fpclass_ps_mask(v, kSubnormal), v, _mm512_set1_ps(-0.0F));
+    const Mask small =
+        _mm512_testn_epi32_mask(_mm512_castps_si512(v), _mm512_set1_epi32(0x7f800000));
+    return _mm512_mask_and_ps(v, small, v, _mm512_set1_ps(-0.0F));
   }
   ETALON_INLINE static Reg flush(Reg v) { return flush_f32(v); }
   ETALON_INLINE static Reg gather(const float* from, const std::int32_t* offset,
@@ -35,9 +34,7 @@ struct OrderF32 : F32 {
 };
 
 struct OrderF64 : F64 {
-  static constexpr bool kSettles = false;
   ETALON_INLINE static Reg raw(const float* p) { return widen(p); }
-  ETALON_INLINE static Reg take(const float* p) { return raw(p); }
   ETALON_INLINE static void out(float* p, Reg v) {
     _mm256_storeu_ps(
         p, _mm512_castps512_ps256(F32::canonical(_mm512_zextps256_ps512(_mm512_cvtpd_ps(v)))));
@@ -53,7 +50,9 @@ struct OrderF64 : F64 {
     return _mm512_mask_blend_pd(m, otherwise, then);
   }
   ETALON_INLINE static Reg flush(Reg v) {
-    return _mm512_mask_and_pd(v, _mm512_fpclass_pd_mask(v, kSubnormal), v, _mm512_set1_pd(-0.0));
+    const Mask small =
+        _mm512_testn_epi64_mask(_mm512_castpd_si512(v), _mm512_set1_epi64(0x7ff0000000000000));
+    return _mm512_mask_and_pd(v, small, v, _mm512_set1_pd(-0.0));
   }
   ETALON_INLINE static Reg flush_f32(Reg v) {
     const Mask small = _mm512_cmp_pd_mask(_mm512_abs_pd(v), _mm512_set1_pd(0x1p-126), _CMP_LT_OQ);
@@ -83,6 +82,7 @@ struct Half : OrderF32 {
 
 template <OrderRounding Rounding>
 struct RoundF16 : Half<Rounding> {
+  static constexpr bool kLikeF32 = false;
   using Reg = __m512;
   ETALON_INLINE static Reg narrow(Reg x) {
     constexpr int kMode =
@@ -100,6 +100,7 @@ struct RoundF16 : Half<Rounding> {
 // ffc00000 and stay what they are.
 template <OrderRounding Rounding>
 struct RoundBF16 : Half<Rounding> {
+  static constexpr bool kLikeF32 = true;
   using Reg = __m512;
   ETALON_INLINE static Reg narrow(Reg v) {
     const __m512i x = _mm512_castps_si512(v);

@@ -52,14 +52,19 @@ struct OrderSum {
 // What both do with their tile: begin at +0, or where `resume` at the tile; leave the sum there, or
 // where `join` the tile plus the sum; `zero` adds +0 to the sum, `join_zero` to what is left.
 
-// How the processor has to round while the functions of a table run; see rounding_scope.h.
+// How the processor has to round while the functions of a table run, and whether it has to take
+// subnormal operands for zeros; see rounding_scope.h.
 enum class OrderRounding : std::uint8_t { nearest, down, up, zero };
+struct OrderMode {
+  OrderRounding rounding = OrderRounding::nearest;
+  bool zeros = false;
+};
 
 template <class T>
 struct OrderTiles {
   int width = 0;                                      // lanes of two vectors
-  OrderRounding rounding = OrderRounding::nearest;    // of chains, sums, add, scale, scale_add
-  OrderRounding contracted = OrderRounding::nearest;  // of the others
+  OrderMode chains;  // of chains, sums, pairs, add, add_zero, scale, scale_add
+  OrderMode others;
   void (*plain[kOrderHeights])(const OrderChain<T>&) = {};
   void (*masked[kOrderHeights])(const OrderChain<T>&) = {};
   void (*sums[kOrderTerms][kOrderHeights])(const OrderSum<T>&) = {};
@@ -73,6 +78,9 @@ struct OrderTiles {
   void (*add_zero)(T* a, std::int64_t n) = nullptr;
   void (*scale)(T* a, T s, std::int64_t n) = nullptr;
   void (*scale_add)(T* a, T s, const T* c, std::int64_t n) = nullptr;
+  // Where chains leave to the next operation what the contract flushes: done to n elements, in any
+  // mode; else nullptr.
+  void (*flush)(T* a, std::int64_t n) = nullptr;
   void (*divide)(T* a, const T* d, std::int64_t n) = nullptr;
   void (*root)(T* a, std::int64_t n) = nullptr;
   // Over any n: what is an f32 as a value of the accumulator's format, flushed in both; the same in

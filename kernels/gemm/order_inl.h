@@ -27,11 +27,27 @@
 
 namespace etalon::simd {
 
+// What a contract flushes need not be zero where a processor that takes subnormal operands for zeros
+// (kFlushedByUse) reads it next: chains leave it, flushed() makes it so at the end.
+
 // Vectors of V as they are, products fused into the sum or rounded before.
-template <class V, bool Fused>
+template <class V, bool Fused, bool Flush>
 struct PlainArithmetic : V {
   using Reg = typename V::Reg;
   using Mask = typename V::Mask;
+  static constexpr bool kSettles = false, kFlush = Flush, kFlushedByUse = Flush;
+  ETALON_INLINE static Reg take(const float* p) {
+    if constexpr (Flush)
+      return V::flush_f32(V::raw(p));
+    else
+      return V::raw(p);
+  }
+  ETALON_INLINE static Reg flushed(Reg v) {
+    if constexpr (Flush)
+      return V::flush(v);
+    else
+      return v;
+  }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) {
     if constexpr (Fused)
       return V::fma(a, b, c);
@@ -46,35 +62,23 @@ struct PlainArithmetic : V {
   }
 };
 
-// Results below the smallest normal number become zeros of their sign, as V::flush does it.
-template <class V>
-struct Flushing : V {
-  using Reg = typename V::Reg;
-  using Mask = typename V::Mask;
-  static constexpr bool kSettles = true;
-  ETALON_INLINE static Reg take(const float* p) { return V::flush_f32(V::raw(p)); }
-  ETALON_INLINE static Reg add(Reg a, Reg b) { return V::flush(V::add(a, b)); }
-  ETALON_INLINE static Reg mul(Reg a, Reg b) { return V::flush(V::mul(a, b)); }
-  ETALON_INLINE static Reg div(Reg a, Reg b) { return V::flush(V::div(a, b)); }
-  ETALON_INLINE static Reg sqrt(Reg a) { return V::flush(V::sqrt(a)); }
-  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return V::flush(V::fma(a, b, c)); }
-  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
-    return V::select(m, fma(a, b, c), c);
-  }
-  ETALON_INLINE static Reg add_where(Mask m, Reg c, Reg x) { return V::select(m, add(c, x), c); }
-};
-
 // Format: narrow(x) of an f32, as the contract rounds; fma_odd where that is to nearest, else fma;
-// flush as above.
+// flush; kLikeF32: what is subnormal in it is so in f32.
 template <class Format, bool Fused, bool Flush>
 struct Narrow : Format {
   using Reg = typename Format::Reg;
   using Mask = typename Format::Mask;
-  static constexpr bool kSettles = true;
+  static constexpr bool kSettles = true, kFlush = Flush, kFlushedByUse = Flush && Format::kLikeF32;
   ETALON_INLINE static Reg take(const float* p) {
     Reg x = Format::raw(p);
     if constexpr (Flush) x = Format::flush_f32(x);
-    return done(Format::canonical(x));
+    return flushed(Format::narrow(Format::canonical(x)));
+  }
+  ETALON_INLINE static Reg flushed(Reg v) {
+    if constexpr (Flush)
+      return Format::flush(v);
+    else
+      return v;
   }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return done(Format::add(a, b)); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return done(Format::mul(a, b)); }
@@ -94,12 +98,12 @@ struct Narrow : Format {
     if constexpr (Fused)
       return done(Format::fma(a, b, Format::zero()));
     else
-      return Format::add(Format::zero(), mul(a, b));
+      return Format::add_zero(mul(a, b));
   }
 
  private:
   ETALON_INLINE static Reg done(Reg v) {
-    if constexpr (Flush)
+    if constexpr (Flush && !kFlushedByUse)
       return Format::flush(Format::narrow(v));
     else
       return Format::narrow(v);
@@ -261,7 +265,8 @@ void order_pairs(const OrderChain<typename N::Scalar>& t) {
       const Reg s = order_tree<N, D>(0, [&](int i) ETALON_INLINE_LAMBDA {
         const Reg a = N::set1(t.a[i * t.a_step + r]), b = N::load(t.b + i * t.b_step + at);
         if constexpr (Masked)
-          return N::fma(N::from_bits(t.mask[i * t.mask_step] >> at), a, b, N::zero());
+          return N::select(N::from_bits(t.mask[i * t.mask_step] >> at), order_first<N>(a, b),
+                           N::zero());
         else
           return order_first<N>(a, b);
       });
@@ -319,8 +324,8 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   using T = typename N::Scalar;
   OrderTiles<T> t;
   t.width = 2 * N::lanes;
-  t.rounding = Rounding;
-  t.contracted = Contracted;
+  t.chains = {Rounding, N::kFlushedByUse};
+  t.others = {Contracted, N::kFlushedByUse};
   unroll<kOrderHeights>([&](auto h) ETALON_INLINE_LAMBDA {
     t.plain[h] = order_chain<N, 1 << h, false>;
     t.masked[h] = order_chain<N, 1 << h, true>;
@@ -342,35 +347,29 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   };
   t.add = [](T* a, const T* b, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::add(N::load(a + i), N::load(b + i)));
+      N::store(a + i, N::flushed(N::add(N::load(a + i), N::load(b + i))));
   };
   t.scale = [](T* a, T s, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::mul(N::set1(s), N::load(a + i)));
+      N::store(a + i, N::flushed(N::mul(N::set1(s), N::load(a + i))));
   };
   t.scale_add = [](T* a, T s, const T* c, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::fma(N::set1(s), N::load(c + i), N::load(a + i)));
+      N::store(a + i, N::flushed(N::fma(N::set1(s), N::load(c + i), N::load(a + i))));
   };
   t.divide = [](T* a, const T* d, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::div(N::load(a + i), N::load(d + i)));
+      N::store(a + i, N::flushed(N::div(N::load(a + i), N::load(d + i))));
   };
   t.root = [](T* a, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::sqrt(N::load(a + i)));
+    for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::flushed(N::sqrt(N::load(a + i))));
   };
   t.enter = order_enter<N>;
-  if constexpr (std::is_same_v<T, float>) {
-    if constexpr (N::kSettles) t.settle = [](float* x, std::int64_t n) { order_enter<N>(x, x, n); };
-  } else if constexpr (N::kSettles) {
-    t.settle = [](float* x, std::int64_t n) {
-      std::int64_t i = 0;
-      for (; i + Block::lanes <= n; i += Block::lanes)
-        Block::store(x + i, Block::flush_f32(Block::load(x + i)));
-      for (; i < n; ++i)
-        if (x[i] < 0x1p-126F && x[i] > -0x1p-126F) x[i] *= 0.0F;
+  if constexpr (N::kSettles) t.settle = [](float* x, std::int64_t n) { order_enter<N>(x, x, n); };
+  if constexpr (N::kFlushedByUse)
+    t.flush = [](T* a, std::int64_t n) {
+      for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::flushed(N::load(a + i)));
     };
-  }
   t.leave = [](const T* from, float* to, std::int64_t n) {
     std::int64_t i = 0;
     for (; i + N::lanes <= n; i += N::lanes) N::out(to + i, N::load(from + i));
@@ -434,10 +433,10 @@ struct OrderArithmetics {
     return with_rounding(a.rounding, [&](auto r) -> const auto& {
       constexpr OrderRounding kRounding = decltype(r)::value;
       if (a.flush)
-        return a.fma ? made<PlainArithmetic<Flushing<V>, true>, kRounding, kRounding>()
-                     : made<PlainArithmetic<Flushing<V>, false>, kRounding, kRounding>();
-      return a.fma ? made<PlainArithmetic<V, true>, kRounding, kRounding>()
-                   : made<PlainArithmetic<V, false>, kRounding, kRounding>();
+        return a.fma ? made<PlainArithmetic<V, true, true>, kRounding, kRounding>()
+                     : made<PlainArithmetic<V, false, true>, kRounding, kRounding>();
+      return a.fma ? made<PlainArithmetic<V, true, false>, kRounding, kRounding>()
+                   : made<PlainArithmetic<V, false, false>, kRounding, kRounding>();
     });
   }
   template <template <OrderRounding> class Format>

@@ -64,7 +64,7 @@ class Reduction {
     sum_order<T>(tiles_, program_, {.of = r_.of, .from = from, .terms = terms}, height, stack);
     const std::int64_t computed = std::int64_t{tiles_.width} << height;
     {
-      const RoundingScope scope(tiles_.contracted);
+      const RoundingScope scope(tiles_.others);
       if (r_.divisor >= 0) tiles_.divide(stack, divisors_.data(), computed);
       if (r_.root) tiles_.root(stack, computed);
     }
@@ -174,7 +174,7 @@ template void sum_order<double>(const OrderTiles<double>&, const OrderProgram&,
 template <class T>
 void settle_order(const OrderTiles<T>& tiles, float* x, std::int64_t n) {
   if (tiles.settle == nullptr) return;
-  const RoundingScope scope(tiles.contracted);
+  const RoundingScope scope(tiles.others);
   tiles.settle(x, n);
 }
 template void settle_order<float>(const OrderTiles<float>&, float*, std::int64_t);

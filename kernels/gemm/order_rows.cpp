@@ -64,7 +64,7 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
                           T* tile) {
     const std::int64_t count = columns(panel), first = panel * width;
     if (p.alpha != 1.0F) {
-      const RoundingScope scope(tiles.rounding);
+      const RoundingScope scope(tiles.chains);
       tiles.scale(tile, alpha, height * width);
     }
     if (c) {
@@ -72,7 +72,7 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
       for (int r = 0; r < height; ++r)
         for (std::int64_t j = 0; j < count; ++j)
           added[r * width + j] = c->data()[(row + r) * p.c_row + (first + j) * p.c_col];
-      const RoundingScope scope(tiles.rounding);
+      const RoundingScope scope(tiles.chains);
       tiles.scale_add(tile, beta, added, height * width);
     }
     for (int r = 0; r < height; ++r)

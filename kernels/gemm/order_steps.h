@@ -12,23 +12,26 @@ template <class T, class Chain>
 void run_order_steps(const OrderTiles<T>& tiles, const OrderProgram& program, std::int64_t used,
                      T* stack, std::int64_t size, const Chain& chain) {
   using Kind = OrderStep::Kind;
-  const RoundingScope scope(tiles.rounding);
-  T* top = stack - size;
-  const std::vector<OrderStep>& steps = program.steps;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const OrderStep& s = steps[i];
-    if (s.kind == Kind::join) {
-      top -= size;
-      tiles.add(top, top + size, used);
-      if (s.zero) tiles.add_zero(top, used);
-    } else if (s.kind == Kind::extend) {
-      chain(s, top, nullptr);
-    } else if (i + 1 < steps.size() && steps[i + 1].kind == Kind::join) {
-      chain(s, top, &steps[++i]);
-    } else {
-      chain(s, top += size, nullptr);
+  {
+    const RoundingScope scope(tiles.chains);
+    T* top = stack - size;
+    const std::vector<OrderStep>& steps = program.steps;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const OrderStep& s = steps[i];
+      if (s.kind == Kind::join) {
+        top -= size;
+        tiles.add(top, top + size, used);
+        if (s.zero) tiles.add_zero(top, used);
+      } else if (s.kind == Kind::extend) {
+        chain(s, top, nullptr);
+      } else if (i + 1 < steps.size() && steps[i + 1].kind == Kind::join) {
+        chain(s, top, &steps[++i]);
+      } else {
+        chain(s, top += size, nullptr);
+      }
     }
   }
+  if (tiles.flush != nullptr) tiles.flush(stack, used);
 }
 
 }  // namespace etalon

@@ -1,6 +1,7 @@
-// The processor's rounding mode, for as long as the object lives. Vectors of orders (order.h) need
-// it; everything else in the program computes to nearest (engine/numerics/fp.h). A compiler knows
-// nothing of the mode: only calls through the tables of order_chain.h belong inside.
+// The processor's rounding mode, and what it does with subnormal operands, for as long as the object
+// lives. Vectors of orders (order.h) need it; everything else in the program computes to nearest and
+// keeps subnormals (engine/numerics/fp.h). A compiler knows nothing of the mode: only calls through
+// the tables of order_chain.h belong inside.
 #pragma once
 
 #if defined(__x86_64__)
@@ -16,11 +17,13 @@ class RoundingScope {
   RoundingScope(const RoundingScope&) = delete;
   RoundingScope& operator=(const RoundingScope&) = delete;
 #if defined(__x86_64__)
-  explicit RoundingScope(OrderRounding mode) : changes_(mode != OrderRounding::nearest) {
+  explicit RoundingScope(OrderMode mode)
+      : changes_(mode.rounding != OrderRounding::nearest || mode.zeros) {
     if (!changes_) return;
     before_ = _mm_getcsr();
-    // Bits 13 and 14: nearest, down, up, toward zero.
-    _mm_setcsr((before_ & ~0x6000U) | static_cast<unsigned>(mode) << 13);
+    // Bits 13 and 14: nearest, down, up, toward zero. Bit 6: subnormal operands are zeros.
+    _mm_setcsr((before_ & ~0x6040U) | static_cast<unsigned>(mode.rounding) << 13 |
+               (mode.zeros ? 0x40U : 0U));
   }
   ~RoundingScope() {
     if (changes_) _mm_setcsr(before_);
@@ -30,7 +33,7 @@ class RoundingScope {
   bool changes_;
   unsigned before_ = 0;
 #else
-  explicit RoundingScope(OrderRounding) {}
+  explicit RoundingScope(OrderMode) {}
 #endif
 };
 

@@ -25,7 +25,7 @@ template <class T>
 void pool(const KernelCall& call, const OrderTiles<T>& tiles, const PoolGeometry& g,
           const Pooled& pooled) {
   const auto finish = [&](std::int64_t, std::int64_t output, std::int64_t lanes, T* sums) {
-    const RoundingScope scope(tiles.contracted);
+    const RoundingScope scope(tiles.others);
     if (pooled.root) tiles.root(sums, lanes);
     if (pooled.divisors.empty()) return;
     T by[kOrderRows * 64];
