@@ -28,7 +28,8 @@ using namespace etalon;
 namespace {
 
 // ties: products that are midpoints of f16 or bf16, among sums far below them, which f32 loses.
-enum class Data { noise, special, tiny, huge, ties };
+// brink: operands, products and sums around the smallest normal numbers of f32 and bf16, of f16.
+enum class Data { noise, special, tiny, huge, ties, brink, brink16 };
 
 Tensor make(const Shape& shape, std::uint64_t seed, Data data, DType dtype = DType::f32) {
   Tensor t = Tensor::uninitialized(dtype, shape);
@@ -39,6 +40,8 @@ Tensor make(const Shape& shape, std::uint64_t seed, Data data, DType dtype = DTy
     const float pick = test::share(random, at + 1000000);
     if (data == Data::tiny) x = pick < 0.5F ? x * 0x1p-75F : pick < 0.7F ? x * 0x1p-12F : -0.0F;
     if (data == Data::huge) x = pick < 0.5F ? x * 0x1p65F : x * 0x1p9F;
+    if (data == Data::brink) x *= pick < 0.4F ? 0x1p-63F : pick < 0.7F ? 0x1p-62F : 0x1p-125F;
+    if (data == Data::brink16) x *= pick < 0.4F ? 0x1p-7F : pick < 0.7F ? 0x1p-6F : 0x1p-13F;
     if (data == Data::special) x = test::special(x, pick);
     if (data == Data::ties) {
       constexpr float kValues[] = {1.0625F, 1.03125F, 1.015625F, 1.0F, 0x1p-12F, 0x1p-20F, 0.0F};
@@ -185,7 +188,8 @@ TEST_CASE("order rows: sums in f16 and bf16 that f32 would round to a midpoint")
 
 TEST_CASE("order rows: gemm and matmul have the definition's bits under every contract") {
   Compared seen;
-  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge, Data::ties}) {
+  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge, Data::ties,
+                          Data::brink, Data::brink16}) {
     for (const char* text : kContracts) {
       const Contract c = Contract::parse(text);
       std::vector<Tensor> in;
@@ -234,7 +238,7 @@ TEST_CASE("order rows: conv has the definition's bits under every contract and w
       {Shape{2, 19, 6, 5}, Shape{38, 1, 3, 3}, {1, 2}, {1, 1}, {1, 0}, {1, 2}, 19},
       {Shape{1, 3, 4, 5, 6}, Shape{4, 3, 2, 2, 2}, {1, 1, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}}};
   Compared seen;
-  for (const Data data : {Data::noise, Data::special, Data::tiny})
+  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::brink, Data::brink16})
     for (const Case& one : cases) {
       ConvParams p;
       p.strides = one.strides;
@@ -273,7 +277,7 @@ TEST_CASE("order rows: conv_transpose has the definition's bits under every cont
       {Shape{2, 9, 4, 3}, Shape{9, 5, 2, 1}, {3, 4}, {1, 1}, {0, 0}, {0, 0}, {2, 1}},
       {Shape{1, 3, 2, 3, 4}, Shape{3, 4, 2, 2, 2}, {1, 1, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}, {}}};
   Compared seen;
-  for (const Data data : {Data::noise, Data::special, Data::tiny})
+  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::brink, Data::brink16})
     for (const Case& one : cases) {
       ConvTransposeParams p;
       p.strides = one.strides;
@@ -314,7 +318,8 @@ TEST_CASE("order rows: pools have the definition's bits under every contract") {
       {Shape{2, 70, 4, 5}, {2, 2}, {1, 2}, {1, 1}, {1, 1}, {0, 0}},
       {Shape{1, 3, 4, 5, 6}, {2, 3, 2}, {1, 2, 3}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}}};
   Compared seen;
-  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge})
+  for (const Data data :
+       {Data::noise, Data::special, Data::tiny, Data::huge, Data::ties, Data::brink, Data::brink16})
     for (const Case& one : cases)
       for (const char* text : kContracts) {
         const Contract c = Contract::parse(text);
@@ -358,7 +363,8 @@ TEST_CASE("order rows: reductions have the definition's bits under every contrac
                         {Shape{37, 21}, {1}},         {Shape{3, 5, 34}, {0, 2}},
                         {Shape{270, 18}, {1}},        {Shape{4, 6, 5}, {1}}};
   Compared seen;
-  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::huge})
+  for (const Data data :
+       {Data::noise, Data::special, Data::tiny, Data::huge, Data::ties, Data::brink, Data::brink16})
     for (const Case& one : cases)
       for (const char* text : kContracts) {
         const Contract c = Contract::parse(text);

@@ -381,18 +381,18 @@ void run_order(const OrderTask<T>& task) {
                                                : masked     ? tiles.masked_pairs[s.pairs - 1]
                                                             : tiles.pairs[s.pairs - 1];
                           compute({.count = s.count,
-                                 .a = a + s.first * height,
-                                 .a_step = s.stride * height,
-                                 .b = packed + s.first * tiles.width,
-                                 .b_step = s.stride * tiles.width,
-                                 .mask = mask + s.first,
-                                 .mask_step = s.stride,
-                                 .tile = tile,
-                                 .rows = height,
-                                 .resume = s.kind == Kind::extend,
-                                 .zero = s.zero,
-                                 .join = join != nullptr,
-                                 .join_zero = join != nullptr && join->zero});
+                                   .a = a + s.first * height,
+                                   .a_step = s.stride * height,
+                                   .b = packed + s.first * tiles.width,
+                                   .b_step = s.stride * tiles.width,
+                                   .mask = mask + s.first,
+                                   .mask_step = s.stride,
+                                   .tile = tile,
+                                   .rows = height,
+                                   .resume = s.kind == Kind::extend,
+                                   .zero = s.zero,
+                                   .join = join != nullptr,
+                                   .join_zero = join != nullptr && join->zero});
                         });
         task.finish(group, panel, row, height, stack);
         row += height;

@@ -32,8 +32,8 @@ struct OrderChain {
   bool resume = false, zero = false, join = false, join_zero = false;
 };
 
-// A chain over runs of outputs in memory, as f32 that the accumulator's format holds: of x, |x|, x * x,
-// or of w * x, each output with weights of its own.
+// A chain over runs of outputs in memory, as f32 that the accumulator's format holds: of x, |x|, x
+// * x, or of w * x, each output with weights of its own.
 enum class OrderTerm : std::uint8_t { value, magnitude, square, product };
 inline constexpr int kOrderTerms = 4;
 template <class T>
@@ -62,7 +62,7 @@ struct OrderMode {
 
 template <class T>
 struct OrderTiles {
-  int width = 0;                                      // lanes of two vectors
+  int width = 0;     // lanes of two vectors
   OrderMode chains;  // of chains, sums, pairs, add, add_zero, scale, scale_add
   OrderMode others;
   void (*plain[kOrderHeights])(const OrderChain<T>&) = {};

@@ -1,6 +1,6 @@
 // Chains and joins of kernels/gemm/order.h over an arithmetic N: Scalar, Reg, Mask, lanes; load,
-// store, zero, set1, from_bits, raw, take, add, mul, fma, fma under a mask, div, sqrt, gather. Included
-// only by the files of one instruction set each.
+// store, zero, set1, from_bits, raw, take, add, mul, fma, fma under a mask, div, sqrt, gather.
+// Included only by the files of one instruction set each.
 //
 // f16 and bf16 accumulators live in f32 registers (Narrow). An operation on them is computed in f32
 // and that rounded to the narrow format, of q bits. Toward one side (round=rz, ru, rd; the
@@ -27,8 +27,8 @@
 
 namespace etalon::simd {
 
-// What a contract flushes need not be zero where a processor that takes subnormal operands for zeros
-// (kFlushedByUse) reads it next: chains leave it, flushed() makes it so at the end.
+// What a contract flushes need not be zero where a processor that takes subnormal operands for
+// zeros (kFlushedByUse) reads it next: chains leave it, flushed() makes it so at the end.
 
 // Vectors of V as they are, products fused into the sum or rounded before.
 template <class V, bool Fused, bool Flush>
@@ -144,9 +144,8 @@ struct OrderAccumulators {
   }
   template <class Chain>
   ETALON_INLINE void end(const Chain& t) {
-    each([&](int r, int v, Reg& s) ETALON_INLINE_LAMBDA {
-      finish_order<N>(t, t.tile + r * kWidth + v * N::lanes, s);
-    });
+    each([&](int r, int v, Reg& s)
+             ETALON_INLINE_LAMBDA { finish_order<N>(t, t.tile + r * kWidth + v * N::lanes, s); });
   }
 };
 
@@ -362,7 +361,8 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
       N::store(a + i, N::flushed(N::div(N::load(a + i), N::load(d + i))));
   };
   t.root = [](T* a, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::flushed(N::sqrt(N::load(a + i))));
+    for (std::int64_t i = 0; i < n; i += N::lanes)
+      N::store(a + i, N::flushed(N::sqrt(N::load(a + i))));
   };
   t.enter = order_enter<N>;
   if constexpr (N::kSettles) t.settle = [](float* x, std::int64_t n) { order_enter<N>(x, x, n); };

@@ -109,8 +109,8 @@ class Windows {
     const std::int64_t taps = task_.window.taps();
     const std::int64_t stack = depth_ * kOrderRows * std::int64_t{tiles_.width};
     Scratch s{};
-    s.points = thread_scratch<float>(
-        ScratchSlot::vector, d_.axis.kernel * input_rows() * w_.axis.in * lanes_ + lanes_);
+    s.points = thread_scratch<float>(ScratchSlot::vector,
+                                     d_.axis.kernel * input_rows() * w_.axis.in * lanes_ + lanes_);
     s.weights = thread_scratch<T>(ScratchSlot::tile, taps * lanes_ + 2 * outputs + stack);
     s.dense = s.weights + taps * lanes_;
     s.sums = s.dense + outputs;
@@ -134,7 +134,8 @@ class Windows {
     const std::int64_t in_w = w_.axis.in, top = h_.axis.at(oy0, 0);
     const std::int64_t held = input_rows();
     const std::int64_t begin = std::max<std::int64_t>(0, top);
-    const std::int64_t end = std::min(h_.axis.in, h_.axis.at(oy0 + rows - 1, h_.axis.kernel - 1) + 1);
+    const std::int64_t end =
+        std::min(h_.axis.in, h_.axis.at(oy0 + rows - 1, h_.axis.kernel - 1) + 1);
     for (std::int64_t rz = 0; rz < d_.axis.kernel; ++rz) {
       const std::int64_t z = d_.axis.at(oz, rz);
       if (z < 0 || z >= d_.axis.in || begin >= end) continue;

@@ -1,9 +1,9 @@
 // Sums over sliding windows of single planes in every order of a contract: pools, and convolutions
 // of one channel each.
 //
-// Lanes are planes. A few dozen are turned so that each point is a run of them; then a tap is a run at
-// a constant distance from the output, whatever stride and dilation are. All lanes of an output have
-// the same taps in the padding, which are no terms: each set of taps has a program of its own.
+// Lanes are planes. A few dozen are turned so that each point is a run of them; then a tap is a run
+// at a constant distance from the output, whatever stride and dilation are. All lanes of an output
+// have the same taps in the padding, which are no terms: each set of taps has a program of its own.
 #pragma once
 
 #include "engine/core/function_ref.h"
@@ -23,7 +23,8 @@ struct OrderWindows {
   OrderTerm of = OrderTerm::value;
   // Of products: fills to[tap * lanes + lane] for planes [first, first + lanes).
   FunctionRef<void(std::int64_t first, std::int64_t lanes, T* to)> weights;
-  // What becomes of the sums of one output, planes [first, first + lanes) of it; a multiple of width.
+  // What becomes of the sums of one output, planes [first, first + lanes) of it; a multiple of
+  // width.
   FunctionRef<void(std::int64_t first, std::int64_t output, std::int64_t lanes, T* sums)> finish;
 };
 

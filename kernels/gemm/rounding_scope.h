@@ -1,7 +1,7 @@
-// The processor's rounding mode, and what it does with subnormal operands, for as long as the object
-// lives. Vectors of orders (order.h) need it; everything else in the program computes to nearest and
-// keeps subnormals (engine/numerics/fp.h). A compiler knows nothing of the mode: only calls through
-// the tables of order_chain.h belong inside.
+// The processor's rounding mode, and what it does with subnormal operands, for as long as the
+// object lives. Vectors of orders (order.h) need it; everything else in the program computes to
+// nearest and keeps subnormals (engine/numerics/fp.h). A compiler knows nothing of the mode: only
+// calls through the tables of order_chain.h belong inside.
 #pragma once
 
 #if defined(__x86_64__)
