@@ -33,7 +33,7 @@ class Compiler {
     empty_.pop_back();
     if (right_empty || empty_.back()) {
       // The last step made the other one.
-      if (right_empty != empty_.back()) steps().back().zero = true;
+      if (right_empty != empty_.back()) steps().back().zeros |= 1U << steps().back().pairs;
       empty_.back() = right_empty && empty_.back();
       return;
     }
@@ -47,7 +47,7 @@ class Compiler {
       return chain(k, 1, 1);
     }
     OrderStep& last = steps().back();
-    if (last.kind != Kind::join && last.pairs == 0 && !last.zero) {
+    if (last.kind != Kind::join && last.pairs == 0 && last.zeros == 0) {
       const std::int64_t end = last.first + (last.count - 1) * last.stride;
       if (last.count == 1) last.stride = k - end;
       if (k == end + last.stride) {
@@ -118,9 +118,11 @@ class Compiler {
     OrderStep& x = steps()[steps().size() - 2];
     const OrderStep& y = steps().back();
     const auto whole = [](const OrderStep& s) {
-      return s.kind == Kind::chain && !s.zero && s.count == std::int64_t{1} << s.pairs;
+      return s.kind == Kind::chain && s.count == std::int64_t{1} << s.pairs;
     };
-    if (!whole(x) || !whole(y) || x.pairs != y.pairs || x.pairs == kOrderPairs) return false;
+    if (!whole(x) || !whole(y) || x.pairs != y.pairs || x.zeros != y.zeros ||
+        x.pairs == kOrderPairs)
+      return false;
     if (x.pairs == 0) {
       x.stride = y.first - x.first;
     } else if (x.stride != y.stride || y.first - x.first != x.stride * x.count) {
@@ -208,20 +210,27 @@ OrderProgram compile_order(const Order& order, std::int64_t k) {
 OrderProgram of_present_terms(const OrderProgram& program, const std::vector<std::int64_t>& index) {
   Compiler c;
   for (const OrderStep& s : program.steps) {
+    const auto add_zero = [&](int level) {
+      if ((s.zeros >> level & 1U) == 0) return;
+      c.chain(0, 1, 0);
+      c.join();
+    };
     if (s.kind == Kind::join) c.join();
     if (s.kind == Kind::chain) c.chain(0, 1, 0);
     for (std::int64_t i = 0; i < s.count; ++i) {
       const std::int64_t at = index[static_cast<std::size_t>(s.first + i * s.stride)];
       if (s.pairs > 0 && i > 0) c.chain(0, 1, 0);
       if (at >= 0) c.extend(at);
+      if (s.pairs == 0) continue;
+      add_zero(0);
       // After term 2^j - 1 of each run of 2^j terms its halves are joined.
-      if (s.pairs > 0)
-        for (std::int64_t n = i + 1; n % 2 == 0; n /= 2) c.join();
+      int level = 1;
+      for (std::int64_t n = i + 1; n % 2 == 0; n /= 2) {
+        c.join();
+        add_zero(level++);
+      }
     }
-    if (s.zero) {
-      c.chain(0, 1, 0);
-      c.join();
-    }
+    if (s.pairs == 0) add_zero(0);
   }
   return c.done();
 }
@@ -389,10 +398,10 @@ void run_order(const OrderTask<T>& task) {
                                    .mask_step = s.stride,
                                    .tile = tile,
                                    .rows = height,
+                                   .zeros = s.zeros,
                                    .resume = s.kind == Kind::extend,
-                                   .zero = s.zero,
                                    .join = join != nullptr,
-                                   .join_zero = join != nullptr && join->zero});
+                                   .join_zero = join != nullptr && join->zeros != 0});
                         });
         task.finish(group, panel, row, height, stack);
         row += height;
@@ -411,12 +420,8 @@ bool leave_order(const KernelCall& call, const OrderTiles<T>& tiles, const T* va
   const bool flush = c.subnormals == Subnormals::flush;
   if (type != DType::f32) return false;
   if (stored == DType::f32) {
-    {
-      const RoundingScope scope(tiles.others);
-      tiles.leave(values, to, count);
-    }
-    // Other accumulators have no more subnormals than f32.
-    if (flush && c.acc == DType::f64) flush_below(to, count, stored);
+    const RoundingScope scope(tiles.others);
+    tiles.leave(values, to, count);
     return true;
   }
 #if defined(__x86_64__)

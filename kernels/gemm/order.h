@@ -38,7 +38,8 @@ struct OrderStep {
   std::int64_t first = 0, stride = 1, count = 0;
   // Of a chain: 2^pairs terms, each a chain of its own, joined in pairs, those in pairs, ...
   int pairs = 0;
-  bool zero = false;  // +0 is added to the result
+  // Bit i: +0 is added to each sum of 2^i chains; bit 0 of a chain, a join: to the result.
+  unsigned zeros = 0;
 };
 
 struct OrderProgram {

@@ -17,7 +17,11 @@ namespace {
 
 struct OrderF32 : F32 {
   ETALON_INLINE static Reg raw(const float* p) { return load(p); }
-  ETALON_INLINE static void out(float* p, Reg v) { store(p, canonical(v)); }
+  // What it holds was flushed.
+  template <bool Flush>
+  ETALON_INLINE static void out(float* p, Reg v) {
+    store(p, canonical(v));
+  }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm256_add_ps(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), v); }
   ETALON_INLINE static Reg sqrt(Reg v) { return _mm256_sqrt_ps(v); }
@@ -42,8 +46,10 @@ struct OrderF32 : F32 {
 
 struct OrderF64 : F64 {
   ETALON_INLINE static Reg raw(const float* p) { return widen(p); }
+  template <bool Flush>
   ETALON_INLINE static void out(float* p, Reg v) {
-    const __m256 single = F32::canonical(_mm256_zextps128_ps256(_mm256_cvtpd_ps(v)));
+    __m256 single = F32::canonical(_mm256_zextps128_ps256(_mm256_cvtpd_ps(v)));
+    if constexpr (Flush) single = OrderF32::flush_f32(single);
     _mm_storeu_ps(p, _mm256_castps256_ps128(single));
   }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm256_add_pd(v, zero()); }  // exact

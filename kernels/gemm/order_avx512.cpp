@@ -12,7 +12,11 @@ namespace {
 
 struct OrderF32 : F32 {
   ETALON_INLINE static Reg raw(const float* p) { return load(p); }
-  ETALON_INLINE static void out(float* p, Reg v) { store(p, canonical(v)); }
+  // What it holds was flushed.
+  template <bool Flush>
+  ETALON_INLINE static void out(float* p, Reg v) {
+    store(p, canonical(v));
+  }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm512_add_ps(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm512_abs_ps(v); }
   ETALON_INLINE static Reg sqrt(Reg v) { return _mm512_sqrt_ps(v); }
@@ -35,9 +39,11 @@ struct OrderF32 : F32 {
 
 struct OrderF64 : F64 {
   ETALON_INLINE static Reg raw(const float* p) { return widen(p); }
+  template <bool Flush>
   ETALON_INLINE static void out(float* p, Reg v) {
-    _mm256_storeu_ps(
-        p, _mm512_castps512_ps256(F32::canonical(_mm512_zextps256_ps512(_mm512_cvtpd_ps(v)))));
+    __m512 single = F32::canonical(_mm512_zextps256_ps512(_mm512_cvtpd_ps(v)));
+    if constexpr (Flush) single = OrderF32::flush_f32(single);
+    _mm256_storeu_ps(p, _mm512_castps512_ps256(single));
   }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm512_add_pd(v, zero()); }  // exact
   ETALON_INLINE static Reg abs(Reg v) { return _mm512_abs_pd(v); }

@@ -29,7 +29,8 @@ struct OrderChain {
   std::int64_t mask_step = 0;
   T* tile = nullptr;  // [row][width]
   int rows = 0;
-  bool resume = false, zero = false, join = false, join_zero = false;
+  unsigned zeros = 0;
+  bool resume = false, join = false, join_zero = false;
 };
 
 // A chain over runs of outputs in memory, as f32 that the accumulator's format holds: of x, |x|, x
@@ -46,11 +47,13 @@ struct OrderSum {
   std::int64_t step = 0;
   T* tile = nullptr;  // [row][width]
   int rows = 0;
-  bool resume = false, zero = false, join = false, join_zero = false;
+  unsigned zeros = 0;
+  bool resume = false, join = false, join_zero = false;
 };
 
 // What both do with their tile: begin at +0, or where `resume` at the tile; leave the sum there, or
-// where `join` the tile plus the sum; `zero` adds +0 to the sum, `join_zero` to what is left.
+// where `join` the tile plus the sum. A bit of `zeros` adds +0 to sums (OrderStep), `join_zero` to
+// what is left.
 
 // How the processor has to round while the functions of a table run, and whether it has to take
 // subnormal operands for zeros; see rounding_scope.h.

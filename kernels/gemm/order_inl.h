@@ -111,8 +111,7 @@ struct Narrow : Format {
 };
 
 template <class N, class Chain>
-ETALON_INLINE void finish_order(const Chain& t, typename N::Scalar* tile, typename N::Reg s) {
-  if (t.zero) s = N::add_zero(s);
+ETALON_INLINE void join_order(const Chain& t, typename N::Scalar* tile, typename N::Reg s) {
   if (t.join) s = N::add(N::load(tile), s);
   if (t.join_zero) s = N::add_zero(s);
   N::store(tile, s);
@@ -144,8 +143,10 @@ struct OrderAccumulators {
   }
   template <class Chain>
   ETALON_INLINE void end(const Chain& t) {
-    each([&](int r, int v, Reg& s)
-             ETALON_INLINE_LAMBDA { finish_order<N>(t, t.tile + r * kWidth + v * N::lanes, s); });
+    each([&](int r, int v, Reg& s) ETALON_INLINE_LAMBDA {
+      if (t.zeros != 0) s = N::add_zero(s);
+      join_order<N>(t, t.tile + r * kWidth + v * N::lanes, s);
+    });
   }
 };
 
@@ -238,13 +239,24 @@ void order_sum(const OrderSum<typename N::Scalar>& t) {
   }
 }
 
-// f(i) of 2^D terms from i on, joined in pairs, those in pairs.
+// f(i) of 2^D terms from i on, joined in pairs, those in pairs; with +0 added where bits of zeros
+// say so.
 template <class N, int D, class F>
 ETALON_INLINE typename N::Reg order_tree(int i, const F& f) {
   if constexpr (D == 0)
     return f(i);
   else
     return N::add(order_tree<N, D - 1>(i, f), order_tree<N, D - 1>(i + (1 << (D - 1)), f));
+}
+template <class N, int D, class F>
+ETALON_INLINE typename N::Reg order_tree(int i, const F& f, unsigned zeros) {
+  typename N::Reg s;
+  if constexpr (D == 0)
+    s = f(i);
+  else
+    s = N::add(order_tree<N, D - 1>(i, f, zeros),
+               order_tree<N, D - 1>(i + (1 << (D - 1)), f, zeros));
+  return (zeros >> D & 1U) != 0 ? N::add_zero(s) : s;
 }
 
 template <class N>
@@ -261,15 +273,16 @@ void order_pairs(const OrderChain<typename N::Scalar>& t) {
   constexpr int kWidth = 2 * N::lanes;
   for (int r = 0; r < t.rows; ++r)
     for (int at = 0; at < kWidth; at += N::lanes) {
-      const Reg s = order_tree<N, D>(0, [&](int i) ETALON_INLINE_LAMBDA {
+      const auto term = [&](int i) ETALON_INLINE_LAMBDA {
         const Reg a = N::set1(t.a[i * t.a_step + r]), b = N::load(t.b + i * t.b_step + at);
         if constexpr (Masked)
           return N::select(N::from_bits(t.mask[i * t.mask_step] >> at), order_first<N>(a, b),
                            N::zero());
         else
           return order_first<N>(a, b);
-      });
-      finish_order<N>(t, t.tile + r * kWidth + at, s);
+      };
+      join_order<N>(t, t.tile + r * kWidth + at,
+                    t.zeros == 0 ? order_tree<N, D>(0, term) : order_tree<N, D>(0, term, t.zeros));
     }
 }
 
@@ -277,7 +290,7 @@ template <class N, OrderTerm Term, int D>
 void order_sum_pairs(const OrderSum<typename N::Scalar>& t) {
   using Reg = typename N::Reg;
   for (int at = 0; at < t.rows * 2 * N::lanes; at += N::lanes) {
-    const Reg s = order_tree<N, D>(0, [&](int i) ETALON_INLINE_LAMBDA {
+    const auto term = [&](int i) ETALON_INLINE_LAMBDA {
       const Reg x = N::raw(t.from + t.term[i * t.step] + at);
       if constexpr (Term == OrderTerm::product)
         return order_first<N>(N::load(t.weights + t.weight[i * t.step] + at), x);
@@ -285,8 +298,9 @@ void order_sum_pairs(const OrderSum<typename N::Scalar>& t) {
         return order_first<N>(x, x);
       else
         return N::add_zero(Term == OrderTerm::magnitude ? N::abs(x) : x);
-    });
-    finish_order<N>(t, t.tile + at, s);
+    };
+    join_order<N>(t, t.tile + at,
+                  t.zeros == 0 ? order_tree<N, D>(0, term) : order_tree<N, D>(0, term, t.zeros));
   }
 }
 
@@ -372,12 +386,12 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     };
   t.leave = [](const T* from, float* to, std::int64_t n) {
     std::int64_t i = 0;
-    for (; i + N::lanes <= n; i += N::lanes) N::out(to + i, N::load(from + i));
+    for (; i + N::lanes <= n; i += N::lanes) N::template out<N::kFlush>(to + i, N::load(from + i));
     if (i == n) return;
     T values[N::lanes] = {};
     float rest[N::lanes];
     for (int lane = 0; lane < n - i; ++lane) values[lane] = from[i + lane];
-    N::out(rest, N::load(values));
+    N::template out<N::kFlush>(rest, N::load(values));
     for (int lane = 0; lane < n - i; ++lane) to[i + lane] = rest[lane];
   };
   t.gather = [](const T* from, const std::int32_t* offset, std::uint32_t mask, T* to) {

@@ -160,10 +160,10 @@ void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, const Or
                              .step = s.stride,
                              .tile = tile,
                              .rows = 1 << height,
+                             .zeros = s.zeros,
                              .resume = s.kind == OrderStep::Kind::extend,
-                             .zero = s.zero,
                              .join = join != nullptr,
-                             .join_zero = join != nullptr && join->zero});
+                             .join_zero = join != nullptr && join->zeros != 0});
                   });
 }
 template void sum_order<float>(const OrderTiles<float>&, const OrderProgram&,

@@ -21,7 +21,7 @@ void run_order_steps(const OrderTiles<T>& tiles, const OrderProgram& program, st
       if (s.kind == Kind::join) {
         top -= size;
         tiles.add(top, top + size, used);
-        if (s.zero) tiles.add_zero(top, used);
+        if (s.zeros != 0) tiles.add_zero(top, used);
       } else if (s.kind == Kind::extend) {
         chain(s, top, nullptr);
       } else if (i + 1 < steps.size() && steps[i + 1].kind == Kind::join) {

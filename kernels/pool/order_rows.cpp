@@ -136,7 +136,7 @@ KernelRow lp_pool_order_row(std::string_view name) {
               [](const KernelCall& call) {
                 const auto& p = call.params<LpPoolParams>();
                 run<isa>(call, pool_geometry(p, call.input(0).shape()),
-                         {.of = term_of_power(p.p), .root = p.p == 2});
+                         {.of = term_of_power(p.p), .divisors = {}, .root = p.p == 2});
               }};
 }
 template <Isa isa>
