@@ -3,7 +3,8 @@
 //
 // Formats are f64, f32, bf16, f16; a value of any of them is held in a double, which is exact.
 // Every function assumes the default environment (nearest even, subnormals kept) and
-// -ffp-contract=off; directed modes are computed, never switched on in the processor.
+// -ffp-contract=off; directed modes are computed, never switched on in the processor. (Vectors are:
+// kernels/gemm/rounding_scope.h.)
 // NaN: functions that round return the quiet NaN 7ff8..., and storing it writes the canonical NaN
 // of the format (7fc00000, 7fc0, 7e00). fma_* return whatever NaN the machine makes: canonicalise
 // on store. Flush: a result is rounded into the format, subnormals included; if what was delivered
