@@ -43,7 +43,8 @@ struct RunOptions {
   bool hash_nodes = false;
   bool keep_values = false;  // Trace::values holds every value by name
   // Pointwise ops run on the output of the node before them while it is in cache, with the same
-  // kernels and the same bits; not where a value between them is wanted (the two options above).
+  // kernels, and images lie with their channels last where that is faster; the bits are the same.
+  // Not where a value between nodes is wanted (the two options above).
   bool fuse = true;
   std::function<void(std::size_t done, std::size_t total)> progress;
 };

@@ -71,6 +71,7 @@ void Executor::State::check_extents(const std::vector<Tensor>& values) {
     }
   }
   checked = std::move(given);
+  choose_layout(types);
 }
 
 Problem make_problem(const OpRow& op, const Params& params, const NodePlan& plan,

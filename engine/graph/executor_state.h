@@ -10,6 +10,7 @@
 
 #include "engine/backend/pointwise.h"
 #include "engine/core/tensor_pool.h"
+#include "engine/graph/channels_last.h"
 #include "engine/graph/executor.h"
 
 namespace etalon {
@@ -75,14 +76,23 @@ struct Executor::State {
   std::vector<bool> counted;   // made by a node: its memory counts as live
   TensorPool pool;
   std::optional<std::vector<TensorType>> checked;  // the types of inputs that were let through
+  // Where values lie in another layout than the graph has: what runs in its place, for inputs of
+  // the types that were let through.
+  std::optional<ChannelsLast> other_layout;
+  std::unique_ptr<Executor> laid_out;
 
   State(std::shared_ptr<const Graph> g, const Registry& r, RunOptions o);
   void bind_inputs(const NamedTensors& given, std::vector<Tensor>& values) const;
   // executor_plan.cpp
   // Before anything is computed: no output whose extents are known by now may be larger than the
-  // memory that the run may take.
+  // memory that the run may take. With inputs of new types the layout is chosen anew.
   void check_extents(const std::vector<Tensor>& values);
   std::string input_names() const;
+
+  // executor_layout.cpp
+  void choose_layout(const std::vector<std::optional<TensorType>>& types);
+  // The run of `laid_out`, with the records of this graph's nodes.
+  Trace run_laid_out(const NamedTensors& inputs);
 
   // executor_fusion.cpp
   // Which nodes might run on pieces of their input; whether one does, its kernel says.
