@@ -123,6 +123,8 @@ void run_product(const KernelCall& call, const PreparedLast& p, const TileSet<fl
     sample(g, x, to, call.threads);
     x = to;
   }
+  const std::optional<UsualSteps> steps =
+      call.steps.empty() ? std::nullopt : usual_steps(call.steps);
   gemm_f32(set,
            {.m = pixels,
             .n = g.out_channels,
@@ -131,7 +133,9 @@ void run_product(const KernelCall& call, const PreparedLast& p, const TileSet<fl
             .packed_b = p.weights.data<float>(),
             .c = bias,
             .c_col = 1,
-            .y = y},
+            .y = y,
+            .finished = call.finished,
+            .ending = steps ? &*steps : nullptr},
            call.threads);
 }
 
@@ -142,6 +146,17 @@ void run_depthwise(const KernelCall& call, const PreparedLast& p, const float* b
   const float* x = call.input(0).data<float>().data();
   const std::int64_t channels = g.in_channels, row = w.out * channels;
   const int lanes = tile_set_f32(isa)->lanes;
+  std::optional<LaneEnding> ending;
+  if (!call.steps.empty()) {
+    const UsualSteps steps = usual_steps(call.steps).value();
+    ending = {.relu = steps.relu};
+    if (steps.affine != nullptr)
+      ending = {.mean = steps.affine->mean,
+                .factor = steps.affine->factor,
+                .bias = steps.affine->bias,
+                .fused = steps.affine->fused,
+                .relu = steps.relu};
+  }
   // Bands of rows, for what walks down them; also parts of the channels, for threads.
   constexpr std::int64_t kBand = 14, kSerialTerms = 200000;
   const std::int64_t bands = (h.out + kBand - 1) / kBand, outer = g.batch * bands;
@@ -172,8 +187,14 @@ void run_depthwise(const KernelCall& call, const PreparedLast& p, const float* b
           .row_stride = h.stride,
           .stride = w.stride,
           .rows = (band + 1) * h.out / bands - first,
-          .count = w.out};
+          .count = w.out,
+          .ending = ending ? &*ending : nullptr};
       isa >= Isa::avx512 ? avx512::depthwise_run(run) : avx2::depthwise_run(run);
+      if (call.finished != nullptr && !ending)
+        (*call.finished)({.begin = (run.y - y) + run.first_channel,
+                          .count = run.last_channel - run.first_channel,
+                          .rows = run.rows * w.out,
+                          .stride = channels});
     }
   });
 }
@@ -200,6 +221,21 @@ void run(const KernelCall& call) {
     x = to;
   }
   run_prepared(call, *prepared->conv, set, x, y);
+}
+
+// Products and depthwise sums end in registers; tiles announce theirs.
+Ending ending(const Problem& problem, const void* prepared, std::span<const PointwiseStep> steps) {
+  const auto* p = static_cast<const PreparedLast*>(prepared);
+  const std::optional<UsualSteps> usual = usual_steps(steps);
+  if (p == nullptr || !p->packed || !usual) return Ending::announced;
+  if (usual->affine != nullptr &&
+      (usual->affine->inner != 1 || usual->affine->channels != p->g.out_channels))
+    return Ending::announced;
+  if (p->way == Way::depthwise)
+    return usual->add == nullptr ? Ending::applied : Ending::announced;
+  // One pixel by itself is another tile.
+  const bool tiles = problem.outputs[0].shape.numel() > p->g.out_channels;
+  return p->way == Way::product && tiles ? Ending::in_place : Ending::announced;
 }
 
 Refusal refuse(const Problem& problem) {
@@ -327,7 +363,9 @@ KernelRow conv_channels_last_seq_row(std::string_view name) {
           .contracts = "seq",
           .refuse = refuse,
           .run = run<isa>,
-          .prepare = prepare<isa>};
+          .prepare = prepare<isa>,
+          .announces = true,
+          .ending = ending};
 }
 template <Isa isa>
 KernelRow conv_channels_last_turned_row(std::string_view name) {

@@ -19,6 +19,13 @@ namespace etalon {
 
 inline constexpr int kDepthwiseRun = 7;
 
+// What follows a sum before it is stored (UsualSteps of engine/backend/pointwise.h, without an
+// addition).
+struct LaneEnding {
+  const float *mean = nullptr, *factor = nullptr, *bias = nullptr;  // by channel; or no affine
+  bool fused = true, relu = false;
+};
+
 // Rows of outputs of one image, some of its channels.
 struct DepthwiseRun {
   const float* x = nullptr;     // of row 0, column 0 of the image
@@ -32,6 +39,7 @@ struct DepthwiseRun {
   std::int64_t column = 0;  // the same of each row's first output
   std::int64_t row_dilation = 1, column_dilation = 1, row_stride = 1, stride = 1;
   std::int64_t rows = 0, count = 0;  // of outputs
+  const LaneEnding* ending = nullptr;
 };
 
 namespace avx512 {

@@ -35,6 +35,35 @@ ETALON_INLINE void each_vector(const DepthwiseRun& d, F f) {
   if (c < d.last_channel) f(c, V::first(static_cast<int>(d.last_channel - c)));
 }
 
+// Sums of the channels from c on, as they are stored: with their bias, and what follows.
+template <class V, std::size_t N, class Lanes>
+ETALON_INLINE void end_lanes(typename V::Reg (&sums)[N], const DepthwiseRun& d, std::int64_t c,
+                             Lanes lanes) {
+  using Reg = typename V::Reg;
+  const auto each = [&](auto f) ETALON_INLINE_LAMBDA {
+    unroll<static_cast<int>(N)>([&](auto r) ETALON_INLINE_LAMBDA { sums[r] = f(sums[r]); });
+  };
+  if (d.bias != nullptr) {
+    const Reg bias = load_lanes<V>(d.bias + c, lanes);
+    each([&](Reg sum) ETALON_INLINE_LAMBDA { return V::add(sum, bias); });
+  }
+  if (d.ending != nullptr && d.ending->mean != nullptr) {
+    const Reg mean = load_lanes<V>(d.ending->mean + c, lanes);
+    const Reg factor = load_lanes<V>(d.ending->factor + c, lanes);
+    const Reg bias = load_lanes<V>(d.ending->bias + c, lanes);
+    if (d.ending->fused)
+      each([&](Reg sum) ETALON_INLINE_LAMBDA { return V::fma(V::sub(sum, mean), factor, bias); });
+    else
+      each([&](Reg sum) ETALON_INLINE_LAMBDA {
+        return V::add(V::mul(V::sub(sum, mean), factor), bias);
+      });
+  }
+  if (d.ending != nullptr && d.ending->relu)
+    each([](Reg sum) ETALON_INLINE_LAMBDA { return V::relu(sum); });
+  else
+    each([](Reg sum) ETALON_INLINE_LAMBDA { return V::canonical(sum); });
+}
+
 // kRun outputs and one vector of channels, windows of kTaps columns without gaps.
 template <class V, int kRun, int kTaps, int kStride, class Lanes>
 ETALON_INLINE void depthwise_tile(const DepthwiseRun& d, std::int64_t first, std::int64_t c,
@@ -65,10 +94,9 @@ ETALON_INLINE void depthwise_tile(const DepthwiseRun& d, std::int64_t first, std
         if (column + j >= 0 && column + j < d.in_columns) add(j);
       });
   }
-  const typename V::Reg bias = d.bias == nullptr ? V::zero() : load_lanes<V>(d.bias + c, lanes);
+  end_lanes<V>(acc, d, c, lanes);
   unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA {
-    const typename V::Reg sum = d.bias == nullptr ? acc[r] : V::add(acc[r], bias);
-    store_lanes<V>(d.y + (first + r) * d.channels + c, V::canonical(sum), lanes);
+    store_lanes<V>(d.y + (first + r) * d.channels + c, acc[r], lanes);
   });
 }
 
@@ -90,7 +118,7 @@ void depthwise_rows(const DepthwiseRun& d) {
 template <class V, class Lanes>
 ETALON_INLINE void depthwise_output(const DepthwiseRun& d, std::int64_t i, std::int64_t c,
                                     Lanes lanes) {
-  typename V::Reg acc = V::zero();
+  typename V::Reg acc[1] = {V::zero()};
   const float* w = d.w + c * d.tap_rows * d.tap_columns;
   for (std::int64_t t = 0; t < d.tap_rows; ++t) {
     const std::int64_t row = d.row + t * d.row_dilation;
@@ -98,12 +126,12 @@ ETALON_INLINE void depthwise_output(const DepthwiseRun& d, std::int64_t i, std::
     for (std::int64_t s = 0; s < d.tap_columns; ++s) {
       const std::int64_t column = d.column + i * d.stride + s * d.column_dilation;
       if (column < 0 || column >= d.in_columns) continue;
-      acc = V::fma(load_lanes<V>(d.x + (row * d.in_columns + column) * d.channels + c, lanes),
-                   V::load(w + (t * d.tap_columns + s) * V::lanes), acc);
+      acc[0] = V::fma(load_lanes<V>(d.x + (row * d.in_columns + column) * d.channels + c, lanes),
+                      V::load(w + (t * d.tap_columns + s) * V::lanes), acc[0]);
     }
   }
-  if (d.bias != nullptr) acc = V::add(acc, load_lanes<V>(d.bias + c, lanes));
-  store_lanes<V>(d.y + i * d.channels + c, V::canonical(acc), lanes);
+  end_lanes<V>(acc, d, c, lanes);
+  store_lanes<V>(d.y + i * d.channels + c, acc[0], lanes);
 }
 
 template <class V>
@@ -128,7 +156,6 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   const bool left = column<0, right = column + kInputs> d.in_columns;
   const std::int64_t point = d.channels;
   const float* x = d.x + (d.row * d.in_columns + column) * point + c;
-  const float* bias = d.bias == nullptr ? nullptr : d.bias + c;
   float* y = d.y + first * point + c;
   const float* weights = d.w + c * kTaps * kTaps;
   Reg w[kTaps * kTaps][kVectors];
@@ -172,19 +199,13 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
     x += d.in_columns * point;
   };
   const auto finish = [&]() ETALON_INLINE_LAMBDA {
-    if (bias != nullptr)
-      each([&](auto r, auto v) ETALON_INLINE_LAMBDA {
-        acc[0][r][v] = V::add(acc[0][r][v], V::load(bias + v * V::lanes));
-      });
-    // Their sum is NaN where one of them is (and seldom else).
-    Reg sum = acc[0][0][0];
-    each([&](auto r, auto v) ETALON_INLINE_LAMBDA {
-      if constexpr (r + v > 0) sum = V::add(sum, acc[0][r][v]);
+    unroll<kVectors>([&](auto v) ETALON_INLINE_LAMBDA {
+      Reg sums[kRun];
+      unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { sums[r] = acc[0][r][v]; });
+      end_lanes<V>(sums, d, c + v * V::lanes, WholeVector{});
+      unroll<kRun>([&](auto r)
+                       ETALON_INLINE_LAMBDA { V::store(y + r * point + v * V::lanes, sums[r]); });
     });
-    if (V::to_bits(V::is_nan(sum)) != 0) [[unlikely]]
-      each([&](auto r, auto v) ETALON_INLINE_LAMBDA { acc[0][r][v] = V::canonical(acc[0][r][v]); });
-    each([&](auto r, auto v)
-             ETALON_INLINE_LAMBDA { V::store(y + r * point + v * V::lanes, acc[0][r][v]); });
     y += d.count * point;
     unroll<kSets - 1>([&](auto s) ETALON_INLINE_LAMBDA {
       each([&](auto r, auto v) ETALON_INLINE_LAMBDA { acc[s][r][v] = acc[s + 1][r][v]; });

@@ -156,9 +156,14 @@ void conv_by_channels(const ConvChunk& c) {
                 r += run;
               }
             }
-            if (!last_block || c.p.channels_last) continue;
+            if (!last_block) continue;
+            const std::int64_t start = pixels.first(first + part * count / parts);
             const std::int64_t stop = pixels.first(first + (part + 1) * count / parts);
-            for (std::int64_t q = pixels.first(first + part * count / parts); q < stop;) {
+            if (c.p.channels_last) {
+              c.finished_last(group * out + o, (w - 1) * lanes + last_lanes, start, stop - start);
+              continue;
+            }
+            for (std::int64_t q = start; q < stop;) {
               const std::int64_t image = q / plan.pixels, at = q % plan.pixels;
               const std::int64_t run = std::min(stop - q, plan.pixels - at);
               c.finished(image, group * out + o, (w - 1) * lanes + last_lanes, at, run);

@@ -68,6 +68,17 @@ struct ConvChunk {
     const std::int64_t at = y_first + (image * p.plan.g.out_channels + o) * pixels + first;
     (*call.finished)({.begin = at, .count = count, .rows = rows, .stride = pixels});
   }
+  // The same where channels are last: `count` of them from o on, of pixels [first, first + rows) of
+  // all images.
+  void finished_last(std::int64_t o, std::int64_t count, std::int64_t first,
+                     std::int64_t rows) const {
+    if (call.finished == nullptr || rows == 0) return;
+    const std::int64_t channels = p.plan.g.out_channels;
+    (*call.finished)({.begin = y_first + first * channels + o,
+                      .count = count,
+                      .rows = rows,
+                      .stride = channels});
+  }
 };
 
 // Blocks of k, of equal length but for one: a strip of weights and the vectors it meets then stay

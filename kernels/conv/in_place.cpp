@@ -333,15 +333,22 @@ void InPlaceConv::run_item_last(const Call& call, const Item& item) const {
   const std::int64_t out_width = g_.window.axes[2].out, width = panel_ * set_.lanes;
   const std::int64_t channel = item.group * g_.group_out() + item.strip * set_.lanes;
   const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
-  float* y = call.y + item.image * g_.window.out_points() * g_.out_channels + channel;
-  if (item.last_lanes == set_.lanes)
-    return add_rows(call, item, item.first_row, item.last_row,
-                    y + item.first_row * out_width * g_.out_channels, g_.out_channels);
-  float* sums = thread_scratch<float>(ScratchSlot::tile, out_width * width);
+  const std::int64_t image = item.image * g_.window.out_points();
+  // Whoever follows finds a row of outputs in the first cache.
   for (std::int64_t row = item.first_row; row < item.last_row; ++row) {
-    add_rows(call, item, row, row + 1, sums, width);
-    for (std::int64_t i = 0; i < out_width; ++i)
-      std::copy_n(sums + i * width, channels, y + (row * out_width + i) * g_.out_channels);
+    const std::int64_t begin = (image + row * out_width) * g_.out_channels + channel;
+    float* y = call.y + begin;
+    if (item.last_lanes == set_.lanes) {
+      add_rows(call, item, row, row + 1, y, g_.out_channels);
+    } else {
+      float* sums = thread_scratch<float>(ScratchSlot::tile, out_width * width);
+      add_rows(call, item, row, row + 1, sums, width);
+      for (std::int64_t i = 0; i < out_width; ++i)
+        std::copy_n(sums + i * width, channels, y + i * g_.out_channels);
+    }
+    if (call.kernel->finished != nullptr)
+      (*call.kernel->finished)(
+          {.begin = begin, .count = channels, .rows = out_width, .stride = g_.out_channels});
   }
 }
 

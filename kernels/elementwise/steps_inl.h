@@ -13,8 +13,9 @@ namespace etalon::simd {
 // read is asked for now, and arrives while the head computes that part.
 inline constexpr int kAheadVectors = 8;
 
-// N vectors of channel c that begin at element `at`; only with N = 1 may the mask leave lanes out.
-template <class V, int N, bool kMasked>
+// N vectors of channel c that begin at element `at`, or by lanes: of channels from c on. Only with
+// N = 1 may the mask leave lanes out.
+template <class V, int N, bool kMasked, bool kByLanes>
 ETALON_INLINE void steps_on(const PointwiseStep* step, const PointwiseStep* end, float* y,
                             std::int64_t at, std::int64_t c, typename V::Mask m) {
   using Reg = typename V::Reg;
@@ -28,15 +29,17 @@ ETALON_INLINE void steps_on(const PointwiseStep* step, const PointwiseStep* end,
   unroll<N>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = load(y + at, i); });
   for (; step != end; ++step) {
     if (step->kind == PointwiseStep::Kind::affine) {
-      const Reg mean = V::set1(step->mean[c]), factor = V::set1(step->factor[c]);
-      const Reg bias = V::set1(step->bias[c]);
-      if (step->fused)
-        unroll<N>([&](auto i)
-                      ETALON_INLINE_LAMBDA { v[i] = V::fma(V::sub(v[i], mean), factor, bias); });
-      else
-        unroll<N>([&](auto i) ETALON_INLINE_LAMBDA {
-          v[i] = V::add(V::mul(V::sub(v[i], mean), factor), bias);
-        });
+      const auto of = [&](const float* p, int i) ETALON_INLINE_LAMBDA {
+        if constexpr (kByLanes)
+          return load(p + c, i);
+        else
+          return V::set1(p[c]);
+      };
+      unroll<N>([&](auto i) ETALON_INLINE_LAMBDA {
+        const Reg centered = V::sub(v[i], of(step->mean, i)), factor = of(step->factor, i);
+        const Reg bias = of(step->bias, i);
+        v[i] = step->fused ? V::fma(centered, factor, bias) : V::add(V::mul(centered, factor), bias);
+      });
     } else if (step->kind == PointwiseStep::Kind::add) {
       const float* other = step->other + at;
       unroll<N>([&](auto i) ETALON_INLINE_LAMBDA {
@@ -57,16 +60,22 @@ ETALON_INLINE void steps_on(const PointwiseStep* step, const PointwiseStep* end,
   });
 }
 
-template <class V>
+template <class V, bool kByLanes>
 void steps_of_channel(const PointwiseStep* step, const PointwiseStep* end, float* y,
                       std::int64_t at, std::int64_t count, std::int64_t c) {
   constexpr int kVectors = 4;
   const std::int64_t stop = at + count;
   const typename V::Mask none = V::first(0);
-  for (; at + kVectors * V::lanes <= stop; at += kVectors * V::lanes)
-    steps_on<V, kVectors, false>(step, end, y, at, c, none);
-  for (; at + V::lanes <= stop; at += V::lanes) steps_on<V, 1, false>(step, end, y, at, c, none);
-  if (at < stop) steps_on<V, 1, true>(step, end, y, at, c, V::first(static_cast<int>(stop - at)));
+  const auto advance = [&](std::int64_t n) ETALON_INLINE_LAMBDA {
+    at += n;
+    if constexpr (kByLanes) c += n;
+  };
+  for (; at + kVectors * V::lanes <= stop; advance(kVectors * V::lanes))
+    steps_on<V, kVectors, false, kByLanes>(step, end, y, at, c, none);
+  for (; at + V::lanes <= stop; advance(V::lanes))
+    steps_on<V, 1, false, kByLanes>(step, end, y, at, c, none);
+  if (at < stop)
+    steps_on<V, 1, true, kByLanes>(step, end, y, at, c, V::first(static_cast<int>(stop - at)));
 }
 
 // UsualSteps known when this is compiled, so that no vector asks which step comes next.
@@ -76,11 +85,11 @@ struct UsualChain {
   const PointwiseStep* affine = nullptr;
   const PointwiseStep* add = nullptr;
 
-  template <class V>
+  template <class V, bool kByLanes>
   void on_channel(float* y, std::int64_t at, std::int64_t count, std::int64_t c) const {
     using Reg = typename V::Reg;
     Reg mean = V::zero(), factor = V::zero(), bias = V::zero();
-    if constexpr (kAffine != Affine::none) {
+    if constexpr (kAffine != Affine::none && !kByLanes) {
       mean = V::set1(affine->mean[c]);
       factor = V::set1(affine->factor[c]);
       bias = V::set1(affine->bias[c]);
@@ -98,6 +107,11 @@ struct UsualChain {
       Reg v[vectors];
       unroll<vectors>([&](auto i) ETALON_INLINE_LAMBDA { v[i] = load(y + from + i * V::lanes); });
       unroll<vectors>([&](auto i) ETALON_INLINE_LAMBDA {
+        if constexpr (kAffine != Affine::none && kByLanes) {
+          mean = load(affine->mean + c + from + i * V::lanes);
+          factor = load(affine->factor + c + from + i * V::lanes);
+          bias = load(affine->bias + c + from + i * V::lanes);
+        }
         if constexpr (kAffine == Affine::fused) v[i] = V::fma(V::sub(v[i], mean), factor, bias);
         if constexpr (kAffine == Affine::apart)
           v[i] = V::add(V::mul(V::sub(v[i], mean), factor), bias);
@@ -134,9 +148,9 @@ struct UsualChain {
 // Any chain.
 struct AnyChain {
   const PointwiseStep *first = nullptr, *end = nullptr;
-  template <class V>
+  template <class V, bool kByLanes>
   void on_channel(float* y, std::int64_t at, std::int64_t count, std::int64_t c) const {
-    steps_of_channel<V>(first, end, y, at, count, c);
+    steps_of_channel<V, kByLanes>(first, end, y, at, count, c);
   }
 };
 
@@ -145,10 +159,24 @@ template <class V, class Chain>
 void run_chain(const Chain& chain, const PointwiseStep* affine, float* y, const OutputPart& part) {
   if (affine == nullptr) {
     for (std::int64_t r = 0; r < part.rows; ++r)
-      chain.template on_channel<V>(y, part.begin + r * part.stride, part.count, 0);
+      chain.template on_channel<V, false>(y, part.begin + r * part.stride, part.count, 0);
     return;
   }
   const std::int64_t inner = affine->inner, channels = affine->channels;
+  if (inner == 1) {
+    const std::int64_t first = part.begin % channels, step = part.stride % channels;
+    for (std::int64_t r = 0, of_row = first; r < part.rows; ++r) {
+      std::int64_t at = part.begin + r * part.stride, c = of_row;
+      of_row = of_row + step < channels ? of_row + step : of_row + step - channels;
+      for (std::int64_t rest = part.count; rest > 0; c = 0) {
+        const std::int64_t n = std::min(rest, channels - c);
+        chain.template on_channel<V, true>(y, at, n, c);
+        at += n;
+        rest -= n;
+      }
+    }
+    return;
+  }
   const auto after = [&](std::int64_t c) { return c + 1 == channels ? 0 : c + 1; };
   std::int64_t at = part.begin, c = at / inner;
   std::int64_t left = (c + 1) * inner - at;  // of this channel
@@ -157,7 +185,7 @@ void run_chain(const Chain& chain, const PointwiseStep* affine, float* y, const 
     // Rows are the same stretch of one channel after the other: no divisions, which are as long as
     // a row's work where a tile announces few vectors.
     for (std::int64_t r = 0; r < part.rows; ++r, at += inner, c = after(c))
-      chain.template on_channel<V>(y, at, part.count, c);
+      chain.template on_channel<V, false>(y, at, part.count, c);
     return;
   }
   for (std::int64_t r = 0; r < part.rows; ++r) {
@@ -170,7 +198,7 @@ void run_chain(const Chain& chain, const PointwiseStep* affine, float* y, const 
     }
     for (; rest > 0; left = inner) {
       const std::int64_t n = std::min(rest, left);
-      chain.template on_channel<V>(y, at, n, c);
+      chain.template on_channel<V, false>(y, at, n, c);
       at += n;
       rest -= n;
       c = after(c);

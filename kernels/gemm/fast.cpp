@@ -95,6 +95,16 @@ Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
   return p;
 }
 
+// The ending of a tile whose first element is `at` of y, in this column.
+void end_columns(const UsualSteps& steps, std::int64_t column, std::int64_t at, TileEnding& to) {
+  if (steps.affine != nullptr) {
+    to.mean = steps.affine->mean + column;
+    to.factor = steps.affine->factor + column;
+    to.bias = steps.affine->bias + column;
+  }
+  if (steps.add != nullptr) to.other = steps.add->other + at;
+}
+
 // One item: rows of the strips [from, to) by columns of the strips [first, last).
 class Item {
  public:
@@ -181,6 +191,12 @@ class Item {
     const bool lane_bias = plain && task.c != nullptr && task.c_row == 0 && task.c_col == 1;
     const bool scaled = !lane_bias && (task.alpha != 1.0F || task.c != nullptr);
     const auto* tiles = apart ? set_.rows_apart.data() : set_.plain.data();
+    TileEnding ending;
+    if (task.ending != nullptr && ends_) {
+      ending = {.by_lanes = true, .relu = task.ending->relu};
+      if (task.ending->affine != nullptr) ending.fused = task.ending->affine->fused;
+      t.ending = &ending;
+    }
     int w = 0;
     for (std::int64_t next = first_; next < last_; next += w) {
       const bool at_tail = tail_ != nullptr && next == last_ - 1;
@@ -192,6 +208,7 @@ class Item {
       t.c = task.y + row * task.n + v * lanes;
       t.last_lanes = static_cast<int>(std::min<std::int64_t>(lanes, task.n - (v + w - 1) * lanes));
       t.lane_bias = lane_bias && ends_ ? task.c + v * lanes : nullptr;
+      if (t.ending != nullptr) end_columns(*task.ending, v * lanes, t.c - task.y, ending);
       const TileFn<float> tile =
           row_alone ? set_.row[static_cast<std::size_t>(w)]
                     : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
@@ -206,7 +223,7 @@ class Item {
                          task.c_col);
       }
     }
-    if (task.finished == nullptr || !ends_) return;
+    if (task.finished == nullptr || task.ending != nullptr || !ends_) return;
     const std::int64_t column = first_ * lanes, columns = std::min(task.n, last_ * lanes) - column;
     (*task.finished)(
         {.begin = row * task.n + column, .count = columns, .rows = height, .stride = task.n});

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "engine/backend/kernel.h"
+#include "engine/backend/pointwise.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/scratch.h"
 
@@ -21,7 +22,10 @@ struct GemmTask {
   const float* c = nullptr;  // c[m * c_row + n * c_col], strides 0 where broadcast
   std::int64_t c_row = 0, c_col = 0;
   float* y = nullptr;                  // [m, n]
-  const Finished* finished = nullptr;  // as KernelCall::finished
+  const Finished* finished = nullptr;  // as KernelCall::finished, where nothing ends the sums
+  // What the sums end with, in registers: normalisation of columns, an operand laid out as y, ReLU.
+  // For m > 1, and not with alpha, beta or c other than a bias by column.
+  const UsualSteps* ending = nullptr;
 };
 
 void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads);

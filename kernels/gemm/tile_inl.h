@@ -117,13 +117,24 @@ ETALON_INLINE void end_sums(const TileEnding& e, typename V::Reg (&acc)[R][W], s
     });
   };
   const auto affine = [&](auto fused) ETALON_INLINE_LAMBDA {
-    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-      const Reg mean = V::set1(e.mean[r]), factor = V::set1(e.factor[r]), bias = V::set1(e.bias[r]);
+    const auto on = [&](Reg& sum, Reg mean, Reg factor, Reg bias) ETALON_INLINE_LAMBDA {
+      const Reg centered = V::sub(sum, mean);
+      sum = fused ? V::fma(centered, factor, bias) : V::add(V::mul(centered, factor), bias);
+    };
+    if (e.by_lanes)
       unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-        const Reg centered = V::sub(acc[r][w], mean);
-        acc[r][w] = fused ? V::fma(centered, factor, bias) : V::add(V::mul(centered, factor), bias);
+        const auto load = [&](const float* p) ETALON_INLINE_LAMBDA {
+          return w == W - 1 ? V::load(p + w * V::lanes, last) : V::load(p + w * V::lanes);
+        };
+        const Reg mean = load(e.mean), factor = load(e.factor), bias = load(e.bias);
+        unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { on(acc[r][w], mean, factor, bias); });
       });
-    });
+    else
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        const Reg mean = V::set1(e.mean[r]), factor = V::set1(e.factor[r]);
+        const Reg bias = V::set1(e.bias[r]);
+        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { on(acc[r][w], mean, factor, bias); });
+      });
   };
   if (e.mean != nullptr) e.fused ? affine(std::true_type{}) : affine(std::false_type{});
   if (e.other != nullptr)
@@ -186,7 +197,8 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
       });
     });
   }
-  constexpr bool kEnds = (form == TileForm::plain || kGathers) && std::is_same_v<T, float>;
+  constexpr bool kEnds = (form == TileForm::plain || form == TileForm::rows_apart || kGathers) &&
+                         std::is_same_v<T, float>;
   if constexpr (kEnds) {
     if (t.ending != nullptr) ask_outputs<V, R, W>(t.c, t.ending->other, t.c_row);
   }

@@ -78,7 +78,6 @@ void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
 
 bool step(const KernelCall& call, PointwiseStep& to) {
   const auto& p = *static_cast<const PreparedBatchNorm*>(call.prepared);
-  if (p.inner == 1) return false;
   to = {.kind = PointwiseStep::Kind::affine,
         .mean = call.input(3).data<float>().data(),
         .factor = p.factor.data(),
