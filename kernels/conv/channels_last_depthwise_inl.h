@@ -156,6 +156,7 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   const bool left = column<0, right = column + kInputs> d.in_columns;
   const std::int64_t point = d.channels;
   const float* x = d.x + (d.row * d.in_columns + column) * point + c;
+  const float* bias = d.bias == nullptr ? nullptr : d.bias + c;
   float* y = d.y + first * point + c;
   const float* weights = d.w + c * kTaps * kTaps;
   Reg w[kTaps * kTaps][kVectors];
@@ -198,14 +199,31 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
     ++row;
     x += d.in_columns * point;
   };
+
   const auto finish = [&]() ETALON_INLINE_LAMBDA {
-    unroll<kVectors>([&](auto v) ETALON_INLINE_LAMBDA {
-      Reg sums[kRun];
-      unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { sums[r] = acc[0][r][v]; });
-      end_lanes<V>(sums, d, c + v * V::lanes, WholeVector{});
-      unroll<kRun>([&](auto r)
-                       ETALON_INLINE_LAMBDA { V::store(y + r * point + v * V::lanes, sums[r]); });
-    });
+    if (d.ending != nullptr) {
+      unroll<kVectors>([&](auto v) ETALON_INLINE_LAMBDA {
+        Reg sums[kRun];
+        unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { sums[r] = acc[0][r][v]; });
+        end_lanes<V>(sums, d, c + v * V::lanes, WholeVector{});
+        unroll<kRun>([&](auto r) ETALON_INLINE_LAMBDA { acc[0][r][v] = sums[r]; });
+      });
+    } else {
+      if (bias != nullptr)
+        each([&](auto r, auto v) ETALON_INLINE_LAMBDA {
+          acc[0][r][v] = V::add(acc[0][r][v], V::load(bias + v * V::lanes));
+        });
+      // Their sum is NaN where one of them is (and seldom else).
+      Reg sum = acc[0][0][0];
+      each([&](auto r, auto v) ETALON_INLINE_LAMBDA {
+        if constexpr (r + v > 0) sum = V::add(sum, acc[0][r][v]);
+      });
+      if (V::to_bits(V::is_nan(sum)) != 0) [[unlikely]]
+        each(
+            [&](auto r, auto v) ETALON_INLINE_LAMBDA { acc[0][r][v] = V::canonical(acc[0][r][v]); });
+    }
+    each([&](auto r, auto v)
+             ETALON_INLINE_LAMBDA { V::store(y + r * point + v * V::lanes, acc[0][r][v]); });
     y += d.count * point;
     unroll<kSets - 1>([&](auto s) ETALON_INLINE_LAMBDA {
       each([&](auto r, auto v) ETALON_INLINE_LAMBDA { acc[s][r][v] = acc[s + 1][r][v]; });

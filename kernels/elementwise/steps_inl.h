@@ -143,6 +143,23 @@ struct UsualChain {
       on(std::integral_constant<int, 1>{}, std::true_type{}, i,
          V::first(static_cast<int>(count - i)));
   }
+
+  // Channels [c, c + count), at most a vector of them, of every row.
+  template <class V>
+  void on_column(float* y, const OutputPart& part, std::int64_t count, std::int64_t c) const {
+    using Reg = typename V::Reg;
+    const typename V::Mask m = V::first(static_cast<int>(count));
+    const Reg mean = V::load(affine->mean + c, m), factor = V::load(affine->factor + c, m);
+    const Reg bias = V::load(affine->bias + c, m);
+    std::int64_t at = part.begin;
+    for (std::int64_t r = 0; r < part.rows; ++r, at += part.stride) {
+      const Reg centered = V::sub(V::load(y + at, m), mean);
+      Reg v = kAffine == Affine::fused ? V::fma(centered, factor, bias)
+                                       : V::add(V::mul(centered, factor), bias);
+      if constexpr (kAdd) v = V::add(v, V::load(add->other + at, m));
+      V::store(y + at, kRelu ? V::relu(v) : V::canonical(v), m);
+    }
+  }
 };
 
 // Any chain.
@@ -154,6 +171,26 @@ struct AnyChain {
   }
 };
 
+// Channels of one element each, whose rows begin with one of them: narrow rows go down by columns,
+// whose factors are then loaded once.
+inline constexpr std::int64_t kNarrowVectors = 4;
+template <class V, Affine kAffine, bool kAdd, bool kRelu>
+bool by_columns(const UsualChain<kAffine, kAdd, kRelu>& chain, float* y, OutputPart part,
+                std::int64_t channels) {
+  const std::int64_t first = part.begin % channels;
+  if (kAffine == Affine::none || part.count > kNarrowVectors * V::lanes ||
+      part.stride % channels != 0 || first + part.count > channels)
+    return false;
+  for (std::int64_t done = 0; done < part.count; done += V::lanes, part.begin += V::lanes)
+    chain.template on_column<V>(y, part, std::min<std::int64_t>(V::lanes, part.count - done),
+                                first + done);
+  return true;
+}
+template <class V>
+bool by_columns(const AnyChain&, float*, const OutputPart&, std::int64_t) {
+  return false;
+}
+
 // All of a part, channel by channel; without `affine` it knows no channels.
 template <class V, class Chain>
 void run_chain(const Chain& chain, const PointwiseStep* affine, float* y, const OutputPart& part) {
@@ -164,6 +201,7 @@ void run_chain(const Chain& chain, const PointwiseStep* affine, float* y, const 
   }
   const std::int64_t inner = affine->inner, channels = affine->channels;
   if (inner == 1) {
+    if (by_columns<V>(chain, y, part, channels)) return;
     const std::int64_t first = part.begin % channels, step = part.stride % channels;
     for (std::int64_t r = 0, of_row = first; r < part.rows; ++r) {
       std::int64_t at = part.begin + r * part.stride, c = of_row;

@@ -16,14 +16,42 @@ int transposed_axis(const StridedLoop<2>& loop) {
   return -1;
 }
 
+// Few rows, such as the planes of an image, to columns that lie close: kRows elements each.
+constexpr int kFewRows = 4;
+template <int kRows, class U>
+void interleave(U* to, const U* from, std::int64_t from_stride, std::int64_t count) {
+  std::int64_t j = 0;
+  if constexpr (kRows == 3 && sizeof(U) == 4) {
+    using Vector [[gnu::vector_size(16)]] = std::uint32_t;
+    constexpr int kLanes = 4;
+    for (; j + kLanes <= count; j += kLanes) {
+      Vector a, b, c;
+      std::memcpy(&a, from + j, sizeof(Vector));
+      std::memcpy(&b, from + j + from_stride, sizeof(Vector));
+      std::memcpy(&c, from + j + 2 * from_stride, sizeof(Vector));
+      const Vector ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+      const Vector bc = __builtin_shufflevector(b, c, 1, 5, 2, 6);
+      const Vector ca = __builtin_shufflevector(c, a, 2, 7, 3, 3);
+      const Vector columns[kRows] = {__builtin_shufflevector(ab, c, 0, 1, 4, 2),
+                                     __builtin_shufflevector(bc, a, 0, 1, 6, 2),
+                                     __builtin_shufflevector(ca, b, 0, 1, 7, 2)};
+      std::memcpy(to + kRows * j, columns, sizeof columns);
+    }
+  }
+  for (; j < count; ++j)
+    for (int i = 0; i < kRows; ++i) to[kRows * j + i] = from[j + i * from_stride];
+}
+
 template <class U>
 void copy_transposed(const StridedLoop<2>& loop, int across, U* to, const U* from, int threads) {
   // 32 x 32 elements of 4 bytes: two tiles fit in the L1 cache together.
-  constexpr std::int64_t kTile = 32;
+  constexpr std::int64_t kTile = 32, kFewRowsTile = 1024;
   const std::int64_t n = loop.row(), m = loop.dim(across);
   const std::int64_t to_stride = loop.strides(across)[0], from_stride = loop.step()[1];
-  const std::int64_t strips = (m + kTile - 1) / kTile, outer = loop.total() / (n * m);
-  parallel_for(outer * strips, threads, std::max<std::int64_t>(1, 16384 / (kTile * n)),
+  const bool few = to_stride == n && n > 1 && n <= kFewRows;
+  const std::int64_t tile = few ? kFewRowsTile : kTile;
+  const std::int64_t strips = (m + tile - 1) / tile, outer = loop.total() / (n * m);
+  parallel_for(outer * strips, threads, std::max<std::int64_t>(1, 16384 / (tile * n)),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t t = begin; t < end; ++t) {
                    std::int64_t rest = t / strips, d = 0, s = 0;
@@ -34,7 +62,15 @@ void copy_transposed(const StridedLoop<2>& loop, int across, U* to, const U* fro
                      d += i * loop.strides(axis)[0];
                      s += i * loop.strides(axis)[1];
                    }
-                   const std::int64_t j0 = t % strips * kTile, j1 = std::min(m, j0 + kTile);
+                   const std::int64_t j0 = t % strips * tile, j1 = std::min(m, j0 + tile);
+                   if (few) {
+                     U* columns = to + d + j0 * n;
+                     const U* rows = from + s + j0;
+                     if (n == 2) interleave<2>(columns, rows, from_stride, j1 - j0);
+                     if (n == 3) interleave<3>(columns, rows, from_stride, j1 - j0);
+                     if (n == 4) interleave<4>(columns, rows, from_stride, j1 - j0);
+                     continue;
+                   }
                    for (std::int64_t i0 = 0; i0 < n; i0 += kTile) {
                      const std::int64_t i1 = std::min(n, i0 + kTile);
                      for (std::int64_t j = j0; j < j1; ++j) {
