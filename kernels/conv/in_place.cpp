@@ -411,6 +411,15 @@ std::int64_t InPlaceConv::copy_rows(const float* x, std::int64_t first_row, std:
   return first;
 }
 
+// Rows of a chunk, so that there are as many chunks for each thread.
+std::int64_t InPlaceConv::even_rows(std::int64_t threads) const {
+  const std::int64_t rows = g_.window.axes[1].out, unit = channels_last_ ? 1 : store_rows(rows);
+  const std::int64_t chunks = (rows + chunk_rows_ - 1) / chunk_rows_;
+  const std::int64_t even = (chunks + threads - 1) / threads * threads;
+  const std::int64_t units = (rows + unit - 1) / unit;
+  return std::min(chunk_rows_, (units + even - 1) / even * unit);
+}
+
 void InPlaceConv::run(const Call& call) const {
   // The rows that this thread has copied: it keeps them from one range of the loop to the next.
   struct Held {
@@ -423,19 +432,21 @@ void InPlaceConv::run(const Call& call) const {
   const RowStrips panels(strips, panel_);
   const std::int64_t rows = g_.window.axes[1].out;
   const std::int64_t outer = g_.batch * g_.groups;
-  // Threads take images, else panels, or chunks of rows where those give all as much.
+  // Threads take images, else panels, or chunks of rows where those give them more equal parts.
+  const std::int64_t threads = call.threads, even = even_rows(threads);
   std::int64_t chunk_rows = chunk_rows_;
-  bool by_rows = rows % (call.threads * chunk_rows) == 0;
-  if (!by_rows && outer < call.threads) {
-    const std::int64_t most = (panels.count + call.threads - 1) / call.threads;
-    const std::int64_t unit = store_rows(rows), units = (rows + unit - 1) / unit;
-    const std::int64_t part = (units + call.threads - 1) / call.threads * unit;
+  bool by_rows = rows % (threads * chunk_rows) == 0;
+  if (outer >= threads) {
+    if (outer * panels.count % threads != 0) chunk_rows = even;
+  } else if (!by_rows) {
     const auto share = [&](std::int64_t of_one, std::int64_t of_all) {
-      return static_cast<double>(of_one * call.threads) / static_cast<double>(of_all);
+      return static_cast<double>(of_one * threads) / static_cast<double>(of_all);
     };
-    by_rows = share(most * panel_, strips) > kUneven &&
-              share(std::min(part, rows), rows) < share(most * panel_, strips);
-    if (by_rows) chunk_rows = std::min(chunk_rows, part);
+    const auto up = [](std::int64_t n, std::int64_t by) { return (n + by - 1) / by; };
+    const double of_panels = share(up(panels.count, threads) * panel_, strips);
+    const std::int64_t most_rows = up(up(rows, even), threads) * even;
+    by_rows = of_panels > kUneven && share(std::min(most_rows, rows), rows) < of_panels;
+    if (by_rows) chunk_rows = even;
   }
   const std::int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
   const WorkOrder order(outer, chunks, panels.count, call.threads, by_rows);

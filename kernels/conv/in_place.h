@@ -67,6 +67,7 @@ class InPlaceConv {
                          float* to) const;
   void turn_row(const float* from, std::int64_t count, float* to) const;
   std::int64_t store_rows(std::int64_t rows) const;
+  std::int64_t even_rows(std::int64_t threads) const;
   void repair(const Call& call, const Item& item, std::int64_t pixel, float* to) const;
   std::int64_t add_terms(std::int64_t row);
 
