@@ -21,9 +21,9 @@ constexpr std::int64_t kTurnedByDepthwise = 4;
 constexpr int kImageRank = 4;
 
 // Functions of elements that stand at the same place, or of a single other one.
-constexpr auto kElementwise = std::to_array<std::string_view>(
-    {"relu", "leaky_relu", "sigmoid", "hard_sigmoid", "hard_swish", "hard_tanh", "silu", "tanh",
-     "clip", "add", "mul"});
+constexpr auto kElementwise =
+    std::to_array<std::string_view>({"relu", "leaky_relu", "sigmoid", "hard_sigmoid", "hard_swish",
+                                     "hard_tanh", "silu", "tanh", "clip", "add", "mul"});
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -119,8 +119,7 @@ class Regions {
       }
     }
     for (const Declaration& d : graph_.outputs)
-      if (made_inside(d.value))
-        turn(d.value, region(index(maker_[index(d.value)])));
+      if (made_inside(d.value)) turn(d.value, region(index(maker_[index(d.value)])));
   }
 
   bool is_depthwise(const Node& node) const {

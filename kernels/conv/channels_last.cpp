@@ -231,8 +231,7 @@ Ending ending(const Problem& problem, const void* prepared, std::span<const Poin
   if (usual->affine != nullptr &&
       (usual->affine->inner != 1 || usual->affine->channels != p->g.out_channels))
     return Ending::announced;
-  if (p->way == Way::depthwise)
-    return usual->add == nullptr ? Ending::applied : Ending::announced;
+  if (p->way == Way::depthwise) return usual->add == nullptr ? Ending::applied : Ending::announced;
   // One pixel by itself is another tile.
   const bool tiles = problem.outputs[0].shape.numel() > p->g.out_channels;
   return p->way == Way::product && tiles ? Ending::in_place : Ending::announced;

@@ -54,9 +54,8 @@ ETALON_INLINE void end_lanes(typename V::Reg (&sums)[N], const DepthwiseRun& d, 
     if (d.ending->fused)
       each([&](Reg sum) ETALON_INLINE_LAMBDA { return V::fma(V::sub(sum, mean), factor, bias); });
     else
-      each([&](Reg sum) ETALON_INLINE_LAMBDA {
-        return V::add(V::mul(V::sub(sum, mean), factor), bias);
-      });
+      each([&](Reg sum)
+               ETALON_INLINE_LAMBDA { return V::add(V::mul(V::sub(sum, mean), factor), bias); });
   }
   if (d.ending != nullptr && d.ending->relu)
     each([](Reg sum) ETALON_INLINE_LAMBDA { return V::relu(sum); });
@@ -219,8 +218,8 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
         if constexpr (r + v > 0) sum = V::add(sum, acc[0][r][v]);
       });
       if (V::to_bits(V::is_nan(sum)) != 0) [[unlikely]]
-        each(
-            [&](auto r, auto v) ETALON_INLINE_LAMBDA { acc[0][r][v] = V::canonical(acc[0][r][v]); });
+        each([&](auto r, auto v)
+                 ETALON_INLINE_LAMBDA { acc[0][r][v] = V::canonical(acc[0][r][v]); });
     }
     each([&](auto r, auto v)
              ETALON_INLINE_LAMBDA { V::store(y + r * point + v * V::lanes, acc[0][r][v]); });

@@ -38,7 +38,8 @@ ETALON_INLINE void steps_on(const PointwiseStep* step, const PointwiseStep* end,
       unroll<N>([&](auto i) ETALON_INLINE_LAMBDA {
         const Reg centered = V::sub(v[i], of(step->mean, i)), factor = of(step->factor, i);
         const Reg bias = of(step->bias, i);
-        v[i] = step->fused ? V::fma(centered, factor, bias) : V::add(V::mul(centered, factor), bias);
+        v[i] =
+            step->fused ? V::fma(centered, factor, bias) : V::add(V::mul(centered, factor), bias);
       });
     } else if (step->kind == PointwiseStep::Kind::add) {
       const float* other = step->other + at;

@@ -39,7 +39,7 @@ struct TileGather {
 // tiles of f32 that are plain, that gather, or whose rows are apart.
 struct TileEnding {
   const float *mean = nullptr, *factor = nullptr, *bias = nullptr;  // by row; nullptr: no affine
-  bool by_lanes = false;  // they are: W * lanes values
+  bool by_lanes = false;                                            // they are: W * lanes values
   bool fused = true;
   const float* other = nullptr;  // laid out as c, which it may be; nullptr: no addition
   bool relu = false;
