@@ -267,7 +267,8 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
           .y = to,
           .y_row = sums_row,
           .last_lanes = item.last_lanes,
-          .report_zero = touches};
+          .report_zero = touches,
+          .ask_outputs = channels_last_ && call.kernel->finished != nullptr};
       // A share by each tile.
       if (const std::int64_t share = ((row - item.first_row) * strips.count + s) * count * kLine;
           ends && share < item.next_count) {

@@ -100,6 +100,12 @@ std::uint32_t in_place_tile(const InPlaceTileCall& t) {
       acc[r][w] = t.resume ? V::load(t.y + r * t.y_row + w * V::lanes) : V::zero();
     });
   });
+  if (t.ask_outputs)
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        asm volatile("prefetchw %0" : : "m"(t.y[r * t.y_row + w * V::lanes]));
+      });
+    });
   const std::int64_t x_step = t.x_step, w_vector = t.w_vector;
   const float *x = t.x, *weights = t.w;
   const TapGroup* group = t.groups;

@@ -36,6 +36,7 @@ struct InPlaceTileCall {
   std::int64_t y_row = 0;
   int last_lanes = 0;
   bool report_zero = false;
+  bool ask_outputs = false;  // y comes from far: its lines are asked for before the sums are made
   // A cache line is asked for at each group, on behalf of who comes next.
   const float* next = nullptr;
   std::int64_t next_step = 0;  // elements from one to the next; 0 where nothing is wanted
