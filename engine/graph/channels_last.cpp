@@ -64,10 +64,9 @@ class Regions {
 
  private:
   bool is_image(ValueId v) const {
-    if (v == kAbsent || !types_[index(v)]) return false;
-    const TensorType& type = *types_[index(v)];
-    return type.dtype == DType::f32 && type.shape.rank() == kImageRank &&
-           !graph_.initializers.contains(v);
+    if (v == kAbsent || graph_.initializers.contains(v)) return false;
+    const auto& type = types_[index(v)];
+    return type && type->dtype == DType::f32 && type->shape.rank() == kImageRank;
   }
   bool has_both_forms(const Node& node) const {
     if (node.outputs.size() != 1 || node.inputs.empty() || !is_image(node.outputs[0]) ||
@@ -98,7 +97,10 @@ class Regions {
   // What regions gain by depthwise layers, less what turning the values at their borders costs.
   void count_gains() {
     gain_.assign(member_.size(), 0);
-    const auto elements = [&](ValueId v) { return types_[index(v)]->shape.numel(); };
+    const auto elements = [&](ValueId v) {
+      const auto& type = types_[index(v)];
+      return type ? type->shape.numel() : 0;
+    };
     std::vector<std::vector<std::size_t>> turned(graph_.value_names.size());  // once by region
     const auto turn = [&](ValueId v, std::size_t at) {
       std::vector<std::size_t>& regions = turned[index(v)];
@@ -124,8 +126,9 @@ class Regions {
 
   bool is_depthwise(const Node& node) const {
     if (node.op->name != "conv") return false;
-    const Shape& w = types_[index(node.inputs[1])]->shape;
-    return node.params.as<ConvParams>().groups > 1 && w[1] == 1 && w.product(2, w.rank()) > 1;
+    const auto& w = types_[index(node.inputs[1])];
+    return node.params.as<ConvParams>().groups > 1 && w && w->shape[1] == 1 &&
+           w->shape.product(2, w->shape.rank()) > 1;
   }
 
   const Graph& graph_;

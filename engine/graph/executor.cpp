@@ -85,7 +85,7 @@ Trace Executor::run(const NamedTensors& inputs) {
   std::vector<Tensor> values(graph.value_names.size());
   s.bind_inputs(inputs, values);
   s.check_extents(values);
-  if (s.laid_out) return s.run_laid_out(inputs);
+  if (s.laid_out) return s.run_laid_out(*s.laid_out, inputs);
   trace.nodes.resize(graph.nodes.size());
   std::vector<bool> ran(graph.nodes.size(), false);
   std::vector<int> uses = s.uses;

@@ -78,8 +78,11 @@ struct Executor::State {
   std::optional<std::vector<TensorType>> checked;  // the types of inputs that were let through
   // Where values lie in another layout than the graph has: what runs in its place, for inputs of
   // the types that were let through.
-  std::optional<ChannelsLast> other_layout;
-  std::unique_ptr<Executor> laid_out;
+  struct LaidOut {
+    ChannelsLast layout;
+    std::unique_ptr<Executor> executor;
+  };
+  std::optional<LaidOut> laid_out;
 
   State(std::shared_ptr<const Graph> g, const Registry& r, RunOptions o);
   void bind_inputs(const NamedTensors& given, std::vector<Tensor>& values) const;
@@ -91,8 +94,8 @@ struct Executor::State {
 
   // executor_layout.cpp
   void choose_layout(const std::vector<std::optional<TensorType>>& types);
-  // The run of `laid_out`, with the records of this graph's nodes.
-  Trace run_laid_out(const NamedTensors& inputs);
+  // The run of `other`, with the records of this graph's nodes.
+  Trace run_laid_out(const LaidOut& other, const NamedTensors& inputs) const;
 
   // executor_fusion.cpp
   // Which nodes might run on pieces of their input; whether one does, its kernel says.

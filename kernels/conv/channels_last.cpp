@@ -147,15 +147,14 @@ void run_depthwise(const KernelCall& call, const PreparedLast& p, const float* b
   const std::int64_t channels = g.in_channels, row = w.out * channels;
   const int lanes = tile_set_f32(isa)->lanes;
   std::optional<LaneEnding> ending;
-  if (!call.steps.empty()) {
-    const UsualSteps steps = usual_steps(call.steps).value();
-    ending = {.relu = steps.relu};
-    if (steps.affine != nullptr)
-      ending = {.mean = steps.affine->mean,
-                .factor = steps.affine->factor,
-                .bias = steps.affine->bias,
-                .fused = steps.affine->fused,
-                .relu = steps.relu};
+  if (const auto steps = usual_steps(call.steps); steps && !call.steps.empty()) {
+    ending.emplace().relu = steps->relu;
+    if (const PointwiseStep* affine = steps->affine)
+      ending = {.mean = affine->mean,
+                .factor = affine->factor,
+                .bias = affine->bias,
+                .fused = affine->fused,
+                .relu = steps->relu};
   }
   // Bands of rows, for what walks down them; also parts of the channels, for threads.
   constexpr std::int64_t kBand = 14, kSerialTerms = 200000;

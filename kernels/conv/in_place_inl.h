@@ -103,7 +103,8 @@ std::uint32_t in_place_tile(const InPlaceTileCall& t) {
   if (t.ask_outputs)
     unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
       unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-        asm volatile("prefetchw %0" : : "m"(t.y[r * t.y_row + w * V::lanes]));
+        const float* line = t.y + r * t.y_row + w * V::lanes;
+        asm volatile("prefetchw %0" : : "m"(*line));
       });
     });
   const std::int64_t x_step = t.x_step, w_vector = t.w_vector;
