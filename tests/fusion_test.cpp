@@ -13,16 +13,16 @@
 #include <mutex>
 
 #include "engine/backend/pointwise.h"
-#include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/models/models.h"
 #include "engine/ops/conv_channels_last.h"
 #include "engine/ops/normalization.h"
 #include "kernels/kernels.h"
 #include "tests/op_cases.h"
-#include "tests/special_data.h"
+#include "tests/special_noise.h"
 
 using namespace etalon;
+using test::special_noise;
 
 namespace {
 
@@ -61,20 +61,6 @@ struct Case {
 bool takes(const KernelRow& row, const Problem& problem) {
   return row.device == Device::cpu && row.isa <= problem.isa &&
          (row.refuse == nullptr || !row.refuse(problem));
-}
-
-// `share` of the elements are candidates for special values.
-Tensor noise(const Shape& shape, std::uint64_t seed, float share) {
-  Tensor t = Tensor::uninitialized(DType::f32, shape);
-  const Philox random{seed, 0};
-  std::uint64_t i = 0;
-  for (float& x : t.mutable_data<float>()) {
-    x = random.uniform(i);
-    if (test::share(random, i + (1U << 30)) < share)
-      x = test::special(x, test::share(random, i + (1U << 29)));
-    ++i;
-  }
-  return t;
 }
 
 struct Layer {
@@ -121,7 +107,7 @@ std::shared_ptr<Graph> residual_graph(const Layer& layer, float share, bool more
   const auto weight = [&](const std::string& name, const Shape& shape, std::uint64_t seed,
                           float part) {
     const ValueId v = g->add_value(name);
-    g->initializers.emplace(v, noise(shape, seed, part));
+    g->initializers.emplace(v, special_noise(shape, seed, part));
     return v;
   };
   const Shape channels{layer.w[0]};
@@ -340,7 +326,8 @@ struct Steps {
     const std::int64_t channels = y[channel_axis];
     using Kind = PointwiseStep::Kind;
     if ((which & 1U) != 0) {
-      for (std::uint64_t i = 0; i < 3; ++i) tensors.push_back(noise({channels}, seed + i, 0.1F));
+      for (std::uint64_t i = 0; i < 3; ++i)
+        tensors.push_back(special_noise({channels}, seed + i, 0.1F));
       steps.push_back({.kind = Kind::affine,
                        .mean = tensors[0].data<float>().data(),
                        .factor = tensors[1].data<float>().data(),
@@ -350,7 +337,7 @@ struct Steps {
                        .fused = (which & 2U) == 0});
     }
     if ((which & 4U) != 0) {
-      tensors.push_back(noise(y, seed + 3, 0.3F));
+      tensors.push_back(special_noise(y, seed + 3, 0.3F));
       steps.push_back({.kind = Kind::add, .other = tensors.back().data<float>().data()});
     }
     if ((which & 8U) != 0) steps.push_back({.kind = Kind::relu});
@@ -370,13 +357,13 @@ void check_endings(const OpRow& op) {
   const Contract seq = Contract::seq();
   for (const Layer& layer : layers()) {
     std::vector<Tensor> tensors;
-    tensors.push_back(noise(last ? channels_last(layer.x) : layer.x, 11, 0.05F));
+    tensors.push_back(special_noise(last ? channels_last(layer.x) : layer.x, 11, 0.05F));
     // Zero sums at a border are computed again without the padding, after all others.
     std::ranges::fill(
         tensors[0].mutable_data<float>().first(static_cast<std::size_t>(tensors[0].numel() / 2)),
         0.0F);
-    tensors.push_back(noise(layer.w, 12, layer.x[0] == 1 ? 0.01F : 0.0F));
-    tensors.push_back(noise({layer.w[0]}, 13, 0.2F));
+    tensors.push_back(special_noise(layer.w, 12, layer.x[0] == 1 ? 0.01F : 0.0F));
+    tensors.push_back(special_noise({layer.w[0]}, 13, 0.2F));
     const std::vector<const Tensor*> in = {&tensors[0], &tensors[1], &tensors[2]};
     const std::vector<InferInput> known = {{tensors[0].type(), nullptr, true},
                                            {tensors[1].type(), &tensors[1], true},
@@ -454,7 +441,7 @@ TEST_CASE("fusion: steps whose channels are last, down narrow columns") {
       for (const unsigned which : {1U, 3U, 5U, 9U, 11U, 13U, 15U}) {
         const Shape shape{6, 7, channels};
         const Steps s(shape, which, 40 + which, 2);
-        const Tensor x = noise(shape, 39, 0.3F);
+        const Tensor x = special_noise(shape, 39, 0.3F);
         Tensor want = x.clone();
         row->run_steps(s.steps, want.mutable_data<float>().data(), {.count = x.numel()});
         for (const std::int64_t width : {1, 3, 16, 40, 64, 100})
@@ -482,7 +469,7 @@ TEST_CASE("fusion: a chain of steps alone, and a sum that only it reads again") 
     for (const float share : {0.0F, 0.5F}) {
       const auto g = residual_graph(layer, share, false);
       NamedTensors in;
-      in.emplace("x", noise(layer.x, 7, share * 0.1F));
+      in.emplace("x", special_noise(layer.x, 7, share * 0.1F));
       const Ran want = run(g, in, {.contract = Contract::seq(), .fuse = false});
       for (const float v : want.y.data<float>()) ++(v == 0 ? zeros : numbers);
       for (const int threads : {1, 3}) {
@@ -510,7 +497,7 @@ TEST_CASE("fusion: a residual block gives the bits of its ops run one by one") {
     for (const float share : {0.0F, 0.5F}) {
       const auto g = residual_graph(layer, share);
       NamedTensors in;
-      in.emplace("x", noise(layer.x, 7, share * 0.1F));
+      in.emplace("x", special_noise(layer.x, 7, share * 0.1F));
       const Ran want = run(g, in, {.contract = Contract::seq(), .fuse = false});
       CHECK(fused_nodes(want.trace) == 0);
       for (const float v : want.y.data<float>())
@@ -542,7 +529,7 @@ TEST_CASE("fusion: a residual block gives the bits of its ops run one by one") {
 TEST_CASE("fusion: a value that somebody else wants is made") {
   const Layer layer = layers()[0];
   NamedTensors in;
-  in.emplace("x", noise(layer.x, 7, 0));
+  in.emplace("x", special_noise(layer.x, 7, 0));
   const auto plain = residual_graph(layer, 0);
   const RunOptions options{.contract = Contract::seq()};
 
@@ -587,7 +574,7 @@ TEST_SUITE("long") {
       Ints dims = d.dims;
       dims[0] = 2;
       NamedTensors in;
-      in.emplace("x", noise(Shape(std::span<const std::int64_t>(dims)), 3, 0));
+      in.emplace("x", special_noise(Shape(std::span<const std::int64_t>(dims)), 3, 0));
       const Ran want = run(g, in, {.contract = Contract::seq(), .threads = 2, .fuse = false});
       const Ran got = run(g, in, {.contract = Contract::seq(), .threads = 2});
       CHECK_MESSAGE(same_bits(got.y, want.y), model);

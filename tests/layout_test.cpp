@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/core/philox.h"
 #include "engine/graph/builder.h"
 #include "engine/graph/channels_last.h"
 #include "engine/graph/executor.h"
@@ -16,25 +15,12 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/normalization.h"
 #include "kernels/kernels.h"
-#include "tests/special_data.h"
+#include "tests/special_noise.h"
 
 using namespace etalon;
+using test::special_noise;
 
 namespace {
-
-// `share` of the elements are candidates for special values.
-Tensor noise(const Shape& shape, std::uint64_t seed, float share) {
-  Tensor t = Tensor::uninitialized(DType::f32, shape);
-  const Philox random{seed, 0};
-  std::uint64_t i = 0;
-  for (float& x : t.mutable_data<float>()) {
-    x = random.uniform(i);
-    if (test::share(random, i + (1U << 30)) < share)
-      x = test::special(x, test::share(random, i + (1U << 29)));
-    ++i;
-  }
-  return t;
-}
 
 ConvParams window(std::int64_t stride, std::int64_t pad, std::int64_t groups = 1) {
   ConvParams p;
@@ -54,7 +40,7 @@ struct Net {
   explicit Net(float special) : share(special) {}
   std::string next(std::string_view what) { return std::string(what) + std::to_string(++layers); }
   ValueId weight(const std::string& name, const Shape& shape, float part, bool positive = false) {
-    Tensor t = noise(shape, ++seed, part);
+    Tensor t = special_noise(shape, ++seed, part);
     if (positive)
       for (float& v : t.mutable_data<float>()) v = std::abs(v);
     return b.constant(name, std::move(t));
@@ -134,7 +120,7 @@ std::ptrdiff_t nodes_last(const Trace& trace) {
 
 NamedTensors input(const Shape& shape, float share) {
   NamedTensors in;
-  in.emplace("x", noise(shape, 7, share));
+  in.emplace("x", special_noise(shape, 7, share));
   return in;
 }
 

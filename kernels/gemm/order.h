@@ -13,7 +13,7 @@
 // of no term is no step; what it is joined to has +0 added, which changes a -0. A tile is up to
 // kOrderRows rows by two vectors of outputs. The arithmetic (OrderTiles) is f32 or f64, or f32
 // registers that hold values of f16 or bf16; fused or not; results flushed or not; rounded any way.
-// Plain sums (order_sum.h) run the same programs over runs of outputs in memory.
+// Plain sums (order_reduce.h) run the same programs over runs of outputs in memory.
 //
 // Same bits as the definition: every output has the chains and joins of the contract's tree and
 // meets no other output; lanes of a vector are different outputs. A term in the padding is masked
