@@ -149,7 +149,10 @@ TEST_CASE("a GPU's rows on the CPU: rows by blocks, more than a chunk and many t
         "rows | lrn | size=40 beta=0.6 | f32[2,9,5]",
         "rows | lrn | size=3 alpha=1e30 | f32[2,4,40]:wild",
         "rows | lrn | size=3 alpha=-1 beta=2 | f32[2,4,40]",
-        "rows | lrn | size=1 beta=-30.5 | f32[1,4,40]:wide"}) {
+        "rows | lrn | size=1 beta=-30.5 | f32[1,4,40]:wide",
+        "rows | batch_norm | | f32[2,5,21,19]:wild f32[5] f32[5] f32[5] f32[5]:positive",
+        "rows | batch_norm | | f32[300,7] f32[7] f32[7] f32[7] f32[7]:positive",
+        "rows | batch_norm | | f32[3,70,4,4]:special f32[70] f32[70] f32[70] f32[70]:positive"}) {
     const OpCase c = parse_op_case(line);
     CAPTURE(c.line);
     Count count;
@@ -160,7 +163,7 @@ TEST_CASE("a GPU's rows on the CPU: rows by blocks, more than a chunk and many t
     CHECK(rows == 1);
     compared += rows;
   }
-  CHECK(compared == 31);
+  CHECK(compared == 34);
 }
 
 TEST_CASE("a GPU's rows on the CPU: selection takes blocks before definitions") {

@@ -21,6 +21,7 @@
 #include "kernels/gemm/cuda_residues.h"
 #include "kernels/gemm/cuda_tile_choice.h"
 #include "kernels/gemm/cuda_wide.h"
+#include "kernels/normalization/cuda_batch_norm.h"
 #include "kernels/normalization/cuda_rows.h"
 #include "kernels/recurrent/cuda_cells.h"
 #include "kernels/softmax/cuda_rows.h"
@@ -256,6 +257,15 @@ int rows(const KernelCall& call, const cuda::UndecidedList& list, void* s) {
       const LrnTask t = lrn_task(own);
       for (std::uint32_t i = t.count; i-- > 0;)
         if (!lrn_element(t, i)) put_on_list(list, i);
+      return;
+    }
+    if (own.problem->op->name == "batch_norm") {
+      const BatchNormTask t = batch_norm_task(own);
+      for (std::uint32_t block = t.blocks(); block-- > 0;) {
+        auto shared = std::make_unique<BatchNormShared>();
+        std::memset(shared.get(), 0xA5, sizeof *shared);
+        batch_norm_block(t, block, *shared, HostThreads<kBatchNormThreads>{});
+      }
       return;
     }
     run_rows<1>(own, list);

@@ -1,5 +1,6 @@
 // gpu_evidence: what a machine with a GPU shows, stage by stage, in one JSON object.
-//   gpu_evidence OUT.json COMMIT STAGE [SECONDS]      gpu_evidence OUT.json COMMIT note STAGE TEXT
+//   gpu_evidence OUT.json COMMIT STAGE [SECONDS [WORDS]]   gpu_evidence OUT.json COMMIT note STAGE
+//   TEXT
 // Reads OUT.json where it is there, adds the stage's results, and writes the file anew after each
 // of them, so that what a time limit, a lost device or a crash leaves behind is a whole record of
 // what came before; a stage that is started again goes on behind it. No stage starts anything new
@@ -11,7 +12,7 @@
 //   tensor_cores  10^8 hostile cases of each format, by mma and by wgmma, beside the software model
 //   vendors       cuBLAS's and cuDNN's rows: largest and mean error in ULP from the exact result
 //   times         ours and the vendors' kernels over bench/shapes, interleaved in one run, on the
-//                 device's clock, copies left out
+//                 device's clock, copies left out; with WORDS of shapes whose `OP NAME` has one
 //   sanitize      the few cases that compute-sanitizer is to see; no device's name is taken
 // Exit code 0: all hashes equal so far; 1: one is not; 3: no device; 5: the device was lost, 75: an
 // entry did not end: start the stage again, it goes on behind what cut it off.
@@ -81,7 +82,7 @@ int main(int argc, char** argv) {
     else if (stage == "vendors")
       run_vendors(record);
     else if (stage == "times")
-      run_times(record);
+      run_times(record, argc > 5 ? std::span(argv + 5, argv + argc) : std::span<char*>());
     else
       throw usage_error("no stage '{}'", stage);
     account["ended"] = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tests/gpu/record.h"
@@ -17,7 +18,8 @@ bool run_sanitized();
 
 // Beside the vendors' libraries: stages_vendors.cpp, stages_times.cpp
 void run_vendors(Record& record);
-void run_times(Record& record);
+// Of shapes whose `OP NAME` has one of the words in it; without words of all.
+void run_times(Record& record, std::span<char* const> words);
 
 double median(std::vector<double> v);
 

@@ -192,8 +192,9 @@ std::vector<OpCase> cases_in_sequence() {
   std::vector<OpCase> cases;
   for (const std::int64_t n : {8192, 4096})
     cases.push_back(parse_op_case(fmt::format("cube.{0} | gemm | | f32[{0},{0}] f32[{0},{0}]", n)));
-  for (const char* op : {"exp", "tanh", "relu"})
-    cases.push_back(parse_op_case(fmt::format("stream.64M | {} | | f32[67108864]:wide", op)));
+  // Several times what any cache holds.
+  for (const char* op : {"relu", "exp", "tanh", "sigmoid", "gelu", "erf", "log", "sin", "silu"})
+    cases.push_back(parse_op_case(fmt::format("stream.32M | {} | | f32[33554432]:wide", op)));
   std::vector<std::vector<OpCase>> of_ops;
   for (const char* op : {"gemm", "conv", "exp", "tanh", "sigmoid", "relu", "max_pool", "avg_pool",
                          "batch_norm", "lrn", "softmax", "layer_norm", "lstm", "gru"}) {
@@ -214,10 +215,13 @@ std::vector<OpCase> cases_in_sequence() {
 
 }  // namespace
 
-void run_times(Record& record) {
+void run_times(Record& record, std::span<char* const> words) {
   json& list = record.all["times"];
   for (const OpCase& c : cases_in_sequence()) {
     const std::string key = std::string(c.op->name) + " " + c.name;
+    if (!words.empty() &&
+        std::ranges::none_of(words, [&](const char* word) { return key.find(word) != key.npos; }))
+      continue;
     if (Record::has(list, "key", key) || !record.time_left()) continue;
     record.entry(list, {{"key", key}, {"case", c.line}},
                  [&](json& result) { time_shape(c, 20, result); });

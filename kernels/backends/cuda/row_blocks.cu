@@ -1,4 +1,4 @@
-// The launches of kernels/softmax/cuda_rows.h and kernels/normalization/cuda_rows.h.
+// The launches of kernels/softmax/cuda_rows.h and kernels/normalization/cuda_{rows,batch_norm}.h.
 #include <cuda_runtime.h>
 
 #include "engine/numerics/elementary/functions_f64_inl.h"
@@ -6,6 +6,7 @@
 #include "kernels/backends/cuda/block_threads.h"
 #include "kernels/backends/cuda/launches.h"
 #include "kernels/backends/cuda/put_on_list.h"
+#include "kernels/normalization/cuda_batch_norm.h"
 #include "kernels/normalization/cuda_rows.h"
 #include "kernels/softmax/cuda_rows.h"
 
@@ -39,6 +40,12 @@ __global__ void __launch_bounds__(kLrnThreads, 4)
   if (i < t.count && !lrn_element(t, i)) put_on_list(list, i);
 }
 
+__global__ void __launch_bounds__(kBatchNormThreads)
+    run_batch_norm(const __grid_constant__ BatchNormTask t) {
+  __shared__ BatchNormShared shared;
+  batch_norm_block(t, blockIdx.x, shared, BlockThreads{});
+}
+
 // launch.operator()<rows of a block>(blocks, threads)
 template <class Launch>
 void by_rows(const RowShape& shape, Launch&& launch) {
@@ -59,6 +66,9 @@ int launch_rows(const KernelCall& call, const UndecidedList& undecided, void* st
   if (op == LrnDefinition::op) {
     const LrnTask t = lrn_task(call);
     run_lrn<<<(t.count + kLrnThreads - 1) / kLrnThreads, kLrnThreads, 0, s>>>(t, undecided);
+  } else if (op == BatchNormDefinition::op) {
+    const BatchNormTask t = batch_norm_task(call);
+    run_batch_norm<<<t.blocks(), kBatchNormThreads, 0, s>>>(t);
   } else if (op == SoftmaxDefinition<false>::op || op == SoftmaxDefinition<true>::op) {
     const SoftmaxRowsTask t = softmax_rows_task(call);
     by_rows(t.shape(), [&]<int kRows>(unsigned blocks, unsigned threads) {

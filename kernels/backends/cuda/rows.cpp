@@ -77,6 +77,7 @@ void for_each_row_definition(F&& f) {
   f.template operator()<RowNormDefinition<MeanVariance>>();
   f.template operator()<RowNormDefinition<RmsNorm>>();
   f.template operator()<LrnDefinition>();
+  f.template operator()<BatchNormDefinition>();
 }
 template <class D>
 inline constexpr bool kHasFunctions = false;
