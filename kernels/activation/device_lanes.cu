@@ -12,7 +12,8 @@
 namespace etalon::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256, kSettlingThreads = 128;
+constexpr int kThreads = 256, kSettlingThreads = 128, kVectors = 2,
+              kElements = kThreads * 4 * kVectors;
 
 // The definition behind the formulas, on what they left open. A kernel of its own: within each
 // formula's it was a copy for each, and nine tenths of the time this file took to compile. The
@@ -34,43 +35,66 @@ __global__ void __launch_bounds__(kSettlingThreads)
   if (atomicInc(open.finished, gridDim.x - 1) == gridDim.x - 1) *open.list.count = 0;
 }
 
+// Elements [i, i + kEach) of a whole block of them: kVectors times four neighbours. All is
+// computed side by side: the formula's constants are brought once, and the chains hide each other's
+// latency.
 template <int Code>
-__global__ void __launch_bounds__(kThreads)
+__device__ __forceinline__ void whole_block(const DeviceFunctionTask& t, std::int64_t first,
+                                            const UndecidedList& open_list) {
+  constexpr int kEach = 4 * kVectors;
+  union Elements {
+    float4 four[kVectors];
+    float v[kEach];
+  };
+  Elements x, y;
+  const auto* const from = reinterpret_cast<const float4*>(t.x + first) + threadIdx.x;
+  auto* const to = reinterpret_cast<float4*>(t.to.y[0] + first) + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) x.four[i] = from[i * kThreads];
+  if constexpr (device_function_decides(Code)) {
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) y.v[k] = device_operation<Code>(t.params, x.v[k]);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) to[i * kThreads] = y.four[i];
+  } else {
+    double v[kEach];
+    bool all = true;
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      v[k] = device_value<Code>(t.params, x.v[k]);
+      all &= device_rounds<Code>(v[k], y.v[k]);
+    }
+    if (!all) {
+      unsigned open = 0;
+#pragma unroll
+      for (int k = 0; k < kEach; ++k)
+        if (!device_rounds_anywhere<Code>(v[k], y.v[k])) open |= 1U << k;
+#pragma unroll 1
+      for (; open != 0; open &= open - 1) {
+        const int k = __ffs(static_cast<int>(open)) - 1;
+        put_on_list(open_list,
+                    first + (k / 4 * kThreads + static_cast<int>(threadIdx.x)) * 4 + k % 4);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) to[i * kThreads] = y.four[i];
+  }
+}
+
+template <int Code>
+__global__ void __launch_bounds__(kThreads, 4)
     run_function(const __grid_constant__ DeviceFunctionTask t,
                  const __grid_constant__ UndecidedList open_list) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * 4;
-  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * 4;
-       i < t.count; i += step) {
-    // Blocks of the pool begin at multiples of 512 bytes.
-    const bool whole = i + 4 <= t.count;
-    float4 v = {};
-    if (whole) {
-      v = *reinterpret_cast<const float4*>(t.x + i);
-    } else {
-      v.x = t.x[i];
-      if (i + 1 < t.count) v.y = t.x[i + 1];
-      if (i + 2 < t.count) v.z = t.x[i + 2];
-    }
-    // Side by side: the formula's constants are brought once, and the four chains hide each other's
-    // latency.
-    unsigned open = 0;
-    float* const each[] = {&v.x, &v.y, &v.z, &v.w};
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      float y;
-      if (!device_function<Code>(t.params, *each[k], y)) open |= 1U << k;
-      *each[k] = y;
-    }
-    if (whole) {
-      *reinterpret_cast<float4*>(t.to.y[0] + i) = v;
-    } else {
-      t.to.y[0][i] = v.x;
-      if (i + 1 < t.count) t.to.y[0][i + 1] = v.y;
-      if (i + 2 < t.count) t.to.y[0][i + 2] = v.z;
-    }
-    if constexpr (!device_function_decides(Code))
-      for (int k = 0; open != 0 && k < 4; ++k)
-        if ((open >> k & 1U) != 0 && i + k < t.count) put_on_list(open_list, i + k);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kElements;
+  if (first + kElements <= t.count) {
+    whole_block<Code>(t, first, open_list);
+    return;
+  }
+#pragma unroll 1
+  for (std::int64_t i = first + threadIdx.x; i < t.count; i += kThreads) {
+    float y;
+    if (!device_function<Code>(t.params, t.x[i], y)) put_on_list(open_list, i);
+    t.to.y[0][i] = y;
   }
 }
 
@@ -79,8 +103,7 @@ __global__ void __launch_bounds__(kThreads)
 int launch_function(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
                     void* stream) {
   const DeviceFunctionTask t = device_function_task(call);
-  const auto blocks = static_cast<unsigned>(
-      std::min<std::int64_t>((t.count + 4 * kThreads - 1) / (4 * kThreads), std::int64_t{1} << 20));
+  const auto blocks = static_cast<unsigned>((t.count + kElements - 1) / kElements);
   const auto s = static_cast<cudaStream_t>(stream);
   with_device_function(
       t.code, [&]<int Code>() { run_function<Code><<<blocks, kThreads, 0, s>>>(t, open.list); });

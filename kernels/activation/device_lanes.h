@@ -36,27 +36,41 @@ struct DeviceLane {
   ETALON_HD static double div(double a, double b) { return a / b; }
   ETALON_HD static double fma(double a, double b, double c) { return fma_f64(a, b, c); }
   ETALON_HD static double fnma(double a, double b, double c) { return fma_f64(-a, b, c); }
-  // The significand's reciprocal in f32: it errs by 2^-22, what is cut off and a unit. For normal a
-  // whose reciprocal is; infinity gives what the rounding test refuses, NaN comes back through a.
+  // Of the upper word's 20 bits of significand, to as many: it errs by less than 2^-18. Infinity
+  // gives 0 and 0 infinity, from which the formulas make NaN where they do not refuse them.
   ETALON_HD static double reciprocal14(double a) {
-    const Int bits = bits_of(a);
-    const float m = float_of(0x3f800000U | (static_cast<std::uint32_t>(bits >> 29) & 0x007fffffU));
 #if defined(__CUDA_ARCH__)
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(m));
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(a));
+    return r;
 #else
-    const float r = 1.0F / m;
+    constexpr Int kUpper = ~Int{0} << 32;
+    return double_of(bits_of(1 / double_of(bits_of(a) & kUpper)) & kUpper);
 #endif
-    constexpr Int kExponent = Int{0x7ff} << 52, kBias = Int{2 * 1023 - 127} << 52;
-    return double_of(((Int{bits_of(r)} << 29) + kBias - (bits & kExponent)) ^ (bits & kTop));
   }
   // 2^(n/16). All sixteen lie in one line of the cache.
   ETALON_HD static double power_sixteenth(Int n) {
-    return double_of(polynomials::kPowerSixteenth[n & 15] + (n << 48));
+    // The power lies in the upper word alone.
+    const Int table = polynomials::kPowerSixteenth[static_cast<std::uint32_t>(n) & 15U];
+    const auto upper =
+        static_cast<std::uint32_t>(table >> 32) + (static_cast<std::uint32_t>(n) << 16);
+    return double_of((Int{upper} << 32) | static_cast<std::uint32_t>(table));
   }
   ETALON_HD static double sqrt(double a) { return sqrt_f64(a); }
   ETALON_HD static double min(double a, double b) { return a < b ? a : b; }  // b if one is NaN
   ETALON_HD static double max(double a, double b) { return a > b ? a : b; }
+  // The compiler takes away the rounding of a number that was widened: two operations in f32.
+  ETALON_HD static double clamp_widened(double x, float low, float high) {
+    const auto f = static_cast<float>(x);
+#if defined(__CUDA_ARCH__)
+    float held;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(held) : "f"(f), "f"(low));
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(held) : "f"(high));
+    return static_cast<double>(held);
+#else
+    return static_cast<double>(f < low ? low : f > high ? high : f);
+#endif
+  }
   ETALON_HD static double abs(double a) { return abs_of(a); }
   ETALON_HD static double neg(double a) { return -a; }
   ETALON_HD static double copy_sign(double magnitude, double sign) {
@@ -104,38 +118,66 @@ constexpr bool device_function_decides(int code) {
          f == LaneFunction::reciprocal || f == LaneFunction::hard_tanh;
 }
 
+// One f32 operation.
+template <int Code>
+ETALON_HD float device_operation(const LaneParams& p, float x) {
+  constexpr auto f = static_cast<LaneFunction>(Code);
+  if constexpr (Code == kDeviceRelu)
+    return x != x ? canonical(x) : x > 0 ? x : 0.0F;
+  else if constexpr (f == LaneFunction::leaky_relu)
+    return canonical(x < 0 ? x * static_cast<float>(p.alpha) : x);
+  else if constexpr (f == LaneFunction::sqrt)
+    return canonical(sqrt_f32(x));
+  else if constexpr (f == LaneFunction::reciprocal)
+    return canonical(1.0F / x);
+  else
+    return canonical(x < static_cast<float>(p.low)    ? static_cast<float>(p.low)
+                     : x > static_cast<float>(p.high) ? static_cast<float>(p.high)
+                                                      : x);
+}
+
+// The rounding test of a value v whose relative error is below `error`, by its bits: the 29 that
+// f32 lacks say how far from a midpoint it lies, in units of v's last place, of which the error is
+// 2^53 `error` at most. True: y is decided; above f32's largest number it is infinity. Below its
+// smallest normal one a midpoint is other bits, and an infinite v and NaN have none: of those this
+// says nothing.
+template <int Code>
+ETALON_HD bool device_rounds(double v, float& y) {
+  constexpr double kError = LaneMath<DeviceLane>::error_of(static_cast<LaneFunction>(Code));
+  constexpr auto kEdge = static_cast<std::uint32_t>(kError * 0x1p53) + 1;
+  constexpr std::uint32_t kMidpoint = 1U << 28, kLacking = (1U << 29) - 1;
+  y = static_cast<float>(v);
+  const std::uint64_t bits = bits_of(v);
+  const auto upper = static_cast<std::uint32_t>(bits >> 32);
+  const std::uint32_t from_edge =
+      (static_cast<std::uint32_t>(bits) - (kMidpoint - kEdge)) & kLacking;
+  constexpr std::uint32_t kNormal = 2 * 0x38100000U, kAbove = 2 * 0x7ff00000U;  // 2^-126
+  return from_edge > 2 * kEdge && 2 * upper - kNormal < kAbove - kNormal;
+}
+// The same of any v: where v (1 - error) and v (1 + error) round alike.
+template <int Code>
+ETALON_HD bool device_rounds_anywhere(double v, float& y) {
+  constexpr double kError = LaneMath<DeviceLane>::error_of(static_cast<LaneFunction>(Code));
+  const float low = static_cast<float>(DeviceLane::fnma(v, kError, v)),
+              high = static_cast<float>(DeviceLane::fma(v, kError, v));
+  y = v != v ? float_of(kNanF32) : high;
+  return low == high || v != v;
+}
+template <int Code>
+ETALON_HD double device_value(const LaneParams& p, float x) {
+  return LaneMath<DeviceLane>::template evaluate<static_cast<LaneFunction>(Code)>(
+      static_cast<double>(x), p);
+}
+
 // False: not decided, y means nothing.
 template <int Code>
 ETALON_HD bool device_function(const LaneParams& p, float x, float& y) {
-  using L = LaneFunction;
-  if constexpr (Code == kDeviceRelu) {
-    y = x != x ? canonical(x) : x > 0 ? x : 0.0F;
+  if constexpr (device_function_decides(Code)) {
+    y = device_operation<Code>(p, x);
     return true;
   } else {
-    constexpr L f = static_cast<L>(Code);
-    if constexpr (f == L::leaky_relu) {
-      y = canonical(x < 0 ? x * static_cast<float>(p.alpha) : x);
-      return true;
-    } else if constexpr (f == L::sqrt) {
-      y = canonical(sqrt_f32(x));
-      return true;
-    } else if constexpr (f == L::reciprocal) {
-      y = canonical(1.0F / x);
-      return true;
-    } else if constexpr (f == L::hard_tanh) {
-      y = canonical(x < static_cast<float>(p.low)    ? static_cast<float>(p.low)
-                    : x > static_cast<float>(p.high) ? static_cast<float>(p.high)
-                                                     : x);
-      return true;
-    } else {
-      using Math = LaneMath<DeviceLane>;
-      const double v = Math::template evaluate<f>(static_cast<double>(x), p);
-      constexpr double kError = Math::error_of(f);
-      const float low = static_cast<float>(DeviceLane::fnma(v, kError, v)),
-                  high = static_cast<float>(DeviceLane::fma(v, kError, v));
-      y = v != v ? float_of(kNanF32) : high;
-      return low == high || v != v;
-    }
+    const double v = device_value<Code>(p, x);
+    return device_rounds<Code>(v, y) || device_rounds_anywhere<Code>(v, y);
   }
 }
 

@@ -33,6 +33,13 @@ struct LaneBase {
   ETALON_INLINE static R clamp(R x, double low, double high) {
     return D::min(c(high), D::max(c(low), x));
   }
+  // Of x that is a widened f32, between limits that are floats: D may do it before it widens.
+  ETALON_INLINE static R clamp_input(R x, float low, float high) {
+    if constexpr (requires { D::clamp_widened(x, low, high); })
+      return D::clamp_widened(x, low, high);
+    else
+      return clamp(x, low, high);
+  }
   template <int N>
   ETALON_INLINE static R horner(const double (&p)[N], R x) {
     R r = c(p[N - 1]);

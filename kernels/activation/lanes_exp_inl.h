@@ -9,8 +9,8 @@ template <class D>
 struct LaneExp : LaneBase<D> {
   using Base = LaneBase<D>;
   using R = typename D::Reg;
-  using Base::c, Base::clamp, Base::even_odd, Base::horner, Base::quotient, Base::reciprocal,
-      Base::finite_only;
+  using Base::c, Base::clamp, Base::clamp_input, Base::even_odd, Base::horner, Base::quotient,
+      Base::reciprocal, Base::finite_only;
 
   // e^(factor w), |factor w| <= 250, the factor +-1, 2 or -1/2.
   //
@@ -123,12 +123,12 @@ struct LaneExp : LaneBase<D> {
   // e/(e + 2), e = expm1(2x). The quotient's relative error is that of e times 2/(e + 2), at most
   // twice it, but near e = -1 that is an absolute error of a small power.
   ETALON_INLINE static R tanh(R x) {
-    const R e = expm1<2.0>(clamp(x, -20, 20));
-    return D::copy_sign(quotient(e, D::add(e, c(2))), x);
+    const R held = clamp_input(x, -20, 20), e = expm1<2.0>(held);
+    return D::copy_sign(quotient(e, D::add(e, c(2))), held);
   }
   // 1/(1 + e^-x): the exponential's error counts e^-x/(1 + e^-x) times; 2^288 at most.
   ETALON_INLINE static R sigmoid(R x) {
-    return reciprocal(D::add(exp<-1.0>(clamp(x, -200, 200)), c(1)));
+    return reciprocal(D::add(exp<-1.0>(clamp_input(x, -200, 200)), c(1)));
   }
   // (E + E/(E + 1))/2, E = expm1(|x|); (e + 1/e)/2.
   ETALON_INLINE static R sinh(R x) {
@@ -144,7 +144,7 @@ struct LaneExp : LaneBase<D> {
   // the rounding test refuses. The other factor is below 2^-280 at the lower clamp, and 1 at the
   // upper one.
   ETALON_INLINE static R silu(R x) {
-    return D::mul(x, reciprocal(D::add(exp<-1.0>(clamp(x, -200, 200)), c(1))));
+    return D::mul(x, reciprocal(D::add(exp<-1.0>(clamp_input(x, -200, 200)), c(1))));
   }
   // z = 2 sqrt(2/pi) (x + 0.044715 x^3) errs by 5 u, its exponential by |z| times that, |z| <= 110
   // while the result is not 0: 550 u. At the clamps |z| = 245.
@@ -157,7 +157,7 @@ struct LaneExp : LaneBase<D> {
   // x t/(t + 2), t = e(e + 2), e = e^x: its error counts 4(e + 1)/((e + 2)(e^2 + 2e + 2)) <= 1
   // times. t is 2^577 at most.
   ETALON_INLINE static R mish(R x) {
-    const R e = exp(clamp(x, -200, 200));
+    const R e = exp(clamp_input(x, -200, 200));
     const R t = D::mul(e, D::add(e, c(2)));
     return D::mul(x, quotient(t, D::add(t, c(2))));
   }

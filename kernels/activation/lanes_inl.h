@@ -21,7 +21,7 @@ struct LaneMath : LaneBase<D> {
   using Circular = LaneCircular<D>;
   using Erf = LaneErf<D>;
   using R = typename D::Reg;
-  using Base::c, Base::clamp, Base::refuse, Base::finite_only, Base::above;
+  using Base::c, Base::clamp, Base::clamp_input, Base::refuse, Base::finite_only, Base::above;
 
   // Relative errors; what is derived beside the formulas is below three quarters of them. What
   // takes e^x with 2^-38.49 and a quotient has 1.25 * 2^-38.
@@ -49,9 +49,12 @@ struct LaneMath : LaneBase<D> {
   template <LaneFunction F>
   ETALON_INLINE static R evaluate(R x, const LaneParams& p) {
     using L = LaneFunction;
-    if constexpr (F == L::exp) return Exp::exp(clamp(x, -200, 200));
-    if constexpr (F == L::exp2) return Exp::exp2(clamp(x, -200, 200));
-    if constexpr (F == L::expm1) return D::copy_sign(Exp::expm1(clamp(x, -200, 200)), x);
+    if constexpr (F == L::exp) return Exp::exp(clamp_input(x, -200, 200));
+    if constexpr (F == L::exp2) return Exp::exp2(clamp_input(x, -200, 200));
+    if constexpr (F == L::expm1) {
+      const R held = clamp_input(x, -200, 200);
+      return D::copy_sign(Exp::expm1(held), held);
+    }
     // Zero, infinity and NaN are refused; negative numbers give NaN.
     if constexpr (F == L::log) return above(x, 0, 0, Log::log(x));
     if constexpr (F == L::log2) return above(x, 0, 0, Log::log2(x));
