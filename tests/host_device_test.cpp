@@ -15,8 +15,10 @@
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/move.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/conv/cuda_depthwise.h"
 #include "kernels/conv/cuda_digits.h"
 #include "kernels/conv/cuda_fft.h"
+#include "kernels/elementwise/cuda_pairs.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_residues.h"
 #include "kernels/gemm/cuda_tile_choice.h"
@@ -189,6 +191,30 @@ int move(const cuda::MoveTask& task, void* s) {
         default:
           move_element<std::uint64_t>(task, i);
       }
+  });
+}
+
+int pairs(const KernelCall& call, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept] {
+    const PairTask t = pair_task(kept->call());
+    with_pair_operation(t.op, [&]<F32Op Op>() {
+      for (std::uint32_t thread = t.threads(); thread-- > 0;) run_pairs<Op>(t, thread);
+    });
+  });
+}
+
+int depthwise(const KernelCall& call, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept] {
+    const DepthwiseTask t = depthwise_task(kept->call());
+    with_depthwise_kernel(t, [&]<int Kernel>() {
+      for (std::uint32_t block = t.planes * t.parts(); block-- > 0;)
+        for (int tid = static_cast<int>(t.threads()); tid-- > 0;)
+          run_depthwise<Kernel>(t, block, tid);
+    });
   });
 }
 
@@ -490,6 +516,8 @@ HostDevice::HostDevice()
           .definition = definition,
           .tiles = tiles,
           .move = move,
+          .pairs = pairs,
+          .depthwise = depthwise,
           .function = function,
           .rows = rows,
           .cells = cells,

@@ -12,8 +12,7 @@
 namespace etalon::cuda {
 namespace {
 
-constexpr int kThreads = 256, kSettlingThreads = 128, kVectors = 2,
-              kElements = kThreads * 4 * kVectors;
+constexpr int kThreads = 256, kSettlingThreads = 128, kElements = 4 * kThreads, kResident = 5;
 
 // The definition behind the formulas, on what they left open. A kernel of its own: within each
 // formula's it was a copy for each, and nine tenths of the time this file took to compile. The
@@ -35,63 +34,64 @@ __global__ void __launch_bounds__(kSettlingThreads)
   if (atomicInc(open.finished, gridDim.x - 1) == gridDim.x - 1) *open.list.count = 0;
 }
 
-// Elements [i, i + kEach) of a whole block of them: kVectors times four neighbours. All is
-// computed side by side: the formula's constants are brought once, and the chains hide each other's
-// latency.
+// The values of four neighbours, element i and behind; what is left open goes on the list.
 template <int Code>
-__device__ __forceinline__ void whole_block(const DeviceFunctionTask& t, std::int64_t first,
-                                            const UndecidedList& open_list) {
-  constexpr int kEach = 4 * kVectors;
+__device__ __forceinline__ float4 four_values(const DeviceFunctionTask& t, const float4& of,
+                                              std::int64_t i, const UndecidedList& open_list) {
   union Elements {
-    float4 four[kVectors];
-    float v[kEach];
+    float4 four;
+    float v[4];
   };
-  Elements x, y;
-  const auto* const from = reinterpret_cast<const float4*>(t.x + first) + threadIdx.x;
-  auto* const to = reinterpret_cast<float4*>(t.to.y[0] + first) + threadIdx.x;
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) x.four[i] = from[i * kThreads];
+  const Elements x{of};
+  Elements y;
   if constexpr (device_function_decides(Code)) {
 #pragma unroll
-    for (int k = 0; k < kEach; ++k) y.v[k] = device_operation<Code>(t.params, x.v[k]);
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) to[i * kThreads] = y.four[i];
+    for (int k = 0; k < 4; ++k) y.v[k] = device_operation<Code>(t.params, x.v[k]);
   } else {
-    double v[kEach];
+    // Side by side: the formula's constants are brought once, and the chains hide each other's
+    // latency.
+    double v[4];
     bool all = true;
 #pragma unroll
-    for (int k = 0; k < kEach; ++k) {
+    for (int k = 0; k < 4; ++k) {
       v[k] = device_value<Code>(t.params, x.v[k]);
       all &= device_rounds<Code>(v[k], y.v[k]);
     }
     if (!all) {
       unsigned open = 0;
 #pragma unroll
-      for (int k = 0; k < kEach; ++k)
+      for (int k = 0; k < 4; ++k)
         if (!device_rounds_anywhere<Code>(v[k], y.v[k])) open |= 1U << k;
 #pragma unroll 1
-      for (; open != 0; open &= open - 1) {
-        const int k = __ffs(static_cast<int>(open)) - 1;
-        put_on_list(open_list,
-                    first + (k / 4 * kThreads + static_cast<int>(threadIdx.x)) * 4 + k % 4);
-      }
+      for (; open != 0; open &= open - 1)
+        put_on_list(open_list, i + __ffs(static_cast<int>(open)) - 1);
     }
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) to[i * kThreads] = y.four[i];
   }
+  return y.four;
 }
 
+// Blocks stay on their multiprocessor and go over the tensor together; what comes next is on its
+// way while this is computed. The last elements, fewer than a block has, one block takes one by
+// one.
 template <int Code>
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, kResident)
     run_function(const __grid_constant__ DeviceFunctionTask t,
                  const __grid_constant__ UndecidedList open_list) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kElements;
-  if (first + kElements <= t.count) {
-    whole_block<Code>(t, first, open_list);
-    return;
-  }
+  const std::int64_t whole = t.count / kElements;
+  const auto* from = reinterpret_cast<const float4*>(t.x) + threadIdx.x;
+  auto* to = reinterpret_cast<float4*>(t.to.y[0]) + threadIdx.x;
+  std::int64_t block = blockIdx.x;
+  float4 next = {};
+  if (block < whole) next = from[block * kThreads];
 #pragma unroll 1
-  for (std::int64_t i = first + threadIdx.x; i < t.count; i += kThreads) {
+  for (; block < whole; block += gridDim.x) {
+    const float4 x = next;
+    if (block + gridDim.x < whole) next = from[(block + gridDim.x) * kThreads];
+    to[block * kThreads] = four_values<Code>(t, x, block * kElements + threadIdx.x * 4, open_list);
+  }
+  if (blockIdx.x != 0) return;
+#pragma unroll 1
+  for (std::int64_t i = whole * kElements + threadIdx.x; i < t.count; i += kThreads) {
     float y;
     if (!device_function<Code>(t.params, t.x[i], y)) put_on_list(open_list, i);
     t.to.y[0][i] = y;
@@ -103,7 +103,9 @@ __global__ void __launch_bounds__(kThreads, 4)
 int launch_function(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
                     void* stream) {
   const DeviceFunctionTask t = device_function_task(call);
-  const auto blocks = static_cast<unsigned>((t.count + kElements - 1) / kElements);
+  // As many as a device of 132 multiprocessors holds.
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<std::int64_t>(t.count / kElements, 1, std::int64_t{132} * kResident));
   const auto s = static_cast<cudaStream_t>(stream);
   with_device_function(
       t.code, [&]<int Code>() { run_function<Code><<<blocks, kThreads, 0, s>>>(t, open.list); });

@@ -466,14 +466,18 @@ ETALON_HD void wide_finish(const WideTask& task, std::int64_t first, Warp& w, Op
 // of 64 x 64 read half the words a product that those of 32 x 32 do.
 inline void choose_wide_tile(WideTask& task) {
   constexpr std::int64_t kFull = 264, kEnough = 200, kLeastShare = 128;
+  constexpr std::int64_t kShortK = 512, kFew = 64, kLeastShortShare = 64;
   const TileTask& t = task.t;
   const auto tiles = [&](int tile) {
     task.tile = tile;
     return std::max<std::int64_t>(1, task.products() * task.tiles_m() * task.tiles_n());
   };
   std::int64_t splits = 1;
-  if (t.m <= 32 || t.n <= 32 ||
-      (tiles(64) < kEnough && tiles(64) * (t.k / kWideUnfolded) < kFull)) {
+  if (t.k <= kShortK && tiles(64) < kEnough) {
+    // The second launch takes longer than a block's few slices, but for few outputs.
+    if (tiles(32) < kFew) splits = std::min(kFull / tiles(32), t.k / kLeastShortShare);
+  } else if (t.m <= 32 || t.n <= 32 ||
+             (tiles(64) < kEnough && tiles(64) * (t.k / kWideUnfolded) < kFull)) {
     splits = std::min((kFull + tiles(32) - 1) / tiles(32), t.k / kLeastShare);
   } else if (tiles(64) < kEnough) {
     splits = (kFull + tiles(64) - 1) / tiles(64);

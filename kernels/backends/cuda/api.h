@@ -131,6 +131,10 @@ struct Api {
   int (*definition)(const KernelCall& call, const UndecidedList& undecided, void* stream);
   int (*tiles)(const KernelCall& call, void* stream);
   int (*move)(const MoveTask& task, void* stream);
+  // Two operands by elements (kernels/elementwise/cuda_pairs.h), depthwise convolution
+  // (kernels/conv/cuda_depthwise.h).
+  int (*pairs)(const KernelCall& call, void* stream);
+  int (*depthwise)(const KernelCall& call, void* stream);
   // What a first kernel lists as open a second one computes: kernels/activation/device_lanes.h.
   // Both lists are empty for a function that decides everything.
   int (*function)(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,

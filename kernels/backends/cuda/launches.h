@@ -8,6 +8,8 @@ namespace etalon::cuda {
 int launch_definition(const KernelCall& call, const UndecidedList& undecided, void* stream);
 int launch_tiles(const KernelCall& call, void* stream);  // kernels/gemm/cuda_tile.h
 int launch_move(const MoveTask& task, void* stream);
+int launch_pairs(const KernelCall& call, void* stream);      // kernels/elementwise/cuda_pairs.h
+int launch_depthwise(const KernelCall& call, void* stream);  // kernels/conv/cuda_depthwise.h
 // kernels/activation/device_lanes.h
 int launch_function(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
                     void* stream);

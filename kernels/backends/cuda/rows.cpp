@@ -9,11 +9,13 @@
 #include "kernels/backends/cuda/device_definition.h"
 #include "kernels/backends/cuda/movement.h"
 #include "kernels/backends/cuda/tile_tasks.h"
+#include "kernels/conv/cuda_depthwise.h"
 #include "kernels/conv/cuda_digits.h"
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/conv/cudnn.h"
 #include "kernels/conv/cudnn_graph.h"
 #include "kernels/conv/twiddles.h"
+#include "kernels/elementwise/cuda_pairs.h"
 #include "kernels/gemm/cublas.h"
 #include "kernels/gemm/cublas_lt.h"
 #include "kernels/gemm/cuda_digits.h"
@@ -64,6 +66,22 @@ void enqueue_definition(const KernelCall& call, Work& work) {
 
 void enqueue_tiles(const KernelCall& call, Work&) {
   if (call.output(0).numel() != 0) check(api().tiles(call, stream()), "the kernel's launch");
+}
+
+Refusal refuse_pairs_here(const Problem& problem) {
+  if (Refusal r = refuse_pairs(problem)) return r;
+  return refuse_without_device();
+}
+void enqueue_pairs(const KernelCall& call, Work&) {
+  if (call.output(0).numel() != 0) check(api().pairs(call, stream()), "the kernel's launch");
+}
+
+Refusal refuse_depthwise_here(const Problem& problem) {
+  if (Refusal r = refuse_depthwise(problem)) return r;
+  return refuse_without_device();
+}
+void enqueue_depthwise(const KernelCall& call, Work&) {
+  if (call.output(0).numel() != 0) check(api().depthwise(call, stream()), "the kernel's launch");
 }
 
 // Definitions whose rows a block of threads takes, and those that call exp, log or pow.
@@ -381,7 +399,22 @@ std::span<const DeviceRow> device_rows() {
                             .refuse = refuse_fft_here,
                             .run = run_enqueued<enqueue_fft>},
                     .enqueue = enqueue_fft});
+    list.push_back({.row = {.op = "conv",
+                            .name = "conv.depthwise.f32.cuda",
+                            .device = Device::cuda,
+                            .contracts = "seq",
+                            .refuse = refuse_depthwise_here,
+                            .run = run_enqueued<enqueue_depthwise>},
+                    .enqueue = enqueue_depthwise});
     // Before the definitions: selection takes the first that offers the contract.
+    for (const char* op : {"add", "sub", "mul", "div", "max", "min"})
+      list.push_back({.row = {.op = op,
+                              .name = names.emplace_back(std::string(op) + ".f32.cuda"),
+                              .device = Device::cuda,
+                              .contracts = "all of store=f32,round=rn,subnormals=keep",
+                              .refuse = refuse_pairs_here,
+                              .run = run_enqueued<enqueue_pairs>},
+                      .enqueue = enqueue_pairs});
     for (const std::string_view op : AllActivations::ops())
       if (device_function_code(op) >= 0)
         list.push_back({.row = {.op = op,
