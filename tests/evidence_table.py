@@ -49,7 +49,8 @@ def rows():
             if peer.endswith(".blocked") and found == summary.get(peer.removesuffix(".blocked")):
                 continue  # nothing there has a layout of its own
             one = found["shapes"] == 1
-            yield (record["machine"]["cpu"], record["etalon"]["commit"][:7],
+            processor = record["bench"].get("gpu", "").split(",")[0] or record["machine"]["cpu"]
+            yield (processor, record["etalon"]["commit"][:7],
                    f"`{path.relative_to(FOLDER)}`", peer, str(found["shapes"]), f"{found['geomean']:.2f}",
                    "" if one else f"{found['worst']:.2f} `{found['worst_shape']}`")
 

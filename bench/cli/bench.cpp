@@ -41,9 +41,9 @@ namespace etalon::cli {
 namespace {
 
 struct Args {
-  std::vector<std::string> words, shapes, vs, contracts, thread_counts, compare;
+  std::vector<std::string> words, shapes, vs, contracts, thread_counts, batches, compare;
   std::string kernels, data, cache = "warm", sort = "file", state, against;
-  std::int64_t repetitions = 9, batch = 1, samples = 0, warm_up = 1, runs = 1;
+  std::int64_t repetitions = 9, samples = 0, warm_up = 1, runs = 1;
   double min_time_ms = 30, most_time_s = 0;
   OrderOptions order;
   bool no_errors = false, import = false, wide = false, no_pin = false;
@@ -61,13 +61,15 @@ TimingOptions timing_of(const Args& args) {
   return timing;
 }
 
-std::vector<int> counts_of(const std::vector<std::string>& words) {
-  std::vector<int> counts;
+template <class Int>
+std::vector<Int> counts_of(const std::vector<std::string>& words, Int most, std::string_view option,
+                           std::string_view what) {
+  std::vector<Int> counts;
   for (const std::string& word : words) {
-    int count = 0;
+    Int count = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
-    if (error != std::errc() || end != word.data() + word.size() || count < 1 || count > 4096)
-      throw usage_error("--scale {}: give numbers of threads from 1 to 4096: --scale 1,2,4", word);
+    if (error != std::errc() || end != word.data() + word.size() || count < 1 || count > most)
+      throw usage_error("{} {}: give {} from 1 to {}: {} 1,2,4", option, word, what, most, option);
     counts.push_back(count);
   }
   return counts;
@@ -115,7 +117,7 @@ void bench_named(const std::vector<std::string>& words, const Args& args, const 
   options.isa = g.isa;
   options.timing = timing_of(args);
   options.errors = !args.no_errors;
-  how.thread_counts = counts_of(args.thread_counts);
+  how.thread_counts = counts_of(args.thread_counts, 4096, "--scale", "numbers of threads");
   how.state = args.state;
   how.sort = parse_bench_order(args.sort);
   how.wide = args.wide;
@@ -182,9 +184,11 @@ Action bench_command(Options& o) {
       .value("--kernels", args->kernels, "NAME", "Use only our kernel of this name or prefix")
       .value("--repetitions", args->repetitions, "Repetitions of each, interleaved")
       .value("--min-time", args->min_time_ms, "Least milliseconds of one repetition")
-      .value("--most-time", args->most_time_s,
-             "Most seconds of all repetitions of one candidate, for long lists: fewer repetitions, "
-             "at least one; what takes longer in its first run is not run again (0: no limit)")
+      .value(
+          "--most-time", args->most_time_s,
+          "Most seconds of all repetitions of one candidate, for long lists: fewer repetitions, "
+          "at least one; what takes longer in its first run is not run again (0: no limit). Of a "
+          "network, of all its rounds (0: 20, and no fewer rounds than --repetitions)")
       .value("--warm-up", args->warm_up, "Runs of each before the first repetition")
       .value("--cache", args->cache, "warm|cold",
              "cold: every timed run finds the caches full of other data")
@@ -207,7 +211,9 @@ Action bench_command(Options& o) {
       .flag("--no-pin", args->no_pin, "Let the system move threads between processors")
       .value("-o,--output", args->order.folder, "DIR", "For 'order': where what it finds is saved")
       .flag("--all", args->order.all, "For 'order': every shape, not the first that differs")
-      .value("--batch", args->batch, "Batch size for model files")
+      .list("--batch", args->batches, "N,...",
+            "Batch sizes for model files (1): a row each, the framework started and the network "
+            "handed to it once")
       .value("--data", args->data, "NAME", "Data for model files instead of noise: mnist")
       .value("--samples", args->samples, "Use this many samples of --data")
       .flag("--import", args->import,
@@ -221,11 +227,10 @@ Action bench_command(Options& o) {
           .push_back(word);
     const bool functions = std::erase(words, "functions") > 0;
     if (args->repetitions < 1 || args->repetitions > 1000 || args->min_time_ms <= 0 ||
-        args->most_time_s < 0 || args->batch < 1 || args->warm_up < 1 || args->runs < 1 ||
-        args->runs > 1000)
+        args->most_time_s < 0 || args->warm_up < 1 || args->runs < 1 || args->runs > 1000)
       throw usage_error(
-          "--repetitions, --min-time, --warm-up, --runs and --batch must be positive, --most-time "
-          "positive or 0");
+          "--repetitions, --min-time, --warm-up and --runs must be positive, --most-time positive "
+          "or 0");
     if (args->import && (files.empty() || !words.empty()))
       throw usage_error(
           "--import times how model files are opened: give model files and no other word");
@@ -261,11 +266,12 @@ Action bench_command(Options& o) {
     out["started"] = now_text();
     out["rows"] = nlohmann::json::array();
     out["summary"] = nlohmann::json::object();
+    bool well = true;
     if (!files.empty()) {
-      FileBenchOptions options{.data = args->data,
-                               .batch = args->batch,
-                               .samples = args->samples,
-                               .import = args->import};
+      FileBenchOptions options{
+          .data = args->data, .samples = args->samples, .import = args->import};
+      if (!args->batches.empty())
+        options.batches = counts_of<std::int64_t>(args->batches, 1 << 20, "--batch", "batch sizes");
       if (args->contracts.size() > 1)
         throw usage_error("model files are timed under one contract, {} are given",
                           args->contracts.size());
@@ -274,10 +280,11 @@ Action bench_command(Options& o) {
       options.network.isa = g.isa;
       options.network.device = g.device;
       options.network.rounds = static_cast<int>(args->repetitions);
+      options.network.most_time_s = args->most_time_s;
       // --vs was split at every comma; targets know which commas are theirs.
       if (!args->vs.empty())
         options.network.vs = parse_targets(fmt::format("{}", fmt::join(args->vs, ",")));
-      bench_files(files, options, out);
+      well = bench_files(files, options, out);
     }
     const bool shapes = (files.empty() && !functions) || !words.empty() || !args->shapes.empty();
     if (g.device == Device::cuda && (functions || shapes || args->import))
@@ -295,7 +302,8 @@ Action bench_command(Options& o) {
     }
     if (shapes) bench_named(words, *args, g, out);
     if (!g.json_path.empty()) write_record(g.json_path, record);
-    return out.value("complete", true) ? 0 : static_cast<int>(ErrorKind::interrupted);
+    if (!out.value("complete", true)) return static_cast<int>(ErrorKind::interrupted);
+    return well ? 0 : 1;
   };
 }
 

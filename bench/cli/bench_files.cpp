@@ -10,8 +10,10 @@
 #include "bench/cli/terminal.h"
 #include "bench/data.h"
 #include "engine/core/error.h"
+#include "engine/core/threads.h"
 #include "engine/models/models.h"
 #include "importers/importers.h"
+#include "kernels/backends/cuda/device.h"
 
 namespace etalon::cli {
 namespace {
@@ -23,40 +25,65 @@ nlohmann::json timing_json(const Timing& t) {
           {"samples", t.samples}};
 }
 
-NetworkBenchRow time_network(const std::string& file, const FileBenchOptions& args,
-                             const NetworkBenchOptions& options, nlohmann::json& out) {
+struct NamedRow {
+  std::string name;
+  nlohmann::json record;
+  NetworkBenchRow row;
+};
+
+std::vector<NamedRow> time_network(const std::string& file, const std::string& stem,
+                                   const FileBenchOptions& args, LiveRunners& runners) {
+  const NetworkBenchOptions& options = args.network;
   const Model model = open_model(file);
-  InputMap inputs;
-  if (args.data.empty())
-    inputs = random_inputs(model, args.batch, 0);
-  else if (model.graph->inputs.size() == 1)
-    inputs.emplace(model.graph->value_name(model.graph->inputs[0].value),
-                   std::move(load_dataset(args.data, args.samples).images));
-  else
-    throw usage_error("--data serves a network of one input, this one has {}",
-                      model.graph->inputs.size());
-  out["contract"] = to_string(options.contract);
-  for (const auto& [name, tensor] : inputs) out["inputs"][name] = to_string(tensor.type());
-  return bench_network(model, inputs, options);
+  std::vector<NamedRow> named;
+  std::vector<InputMap> inputs;
+  const auto add = [&](std::string name, InputMap given) {
+    NamedRow& row = named.emplace_back(std::move(name));
+    row.record["contract"] = to_string(options.contract);
+    for (const auto& [value, tensor] : given)
+      row.record["inputs"][value] = to_string(tensor.type());
+    inputs.push_back(std::move(given));
+  };
+  if (!args.data.empty()) {
+    if (model.graph->inputs.size() != 1)
+      throw usage_error("--data serves a network of one input, this one has {}",
+                        model.graph->inputs.size());
+    InputMap given;
+    given.emplace(model.graph->value_name(model.graph->inputs[0].value),
+                  std::move(load_dataset(args.data, args.samples).images));
+    add(stem, std::move(given));
+  } else {
+    for (const std::int64_t batch : args.batches)
+      add(args.batches.size() == 1 ? stem : fmt::format("{} batch {}", stem, batch),
+          random_inputs(model, batch, 0));
+  }
+  std::vector<NetworkBenchRow> rows = bench_network(model, inputs, options, runners);
+  for (std::size_t i = 0; i < rows.size(); ++i) named[i].row = std::move(rows[i]);
+  return named;
 }
 
-NetworkBenchRow time_import(const std::string& file, const NetworkBenchOptions& options,
-                            nlohmann::json& out) {
+std::vector<NamedRow> time_import(const std::string& file, const std::string& stem,
+                                  const NetworkBenchOptions& options) {
   if (!built_model_name(file).empty())
     throw usage_error(
         "--import times the opening of a file, and {} is none; 'etalon convert {} -o "
         "FILE.onnx' makes one",
         file, file);
-  out["bytes"] = std::filesystem::file_size(file);
-  return bench_import(file, options);
+  std::vector<NamedRow> named;
+  named.push_back(
+      {stem, {{"bytes", std::filesystem::file_size(file)}}, bench_import(file, options)});
+  return named;
 }
 
 }  // namespace
 
-void bench_files(const std::vector<std::string>& files, const FileBenchOptions& args,
+bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& args,
                  nlohmann::json& record) {
   const NetworkBenchOptions& options = args.network;
+  const bool on_gpu = options.device == Device::cuda && !args.import;
+  bool same_bits = true;
   std::map<std::string, Ratios> ratios;
+  LiveRunners runners;
   Table table({{"network"},
                {"by"},
                {"version"},
@@ -64,30 +91,37 @@ void bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
                {"ratio", Table::Align::right},
                {"spread", Table::Align::right},
                {""}});
-  for (const std::string& file : files) {
-    const std::string stem = std::filesystem::path(file).filename().string();
-    nlohmann::json out = {{"suite", args.import ? "import" : "network"},
-                          {"op", args.import ? "import" : "network"},
-                          {"shape", stem},
-                          {"threads", options.threads}};
-    const NetworkBenchRow row =
-        args.import ? time_import(file, options, out) : time_network(file, args, options, out);
-    out["hash"] = row.ours.hash;
-    if (options.device == Device::cuda && !args.import) out["device"] = "cuda";
-    out.update(timing_json(row.ours.timing));
+  const auto add = [&](NamedRow& named) {
+    const NetworkBenchRow& row = named.row;
+    nlohmann::json out = std::move(named.record);
+    out.update({{"suite", args.import ? "import" : "network"},
+                {"op", args.import ? "import" : "network"},
+                {"shape", named.name},
+                {"threads", options.threads},
+                {"hash", row.ours.hash}});
     // Of an import: the growth of resident memory at its highest.
     const auto memory = [&](const NetworkTime& t, nlohmann::json& to) -> std::string {
       if (t.peak_bytes < 0) return "";
       to["peak_bytes"] = t.peak_bytes;
       return fmt::format("memory {:.0f} MB", static_cast<double>(t.peak_bytes) / 1e6);
     };
-    table.row({stem, row.ours.name, "", human_seconds(row.ours.timing.median_s), "",
-               fmt::format("{:.0f} %", 100 * row.ours.timing.spread), memory(row.ours, out)});
+    std::string remark = memory(row.ours, out);
+    if (on_gpu) {
+      const bool same = row.ours.hash == row.ours.cpu_hash;
+      out["device"] = "cuda";
+      out["cpu_hash"] = row.ours.cpu_hash;
+      remark = same ? "the CPU's bits" : "OTHER BITS than the CPU's";
+      same_bits = same_bits && same;
+    }
+    out.update(timing_json(row.ours.timing));
+    table.row({named.name, row.ours.name, "", human_seconds(row.ours.timing.median_s), "",
+               fmt::format("{:.0f} %", 100 * row.ours.timing.spread), remark});
     for (const NetworkTime& peer : row.vs) {
       nlohmann::json theirs = {{"version", peer.version}, {"status", peer.status}};
+      if (!peer.versions.empty()) theirs["versions"] = peer.versions;
       if (peer.status == "ok") {
         const double ratio = row.ours.timing.median_s / peer.timing.median_s;
-        ratios[peer.name].add(ratio, stem);
+        ratios[peer.name].add(ratio, named.name);
         theirs.update(timing_json(peer.timing));
         theirs["ratio"] = ratio;
         table.row({"", peer.name, peer.version, human_seconds(peer.timing.median_s),
@@ -100,9 +134,35 @@ void bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
       out["vs"][peer.name] = std::move(theirs);
     }
     record["rows"].push_back(std::move(out));
+  };
+  std::vector<std::string> skipped;
+  {
+    Progress progress("timing", static_cast<std::int64_t>(files.size()));
+    std::int64_t done = 0;
+    for (const std::string& file : files) {
+      const std::string stem = std::filesystem::path(file).filename().string();
+      progress.update(done++, stem);
+      try {
+        check_interrupt();
+        std::vector<NamedRow> rows = args.import ? time_import(file, stem, options)
+                                                 : time_network(file, stem, args, runners);
+        for (NamedRow& row : rows) add(row);
+      } catch (const Error& e) {
+        if (files.size() == 1 || e.kind() == ErrorKind::usage) throw;
+        if (e.kind() == ErrorKind::interrupted) {
+          record["complete"] = false;
+          break;
+        }
+        skipped.push_back(fmt::format("{}: {}", stem, e.what()));
+        record["skipped"].push_back(skipped.back());
+      }
+    }
   }
+  if (on_gpu) record["gpu"] = cuda::device_name();
   if (table.rows() > 0) table.print();
+  for (const std::string& text : skipped) fmt::print("not timed: {}\n", text);
   for (const auto& [peer, r] : ratios) record["summary"][peer] = r.json();
+  return same_bits && skipped.empty();
 }
 
 }  // namespace etalon::cli

@@ -12,12 +12,14 @@ namespace etalon::cli {
 struct FileBenchOptions {
   NetworkBenchOptions network;
   std::string data;  // a data set's name; empty: noise
-  std::int64_t batch = 1, samples = 0;
+  std::vector<std::int64_t> batches = {1};
+  std::int64_t samples = 0;
   bool import = false;
 };
 
-// Prints a table; adds rows and summary to the record's field "bench".
-void bench_files(const std::vector<std::string>& files, const FileBenchOptions& options,
+// Prints a table; adds rows and summary to the record's field "bench". False when a GPU answered
+// other bits than the CPU, or one of several files could not be timed.
+bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& options,
                  nlohmann::json& bench);
 
 }  // namespace etalon::cli

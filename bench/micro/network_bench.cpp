@@ -22,7 +22,7 @@ namespace {
 
 struct Peer {
   NetworkTime result;
-  std::unique_ptr<Runner> runner;
+  Runner* runner = nullptr;
   std::vector<double> seconds;
 };
 
@@ -35,21 +35,23 @@ void guarded(Peer& peer, const F& work) {
   } catch (const RunnerError& e) {
     peer.result.status = name(e.status());
     peer.result.reason = e.what();
-    peer.runner.reset();
   }
 }
 
-std::vector<Peer> start_peers(const NetworkBenchOptions& options,
+// Starts those that do not live yet, or no longer.
+std::vector<Peer> start_peers(const NetworkBenchOptions& options, LiveRunners& runners,
                               const std::function<void(Peer&)>& prepare) {
   std::vector<Peer> peers;
   for (const RunnerTarget& target : options.vs) {
     Peer peer;
     peer.result.name = target.text;
     guarded(peer, [&] {
-      RunnerOptions start;
-      start.threads = options.threads;
-      peer.runner = start_runner(target, start);
-      peer.result.version = peer.runner->info().framework + " " + peer.runner->info().version;
+      std::unique_ptr<Runner>& live = runners[target.text];
+      if (!live || !live->alive()) live = start_runner(target, {.threads = options.threads});
+      peer.runner = live.get();
+      const RunnerInfo& info = peer.runner->info();
+      peer.result.version = info.framework + " " + info.version;
+      peer.result.versions = info.versions;
       prepare(peer);
     });
     peers.push_back(std::move(peer));
@@ -70,17 +72,26 @@ NetworkBenchRow interleave(NetworkBenchRow row, const NetworkBenchOptions& optio
   std::vector<double> seconds;
   const int runs = static_cast<int>(std::clamp(std::ceil(options.burst_s / ours()), 2.0, 50.0));
   const auto begin = std::chrono::steady_clock::now();
-  const auto enough = [&] {
+  const auto enough = [&](int rounds) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    return seconds.size() >= kLeastRuns || spent.count() > kEnough_s;
+    if (options.most_time_s > 0 && rounds > 0 && spent.count() > options.most_time_s) return true;
+    return rounds >= options.rounds && (seconds.size() >= kLeastRuns || spent.count() > kEnough_s);
   };
-  for (int round = 0; round < options.rounds || !enough(); ++round) {
-    settle(options.threads, Watchers::framework);
-    wake(options.threads, [&] { ours(); });
+  // A device has no worker threads that would have to fall asleep; it has to turn from the other
+  // process to this one.
+  const bool device = options.device == Device::cuda;
+  for (int round = 0; !enough(round); ++round) {
+    check_interrupt();
+    if (device) {
+      ours();
+    } else {
+      settle(options.threads, Watchers::framework);
+      wake(options.threads, [&] { ours(); });
+    }
     for (int i = 0; i < runs; ++i) seconds.push_back(ours());
     for (Peer& peer : peers)
       guarded(peer, [&] {
-        settle(options.threads, Watchers::framework);
+        if (!device) settle(options.threads, Watchers::framework);
         for (const double s : theirs(*peer.runner, runs)) peer.seconds.push_back(s);
       });
   }
@@ -94,37 +105,55 @@ NetworkBenchRow interleave(NetworkBenchRow row, const NetworkBenchOptions& optio
 
 }  // namespace
 
-NetworkBenchRow bench_network(const Model& model, const InputMap& inputs,
-                              const NetworkBenchOptions& options) {
+namespace {
+
+std::string hash_of(const Trace& trace) {
+  HashStream hash;
+  for (const auto& [name, tensor] : trace.outputs) hash.update(tensor);
+  return to_string(hash.digest());
+}
+
+}  // namespace
+
+std::vector<NetworkBenchRow> bench_network(const Model& model, std::span<const InputMap> inputs,
+                                           const NetworkBenchOptions& options,
+                                           LiveRunners& runners) {
   RunOptions run;
   run.contract = options.contract;
   run.threads = options.threads;
   run.isa = options.isa;
   run.device = options.device;
-  std::optional<Executor> on_cpu;
+  const Registry& kernels = options.kernels != nullptr ? *options.kernels : all_kernels();
   std::optional<cuda::DeviceExecutor> on_device;
-  if (options.device == Device::cuda)
-    on_device.emplace(model.graph, all_kernels(), run);
-  else
-    on_cpu.emplace(model.graph, all_kernels(), run);
-  const auto trace = [&] { return on_device ? on_device->run(inputs) : on_cpu->run(inputs); };
-  NetworkBenchRow row;
-  row.ours.name = "etalon " + short_name(options.contract);
-  HashStream hash;
-  for (const auto& [name, tensor] : trace().outputs) hash.update(tensor);
-  row.ours.hash = to_string(hash.digest());
+  if (options.device == Device::cuda) on_device.emplace(model.graph, kernels, run);
+  run.device = Device::cpu;
+  Executor on_cpu(model.graph, kernels, run);
+  std::vector<NetworkBenchRow> rows;
+  for (const InputMap& given : inputs) {
+    NetworkBenchRow& row = rows.emplace_back();
+    row.ours.name = "etalon " + short_name(options.contract);
+    row.ours.hash = hash_of(on_device ? on_device->run(given) : on_cpu.run(given));
+    if (on_device) row.ours.cpu_hash = hash_of(on_cpu.run(given));
+  }
 
-  std::vector<Peer> peers = start_peers(options, [&](Peer& peer) {
-    peer.runner->load(model);
-    peer.runner->time(inputs, 3, 1);
-  });
-  for (int i = 0; i < 2; ++i) trace();
-  const auto once = [&] {
-    return on_device && on_device->launched_graph() ? on_device->launch_again() : trace().seconds;
-  };
-  return interleave(std::move(row), options, std::move(peers), once, [&](Runner& runner, int runs) {
-    return runner.time(inputs, options.threads > 1 ? 1 : 0, runs);  // a run that wakes it
-  });
+  const std::vector<Peer> loaded =
+      start_peers(options, runners, [&](Peer& peer) { peer.runner->load(model); });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const InputMap& given = inputs[i];
+    const auto trace = [&] { return on_device ? on_device->run(given) : on_cpu.run(given); };
+    const auto once = [&] {
+      return on_device && on_device->launched_graph() ? on_device->launch_again() : trace().seconds;
+    };
+    std::vector<Peer> peers = loaded;
+    for (Peer& peer : peers) guarded(peer, [&] { peer.runner->time(given, 3, 1); });
+    for (int warm_up = 0; warm_up < 2; ++warm_up) trace();
+    rows[i] =
+        interleave(std::move(rows[i]), options, std::move(peers), once,
+                   [&](Runner& runner, int runs) {  // one run wakes it
+                     return runner.time(given, options.threads > 1 || on_device ? 1 : 0, runs);
+                   });
+  }
+  return rows;
 }
 
 namespace {
@@ -184,7 +213,8 @@ NetworkBenchRow bench_import(const std::string& path, const NetworkBenchOptions&
   const std::int64_t before = own_peak(true);
   open_and_hash();  // the file comes into the system's cache
   if (before >= 0) row.ours.peak_bytes = own_peak(false) - before;
-  std::vector<Peer> peers = start_peers(options, [&](Peer& peer) {
+  LiveRunners runners;  // of this file alone: what it opened before would still hold memory
+  std::vector<Peer> peers = start_peers(options, runners, [&](Peer& peer) {
     peer.runner->peak_memory(true);
     const auto resident = peer.runner->peak_memory(false);
     peer.runner->time_open(path, 1);

@@ -159,7 +159,8 @@ class PyTorch(Adapter):
     capabilities = ["run", "layers", "time", "parameters", "fault", "memory", "save", "profile"]
 
     def __init__(self):
-        self.network, self.device = None, "cpu"
+        self.network, self.device, self.graphed = None, "cpu", False
+        self.captured = {}  # CUDA graphs of the network, by the types of its inputs
 
     def hello(self, request):
         if torch is None:
@@ -184,6 +185,12 @@ class PyTorch(Adapter):
         self.device = options.get("device", "cpu")
         if self.device.split(":")[0] not in ("cpu", "cuda"):
             raise Refused("option device is '%s'; it is cpu or cuda" % self.device)
+        graph = options.get("graph", "off")
+        if graph not in ("on", "off") or graph == "on" and self.device == "cpu":
+            raise Refused("option graph is '%s'; it is off, or on with device=cuda" % graph)
+        self.graphed = graph == "on"
+        if self.device != "cpu":
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before cuBLAS is opened
         if self.device != "cpu" and not torch.cuda.is_available():
             raise Unavailable("this PyTorch (%s) finds no CUDA device" % torch.__version__)
         build = torch.__config__.show()
@@ -199,6 +206,9 @@ class PyTorch(Adapter):
             versions["cuDNN"] = str(torch.backends.cudnn.version())
             versions["GPU"] = torch.cuda.get_device_name(self.device)
             torch.backends.cudnn.deterministic = True
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            if hasattr(torch.utils, "deterministic"):  # for finding faults; it costs a fill each
+                torch.utils.deterministic.fill_uninitialized_memory = False
             torch.backends.cudnn.allow_tf32 = tf32 == "on"
             torch.backends.cuda.matmul.allow_tf32 = tf32 == "on"
         # Touch the linear algebra once: libraries behind it are loaded on first use.
@@ -207,7 +217,8 @@ class PyTorch(Adapter):
             versions[base.split(".so")[0]] = os.path.basename(path)
         return {"framework": "PyTorch", "version": torch.__version__, "versions": versions,
                 "build": build, "threads": torch.get_num_threads(),
-                "options": {"onednn": onednn, "device": self.device, "tf32": tf32}}
+                "options": {"onednn": onednn, "device": self.device, "tf32": tf32,
+                            "graph": graph}}
 
     def load(self, request):
         if "graph" not in request:
@@ -222,6 +233,7 @@ class PyTorch(Adapter):
             tensors = read_safetensors(os.path.join(os.path.dirname(path), graph["weights"]))
             weights = {n: to_torch(d, a, self.device) for n, (d, a) in tensors.items()}
         torch.set_flush_denormal(False)  # a planted fault does not outlive its network
+        self.network, self.captured = None, {}  # the last one's memory is free before this one's
         self.graph = graph
         self.network = Network(graph, weights)
         self.network.eval()
@@ -261,11 +273,30 @@ class PyTorch(Adapter):
                           self.network.refused[0]["node"], self.network.refused[0]["op"])
         if self.device == "cpu":
             return lambda: self.network.evaluate(feeds)
+        run = self.capture(feeds) if self.graphed else lambda: self.network.evaluate(feeds)
 
         def step():
-            self.network.evaluate(feeds)
+            run()
             torch.cuda.synchronize()
         return step
+
+    def capture(self, feeds):
+        """The network as one CUDA graph, written down once for inputs of these types."""
+        key = tuple((n, str(t.dtype), tuple(t.shape)) for n, t in feeds.items())
+        if key not in self.captured:
+            aside = torch.cuda.Stream()
+            with torch.cuda.stream(aside):  # libraries choose and allocate before
+                for _ in range(3):
+                    self.network.evaluate(feeds)
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                values = self.network.evaluate(feeds)
+            self.captured[key] = (graph, feeds, values)
+        graph, held, _ = self.captured[key]
+        for n, tensor in feeds.items():
+            held[n].copy_(tensor)
+        return graph.replay
 
     def profile(self, request):
         """Operators of one run that call no other, from PyTorch's own profiler."""

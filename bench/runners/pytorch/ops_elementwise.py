@@ -69,8 +69,9 @@ def clip(p, node, constants):
 
     def forward(x, lo=None, hi=None):
         if lo is not None or hi is not None:
-            lo = torch.full((), low, dtype=x.dtype) if lo is None and x.is_floating_point() else lo
-            hi = torch.full((), high, dtype=x.dtype) if hi is None and x.is_floating_point() else hi
+            if x.is_floating_point():
+                lo = x.new_full((), low) if lo is None else lo
+                hi = x.new_full((), high) if hi is None else hi
             return torch.clamp(x, lo, hi)
         bounds = {}
         if low != float("-inf"):

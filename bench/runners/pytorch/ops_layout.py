@@ -105,7 +105,8 @@ def slice_(p, node, constants):
             if step > 0:
                 x = x[(slice(None),) * (a % x.dim()) + (slice(start, end, step),)]
             else:
-                x = torch.index_select(x, a, torch.tensor(list(kept), dtype=torch.int64))
+                x = torch.index_select(x, a, torch.tensor(list(kept), dtype=torch.int64,
+                                                          device=x.device))
         return x
     return forward
 
@@ -281,7 +282,7 @@ def eye_like(p, node, constants):
     k = p.get("k", 0)
     if k:
         raise Refused("torch.eye has the main diagonal only")
-    return lambda x: torch.eye(x.shape[0], x.shape[1],
+    return lambda x: torch.eye(x.shape[0], x.shape[1], device=x.device,
                                dtype=TYPES[p["dtype"]] if p.get("dtype") else x.dtype)
 
 

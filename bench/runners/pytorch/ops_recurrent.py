@@ -47,7 +47,8 @@ class Recurrent(torch.nn.Module):
         hidden = r.shape[2]
         extra = {"nonlinearity": nonlinearity} if kind == "rnn" else {}
         self.module = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn": torch.nn.RNN}[kind](
-            w.shape[2], hidden, bias=b is not None, bidirectional=both, dtype=w.dtype, **extra)
+            w.shape[2], hidden, bias=b is not None, bidirectional=both, dtype=w.dtype,
+            device=w.device, **extra)
         self.module.requires_grad_(False)
         for d in range(self.directions):
             end = "_reverse" if d else ""
@@ -84,7 +85,7 @@ class Recurrent(torch.nn.Module):
         """Every row of [T,B,...] backwards, up to its own length."""
         if lengths is None:
             return torch.flip(x, [0])
-        t = torch.arange(x.shape[0]).unsqueeze(1)
+        t = torch.arange(x.shape[0], device=x.device).unsqueeze(1)
         at = torch.where(t < lengths, lengths - 1 - t, t)
         return torch.gather(x, 0, at.unsqueeze(2).expand_as(x))
 
