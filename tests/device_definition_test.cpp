@@ -11,6 +11,7 @@
 #include "kernels/backends/cuda/rows.h"
 #include "kernels/gemm/cuda_tile_choice.h"
 #include "kernels/kernels.h"
+#include "kernels/recurrent/cuda_scan_launch.h"
 #include "tests/device_compare.h"
 #include "tests/host_device.h"
 #include "tests/op_cases.h"
@@ -182,6 +183,52 @@ TEST_CASE("a GPU's rows on the CPU: selection takes blocks before definitions") 
     options.contract = Contract::exact_preset();
     CHECK(run_op(*c.op, c.params, in, registry, options).kernel->name == op + ".cuda.definition");
   }
+}
+
+TEST_CASE("a GPU's rows on the CPU: recurrent cells beyond a tile on every side, by every tile") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  const char* lines[] = {
+      // 33 and 70 are more than a block's rows and units; 70 and 45 end within a slice.
+      "cells | lstm | | f32[4,b33,45] f32[1,280,45] f32[1,280,70] f32[1,560]",
+      "cells | lstm | direction=bidirectional gates=ifco | f32[3,b66,9]:wild f32[2,140,9]:wild "
+      "f32[2,140,35]:wild f32[2,280]:wild i32[b66]=LENGTHS",
+      "cells | lstm | direction=reverse batch_first=true input_forget=true clip=0.6 | f32[b5,4,7] "
+      "f32[1,132,7] f32[1,132,33] f32[1,264] - f32[b5,1,33] f32[b5,1,33] f32[1,99]",
+      "cells | lstm | cell_clip=0.4 | f32[3,b6,5]:special f32[1,280,5] f32[1,280,70] f32[1,560] - "
+      "f32[1,b6,70]:special f32[1,b6,70]:special f32[1,210]",
+      "cells | gru | | f32[4,b33,45] f32[1,210,45] f32[1,210,70] f32[1,420]",
+      "cells | gru | direction=bidirectional gates=rzh | f32[3,b66,9]:wild f32[2,105,9]:wild "
+      "f32[2,105,35]:wild f32[2,210]:wild i32[b66]=LENGTHS f32[2,b66,35]",
+      "cells | gru | linear_before_reset=true | f32[4,b33,45] f32[1,210,45] f32[1,210,70] "
+      "f32[1,420]",
+      "cells | gru | linear_before_reset=true direction=bidirectional batch_first=true clip=0.5 | "
+      "f32[b7,3,9]:wild f32[2,105,9] f32[2,105,35] f32[2,210] i64[b7]=3,0,1,2,3,0,1 f32[b7,2,35]",
+      "cells | gru | linear_before_reset=true | f32[3,b6,5]:special f32[1,210,5] f32[1,210,70] - - "
+      "f32[1,b6,70]:special",
+      "cells | gru | direction=reverse | f32[3,b6,5]:special f32[1,210,5] f32[1,210,70] - - "
+      "f32[1,b6,70]:special",
+      "cells | rnn | | f32[4,b33,45] f32[1,70,45] f32[1,70,70] f32[1,140]",
+      "cells | rnn | direction=bidirectional activations=[Relu,Softsign] | f32[3,b66,9]:wild "
+      "f32[2,131,9]:wild f32[2,131,131]:wild f32[2,262]:wild i32[b66]=LENGTHS f32[2,b66,131]",
+      "cells | rnn | activations=[Relu] batch_first=true | f32[b3,3,5]:special f32[1,33,5] "
+      "f32[1,33,33] - i64[b3]=1,3,2 f32[b3,1,33]:special"};
+  std::string lengths = "3";
+  for (int b = 1; b < 66; ++b) lengths += "," + std::to_string((b * 5 + 3) % 4);
+  Count count;
+  int compared = 0;
+  for (std::string line : lines) {
+    if (const std::size_t at = line.find("LENGTHS"); at != line.npos) line.replace(at, 7, lengths);
+    const OpCase c = parse_op_case(line);
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.op == c.op->name)
+        for (host.scan_tile = -1; host.scan_tile < kScanTileCount; ++host.scan_tile) {
+          host.scan_steps = host.scan_tile + 1;  // chunks of all steps, then of 1, 2, ...
+          compared += compare(c, device, "seq", count);
+        }
+  }
+  CHECK(compared == std::ssize(lines) * (kScanTileCount + 1));
+  CHECK(count.undecided == 0);
 }
 
 TEST_CASE("a GPU's rows on the CPU: convolution by im2col and by Winograd") {

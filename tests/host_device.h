@@ -27,6 +27,10 @@ struct HostDevice {
   // The call of this number (from 0, of all that can fail) and all after it fail with `fail_code`.
   std::int64_t fail_at = -1;
   int fail_code = 719;
+  // Of recurrent cells (kernels/recurrent/cuda_scan.h): the tile of a step, -1 as chosen, and how
+  // many steps a chunk may have, 0 as chosen.
+  int scan_tile = -1;
+  std::int64_t scan_steps = 0;
 
   int tile_shape = -1;  // of kernels/gemm/cuda_tile_choice.h; -1: as it chooses
 

@@ -26,6 +26,7 @@
 #include "kernels/normalization/cuda_batch_norm.h"
 #include "kernels/normalization/cuda_rows.h"
 #include "kernels/recurrent/cuda_cells.h"
+#include "kernels/recurrent/cuda_scan_launch.h"
 #include "kernels/softmax/cuda_rows.h"
 
 namespace etalon {
@@ -136,18 +137,6 @@ int definition(const KernelCall& call, const cuda::UndecidedList& list, void* s)
   return code;
 }
 
-// All threads of a block, backwards, phase by phase.
-template <class T>
-struct TileThreads {
-  std::vector<typename T::Thread>& r;
-  template <class F>
-  void phase(F&& f) const {
-    for (std::size_t tid = r.size(); tid-- > 0;) f(r[tid], static_cast<int>(tid));
-  }
-  void together() const {}
-  void arrived() const {}
-};
-
 int tiles(const KernelCall& call, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
@@ -156,14 +145,7 @@ int tiles(const KernelCall& call, void* s) {
     const TileChoice c =
         tile_choice(tile_task(own, cuda::device_floats(own.output(0))),
                     own.problem->op->name == "conv", own.contract().fma, 132, shape);
-    with_tile(c, [&]<class T>() {
-      auto shared = std::make_unique<typename T::Shared>();
-      std::vector<typename T::Thread> threads(T::kThreads);
-      for (std::int64_t block = T::blocks(c.t); block-- > 0;) {
-        std::memset(static_cast<void*>(shared.get()), 0xA5, sizeof *shared);
-        T::run(c.t, static_cast<std::uint32_t>(block), *shared, TileThreads<T>{threads});
-      }
-    });
+    run_tiles_on_host(c);
   });
 }
 
@@ -305,11 +287,14 @@ int cells(const KernelCall& call, const cuda::CellMemory& memory, const cuda::Un
   auto kept = std::make_shared<KeptCall>(call);
   return enqueue(s, [kept, memory, list] {
     const KernelCall own = kept->call();
+    if (!own.contract().exact()) {
+      run_scan_on_host(scan_task(own, memory, device->scan_tile, device->scan_steps), own,
+                       [&](std::int64_t slice) { put_on_list(list, slice); });
+      return;
+    }
     const CellTask t = cell_task(own, memory);
     for (std::int64_t block = recurrent_slices(t.p); block-- > 0;)
-      if (own.contract().exact() ? run_cells_on_host<true>(t, block)
-                                 : run_cells_on_host<false>(t, block))
-        put_on_list(list, block);
+      if (run_cells_on_host(t, block)) put_on_list(list, block);
   });
 }
 

@@ -42,12 +42,7 @@ int processors() {
   return count;
 }
 
-}  // namespace
-
-int launch_tiles(const KernelCall& call, void* stream) {
-  const TileChoice c =
-      tile_choice(tile_task(call, device_floats(call.output(0))), call.problem->op->name == "conv",
-                  call.contract().fma, processors());
+int launch(const TileChoice& c, void* stream) {
   return with_tile(c, [&]<class T>() -> int {
     using S = typename T::Shape;
     const std::int64_t blocks = T::blocks(c.t);
@@ -63,6 +58,18 @@ int launch_tiles(const KernelCall& call, void* stream) {
              static_cast<cudaStream_t>(stream)>>>(c.t);
     return cudaGetLastError();
   });
+}
+
+}  // namespace
+
+int launch_products(const TileTask& t, void* stream) {
+  return launch(tile_choice(t, false, true, processors()), stream);
+}
+
+int launch_tiles(const KernelCall& call, void* stream) {
+  return launch(tile_choice(tile_task(call, device_floats(call.output(0))),
+                            call.problem->op->name == "conv", call.contract().fma, processors()),
+                stream);
 }
 
 }  // namespace etalon::cuda

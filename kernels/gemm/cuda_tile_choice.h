@@ -7,6 +7,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "kernels/gemm/cuda_tile.h"
 
@@ -177,6 +181,31 @@ auto with_tile(const TileChoice& c, F&& f) {
       return of.template operator()<6, true, true>();
   }
 }
+
+#if !defined(__CUDACC__)
+// All threads of a block, backwards, phase by phase.
+template <class T>
+struct TileThreads {
+  std::vector<typename T::Thread>& r;
+  template <class F>
+  void phase(F&& f) const {
+    for (std::size_t tid = r.size(); tid-- > 0;) f(r[tid], static_cast<int>(tid));
+  }
+  void together() const {}
+  void arrived() const {}
+};
+// The launch's form here: blocks backwards, each in memory that holds nothing yet.
+inline void run_tiles_on_host(const TileChoice& c) {
+  with_tile(c, [&]<class T>() {
+    auto shared = std::make_unique<typename T::Shared>();
+    std::vector<typename T::Thread> threads(T::kThreads);
+    for (std::int64_t block = T::blocks(c.t); block-- > 0;) {
+      std::memset(static_cast<void*>(shared.get()), 0xA5, sizeof *shared);
+      T::run(c.t, static_cast<std::uint32_t>(block), *shared, TileThreads<T>{threads});
+    }
+  });
+}
+#endif
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon

@@ -10,15 +10,14 @@
 namespace etalon::cuda {
 namespace {
 
-template <bool Real>
 __global__ void __launch_bounds__(kCellThreads)
     run_cells(const __grid_constant__ CellTask t, const __grid_constant__ UndecidedList list) {
   const int tid = static_cast<int>(threadIdx.x);
-  CellThread<Real> thread;
+  CellThread thread;
   thread.begin(t, blockIdx.x, tid);
   __syncthreads();
   for (std::int64_t s = 0; s < thread.length; ++s) {
-    if (CellThread<Real>::two_phases(t)) {
+    if (CellThread::two_phases(t)) {
       thread.gates(t, tid, s);
       __syncthreads();
     }
@@ -35,10 +34,10 @@ __global__ void __launch_bounds__(kCellThreads)
 
 int launch_cells(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
                  void* stream) {
+  if (!call.contract().exact()) return launch_scan(call, memory, undecided, stream);
   const CellTask t = cell_task(call, memory);
-  const auto kernel = call.contract().exact() ? run_cells<true> : run_cells<false>;
-  kernel<<<static_cast<unsigned>(recurrent_slices(t.p)), kCellThreads, 0,
-           static_cast<cudaStream_t>(stream)>>>(t, undecided);
+  run_cells<<<static_cast<unsigned>(recurrent_slices(t.p)), kCellThreads, 0,
+              static_cast<cudaStream_t>(stream)>>>(t, undecided);
   return cudaGetLastError();
 }
 

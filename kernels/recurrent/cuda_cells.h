@@ -1,17 +1,17 @@
-// rnn, gru and lstm on a GPU: a block takes one row of the batch in one direction through all its
-// steps, a thread every kCellThreads-th hidden unit. The units' text is the CPU's
-// (kernels/recurrent/definition.h); a step is one phase, two for gru, with a barrier behind each.
+// rnn, gru and lstm on a GPU, correctly rounded: a block takes one row of the batch in one
+// direction through all its steps, a thread every kCellThreads-th hidden unit. The units' text is
+// the CPU's (kernels/recurrent/definition.h); a step is one phase, two for gru, with a barrier
+// behind each.
 //
-// Contracts seq and exact. Same bits: a unit's sums are chains of one thread, k ascending; which
-// thread has it decides nothing. A step whose rounding f64 leaves undecided (device_definition.h)
-// gives the whole row to the host. Limit: weights are read from memory once for each row and step,
-// so this is the definition, not a fast kernel.
+// Contract exact; seq is cuda_scan.h's. Same bits: each step is decided by balls in f64, and one
+// that they leave undecided (device_definition.h) gives the whole row to the host. Limit: weights
+// are read from memory once for each row and step, so this is the definition, not a fast kernel.
 //
 // Host and device: a launch calls the phases with barriers between them, the shim
 // (run_cells_on_host) each phase for all threads in turn.
 #pragma once
 
-#include "engine/numerics/seq_f32.h"
+#include "engine/numerics/real_f64.h"
 #include "kernels/backends/cuda/api.h"
 #include "kernels/recurrent/definition.h"
 
@@ -27,29 +27,16 @@ struct CellTask {
   float* y[3] = {};  // y, y_h, y_c
 };
 
-// How a step is rounded. Real: to the nearest f32 of the real number (exact); else as seq has it.
-template <bool Real>
+// What a thread cannot decide is remembered.
 struct DeviceSteps {
   using Value = double;
-  static constexpr bool one_sum = Real, has_truth = false;
+  static constexpr bool has_truth = false;
   bool undecided = false;
 
   ETALON_HD double decided(RealF64& a, const RealF64::V& v) {
     const Rounded r = a.round(v, DType::f32);
     undecided = undecided || a.undecided || !r.decided;
     return r.value;
-  }
-  template <class F>
-  ETALON_HD double step(F&& f, double* = nullptr) {
-    if constexpr (Real) {
-      RealF64 a;
-      return decided(a, f(a));
-    } else {
-      SeqF32 a;
-      const float v = f(a);
-      undecided = undecided || a.undecided;
-      return static_cast<double>(v);
-    }
   }
   ETALON_HD double function(const CellActivation& f, double x) {
     RealF64 a;
@@ -58,10 +45,19 @@ struct DeviceSteps {
   ETALON_HD double store(double x) const { return x; }
 };
 
+// Each step to the nearest f32 of the real number.
+struct ExactDeviceSteps : DeviceSteps {
+  static constexpr bool one_sum = true;
+  template <class F>
+  ETALON_HD double step(F&& f, double* = nullptr) {
+    RealF64 a;
+    return decided(a, f(a));
+  }
+};
+
 // A thread's part of a block: the arrays of its row, and what it has met.
-template <bool Real>
 struct CellThread {
-  DeviceSteps<Real> steps;
+  ExactDeviceSteps steps;
   double *h = nullptr, *c = nullptr, *next = nullptr, *cell = nullptr;
   double *z = nullptr, *r = nullptr, *reset = nullptr;
   std::int64_t d = 0, b = 0, length = 0;
@@ -71,7 +67,7 @@ struct CellThread {
     d = block / g.batch;
     b = block % g.batch;
     length = t.memory.lengths == nullptr ? g.steps : t.memory.lengths[b];
-    double* const own = t.memory.scratch + block * kCellArrays * g.hidden;
+    double* const own = static_cast<double*>(t.memory.scratch) + block * kCellArrays * g.hidden;
     double** const arrays[] = {&h, &c, &next, &cell, &z, &r, &reset};
     for (int i = 0; i < kCellArrays; ++i) *arrays[i] = own + i * g.hidden;
     each(t, tid, [&](std::int64_t j) {
@@ -91,12 +87,12 @@ struct CellThread {
   ETALON_HD static bool two_phases(const CellTask& t) { return t.p.g.kind == CellKind::gru; }
 
   ETALON_HD void gates(const CellTask& t, int tid, std::int64_t s) {
-    const CellUnit<DeviceSteps<Real>> unit{t.p, steps, d};
+    const CellUnit<ExactDeviceSteps> unit{t.p, steps, d};
     const std::int64_t x_at = t.p.g.x_at(time_of(t, s), b);
     each(t, tid, [&](std::int64_t j) { unit.gru_gates(j, x_at, h, z[j], r[j], reset[j]); });
   }
   ETALON_HD void state(const CellTask& t, int tid, std::int64_t s) {
-    const CellUnit<DeviceSteps<Real>> unit{t.p, steps, d};
+    const CellUnit<ExactDeviceSteps> unit{t.p, steps, d};
     const RecurrentGeometry& g = t.p.g;
     const std::int64_t at = time_of(t, s), x_at = g.x_at(at, b), y_at = g.y_at(at, d, b);
     each(t, tid, [&](std::int64_t j) {
@@ -128,6 +124,10 @@ struct CellThread {
   }
 };
 
+inline std::int64_t cell_bytes(const RecurrentPlan& p) {
+  return recurrent_slices(p) * kCellArrays * p.g.hidden * static_cast<std::int64_t>(sizeof(double));
+}
+
 // The task of a call whose floating tensors lie on the device.
 inline RecurrentPlan cell_plan(const KernelCall& call) {
   const std::string_view op = call.problem->op->name;
@@ -144,16 +144,14 @@ inline CellTask cell_task(const KernelCall& call, const cuda::CellMemory& memory
 }
 
 // One block, phase by phase; true where a rounding was left undecided.
-template <bool Real>
-bool run_cells_on_host(const CellTask& t, std::int64_t block) {
-  std::vector<CellThread<Real>> threads(kCellThreads);
+inline bool run_cells_on_host(const CellTask& t, std::int64_t block) {
+  std::vector<CellThread> threads(kCellThreads);
   const auto all = [&](auto&& phase) {
     for (int tid = 0; tid < kCellThreads; ++tid) phase(threads[static_cast<std::size_t>(tid)], tid);
   };
   all([&](auto& thread, int tid) { thread.begin(t, block, tid); });
   for (std::int64_t s = 0; s < threads[0].length; ++s) {
-    if (CellThread<Real>::two_phases(t))
-      all([&](auto& thread, int tid) { thread.gates(t, tid, s); });
+    if (CellThread::two_phases(t)) all([&](auto& thread, int tid) { thread.gates(t, tid, s); });
     all([&](auto& thread, int tid) { thread.state(t, tid, s); });
     all([&](auto& thread, int) { thread.advance(); });
   }

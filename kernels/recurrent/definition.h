@@ -212,9 +212,10 @@ RecurrentPlan recurrent_plan(const KernelCall& call) {
   return plan;
 }
 
-// One hidden unit of one step, host and device. h and c are the state before the step, read whole;
-// what a unit makes is handed back or written at its own place. Two functions stand apart: a
-// compiler would copy each into every gate.
+// One hidden unit of one step, host and device. h and c are the state before the step, by unit,
+// read whole where steps.sum does not give a gate's sum (kernels/recurrent/cuda_scan.h makes the
+// sums of a step itself, and has brought the biases); what a unit makes is handed back or written
+// at its own place. Two functions stand apart: a compiler would copy each into every gate.
 template <class Steps>
 struct CellUnit {
   using Value = typename Steps::Value;
@@ -238,37 +239,56 @@ struct CellUnit {
   ETALON_HD std::int64_t peephole_at(std::int64_t q, std::int64_t j) const {
     return (d * 3 + p.g.peephole_of[static_cast<std::size_t>(q)]) * p.g.hidden + j;
   }
-  // The argument of gate q, element j: what of x and of the state takes part is said by the flags.
-  ETALON_HD ETALON_NOINLINE Value argument(std::int64_t q, std::int64_t j, std::int64_t x_at,
-                                           const Value* state, const Value* peephole = nullptr,
-                                           const Value* scaled = nullptr) const {
+  ETALON_HD double bias(std::int64_t q, std::int64_t j, bool recurrent) const {
+    if constexpr (requires { steps.bias(q, recurrent); })
+      return steps.bias(q, recurrent);
+    else
+      return p.b[p.bias_at(d, q, j, recurrent)];
+  }
+  // The sum of gate q, element j, over a number system: the terms of x, then those of the state.
+  template <class A, class State>
+  ETALON_HD typename A::Sum products(A& a, std::int64_t q, std::int64_t j, std::int64_t x_at,
+                                     const State& state) const {
+    constexpr bool with_state = !std::is_same_v<State, std::nullptr_t>;
     const RecurrentGeometry& g = p.g;
     const std::int64_t row = p.weight_row(d, q, j);
+    typename A::Sum sum(a, (x_at >= 0 ? g.inputs : 0) + (with_state ? g.hidden : 0));
+    if (x_at >= 0)
+      for (std::int64_t k = 0; k < g.inputs; ++k)
+        sum.add_product(a.input(p.w[row * g.inputs + k]), a.input(p.x[x_at + k]));
+    if constexpr (with_state)
+      for (std::int64_t k = 0; k < g.hidden; ++k)
+        sum.add_product(a.input(p.r[row * g.hidden + k]), lifted(a, state[k]));
+    return sum;
+  }
+  // The argument of gate q, element j. No x: x_at is -1; no state: nullptr.
+  template <class State>
+  ETALON_HD ETALON_NOINLINE Value argument(std::int64_t q, std::int64_t j, std::int64_t x_at,
+                                           const State& state, const Value* peephole = nullptr,
+                                           const Value* scaled = nullptr) const {
     const bool with_x = x_at >= 0;
     return steps.step([&](auto& a) {
-      using A = std::remove_reference_t<decltype(a)>;
-      typename A::Sum sum(a, (with_x ? g.inputs : 0) + (state != nullptr ? g.hidden : 0));
-      if (with_x)
-        for (std::int64_t k = 0; k < g.inputs; ++k)
-          sum.add_product(a.input(p.w[row * g.inputs + k]), a.input(p.x[x_at + k]));
-      if (state != nullptr)
-        for (std::int64_t k = 0; k < g.hidden; ++k)
-          sum.add_product(a.input(p.r[row * g.hidden + k]), lifted(a, state[k]));
       if constexpr (Steps::one_sum) {
         // One sum of everything.
+        auto sum = products(a, q, j, x_at, state);
         if (peephole != nullptr)
           sum.add_product(a.input(p.p[peephole_at(q, j)]), lifted(a, *peephole));
         if (scaled != nullptr) sum.add_product(lifted(a, scaled[0]), lifted(a, scaled[1]));
-        if (p.b && with_x) sum.add(a.input(p.b[p.bias_at(d, q, j, false)]));
-        if (p.b && scaled == nullptr) sum.add(a.input(p.b[p.bias_at(d, q, j, true)]));
+        if (p.b && with_x) sum.add(a.input(bias(q, j, false)));
+        if (p.b && scaled == nullptr) sum.add(a.input(bias(q, j, true)));
         return sum.result();
       } else {
-        auto s = sum.result();
+        auto s = [&] {
+          if constexpr (requires { steps.sum(q, true); })
+            return steps.sum(q, !std::is_same_v<State, std::nullptr_t>);
+          else
+            return products(a, q, j, x_at, state).result();
+        }();
         if (peephole != nullptr)
           s = a.fma(a.input(p.p[peephole_at(q, j)]), lifted(a, *peephole), s);
         if (scaled != nullptr) s = a.fma(lifted(a, scaled[0]), lifted(a, scaled[1]), s);
-        if (p.b && with_x) s = a.add(s, a.input(p.b[p.bias_at(d, q, j, false)]));
-        if (p.b && scaled == nullptr) s = a.add(s, a.input(p.b[p.bias_at(d, q, j, true)]));
+        if (p.b && with_x) s = a.add(s, a.input(bias(q, j, false)));
+        if (p.b && scaled == nullptr) s = a.add(s, a.input(bias(q, j, true)));
         return s;
       }
     });
@@ -284,7 +304,8 @@ struct CellUnit {
   }
 
   // The cell's last step is the activation: its truth is that of h.
-  ETALON_HD Value rnn(std::int64_t j, std::int64_t x_at, const Value* h, double* truth) const {
+  template <class State>
+  ETALON_HD Value rnn(std::int64_t j, std::int64_t x_at, const State& h, double* truth) const {
     const Value s = argument(0, j, x_at, h);
     if constexpr (Steps::has_truth)
       return steps.store(
@@ -294,14 +315,16 @@ struct CellUnit {
   }
 
   // Two halves: the candidate reads r*h of all units.
-  ETALON_HD void gru_gates(std::int64_t j, std::int64_t x_at, const Value* h, Value& z, Value& r,
+  template <class State>
+  ETALON_HD void gru_gates(std::int64_t j, std::int64_t x_at, const State& h, Value& z, Value& r,
                            Value& reset) const {
     z = activate(0, argument(0, j, x_at, h));
     r = activate(0, argument(1, j, x_at, h));
     reset = steps.step([&](auto& a) { return a.mul(lifted(a, r), lifted(a, h[j])); });
   }
-  ETALON_HD Value gru_state(std::int64_t j, std::int64_t x_at, const Value* h, const Value& z,
-                            const Value& r, const Value* reset, double* truth) const {
+  template <class State>
+  ETALON_HD Value gru_state(std::int64_t j, std::int64_t x_at, const State& h, const Value& z,
+                            const Value& r, const State& reset, double* truth) const {
     Value s{};
     if (p.linear_before_reset) {
       const Value scaled[] = {r, argument(2, j, -1, h)};
@@ -318,9 +341,10 @@ struct CellUnit {
         truth));
   }
 
-  ETALON_HD Value lstm(std::int64_t j, std::int64_t x_at, const Value* h, const Value* c,
+  template <class State>
+  ETALON_HD Value lstm(std::int64_t j, std::int64_t x_at, const State& h, const State& c,
                        Value& cell, double* h_truth, double* c_truth) const {
-    const Value* const before = p.p ? c + j : nullptr;
+    const Value* const before = p.p ? &c[j] : nullptr;
     const Value i = activate(0, argument(0, j, x_at, h, before));
     const Value f = p.input_forget
                         ? steps.step([&](auto& a) { return a.sub(a.constant(1), lifted(a, i)); })

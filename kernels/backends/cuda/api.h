@@ -52,9 +52,9 @@ struct MoveTask {
   std::uint64_t fill = 0;
 };
 
-// What recurrent cells need beside their tensors (kernels/recurrent/cuda_cells.h).
+// What recurrent cells need beside their tensors (kernels/recurrent/cuda_cells.h, cuda_scan.h).
 struct CellMemory {
-  double* scratch = nullptr;
+  void* scratch = nullptr;
   const std::int64_t* lengths = nullptr;  // by row of the batch; nullptr: all steps
 };
 

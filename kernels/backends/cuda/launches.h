@@ -15,9 +15,11 @@ int launch_function(const KernelCall& call, const OpenList& open, const Undecide
                     void* stream);
 // kernels/softmax/cuda_rows.h, kernels/normalization/cuda_rows.h
 int launch_rows(const KernelCall& call, const UndecidedList& undecided, void* stream);
-// kernels/recurrent/cuda_cells.h
+// kernels/recurrent/cuda_cells.h, and for seq cuda_scan.h
 int launch_cells(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
                  void* stream);
+int launch_scan(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,
+                void* stream);
 // kernels/gemm/cuda_digits.h
 int launch_digits(const KernelCall& call, const DigitMemory& memory, const UndecidedList& open,
                   const UndecidedList& undecided, void* stream);

@@ -22,7 +22,7 @@
 #include "kernels/gemm/cuda_residues.h"
 #include "kernels/gemm/cuda_wide.h"
 #include "kernels/kernels.h"
-#include "kernels/recurrent/cuda_cells.h"
+#include "kernels/recurrent/cuda_scan_launch.h"
 #include "kernels/recurrent/cudnn.h"
 
 namespace etalon::cuda {
@@ -179,8 +179,8 @@ void enqueue_cells(const KernelCall& call, Work& work) {
   const std::int64_t blocks = recurrent_slices(plan);
   if (blocks * plan.g.hidden == 0) return;
   CellMemory memory;
-  memory.scratch = static_cast<double*>(work.scratch(
-      static_cast<std::size_t>(blocks * kCellArrays * plan.g.hidden) * sizeof(double)));
+  memory.scratch = work.scratch(
+      static_cast<std::size_t>(call.contract().exact() ? cell_bytes(plan) : scan_bytes(plan)));
   if (plan.lengths != nullptr)
     memory.lengths = static_cast<const std::int64_t*>(work.kept([&] {
       std::vector<std::int64_t> lengths;
