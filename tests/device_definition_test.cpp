@@ -242,8 +242,8 @@ TEST_CASE("a GPU's rows on the CPU: convolution by im2col and by Winograd") {
     const char *contract, *row;
     int takes;
   } wanted[] = {{"algo=im2col", "conv.im2col.cuda.definition", 3},
-                {"algo=winograd:2/3", "conv.winograd.cuda.definition", 3},
-                {"algo=winograd:4/3,transform=f64", "conv.winograd.cuda.definition", 3},
+                {"algo=winograd:3/3", "conv.winograd.cuda.definition", 3},
+                {"algo=winograd:4/3,points=reciprocal", "conv.winograd.cuda.definition", 3},
                 {"algo=winograd:2/3,channels=pairwise:2", "conv.winograd.cuda.definition", 0}};
   for (const auto& w : wanted) {
     Count count;
@@ -254,6 +254,62 @@ TEST_CASE("a GPU's rows on the CPU: convolution by im2col and by Winograd") {
           CHECK(device.row.name == w.row);
           ++compared;
         }
+    CAPTURE(std::string(w.contract));
+    CHECK(compared == w.takes);
+    CHECK(count.undecided == 0);
+  }
+}
+
+TEST_CASE("a GPU's rows on the CPU: convolution by Winograd, each transform once") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  const cuda::DeviceRow* row = nullptr;
+  for (const cuda::DeviceRow& device : cuda::device_rows())
+    if (device.row.name == "conv.winograd.f32.cuda") row = &device;
+  REQUIRE(row != nullptr);
+  const struct {
+    const char* contract;
+    int takes;
+  } wanted[] = {{"algo=winograd:2/3", 7},
+                {"algo=winograd:4/3", 7},
+                {"algo=winograd:6/3", 7},
+                {"algo=winograd:2/5", 3},
+                {"algo=winograd:4/5", 3},
+                {"algo=winograd:2/3,transform=f64", 7},
+                {"algo=winograd:4/3,transform=f64", 7},
+                {"algo=winograd:6/3,transform=f64", 7},
+                {"algo=winograd:4/5,transform=f64", 3},
+                {"algo=winograd:4/3,points=0:1/2:-1/2:3:-3", 7},
+                {"algo=winograd:6/3,points=reciprocal", 7},
+                {"algo=winograd:4/3,points=reciprocal", 0},
+                {"algo=winograd:4/3,points=1:0:-1:2:-2", 0},
+                {"algo=winograd:4/3,channels=pairwise:8", 0},
+                {"algo=winograd:4/3,fma=off", 0},
+                {"algo=winograd:3/3", 0},
+                {"algo=im2col", 0},
+                {"seq", 0}};
+  for (const auto& w : wanted) {
+    Count count;
+    int compared = 0;
+    for (const char* line :
+         {"win | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,3,9,11]:wild f32[4,3,3,3] f32[4]",
+          "win | conv | pads_begin=[1,0] pads_end=[0,2] groups=2 | f32[1,4,8,7]:special "
+          "f32[6,2,3,3]",
+          // Rows of outputs that are stored in fours and in pairs, and that are not.
+          "win | conv | pads_begin=[1,1] pads_end=[1,1] | f32[1,2,5,12]:wild f32[5,2,3,3] f32[5]",
+          "win | conv | | f32[3,1,6,12]:special f32[2,1,3,3]:special",
+          // Less than a tile; padding that fills tiles; a channel for each group.
+          "win | conv | | f32[1,2,3,3]:wild f32[3,2,3,3] f32[3]",
+          "win | conv | pads_begin=[7,0] pads_end=[0,9] groups=3 | f32[2,3,4,5]:wild f32[3,1,3,3]",
+          // More than one block of a product on each side, and k beyond a slice.
+          "win | conv | pads_begin=[1,1] pads_end=[1,1] groups=2 | f32[2,36,21,26] "
+          "f32[140,18,3,3]",
+          "win | conv | pads_begin=[2,2] pads_end=[2,2] | f32[2,3,13,12]:wild f32[6,3,5,5] f32[6]",
+          "win | conv | groups=2 | f32[1,4,9,14]:special f32[4,2,5,5]",
+          "win | conv | pads_begin=[4,1] pads_end=[0,3] | f32[1,9,6,7]:wild f32[9,9,5,5] f32[9]",
+          // An axis without a transform, and one axis alone: the definition's.
+          "win | conv | | f32[1,2,5,9] f32[3,2,1,3]", "tiles | conv | | f32[1,5,6] f32[3,5,3]"})
+      compared += compare(parse_op_case(line), *row, w.contract, count);
     CAPTURE(std::string(w.contract));
     CHECK(compared == w.takes);
     CHECK(count.undecided == 0);

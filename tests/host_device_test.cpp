@@ -18,6 +18,7 @@
 #include "kernels/conv/cuda_depthwise.h"
 #include "kernels/conv/cuda_digits.h"
 #include "kernels/conv/cuda_fft.h"
+#include "kernels/conv/cuda_winograd.h"
 #include "kernels/elementwise/cuda_pairs.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_residues.h"
@@ -390,6 +391,22 @@ int fft(const KernelCall& call, const cuda::FftMemory& memory, void* s) {
   });
 }
 
+int winograd(const KernelCall& call, float* memory, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, memory, shape = device->tile_shape] {
+    const Algorithm algorithm = Algorithm::parse(kept->contract.algo);
+    const WinogradTask t = winograd_task(kept->call(), memory);
+    CHECK(with_winograd(algorithm, [&]<class W>() {
+      const auto f = winograd_factors<typename W::Number>(algorithm);
+      for (std::int64_t i = t.inputs(); i-- > 0;) W::input(t, f, i);
+      for (std::int64_t i = t.weights(); i-- > 0;) W::weight(t, f, i);
+      run_tiles_on_host(tile_choice(winograd_products(t, W::kCells), false, true, 132, shape));
+      for (std::int64_t i = t.outputs(); i-- > 0;) W::output(t, f, i);
+    }));
+  });
+}
+
 int allocate(void** p, std::size_t size) {
   if (const int code = step(); code != 0) return code;
   if (device->used + size > device->room) return 2;
@@ -517,6 +534,7 @@ HostDevice::HostDevice()
           .wide = wide<MatrixProducts, false>,
           .conv_wide = wide<WindowProducts, true>,
           .fft = fft,
+          .winograd = winograd,
           .widen = convert<double, float>,
           .narrow = convert<float, double>} {
   device = this;

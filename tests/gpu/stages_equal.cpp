@@ -75,7 +75,10 @@ void run_rows(Record& record) {
                                         "subnormals=flush",
                                         "algo=im2col",
                                         "algo=winograd:2/3",
+                                        "algo=winograd:4/3",
                                         "algo=winograd:4/3,transform=f64",
+                                        "algo=winograd:6/3",
+                                        "algo=winograd:4/5",
                                         "algo=fft:8",
                                         "algo=fft:full"};
   json& list = record.all["rows"];
@@ -106,13 +109,19 @@ void run_rows(Record& record) {
 
 void run_sizes(Record& record) {
   json& list = record.all["sizes"];
-  for (const char* contract : {"seq", "exact"})
+  for (const char* contract : {"seq", "exact", "algo=winograd:4/3"})
     for (const char* op : {"gemm", "conv", "softmax", "layer_norm", "max_pool", "lstm"}) {
       // Of exact, what tensor units compute.
-      if (contract == std::string_view("exact") && op != std::string_view("gemm") &&
-          op != std::string_view("conv"))
+      const bool conv = op == std::string_view("conv");
+      if (contract == std::string_view("exact") ? !conv && op != std::string_view("gemm")
+                                                : contract != std::string_view("seq") && !conv)
         continue;
       for (const OpCase& c : shapes_of(op)) {
+        if (std::string_view(contract).starts_with("algo")) {
+          const Shape& w = c.inputs[1].type.shape;
+          if (w.rank() != 4 || w[2] != 3 || w[3] != 3 || c.line.find("strides") != c.line.npos)
+            continue;
+        }
         const std::string key = fmt::format("{} {} {}", op, c.name, contract);
         if (Record::has(list, "key", key) || !record.time_left()) continue;
         record.entry(list, {{"key", key}}, [&](json& result) {
@@ -205,7 +214,7 @@ bool run_sanitized() {
         "tile | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,3,9,11]:special f32[130,3,3,3] "
         "f32[130]",
         "tile | conv | strides=[2,1] dilations=[1,2] groups=2 | f32[1,4,13,29]:wild f32[6,2,3,3]"})
-    for (const char* contract : {"seq", "exact"})
+    for (const char* contract : {"seq", "exact", "algo=winograd:4/3"})
       for (const KernelRow* row : all_kernels().all()) {
         const OpCase c = parse_op_case(line);
         if (row->device == Device::cuda && row->promise == Promise::defined &&

@@ -6,6 +6,7 @@
 // cannot be written down is timed run by run, and the record says so.
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "kernels/backends/cuda/device.h"
@@ -117,6 +118,16 @@ void time_shape(const OpCase& c, int rounds, json& result) {
     exact = std::make_unique<Placed>(c, Contract::exact_preset());
     add_rows(c, *exact, "exact", false, contenders);
   }
+  // F(4x4), the tiles that cuDNN's kernels of this algorithm have.
+  std::unique_ptr<Placed> winograd;
+  if (c.op->name == "conv") {
+    const Shape& w = seq.call.inputs[1].shape();
+    const std::string algorithm = fmt::format("winograd:4/{}", w[w.rank() - 1]);
+    if (w.rank() == 4 && w[2] == w[3] && (w[3] == 3 || w[3] == 5)) {
+      winograd = std::make_unique<Placed>(c, Contract::parse("algo=" + algorithm));
+      add_rows(c, *winograd, "winograd", false, contenders);
+    }
+  }
   // Memory's own speed: as many bytes, moved.
   const KernelCall& on = seq.on_device->call();
   if (on.inputs.size() == 1 && on.input(0).size_bytes() == on.output(0).size_bytes()) {
@@ -156,34 +167,47 @@ void time_shape(const OpCase& c, int rounds, json& result) {
       });
     }
   result["rounds"] = rounds;
-  double seq_s = 0, exact_s = 0, copy_s = 0, best = 0;
+  std::map<std::string, double> ours;  // the least of each contract
+  double copy_s = 0, best = 0, best_winograd = 0;
   for (const Contender& k : contenders) {
-    json& entry = result["kernels"][k.contract == "exact" ? k.name + " exact" : k.name];
+    const bool plain = !k.ours || k.contract == "seq";
+    json& entry = result["kernels"][plain ? k.name : k.name + " " + k.contract];
     if (!k.failed.empty()) {
       entry["failed"] = k.failed;
       continue;
     }
     const double m = median(k.seconds);
     entry["median_s"] = m;
-    if (k.note) entry["note"] = k.note();
+    const std::string note = k.note ? k.note() : "";
+    if (!note.empty()) entry["note"] = note;
     entry["spread"] = *std::ranges::max_element(k.seconds) / *std::ranges::min_element(k.seconds);
     if (k.rounds < rounds) entry["rounds"] = k.rounds;  // one that takes long
     entry["runs_in_graph"] = k.graph == nullptr ? 0 : k.runs;
     if (!k.no_graph.empty()) entry["no_graph"] = k.no_graph;
     if (k.name == "copy") copy_s = m;
-    if (double& least = k.contract == "exact" ? exact_s : seq_s;
-        k.ours && (least == 0 || m < least)) {
+    if (k.ours) {
+      if (double& least = ours[k.contract]; least == 0 || m < least) {
+        least = m;
+        result["best_" + k.contract] = k.name;
+      }
+      continue;
+    }
+    const auto take = [&](double& least, const char* name) {
+      if (!k.keeps_f32 || (least != 0 && m >= least)) return;
       least = m;
-      result["best_" + k.contract] = k.name;
-    }
-    if (!k.ours && k.keeps_f32 && (best == 0 || m < best)) {
-      best = m;
-      result["best_f32"] = k.name;
-    }
+      result[name] = k.name;
+    };
+    take(best, "best_f32");
+    if (k.name.find("winograd") != k.name.npos || note.find("winograd") != note.npos)
+      take(best_winograd, "best_f32_winograd");
   }
-  if (seq_s > 0 && best > 0) result["ratio"] = seq_s / best;
-  if (exact_s > 0 && best > 0) result["exact_ratio"] = exact_s / best;
-  if (seq_s > 0 && copy_s > 0) result["ratio_to_copy"] = seq_s / copy_s;
+  const auto ratio = [&](const char* name, const char* contract, double to) {
+    if (ours.contains(contract) && to > 0) result[name] = ours[contract] / to;
+  };
+  ratio("ratio", "seq", best);
+  ratio("exact_ratio", "exact", best);
+  ratio("winograd_ratio", "winograd", best_winograd);
+  ratio("ratio_to_copy", "seq", copy_s);
 }
 
 // Large products and streams first, then shapes of each op in turn, DeepBench's hundreds behind the

@@ -155,6 +155,8 @@ struct Api {
   int (*conv_wide)(const KernelCall& call, const WideMemory& memory, const UndecidedList& undecided,
                    void* stream);
   int (*fft)(const KernelCall& call, const FftMemory& memory, void* stream);
+  // Memory for transforms and sums: kernels/conv/cuda_winograd.h.
+  int (*winograd)(const KernelCall& call, float* memory, void* stream);
   // f32 to f64, and back, rounded to nearest.
   int (*widen)(double* to, const float* from, std::int64_t count, void* stream);
   int (*narrow)(float* to, const double* from, std::int64_t count, void* stream);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "kernels/backends/cuda/api.h"
+#include "kernels/gemm/cuda_task.h"
 
 namespace etalon::cuda {
 
 int launch_definition(const KernelCall& call, const UndecidedList& undecided, void* stream);
 int launch_tiles(const KernelCall& call, void* stream);  // kernels/gemm/cuda_tile.h
+int launch_products(const TileTask& t, void* stream);    // seq products that are no op's
 int launch_move(const MoveTask& task, void* stream);
 int launch_pairs(const KernelCall& call, void* stream);      // kernels/elementwise/cuda_pairs.h
 int launch_depthwise(const KernelCall& call, void* stream);  // kernels/conv/cuda_depthwise.h
@@ -37,5 +39,7 @@ int launch_conv_wide(const KernelCall& call, const WideMemory& memory,
                      const UndecidedList& undecided, void* stream);
 // kernels/conv/cuda_fft.h
 int launch_fft(const KernelCall& call, const FftMemory& memory, void* stream);
+// kernels/conv/cuda_winograd.h
+int launch_winograd(const KernelCall& call, float* memory, void* stream);
 
 }  // namespace etalon::cuda

@@ -12,6 +12,7 @@
 #include "kernels/conv/cuda_depthwise.h"
 #include "kernels/conv/cuda_digits.h"
 #include "kernels/conv/cuda_fft.h"
+#include "kernels/conv/cuda_winograd.h"
 #include "kernels/conv/cudnn.h"
 #include "kernels/conv/cudnn_graph.h"
 #include "kernels/conv/twiddles.h"
@@ -302,6 +303,20 @@ void enqueue_fft(const KernelCall& call, Work& work) {
   check(api().fft(call, memory, stream()), "the kernel's launch");
 }
 
+Refusal refuse_winograd_here(const Problem& problem) {
+  if (Refusal r = refuse_winograd_tiles(problem)) return r;
+  return refuse_without_device();
+}
+
+void enqueue_winograd(const KernelCall& call, Work& work) {
+  if (call.output(0).numel() == 0) return;
+  const std::int64_t bytes =
+      winograd_bytes(winograd_task(call, nullptr), Algorithm::parse(call.contract().algo));
+  check(api().winograd(call, static_cast<float*>(work.scratch(static_cast<std::size_t>(bytes))),
+                       stream()),
+        "the kernel's launch");
+}
+
 Refusal refuse_movement_here(const Problem& problem) {
   if (Refusal r = refuse_movement(problem)) return r;
   return refuse_without_device();
@@ -406,6 +421,13 @@ std::span<const DeviceRow> device_rows() {
                             .refuse = refuse_depthwise_here,
                             .run = run_enqueued<enqueue_depthwise>},
                     .enqueue = enqueue_depthwise});
+    list.push_back({.row = {.op = "conv",
+                            .name = "conv.winograd.f32.cuda",
+                            .device = Device::cuda,
+                            .contracts = "seq with algo=winograd",
+                            .refuse = refuse_winograd_here,
+                            .run = run_enqueued<enqueue_winograd>},
+                    .enqueue = enqueue_winograd});
     // Before the definitions: selection takes the first that offers the contract.
     for (const char* op : {"add", "sub", "mul", "div", "max", "min"})
       list.push_back({.row = {.op = op,

@@ -114,6 +114,7 @@ constexpr Api kRuntime = {
     .wide = launch_wide,
     .conv_wide = launch_conv_wide,
     .fft = launch_fft,
+    .winograd = launch_winograd,
     .widen = convert<double, float>,
     .narrow = convert<float, double>,
 };
