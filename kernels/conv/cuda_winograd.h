@@ -63,29 +63,25 @@ struct WinogradFactors {
 };
 
 struct WinogradTask {
-  std::int64_t in_channels = 0, out_channels = 0, groups = 1;
+  std::int64_t in_channels = 0, out_channels = 0, groups = 1, group_in = 0, group_out = 0;
   std::int64_t tiles_x = 0, tiles_y = 0, tiles = 0;  // of a row, of an image's column, of all
   std::int64_t in_x = 0, in_y = 0, out_x = 0, out_y = 0, pad_x = 0, pad_y = 0;
+  std::int64_t row_u = 0, row_v = 0;  // numbers of a row of U, of V and S: multiples of four
   bool pairs = false, fours = false;  // outputs of a row that may be stored together
   const float *x = nullptr, *w = nullptr, *b = nullptr;
   float *y = nullptr, *u = nullptr, *v = nullptr, *s = nullptr;
 
-  ETALON_HD std::int64_t group_in() const { return in_channels / groups; }
-  ETALON_HD std::int64_t group_out() const { return out_channels / groups; }
-  // Rows of U, of V and S: multiples of 16 bytes.
-  ETALON_HD std::int64_t row_u() const { return (group_out() + 3) / 4 * 4; }
-  ETALON_HD std::int64_t row_v() const { return (tiles + 3) / 4 * 4; }
   // Numbers of one element of a tile.
-  ETALON_HD std::int64_t plane_u() const { return in_channels * row_u(); }
-  ETALON_HD std::int64_t plane_v() const { return in_channels * row_v(); }
-  ETALON_HD std::int64_t plane_s() const { return groups * row_u() * row_v(); }
+  ETALON_HD std::int64_t plane_u() const { return in_channels * row_u; }
+  ETALON_HD std::int64_t plane_v() const { return in_channels * row_v; }
+  ETALON_HD std::int64_t plane_s() const { return groups * row_u * row_v; }
 
   // Threads of each phase: all lanes of V's rows; 32 for eight by four numbers of U.
   ETALON_HD std::int64_t inputs() const { return plane_v(); }
   ETALON_HD std::int64_t weights() const {
-    return groups * ((group_in() + 3) / 4) * ((row_u() + 7) / 8) * 32;
+    return groups * ((group_in + 3) / 4) * ((row_u + 7) / 8) * 32;
   }
-  ETALON_HD std::int64_t outputs() const { return out_channels * row_v(); }
+  ETALON_HD std::int64_t outputs() const { return out_channels * row_v; }
 };
 
 // N floats at a multiple of 4 N bytes.
@@ -148,7 +144,7 @@ struct Winograd {
     bool there;
   };
   ETALON_HD static Place place(const WinogradTask& t, std::int64_t thread) {
-    const auto row = static_cast<std::uint32_t>(t.row_v()), i = static_cast<std::uint32_t>(thread);
+    const auto row = static_cast<std::uint32_t>(t.row_v), i = static_cast<std::uint32_t>(thread);
     const std::uint32_t tile = i % row, rest = tile / static_cast<std::uint32_t>(t.tiles_x);
     Place p;
     p.line = i / row;
@@ -181,19 +177,19 @@ struct Winograd {
   // U of a kernel; zeros behind the group's last output channel.
   ETALON_HD static void weight(const WinogradTask& t, const Factors& f, std::int64_t thread) {
     const auto i = static_cast<std::uint32_t>(thread),
-               channels = static_cast<std::uint32_t>(t.group_in()), fours = (channels + 3) / 4,
-               eights = (static_cast<std::uint32_t>(t.row_u()) + 7) / 8;
+               channels = static_cast<std::uint32_t>(t.group_in), fours = (channels + 3) / 4,
+               eights = (static_cast<std::uint32_t>(t.row_u) + 7) / 8;
     const std::uint32_t c = i / 32 % fours * 4 + i / 8 % 4, o = i / 32 / fours % eights * 8 + i % 8,
                         group = i / 32 / fours / eights;
-    if (c >= channels || o >= t.row_u()) return;
+    if (c >= channels || o >= t.row_u) return;
     T data[kCells];
-    const bool there = o < t.group_out();
-    const float* w = t.w + ((group * t.group_out() + o) * channels + c) * (R * R);
+    const bool there = o < t.group_out;
+    const float* w = t.w + ((group * t.group_out + o) * channels + c) * (R * R);
     ETALON_UNROLL
     for (int k = 0; k < R; ++k) ETALON_UNROLL
     for (int j = 0; j < R; ++j) data[k * kAlpha + j] = there ? w[k * R + j] : 0.0F;
     transform<WinogradMatrix::weights, kAlpha, R>(f.weights, data);
-    float* u = t.u + (group * t.group_in() + c) * t.row_u() + o;
+    float* u = t.u + (group * t.group_in + c) * t.row_u + o;
     ETALON_UNROLL
     for (int k = 0; k < kCells; ++k, u += t.plane_u()) *u = static_cast<float>(data[k]);
   }
@@ -202,12 +198,13 @@ struct Winograd {
   ETALON_HD static void output(const WinogradTask& t, const Factors& f, std::int64_t thread) {
     const Place p = place(t, thread);
     if (!p.there) return;
-    const auto group_out = static_cast<std::uint32_t>(t.group_out());
+    const auto group_out = static_cast<std::uint32_t>(t.group_out);
     T data[kCells];
-    const float* s = t.s + thread + p.line / group_out * (t.row_u() - t.group_out()) * t.row_v();
+    const float* s = t.s + thread + p.line / group_out * (t.row_u - t.group_out) * t.row_v;
     ETALON_UNROLL
     for (int i = 0; i < kCells; ++i, s += t.plane_s()) data[i] = *s;
     transform<WinogradMatrix::output, M, kAlpha>(f.output, data);
+    const float bias = t.b != nullptr ? t.b[p.line] : 0.0F;
     float* y = t.y + ((p.image * t.out_channels + p.line) * t.out_y + p.y) * t.out_x + p.x;
     const int high = static_cast<int>(t.out_y) - p.y, wide = static_cast<int>(t.out_x) - p.x;
     ETALON_UNROLL
@@ -216,7 +213,7 @@ struct Winograd {
       ETALON_UNROLL
       for (int j = 0; j < M; ++j) {
         line[j] = static_cast<float>(data[i * kAlpha + j]);
-        if (t.b != nullptr) line[j] = line[j] + t.b[p.line];
+        if (t.b != nullptr) line[j] = line[j] + bias;
         line[j] = canonical(line[j]);
       }
       if (i >= high) continue;
@@ -284,7 +281,9 @@ inline WinogradTask winograd_task(const KernelCall& call, float* memory) {
   WinogradTask t;
   t.in_channels = tiles.g.in_channels, t.out_channels = tiles.g.out_channels;
   t.groups = tiles.g.groups;
+  t.group_in = tiles.g.group_in(), t.group_out = tiles.g.group_out();
   t.tiles_x = tiles.x.count, t.tiles_y = tiles.y.count, t.tiles = tiles.count();
+  t.row_u = (t.group_out + 3) / 4 * 4, t.row_v = (t.tiles + 3) / 4 * 4;
   t.in_x = ax.in, t.in_y = ay.in, t.out_x = ax.out, t.out_y = ay.out;
   t.pad_x = ax.pad_begin, t.pad_y = ay.pad_begin;
   t.x = floats(0), t.w = floats(1), t.b = floats(2);
@@ -308,14 +307,14 @@ inline std::int64_t winograd_bytes(const WinogradTask& t, const Algorithm& a) {
 // Phase 2. What lies behind the last tile and the last output channel of a group is computed too.
 inline TileTask winograd_products(const WinogradTask& t, std::int64_t cells) {
   TileTask p;
-  p.m = t.row_u(), p.n = t.row_v(), p.k = t.group_in();
+  p.m = t.row_u, p.n = t.row_v, p.k = t.group_in;
   p.a = t.u, p.b = t.v, p.y = t.s;
-  p.a_row = 1, p.a_col = t.row_u();
-  p.b_row = t.row_v(), p.b_col = 1;
+  p.a_row = 1, p.a_col = t.row_u;
+  p.b_row = t.row_v, p.b_col = 1;
   p.batch = Shape{cells, t.groups};
-  p.a_batch[0] = t.plane_u(), p.a_batch[1] = t.group_in() * t.row_u();
-  p.b_batch[0] = t.plane_v(), p.b_batch[1] = t.group_in() * t.row_v();
-  p.y_batch = t.row_u() * t.row_v();
+  p.a_batch[0] = t.plane_u(), p.a_batch[1] = t.group_in * t.row_u;
+  p.b_batch[0] = t.plane_v(), p.b_batch[1] = t.group_in * t.row_v;
+  p.y_batch = t.row_u * t.row_v;
   return p;
 }
 
