@@ -26,7 +26,8 @@ def gpu_rows(record, name):
         if entry.get("best_seq") in unequal:
             continue
         op, shape = entry["key"].split()
-        for field, contract in (("ratio", "seq"), ("exact_ratio", "exact")):
+        for field, contract in (("ratio", "seq"), ("exact_ratio", "exact"),
+                                ("winograd_ratio", "winograd:4")):
             if field in entry:
                 found.setdefault((op, contract), []).append((entry[field], shape))
         if "ratio_to_copy" in entry and shape == "stream.64M":

@@ -5,7 +5,7 @@
 // of them, so that what a time limit, a lost device or a crash leaves behind is a whole record of
 // what came before; a stage that is started again goes on behind it. No stage starts anything new
 // beyond SECONDS. bench/gpu_evidence.sh runs the stages, each in a process of its own.
-//   rows          every defined CUDA row, every case of tests/op_cases, eleven contracts:
+//   rows          every defined CUDA row, every case of tests/op_cases, fourteen contracts:
 //                 hashes beside the CPU's
 //   sizes         the tiled products at the sizes of bench/shapes: hashes beside the CPU's kernels
 //   networks      output hashes, node by node and as one graph, with the time of one launch
