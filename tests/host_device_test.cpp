@@ -400,7 +400,13 @@ int winograd(const KernelCall& call, float* memory, void* s) {
     CHECK(with_winograd(algorithm, [&]<class W>() {
       const auto f = winograd_factors<typename W::Number>(algorithm);
       for (std::int64_t i = t.inputs(); i-- > 0;) W::input(t, f, i);
-      for (std::int64_t i = t.weights(); i-- > 0;) W::weight(t, f, i);
+      auto kernels = std::make_unique<typename W::Kernels>();
+      for (std::int64_t block = t.weight_blocks(); block-- > 0;) {
+        std::memset(kernels.get(), 0xA5, sizeof *kernels);
+        const HostThreads<kWinogradThreads> threads;
+        threads([&](int tid) { W::bring_weights(t, block, *kernels, tid); });
+        threads([&](int tid) { W::weight(t, f, block, *kernels, tid); });
+      }
       run_tiles_on_host(tile_choice(winograd_products(t, W::kCells), false, true, 132, shape));
       for (std::int64_t i = t.outputs(); i-- > 0;) W::output(t, f, i);
     }));

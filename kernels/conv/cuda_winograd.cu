@@ -16,14 +16,16 @@ template <class W>
 __global__ void __launch_bounds__(kWinogradThreads)
     transform(const __grid_constant__ WinogradTask t, const __grid_constant__ typename W::Factors f,
               unsigned image_blocks) {
-  const bool image = blockIdx.x < image_blocks;
-  const std::int64_t thread =
-      static_cast<std::int64_t>(blockIdx.x - (image ? 0 : image_blocks)) * kWinogradThreads +
-      threadIdx.x;
-  if (image) {
+  __shared__ typename W::Kernels kernels;
+  const int tid = static_cast<int>(threadIdx.x);
+  if (blockIdx.x < image_blocks) {
+    const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kWinogradThreads + tid;
     if (thread < t.inputs()) W::input(t, f, thread);
   } else {
-    if (thread < t.weights()) W::weight(t, f, thread);
+    const std::int64_t block = blockIdx.x - image_blocks;
+    W::bring_weights(t, block, kernels, tid);
+    __syncthreads();
+    W::weight(t, f, block, kernels, tid);
   }
 }
 
@@ -44,7 +46,7 @@ int launch_winograd(const KernelCall& call, float* memory, void* stream) {
   int code = cudaErrorInvalidValue;
   with_winograd(algorithm, [&]<class W>() {
     const auto f = winograd_factors<typename W::Number>(algorithm);
-    const std::int64_t image = blocks_of(t.inputs()), all = image + blocks_of(t.weights());
+    const std::int64_t image = blocks_of(t.inputs()), all = image + t.weight_blocks();
     code = cudaSuccess;
     if (all > 0) {
       transform<W><<<static_cast<unsigned>(all), kWinogradThreads, 0, s>>>(

@@ -14,8 +14,7 @@
 // as every chain of those tiles is.
 //
 // V is [element, c, tile], U [element, group, c, o], S [element, group, o, tile]: neighbouring
-// threads have neighbouring tiles (of U: eight output channels by four input channels, so that both
-// what they read and what they write fills sectors), and the products bring 16 bytes at a time.
+// threads have neighbouring tiles, of U output channels, and the products bring 16 bytes at a time.
 //
 // Points are 0 and pairs a, -a in any sequence behind it, as the usual ones are: the row, then,
 // that belongs to 0 has every second coefficient only, so has infinity's, and no other is zero.
@@ -38,7 +37,7 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-inline constexpr int kWinogradThreads = 128;
+inline constexpr int kWinogradThreads = 128, kWinogradLines = kWinogradThreads / 32;
 
 enum class WinogradMatrix { input, weights, output };  // B^T, G, A^T
 
@@ -76,24 +75,24 @@ struct WinogradTask {
   ETALON_HD std::int64_t plane_v() const { return in_channels * row_v; }
   ETALON_HD std::int64_t plane_s() const { return groups * row_u * row_v; }
 
-  // Threads of each phase: all lanes of V's rows; 32 for eight by four numbers of U.
+  // Threads that transform inputs and sums, blocks that transform weights.
   ETALON_HD std::int64_t inputs() const { return plane_v(); }
-  ETALON_HD std::int64_t weights() const {
-    return groups * ((group_in + 3) / 4) * ((row_u + 7) / 8) * 32;
+  ETALON_HD std::int64_t weight_blocks_in() const {
+    return (group_in + kWinogradLines - 1) / kWinogradLines;
+  }
+  ETALON_HD std::int64_t weight_blocks_out() const { return (row_u + 31) / 32; }
+  ETALON_HD std::int64_t weight_blocks() const {
+    return groups * weight_blocks_in() * weight_blocks_out();
   }
   ETALON_HD std::int64_t outputs() const { return out_channels * row_v; }
 };
 
-// N floats at a multiple of 4 N bytes.
-template <int N>
-ETALON_HD void store_together(float* to, const float* from) {
+// to[0 .. 1], which lie at a multiple of 8 bytes.
+ETALON_HD inline void store_pair(float* to, const float* from) {
 #if defined(__CUDA_ARCH__)
-  if constexpr (N == 4)
-    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
-  else
-    *reinterpret_cast<float2*>(to) = make_float2(from[0], from[1]);
+  *reinterpret_cast<float2*>(to) = make_float2(from[0], from[1]);
 #else
-  for (int i = 0; i < N; ++i) to[i] = from[i];
+  to[0] = from[0], to[1] = from[1];
 #endif
 }
 
@@ -174,22 +173,45 @@ struct Winograd {
     for (int i = 0; i < kCells; ++i, v += t.plane_v()) *v = static_cast<float>(data[i]);
   }
 
-  // U of a kernel; zeros behind the group's last output channel.
-  ETALON_HD static void weight(const WinogradTask& t, const Factors& f, std::int64_t thread) {
-    const auto i = static_cast<std::uint32_t>(thread),
-               channels = static_cast<std::uint32_t>(t.group_in), fours = (channels + 3) / 4,
-               eights = (static_cast<std::uint32_t>(t.row_u) + 7) / 8;
-    const std::uint32_t c = i / 32 % fours * 4 + i / 8 % 4, o = i / 32 / fours % eights * 8 + i % 8,
-                        group = i / 32 / fours / eights;
-    if (c >= channels || o >= t.row_u) return;
+  // U of a block's kernels, 32 output channels by kWinogradLines input channels, which are read
+  // side by side and lie in shared memory meanwhile; zeros behind the group's last output channel.
+  struct Kernels {
+    static constexpr int kPitch = kWinogradLines * R * R + 1;  // odd: 32 banks for 32 kernels
+    float w[32 * kPitch];
+  };
+  struct KernelPlace {
+    std::uint32_t c, o, group;  // the block's first
+  };
+  ETALON_HD static KernelPlace kernel_place(const WinogradTask& t, std::int64_t block) {
+    const auto i = static_cast<std::uint32_t>(block),
+               across = static_cast<std::uint32_t>(t.weight_blocks_in()),
+               down = static_cast<std::uint32_t>(t.weight_blocks_out());
+    return {i % across * kWinogradLines, i / across % down * 32, i / across / down};
+  }
+  ETALON_HD static void bring_weights(const WinogradTask& t, std::int64_t block, Kernels& kernels,
+                                      int tid) {
+    constexpr int kLine = kWinogradLines * R * R;
+    const KernelPlace p = kernel_place(t, block);
+    const std::int64_t line = t.group_in * (R * R), first = p.c * (R * R);
+    const float* w = t.w + (p.group * t.group_out + p.o) * line + first;
+    for (int i = tid; i < 32 * kLine; i += kWinogradThreads) {
+      const int o = i / kLine, at = i % kLine;
+      kernels.w[o * Kernels::kPitch + at] =
+          p.o + o < t.group_out && first + at < line ? w[o * line + at] : 0.0F;
+    }
+  }
+  ETALON_HD static void weight(const WinogradTask& t, const Factors& f, std::int64_t block,
+                               const Kernels& kernels, int tid) {
+    const KernelPlace p = kernel_place(t, block);
+    const int line = tid / 32, lane = tid % 32;
+    if (p.c + line >= t.group_in || p.o + lane >= t.row_u) return;
     T data[kCells];
-    const bool there = o < t.group_out;
-    const float* w = t.w + ((group * t.group_out + o) * channels + c) * (R * R);
+    const float* w = kernels.w + lane * Kernels::kPitch + line * (R * R);
     ETALON_UNROLL
     for (int k = 0; k < R; ++k) ETALON_UNROLL
-    for (int j = 0; j < R; ++j) data[k * kAlpha + j] = there ? w[k * R + j] : 0.0F;
+    for (int j = 0; j < R; ++j) data[k * kAlpha + j] = w[k * R + j];
     transform<WinogradMatrix::weights, kAlpha, R>(f.weights, data);
-    float* u = t.u + (group * t.group_in + c) * t.row_u + o;
+    float* u = t.u + (p.group * t.group_in + p.c + line) * t.row_u + p.o + lane;
     ETALON_UNROLL
     for (int k = 0; k < kCells; ++k, u += t.plane_u()) *u = static_cast<float>(data[k]);
   }
@@ -220,11 +242,11 @@ struct Winograd {
       if (M % 4 == 0 && t.fours) {
         ETALON_UNROLL
         for (int j = 0; j < M; j += 4)
-          if (j < wide) store_together<4>(y + j, line + j);
+          if (j < wide) store_four(y + j, line + j);
       } else if (M % 2 == 0 && t.pairs) {
         ETALON_UNROLL
         for (int j = 0; j < M; j += 2)
-          if (j < wide) store_together<2>(y + j, line + j);
+          if (j < wide) store_pair(y + j, line + j);
       } else {
         ETALON_UNROLL
         for (int j = 0; j < M; ++j)

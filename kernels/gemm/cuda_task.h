@@ -46,6 +46,7 @@ struct TileTask {
   // What the tiles of cuda_tile.h know besides (cuda_tile_choice.h).
   std::int64_t y_row = 0, y_col = 1;  // places of y; not of a convolution's windows
   std::int64_t bias_products = 1;     // bias is by row of product modulo this
+  bool y_fours = false;  // what neighbours in y lies by fours at multiples of 16 bytes; no c
 };
 
 // p[0 .. 3], which lie at a multiple of 16 bytes.
@@ -55,6 +56,14 @@ ETALON_HD inline void load_four(const float* p, float* to) {
   to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
 #else
   for (int i = 0; i < 4; ++i) to[i] = p[i];
+#endif
+}
+
+ETALON_HD inline void store_four(float* p, const float* from) {
+#if defined(__CUDA_ARCH__)
+  *reinterpret_cast<float4*>(p) = make_float4(from[0], from[1], from[2], from[3]);
+#else
+  for (int i = 0; i < 4; ++i) p[i] = from[i];
 #endif
 }
 

@@ -368,7 +368,41 @@ struct Tile {
     return s;
   }
 
+  // Outputs that are neighbours in y, 16 bytes a store: by fours of a row, or of a column.
+  template <bool Rows>
+  ETALON_HD static void store_fours(const TileTask& t, const Place& p, const Thread& r, int tid) {
+    constexpr int kOuter = Rows ? S::kN : S::kM, kInner = Rows ? S::kM : S::kN;
+    const std::int64_t step = Rows ? t.y_col : t.y_row, outers = Rows ? t.n : t.m,
+                       inners = Rows ? t.m : t.n, outer0 = Rows ? p.col0 : p.row0,
+                       inner0 = Rows ? p.row0 : p.col0;
+    float* const y = t.y + p.product * t.y_batch;
+    ETALON_UNROLL
+    for (int i = 0; i < kOuter; ++i) {
+      const std::int64_t outer = outer0 + (Rows ? col_of(tid, i) : row_of(tid, i));
+      if (outer >= outers) continue;
+      ETALON_UNROLL
+      for (int j = 0; j < kInner; j += 4) {
+        const std::int64_t inner = inner0 + (Rows ? row_of(tid, j) : col_of(tid, j));
+        if (inner >= inners) continue;
+        float v[4];
+        ETALON_UNROLL
+        for (int k = 0; k < 4; ++k) {
+          v[k] = Rows ? r.sum[j + k][i] : r.sum[i][j + k];
+          if (t.alpha != 1.0F) v[k] = t.alpha * v[k];
+          if (t.bias != nullptr)
+            v[k] = v[k] + t.bias[p.product % t.bias_products * t.m + (Rows ? inner + k : outer)];
+          v[k] = canonical(v[k]);
+        }
+        store_four(y + outer * step + inner, v);
+      }
+    }
+  }
+
   ETALON_HD static void store(const TileTask& t, const Place& p, const Thread& r, int tid) {
+    if constexpr (!Conv && Fours && kColFours)
+      if (t.y_fours && t.y_col == 1) return store_fours<false>(t, p, r, tid);
+    if constexpr (!Conv && Fours && kRowFours)
+      if (t.y_fours && t.y_row == 1) return store_fours<true>(t, p, r, tid);
     const std::int64_t points = Conv ? t.window.out_points() : 1;
     ETALON_UNROLL
     for (int j = 0; j < S::kN; ++j) {

@@ -144,6 +144,10 @@ inline TileChoice tile_choice(TileTask t, bool conv, bool fused, int processors,
   c.fours = all_fours(c.t);
   if (shape >= 0 && takes(c.t, shape, c.fours)) c.shape = shape;
   if (!fused) c.shape = kTileAny;
+  c.t.y_fours = !c.windows && c.t.c == nullptr && c.t.y_batch % 4 == 0 &&
+                reinterpret_cast<std::uintptr_t>(c.t.y) % 16 == 0 &&
+                (c.t.y_col == 1 ? c.t.n % 4 == 0 && c.t.y_row % 4 == 0
+                                : c.t.m % 4 == 0 && c.t.y_col % 4 == 0);
   c.along_a = c.t.a_col == 1;
   c.along_b = along_b(c.t);
   return c;
