@@ -27,7 +27,9 @@ def gpu_rows(record, name):
             continue
         op, shape = entry["key"].split()
         for field, contract in (("ratio", "seq"), ("exact_ratio", "exact"),
-                                ("winograd_ratio", "winograd:4")):
+                                ("implicit_gemm_ratio", "seq, implicit GEMM"),
+                                ("exact_implicit_gemm_ratio", "exact, implicit GEMM"),
+                                ("winograd_ratio", "winograd:4, Winograd")):
             if field in entry:
                 found.setdefault((op, contract), []).append((entry[field], shape))
         if "ratio_to_copy" in entry and shape == "stream.64M":

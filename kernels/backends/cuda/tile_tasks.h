@@ -103,8 +103,4 @@ inline Refusal refuse_tiles(const Problem& problem) {
 }
 
 }  // namespace ETALON_ISA_NAMESPACE
-
-namespace cuda {
-int launch_products(const TileTask& t, void* stream);  // of matrices, fused
-}  // namespace cuda
 }  // namespace etalon
