@@ -12,7 +12,7 @@ library=${1:?usage: cuda_sass.sh LIBRARY TOOLKIT} toolkit=${2:?usage: cuda_sass.
 PATH=$toolkit/bin:$PATH
 cuobjdump -sass "$library" | awk '
   # Tile<TileShapes<n>, along a, along b, windows, fused, by fours>
-  /Function : / { f = $0; tile = "run_tile.*TileShapesILi[0-9]EEELb[01]ELb[01]ELb[01]ELb"
+  /Function : / { f = $0; tile = "run_tile.*TileShapesILi[0-9]+EEELb[01]ELb[01]ELb[01]ELb"
                   kind = f ~ (tile "0E") ? "off" : f ~ (tile "1E") ? "on" : ""; if (kind != "") functions[kind]++ }
   /HGMMA|QGMMA/ { wgmma++ }
   /VIMNMX[^ ]*RELU[^ ]* R[0-9Z]+, P[0-9]/ { print "cuda_sass: " $0 " in " f > "/dev/stderr"; relu++ }

@@ -21,27 +21,31 @@ ETALON_HD inline void copy_16(void* to, const void* from) {
   std::memcpy(to, from, 16);
 #endif
 }
-ETALON_HD inline void copy_4(void* to, const void* from) {
+// Where `on`: no branch.
+ETALON_HD inline void copy_16_if(bool on, void* to, const void* from) {
 #if defined(__CUDA_ARCH__)
   const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(place), "l"(from) : "memory");
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }"
+      :
+      : "r"(place), "l"(from), "r"(static_cast<int>(on))
+      : "memory");
 #else
-  std::memcpy(to, from, 4);
+  if (on) std::memcpy(to, from, 16);
 #endif
 }
-// The first `bytes` of 16, of 4; zeros behind them. `from` is not read where bytes is 0.
-ETALON_HD inline void copy_16(void* to, const void* from, int bytes) {
+ETALON_HD inline void copy_4_if(bool on, void* to, const void* from) {
 #if defined(__CUDA_ARCH__)
   const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], 4; }"
                :
-               : "r"(place), "l"(from), "r"(bytes)
+               : "r"(place), "l"(from), "r"(static_cast<int>(on))
                : "memory");
 #else
-  std::memset(to, 0, 16);
-  if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  if (on) std::memcpy(to, from, 4);
 #endif
 }
+// The first `bytes` of 4; zeros behind them. `from` is not read where bytes is 0.
 ETALON_HD inline void copy_4(void* to, const void* from, int bytes) {
 #if defined(__CUDA_ARCH__)
   const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "engine/backend/strided.h"
@@ -44,9 +45,10 @@ struct TileTask {
   std::int64_t out_image = 0;  // and of y
 
   // What the tiles of cuda_tile.h know besides (cuda_tile_choice.h).
-  std::int64_t y_row = 0, y_col = 1;  // places of y; not of a convolution's windows
-  std::int64_t bias_products = 1;     // bias is by row of product modulo this
-  bool y_fours = false;  // what neighbours in y lies by fours at multiples of 16 bytes; no c
+  std::int64_t y_row = 0, y_col = 1;  // places of y; of a convolution's windows y_row alone
+  // Neighbours in y, of a row or of a column, lie by fours at multiples of 16 bytes.
+  bool y_fours = false;
+  std::int64_t bias_products = 1;  // bias is by row of product modulo this
 };
 
 // p[0 .. 3], which lie at a multiple of 16 bytes.
@@ -64,6 +66,15 @@ ETALON_HD inline void store_four(float* p, const float* from) {
   *reinterpret_cast<float4*>(p) = make_float4(from[0], from[1], from[2], from[3]);
 #else
   for (int i = 0; i < 4; ++i) p[i] = from[i];
+#endif
+}
+// The lowest bit that is set.
+template <class Bits>
+ETALON_HD int first_bit(Bits bits) {
+#if defined(__CUDA_ARCH__)
+  return __ffsll(static_cast<long long>(bits)) - 1;
+#else
+  return std::countr_zero(bits);
 #endif
 }
 
