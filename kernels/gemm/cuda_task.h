@@ -20,7 +20,7 @@ inline namespace ETALON_ISA_NAMESPACE {
 #endif
 
 inline constexpr int kTilePanel = 8;       // tiles of rows that blocks go down at a time
-inline constexpr int kTileMostTaps = 128;  // of a convolution's window: a bit of a mask each
+inline constexpr int kTileMostTaps = 128;  // of a convolution's window
 
 // y[m, n] = sum over k of a[m, k] * b[k, n]. Extents are below 2^31.
 struct TileTask {
