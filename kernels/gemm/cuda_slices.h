@@ -21,7 +21,7 @@ namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
 // Four elements, or zeros: then `from` is not read, and may lie anywhere.
-ETALON_HD inline void copy_16_if(bool there, void* to, const float* from) {
+ETALON_HD inline void copy_16_or_zeros(bool there, void* to, const float* from) {
 #if defined(__CUDA_ARCH__)
   const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -36,7 +36,7 @@ ETALON_HD inline void copy_16_if(bool there, void* to, const float* from) {
 #endif
 }
 // An element, or zero.
-ETALON_HD inline void copy_4_if(bool there, void* to, const float* from) {
+ETALON_HD inline void copy_4_or_zero(bool there, void* to, const float* from) {
 #if defined(__CUDA_ARCH__)
   const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
@@ -139,9 +139,9 @@ struct Slices {
       float* const place = to + (b + i * Rows) * kPitch + a;
       const float* const from = r.from + i * Rows * step;
       if constexpr (Fours)
-        copy_16_if(there, place, from);
+        copy_16_or_zeros(there, place, from);
       else
-        copy_4_if(there, place, from);
+        copy_4_or_zero(there, place, from);
     }
   }
 
@@ -201,7 +201,7 @@ struct Slices {
     for (int i = 0; i < kOnes; ++i) {
       const std::uint64_t inside = r.tap < 64 ? r.inside_low : r.inside_high;
       const bool there = i < left && (inside >> (r.tap % 64) & 1) != 0;
-      copy_4_if(there, to + (k + i) * kPitch + line, s.from + (r.at + tap_at[r.tap]));
+      copy_4_or_zero(there, to + (k + i) * kPitch + line, s.from + (r.at + tap_at[r.tap]));
       if (++r.tap == taps) {
         r.tap = 0;
         r.at += plane;

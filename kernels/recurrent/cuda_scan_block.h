@@ -75,8 +75,8 @@ struct ScanBlock {
     if (t.bias == nullptr || tid >= kBlockColumns) return;
     const std::int64_t q = kGates.first + tid % kGates.count, j = p.unit0 + tid / kGates.count;
     if (j >= t.p.g.hidden) return;
-    copy_4(&s.biases[0][tid], t.bias + t.p.bias_at(p.d, q, j, false));
-    copy_4(&s.biases[1][tid], t.bias + t.p.bias_at(p.d, q, j, true));
+    copy_4(&s.biases[0][tid], t.bias + t.p.bias_at(p.d, q, j, false), 4);
+    copy_4(&s.biases[1][tid], t.bias + t.p.bias_at(p.d, q, j, true), 4);
   }
 
   // What a thread's units begin with, on its way while the products are made; the chains stand
