@@ -5,7 +5,7 @@
 # read at all: cuobjdump prints none where nvdisasm is not beside it. Kernels with a division or a root
 # are not judged: there FFMA belongs to the instruction sequence that makes them exact.
 # Nowhere may VIMNMX.RELU hand out a predicate: for sm_90, ptxas 13.0 makes one and the same instruction of
-# max(min(a, b), 0) == a and of max(min(a, b), 0) == b.
+# max(min(a, b), 0) == a and of max(min(a, b), 0) == b (docs/adr/0013).
 # And that wgmma's check (kernels/backends/cuda/tensor_core_check.cu) has its instructions: six formats on sm_90a.
 set -euo pipefail
 library=${1:?usage: cuda_sass.sh LIBRARY TOOLKIT} toolkit=${2:?usage: cuda_sass.sh LIBRARY TOOLKIT}

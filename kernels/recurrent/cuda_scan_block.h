@@ -113,7 +113,7 @@ struct ScanBlock {
   }
 
   // How many k the slice that starts at k0 has; 0 or less behind the last. It is not held at 0: for
-  // sm_90, ptxas 13.0 gets max(min(left, kScanK), 0) == kScanK wrong (tests/cuda_sass.sh).
+  // sm_90, ptxas 13.0 gets max(min(left, kScanK), 0) == kScanK wrong (docs/adr/0013).
   ETALON_HD static int slice(const ScanTask& t, int k0) {
     const int left = static_cast<int>(t.p.g.hidden) - k0;
     return left < kScanK ? left : kScanK;
