@@ -82,6 +82,30 @@ Trace on_cpu(const NamedTensors& in, const char* contract) {
 
 }  // namespace
 
+TEST_CASE("a network on the device: floats made of the integers given are a run's work") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  GraphBuilder b("words");
+  const ValueId ids = b.input("ids", DType::i64, {4});
+  const ValueId words = b.op("gather", "words", {b.constant("table", noise({9, 6}, 5)), ids});
+  const ValueId count = b.op("cast", "count", {ids}, {{"to", std::string("f32")}});
+  const ValueId column =
+      b.op("reshape", "column", {count, b.constant("to", Tensor::of<std::int64_t>({2}, {4, 1}))});
+  b.output(b.op("mul", "scaled", {words, column}), "y");
+  const auto graph = std::make_shared<const Graph>(b.finish());
+  const RunOptions options{.contract = Contract::seq()};
+  cuda::DeviceExecutor executor(graph, both(), options);
+  for (const std::int64_t last : {3, 3, 8}) {
+    NamedTensors in;
+    in.emplace("ids", Tensor::of<std::int64_t>({4}, {1, 7, 0, last}));
+    const Trace want = Executor(graph, both(), options).run(in);
+    const Trace got = executor.run(in, true);
+    check_same(got, want);
+    for (const NodeRecord& n : got.nodes)
+      CHECK((n.kernel.find("cuda") != n.kernel.npos) == (n.name != "count"));
+  }
+}
+
 TEST_CASE("a network on a device: the CPU's hashes, node by node and as one graph") {
   for (const char* contract : {"seq", "exact"}) {
     CAPTURE(std::string(contract));

@@ -58,12 +58,14 @@ std::vector<ValueId> DeviceExecutor::State::reads_of(const Node& node) const {
   return reads;
 }
 
-bool DeviceExecutor::State::belongs_to_host(const Node& node) const {
-  if (is_control(*node.op)) return true;
-  if (!options.kernels.empty()) return false;
-  return std::ranges::none_of(registry.rows_of(node.op->name), [](const KernelRow* row) {
+bool DeviceExecutor::State::has_kernels(const Node& node) const {
+  return std::ranges::any_of(registry.rows_of(node.op->name), [](const KernelRow* row) {
     return row->device == Device::cuda && row->promise == Promise::defined;
   });
+}
+
+bool DeviceExecutor::State::belongs_to_host(const Node& node) const {
+  return is_control(*node.op) || (options.kernels.empty() && !has_kernels(node));
 }
 
 void DeviceExecutor::State::check_inputs(const NamedTensors& given) const {

@@ -1,5 +1,7 @@
 // Nodes of a network on the device that the host computes: with the CPU's kernel, from values that
 // are known here or are fetched.
+#include <algorithm>
+
 #include "kernels/backends/cuda/executor_state.h"
 
 namespace etalon::cuda {
@@ -57,11 +59,15 @@ void DeviceExecutor::State::run_control_on_host(DevicePlan& p, DeviceStep& step,
 
 void DeviceExecutor::State::keep_on_host(DevicePlan& p, const Node& node,
                                          std::vector<Tensor>& outputs) {
+  const bool constant = std::ranges::all_of(node.inputs, [&](ValueId v) {
+    return v == kAbsent || p.values[static_cast<std::size_t>(v)].constant;
+  });
   for (std::size_t o = 0; o < node.outputs.size() && o < outputs.size(); ++o)
     if (node.outputs[o] != kAbsent) {
       DeviceValue& value = p.values[static_cast<std::size_t>(node.outputs[o])];
       value.type = outputs[o].type();
       value.host = std::move(outputs[o]);
+      value.constant = constant;
     }
 }
 

@@ -20,6 +20,7 @@ std::unique_ptr<DevicePlan> DeviceExecutor::State::make_plan(const NamedTensors&
     DeviceValue& value = p.values[static_cast<std::size_t>(v)];
     value.type = tensor.type();
     value.host = tensor.share();
+    value.constant = true;
   }
   for (const Declaration& d : graph->inputs) {
     const auto& [input, tensor] = *given.find(graph->value_name(d.value));
@@ -43,10 +44,7 @@ std::unique_ptr<DevicePlan> DeviceExecutor::State::make_plan(const NamedTensors&
     step.node = i;
     step.work.count_at(static_cast<std::int64_t*>(p.counts->get()) + i);
     const bool of_types = node.op->name == "shape" || node.op->name == "size";
-    const bool known = std::ranges::all_of(node.inputs, [&](ValueId v) {
-      return v == kAbsent || p.values[static_cast<std::size_t>(v)].host;
-    });
-    if (known || of_types) {
+    if (of_types || is_planned(p, step, node)) {
       if (is_control(*node.op))
         run_control_on_host(p, step, node);
       else
@@ -67,8 +65,22 @@ std::unique_ptr<DevicePlan> DeviceExecutor::State::make_plan(const NamedTensors&
   return made;
 }
 
-void DeviceExecutor::State::plan_step(DevicePlan& p, DeviceStep& step, const Node& node,
-                                      Memory& memory) const {
+bool DeviceExecutor::State::is_planned(const DevicePlan& p, DeviceStep& step,
+                                       const Node& node) const {
+  bool known = true, constant = true;
+  for (const ValueId v : node.inputs) {
+    if (v == kAbsent) continue;
+    const DeviceValue& value = p.values[static_cast<std::size_t>(v)];
+    known = known && value.host;
+    constant = constant && value.constant;
+  }
+  if (!known || constant || is_control(*node.op) || !has_kernels(node)) return known;
+  infer_step(p, step, node);
+  return std::ranges::none_of(step.types, [](const TensorType& t) { return is_floating(t.dtype); });
+}
+
+void DeviceExecutor::State::infer_step(const DevicePlan& p, DeviceStep& step, const Node& node) {
+  step.inputs.clear();
   for (const ValueId v : node.inputs) {
     if (v == kAbsent) {
       step.inputs.emplace_back();
@@ -78,6 +90,11 @@ void DeviceExecutor::State::plan_step(DevicePlan& p, DeviceStep& step, const Nod
     step.inputs.push_back({value.type, value.host ? &value.host : nullptr, true});
   }
   step.types = infer(*node.op, node.params, InferInputs(step.inputs));
+}
+
+void DeviceExecutor::State::plan_step(DevicePlan& p, DeviceStep& step, const Node& node,
+                                      Memory& memory) const {
+  infer_step(p, step, node);
   step.problem = {.op = node.op,
                   .params = &node.params,
                   .inputs = step.inputs,

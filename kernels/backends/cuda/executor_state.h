@@ -15,9 +15,10 @@ namespace etalon::cuda {
 // Where a value of the network is.
 struct DeviceValue {
   TensorType type;
-  Tensor host;     // known when the network is planned, the same in every run
-  Tensor device;   // a view of its memory there
-  int block = -1;  // of DevicePlan::blocks, where nodes share memory
+  Tensor host;            // known when the network is planned, the same in every run
+  Tensor device;          // a view of its memory there
+  int block = -1;         // of DevicePlan::blocks, where nodes share memory
+  bool constant = false;  // no input of the network decides it
 };
 
 struct DeviceStep {
@@ -78,6 +79,7 @@ struct DeviceExecutor::State {
   // The inputs of a node, and what the graphs that it owns take from around them.
   std::vector<ValueId> reads_of(const Node& node) const;
   // Has the device no kernel for this op at all? One that refuses a contract is another matter.
+  bool has_kernels(const Node& node) const;
   bool belongs_to_host(const Node& node) const;
   void check_inputs(const NamedTensors& given) const;
   bool plan_serves(const NamedTensors& given) const;
@@ -92,6 +94,10 @@ struct DeviceExecutor::State {
   // Where a node belongs to the host, what it reads is computed first: the steps before it run
   // while the plan is made, and the plan serves this run alone.
   std::unique_ptr<DevicePlan> make_plan(const NamedTensors& given, Trace& trace, bool time_nodes);
+  // Is a node computed once, while the plan is made? Constants, and what follows from the integers
+  // it is made for: extents, axes. Floats made of those are a run's work, where the device can.
+  bool is_planned(const DevicePlan& p, DeviceStep& step, const Node& node) const;
+  static void infer_step(const DevicePlan& p, DeviceStep& step, const Node& node);
   void plan_step(DevicePlan& p, DeviceStep& step, const Node& node, Memory& memory) const;
   // A block goes back when its last reader is planned.
   void read_by(const DevicePlan& p, const Node& node, Memory& memory) const;
