@@ -12,7 +12,7 @@
 namespace etalon::cuda {
 namespace {
 
-constexpr int kThreads = 256, kSettlingThreads = 128, kElements = 4 * kThreads, kResident = 5;
+constexpr int kThreads = 256, kSettlingThreads = 128, kFours = 4 * kThreads;
 
 // The definition behind the formulas, on what they left open. A kernel of its own: within each
 // formula's it was a copy for each, and nine tenths of the time this file took to compile. The
@@ -20,6 +20,9 @@ constexpr int kThreads = 256, kSettlingThreads = 128, kElements = 4 * kThreads, 
 __global__ void __launch_bounds__(kSettlingThreads)
     settle_open(const __grid_constant__ DeviceFunctionTask t, const __grid_constant__ OpenList open,
                 const __grid_constant__ UndecidedList undecided) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" : : : "memory");  // for the list: it is there early
+#endif
   const std::int64_t count = open_count(t, open.list);
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kSettlingThreads;
   for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * kSettlingThreads + threadIdx.x;
@@ -70,32 +73,51 @@ __device__ __forceinline__ float4 four_values(const DeviceFunctionTask& t, const
   return y.four;
 }
 
-// Blocks stay on their multiprocessor and go over the tensor together; what comes next is on its
-// way while this is computed. The last elements, fewer than a block has, one block takes one by
-// one.
-template <int Code>
-__global__ void __launch_bounds__(kThreads, kResident)
+// A block has kVectors times four neighbours of each thread, all on their way before the first is
+// computed: on an H200 that hid more of memory's latency than blocks that stay and read ahead.
+template <int Code, int kVectors>
+__global__ void __launch_bounds__(kThreads, kVectors == 1 ? 8 : 4)
     run_function(const __grid_constant__ DeviceFunctionTask t,
                  const __grid_constant__ UndecidedList open_list) {
-  const std::int64_t whole = t.count / kElements;
+  std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kFours * kVectors);
+  const std::int64_t end = first + kFours * kVectors;
   const auto* from = reinterpret_cast<const float4*>(t.x) + threadIdx.x;
   auto* to = reinterpret_cast<float4*>(t.to.y[0]) + threadIdx.x;
-  std::int64_t block = blockIdx.x;
-  float4 next = {};
-  if (block < whole) next = from[block * kThreads];
-#pragma unroll 1
-  for (; block < whole; block += gridDim.x) {
-    const float4 x = next;
-    if (block + gridDim.x < whole) next = from[(block + gridDim.x) * kThreads];
-    to[block * kThreads] = four_values<Code>(t, x, block * kElements + threadIdx.x * 4, open_list);
+  if (end <= t.count) {
+    float4 x[kVectors];
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) x[j] = from[first / 4 + j * kThreads];
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j)
+      to[first / 4 + j * kThreads] =
+          four_values<Code>(t, x[j], first + j * kFours + threadIdx.x * 4, open_list);
+    return;
   }
-  if (blockIdx.x != 0) return;
 #pragma unroll 1
-  for (std::int64_t i = whole * kElements + threadIdx.x; i < t.count; i += kThreads) {
+  for (; first + kFours <= t.count; first += kFours)
+    to[first / 4] = four_values<Code>(t, from[first / 4], first + threadIdx.x * 4, open_list);
+#pragma unroll 1
+  for (std::int64_t i = first + threadIdx.x; i < t.count; i += kThreads) {
     float y;
     if (!device_function<Code>(t.params, t.x[i], y)) put_on_list(open_list, i);
     t.to.y[0][i] = y;
   }
+}
+
+// Does the device's code for settle_open wait for the launch before it?
+bool settles_by_itself() {
+  static const bool waits = [] {
+    cudaFuncAttributes facts{};
+    return cudaFuncGetAttributes(&facts, settle_open) == cudaSuccess && facts.ptxVersion >= 90;
+  }();
+  return waits;
+}
+
+template <int Code, int kVectors>
+void launch_blocks(const DeviceFunctionTask& t, const UndecidedList& open, cudaStream_t s) {
+  constexpr std::int64_t kEach = kFours * kVectors;
+  run_function<Code, kVectors>
+      <<<static_cast<unsigned>((t.count + kEach - 1) / kEach), kThreads, 0, s>>>(t, open);
 }
 
 }  // namespace
@@ -103,20 +125,31 @@ __global__ void __launch_bounds__(kThreads, kResident)
 int launch_function(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
                     void* stream) {
   const DeviceFunctionTask t = device_function_task(call);
-  // As many as a device of 132 multiprocessors holds.
-  const auto blocks = static_cast<unsigned>(
-      std::clamp<std::int64_t>(t.count / kElements, 1, std::int64_t{132} * kResident));
   const auto s = static_cast<cudaStream_t>(stream);
-  with_device_function(
-      t.code, [&]<int Code>() { run_function<Code><<<blocks, kThreads, 0, s>>>(t, open.list); });
-  if (device_function_decides(t.code)) return cudaGetLastError();
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+  with_device_function(t.code, [&]<int Code>() {
+    // What one operation decides has enough on its way with four elements a thread, and so have
+    // tensors that do not fill a device eight times over.
+    constexpr std::int64_t kMany = std::int64_t{1} << 23;
+    if constexpr (!device_function_decides(Code))
+      if (t.count >= kMany) return launch_blocks<Code, 4>(t, open.list, s);
+    launch_blocks<Code, 1>(t, open.list, s);
+  });
+  if (const cudaError_t error = cudaGetLastError();
+      error != cudaSuccess || device_function_decides(t.code))
+    return error;
   // A thread for each place, some blocks for each multiprocessor of any device.
   constexpr std::int64_t kMostSettling = 512;
-  const auto settling = static_cast<unsigned>(
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(
       std::min((open.list.capacity + kSettlingThreads - 1) / kSettlingThreads, kMostSettling));
-  settle_open<<<settling, kSettlingThreads, 0, s>>>(t, open, undecided);
-  return cudaGetLastError();
+  config.blockDim = kSettlingThreads;
+  config.stream = s;
+  config.attrs = &early;
+  config.numAttrs = settles_by_itself() ? 1 : 0;
+  return cudaLaunchKernelEx(&config, settle_open, t, open, undecided);
 }
 
 }  // namespace etalon::cuda
