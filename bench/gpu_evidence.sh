@@ -6,7 +6,7 @@
 #   bench/gpu_evidence.sh FOLDER OUT.json [COMMIT [SECONDS]]
 #                                          on the GPU machine, with its own nvcc (12.4 or newer), CMake and
 #                                          ninja or make: builds the engine and the CUDA kernels, then
-#                                          runs rows, tensor cores, networks, vendors, sizes, times and
+#                                          runs rows, functions, tensor cores, networks, vendors, sizes, times and
 #                                          compute-sanitizer, in this sequence. OUT.json is whole after
 #                                          each result; nothing new begins SECONDS (540) after the start
 # Beside OUT.json: OUT.log, all that is said here; OUT.build.log; OUT.TOOL.log of a sanitizer's findings.
@@ -14,7 +14,7 @@
 # what it holds is not run again.
 # cuBLAS and cuDNN are opened at run time: those that Python packages brought are found too. COMMIT is
 # for a copy without git. ETALON_CUDA_ARCHITECTURES (90a-real) names the machine code that is made,
-# ETALON_STAGES the stages to run (rows tensor_cores networks sizes times vendors sanitizer),
+# ETALON_STAGES the stages to run (rows functions tensor_cores networks sizes times vendors sanitizer),
 # ETALON_PROGRAM a gpu_evidence that was built elsewhere, which is then not built here.
 # Exit code: 0 all hashes equal the CPU's, 1 one does not or a stage failed, 4 no compiler or no device.
 set -euo pipefail
@@ -80,7 +80,7 @@ END
 ); do LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; done
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 
-code=0 stages=" ${ETALON_STAGES:-rows tensor_cores networks sizes times vendors sanitizer} "
+code=0 stages=" ${ETALON_STAGES:-rows functions tensor_cores networks sizes times vendors sanitizer} "
 note() { # note STAGE TEXT: into the record, by a program that needs no device for it
   echo "$1: $2" >&2
   "$program" "$out" "$commit" note "$1" "$2" || echo "the record could not be written" >&2
@@ -107,6 +107,7 @@ stage() { # stage NAME SECONDS: until it ends; a lost device, a crash or a hang 
 }
 note build "$said"
 stage rows 100
+stage functions 40
 stage tensor_cores 40
 stage networks 60
 stage vendors 60

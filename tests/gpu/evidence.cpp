@@ -7,6 +7,7 @@
 // beyond SECONDS. bench/gpu_evidence.sh runs the stages, each in a process of its own.
 //   rows          every defined CUDA row, every case of tests/op_cases, fourteen contracts:
 //                 hashes beside the CPU's
+//   functions     every function over 4 194 304 floats of all magnitudes beside the CPU's
 //   sizes         the tiled products at the sizes of bench/shapes: hashes beside the CPU's kernels
 //   networks      output hashes, node by node and as one graph, with the time of one launch
 //   tensor_cores  10^8 hostile cases of each format, by mma and by wgmma, beside the software model
@@ -31,8 +32,8 @@ int main(int argc, char** argv) {
   try {
     if (argc < 4)
       throw usage_error(
-          "gpu_evidence OUT.json COMMIT STAGE [SECONDS], STAGE one of rows, sizes, networks, "
-          "tensor_cores, vendors, times, sanitize");
+          "gpu_evidence OUT.json COMMIT STAGE [SECONDS], STAGE one of rows, functions, sizes, "
+          "networks, tensor_cores, vendors, times, sanitize");
     const std::string stage = argv[3];
     if (stage == "note") {  // STAGE TEXT: what the script saw of a stage
       if (argc != 6) throw usage_error("gpu_evidence OUT.json COMMIT note STAGE TEXT");
@@ -73,6 +74,8 @@ int main(int argc, char** argv) {
     const double began = now_s();
     if (stage == "rows")
       run_rows(record);
+    else if (stage == "functions")
+      run_functions(record);
     else if (stage == "sizes")
       run_sizes(record);
     else if (stage == "networks")

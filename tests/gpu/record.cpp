@@ -52,7 +52,7 @@ bool Record::has(const json& list, const char* key, std::string_view name) {
 }
 
 bool Record::all_equal() const {
-  for (const char* stage : {"rows", "sizes", "networks", "tensor_cores"})
+  for (const char* stage : {"rows", "functions", "sizes", "networks", "tensor_cores"})
     if (all.contains(stage))
       for (const json& entry : all[stage])
         if (entry.value("decides", true) &&

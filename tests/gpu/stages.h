@@ -11,6 +11,7 @@ namespace etalon {
 
 // stages_equal.cpp: hashes beside the CPU's
 void run_rows(Record& record);
+void run_functions(Record& record);
 void run_sizes(Record& record);
 void run_networks(Record& record);
 void run_tensor_cores(Record& record, std::uint64_t cases);
