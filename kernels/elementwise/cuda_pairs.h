@@ -68,7 +68,8 @@ inline PairTask pair_task(const KernelCall& call) {
   t.fours = reinterpret_cast<std::uintptr_t>(t.y) % 16 == 0;
   PairOperand* const operands[] = {&t.a, &t.b};
   for (std::size_t i = 0; i < 2; ++i) {
-    *operands[i] = pair_operand(call.input(i).shape(), shape).value();
+    *operands[i] =
+        pair_operand(call.input(i).shape(), shape).value_or(PairOperand{});  // refuse_pairs()
     operands[i]->from = floats(call.input(i));
     t.fours = t.fours && (!operands[i]->dense ||
                           reinterpret_cast<std::uintptr_t>(operands[i]->from) % 16 == 0);
