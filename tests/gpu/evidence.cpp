@@ -1,6 +1,6 @@
 // gpu_evidence: what a machine with a GPU shows, stage by stage, in one JSON object.
-//   gpu_evidence OUT.json COMMIT STAGE [SECONDS [WORDS]]   gpu_evidence OUT.json COMMIT note STAGE
-//   TEXT
+//   gpu_evidence OUT.json COMMIT STAGE [SECONDS [WORDS]]
+//   gpu_evidence OUT.json COMMIT note STAGE TEXT
 // Reads OUT.json where it is there, adds the stage's results, and writes the file anew after each
 // of them, so that what a time limit, a lost device or a crash leaves behind is a whole record of
 // what came before; a stage that is started again goes on behind it. No stage starts anything new
