@@ -1,7 +1,7 @@
 """The report in a real browser: python3 tests/report_browser_test.py [ETALON] [--keep FOLDER]
 
-Draws a record that holds everything (fixtures/make_report_record.py) with `etalon report`, opens
-the page in headless Chromium at phone and desktop width, light and dark, and checks: no error on
+Draws a record that holds everything (fixtures/make_report_record.py) and the GPU's (docs/evidence)
+with `etalon report`, opens each page in headless Chromium at phone and desktop width, light and dark, and checks: no error on
 the console, nothing loaded from outside, the tables say what the record says, hostile names stay
 text, nothing is wider than the screen, text has contrast, all is reachable by keyboard, and the
 data that can be downloaded is the record. With --keep the screenshots stay in FOLDER. Says
@@ -69,6 +69,10 @@ COVERED = """[...document.querySelectorAll('main button, main select, main input
 }).map((e) => e.outerHTML.slice(0, 60))"""
 
 
+DRAWN = "document.documentElement.dataset.drawn === 'true'"
+SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
 class Checks:
     def __init__(self):
         self.made, self.failed = 0, []
@@ -80,11 +84,46 @@ class Checks:
             print("FAILED:", text)
 
 
+def sound(page, record, where, checks, words):
+    """What every page keeps to: all of it open, `words` texts at least."""
+    # Everything open, nothing wider than the screen.
+    page.evaluate("document.querySelectorAll('ol.graph button[aria-expanded=false]').forEach((b) => b.click());"
+                  "document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    page.evaluate(SETTLED)
+    over, wide = page.evaluate(OVERFLOW)
+    checks.that(over <= 0 and not wide, where + "wider than the screen by %s: %s" % (over, wide))
+    narrow = page.evaluate("Math.min(...[...document.querySelectorAll('td, tbody th')]"
+                           ".filter((c) => c.textContent.length > 12).map((c) => c.getBoundingClientRect().width))")
+    checks.that(narrow >= 60, where + "a cell of text is %.0f pixels wide" % narrow)
+    checks.that(not page.evaluate(CUT), where + "words are cut off: %s" % page.evaluate(CUT))
+    checks.that(not page.evaluate(COVERED), where + "out of reach: %s" % page.evaluate(COVERED))
+    ratio, worst, texts = page.evaluate(CONTRAST)
+    checks.that(texts > words and ratio >= 4.5, where + "contrast %.2f at '%s' (%d texts)" % (ratio, worst, texts))
+
+    # What can be downloaded is the record.
+    page.evaluate("""window.kept = [];
+        URL.createObjectURL = (blob) => { window.kept.push(blob); return 'data:,'; };
+        HTMLAnchorElement.prototype.click = function () { window.kept.push(this.download); };
+        document.querySelectorAll('#data ~ .buttons button').forEach((b) => b.click())""")
+    checks.that(json.loads(page.evaluate("window.kept[0].text()")) == record, where + "the download is the record")
+    checks.that(not page.errors(), where + "console: %s" % page.errors())
+    outside = [u for u in page.requests() if not u.startswith(("file:", "data:", "blob:"))]
+    checks.that(len(page.requests()) >= 1 and not outside, where + "loads %s" % outside)
+
+
+def photograph(browser, url, width, dark, path):
+    fresh = browser.open(url, width=width, height=800, dark=dark)
+    fresh.wait(DRAWN)
+    fresh.evaluate(SETTLED)
+    fresh.screenshot(path)
+    fresh.close()
+
+
 def look(browser, url, record, width, dark, checks, keep):
     where = "%d px, %s: " % (width, "dark" if dark else "light")
     page = browser.open(url, width=width, height=800, dark=dark)
-    page.wait("document.documentElement.dataset.drawn === 'true'")
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.wait(DRAWN)
+    page.evaluate(SETTLED)
     text = page.evaluate("document.getElementById('page').innerText")
     validate = record["validate"]
 
@@ -124,47 +163,50 @@ def look(browser, url, record, width, dark, checks, keep):
     page.press("Enter", 13)
     after = page.evaluate("document.querySelectorAll('.panel:not([hidden])').length")
     checks.that(after == before + 1, where + "keyboard opens a layer")
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(SETTLED)
     unnamed = page.evaluate("[...document.querySelectorAll('button, a, svg[role=img], table')].filter((e) =>"
                             " !(e.innerText || e.getAttribute('aria-label') || '').trim()).length")
     checks.that(unnamed == 0, where + "%d controls or pictures have no name" % unnamed)
     ids = page.evaluate("(() => { const i = [...document.querySelectorAll('[id]')].map((e) => e.id); return i.length - new Set(i).size; })()")
     checks.that(ids == 0, where + "ids are unique")
 
-    # Everything open, nothing wider than the screen.
-    page.evaluate("document.querySelectorAll('ol.graph button[aria-expanded=false]').forEach((b) => b.click());"
-                  "document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    over, wide = page.evaluate(OVERFLOW)
-    checks.that(over <= 0 and not wide, where + "wider than the screen by %s: %s" % (over, wide))
-    narrow = page.evaluate("Math.min(...[...document.querySelectorAll('td, tbody th')]"
-                           ".filter((c) => c.textContent.length > 12).map((c) => c.getBoundingClientRect().width))")
-    checks.that(narrow >= 60, where + "a cell of text is %.0f pixels wide" % narrow)
-    checks.that(not page.evaluate(CUT), where + "words are cut off: %s" % page.evaluate(CUT))
-    checks.that(not page.evaluate(COVERED), where + "out of reach: %s" % page.evaluate(COVERED))
-    ratio, worst, texts = page.evaluate(CONTRAST)
-    checks.that(texts > 300 and ratio >= 4.5, where + "contrast %.2f at '%s' (%d texts)" % (ratio, worst, texts))
-
-    # What can be downloaded is the record.
-    page.evaluate("""window.kept = [];
-        URL.createObjectURL = (blob) => { window.kept.push(blob); return 'data:,'; };
-        HTMLAnchorElement.prototype.click = function () { window.kept.push(this.download); };
-        document.querySelectorAll('#data ~ .buttons button').forEach((b) => b.click())""")
-    checks.that(json.loads(page.evaluate("window.kept[0].text()")) == record, where + "the download is the record")
+    sound(page, record, where, checks, 300)
     csv = page.evaluate("window.kept[2].text()").splitlines()
     layers = sum(len(t.get("layers", [])) + len(t.get("outputs", [])) for t in validate["targets"])
     checks.that(len(csv) == layers + 1, where + "the CSV has %d lines" % len(csv))
 
-    checks.that(not page.errors(), where + "console: %s" % page.errors())
-    outside = [u for u in page.requests() if not u.startswith(("file:", "data:", "blob:"))]
-    checks.that(len(page.requests()) >= 1 and not outside, where + "loads %s" % outside)
     page.close()
     if keep:
-        fresh = browser.open(url, width=width, height=800, dark=dark)
-        fresh.wait("document.documentElement.dataset.drawn === 'true'")
-        fresh.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        fresh.screenshot(os.path.join(keep, "report-%d-%s.png" % (width, "dark" if dark else "light")))
-        fresh.close()
+        photograph(browser, url, width, dark, os.path.join(keep, "report-%d-%s.png" % (width, "dark" if dark else "light")))
+
+
+def look_at_gpu(browser, url, record, width, dark, checks, keep):
+    """The record of bench/gpu_evidence.sh."""
+    where = "GPU, %d px, %s: " % (width, "dark" if dark else "light")
+    page = browser.open(url, width=width, height=800, dark=dark)
+    page.wait(DRAWN)
+    page.evaluate(SETTLED)
+    text = page.evaluate("document.getElementById('page').innerText")
+    equal = sum(r["equal"] for r in record["rows"])
+    checks.that("%d of %d" % (equal, len(record["rows"])) in text, where + "says how many kernels are equal")
+    for field in ("device", "cublas", "cudnn", "commit"):
+        checks.that(record[field] in text, where + "says the " + field)
+    # The strip of a kind of ratio has a point for each shape that has this ratio.
+    ratios = sum(isinstance(e.get(k), float) for e in record["times"] for k in e if k.endswith("ratio"))
+    points = page.evaluate("document.querySelectorAll('[aria-labelledby=gpu-ratios] svg circle').length")
+    checks.that(points == ratios, where + "%d points for %d ratios" % (points, ratios))
+    # Another shape by keyboard: its kernels, each with a bar, the fastest first.
+    page.evaluate("(() => { const c = document.getElementById('gpu-shape');"
+                  " c.selectedIndex = [...c.options].findIndex((o) => o.text === 'gemm cube.1024');"
+                  " c.dispatchEvent(new Event('change')); })()")
+    bars = page.evaluate("[...document.querySelectorAll('[aria-labelledby=gpu-shapes] .bar-cell')].map((b) => b.getAttribute('aria-label').split(':')[0])")
+    times = {k: v["median_s"] for e in record["times"] if e["key"] == "gemm cube.1024"
+             for k, v in e["kernels"].items() if "median_s" in v}
+    checks.that(len(times) > 5 and bars == sorted(times, key=times.get), where + "the kernels of a shape: %s" % bars)
+    sound(page, record, where, checks, 300)
+    page.close()
+    if keep:
+        photograph(browser, url, width, dark, os.path.join(keep, "gpu-%d-%s.png" % (width, "dark" if dark else "light")))
 
 
 def main():
@@ -189,10 +231,16 @@ def main():
             file.write(text)
         page = os.path.join(folder, "page.html")
         subprocess.run([etalon, "report", path, "-o", page], check=True, stdout=subprocess.DEVNULL)
+        gpu_record = os.path.join(HERE, "..", "docs", "evidence", "h200", "gpu.json")
+        gpu_page = os.path.join(folder, "gpu.html")
+        subprocess.run([etalon, "report", gpu_record, "-o", gpu_page], check=True, stdout=subprocess.DEVNULL)
+        with open(gpu_record) as file:
+            gpu = json.load(file)
         with Browser() as browser:
             for width in (390, 1280):
                 for dark in (False, True):
                     look(browser, "file://" + page, record, width, dark, checks, keep)
+                    look_at_gpu(browser, "file://" + gpu_page, gpu, width, dark, checks, keep)
     print("%d checks, %d failed" % (checks.made, len(checks.failed)))
     return 1 if checks.failed else 0
 

@@ -57,10 +57,10 @@ function header() {
   const name = model.path ? model.path.split("/").pop() : "";
   const what = validate ? "Validation" : record.bench || record.compare || record.order ? "Benchmark" : record.survey ? "Survey" : "Run";
   page.append(h("header", {},
-    h("p", { class: "eyebrow" }, `Etalon ${what.toLowerCase()} report`),
-    h("h1", {}, name ? `${name}: what was computed, and how far it is from exact` :
+    h("p", { class: "eyebrow" }, gpu ? "Etalon report of a GPU" : `Etalon ${what.toLowerCase()} report`),
+    h("h1", {}, gpu ? `${gpu.device.split(",")[0]}: the same bits, and what they cost` : name ? `${name}: what was computed, and how far it is from exact` :
       record.bench ? "How fast, and at what price in accuracy" : record.order ? "Order matters" : record.compare ? "Faster, slower, or only noise" : "What was computed"),
-    validate ? h("p", { class: "lead" }, summary()) : null,
+    validate || gpu ? h("p", { class: "lead" }, gpu ? gpuSummary() : summary()) : null,
     h("p", { class: "small soft" }, h("code", {}, record.command || ""))));
   page.append(h("nav", { class: "toc", "aria-label": "On this page" }));
 }
@@ -448,7 +448,7 @@ if (record.order) orderSection();
 if (record.compare) compareSection();
 if (record.survey) surveySection();
 if (record.run) runSection();
-environment();
+if (gpu) gpuSections(); else environment();
 data();
 page.querySelector("nav.toc").append(...sections.map(([id, name]) => h("a", { href: `#${id}` }, name)));
 document.documentElement.dataset.drawn = "true";

@@ -42,13 +42,14 @@ std::string escape_script(std::string_view text) {
 // The page's scripts, one function.
 std::string script() {
   std::string text = "\"use strict\";\n(() => {\n";
-  for (const char* file : {"draw.js", "bench_plots.js", "bench.js", "page.js"})
+  for (const char* file : {"draw.js", "bench_plots.js", "bench.js", "gpu.js", "page.js"})
     text += read_text_file(resource_path(std::string("bench/report/") + file));
   return text + "})();\n";
 }
 
 std::string title_of(const nlohmann::json& record) {
   const auto path = record.value(nlohmann::json::json_pointer("/validate/model/path"), "");
+  if (record.contains("stages")) return "Etalon on a GPU";
   if (path.empty()) return record.contains("bench") ? "Etalon benchmark" : "Etalon report";
   return std::filesystem::path(path).filename().string() + ": Etalon report";
 }
@@ -56,8 +57,10 @@ std::string title_of(const nlohmann::json& record) {
 }  // namespace
 
 std::string render_report(const nlohmann::json& record) {
-  if (!record.is_object() || !record.contains("etalon"))
-    throw bad_input("this is no Etalon record: a JSON object with the field 'etalon' is expected");
+  if (!record.is_object() || !(record.contains("etalon") || record.contains("stages")))
+    throw bad_input(
+        "this is no Etalon record: a JSON object with the field 'etalon' is expected, or one of "
+        "bench/gpu_evidence.sh");
   const std::string page = read_text_file(resource_path("bench/report/page.html"));
   std::string out;
   std::string_view rest = page;
