@@ -9,7 +9,7 @@
 
 namespace etalon {
 
-double now_s() {
+double clock_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -19,15 +19,15 @@ bool device_is_lost(const Error& e) {
 }
 
 Record::Record(std::string path, double seconds, double longest_s)
-    : path_(std::move(path)), end_(now_s() + seconds) {
-  began_ = now_s();
+    : path_(std::move(path)), end_(clock_s() + seconds) {
+  began_ = clock_s();
   std::ifstream in(path_);
   if (in) all = json::parse(in, nullptr, false);
   if (!all.is_object()) all = json::object();
   std::thread([longest_s] {
     for (;;) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
-      if (now_s() - began_ < longest_s) continue;
+      if (clock_s() - began_ < longest_s) continue;
       fmt::print(stderr, "gpu_evidence: no answer for {} s\n", longest_s);
       std::_Exit(75);
     }
@@ -41,7 +41,7 @@ void Record::write() const {
 }
 
 bool Record::time_left() {
-  if (now_s() < end_) return true;
+  if (clock_s() < end_) return true;
   ++left_out_;
   return false;
 }

@@ -14,7 +14,7 @@
 
 namespace etalon {
 
-double now_s();
+double clock_s();
 // A CUDA failure that no later call of this process survives.
 bool device_is_lost(const Error& e);
 // A failure that is not the device's end is a result like any other.
@@ -52,13 +52,13 @@ class Record {
     list.push_back(keys);
     list.back()["failed"] = "cut off: the process ended while this ran";
     write();
-    began_ = now_s();
+    began_ = clock_s();
     json made = keys;
     const std::string failed = failure_of([&] { fill(made); });
     if (!failed.empty()) made["failed"] = failed;
     list.back() = std::move(made);
     write();
-    began_ = now_s();
+    began_ = clock_s();
     fmt::print(stderr, "{}\n", list.back().dump().substr(0, 400));
   }
   // Does every result that is judged hold?
