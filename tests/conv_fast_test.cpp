@@ -10,6 +10,7 @@
 #include "engine/graph/executor.h"
 #include "engine/ops/conv.h"
 #include "kernels/kernels.h"
+#include "tests/on_this_cpu.h"
 #include "tests/special_data.h"
 
 using namespace etalon;
@@ -184,7 +185,7 @@ int compare_rows(bool every_count) {
       if (c.bias) in.push_back(&b);
       const Tensor want = run(params(c), in, "conv.definition", 2);
       for (const KernelRow* row : all_kernels().rows_of("conv")) {
-        if (row->promise != Promise::defined || row->contracts != "seq" || row->isa > detect_isa())
+        if (row->promise != Promise::defined || row->contracts != "seq" || !test::on_this_cpu(*row))
           continue;
         for (const int threads : counts) {
           if (row->name.find("depthwise") != std::string_view::npos &&

@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "kernels/normalization/exact.h"
 #include "kernels/reduce/exact.h"
+#include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
 #include "tests/special_data.h"
 
@@ -44,7 +45,8 @@ int compare(const OpCase& c, std::vector<Tensor>& in) {
   const OpRun want = run_op(*c.op, c.params, p, all_kernels(), options, true);
   int rows = 0;
   for (const KernelRow* row : all_kernels().rows_of(c.op->name)) {
-    if (row->contracts.find("exact") == std::string_view::npos || row->isa > detect_isa()) continue;
+    if (row->contracts.find("exact") == std::string_view::npos || !test::on_this_cpu(*row))
+      continue;
     for (const int threads : {1, 3}) {
       options.kernels = row->name;
       options.threads = threads;

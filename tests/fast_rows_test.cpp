@@ -16,6 +16,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/pool.h"
 #include "kernels/kernels.h"
+#include "tests/on_this_cpu.h"
 #include "tests/special_data.h"
 
 using namespace etalon;
@@ -41,7 +42,7 @@ int compare(const char* op, const Params& params, std::vector<const Tensor*> in)
   int compared = 0;
   for (const KernelRow* row : all_kernels().rows_of(op)) {
     if (row->promise != Promise::defined || row->contracts == "all" || row->contracts == "exact" ||
-        row->isa > detect_isa())
+        !test::on_this_cpu(*row))
       continue;
     for (const int threads : {1, 2, 3, 7}) {
       options.kernels = row->name;

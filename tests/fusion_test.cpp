@@ -18,6 +18,7 @@
 #include "engine/ops/conv_channels_last.h"
 #include "engine/ops/normalization.h"
 #include "kernels/kernels.h"
+#include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
 #include "tests/special_noise.h"
 
@@ -290,7 +291,7 @@ TEST_CASE("fusion: ReLU as a step, on every exponent") {
   const Contract seq = Contract::seq();
   int checked = 0;
   for (const KernelRow* row : all_kernels().rows_of("relu")) {
-    if (row->step == nullptr || row->run_steps == nullptr || row->isa > detect_isa()) continue;
+    if (row->step == nullptr || row->run_steps == nullptr || !test::on_this_cpu(*row)) continue;
     const Problem problem{.op = &relu,
                           .params = &params,
                           .inputs = {&given, 1},
@@ -350,7 +351,7 @@ void check_endings(const OpRow& op) {
   int announced = 0;  // calls that left some elements to the steps after them
   const std::vector<const KernelRow*> relus = all_kernels().rows_of("relu");
   const auto found = std::ranges::find_if(relus, [](const KernelRow* row) {
-    return row->run_steps != nullptr && row->isa <= detect_isa();
+    return row->run_steps != nullptr && test::on_this_cpu(*row);
   });
   if (found == relus.end()) return;
   const auto run_steps = (*found)->run_steps;
@@ -436,7 +437,7 @@ TEST_CASE("fusion: a row that ends its outputs with steps gives the bits of them
 TEST_CASE("fusion: steps whose channels are last, down narrow columns") {
   int checked = 0;
   for (const KernelRow* row : all_kernels().rows_of("relu")) {
-    if (row->run_steps == nullptr || row->isa > detect_isa()) continue;
+    if (row->run_steps == nullptr || !test::on_this_cpu(*row)) continue;
     for (const std::int64_t channels : {1, 5, 16, 37, 64, 200})
       for (const unsigned which : {1U, 3U, 5U, 9U, 11U, 13U, 15U}) {
         const Shape shape{6, 7, channels};

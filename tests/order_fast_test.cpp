@@ -21,6 +21,7 @@
 #include "engine/ops/pool.h"
 #include "engine/ops/reduce.h"
 #include "kernels/kernels.h"
+#include "tests/on_this_cpu.h"
 #include "tests/special_data.h"
 
 using namespace etalon;
@@ -121,7 +122,7 @@ void compare(const OpRow& op, const Params& params, const std::vector<Tensor>& i
   seen.results.insert(to_string(hash_tensor(expected)));
   for (const KernelRow* row : all_kernels().rows_of(op.name)) {
     if (!row->name.starts_with(prefix + ".order")) continue;
-    if (row->isa > detect_isa()) continue;
+    if (!test::on_this_cpu(*row)) continue;
     for (const int threads : {1, 3}) {
       const Tensor got = run(std::string(row->name), threads);
       CHECK_MESSAGE(got.type() == expected.type(), row->name);

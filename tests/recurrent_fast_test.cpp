@@ -12,6 +12,7 @@
 #include "engine/graph/executor.h"
 #include "engine/ops/recurrent.h"
 #include "kernels/kernels.h"
+#include "tests/on_this_cpu.h"
 
 using namespace etalon;
 
@@ -70,7 +71,7 @@ TEST_CASE("lstm: fast rows have the definition's bits") {
               run_op(op, Params(p), inputs, all_kernels(), {.kernels = "lstm.definition"});
           for (const float v : want.outputs[0].data<float>()) ++(std::isnan(v) ? nans : numbers);
           for (const KernelRow* row : all_kernels().rows_of("lstm")) {
-            if (row->name == "lstm.definition" || row->isa > detect_isa()) continue;
+            if (row->name == "lstm.definition" || !test::on_this_cpu(*row)) continue;
             for (const int threads : {1, 2, 3, 7}) {
               const OpRun got = run_op(op, Params(p), inputs, all_kernels(),
                                        {.threads = threads, .kernels = std::string(row->name)});
@@ -118,7 +119,7 @@ TEST_CASE("lstm: steps in blocks and one row on several threads have the definit
       };
       const auto want = run("lstm.definition", 1);
       for (const KernelRow* row : all_kernels().rows_of("lstm")) {
-        if (row->name == "lstm.definition" || row->isa > detect_isa()) continue;
+        if (row->name == "lstm.definition" || !test::on_this_cpu(*row)) continue;
         for (const int threads : {1, 2, 3}) {
           const auto got = run(std::string(row->name), threads);
           for (std::size_t o = 0; o < 3; ++o)
@@ -145,7 +146,7 @@ int compare(const char* op, const Params& params, const std::vector<const Tensor
   for (const float v : want.outputs[0].data<float>()) nans += std::isnan(v) ? 1 : 0;
   int compared = 0;
   for (const KernelRow* row : all_kernels().rows_of(op)) {
-    if (row->name == definition || row->isa > detect_isa()) continue;
+    if (row->name == definition || !test::on_this_cpu(*row)) continue;
     for (const int n : threads) {
       options.threads = n;
       options.kernels = std::string(row->name);

@@ -1,0 +1,14 @@
+// Which rows a test of the CPU's kernels can run: a build with CUDA has the device's rows beside them,
+// on a machine with a device and on one without.
+#pragma once
+
+#include "engine/backend/kernel.h"
+#include "engine/core/cpu.h"
+
+namespace etalon::test {
+
+inline bool on_this_cpu(const KernelRow& row) {
+  return row.device == Device::cpu && row.isa <= detect_isa();
+}
+
+}  // namespace etalon::test
