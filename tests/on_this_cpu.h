@@ -1,5 +1,5 @@
-// Which rows a test of the CPU's kernels can run: a build with CUDA has the device's rows beside them,
-// on a machine with a device and on one without.
+// Which rows a test of the CPU's kernels can run: a build with CUDA has the device's rows beside
+// them, on a machine with a device and on one without.
 #pragma once
 
 #include "engine/backend/kernel.h"
