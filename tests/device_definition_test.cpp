@@ -224,10 +224,39 @@ TEST_CASE("a GPU's rows on the CPU: recurrent cells beyond a tile on every side,
       if (device.row.op == c.op->name)
         for (host.scan_tile = -1; host.scan_tile < kScanTileCount; ++host.scan_tile) {
           host.scan_steps = host.scan_tile + 1;  // chunks of all steps, then of 1, 2, ...
+          host.scan_hold = host.scan_tile < 0;
           compared += compare(c, device, "seq", count);
         }
   }
   CHECK(compared == std::ssize(lines) * (kScanTileCount + 1));
+  CHECK(count.undecided == 0);
+}
+
+TEST_CASE("a GPU's rows on the CPU: small lstm cells whose weights stay in registers") {
+  HostDevice host;
+  const cuda::UseApi use(host.api);
+  // Of each form, units that fill a cluster's blocks and units that do not.
+  const char* lines[] = {
+      "held | lstm | | f32[3,b2,9] f32[1,20,9] f32[1,20,5] f32[1,40]",
+      "held | lstm | direction=bidirectional gates=ifco | f32[3,b5,9]:wild f32[2,400,9]:wild "
+      "f32[2,400,100]:wild f32[2,800]:wild i32[b5]=3,0,1,3,2",
+      "held | lstm | direction=reverse batch_first=true | f32[b3,4,7] f32[1,412,7] f32[1,412,103] "
+      "- i64[b3]=4,2,3 f32[b3,1,103] f32[b3,1,103]",
+      "held | lstm | | f32[3,b2,5]:special f32[1,512,5] f32[1,512,128] f32[1,1024] - "
+      "f32[1,b2,128]:special f32[1,b2,128]:special",
+      "held | lstm | direction=bidirectional | f32[3,b2,6] f32[2,516,6] f32[2,516,129] f32[2,1032]",
+      "held | lstm | | f32[2,b2,11] f32[1,800,11] f32[1,800,200] f32[1,1600]"};
+  Count count;
+  int compared = 0;
+  for (const char* line : lines)
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.op == "lstm")
+        for (host.scan_steps = 0; host.scan_steps < 3; ++host.scan_steps) {
+          const std::int64_t before = host.held;
+          compared += compare(parse_op_case(line), device, "seq", count);
+          CHECK(host.held > before);
+        }
+  CHECK(compared == 3 * std::ssize(lines));
   CHECK(count.undecided == 0);
 }
 

@@ -31,6 +31,9 @@ struct HostDevice {
   // many steps a chunk may have, 0 as chosen.
   int scan_tile = -1;
   std::int64_t scan_steps = 0;
+  // Whether cells of kernels/recurrent/cuda_held.h are computed so, and how many chunks were.
+  bool scan_hold = true;
+  std::int64_t held = 0;
 
   int tile_shape = -1;  // of kernels/gemm/cuda_tile_choice.h; -1: as it chooses
 

@@ -289,8 +289,10 @@ int cells(const KernelCall& call, const cuda::CellMemory& memory, const cuda::Un
   return enqueue(s, [kept, memory, list] {
     const KernelCall own = kept->call();
     if (!own.contract().exact()) {
-      run_scan_on_host(scan_task(own, memory, device->scan_tile, device->scan_steps), own,
-                       [&](std::int64_t slice) { put_on_list(list, slice); });
+      run_scan_on_host(
+          scan_task(own, memory, device->scan_tile, device->scan_steps), own,
+          [&](std::int64_t slice) { put_on_list(list, slice); },
+          device->scan_hold ? &device->held : nullptr);
       return;
     }
     const CellTask t = cell_task(own, memory);

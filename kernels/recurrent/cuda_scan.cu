@@ -88,6 +88,8 @@ struct Launches {
   unsigned state_blocks() const {
     return static_cast<unsigned>((t.states() + kStateThreads - 1) / kStateThreads);
   }
+  static bool holds() { return can_hold(); }
+  void held(const HeldTask& task, const ScanStep& step) { done(launch_held(task, step, handle)); }
   template <ScanPhase phase>
   void pack() {
     pack_weights<phase>

@@ -9,9 +9,14 @@
 #include <vector>
 
 #include "kernels/gemm/cuda_tile_choice.h"
+#include "kernels/recurrent/cuda_held.h"
 #include "kernels/recurrent/cuda_scan_block.h"
 
 namespace etalon {
+namespace cuda {  // cuda_held.cu
+bool can_hold();
+int launch_held(const HeldTask& t, const ScanStep& step, void* stream);
+}  // namespace cuda
 inline namespace ETALON_ISA_NAMESPACE {
 
 // Memory of a task, as it lies from `base` on; the number of floats.
@@ -129,18 +134,23 @@ inline TileTask scan_products(const ScanTask& t, const ScanStep& chunk, std::int
 }
 
 // The launches of a call, in their sequence: pack<phase>(), begin(), products(tile task),
-// step<phase>(step), finish().
+// step<phase>(step), finish(); or begin(), products(tile task), held(task, chunk), finish().
 template <class Launch>
 void launch_scan(const ScanTask& t, const KernelCall& call, Launch&& launch) {
   const RecurrentGeometry& g = t.p.g;
-  for_each_scan_phase(t.p, [&]<ScanPhase phase>() { launch.template pack<phase>(); });
+  const HeldTask held = launch.holds() ? held_task(t) : HeldTask{t};
+  if (held.ranks == 0)
+    for_each_scan_phase(t.p, [&]<ScanPhase phase>() { launch.template pack<phase>(); });
   launch.begin();
   for (std::int64_t first = 0; first < g.steps; first += t.at_once) {
     ScanStep step{first, first, std::min(t.at_once, g.steps - first)};
     for (std::int64_t d = 0; d < g.directions; ++d)
       launch.products(scan_products(t, step, d, call));
-    for (; step.number < first + step.count; ++step.number)
-      for_each_scan_phase(t.p, [&]<ScanPhase phase>() { launch.template step<phase>(step); });
+    if (held.ranks > 0)
+      launch.held(held, step);
+    else
+      for (; step.number < first + step.count; ++step.number)
+        for_each_scan_phase(t.p, [&]<ScanPhase phase>() { launch.template step<phase>(step); });
   }
   launch.finish();
 }
@@ -150,7 +160,8 @@ void launch_scan(const ScanTask& t, const KernelCall& call, Launch&& launch) {
 template <class Undecided>
 struct ScanOnHost {
   const ScanTask& t;
-  Undecided& undecided;  // (slice)
+  Undecided& undecided;       // (slice)
+  std::int64_t* chunks_held;  // counts them; null: none is to be
 
   template <class Thread>
   struct Threads {
@@ -170,6 +181,7 @@ struct ScanOnHost {
       for (int tid = kScanPackThreads; tid-- > 0;)
         scan_pack<phase>(t, kScanTiles[t.tile], block, tid);
   }
+  bool holds() const { return chunks_held != nullptr; }
   void begin() const {
     for (std::int64_t i = t.states(); i-- > 0;) scan_begin(t, i);
   }
@@ -187,14 +199,60 @@ struct ScanOnHost {
       }
     });
   }
+  // A cluster, all its blocks side by side.
+  template <class Block>
+  struct Cluster {
+    std::vector<typename Block::Place> places;
+    mutable std::vector<std::vector<typename Block::Thread>> r;
+    mutable std::vector<typename Block::Shared> shared;
+    template <class F>
+    void phase(F&& f) const {
+      for (std::size_t rank = places.size(); rank-- > 0;)
+        for (std::size_t tid = r[rank].size(); tid-- > 0;)
+          f(places[rank], r[rank][tid], shared[rank], static_cast<int>(tid));
+    }
+    void together() const {}
+    void all_together() const {}
+    float* of(float* own, int rank) const {
+      auto* const at = reinterpret_cast<std::byte*>(own);
+      for (auto& s : shared) {
+        auto* const first = reinterpret_cast<std::byte*>(&s);
+        if (at >= first && at < first + sizeof s)
+          return reinterpret_cast<float*>(
+              reinterpret_cast<std::byte*>(&shared[static_cast<std::size_t>(rank)]) + (at - first));
+      }
+      return nullptr;
+    }
+  };
+  void held(const HeldTask& task, const ScanStep& step) const {
+    ++*chunks_held;
+    with_held_form(task, [&]<int Weights>() {
+      using Block = HeldBlock<Weights>;
+      const auto ranks = static_cast<std::size_t>(task.ranks);
+      for (std::int64_t first = task.blocks(); first > 0;) {
+        first -= task.ranks;
+        Cluster<Block> cluster{
+            {},
+            {ranks, std::vector<typename Block::Thread>(static_cast<std::size_t>(task.threads()))},
+            std::vector<typename Block::Shared>(ranks)};
+        std::memset(static_cast<void*>(cluster.shared.data()), 0xA5,
+                    ranks * sizeof(typename Block::Shared));
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+          cluster.places.push_back(Block::place(
+              task, static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(rank)));
+        Block::run(task, step, cluster);
+      }
+    });
+  }
   void finish() const {
     for (std::int64_t i = t.states(); i-- > 0;)
       if (scan_finish(t, i)) undecided(scan_slice(t, i));
   }
 };
 template <class Undecided>
-void run_scan_on_host(const ScanTask& t, const KernelCall& call, Undecided undecided) {
-  launch_scan(t, call, ScanOnHost<Undecided>{t, undecided});
+void run_scan_on_host(const ScanTask& t, const KernelCall& call, Undecided undecided,
+                      std::int64_t* chunks_held) {
+  launch_scan(t, call, ScanOnHost<Undecided>{t, undecided, chunks_held});
 }
 #endif
 
