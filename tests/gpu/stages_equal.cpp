@@ -110,36 +110,41 @@ void run_rows(Record& record) {
   }
 }
 
-// What the cases of one op are too few for: the device's own reciprocal is a step that the text's
-// form on a CPU has not.
+// What the cases of one op are too few for: the device's own approximations are steps that the
+// text's form on a CPU has not.
 void run_functions(Record& record) {
   constexpr std::uint32_t kCount = 1U << 22, kStep = 2654435761U;  // odd: no float comes twice
   json& list = record.all["functions"];
   for (const KernelRow* row : all_kernels().all()) {
-    if (!is_ours(*row) || device_function_code(row->op) < 0 || !row->name.ends_with(".f32.cuda") ||
-        Record::has(list, "kernel", row->name) || !record.time_left())
+    if (!is_ours(*row) || device_function_code(row->op) < 0 || !row->name.ends_with(".f32.cuda"))
       continue;
-    record.entry(list, {{"kernel", row->name}}, [&](json& result) {
-      Call call(parse_op_case(fmt::format("floats | {} | | f32[{}]", row->op, kCount)),
-                Contract::seq());
-      auto* const x = reinterpret_cast<float*>(call.inputs[0].mutable_bytes().data());
-      for (std::uint32_t i = 0; i < kCount; ++i) x[i] = float_of(i * kStep);
-      row->run(call.call());
-      const OpRun want = call.on_cpu("seq");
-      const auto* const wanted = reinterpret_cast<const float*>(want.outputs[0].bytes().data());
-      const auto* const got = reinterpret_cast<const float*>(call.outputs[0].bytes().data());
-      std::int64_t differ = 0;
-      for (std::uint32_t i = 0; i < kCount; ++i) {
-        if (bits_of(got[i]) == bits_of(wanted[i])) continue;
-        if (differ++ == 0)
-          result["first_difference"] =
-              fmt::format("of {:08x}: {:08x}, the CPU {:08x}", bits_of(x[i]), bits_of(got[i]),
-                          bits_of(wanted[i]));
-      }
-      result["floats"] = kCount;
-      result["differ"] = differ;
-      result["equal"] = differ == 0;
-    });
+    for (const std::string_view form : {"", "approximate=tanh"}) {
+      if (!form.empty() && row->op != "gelu") continue;
+      const std::string name =
+          form.empty() ? std::string(row->name) : fmt::format("{}, {}", row->name, form);
+      if (Record::has(list, "kernel", name) || !record.time_left()) continue;
+      record.entry(list, {{"kernel", name}}, [&](json& result) {
+        Call call(parse_op_case(fmt::format("floats | {} | {} | f32[{}]", row->op, form, kCount)),
+                  Contract::seq());
+        auto* const x = reinterpret_cast<float*>(call.inputs[0].mutable_bytes().data());
+        for (std::uint32_t i = 0; i < kCount; ++i) x[i] = float_of(i * kStep);
+        row->run(call.call());
+        const OpRun want = call.on_cpu("seq");
+        const auto* const wanted = reinterpret_cast<const float*>(want.outputs[0].bytes().data());
+        const auto* const got = reinterpret_cast<const float*>(call.outputs[0].bytes().data());
+        std::int64_t differ = 0;
+        for (std::uint32_t i = 0; i < kCount; ++i) {
+          if (bits_of(got[i]) == bits_of(wanted[i])) continue;
+          if (differ++ == 0)
+            result["first_difference"] =
+                fmt::format("of {:08x}: {:08x}, the CPU {:08x}", bits_of(x[i]), bits_of(got[i]),
+                            bits_of(wanted[i]));
+        }
+        result["floats"] = kCount;
+        result["differ"] = differ;
+        result["equal"] = differ == 0;
+      });
+    }
   }
 }
 
