@@ -201,22 +201,17 @@ int depthwise(const KernelCall& call, void* s) {
   });
 }
 
-int function(const KernelCall& call, const cuda::OpenList& open,
-             const cuda::UndecidedList& undecided, void* s) {
+int function(const KernelCall& call, const cuda::UndecidedList& undecided, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
-  return enqueue(s, [kept, open, undecided] {
+  return enqueue(s, [kept, undecided] {
     const DeviceFunctionTask t = device_function_task(kept->call());
     with_device_function(t.code, [&]<int Code>() {
       for (std::int64_t i = t.count; i-- > 0;)
-        if (!device_function<Code>(t.params, t.x[i], t.to.y[0][i])) put_on_list(open.list, i);
+        if (!device_function<Code>(t.params, t.x[i], t.to.y[0][i]) &&
+            !device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to))
+          put_on_list(undecided, i);
     });
-    if (device_function_decides(t.code)) return;
-    for (std::int64_t k = open_count(t, open.list); k-- > 0;)
-      if (const std::int64_t i = open_element(open.list, k);
-          !device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to))
-        put_on_list(undecided, i);
-    *open.list.count = 0;
   });
 }
 

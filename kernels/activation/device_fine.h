@@ -10,10 +10,6 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-struct FineDeviceLane : DeviceLane {
-  static constexpr bool quick = false;
-};
-
 struct FineFunctions {
   // Below 60 u as lanes_base_inl.h has it; 128 u here.
   static constexpr double kError = 0x1p-46;
@@ -24,25 +20,22 @@ struct FineFunctions {
 
   // d <= 0 or any other.
   ETALON_HD float exp(float d) {
-    using Math = LaneMath<FineDeviceLane>;
+    using Math = LaneMath<DeviceLane>;
     float y;
-    if (rounds(LaneExp<FineDeviceLane>::exp(Math::clamp(static_cast<double>(d), -200, 200)), kError,
-               y))
+    if (rounds(LaneExp<DeviceLane>::exp(Math::clamp(static_cast<double>(d), -200, 200)), kError, y))
       return y;
     return settle([&](SeqF32& a) { return a.call(Function::exp, d); });
   }
   ETALON_HD float log(float x) {
     float y;
-    if (normal(x) && rounds(LaneLog<FineDeviceLane>::log(static_cast<double>(x)), kError, y))
-      return y;
+    if (normal(x) && rounds(LaneLog<DeviceLane>::log(static_cast<double>(x)), kError, y)) return y;
     return settle([&](SeqF32& a) { return a.call(Function::log, x); });
   }
   ETALON_HD float pow(float x, float y) {
     if (normal(x)) {
-      const double t =
-          static_cast<double>(y) * LaneLog<FineDeviceLane>::log(static_cast<double>(x));
+      const double t = static_cast<double>(y) * LaneLog<DeviceLane>::log(static_cast<double>(x));
       float power;
-      if (abs_of(t) <= kPowMost && rounds(LaneExp<FineDeviceLane>::exp(t), kPowError, power))
+      if (abs_of(t) <= kPowMost && rounds(LaneExp<DeviceLane>::exp(t), kPowError, power))
         return power;
     }
     return settle([&](SeqF32& a) { return a.pow(x, y); });

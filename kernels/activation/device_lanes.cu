@@ -1,7 +1,7 @@
-// The launch of device_lanes.h: four neighbouring elements a thread, 16 bytes at a time.
+// The launch of device_lanes.h: four neighbouring elements a thread, 16 bytes at a time. What a
+// thread's first pass leaves open the thread computes itself, once all it has is on its way to
+// memory: a second kernel for that took 5 us of every call, most of which had nothing to do.
 #include <cuda_runtime.h>
-
-#include <algorithm>
 
 #include "engine/numerics/elementary/functions_f64_inl.h"
 #include "engine/numerics/real_f64_inl.h"
@@ -12,144 +12,153 @@
 namespace etalon::cuda {
 namespace {
 
-constexpr int kThreads = 256, kSettlingThreads = 128, kFours = 4 * kThreads;
-
-// The definition behind the formulas, on what they left open. A kernel of its own: within each
-// formula's it was a copy for each, and nine tenths of the time this file took to compile. The
-// block that ends last leaves the list empty for the next run.
-__global__ void __launch_bounds__(kSettlingThreads)
-    settle_open(const __grid_constant__ DeviceFunctionTask t, const __grid_constant__ OpenList open,
-                const __grid_constant__ UndecidedList undecided) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" : : : "memory");  // for the list: it is there early
-#endif
-  const std::int64_t count = open_count(t, open.list);
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kSettlingThreads;
-  for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * kSettlingThreads + threadIdx.x;
-       k < count; k += step) {
-    const std::int64_t i = open_element(open.list, k);
-    if (!device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to)) put_on_list(undecided, i);
-  }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  __threadfence();
-  // Counts to the last block and begins anew.
-  if (atomicInc(open.finished, gridDim.x - 1) == gridDim.x - 1) *open.list.count = 0;
+// Called, not inlined: a kernel's first pass keeps its registers. (ptxas compiles it for each
+// kernel anew, which is most of the time this file takes.)
+__device__ __noinline__ void settle_by_definition(const DeviceFunctionTask& t, std::int64_t i,
+                                                  const UndecidedList& undecided) {
+  if (!device_slice<ActivationDefinition>(t.contract, t.plan, i, t.to)) put_on_list(undecided, i);
+}
+template <LaneFunction F>
+__device__ __noinline__ void settle(const DeviceFunctionTask& t, std::int64_t i,
+                                    const UndecidedList& undecided) {
+  float y;
+  if (DeviceFine<F>::function(t.params, t.x[i], y))
+    t.to.y[0][i] = y;
+  else
+    settle_by_definition(t, i, undecided);
 }
 
-// The values of four neighbours, element i and behind; what is left open goes on the list.
+union Four {
+  float4 all;
+  float v[4];
+};
+
+// The values of four neighbours; bits `shift` and on of `open` say which of them mean nothing. Side
+// by side: the chains hide each other's latency.
 template <int Code>
-__device__ __forceinline__ float4 four_values(const DeviceFunctionTask& t, const float4& of,
-                                              std::int64_t i, const UndecidedList& open_list) {
-  union Elements {
-    float4 four;
-    float v[4];
-  };
-  const Elements x{of};
-  Elements y;
+__device__ __forceinline__ float4 four_values(const LaneParams& p, const float4& of, int shift,
+                                              unsigned& open) {
+  const Four x{of};
+  Four y;
   if constexpr (device_function_decides(Code)) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) y.v[k] = device_operation<Code>(t.params, x.v[k]);
+    for (int k = 0; k < 4; ++k) y.v[k] = device_operation<Code>(p, x.v[k]);
   } else {
-    // Side by side: the formula's constants are brought once, and the chains hide each other's
-    // latency.
+    using Quick = DeviceQuick<static_cast<LaneFunction>(Code), RowsInShared>;
     double v[4];
-    bool all = true;
+    bool decided[4];
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      v[k] = device_value<Code>(t.params, x.v[k]);
-      all &= device_rounds<Code>(v[k], y.v[k]);
-    }
-    if (!all) {
-      unsigned open = 0;
+    for (int k = 0; k < 4; ++k) v[k] = Quick::value(x.v[k], p);
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (!device_rounds_anywhere<Code>(v[k], y.v[k])) open |= 1U << k;
-#pragma unroll 1
-      for (; open != 0; open &= open - 1)
-        put_on_list(open_list, i + __ffs(static_cast<int>(open)) - 1);
+    for (int k = 0; k < 4; ++k) decided[k] = Quick::decided(p, v[k], x.v[k], y.v[k]);
+    if (!(decided[0] & decided[1] & decided[2] & decided[3])) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) open |= (decided[k] ? 0U : 1U) << (shift + k);
     }
   }
-  return y.four;
+  return y.all;
 }
 
-// A block has kVectors times four neighbours of each thread, all on their way before the first is
-// computed: on an H200 that hid more of memory's latency than blocks that stay and read ahead.
-template <int Code, int kVectors>
-__global__ void __launch_bounds__(kThreads, kVectors == 1 ? 8 : 4)
+template <int Code>
+constexpr int rows_of_code() {
+  return Code < kLaneFunctionCount ? device_row_count(static_cast<LaneFunction>(Code)) : 0;
+}
+
+// A block has `vectors` times four neighbours of each thread: kVectors, all on their way before the
+// first is computed, or one. On an H200 blocks that stay and read ahead took a third more.
+template <int Code, int kVectors, int kThreads, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks)
     run_function(const __grid_constant__ DeviceFunctionTask t,
-                 const __grid_constant__ UndecidedList open_list) {
-  std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kFours * kVectors);
-  const std::int64_t end = first + kFours * kVectors;
-  const auto* from = reinterpret_cast<const float4*>(t.x) + threadIdx.x;
-  auto* to = reinterpret_cast<float4*>(t.to.y[0]) + threadIdx.x;
-  if (end <= t.count) {
+                 const __grid_constant__ UndecidedList undecided, const int vectors) {
+  constexpr int kFours = 4 * kThreads;
+  constexpr int kRows = rows_of_code<Code>();
+  const std::int64_t each = std::int64_t{kFours} * vectors;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * each + threadIdx.x * 4;
+  const auto bring_rows = [&] {
+    if constexpr (kRows > 100) {  // all on their way at once
+      const auto* const rows = reinterpret_cast<const double2*>(device_rows::kRowPhi);
+      auto* const shared = reinterpret_cast<double2*>(device_shared_rows);
+#pragma unroll
+      for (int i = 0; i < kRows / 2; i += kThreads)
+        if (const int row = i + static_cast<int>(threadIdx.x); row < kRows / 2)
+          shared[row] = rows[row];
+      __syncthreads();
+    } else if constexpr (kRows != 0) {
+      if (const int i = static_cast<int>(threadIdx.x); i < kRows)
+        device_shared_rows[i] = device_row_source<static_cast<LaneFunction>(Code)>(i);
+      __syncthreads();
+    }
+  };
+  static_assert(kRows <= kThreads || kRows > 100);
+  unsigned open = 0;
+  const auto* const from = reinterpret_cast<const float4*>(t.x + first);
+  auto* const to = reinterpret_cast<float4*>(t.to.y[0] + first);
+  if (vectors == kVectors && (blockIdx.x + std::int64_t{1}) * each <= t.count) {
     float4 x[kVectors];
 #pragma unroll
-    for (int j = 0; j < kVectors; ++j) x[j] = from[first / 4 + j * kThreads];
+    for (int j = 0; j < kVectors; ++j) x[j] = from[j * kThreads];
+    bring_rows();
 #pragma unroll
     for (int j = 0; j < kVectors; ++j)
-      to[first / 4 + j * kThreads] =
-          four_values<Code>(t, x[j], first + j * kFours + threadIdx.x * 4, open_list);
-    return;
+      to[j * kThreads] = four_values<Code>(t.params, x[j], 4 * j, open);
+  } else {
+#pragma unroll 1
+    for (int j = 0; j < vectors; ++j) {
+      const std::int64_t left = t.count - (first + j * kFours);
+      Four x{};
+      if (left >= 4)
+        x.all = from[j * kThreads];
+      else
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          if (k < left) x.v[k] = t.x[t.count - left + k];
+      if (j == 0) bring_rows();
+      unsigned bits = 0;
+      const Four y{four_values<Code>(t.params, x.all, 0, bits)};
+      if (left >= 4) {
+        to[j * kThreads] = y.all;
+      } else {
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          if (k < left) t.to.y[0][t.count - left + k] = y.v[k];
+        bits &= left <= 0 ? 0U : (1U << left) - 1U;
+      }
+      open |= bits << (4 * j);
+    }
   }
-#pragma unroll 1
-  for (; first + kFours <= t.count; first += kFours)
-    to[first / 4] = four_values<Code>(t, from[first / 4], first + threadIdx.x * 4, open_list);
-#pragma unroll 1
-  for (std::int64_t i = first + threadIdx.x; i < t.count; i += kThreads) {
-    float y;
-    if (!device_function<Code>(t.params, t.x[i], y)) put_on_list(open_list, i);
-    t.to.y[0][i] = y;
+  if constexpr (!device_function_decides(Code)) {
+    for (; open != 0; open &= open - 1) {
+      const int bit = __ffs(static_cast<int>(open)) - 1;
+      settle<static_cast<LaneFunction>(Code)>(t, first + bit / 4 * kFours + bit % 4, undecided);
+    }
   }
 }
 
-// Does the device's code for settle_open wait for the launch before it?
-bool settles_by_itself() {
-  static const bool waits = [] {
-    cudaFuncAttributes facts{};
-    return cudaFuncGetAttributes(&facts, settle_open) == cudaSuccess && facts.ptxVersion >= 90;
-  }();
-  return waits;
-}
-
-template <int Code, int kVectors>
-void launch_blocks(const DeviceFunctionTask& t, const UndecidedList& open, cudaStream_t s) {
-  constexpr std::int64_t kEach = kFours * kVectors;
-  run_function<Code, kVectors>
-      <<<static_cast<unsigned>((t.count + kEach - 1) / kEach), kThreads, 0, s>>>(t, open);
+template <int Code, int kVectors, int kThreads, int kBlocks>
+void launch_blocks(const DeviceFunctionTask& t, const UndecidedList& undecided, cudaStream_t s) {
+  // Tensors that do not fill a device eight times over have enough on their way with one.
+  constexpr std::int64_t kMany = std::int64_t{1} << 23;
+  const int vectors = t.count >= kMany ? kVectors : 1;
+  const std::int64_t each = std::int64_t{4} * kThreads * vectors;
+  run_function<Code, kVectors, kThreads, kBlocks>
+      <<<static_cast<unsigned>((t.count + each - 1) / each), kThreads,
+         rows_of_code<Code>() * sizeof(double), s>>>(t, undecided, vectors);
 }
 
 }  // namespace
 
-int launch_function(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
-                    void* stream) {
+int launch_function(const KernelCall& call, const UndecidedList& undecided, void* stream) {
   const DeviceFunctionTask t = device_function_task(call);
   const auto s = static_cast<cudaStream_t>(stream);
   with_device_function(t.code, [&]<int Code>() {
-    // What one operation decides has enough on its way with four elements a thread, and so have
-    // tensors that do not fill a device eight times over.
-    constexpr std::int64_t kMany = std::int64_t{1} << 23;
-    if constexpr (!device_function_decides(Code))
-      if (t.count >= kMany) return launch_blocks<Code, 4>(t, open.list, s);
-    launch_blocks<Code, 1>(t, open.list, s);
+    if constexpr (device_function_decides(Code))  // has enough on its way with four a thread
+      launch_blocks<Code, 1, 256, 8>(t, undecided, s);
+    else if constexpr (rows_of_code<Code>() > 100)
+      launch_blocks<Code, 4, 512, 2>(t, undecided, s);
+    else
+      launch_blocks<Code, 4, 128, 8>(t, undecided, s);
   });
-  if (const cudaError_t error = cudaGetLastError();
-      error != cudaSuccess || device_function_decides(t.code))
-    return error;
-  // A thread for each place, some blocks for each multiprocessor of any device.
-  constexpr std::int64_t kMostSettling = 512;
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = static_cast<unsigned>(
-      std::min((open.list.capacity + kSettlingThreads - 1) / kSettlingThreads, kMostSettling));
-  config.blockDim = kSettlingThreads;
-  config.stream = s;
-  config.attrs = &early;
-  config.numAttrs = settles_by_itself() ? 1 : 0;
-  return cudaLaunchKernelEx(&config, settle_open, t, open, undecided);
+  return cudaGetLastError();
 }
 
 }  // namespace etalon::cuda

@@ -1,21 +1,18 @@
-// Elementary functions and activations on a GPU, an element a thread: the formulas of the CPU's
-// vectors (lanes_inl.h) over one double, and the same rounding test. Two lists: what the test does
-// not decide is left *open*, and a second kernel computes it by the definition over balls in f64
-// (device_definition.h); what those do not decide is *undecided*, and the host settles it. Where
-// more was left open than that list has places, the second kernel computes all elements, which
-// changes no bit. Host and device.
+// Elementary functions and activations on a GPU, an element a thread, in steps that each compute
+// what the one before leaves open: the first pass (device_quick.h), the CPU's fine formulas over
+// one double, the definition over balls in f64 (device_definition.h), and the host for what is
+// *undecided* then. Host and device.
 //
-// Same bits: a value that passes the test is the correctly rounded one, whichever formula gave it.
-// Limit: memory, 8 bytes an element. Formulas take the short forms of AVX-512 (a table of sixteen
-// powers, the unit's reciprocal and one step of Newton): exp is 8 operations in f64 for an element,
-// of which an SM does 64 a cycle, two conversions (16 a cycle) and 30 instructions in all; tanh 15
-// and 41. erf, with 37 in f64, is bound by those.
+// Same bits: a value that passes the rounding test is the correctly rounded one, whichever formula
+// gave it. Limit: memory, 8 bytes an element.
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/numerics/fp.h"
+#include "kernels/activation/device_quick.h"
 #include "kernels/activation/lane_params.h"
 #include "kernels/activation/lanes_inl.h"
 #include "kernels/backends/cuda/api.h"
@@ -29,7 +26,7 @@ struct DeviceLane {
   using Reg = double;
   using Test = bool;
   using Int = std::uint64_t;
-  static constexpr bool quick = true;
+  static constexpr bool quick = false;
   ETALON_HD static double set1(double x) { return x; }
   ETALON_HD static double add(double a, double b) { return a + b; }
   ETALON_HD static double sub(double a, double b) { return a - b; }
@@ -37,26 +34,6 @@ struct DeviceLane {
   ETALON_HD static double div(double a, double b) { return a / b; }
   ETALON_HD static double fma(double a, double b, double c) { return fma_f64(a, b, c); }
   ETALON_HD static double fnma(double a, double b, double c) { return fma_f64(-a, b, c); }
-  // Of the upper word's 20 bits of significand, to as many: it errs by less than 2^-18. Infinity
-  // gives 0 and 0 infinity, from which the formulas make NaN where they do not refuse them.
-  ETALON_HD static double reciprocal14(double a) {
-#if defined(__CUDA_ARCH__)
-    double r;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(a));
-    return r;
-#else
-    constexpr Int kUpper = ~Int{0} << 32;
-    return double_of(bits_of(1 / double_of(bits_of(a) & kUpper)) & kUpper);
-#endif
-  }
-  // 2^(n/16). All sixteen lie in one line of the cache.
-  ETALON_HD static double power_sixteenth(Int n) {
-    // The power lies in the upper word alone.
-    const Int table = polynomials::kPowerSixteenth[static_cast<std::uint32_t>(n) & 15U];
-    const auto upper =
-        static_cast<std::uint32_t>(table >> 32) + (static_cast<std::uint32_t>(n) << 16);
-    return double_of((Int{upper} << 32) | static_cast<std::uint32_t>(table));
-  }
   ETALON_HD static double sqrt(double a) { return sqrt_f64(a); }
   ETALON_HD static double min(double a, double b) { return a < b ? a : b; }  // b if one is NaN
   ETALON_HD static double max(double a, double b) { return a > b ? a : b; }
@@ -137,38 +114,112 @@ ETALON_HD float device_operation(const LaneParams& p, float x) {
                                                       : x);
 }
 
-// The rounding test of a value v whose relative error is below `error`, by its bits: the 29 that
-// f32 lacks say how far from a midpoint it lies, in units of v's last place, of which the error is
-// 2^53 `error` at most. True: y is decided; above f32's largest number it is infinity. Below its
-// smallest normal one a midpoint is other bits, and an infinite v and NaN have none: of those this
-// says nothing.
-template <int Code>
-ETALON_HD bool device_rounds(double v, float& y) {
-  constexpr double kError = LaneMath<DeviceLane>::error_of(static_cast<LaneFunction>(Code));
-  constexpr auto kEdge = static_cast<std::uint32_t>(kError * 0x1p53) + 1;
-  constexpr std::uint32_t kMidpoint = 1U << 28, kLacking = (1U << 29) - 1;
-  y = static_cast<float>(v);
-  const std::uint64_t bits = bits_of(v);
-  const auto upper = static_cast<std::uint32_t>(bits >> 32);
-  const std::uint32_t from_edge =
-      (static_cast<std::uint32_t>(bits) - (kMidpoint - kEdge)) & kLacking;
-  constexpr std::uint32_t kNormal = 2 * 0x38100000U, kAbove = 2 * 0x7ff00000U;  // 2^-126
-  return from_edge > 2 * kEdge && 2 * upper - kNormal < kAbove - kNormal;
-}
-// The same of any v: where v (1 - error) and v (1 + error) round alike.
-template <int Code>
-ETALON_HD bool device_rounds_anywhere(double v, float& y) {
-  constexpr double kError = LaneMath<DeviceLane>::error_of(static_cast<LaneFunction>(Code));
-  const float low = static_cast<float>(DeviceLane::fnma(v, kError, v)),
-              high = static_cast<float>(DeviceLane::fma(v, kError, v));
-  y = v != v ? float_of(kNanF32) : high;
-  return low == high || v != v;
-}
-template <int Code>
-ETALON_HD double device_value(const LaneParams& p, float x) {
-  return LaneMath<DeviceLane>::template evaluate<static_cast<LaneFunction>(Code)>(
-      static_cast<double>(x), p);
-}
+// The second pass, where the first (device_quick.h) decides nothing: the CPU's formulas with every
+// step fine, which leave one element in a million open, and error functions by the first one's
+// rows. Relative errors, a third more and above of what is derived.
+template <LaneFunction F>
+struct DeviceFine {
+  using L = LaneFunction;
+  using Quick = DeviceQuick<F>;
+  static constexpr double error() {
+    switch (F) {
+      // e^x by 5 u (its polynomial counts a tenth of 2^-48) and what is made of it in a few steps;
+      // logarithms by 9 u, those of another base by 11; roots.
+      case L::exp:
+      case L::exp2:
+      case L::cosh:
+      case L::sigmoid:
+      case L::silu:
+      case L::mish:
+      case L::log:
+      case L::log2:
+      case L::log10:
+      case L::rsqrt:
+      case L::cbrt:
+        return 0x1p-49;
+      // e^x - 1: a fifth of 2^-48 and 2.2 u, at most 2.4 times, is 21 u. gelu's sums have no b to
+      // round: 10 u.
+      case L::gelu:
+      case L::expm1:
+      case L::sinh:
+      case L::tanh:
+      case L::softplus:
+      case L::log_sigmoid:
+      case L::elu:
+      case L::selu:
+        return 0x1p-48;
+      case L::gelu_tanh:
+        return 0x1p-43;
+      case L::erf:
+      case L::erfc:
+      case L::celu:
+        return 0x1p-44;
+      default:
+        return 0x1.5p-47;
+    }
+  }
+  // As the first pass's, with the mean of e^(-c s - s^2/2), s from 0 to d, by Gauss's four points:
+  // |c s| < 0.12, so that it errs by 2^-55, and e^-v by ten terms, by 2^-52. b's u counts b^2
+  // times, 218 at most.
+  ETALON_HD static typename Quick::Normal normal(double b) {
+    constexpr double kMagic = 0x1.8p46;
+    constexpr double kPoint[] = {0x1.1c6490c2719ecp-4, 0x1.51ee013116102p-2};
+    constexpr double kWeight[] = {0x1.64340f7e7b66bp-3, 0x1.4de5f840c24cap-2};
+    constexpr double kTerms[] = {1.0,        -1.0,      1.0 / 2,     -1.0 / 6,    1.0 / 24,
+                                 -1.0 / 120, 1.0 / 720, -1.0 / 5040, 1.0 / 40320, -1.0 / 362880};
+    const double shifted = b + kMagic, c = shifted - kMagic, d = b - c;
+    const auto row = RowsInPlace<F>::pair(DeviceUnit::low(shifted));
+    const auto at = [&](double part) {
+      const double s = part * d, v = s * fma_f64(s, 0.5, c);
+      double r = kTerms[9];
+      for (int i = 8; i >= 0; --i) r = fma_f64(r, v, kTerms[i]);
+      return r;
+    };
+    const double mean = fma_f64(kWeight[0], at(kPoint[0]) + at(1 - kPoint[0]),
+                                kWeight[1] * (at(kPoint[1]) + at(1 - kPoint[1])));
+    return {row.a, row.b * d * mean};
+  }
+  ETALON_HD static double value(const LaneParams& p, float x) {
+    if constexpr (F == L::erf || F == L::erfc || F == L::gelu) {
+      if (x != x || (F == L::gelu && DeviceUnit::size(x) > 0x1.fffffep127F)) return kInfinity;
+      const double a = abs_of(static_cast<double>(x));
+      if constexpr (F == L::gelu) {
+        const double held = a < 14.75 ? a : 14.75;
+        const typename Quick::Normal t = normal(held);
+        const double y = fma_f64(-held, t.g - t.q, x > 0 ? a : 0);
+        return with_sign(y, sign_bit(static_cast<double>(x)));
+      } else {
+        constexpr double kEnd = F == L::erf ? 4 : 10.4;
+        const typename Quick::Normal t = normal((a < kEnd ? a : kEnd) * 0x1.6a09e667f3bcdp0);
+        if constexpr (F == L::erf)
+          return with_sign(2 * ((0.5 - t.g) + t.q), sign_bit(static_cast<double>(x)));
+        const double y = 2 * (t.g - t.q);
+        return x < 0 ? 2 - y : y;
+      }
+    } else {
+      return LaneMath<DeviceLane>::template evaluate<F>(static_cast<double>(x), p);
+    }
+  }
+  // Where v (1 - error) and v (1 + error) round alike (docs/rounding-test.md).
+  ETALON_HD static bool function(const LaneParams& p, float x, float& y) {
+    if (Quick::kHalf && DeviceUnit::size(x) < 0x1p-125F) {
+      y = half_upward(x);
+      return true;
+    }
+    const double v = value(p, x);
+    const float low = static_cast<float>(fma_f64(-v, error(), v)),
+                high = static_cast<float>(fma_f64(v, error(), v));
+    y = v != v ? float_of(kNanF32) : high;
+    return low == high || v != v;
+  }
+
+ private:
+  // LaneMath::half_upward
+  ETALON_HD static float half_upward(float x) {
+    const std::uint32_t sign = bits_of(x) & 0x80000000U, size = bits_of(x) & 0x7fffffffU;
+    return float_of(sign | ((size + (sign == 0 ? 1U : 0U)) >> 1));
+  }
+};
 
 // False: not decided, y means nothing.
 template <int Code>
@@ -177,8 +228,8 @@ ETALON_HD bool device_function(const LaneParams& p, float x, float& y) {
     y = device_operation<Code>(p, x);
     return true;
   } else {
-    const double v = device_value<Code>(p, x);
-    return device_rounds<Code>(v, y) || device_rounds_anywhere<Code>(v, y);
+    constexpr auto f = static_cast<LaneFunction>(Code);
+    return DeviceQuick<f>::function(p, x, y) || DeviceFine<f>::function(p, x, y);
   }
 }
 
@@ -224,6 +275,8 @@ inline DeviceFunctionTask device_function_task(const KernelCall& call) {
   AllActivations::visit(t.plan.place, [&]<class F>() {
     t.params = lane_params(call.params<typename F::Parameters>());
   });
+  // From 17 on e^-x takes nothing from x.
+  if (t.params.threshold >= 17) t.params.threshold = std::numeric_limits<double>::infinity();
   if (call.problem->op->name == "gelu" && call.params<GeluParams>().approximate != GeluForm::none)
     t.code = static_cast<int>(LaneFunction::gelu_tanh);
   t.contract = device_contract<ActivationDefinition>(call);
@@ -231,20 +284,6 @@ inline DeviceFunctionTask device_function_task(const KernelCall& call) {
   t.to = device_outputs(call);
   t.count = call.input(0).numel();
   return t;
-}
-
-// Places for what the formulas leave open: of usual data 2^-12 of the elements at most (the errors
-// of lanes_inl.h are below 2^-37, a midpoint of f32 lies every 2^-24).
-inline std::int64_t open_places(std::int64_t count) {
-  return std::min(count, std::max<std::int64_t>(1024, count / 256));
-}
-// How many elements the second kernel computes, and the k-th of them.
-ETALON_HD inline std::int64_t open_count(const DeviceFunctionTask& t,
-                                         const cuda::UndecidedList& open) {
-  return *open.count > open.capacity ? t.count : *open.count;
-}
-ETALON_HD inline std::int64_t open_element(const cuda::UndecidedList& open, std::int64_t k) {
-  return *open.count > open.capacity ? k : open.places[k];
 }
 
 inline Refusal refuse_device_function(const Problem& problem) {

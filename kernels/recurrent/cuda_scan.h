@@ -151,9 +151,9 @@ struct ScanSteps : DeviceSteps {
     float y = 0;
     bool known = false;
     if (f.function == CellFunction::sigmoid)
-      known = device_function<static_cast<int>(LaneFunction::sigmoid)>({}, own, y);
+      known = DeviceQuick<LaneFunction::sigmoid>::function({}, own, y);
     else if (f.function == CellFunction::tanh)
-      known = device_function<static_cast<int>(LaneFunction::tanh)>({}, own, y);
+      known = DeviceQuick<LaneFunction::tanh>::function({}, own, y);
     else if (f.function == CellFunction::relu)
       known = device_function<kDeviceRelu>({}, own, y);
     return known ? static_cast<double>(y) : DeviceSteps::function(f, x);

@@ -31,13 +31,6 @@ struct UndecidedList {
   std::int64_t capacity = 0;
 };
 
-// A list that stays with its call from run to run: a first kernel fills it, a second one computes
-// what it holds and leaves both numbers at zero, as it found them.
-struct OpenList {
-  UndecidedList list;
-  unsigned* finished = nullptr;  // blocks of the second kernel that are done
-};
-
 // y[i] = the element that map[i] names: 0 is `fill`, k + 1 is element k of the sources, counted on
 // from each to the next.
 struct MoveTask {
@@ -135,10 +128,8 @@ struct Api {
   // (kernels/conv/cuda_depthwise.h).
   int (*pairs)(const KernelCall& call, void* stream);
   int (*depthwise)(const KernelCall& call, void* stream);
-  // What a first kernel lists as open a second one computes: kernels/activation/device_lanes.h.
-  // Both lists are empty for a function that decides everything.
-  int (*function)(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
-                  void* stream);
+  // kernels/activation/device_lanes.h; the list is empty for a function that decides everything.
+  int (*function)(const KernelCall& call, const UndecidedList& undecided, void* stream);
   // Softmax, normalisations over rows, local response (kernels/backends/cuda/row_block.h).
   int (*rows)(const KernelCall& call, const UndecidedList& undecided, void* stream);
   int (*cells)(const KernelCall& call, const CellMemory& memory, const UndecidedList& undecided,

@@ -185,15 +185,6 @@ UndecidedList Work::open(std::int64_t places) {
   return {.count = memory, .places = memory + 1, .capacity = places};
 }
 
-OpenList Work::standing(std::int64_t places) {
-  const bool made = next_ == scratch_.size();
-  auto* const memory =
-      static_cast<std::int64_t*>(scratch((static_cast<std::size_t>(places) + 2) * 8));
-  if (made) check(api().clear(memory, 2 * sizeof *memory, stream()), "cudaMemsetAsync");
-  return {.list = {.count = memory, .places = memory + 2, .capacity = places},
-          .finished = reinterpret_cast<unsigned*>(memory + 1)};
-}
-
 std::vector<std::int64_t> Work::fetch_undecided() {
   const auto fetch = [](const std::int64_t* from, std::span<std::int64_t> to) {
     check(api().to_host(to.data(), from, to.size_bytes(), stream()),

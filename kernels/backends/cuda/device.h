@@ -93,8 +93,6 @@ class Work {
   UndecidedList undecided(std::int64_t slices);
   // A list of this run that no host reads, for a second kernel.
   UndecidedList open(std::int64_t places);
-  // The same, cleared once: its kernels leave it empty.
-  OpenList standing(std::int64_t places);
   // What the last run listed, ascending. Waits. All of 0 .. slices - 1 where there were more than
   // places.
   bool listed() const { return list_.count != nullptr; }

@@ -13,8 +13,7 @@ int launch_move(const MoveTask& task, void* stream);
 int launch_pairs(const KernelCall& call, void* stream);      // kernels/elementwise/cuda_pairs.h
 int launch_depthwise(const KernelCall& call, void* stream);  // kernels/conv/cuda_depthwise.h
 // kernels/activation/device_lanes.h
-int launch_function(const KernelCall& call, const OpenList& open, const UndecidedList& undecided,
-                    void* stream);
+int launch_function(const KernelCall& call, const UndecidedList& undecided, void* stream);
 // kernels/softmax/cuda_rows.h, kernels/normalization/cuda_rows.h
 int launch_rows(const KernelCall& call, const UndecidedList& undecided, void* stream);
 // kernels/recurrent/cuda_cells.h, and for seq cuda_scan.h

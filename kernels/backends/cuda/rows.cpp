@@ -132,13 +132,10 @@ Refusal refuse_function_here(const Problem& problem) {
 void enqueue_function(const KernelCall& call, Work& work) {
   const std::int64_t count = call.output(0).numel();
   if (count == 0) return;
-  OpenList open;
   UndecidedList undecided;
-  if (!device_function_decides(device_function_code(call.problem->op->name))) {
-    open = work.standing(open_places(count));
+  if (!device_function_decides(device_function_code(call.problem->op->name)))
     undecided = work.undecided(count);
-  }
-  check(api().function(call, open, undecided, stream()), "the kernel's launch");
+  check(api().function(call, undecided, stream()), "the kernel's launch");
 }
 
 template <class D>
