@@ -38,6 +38,9 @@ std::uint32_t byte_of(int128 v, int i) {
   const std::uint32_t m = kResidueModuli[i];
   return (modulo(v, m) * inverse_of(i) + (1U << 31) % m) % m;
 }
+int residue(std::uint64_t bits, const ResidueBytes& s, int i) {
+  return static_cast<std::int8_t>(residue_bits(bits, s, kForm.size[i], kForm.over[i]));
+}
 double magnitude(int128 v) { return std::abs(static_cast<double>(v)); }
 
 struct Row {
@@ -95,9 +98,9 @@ TEST_CASE("residues: the moduli have no common factor, and their constants are t
     CHECK(inverse_of(i) != 0);
     // Whole and 2^47 less than nothing: an element 0 is byte 0 of its plane.
     const std::uint64_t zero = std::uint64_t{1} << 47;
-    CHECK(residue_byte(zero, kForm.a[i], m, kForm.over[i]) == 128);
-    CHECK(residue_byte(zero, kForm.b[i], m, kForm.over[i]) == 128);
-    CHECK(residue_of_sum(0, m, kForm.over_sum[i]) == kForm.start[i]);
+    CHECK(residue(zero, kForm.a[i], i) == 0);
+    CHECK(residue(zero, kForm.b[i], i) == 0);
+    CHECK(residue_of_sum(0, 0 - m, kForm.over_sum[i]) == kForm.start[i]);
   }
   CHECK((wide_of(kForm.product) == product));
   CHECK(kForm.join_error >= 1403 * 0x1p-64 * static_cast<double>(product));
@@ -109,12 +112,14 @@ TEST_CASE("residues: every quotient that a byte needs") {
   for (int i = 0; i < kResidues; ++i) {
     const std::uint32_t m = kResidueModuli[i];
     std::int64_t wrong = 0;
-    for (std::uint32_t x = 0; x < 1U << 19; ++x)
-      wrong += x - multiply_high(x, kForm.over[i]) * m != x % m;
+    for (std::uint32_t x = 0; x < 1U << 19; ++x) {
+      const int r = residue(0, {.add = bits_of(kResidueFloat) + x}, i);
+      wrong += modulo(r, m) != x % m || r > static_cast<int>(m / 2);
+    }
     // A sum's byte holds it, beside multiples of m at both ends and between.
     const auto check = [&](std::uint32_t u) {
       const auto sum = static_cast<std::int32_t>(u ^ 0x80000000U);
-      const std::uint32_t byte = residue_of_sum(sum, m, kForm.over_sum[i]);
+      const std::uint32_t byte = residue_of_sum(sum, 0 - m, kForm.over_sum[i]);
       wrong += byte > 255 || byte % m != u % m;
     };
     for (std::uint32_t j = 0; j < 1U << 16; ++j) {
@@ -148,8 +153,7 @@ TEST_CASE("residues: bytes of a plane are congruent to the integer, times the fa
     REQUIRE(c.rest == 0);
     for (int i = 0; i < kResidues; ++i) {
       const std::uint32_t m = kResidueModuli[i];
-      const int a = static_cast<int>(residue_byte(c.bits, kForm.a[i], m, kForm.over[i])) - 128,
-                b = static_cast<int>(residue_byte(c.bits, kForm.b[i], m, kForm.over[i])) - 128;
+      const int a = residue(c.bits, kForm.a[i], i), b = residue(c.bits, kForm.b[i], i);
       REQUIRE(a >= -128);
       REQUIRE(a <= 127);
       REQUIRE(b >= -128);

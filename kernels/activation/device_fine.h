@@ -32,6 +32,11 @@ struct FineFunctions {
     return settle([&](SeqF32& a) { return a.call(Function::log, x); });
   }
   ETALON_HD float pow(float x, float y) {
+    // x^(3/4) = sqrt(x sqrt(x)), off by 2.5 u.
+    if (float power;
+        y == 0.75F && normal(x) &&
+        rounds(sqrt_f64(static_cast<double>(x) * sqrt_f64(static_cast<double>(x))), kError, power))
+      return power;
     if (normal(x)) {
       const double t = static_cast<double>(y) * LaneLog<DeviceLane>::log(static_cast<double>(x));
       float power;

@@ -19,6 +19,10 @@ inline namespace ETALON_ISA_NAMESPACE {
 
 inline constexpr int kResidueThreads = 256;  // of a block, but of the products'
 inline constexpr int kResidueRows = 128, kResidueColumns = 256, kResidueSlice = 128;
+#ifndef PAIR
+#define PAIR 2
+#endif
+inline constexpr int kResiduePair = PAIR;
 inline constexpr int kResidueGroup = 16;  // tiles of rows that blocks go down at a time
 inline constexpr int kResidueLines = 64, kResidueDeep = 128;  // a tile of the cut by lines
 inline constexpr int kResidueStatLines = 128, kResidueStatDeep = 256;
@@ -39,7 +43,10 @@ struct ResidueSide {
   std::uint8_t* planes = nullptr;
   ResidueNorm* norms = nullptr;
   ResidueRests* rests = nullptr;
-  double* parts = nullptr;  // by lines: sums of squares, [product][part of k][line][2]
+  // By lines: sums of squares, [product][part of k][line][2], and of each group of lines how many
+  // blocks are done.
+  double* parts = nullptr;
+  std::int32_t* arrived = nullptr;
   ETALON_HD bool along_k() const { return k_stride == 1; }
 };
 
@@ -51,18 +58,22 @@ struct ResidueTask {
   // The panel: products [first, first + products), residues [product][plane][row][row_bytes].
   std::int64_t first = 0, products = 0, row_bytes = 0;
   std::uint8_t* residues = nullptr;
-  bool cuts_b = false;  // the panel before had others
+  std::int32_t* done = nullptr;  // of each half of a pair, planes
+  bool cuts_b = false;           // the panel before had others
 
   ETALON_HD std::int64_t parts() const { return (t.k + kResidueDeep - 1) / kResidueDeep; }
   ETALON_HD std::int64_t stat_parts() const {
     return (t.k + kResidueStatDeep - 1) / kResidueStatDeep;
   }
   ETALON_HD std::int64_t outputs() const { return products * a.count * b.count; }
-  ETALON_HD std::int64_t tiles_m() const { return (a.count + kResidueRows - 1) / kResidueRows; }
+  ETALON_HD std::int64_t pairs_m() const {
+    constexpr int kRows = kResiduePair * kResidueRows;
+    return (a.count + kRows - 1) / kRows;
+  }
   ETALON_HD std::int64_t tiles_n() const {
     return (b.count + kResidueColumns - 1) / kResidueColumns;
   }
-  ETALON_HD std::int64_t tiles() const { return products * kResidues * tiles_m() * tiles_n(); }
+  ETALON_HD std::int64_t pairs() const { return products * pairs_m() * tiles_n(); }
 };
 
 // Column c of b is row residue_place(c) of its plane. A thread's sums are pairs of a fragment's
@@ -75,12 +86,26 @@ template <class Word>
 ETALON_HD void store_bytes(std::uint8_t* to, const Word& word) {
   std::memcpy(__builtin_assume_aligned(to, sizeof word), &word, sizeof word);
 }
+// What a thread has written, others of the device see before what it writes from now on.
+ETALON_HD inline void residue_fence() {
+#if defined(__CUDA_ARCH__)
+  __threadfence();
+#endif
+}
 ETALON_HD inline int take_place(std::int32_t* count) {
 #if defined(__CUDA_ARCH__)
   return atomicAdd(count, 1);
 #else
   return (*count)++;
 #endif
+}
+// Whether all parts of what this is the counter of are written, this one the last; then it is 0
+// again. By one thread, behind a barrier that follows a fence of all.
+ETALON_HD inline bool residue_last(std::int32_t* arrived, std::int64_t parts) {
+  if (take_place(arrived) + 1 != parts) return false;
+  *arrived = 0;
+  residue_fence();
+  return true;
 }
 struct ResidueSquares {
   double rests, left;  // no initialisers: shared memory of a block has none
@@ -119,17 +144,17 @@ ETALON_HD inline std::uint64_t residue_cut_element(double x, double over, std::i
 }
 // Four elements' bytes of plane i.
 template <bool right>
-ETALON_HD std::uint32_t residue_word(const ResidueForm& f, int i, const std::uint64_t (&bits)[4]) {
-  std::uint32_t word = 0;
-  ETALON_UNROLL
-  for (int j = 0; j < 4; ++j)
-    word |= residue_byte(bits[j], right ? f.b[i] : f.a[i], f.m[i], f.over[i]) << (8 * j);
-  return word ^ 0x80808080U;
+ETALON_HD std::uint32_t residue_word(const ResidueForm& f, int i, const std::uint64_t* bits) {
+  const auto of = [&](int j) {
+    return residue_bits(bits[j], right ? f.b[i] : f.a[i], f.size[i], f.over[i]);
+  };
+  return residue_pack(of(0), of(1), of(2), of(3));
 }
 
 struct ResidueLineShared {
   ResidueSquares part[kResidueThreads], few[16];
   std::int32_t count;
+  bool last;
 };
 // The sums of all threads' parts, for every thread of the phase after it.
 template <class Threads>
@@ -240,25 +265,30 @@ ETALON_HD void residue_stat_lines(const ResidueTask& task, const ResidueSide& s,
     if (tid < kResidueStatLines && line < s.count)
       s.parts[2 * (part * s.padded + line)] =
           shared.part[tid].rests + shared.part[tid + kResidueStatLines].rests;
+    residue_fence();
+  });
+  threads([&](int tid) {
+    if (tid == 0)
+      shared.last = residue_last(s.arrived + product * groups + block % groups, task.stat_parts());
+  });
+  // The last gives units, and no rest so far. The sum of squares waits where the norm will be.
+  threads([&](int tid) {
+    const std::int64_t line = line0 + tid, of = product * s.padded + line;
+    if (!shared.last || tid >= kResidueStatLines || line >= s.padded) return;
+    double squares = 0;
+    for (std::int64_t i = 0; line < s.count && i < task.stat_parts(); ++i)
+      squares += s.parts[2 * ((product * task.stat_parts() + i) * s.padded + line)];
+    s.norms[of].unit = residue_unit(squares);
+    s.norms[of].norm = squares;
+    s.rests[of].count = 0;
   });
 }
-// Then line i % padded of product i / padded: its unit, and no rest so far. The sum of squares
-// waits where the norm will be.
-ETALON_HD inline void residue_unit_line(const ResidueTask& task, const ResidueSide& s,
-                                        std::int64_t i) {
-  const std::int64_t product = i / s.padded, line = i % s.padded;
-  double squares = 0;
-  for (std::int64_t part = 0; line < s.count && part < task.stat_parts(); ++part)
-    squares += s.parts[2 * ((product * task.stat_parts() + part) * s.padded + line)];
-  s.norms[i].unit = residue_unit(squares);
-  s.norms[i].norm = squares;
-  s.rests[i].count = 0;
-}
-// Then bytes, of 64 lines and 128 k a block.
+// Then bytes, of 64 lines and 128 k a block; the last of a group of lines gives their norms.
 struct alignas(16) ResidueTileShared {
-  float tile[kResidueDeep][kResidueLines];  // columns move on by four with each 16 k: banks
-  ResidueSquares part[kResidueLines][8];
+  float tile[kResidueDeep][kResidueLines];  // columns move on by two with each eight k: banks
+  ResidueSquares part[kResidueLines][kResidueDeep / 8];
 };
+inline constexpr int kResidueTileThreads = 256;
 template <bool right, class Threads>
 ETALON_HD void residue_cut_lines(const ResidueTask& task, std::int64_t block,
                                  ResidueTileShared& shared, const Threads& threads) {
@@ -275,46 +305,41 @@ ETALON_HD void residue_cut_lines(const ResidueTask& task, std::int64_t block,
       float x[4] = {};
       if (k0 + deep < task.t.k && line < s.count)
         residue_four(from + deep * s.k_stride, s.count - line, s.fours, x);
-      float* const to = &shared.tile[deep][(tid % 16 * 4 + 4 * i) % kResidueLines];
       ETALON_UNROLL
-      for (int j = 0; j < 4; ++j) to[j] = x[j];
+      for (int j = 0; j < 4; ++j)
+        shared.tile[deep][(tid % 16 * 4 + j + deep / 8 * 2) % kResidueLines] = x[j];
     }
   });
   threads([&](int tid) {
-    const int deep = tid % 8;  // of 16 k each
+    const int deep = tid % 16;  // of 8 k each
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
-    for (int pass = 0; pass < 2; ++pass) {
-      const int at = pass * 32 + tid / 8;
+    for (int pass = 0; pass < 4; ++pass) {
+      const int at = pass * 16 + tid / 16;
       const std::int64_t line = line0 + at, of = product * s.padded + line;
       const bool there = line < s.count;
       const double over = there ? residue_inverse(s.norms[of].unit) : 0;
       ResidueSquares own{};
-      std::uint32_t words[kResidues][4];
+      std::uint64_t bits[8];
       ETALON_UNROLL
-      for (int q = 0; q < 4; ++q) {
-        std::uint64_t bits[4];
-        ETALON_UNROLL
-        for (int j = 0; j < 4; ++j) {
-          const int k = deep * 16 + q * 4 + j;
-          const auto x = static_cast<double>(shared.tile[k][(at + 4 * deep) % kResidueLines]);
-          bits[j] = residue_cut_element(x, over, k0 + k, &s.rests[of].count, s.rests[of], own);
-        }
-        ETALON_UNROLL
-        for (int p = 0; p < kResidues; ++p) words[p][q] = residue_word<right>(task.form, p, bits);
+      for (int j = 0; j < 8; ++j) {
+        const int k = deep * 8 + j;
+        const auto x = static_cast<double>(shared.tile[k][(at + 2 * deep) % kResidueLines]);
+        bits[j] = residue_cut_element(x, over, k0 + k, &s.rests[of].count, s.rests[of], own);
       }
-      if (line < s.padded && k0 + deep * 16 < task.k_bytes) {
-        std::uint8_t* const to =
+      if (line < s.padded && k0 + deep * 8 < task.k_bytes) {
+        std::uint8_t* to =
             s.planes +
             (product * kResidues * s.padded + (right ? residue_place(line) : line)) * task.k_bytes +
-            k0 + deep * 16;
+            k0 + deep * 8;
         ETALON_UNROLL
-        for (int p = 0; p < kResidues; ++p) {
-          struct alignas(16) {
-            std::uint32_t w[4];
-          } sixteen = {{words[p][0], words[p][1], words[p][2], words[p][3]}};
-          store_bytes(to + p * s.padded * task.k_bytes, sixteen);
+        for (int p = 0; p < kResidues; ++p, to += s.padded * task.k_bytes) {
+          struct alignas(8) {
+            std::uint32_t w[2];
+          } const eight = {{residue_word<right>(task.form, p, bits),
+                            residue_word<right>(task.form, p, bits + 4)}};
+          store_bytes(to, eight);
         }
       }
       shared.part[at][deep] = own;
@@ -322,32 +347,38 @@ ETALON_HD void residue_cut_lines(const ResidueTask& task, std::int64_t block,
   });
   threads([&](int tid) {
     const std::int64_t line = line0 + tid;
-    if (tid >= kResidueLines || line >= s.count) return;
-    ResidueSquares sum{};
-    for (const ResidueSquares& own : shared.part[tid]) {
-      sum.rests += own.rests;
-      sum.left += own.left;
+    if (tid < kResidueLines && line < s.count) {
+      ResidueSquares sum{};
+      for (const ResidueSquares& own : shared.part[tid]) {
+        sum.rests += own.rests;
+        sum.left += own.left;
+      }
+      double* const to = s.parts + 2 * (part * s.padded + line);
+      to[0] = sum.rests;
+      to[1] = sum.left;
     }
-    double* const to = s.parts + 2 * (part * s.padded + line);
-    to[0] = sum.rests;
-    to[1] = sum.left;
+    residue_fence();
+  });
+  auto* const last = reinterpret_cast<std::int32_t*>(&shared.tile);
+  threads([&](int tid) {
+    if (tid == 0)
+      *last = residue_last(s.arrived + product * groups + block % groups, task.parts()) ? 1 : 0;
+  });
+  threads([&](int tid) {
+    const std::int64_t line = line0 + tid, of = product * s.padded + line;
+    if (*last == 0 || tid >= kResidueLines || line >= s.padded) return;
+    ResidueSquares sum{};
+    for (std::int64_t i = 0; line < s.count && i < task.parts(); ++i) {
+      const double* const from = s.parts + 2 * ((product * task.parts() + i) * s.padded + line);
+      sum.rests += from[0];
+      sum.left += from[1];
+    }
+    s.norms[of] = residue_norm(s.norms[of].norm, sum.rests, sum.left);
+    if (s.rests[of].count > kResidueKept) s.rests[of].count = kResidueKept;
   });
 }
 ETALON_HD inline std::int64_t residue_cut_blocks(const ResidueTask& task, const ResidueSide& s) {
   return task.products * task.parts() * ((s.padded + kResidueLines - 1) / kResidueLines);
-}
-// And norms.
-ETALON_HD inline void residue_norm_line(const ResidueTask& task, const ResidueSide& s,
-                                        std::int64_t i) {
-  const std::int64_t product = i / s.padded, line = i % s.padded;
-  ResidueSquares sum{};
-  for (std::int64_t part = 0; line < s.count && part < task.parts(); ++part) {
-    const double* const from = s.parts + 2 * ((product * task.parts() + part) * s.padded + line);
-    sum.rests += from[0];
-    sum.left += from[1];
-  }
-  s.norms[i] = residue_norm(s.norms[i].norm, sum.rests, sum.left);
-  if (s.rests[i].count > kResidueKept) s.rests[i].count = kResidueKept;
 }
 
 }  // namespace ETALON_ISA_NAMESPACE

@@ -10,6 +10,9 @@
 #include "kernels/gemm/cuda_digits_device.h"
 #include "kernels/gemm/cuda_residues.h"
 
+#ifndef CUTOCC
+#define CUTOCC 3
+#endif
 namespace etalon::cuda {
 namespace {
 
@@ -35,24 +38,10 @@ __device__ std::int64_t thread_of_all() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 template <bool right>
-__global__ void __launch_bounds__(kResidueThreads)
-    unit_lines(const __grid_constant__ ResidueTask task) {
-  const ResidueSide& s = side_of<right>(task);
-  const std::int64_t i = thread_of_all();
-  if (i < task.products * s.padded) residue_unit_line(task, s, i);
-}
-template <bool right>
-__global__ void __launch_bounds__(kResidueThreads)
+__global__ void __launch_bounds__(kResidueThreads, CUTOCC)
     cut_lines(const __grid_constant__ ResidueTask task) {
   __shared__ ResidueTileShared shared;
   residue_cut_lines<right>(task, blockIdx.x, shared, BlockThreads{});
-}
-template <bool right>
-__global__ void __launch_bounds__(kResidueThreads)
-    norm_lines(const __grid_constant__ ResidueTask task) {
-  const ResidueSide& s = side_of<right>(task);
-  const std::int64_t i = thread_of_all();
-  if (i < task.products * s.padded) residue_norm_line(task, s, i);
 }
 
 template <bool right>
@@ -64,11 +53,8 @@ cudaError_t cut(const ResidueTask& task, cudaStream_t stream) {
     cut_line<right><<<blocks(lines), kResidueThreads, 0, stream>>>(task);
     return cudaGetLastError();
   }
-  const unsigned each = blocks((lines + kResidueThreads - 1) / kResidueThreads);
   stat_lines<right><<<blocks(residue_stat_blocks(task, s)), kResidueThreads, 0, stream>>>(task);
-  unit_lines<right><<<each, kResidueThreads, 0, stream>>>(task);
   cut_lines<right><<<blocks(residue_cut_blocks(task, s)), kResidueThreads, 0, stream>>>(task);
-  norm_lines<right><<<each, kResidueThreads, 0, stream>>>(task);
   return cudaGetLastError();
 }
 
@@ -79,6 +65,11 @@ cudaError_t cut(const ResidueTask& task, cudaStream_t stream) {
 constexpr int kStages = 4, kProductThreads = 3 * 128;
 constexpr int kBytesA = kResidueRows * kResidueSlice, kBytesB = kResidueColumns * kResidueSlice;
 constexpr int kProductBytes = kStages * (kBytesA + kBytesB) + 1024;  // and where 1024 divides
+constexpr int kPosts = 2048;
+struct ProductShared {
+  std::uint64_t full[kStages], empty[kStages];
+  int head, tail, finished, posts[kPosts];  // halves whose planes are done, in turn
+};
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 __device__ std::uint32_t shared_place(const void* p) {
@@ -101,6 +92,32 @@ __device__ void barrier_expect(std::uint32_t barrier, std::uint32_t bytes) {
 }
 __device__ void barrier_arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ void barrier_arrive_at(std::uint32_t barrier, unsigned block) {
+  asm volatile(
+      "{.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(barrier),
+      "r"(block)
+      : "memory");
+}
+__device__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+__device__ unsigned rank_in_cluster() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+// To the same place of both blocks, whose barriers both hear of it.
+__device__ void fetch_for_both(std::uint32_t to, const CUtensorMap* map, int k, int row, int plane,
+                               std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+      "l"(map), "r"(k), "r"(row), "r"(plane), "r"(barrier), "h"(static_cast<short>(3))
+      : "memory");
 }
 __device__ void fetch(std::uint32_t to, const CUtensorMap* map, int k, int row, int plane,
                       std::uint32_t barrier) {
@@ -138,77 +155,160 @@ __device__ void multiply(int (&d)[128], std::uint64_t a, std::uint64_t b, int ke
 #undef ETALON_4
 #endif
 
-__global__ void __launch_bounds__(kProductThreads, 1)
-    multiply_planes(const __grid_constant__ CUtensorMap map_a,
-                    const __grid_constant__ CUtensorMap map_b,
-                    const __grid_constant__ ResidueTask task) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+// Pieces of halves that are done, until no more will be.
+__device__ void join_pieces(const ResidueTask& task, const UndecidedList& open,
+                            ProductShared& shared) {
+  constexpr unsigned kAll = 0xffffffffU;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  for (;;) {
+    int ticket = 0, half = -1;
+    if (lane == 0) {
+      ticket = atomicAdd(&shared.head, 1);
+      const volatile int* const post = shared.posts + ticket / kResiduePieces;
+      while ((half = *post) < 0) {
+        if (*static_cast<volatile int*>(&shared.finished) == 2) {
+          __threadfence_block();
+          half = *post;
+          break;
+        }
+        __nanosleep(200);
+      }
+      __threadfence();
+    }
+    half = __shfl_sync(kAll, half, 0);
+    if (half < 0) return;
+    ticket = __shfl_sync(kAll, ticket, 0);
+    residue_join_piece(task, half, ticket % kResiduePieces, lane,
+                       [&](std::int64_t i) { put_on_list(open, i); });
+  }
+}
+#endif
+
+__global__ void
+#if PAIR == 2
+__cluster_dims__(kResiduePair, 1, 1)
+#endif
+    __launch_bounds__(kProductThreads, 1)
+        multiply_planes(const __grid_constant__ CUtensorMap map_a,
+                        const __grid_constant__ CUtensorMap map_b,
+                        const __grid_constant__ ResidueTask task,
+                        const __grid_constant__ UndecidedList open) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) unsigned char memory[];
-  __shared__ std::uint64_t barriers[2 * kStages];
+  __shared__ ProductShared shared;
   const std::uint32_t a0 = (shared_place(memory) + 1023) & ~1023U, b0 = a0 + kStages * kBytesA,
-                      full = shared_place(barriers), empty = full + 8 * kStages;
+                      full = shared_place(shared.full), empty = shared_place(shared.empty);
   const int tid = static_cast<int>(threadIdx.x), group = tid / 128;
+  const auto rank = kResiduePair == 1 ? 0 : static_cast<int>(rank_in_cluster());
   if (tid == 0) {
     for (int s = 0; s < kStages; ++s) {
       barrier_begin(full + 8 * s, 1);
-      barrier_begin(empty + 8 * s, 8);  // a lane of each warp that multiplies
+      barrier_begin(empty + 8 * s, 8 * kResiduePair);  // a lane of each warp that multiplies
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    shared.head = shared.tail = shared.finished = 0;
   }
+  for (int i = tid; i < kPosts; i += kProductThreads) shared.posts[i] = -1;
   __syncthreads();
-  const int tiles = static_cast<int>(task.tiles()), step = static_cast<int>(gridDim.x);
+  if constexpr (kResiduePair > 1) wait_for_cluster();
+  const int items = static_cast<int>(task.pairs()) * kResidues,
+            clusters = static_cast<int>(gridDim.x) / kResiduePair,
+            first = static_cast<int>(blockIdx.x) / kResiduePair;
   const int slices = static_cast<int>((task.t.k + kResidueSlice - 1) / kResidueSlice);
   int stage = 0;
   if (group == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (tid == 0) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 104;");
+    if (tid >= 32) {
+      join_pieces(task, open, shared);
+    } else if (tid == 0) {
+      constexpr int kShare = kResidueColumns / kResiduePair;
       int phase = 1;
-      for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += step) {
-        const ResiduePlace p = residue_tile(task, tile);
-        const int row = static_cast<int>(p.row) * kResidueRows,
-                  col = static_cast<int>(p.col) * kResidueColumns,
+      for (int i = first; i < items; i += clusters) {
+        const ResidueItem item = residue_item(task, clusters, i);
+        const ResiduePlace p = residue_tile(task, item.pair, item.plane);
+        const int row = (static_cast<int>(p.row) + rank) * kResidueRows,
+                  col = static_cast<int>(p.col) * kResidueColumns + rank * kShare,
                   plane = static_cast<int>(p.plane);
         for (int k = 0; k < slices; ++k) {
           barrier_wait(empty + 8 * stage, phase);
           barrier_expect(full + 8 * stage, kBytesA + kBytesB);
           fetch(a0 + stage * kBytesA, &map_a, k * kResidueSlice, row, plane, full + 8 * stage);
-          fetch(b0 + stage * kBytesB, &map_b, k * kResidueSlice, col, plane, full + 8 * stage);
+          const std::uint32_t to = b0 + stage * kBytesB + rank * kShare * kResidueSlice;
+          if constexpr (kResiduePair > 1)
+            fetch_for_both(to, &map_b, k * kResidueSlice, col, plane, full + 8 * stage);
+          else
+            fetch(to, &map_b, k * kResidueSlice, col, plane, full + 8 * stage);
           if (++stage == kStages) stage = 0, phase ^= 1;
         }
       }
     }
-    return;
-  }
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-  const auto release = [&](int s) {
-    if (tid % 32 == 0) barrier_arrive(empty + 8 * s);
-  };
-  int phase = 0;
-  int d[128];
-  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += step) {
-    int before = -1;
-    for (int k = 0; k < slices; ++k) {
-      barrier_wait(full + 8 * stage, phase);
-      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-      const std::uint64_t a = descriptor(a0 + stage * kBytesA + (group - 1) * 64 * kResidueSlice),
-                          b = descriptor(b0 + stage * kBytesB);
+    __syncwarp();
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 200;");
+    // A lane of each warp tells both blocks.
+    const auto release = [&](int s) {
+      if constexpr (kResiduePair > 1) {
+        if (tid % 32 < kResiduePair) barrier_arrive_at(empty + 8 * s, tid % 32);
+      } else {
+        if (tid % 32 == 0) barrier_arrive(empty + 8 * s);
+      }
+    };
+    int phase = 0;
+    int d[128];
+    for (int i = first; i < items; i += clusters) {
+      int before = -1;
+      for (int k = 0; k < slices; ++k) {
+        barrier_wait(full + 8 * stage, phase);
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        const std::uint64_t a = descriptor(a0 + stage * kBytesA + (group - 1) * 64 * kResidueSlice),
+                            b = descriptor(b0 + stage * kBytesB);
 #pragma unroll
-      for (int i = 0; i < kResidueSlice / 32; ++i)
-        multiply(d, a + i * 2, b + i * 2, i > 0 || k > 0);
-      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-      // The products of the slice before are done: its place may be filled again.
-      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-      if (before >= 0) release(before);
-      before = stage;
-      if (++stage == kStages) stage = 0, phase ^= 1;
+        for (int j = 0; j < kResidueSlice / 32; ++j)
+          multiply(d, a + j * 2, b + j * 2, j > 0 || k > 0);
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        // The products of the slice before are done: its place may be filled again.
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        if (before >= 0) release(before);
+        before = stage;
+        if (++stage == kStages) stage = 0, phase ^= 1;
+      }
+      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+      release(before);
+#pragma unroll
+      for (int j = 0; j < 128; ++j) asm volatile("" : "+r"(d[j])::"memory");
+      const ResidueItem item = residue_item(task, clusters, i);
+      ResiduePlace p = residue_tile(task, item.pair, item.plane);
+      p.row += rank;
+#ifdef NOEPI
+      if (task.t.alpha != 0 && d[5] != 0x12345678) {
+      } else
+#endif
+        residue_store(task, p, group - 1, tid % 128, [&](int j) { return d[j]; });
+      if (group == 1)
+        asm volatile("bar.sync 1, 128;" ::: "memory");
+      else
+        asm volatile("bar.sync 2, 128;" ::: "memory");
+      if (tid % 128 == 0) {
+        __threadfence();
+        const int half = (item.pair * kResiduePair + rank) * 2 + group - 1;
+        if (atomicAdd(task.done + half, 1) == kResidues - 1) {
+          task.done[half] = 0;
+          __threadfence();
+          *static_cast<volatile int*>(shared.posts + atomicAdd(&shared.tail, 1)) = half;
+        }
+      }
+      __syncwarp();
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    release(before);
-#pragma unroll
-    for (int i = 0; i < 128; ++i) asm volatile("" : "+r"(d[i])::"memory");
-    residue_store(task, residue_tile(task, tile), group - 1, tid % 128,
-                  [&](int i) { return d[i]; });
+    if (tid % 128 == 0) {
+      __threadfence_block();
+      atomicAdd(&shared.finished, 1);
+    }
+    __syncwarp();
+    join_pieces(task, open, shared);
   }
+  // What the other block fetches for both, and its word that a place is free, come here before.
+  if constexpr (kResiduePair > 1) wait_for_cluster();
 #endif
 }
 
@@ -239,23 +339,20 @@ bool map_planes(const ResidueTask& task, const ResidueSide& s, int rows, CUtenso
                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
-cudaError_t multiply_panel(const ResidueTask& task, int processors, cudaStream_t stream) {
+cudaError_t multiply_panel(const ResidueTask& task, int processors, const UndecidedList& open,
+                           cudaStream_t stream) {
   CUtensorMap a, b;
-  if (!map_planes(task, task.a, kResidueRows, &a) || !map_planes(task, task.b, kResidueColumns, &b))
+  if (!map_planes(task, task.a, kResidueRows, &a) ||
+      !map_planes(task, task.b, kResidueColumns / kResiduePair, &b))
     return cudaErrorNotSupported;
-  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(processors, task.tiles()));
-  multiply_planes<<<blocks, kProductThreads, kProductBytes, stream>>>(a, b, task);
+  const std::int64_t clusters =
+      std::min<std::int64_t>(processors / kResiduePair, task.pairs() * kResidues);
+  multiply_planes<<<static_cast<unsigned>(clusters * kResiduePair), kProductThreads, kProductBytes,
+                    stream>>>(a, b, task, open);
   return cudaGetLastError();
 }
 
 // ---- 3, 4: outputs ------------------------------------------------------------------------------
-
-__global__ void __launch_bounds__(kResidueThreads, 2)
-    join_residues(const __grid_constant__ ResidueTask task,
-                  const __grid_constant__ UndecidedList open) {
-  residue_join_block(task, blockIdx.x, static_cast<int>(threadIdx.x),
-                     [&](std::int64_t i) { put_on_list(open, i); });
-}
 
 __global__ void __launch_bounds__(kResidueThreads)
     settle_residues(const __grid_constant__ ResidueTask task,
@@ -313,22 +410,24 @@ int launch_residues(const KernelCall& call, const ResidueMemory& memory, const U
     if (code == cudaSuccess) code = result;
     return code == cudaSuccess;
   };
-  for_each_residue_panel(
-      all, residue_panels(all, memory.panel_bytes), memory.all, [&](const ResidueTask& task) {
-        if (code != cudaSuccess) return;
-        if (task.cuts_b && !done(cut<true>(task, s))) return;
-        if (!done(cut<false>(task, s))) return;
-        if (!done(cudaMemsetAsync(open.count, 0, sizeof *open.count, s))) return;
-        if (!done(multiply_panel(task, processors, s))) return;
-        join_residues<<<static_cast<unsigned>(residue_join_blocks(task)), kResidueThreads, 0, s>>>(
-            task, open);
-        if (!done(cudaGetLastError())) return;
-        // Of usual data one output in a thousand is open.
-        const auto blocks = static_cast<unsigned>(
-            std::min<std::int64_t>(8 * processors, (task.outputs() + 63) / 64));
-        settle_residues<<<blocks, kResidueThreads, 0, s>>>(task, open, undecided);
-        done(cudaGetLastError());
-      });
+  const ResiduePanels panels = residue_panels(all, memory.panel_bytes);
+  bool counts = false;  // what each panel leaves 0
+  for_each_residue_panel(all, panels, memory.all, [&](const ResidueTask& task) {
+    if (code != cudaSuccess) return;
+    if (!counts && !done(cudaMemsetAsync(task.a.arrived, 0,
+                                         static_cast<std::size_t>(panels.counts) * sizeof(int), s)))
+      return;
+    counts = true;
+    if (task.cuts_b && !done(cut<true>(task, s))) return;
+    if (!done(cut<false>(task, s))) return;
+    if (!done(cudaMemsetAsync(open.count, 0, sizeof *open.count, s))) return;
+    if (!done(multiply_panel(task, processors, open, s))) return;
+    // Of usual data one output in a thousand is open.
+    const auto blocks =
+        static_cast<unsigned>(std::min<std::int64_t>(8 * processors, (task.outputs() + 63) / 64));
+    settle_residues<<<blocks, kResidueThreads, 0, s>>>(task, open, undecided);
+    done(cudaGetLastError());
+  });
   return code;
 }
 

@@ -44,16 +44,31 @@ inline namespace ETALON_ISA_NAMESPACE {
 
 // ---- 2: products --------------------------------------------------------------------------------
 
+// Tiles are pairs, one below the other, that a cluster of two blocks takes.
 struct ResiduePlace {
-  std::int64_t plane, row, col;  // of all products' planes; tiles
+  std::int64_t plane, row, col;  // of all products' planes; tiles, the upper of a pair
 };
-// Blocks go down sixteen tiles of rows before they step to the right.
-ETALON_HD inline ResiduePlace residue_tile(const ResidueTask& task, std::int64_t tile) {
-  const std::int64_t tall = task.tiles_m(), wide = task.tiles_n(), place = tile % (tall * wide);
-  const std::int64_t first = place / (kResidueGroup * wide) * kResidueGroup,
-                     at = place % (kResidueGroup * wide);
-  const std::int64_t left = tall - first, height = left < kResidueGroup ? left : kResidueGroup;
-  return {tile / (tall * wide), first + at % height, at / height};
+// Pairs go down sixteen tiles of rows before they step to the right.
+ETALON_HD inline ResiduePlace residue_tile(const ResidueTask& task, std::int64_t pair, int plane) {
+  const auto tall = static_cast<int>(task.pairs_m()), wide = static_cast<int>(task.tiles_n()),
+             product = static_cast<int>(pair / (tall * wide)),
+             place = static_cast<int>(pair % (tall * wide));
+  constexpr int kGroup = kResidueGroup / kResiduePair;
+  const int first = place / (kGroup * wide) * kGroup, at = place % (kGroup * wide);
+  const int left = tall - first, height = left < kGroup ? left : kGroup;
+  return {product * kResidues + plane, (first + at % height) * kResiduePair, at / height};
+}
+// Clusters take as many pairs at a time as there are, plane by plane, so that what they read is the
+// same at a time, and a cluster goes through all planes of its pair; of the last, which may be
+// fewer, pairs and planes are dealt out in turn.
+struct ResidueItem {
+  int pair, plane;
+};
+ETALON_HD inline ResidueItem residue_item(const ResidueTask& task, int clusters, int i) {
+  const int first = i / (clusters * kResidues) * clusters, rest = i % (clusters * kResidues);
+  const int left = static_cast<int>(task.pairs()) - first,
+            count = left < clusters ? left : clusters;
+  return {first + rest % count, rest / count};
 }
 // Sum i of thread tid of a warpgroup, of the fragment of wgmma m64n256: its row among 64, and its
 // row of b's planes among 256.
@@ -68,7 +83,7 @@ template <class Sum>
 ETALON_HD void residue_store(const ResidueTask& task, const ResiduePlace& p, int group, int tid,
                              Sum&& sum) {
   const auto plane = static_cast<int>(p.plane % kResidues);
-  const std::uint32_t m = task.form.m[plane], over = task.form.over_sum[plane];
+  const std::uint32_t minus_m = task.form.minus_m[plane], over = task.form.over_sum[plane];
   const std::int64_t row = p.row * kResidueRows + group * 64 + residue_fragment_row(tid, 0),
                      col = p.col * kResidueColumns + tid % 4 * 16;
   std::uint8_t* const to = task.residues + (p.plane * task.a.count + row) * task.row_bytes + col;
@@ -82,12 +97,17 @@ ETALON_HD void residue_store(const ResidueTask& task, const ResiduePlace& p, int
       ETALON_UNROLL
       for (int q = 0; q < 4; ++q) {
         const int at = (i * 8 + q * 2) * 4 + r * 2;
-        const auto byte = [&](int j) { return residue_of_sum(sum(j), m, over); };
-        v[q] = byte(at) | byte(at + 1) << 8 | byte(at + 4) << 16 | byte(at + 5) << 24;
+        const auto byte = [&](int j) { return residue_of_sum(sum(j), minus_m, over); };
+        v[q] = residue_pack(byte(at), byte(at + 1), byte(at + 4), byte(at + 5));
       }
 #if defined(__CUDA_ARCH__)
+#ifdef STCS
       __stcs(reinterpret_cast<uint4*>(to + r * 8 * task.row_bytes + i * 64),
              make_uint4(v[0], v[1], v[2], v[3]));
+#else
+      *reinterpret_cast<uint4*>(to + r * 8 * task.row_bytes + i * 64) =
+          make_uint4(v[0], v[1], v[2], v[3]);
+#endif
 #else
       std::memcpy(to + r * 8 * task.row_bytes + i * 64, v, 16);
 #endif
@@ -97,12 +117,9 @@ ETALON_HD void residue_store(const ResidueTask& task, const ResiduePlace& p, int
 
 // ---- 3: join ------------------------------------------------------------------------------------
 
-inline constexpr int kResidueJoinRows = 16, kResidueJoinColumns = 256;  // of a block
+// Half h of a pair is 64 rows and 256 columns, and a warp's piece of it four rows and 128 columns.
+inline constexpr int kResidueHalves = 2 * kResiduePair, kResiduePieces = 32;
 
-ETALON_HD inline std::int64_t residue_join_blocks(const ResidueTask& task) {
-  return task.products * ((task.a.count + kResidueJoinRows - 1) / kResidueJoinRows) *
-         ((task.b.count + kResidueJoinColumns - 1) / kResidueJoinColumns);
-}
 // Of an output of the panel: what a product's element it is, and where that is in y.
 ETALON_HD inline DigitOutput residue_output(const ResidueTask& task, std::int64_t product,
                                             std::int64_t row, std::int64_t col) {
@@ -110,15 +127,15 @@ ETALON_HD inline DigitOutput residue_output(const ResidueTask& task, std::int64_
 }
 // Four columns and four rows a thread; open(index in the panel) takes what is not decided.
 template <class Open>
-ETALON_HD void residue_join_block(const ResidueTask& task, std::uint32_t block, int tid,
+ETALON_HD void residue_join_piece(const ResidueTask& task, int half, int piece, int lane,
                                   Open&& open) {
   const TileTask& t = task.t;
   const auto n = static_cast<int>(task.b.count), m = static_cast<int>(task.a.count);
-  const auto wide = static_cast<std::uint32_t>((n + kResidueJoinColumns - 1) / kResidueJoinColumns),
-             tall = static_cast<std::uint32_t>((m + kResidueJoinRows - 1) / kResidueJoinRows);
-  const std::int64_t product = block / wide / tall;
-  const int col = static_cast<int>(block % wide) * kResidueJoinColumns + tid % 64 * 4,
-            row0 = static_cast<int>(block / wide % tall) * kResidueJoinRows + tid / 64 * 4;
+  const ResiduePlace at = residue_tile(task, half / kResidueHalves, 0);
+  const std::int64_t product = at.plane / kResidues;
+  const int col = static_cast<int>(at.col) * kResidueColumns + piece % 2 * 128 + lane * 4,
+            row0 = static_cast<int>(at.row) * kResidueRows + half % kResidueHalves * 64 +
+                   piece / 2 * 4;
   if (col >= n || row0 >= m) return;
   const bool adds = MatrixProducts::adds(t),
              fours = t.n % 4 == 0 && task.b.first % 4 == 0 && col + 3 < n;
@@ -283,12 +300,13 @@ inline ResidueTask residue_task(const KernelCall& call) {
 // How a call is cut into panels, and the memory of the largest.
 struct ResiduePanels {
   std::int64_t rows = 0, columns = 0, products = 0;
-  std::int64_t planes_a = 0, planes_b = 0, residues = 0, lines_a = 0, lines_b = 0, parts = 0;
+  std::int64_t planes_a = 0, planes_b = 0, residues = 0, lines_a = 0, lines_b = 0, parts = 0,
+               counts = 0;
   static std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
   static constexpr std::int64_t kLineBytes = sizeof(ResidueNorm) + sizeof(ResidueRests);
   std::int64_t bytes() const {
     return up(planes_a, 256) + up(planes_b, 256) + up(residues, 256) +
-           up((lines_a + lines_b) * kLineBytes, 256) + 2 * up(parts, 256);
+           up((lines_a + lines_b) * kLineBytes, 256) + 2 * up(parts, 256) + up(counts * 4, 256);
   }
 };
 inline ResiduePanels residue_panels(const ResidueTask& task, std::int64_t bytes) {
@@ -315,6 +333,10 @@ inline ResiduePanels residue_panels(const ResidueTask& task, std::int64_t bytes)
   p.planes_b = p.lines_b * line;
   p.residues = p.products * p.rows * row;
   p.parts = std::max(p.lines_a, p.lines_b) * task.parts() * 16;
+  const auto groups = [&](std::int64_t n, std::int64_t of) { return (n + of - 1) / of; };
+  p.counts = p.products * (groups(p.rows, kResidueLines) + groups(p.columns, kResidueLines) +
+                           groups(p.rows, kResidueRows * kResiduePair) *
+                               groups(p.columns, kResidueColumns) * kResidueHalves);
   return p;
 }
 // f(task) for each panel in turn.
@@ -331,6 +353,9 @@ void for_each_residue_panel(ResidueTask task, const ResiduePanels& p, void* memo
   task.residues = take(p.residues);
   task.a.parts = reinterpret_cast<double*>(take(p.parts));
   task.b.parts = reinterpret_cast<double*>(take(p.parts));
+  task.a.arrived = reinterpret_cast<std::int32_t*>(take(p.counts * 4));
+  task.b.arrived = task.a.arrived + p.products * ((p.rows + kResidueLines - 1) / kResidueLines);
+  task.done = task.b.arrived + p.products * ((p.columns + kResidueLines - 1) / kResidueLines);
   task.a.norms = reinterpret_cast<ResidueNorm*>(next);
   task.b.norms = task.a.norms + p.lines_a;
   task.a.rests = reinterpret_cast<ResidueRests*>(task.b.norms + p.lines_b);
@@ -389,40 +414,46 @@ void run_residues_on_host(const ResidueTask& task, const Threads& threads,
         residue_cut_line<right>(task, i, *shared, threads);
       return;
     }
+    for (std::int64_t i = 0; i < task.products * ((s.padded + kResidueLines - 1) / kResidueLines);
+         ++i)
+      s.arrived[i] = 0;
     for (std::int64_t i = residue_stat_blocks(task, s); i-- > 0;)
       residue_stat_lines(task, s, i, *shared, threads);
-    for (std::int64_t i = task.products * s.padded; i-- > 0;) residue_unit_line(task, s, i);
     for (std::int64_t i = residue_cut_blocks(task, s); i-- > 0;)
       residue_cut_lines<right>(task, i, *tile, threads);
-    for (std::int64_t i = task.products * s.padded; i-- > 0;) residue_norm_line(task, s, i);
   };
   if (task.cuts_b) cut.template operator()<true>();
   cut.template operator()<false>();
-  for (std::int64_t i = task.tiles(); i-- > 0;) {
-    const ResiduePlace p = residue_tile(task, i);
+  constexpr int kClusters = 3;
+  for (int i = static_cast<int>(task.pairs()) * kResidues; i-- > 0;) {
+    const ResidueItem item = residue_item(task, kClusters, i);
+    const ResiduePlace pair = residue_tile(task, item.pair, item.plane);
     // Beyond its edges TMA reads zeros.
     const auto row_of = [&](const ResidueSide& s, std::int64_t row) {
       return row < s.padded ? reinterpret_cast<const std::int8_t*>(s.planes) +
-                                  (p.plane * s.padded + row) * task.k_bytes
+                                  (pair.plane * s.padded + row) * task.k_bytes
                             : nullptr;
     };
-    for (int group = 0; group < 2; ++group)
+    for (int half = 0; half < kResidueHalves; ++half) {
+      const int group = half % 2;
+      const ResiduePlace place{pair.plane, pair.row + half / 2, pair.col};
       for (int tid = 128; tid-- > 0;)
-        residue_store(task, p, group, tid, [&](int sum) {
-          const auto* const a =
-              row_of(task.a, p.row * kResidueRows + group * 64 + residue_fragment_row(tid, sum));
+        residue_store(task, place, group, tid, [&](int sum) {
+          const auto* const a = row_of(
+              task.a, place.row * kResidueRows + group * 64 + residue_fragment_row(tid, sum));
           const auto* const b =
-              row_of(task.b, p.col * kResidueColumns + residue_fragment_column(tid, sum));
+              row_of(task.b, place.col * kResidueColumns + residue_fragment_column(tid, sum));
           std::int32_t s = 0;
           for (std::int64_t k = 0; a != nullptr && b != nullptr && k < task.t.k; ++k)
             s += a[k] * b[k];
           return s;
         });
+    }
   }
   *list.count = 0;
-  for (std::int64_t i = residue_join_blocks(task); i-- > 0;)
-    for (int tid = kResidueThreads; tid-- > 0;)
-      residue_join_block(task, static_cast<std::uint32_t>(i), tid, open);
+  for (int half = static_cast<int>(task.pairs()) * kResidueHalves; half-- > 0;)
+    for (int i = 32 * kResiduePieces; i-- > 0;)
+      residue_join_piece(task, half, i / 32, i % 32, open);
   for (std::int64_t i = digit_open_count(task.outputs(), list); i-- > 0;) {
     const ResidueOpen one(task, digit_open_at(list, i));
     ResidueFix fixes[32];

@@ -50,14 +50,15 @@ inline constexpr std::int64_t kResidueMostK = (1 << 17) - 1;
 inline constexpr int kResidueNormBits = 43;  // ||X|| < 2^43
 inline constexpr int kResidueKept = 16;      // places of a row
 
-// How the low 48 bits of X + 2^47 become X times a factor, modulo m, plus 128: by a sum of six
-// bytes times 256^j * factor modulo m, and one addend.
+// How the low 48 bits of X + 2^47 become X times a factor, modulo m: by a sum of six
+// bytes times 256^j * factor modulo m, and one addend, which adds the bits of kResidueFloat.
+inline constexpr float kResidueFloat = 0x1.8p23F;  // and an integer in its last bits
 struct ResidueBytes {
   std::uint32_t low = 0, high = 0, add = 0;
 };
 struct ResidueForm {
-  std::uint32_t m[kResidues] = {};
-  std::uint32_t over[kResidues] = {};      // 2^32 / m rounded up: x / m for x < 2^19
+  std::uint32_t m[kResidues] = {}, minus_m[kResidues] = {};
+  float size[kResidues] = {}, over[kResidues] = {};  // m and 1 / m rounded
   std::uint32_t over_sum[kResidues] = {};  // 2^39 / m rounded down: near x / m for x < 2^32
   ResidueBytes a[kResidues] = {}, b[kResidues] = {};
   std::uint64_t c[kResidues] = {};        // 2^64 / m rounded
@@ -84,7 +85,9 @@ constexpr ResidueForm residue_form() {
   for (int i = 0; i < kResidues; ++i) {
     const std::uint64_t m = kResidueModuli[i];
     f.m[i] = kResidueModuli[i];
-    f.over[i] = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + m - 1) / m);
+    f.minus_m[i] = 0 - f.m[i];
+    f.size[i] = static_cast<float>(m);
+    f.over[i] = 1 / static_cast<float>(m);
     f.over_sum[i] = static_cast<std::uint32_t>((std::uint64_t{1} << 39) / m);
     f.c[i] = static_cast<std::uint64_t>(((uint128{1} << 64) + m / 2) / m);
     f.start[i] = static_cast<std::uint32_t>((std::uint64_t{1} << 31) % m);
@@ -98,7 +101,8 @@ constexpr ResidueForm residue_form() {
       std::uint64_t weight = factor;
       for (int j = 0; j < 6; ++j, weight = weight * 256 % m)
         (j < 4 ? s.low : s.high) |= static_cast<std::uint32_t>(weight) << (8 * (j % 4));
-      s.add = static_cast<std::uint32_t>((128 + m - (std::uint64_t{1} << 47) % m * factor % m) % m);
+      s.add = bits_of(kResidueFloat) +
+              static_cast<std::uint32_t>((m - (std::uint64_t{1} << 47) % m * factor % m) % m);
       return s;
     };
     f.a[i] = bytes(inverse);
@@ -147,22 +151,34 @@ ETALON_HD inline std::uint32_t multiply_high(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::uint32_t>((static_cast<std::uint64_t>(a) * b) >> 32);
 #endif
 }
-// The residue plus 128, in [0, m): the byte of a plane with its top bit inverted. The sum is below
-// 6 * 255^2 + 255 < 2^19, so its quotient by m is exact.
-ETALON_HD inline std::uint32_t residue_byte(std::uint64_t bits, const ResidueBytes& s,
-                                            std::uint32_t m, std::uint32_t over) {
+// The residue in the low eight bits, from -m / 2 to m / 2. The sum x is below 6 * 255^2 + 255 <
+// 2^19, so that all is exact but x * over, which is x / m within 2^-12, and x / m, if it is not
+// half of an odd number (m = 256, whose over is exact), is 1 / (2 m) from one. 128 is -128 modulo
+// 256.
+ETALON_HD inline std::uint32_t residue_bits(std::uint64_t bits, const ResidueBytes& s, float m,
+                                            float over) {
   const auto high = static_cast<std::uint32_t>(bits >> 32);
-  const std::uint32_t x =
-      dot_bytes(static_cast<std::uint32_t>(bits), s.low, dot_bytes(high, s.high, s.add));
-  return x - multiply_high(x, over) * m;
+  const float x =
+      float_of(dot_bytes(static_cast<std::uint32_t>(bits), s.low, dot_bytes(high, s.high, s.add)));
+  const float quotient = fma_f32(x - kResidueFloat, over, kResidueFloat) - kResidueFloat;
+  return bits_of(fma_f32(quotient, -m, x));
+}
+// The low eight bits of each.
+ETALON_HD inline std::uint32_t residue_pack(std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                                            std::uint32_t d) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+#else
+  return (a & 255) | (b & 255) << 8 | (c & 255) << 16 | d << 24;
+#endif
 }
 // sum + 2^31 less a multiple of m: a byte. The quotient is right or one too small, which it is only
 // where u modulo m < u (2^39 modulo m) / 2^39 < m / 128: the byte is then m or m + 1, and m = 255,
 // where 2^39 modulo m is 128, leaves only m.
-ETALON_HD inline std::uint32_t residue_of_sum(std::int32_t sum, std::uint32_t m,
+ETALON_HD inline std::uint32_t residue_of_sum(std::int32_t sum, std::uint32_t minus_m,
                                               std::uint32_t over_sum) {
   const std::uint32_t u = static_cast<std::uint32_t>(sum) ^ 0x80000000U;
-  return u - (multiply_high(u, over_sum) >> 7) * m;
+  return u + (multiply_high(u, over_sum) >> 7) * minus_m;
 }
 
 // What the bounds take of a row. In the numbers of x, not in units.

@@ -4,6 +4,7 @@
 #include "engine/numerics/elementary/functions_f64_inl.h"
 #include "engine/numerics/real_f64_inl.h"
 #include "kernels/backends/cuda/block_threads.h"
+#include "kernels/backends/cuda/block_warps.h"
 #include "kernels/backends/cuda/launches.h"
 #include "kernels/backends/cuda/put_on_list.h"
 #include "kernels/normalization/cuda_batch_norm.h"
@@ -18,13 +19,26 @@ namespace {
 constexpr int kBlocks = 2;
 constexpr unsigned kLrnThreads = 256;
 
-template <int kRows>
 __global__ void __launch_bounds__(kMostRowThreads, kBlocks)
     run_softmax(const __grid_constant__ SoftmaxRowsTask t,
                 const __grid_constant__ UndecidedList list) {
   __shared__ RowShared shared;
-  softmax_rows<kRows>(t, blockIdx.x, static_cast<int>(blockDim.x), shared, BlockThreads{},
-                      [&](std::int64_t row) { put_on_list(list, row); });
+  softmax_rows(t, blockIdx.x, static_cast<int>(blockDim.x), shared, BlockThreads{},
+               [&](std::int64_t row) { put_on_list(list, row); });
+}
+__global__ void __launch_bounds__(kMostRowThreads, kBlocks)
+    run_softmax_block(const __grid_constant__ SoftmaxRowsTask t,
+                      const __grid_constant__ UndecidedList list) {
+  __shared__ SoftmaxShared shared;
+  softmax_in_block(t, blockIdx.x, static_cast<int>(blockDim.x / 32), shared, BlockWarps{},
+                   [&](std::int64_t row) { put_on_list(list, row); });
+}
+__global__ void __launch_bounds__(kRowsOfWarps * 32)
+    run_softmax_warp(const __grid_constant__ SoftmaxRowsTask t,
+                     const __grid_constant__ UndecidedList list) {
+  const BlockWarp w{static_cast<int>(threadIdx.x / 32)};
+  const std::int64_t row = std::int64_t{blockIdx.x} * kRowsOfWarps + w.index;
+  if (row < t.g.rows) softmax_in_warp(t, row, w, [&](std::int64_t i) { put_on_list(list, i); });
 }
 
 template <int kRows>
@@ -71,9 +85,23 @@ int launch_rows(const KernelCall& call, const UndecidedList& undecided, void* st
     run_batch_norm<<<t.blocks(), kBatchNormThreads, 0, s>>>(t);
   } else if (op == SoftmaxDefinition<false>::op || op == SoftmaxDefinition<true>::op) {
     const SoftmaxRowsTask t = softmax_rows_task(call);
-    by_rows(t.shape(), [&]<int kRows>(unsigned blocks, unsigned threads) {
-      run_softmax<kRows><<<blocks, threads, 0, s>>>(t, undecided);
-    });
+    const auto rows = static_cast<unsigned>(t.g.rows);
+    const RowShape shape = t.shape();
+    if (shape.blocks() == 0) return cudaSuccess;
+    switch (softmax_form(t)) {
+      case SoftmaxForm::warp:
+        run_softmax_warp<<<(rows + kRowsOfWarps - 1) / kRowsOfWarps, kRowsOfWarps * 32, 0, s>>>(
+            t, undecided);
+        break;
+      case SoftmaxForm::block:
+        run_softmax_block<<<rows, static_cast<unsigned>(softmax_warps(t) * 32), 0, s>>>(t,
+                                                                                        undecided);
+        break;
+      case SoftmaxForm::many:
+        run_softmax<<<static_cast<unsigned>(shape.blocks()), static_cast<unsigned>(shape.width()),
+                      0, s>>>(t, undecided);
+        break;
+    }
   } else {
     const NormRowsTask t = norm_rows_task(call);
     by_rows(t.row_shape(), [&]<int kRows>(unsigned blocks, unsigned threads) {
