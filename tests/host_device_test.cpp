@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <new>
-#include <numeric>
 #include <vector>
 
 #include "kernels/activation/device_lanes.h"
@@ -30,6 +29,7 @@
 #include "kernels/recurrent/cuda_cells.h"
 #include "kernels/recurrent/cuda_scan_launch.h"
 #include "kernels/softmax/cuda_rows.h"
+#include "tests/host_warp.h"
 
 namespace etalon {
 namespace {
@@ -225,44 +225,25 @@ struct HostThreads {
   }
 };
 
-// All lanes of a warp (kernels/backends/cuda/row_warp.h).
-struct HostWarp {
-  static constexpr int kLanes = 32;
-  int index;
-  int lane(int i) const { return i; }
-  bool first() const { return true; }
-  void meet() const {}
-  std::uint32_t ballot(const bool (&b)[kLanes]) const {
-    std::uint32_t all = 0;
-    for (int i = 0; i < kLanes; ++i) all |= (b[i] ? 1U : 0U) << i;
-    return all;
-  }
-  std::uint32_t sum(const std::uint32_t (&n)[kLanes]) const {
-    return std::accumulate(std::begin(n), std::end(n), 0U);
-  }
-  float from(const float (&x)[kLanes], int lane) const { return x[lane]; }
-  float largest(const float (&x)[kLanes]) const {
-    return std::accumulate(std::begin(x), std::end(x), -__builtin_inff(), larger_of);
-  }
-};
-struct HostWarps {
+struct HostRowWarps {
   int count;
   template <class F>
   void operator()(F&& phase) const {
-    for (int i = count; i-- > 0;) phase(HostWarp{i});
+    for (int i = count; i-- > 0;) phase(HostRowWarp{i});
   }
 };
 void run_softmax(const SoftmaxRowsTask& t, const cuda::UndecidedList& list) {
   const auto undecided = [&](std::int64_t row) { put_on_list(list, row); };
   if (t.g.length == 0) return;
   if (softmax_form(t) == SoftmaxForm::warp) {
-    for (std::int64_t row = t.g.rows; row-- > 0;) softmax_in_warp(t, row, HostWarp{0}, undecided);
+    for (std::int64_t row = t.g.rows; row-- > 0;)
+      softmax_in_warp(t, row, HostRowWarp{0}, undecided);
   } else {
     for (std::int64_t row = t.g.rows; row-- > 0;) {
       auto shared = std::make_unique<SoftmaxShared>();
       std::memset(shared.get(), 0xA5, sizeof *shared);
       const int warps = softmax_warps(t);
-      softmax_in_block(t, row, warps, *shared, HostWarps{warps}, undecided);
+      softmax_in_block(t, row, warps, *shared, HostRowWarps{warps}, undecided);
     }
   }
 }

@@ -42,7 +42,7 @@ inline SoftmaxForm softmax_form(const SoftmaxRowsTask& t) {
 }
 // Of a row that has a block.
 inline int softmax_warps(const SoftmaxRowsTask& t) {
-  return t.g.length <= 512 ? 4 : t.g.length <= 2048 ? 8 : 16;
+  return t.g.length <= 512 ? 4 : t.g.length <= 1024 ? 8 : t.g.length <= 4096 ? 16 : 32;
 }
 
 struct SoftmaxTerms {
@@ -122,9 +122,10 @@ ETALON_HD void softmax_in_warp(const SoftmaxRowsTask& t, std::int64_t row, const
   if (opens && w.first()) undecided(row);
 }
 
+inline constexpr int kMostSoftmaxWarps = 32, kSoftmaxBuffer = 4096;  // floats of a chunk
 struct SoftmaxShared {
-  alignas(16) float buffer[2][kRowBuffer];
-  float part[kMostRowThreads / 32], sum;
+  alignas(16) float buffer[2][kSoftmaxBuffer];
+  float part[kMostSoftmaxWarps], sum;
   int open;  // a rounding was left undecided
 };
 // A row by a block of `count` warps. Warps: a phase is a function of the warp, with a barrier
@@ -132,7 +133,7 @@ struct SoftmaxShared {
 template <class Warps, class Undecided>
 ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int count,
                                 SoftmaxShared& s, const Warps& warps, const Undecided& undecided) {
-  constexpr int kChunk = kRowBuffer, kEach = 4;
+  constexpr int kChunk = kSoftmaxBuffer, kEach = 4;
   const std::int64_t n = t.g.length, chunks = (n + kChunk - 1) / kChunk;
   const std::int64_t step = t.g.stride, first = step == 1 ? row * n : t.g.first(row);
   const float* const from = t.x + first;
@@ -142,9 +143,17 @@ ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int 
     float most[kLanes];
     ETALON_UNROLL
     for (int i = 0; i < kLanes; ++i) {
+      constexpr int kAhead = 8;
+      const std::int64_t width = count * 32;
       most[i] = -__builtin_inff();
-      for (std::int64_t k = w.index * 32 + w.lane(i); k < n; k += count * 32)
-        most[i] = larger_of(most[i], from[k * step]);
+      for (std::int64_t k = w.index * 32 + w.lane(i); k < n; k += kAhead * width) {
+        float x[kAhead];
+        ETALON_UNROLL
+        for (int j = 0; j < kAhead; ++j)
+          x[j] = k + j * width < n ? from[(k + j * width) * step] : -__builtin_inff();
+        ETALON_UNROLL
+        for (const float v : x) most[i] = larger_of(most[i], v);
+      }
     }
     const float m = w.largest(most);
     if (w.first()) s.part[w.index] = m;
@@ -216,10 +225,21 @@ ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int 
     const float m = largest(), sum = s.sum;
     ETALON_UNROLL
     for (int i = 0; i < std::decay_t<decltype(w)>::kLanes; ++i)
-      for (std::int64_t k = w.index * 32 + w.lane(i); k < n; k += count * 32) {
-        const float x = t.log ? from[k * step] : 0;
-        const float term = t.log ? 0 : chunks > 1 ? to[k * step] : s.buffer[0][k];
-        to[k * step] = softmax_output(t.log, x, term, m, sum);
+      for (std::int64_t k0 = w.index * 32 + w.lane(i); k0 < n; k0 += kEach * count * 32) {
+        float x[kEach] = {}, term[kEach] = {};
+        ETALON_UNROLL
+        for (int j = 0; j < kEach; ++j) {
+          const std::int64_t k = k0 + j * count * 32;
+          if (k >= n) continue;
+          if (t.log)
+            x[j] = from[k * step];
+          else
+            term[j] = chunks > 1 ? to[k * step] : s.buffer[0][k];
+        }
+        ETALON_UNROLL
+        for (int j = 0; j < kEach; ++j)
+          if (const std::int64_t k = k0 + j * count * 32; k < n)
+            to[k * step] = softmax_output(t.log, x[j], term[j], m, sum);
       }
     if (w.first() && w.index == 0 && s.open != 0) undecided(row);
   });

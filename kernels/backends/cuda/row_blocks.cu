@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kMostRowThreads, kBlocks)
   softmax_rows(t, blockIdx.x, static_cast<int>(blockDim.x), shared, BlockThreads{},
                [&](std::int64_t row) { put_on_list(list, row); });
 }
-__global__ void __launch_bounds__(kMostRowThreads, kBlocks)
+__global__ void __launch_bounds__(kMostSoftmaxWarps * 32, 1)
     run_softmax_block(const __grid_constant__ SoftmaxRowsTask t,
                       const __grid_constant__ UndecidedList list) {
   __shared__ SoftmaxShared shared;

@@ -61,19 +61,19 @@ class WarpChain {
       const bool grid = exponent >= 24;  // unit and 1 / unit are normal
       const float over = float_of((grid ? 277 - exponent : 127) << 23),
                   unit = float_of((grid ? exponent - 23 : 127) << 23);
-      Part p[J];
-      ETALON_UNROLL
-      for (int j = 0; j < J; ++j) p[j] = part(e[j], over);
+      Part p[J] = {};
+      if (grid) {
+        ETALON_UNROLL
+        for (int j = 0; j < J; ++j) p[j] = part(e[j], over);
+      }
       int s = static_cast<int>((bits_of(chain_) & 0x7fffffU) | 0x800000U);
-      bool within = grid;
+      const int first = grid ? done : J;
       ETALON_UNROLL
       for (int j = 0; j < J; ++j) {
         const int next = s + p[j].sum + (s % 2 != 0 ? p[j].odd : 0);
-        within = within && next <= 1 << 24;
-        if (within && j >= done) {
-          s = next;
-          ++done;
-        }
+        if (j < first || j != done || next > 1 << 24) continue;
+        s = next;
+        ++done;
       }
       if (grid) chain_ = static_cast<float>(s) * unit;
       if (done == J) break;
