@@ -236,8 +236,9 @@ void run_softmax(const SoftmaxRowsTask& t, const cuda::UndecidedList& list) {
   const auto undecided = [&](std::int64_t row) { put_on_list(list, row); };
   if (t.g.length == 0) return;
   if (softmax_form(t) == SoftmaxForm::warp) {
+    SoftmaxTermsOfWarp shared;
     for (std::int64_t row = t.g.rows; row-- > 0;)
-      softmax_in_warp(t, row, HostRowWarp{0}, undecided);
+      softmax_in_warp(t, row, shared, HostRowWarp{0}, undecided);
   } else {
     for (std::int64_t row = t.g.rows; row-- > 0;) {
       auto shared = std::make_unique<SoftmaxShared>();

@@ -13,7 +13,7 @@ namespace etalon {
 namespace {
 
 float by_warp(const std::vector<float>& terms) {
-  constexpr int kEach = 4;
+  constexpr int kEach = 8;
   const HostRowWarp warp;
   WarpChain<HostRowWarp> chain(warp);
   for (std::size_t k = 0; k < terms.size(); k += 32 * kEach) {

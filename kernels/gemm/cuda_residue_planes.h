@@ -58,7 +58,6 @@ struct ResidueTask {
   // The panel: products [first, first + products), residues [product][plane][row][row_bytes].
   std::int64_t first = 0, products = 0, row_bytes = 0;
   std::uint8_t* residues = nullptr;
-  std::int32_t* done = nullptr;  // of each half of a pair, planes
   bool cuts_b = false;           // the panel before had others
 
   ETALON_HD std::int64_t parts() const { return (t.k + kResidueDeep - 1) / kResidueDeep; }
@@ -73,7 +72,9 @@ struct ResidueTask {
   ETALON_HD std::int64_t tiles_n() const {
     return (b.count + kResidueColumns - 1) / kResidueColumns;
   }
-  ETALON_HD std::int64_t pairs() const { return products * pairs_m() * tiles_n(); }
+  ETALON_HD std::int64_t pairs() const {
+    return products * kResidues * pairs_m() * tiles_n();
+  }
 };
 
 // Column c of b is row residue_place(c) of its plane. A thread's sums are pairs of a fragment's

@@ -11,7 +11,10 @@
 #include "kernels/gemm/cuda_residues.h"
 
 #ifndef CUTOCC
-#define CUTOCC 3
+#define CUTOCC 4
+#endif
+#ifndef JOINOCC
+#define JOINOCC 2
 #endif
 namespace etalon::cuda {
 namespace {
@@ -65,11 +68,6 @@ cudaError_t cut(const ResidueTask& task, cudaStream_t stream) {
 constexpr int kStages = 4, kProductThreads = 3 * 128;
 constexpr int kBytesA = kResidueRows * kResidueSlice, kBytesB = kResidueColumns * kResidueSlice;
 constexpr int kProductBytes = kStages * (kBytesA + kBytesB) + 1024;  // and where 1024 divides
-constexpr int kPosts = 2048;
-struct ProductShared {
-  std::uint64_t full[kStages], empty[kStages];
-  int head, tail, finished, posts[kPosts];  // halves whose planes are done, in turn
-};
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 __device__ std::uint32_t shared_place(const void* p) {
@@ -155,50 +153,19 @@ __device__ void multiply(int (&d)[128], std::uint64_t a, std::uint64_t b, int ke
 #undef ETALON_4
 #endif
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-// Pieces of halves that are done, until no more will be.
-__device__ void join_pieces(const ResidueTask& task, const UndecidedList& open,
-                            ProductShared& shared) {
-  constexpr unsigned kAll = 0xffffffffU;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  for (;;) {
-    int ticket = 0, half = -1;
-    if (lane == 0) {
-      ticket = atomicAdd(&shared.head, 1);
-      const volatile int* const post = shared.posts + ticket / kResiduePieces;
-      while ((half = *post) < 0) {
-        if (*static_cast<volatile int*>(&shared.finished) == 2) {
-          __threadfence_block();
-          half = *post;
-          break;
-        }
-        __nanosleep(200);
-      }
-      __threadfence();
-    }
-    half = __shfl_sync(kAll, half, 0);
-    if (half < 0) return;
-    ticket = __shfl_sync(kAll, ticket, 0);
-    residue_join_piece(task, half, ticket % kResiduePieces, lane,
-                       [&](std::int64_t i) { put_on_list(open, i); });
-  }
-}
-#endif
-
 __global__ void
 #if PAIR == 2
 __cluster_dims__(kResiduePair, 1, 1)
 #endif
-    __launch_bounds__(kProductThreads, 1)
-        multiply_planes(const __grid_constant__ CUtensorMap map_a,
-                        const __grid_constant__ CUtensorMap map_b,
-                        const __grid_constant__ ResidueTask task,
-                        const __grid_constant__ UndecidedList open) {
+__launch_bounds__(kProductThreads, 1)
+    multiply_planes(const __grid_constant__ CUtensorMap map_a,
+                    const __grid_constant__ CUtensorMap map_b,
+                    const __grid_constant__ ResidueTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) unsigned char memory[];
-  __shared__ ProductShared shared;
+  __shared__ std::uint64_t barriers[2 * kStages];
   const std::uint32_t a0 = (shared_place(memory) + 1023) & ~1023U, b0 = a0 + kStages * kBytesA,
-                      full = shared_place(shared.full), empty = shared_place(shared.empty);
+                      full = shared_place(barriers), empty = full + 8 * kStages;
   const int tid = static_cast<int>(threadIdx.x), group = tid / 128;
   const auto rank = kResiduePair == 1 ? 0 : static_cast<int>(rank_in_cluster());
   if (tid == 0) {
@@ -207,26 +174,21 @@ __cluster_dims__(kResiduePair, 1, 1)
       barrier_begin(empty + 8 * s, 8 * kResiduePair);  // a lane of each warp that multiplies
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    shared.head = shared.tail = shared.finished = 0;
   }
-  for (int i = tid; i < kPosts; i += kProductThreads) shared.posts[i] = -1;
   __syncthreads();
   if constexpr (kResiduePair > 1) wait_for_cluster();
-  const int items = static_cast<int>(task.pairs()) * kResidues,
-            clusters = static_cast<int>(gridDim.x) / kResiduePair,
+  const int pairs = static_cast<int>(task.pairs()),
+            step = static_cast<int>(gridDim.x) / kResiduePair,
             first = static_cast<int>(blockIdx.x) / kResiduePair;
   const int slices = static_cast<int>((task.t.k + kResidueSlice - 1) / kResidueSlice);
   int stage = 0;
   if (group == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 104;");
-    if (tid >= 32) {
-      join_pieces(task, open, shared);
-    } else if (tid == 0) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (tid == 0) {
       constexpr int kShare = kResidueColumns / kResiduePair;
       int phase = 1;
-      for (int i = first; i < items; i += clusters) {
-        const ResidueItem item = residue_item(task, clusters, i);
-        const ResiduePlace p = residue_tile(task, item.pair, item.plane);
+      for (int i = first; i < pairs; i += step) {
+        const ResiduePlace p = residue_pair(task, i);
         const int row = (static_cast<int>(p.row) + rank) * kResidueRows,
                   col = static_cast<int>(p.col) * kResidueColumns + rank * kShare,
                   plane = static_cast<int>(p.plane);
@@ -245,7 +207,7 @@ __cluster_dims__(kResiduePair, 1, 1)
     }
     __syncwarp();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 200;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     // A lane of each warp tells both blocks.
     const auto release = [&](int s) {
       if constexpr (kResiduePair > 1) {
@@ -256,7 +218,11 @@ __cluster_dims__(kResiduePair, 1, 1)
     };
     int phase = 0;
     int d[128];
-    for (int i = first; i < items; i += clusters) {
+#ifdef LAG
+    const int lag = LAG < slices ? LAG : slices - 1;
+    if (group == 2) asm volatile("bar.sync 3, 256;" ::: "memory");
+#endif
+    for (int i = first; i < pairs; i += step) {
       int before = -1;
       for (int k = 0; k < slices; ++k) {
         barrier_wait(full + 8 * stage, phase);
@@ -271,41 +237,19 @@ __cluster_dims__(kResiduePair, 1, 1)
         asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
         if (before >= 0) release(before);
         before = stage;
+#ifdef LAG
+        if (group == 1 && i == first && k == lag) asm volatile("bar.arrive 3, 256;" ::: "memory");
+#endif
         if (++stage == kStages) stage = 0, phase ^= 1;
       }
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       release(before);
 #pragma unroll
       for (int j = 0; j < 128; ++j) asm volatile("" : "+r"(d[j])::"memory");
-      const ResidueItem item = residue_item(task, clusters, i);
-      ResiduePlace p = residue_tile(task, item.pair, item.plane);
+      ResiduePlace p = residue_pair(task, i);
       p.row += rank;
-#ifdef NOEPI
-      if (task.t.alpha != 0 && d[5] != 0x12345678) {
-      } else
-#endif
-        residue_store(task, p, group - 1, tid % 128, [&](int j) { return d[j]; });
-      if (group == 1)
-        asm volatile("bar.sync 1, 128;" ::: "memory");
-      else
-        asm volatile("bar.sync 2, 128;" ::: "memory");
-      if (tid % 128 == 0) {
-        __threadfence();
-        const int half = (item.pair * kResiduePair + rank) * 2 + group - 1;
-        if (atomicAdd(task.done + half, 1) == kResidues - 1) {
-          task.done[half] = 0;
-          __threadfence();
-          *static_cast<volatile int*>(shared.posts + atomicAdd(&shared.tail, 1)) = half;
-        }
-      }
-      __syncwarp();
+      residue_store(task, p, group - 1, tid % 128, [&](int j) { return d[j]; });
     }
-    if (tid % 128 == 0) {
-      __threadfence_block();
-      atomicAdd(&shared.finished, 1);
-    }
-    __syncwarp();
-    join_pieces(task, open, shared);
   }
   // What the other block fetches for both, and its word that a place is free, come here before.
   if constexpr (kResiduePair > 1) wait_for_cluster();
@@ -339,20 +283,23 @@ bool map_planes(const ResidueTask& task, const ResidueSide& s, int rows, CUtenso
                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
-cudaError_t multiply_panel(const ResidueTask& task, int processors, const UndecidedList& open,
-                           cudaStream_t stream) {
+cudaError_t multiply_panel(const ResidueTask& task, int processors, cudaStream_t stream) {
   CUtensorMap a, b;
-  if (!map_planes(task, task.a, kResidueRows, &a) ||
-      !map_planes(task, task.b, kResidueColumns / kResiduePair, &b))
+  if (!map_planes(task, task.a, kResidueRows, &a) || !map_planes(task, task.b, kResidueColumns / kResiduePair, &b))
     return cudaErrorNotSupported;
-  const std::int64_t clusters =
-      std::min<std::int64_t>(processors / kResiduePair, task.pairs() * kResidues);
-  multiply_planes<<<static_cast<unsigned>(clusters * kResiduePair), kProductThreads, kProductBytes,
-                    stream>>>(a, b, task, open);
+  const std::int64_t clusters = std::min<std::int64_t>(processors / kResiduePair, task.pairs());
+  multiply_planes<<<static_cast<unsigned>(clusters * kResiduePair), kProductThreads, kProductBytes, stream>>>(a, b, task);
   return cudaGetLastError();
 }
 
 // ---- 3, 4: outputs ------------------------------------------------------------------------------
+
+__global__ void __launch_bounds__(kResidueThreads, JOINOCC)
+    join_residues(const __grid_constant__ ResidueTask task,
+                  const __grid_constant__ UndecidedList open) {
+  residue_join_block(task, blockIdx.x, static_cast<int>(threadIdx.x),
+                     [&](std::int64_t i) { put_on_list(open, i); });
+}
 
 __global__ void __launch_bounds__(kResidueThreads)
     settle_residues(const __grid_constant__ ResidueTask task,
@@ -412,22 +359,26 @@ int launch_residues(const KernelCall& call, const ResidueMemory& memory, const U
   };
   const ResiduePanels panels = residue_panels(all, memory.panel_bytes);
   bool counts = false;  // what each panel leaves 0
-  for_each_residue_panel(all, panels, memory.all, [&](const ResidueTask& task) {
-    if (code != cudaSuccess) return;
-    if (!counts && !done(cudaMemsetAsync(task.a.arrived, 0,
-                                         static_cast<std::size_t>(panels.counts) * sizeof(int), s)))
-      return;
-    counts = true;
-    if (task.cuts_b && !done(cut<true>(task, s))) return;
-    if (!done(cut<false>(task, s))) return;
-    if (!done(cudaMemsetAsync(open.count, 0, sizeof *open.count, s))) return;
-    if (!done(multiply_panel(task, processors, open, s))) return;
-    // Of usual data one output in a thousand is open.
-    const auto blocks =
-        static_cast<unsigned>(std::min<std::int64_t>(8 * processors, (task.outputs() + 63) / 64));
-    settle_residues<<<blocks, kResidueThreads, 0, s>>>(task, open, undecided);
-    done(cudaGetLastError());
-  });
+  for_each_residue_panel(
+      all, panels, memory.all, [&](const ResidueTask& task) {
+        if (code != cudaSuccess) return;
+        if (!counts && !done(cudaMemsetAsync(task.a.arrived, 0,
+                                             static_cast<std::size_t>(panels.counts) * sizeof(int), s)))
+          return;
+        counts = true;
+        if (task.cuts_b && !done(cut<true>(task, s))) return;
+        if (!done(cut<false>(task, s))) return;
+        if (!done(cudaMemsetAsync(open.count, 0, sizeof *open.count, s))) return;
+        if (!done(multiply_panel(task, processors, s))) return;
+        join_residues<<<static_cast<unsigned>(residue_join_blocks(task)), kResidueThreads, 0, s>>>(
+            task, open);
+        if (!done(cudaGetLastError())) return;
+        // Of usual data one output in a thousand is open.
+        const auto blocks = static_cast<unsigned>(
+            std::min<std::int64_t>(8 * processors, (task.outputs() + 63) / 64));
+        settle_residues<<<blocks, kResidueThreads, 0, s>>>(task, open, undecided);
+        done(cudaGetLastError());
+      });
   return code;
 }
 

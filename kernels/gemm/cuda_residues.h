@@ -48,27 +48,13 @@ inline namespace ETALON_ISA_NAMESPACE {
 struct ResiduePlace {
   std::int64_t plane, row, col;  // of all products' planes; tiles, the upper of a pair
 };
-// Pairs go down sixteen tiles of rows before they step to the right.
-ETALON_HD inline ResiduePlace residue_tile(const ResidueTask& task, std::int64_t pair, int plane) {
-  const auto tall = static_cast<int>(task.pairs_m()), wide = static_cast<int>(task.tiles_n()),
-             product = static_cast<int>(pair / (tall * wide)),
-             place = static_cast<int>(pair % (tall * wide));
-  constexpr int kGroup = kResidueGroup / kResiduePair;
-  const int first = place / (kGroup * wide) * kGroup, at = place % (kGroup * wide);
-  const int left = tall - first, height = left < kGroup ? left : kGroup;
-  return {product * kResidues + plane, (first + at % height) * kResiduePair, at / height};
-}
-// Clusters take as many pairs at a time as there are, plane by plane, so that what they read is the
-// same at a time, and a cluster goes through all planes of its pair; of the last, which may be
-// fewer, pairs and planes are dealt out in turn.
-struct ResidueItem {
-  int pair, plane;
-};
-ETALON_HD inline ResidueItem residue_item(const ResidueTask& task, int clusters, int i) {
-  const int first = i / (clusters * kResidues) * clusters, rest = i % (clusters * kResidues);
-  const int left = static_cast<int>(task.pairs()) - first,
-            count = left < clusters ? left : clusters;
-  return {first + rest % count, rest / count};
+// Clusters go down sixteen tiles of rows before they step to the right.
+ETALON_HD inline ResiduePlace residue_pair(const ResidueTask& task, std::int64_t pair) {
+  constexpr std::int64_t kGroup = kResidueGroup / kResiduePair;
+  const std::int64_t tall = task.pairs_m(), wide = task.tiles_n(), place = pair % (tall * wide);
+  const std::int64_t first = place / (kGroup * wide) * kGroup, at = place % (kGroup * wide);
+  const std::int64_t left = tall - first, height = left < kGroup ? left : kGroup;
+  return {pair / (tall * wide), (first + at % height) * kResiduePair, at / height};
 }
 // Sum i of thread tid of a warpgroup, of the fragment of wgmma m64n256: its row among 64, and its
 // row of b's planes among 256.
@@ -101,13 +87,8 @@ ETALON_HD void residue_store(const ResidueTask& task, const ResiduePlace& p, int
         v[q] = residue_pack(byte(at), byte(at + 1), byte(at + 4), byte(at + 5));
       }
 #if defined(__CUDA_ARCH__)
-#ifdef STCS
       __stcs(reinterpret_cast<uint4*>(to + r * 8 * task.row_bytes + i * 64),
              make_uint4(v[0], v[1], v[2], v[3]));
-#else
-      *reinterpret_cast<uint4*>(to + r * 8 * task.row_bytes + i * 64) =
-          make_uint4(v[0], v[1], v[2], v[3]);
-#endif
 #else
       std::memcpy(to + r * 8 * task.row_bytes + i * 64, v, 16);
 #endif
@@ -117,9 +98,12 @@ ETALON_HD void residue_store(const ResidueTask& task, const ResiduePlace& p, int
 
 // ---- 3: join ------------------------------------------------------------------------------------
 
-// Half h of a pair is 64 rows and 256 columns, and a warp's piece of it four rows and 128 columns.
-inline constexpr int kResidueHalves = 2 * kResiduePair, kResiduePieces = 32;
+inline constexpr int kResidueJoinRows = 16, kResidueJoinColumns = 256;  // of a block
 
+ETALON_HD inline std::int64_t residue_join_blocks(const ResidueTask& task) {
+  return task.products * ((task.a.count + kResidueJoinRows - 1) / kResidueJoinRows) *
+         ((task.b.count + kResidueJoinColumns - 1) / kResidueJoinColumns);
+}
 // Of an output of the panel: what a product's element it is, and where that is in y.
 ETALON_HD inline DigitOutput residue_output(const ResidueTask& task, std::int64_t product,
                                             std::int64_t row, std::int64_t col) {
@@ -127,15 +111,15 @@ ETALON_HD inline DigitOutput residue_output(const ResidueTask& task, std::int64_
 }
 // Four columns and four rows a thread; open(index in the panel) takes what is not decided.
 template <class Open>
-ETALON_HD void residue_join_piece(const ResidueTask& task, int half, int piece, int lane,
+ETALON_HD void residue_join_block(const ResidueTask& task, std::uint32_t block, int tid,
                                   Open&& open) {
   const TileTask& t = task.t;
   const auto n = static_cast<int>(task.b.count), m = static_cast<int>(task.a.count);
-  const ResiduePlace at = residue_tile(task, half / kResidueHalves, 0);
-  const std::int64_t product = at.plane / kResidues;
-  const int col = static_cast<int>(at.col) * kResidueColumns + piece % 2 * 128 + lane * 4,
-            row0 = static_cast<int>(at.row) * kResidueRows + half % kResidueHalves * 64 +
-                   piece / 2 * 4;
+  const auto wide = static_cast<std::uint32_t>((n + kResidueJoinColumns - 1) / kResidueJoinColumns),
+             tall = static_cast<std::uint32_t>((m + kResidueJoinRows - 1) / kResidueJoinRows);
+  const std::int64_t product = block / wide / tall;
+  const int col = static_cast<int>(block % wide) * kResidueJoinColumns + tid % 64 * 4,
+            row0 = static_cast<int>(block / wide % tall) * kResidueJoinRows + tid / 64 * 4;
   if (col >= n || row0 >= m) return;
   const bool adds = MatrixProducts::adds(t),
              fours = t.n % 4 == 0 && task.b.first % 4 == 0 && col + 3 < n;
@@ -149,29 +133,38 @@ ETALON_HD void residue_join_piece(const ResidueTask& task, int half, int piece, 
   for (int j = 0; j < 4; ++j)
     b[j] = task.b.norms[product * task.b.padded + (col + j < n ? col + j : n - 1)];
   const int end = row0 + 4 < m ? row0 + 4 : m;
-#if defined(__CUDACC__)
-#pragma unroll 1
-#endif
-  for (int row = row0; row < end; ++row, ++a, from += task.row_bytes, to += t.n) {
-    std::uint32_t words[kResidues];
+  const auto read = [&](std::uint32_t(&to_words)[kResidues]) {
     ETALON_UNROLL
     for (int p = 0; p < kResidues; ++p) {
 #if defined(__CUDA_ARCH__)
-      words[p] = __ldcs(reinterpret_cast<const unsigned*>(from + p * plane));
+      to_words[p] = __ldcs(reinterpret_cast<const unsigned*>(from + p * plane));
 #else
-      std::memcpy(&words[p], from + p * plane, 4);
+      std::memcpy(&to_words[p], from + p * plane, 4);
 #endif
     }
+  };
+  std::uint32_t next[kResidues];
+  read(next);
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+  for (int row = row0; row < end; ++row, ++a, to += t.n) {
+    std::uint32_t words[kResidues];
+    ETALON_UNROLL
+    for (int p = 0; p < kResidues; ++p) words[p] = next[p];
+    from += task.row_bytes;
+    if (row + 1 < end) read(next);  // while these are joined
+    const ResidueNorm of = *a;
     float y[4] = {};
     ETALON_UNROLL
     for (int j = 0; j < 4; ++j) {
       const double sum =
-          residue_join(task.form, [&](int p) { return (words[p] >> (8 * j)) & 255; }) *
-          (a->unit * b[j].unit);
+          residue_join(task.form, [&](int p) { return byte_of_word(words[p], j); }) *
+          (of.unit * b[j].unit);
       const bool there = col + j < n;
       const double added =
           adds && there ? MatrixProducts::added(t, residue_output(task, product, row, col + j)) : 0;
-      if (!digit_decide(sum, residue_bound(task.form, *a, b[j], sum), static_cast<double>(t.alpha),
+      if (!digit_decide(sum, residue_bound(task.form, of, b[j], sum), static_cast<double>(t.alpha),
                         added, adds, y[j]) &&
           there)
         open((product * m + row) * n + col + j);
@@ -303,6 +296,8 @@ struct ResiduePanels {
   std::int64_t planes_a = 0, planes_b = 0, residues = 0, lines_a = 0, lines_b = 0, parts = 0,
                counts = 0;
   static std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+  std::int64_t groups_a() const { return products * up(rows, kResidueLines) / kResidueLines; }
+  std::int64_t groups_b() const { return products * up(columns, kResidueLines) / kResidueLines; }
   static constexpr std::int64_t kLineBytes = sizeof(ResidueNorm) + sizeof(ResidueRests);
   std::int64_t bytes() const {
     return up(planes_a, 256) + up(planes_b, 256) + up(residues, 256) +
@@ -333,10 +328,7 @@ inline ResiduePanels residue_panels(const ResidueTask& task, std::int64_t bytes)
   p.planes_b = p.lines_b * line;
   p.residues = p.products * p.rows * row;
   p.parts = std::max(p.lines_a, p.lines_b) * task.parts() * 16;
-  const auto groups = [&](std::int64_t n, std::int64_t of) { return (n + of - 1) / of; };
-  p.counts = p.products * (groups(p.rows, kResidueLines) + groups(p.columns, kResidueLines) +
-                           groups(p.rows, kResidueRows * kResiduePair) *
-                               groups(p.columns, kResidueColumns) * kResidueHalves);
+  p.counts = p.groups_a() + p.groups_b();
   return p;
 }
 // f(task) for each panel in turn.
@@ -354,8 +346,7 @@ void for_each_residue_panel(ResidueTask task, const ResiduePanels& p, void* memo
   task.a.parts = reinterpret_cast<double*>(take(p.parts));
   task.b.parts = reinterpret_cast<double*>(take(p.parts));
   task.a.arrived = reinterpret_cast<std::int32_t*>(take(p.counts * 4));
-  task.b.arrived = task.a.arrived + p.products * ((p.rows + kResidueLines - 1) / kResidueLines);
-  task.done = task.b.arrived + p.products * ((p.columns + kResidueLines - 1) / kResidueLines);
+  task.b.arrived = task.a.arrived + p.groups_a();
   task.a.norms = reinterpret_cast<ResidueNorm*>(next);
   task.b.norms = task.a.norms + p.lines_a;
   task.a.rests = reinterpret_cast<ResidueRests*>(task.b.norms + p.lines_b);
@@ -414,9 +405,8 @@ void run_residues_on_host(const ResidueTask& task, const Threads& threads,
         residue_cut_line<right>(task, i, *shared, threads);
       return;
     }
-    for (std::int64_t i = 0; i < task.products * ((s.padded + kResidueLines - 1) / kResidueLines);
-         ++i)
-      s.arrived[i] = 0;
+    const std::int64_t groups = (s.padded + kResidueLines - 1) / kResidueLines;
+    for (std::int64_t i = 0; i < task.products * groups; ++i) s.arrived[i] = 0;
     for (std::int64_t i = residue_stat_blocks(task, s); i-- > 0;)
       residue_stat_lines(task, s, i, *shared, threads);
     for (std::int64_t i = residue_cut_blocks(task, s); i-- > 0;)
@@ -424,17 +414,15 @@ void run_residues_on_host(const ResidueTask& task, const Threads& threads,
   };
   if (task.cuts_b) cut.template operator()<true>();
   cut.template operator()<false>();
-  constexpr int kClusters = 3;
-  for (int i = static_cast<int>(task.pairs()) * kResidues; i-- > 0;) {
-    const ResidueItem item = residue_item(task, kClusters, i);
-    const ResiduePlace pair = residue_tile(task, item.pair, item.plane);
+  for (std::int64_t i = task.pairs(); i-- > 0;) {
+    const ResiduePlace pair = residue_pair(task, i);
     // Beyond its edges TMA reads zeros.
     const auto row_of = [&](const ResidueSide& s, std::int64_t row) {
       return row < s.padded ? reinterpret_cast<const std::int8_t*>(s.planes) +
                                   (pair.plane * s.padded + row) * task.k_bytes
                             : nullptr;
     };
-    for (int half = 0; half < kResidueHalves; ++half) {
+    for (int half = 0; half < 2 * kResiduePair; ++half) {
       const int group = half % 2;
       const ResiduePlace place{pair.plane, pair.row + half / 2, pair.col};
       for (int tid = 128; tid-- > 0;)
@@ -451,9 +439,9 @@ void run_residues_on_host(const ResidueTask& task, const Threads& threads,
     }
   }
   *list.count = 0;
-  for (int half = static_cast<int>(task.pairs()) * kResidueHalves; half-- > 0;)
-    for (int i = 32 * kResiduePieces; i-- > 0;)
-      residue_join_piece(task, half, i / 32, i % 32, open);
+  for (std::int64_t i = residue_join_blocks(task); i-- > 0;)
+    for (int tid = kResidueThreads; tid-- > 0;)
+      residue_join_block(task, static_cast<std::uint32_t>(i), tid, open);
   for (std::int64_t i = digit_open_count(task.outputs(), list); i-- > 0;) {
     const ResidueOpen one(task, digit_open_at(list, i));
     ResidueFix fixes[32];

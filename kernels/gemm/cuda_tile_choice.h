@@ -3,8 +3,9 @@
 //
 // A step of k takes a block that has its SM to itself `alone` ns, where it waits for its own reads,
 // and `full` where the SM has others to go on with; a convolution's block, whose k is often short,
-// takes `ends` steps besides to begin and to end. The estimate is what the busiest SM has: blocks
-// over SMs, rounded up. Measured on an H200 at 1980 MHz; the shapes of a warp on an H100.
+// takes `ends` steps besides to begin and to end, and two together, which hide little of one
+// another's waiting, `two` at least where that was seen. The estimate is what the busiest SM has:
+// blocks over SMs, rounded up. Measured on an H200 at 1980 MHz; the shapes of a warp on an H100.
 #pragma once
 
 #include <algorithm>
@@ -45,13 +46,20 @@ template <>
 struct TileShapes<10> : TileShape<1, 1, 1, 4, 1, 64, 4, 2, true, 3> {};  // 4 x 32, a warp
 template <>
 struct TileShapes<11> : TileShape<1, 1, 1, 1, 1, 64, 6, 2, true, 1> {};  // 1 x 32, a warp
-inline constexpr int kTileShapes = 12;
+// Few outputs of a convolution.
+template <>
+struct TileShapes<12> : TileShape<4, 4, 2, 4, 4, 16, 4, 2, true> {};  // 64 x 64, 256 threads
+template <>
+struct TileShapes<13> : TileShape<4, 2, 2, 4, 2, 16, 4, 3, true> {};  // 32 x 32
+template <>
+struct TileShapes<14> : TileShape<4, 1, 4, 4, 1, 16, 4, 4, true> {};  // 16 x 32
+inline constexpr int kTileShapes = 15;
 // Those that take operands whose neighbours cannot be brought by fours; the first of them computes
 // fma=off too.
 inline constexpr int kTileAny = 5, kTileAnySmall = 10;
 
 struct TileTimes {
-  double alone = 0, full = 0, ends = 0;
+  double alone = 0, full = 0, ends = 0, two = 0;
   constexpr bool any() const { return full > 0; }
 };
 // Of matrices, of a convolution's windows; none where another shape is faster, and no code.
@@ -73,19 +81,23 @@ inline constexpr TileFacts kTileFacts[kTileShapes] = {
     tile_facts<4>({}, {0.0950, 0.0680, 30}),
     tile_facts<5>({0.0365, 0.0270}, {0.0425, 0.0303, 35}),
     tile_facts<6>({0.0200, 0.0132}, {}),
-    tile_facts<7>({}, {0.0270, 0.0178, 48}),
+    tile_facts<7>({}, {0.0270, 0.0178, 48, 0.0475}),
     tile_facts<8>({}, {0.0430, 0.0310, 24}),
-    tile_facts<9>({0.0075, 0.0028}, {0.0075, 0.0045, 150}),
-    tile_facts<10>({0.0080, 0.0030}, {0.0080, 0.0050, 150}),
-    tile_facts<11>({0.0049, 0.0024}, {0.0049, 0.0040, 150})};
+    tile_facts<9>({0.0075, 0.0028}, {0.0075, 0.0045, 150, 0.0150}),
+    tile_facts<10>({0.0080, 0.0030}, {0.0080, 0.0050, 150, 0.0160}),
+    tile_facts<11>({0.0049, 0.0024}, {0.0049, 0.0040, 150}),
+    tile_facts<12>({}, {0.0420, 0.0315, 40}),
+    tile_facts<13>({}, {0.0202, 0.0130, 40, 0.0290}),
+    tile_facts<14>({}, {0.0180, 0.0105, 60, 0.0265})};
 
 inline double tile_ns(const TileTask& t, bool windows, int shape, int processors) {
   const TileFacts& f = kTileFacts[shape];
   const TileTimes& times = windows ? f.windows : f.matrices;
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const std::int64_t blocks = t.batch.numel() * up(t.m, f.rows) * up(t.n, f.cols);
-  return std::max(times.alone, static_cast<double>(up(blocks, processors)) * times.full) *
-         (static_cast<double>(t.k) + times.ends);
+  const auto busiest = static_cast<double>(up(blocks, processors));
+  const double waits = busiest > 1 ? std::max(times.alone, times.two) : times.alone;
+  return std::max(waits, busiest * times.full) * (static_cast<double>(t.k) + times.ends);
 }
 
 // y^T = b^T a^T: the same products, the same chains.

@@ -197,14 +197,30 @@ ETALON_HD inline ResidueNorm residue_norm(double squares, double rests, double l
   return n;
 }
 
+// Byte j of a word.
+ETALON_HD inline std::uint32_t byte_of_word(std::uint32_t word, int j) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(word, 0, 0x4440 + static_cast<unsigned>(j));
+#else
+  return (word >> (8 * j)) & 255;
+#endif
+}
+
 // ---- join ---------------------------------------------------------------------------------------
 
 // The sum in units of a.unit * b.unit, byte(i) = residue_of_sum of plane i.
 template <class Byte>
 ETALON_HD double residue_join(const ResidueForm& f, Byte&& byte) {
+  // Of t c the lower word goes with its carry, of the upper one what 2^64 leaves: two operations.
   std::uint64_t s = 0 - f.start_sum;
+  std::uint32_t upper = 0;
   ETALON_UNROLL
-  for (int i = 0; i < kResidues; ++i) s += static_cast<std::uint64_t>(byte(i)) * f.c[i];
+  for (int i = 0; i < kResidues; ++i) {
+    const std::uint32_t t = byte(i);
+    s += std::uint64_t{t} * static_cast<std::uint32_t>(f.c[i]);
+    upper += t * static_cast<std::uint32_t>(f.c[i] >> 32);
+  }
+  s += std::uint64_t{upper} << 32;
   return static_cast<double>(static_cast<std::int64_t>(s)) * f.scale;
 }
 // Of the sum that residue_join gives, times units.

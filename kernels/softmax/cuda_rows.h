@@ -76,10 +76,18 @@ ETALON_HD inline float softmax_output(bool log, float x, float term, float m, fl
   return x == -__builtin_inff() ? x : canonical(x - m - sum);
 }
 
-// A row of at most kWarpRow neighbours, in a warp's registers.
+// The chain of a row of few terms, which lie at a multiple of 16 bytes.
+ETALON_HD inline float softmax_chain(const float* terms, int count) {
+  return RowBlock<1>::walk(terms, count, 0, [](float chain, float e) { return chain + e; });
+}
+
+// A row of at most kWarpRow neighbours, in a warp's registers, and its terms in shared memory.
+struct alignas(16) SoftmaxTermsOfWarp {
+  float e[kWarpRow];
+};
 template <class Warp, class Undecided>
-ETALON_HD void softmax_in_warp(const SoftmaxRowsTask& t, std::int64_t row, const Warp& w,
-                               const Undecided& undecided) {
+ETALON_HD void softmax_in_warp(const SoftmaxRowsTask& t, std::int64_t row, SoftmaxTermsOfWarp& s,
+                               const Warp& w, const Undecided& undecided) {
   constexpr int kLanes = Warp::kLanes, kEach = kWarpRow / 32;
   const auto n = static_cast<int>(t.g.length);
   const float* const from = t.x + row * t.g.length;
@@ -102,12 +110,11 @@ ETALON_HD void softmax_in_warp(const SoftmaxRowsTask& t, std::int64_t row, const
     for (int j = 0; j < kEach; ++j) own[j] = x[j][i];
     terms(own, m, term);
     ETALON_UNROLL
-    for (int j = 0; j < kEach; ++j) e[j][i] = term[j];
+    for (int j = 0; j < kEach; ++j) s.e[32 * j + w.lane(i)] = e[j][i] = term[j];
     open[i] = terms.undecided != 0;
   }
-  WarpChain<Warp> chain(w);
-  chain.add(e, n);
-  float sum = chain.value();
+  w.meet();
+  float sum = softmax_chain(s.e, n);
   bool opens = w.ballot(open) != 0;
   if (t.log && is_finite(static_cast<double>(m))) {
     FineFunctions f;
@@ -164,7 +171,7 @@ ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int 
     for (int i = 1; i < count; ++i) m = larger_of(m, s.part[i]);
     return m;
   };
-  // Warp `index` of `of` fills its share of a chunk, zeros up to the next 128.
+  // Warp `index` of `of` fills its share of a chunk, zeros up to the next 256.
   const auto fill = [&](const auto& w, std::int64_t chunk, int index, int of) {
     const float m = largest();
     const std::int64_t k0 = chunk * kChunk;
@@ -172,7 +179,7 @@ ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int 
     float* const buffer = s.buffer[chunk & 1];
     ETALON_UNROLL
     for (int i = 0; i < std::decay_t<decltype(w)>::kLanes; ++i)
-      for (int k = index * 32 + w.lane(i); k < (length + 127) / 128 * 128; k += kEach * of * 32) {
+      for (int k = index * 32 + w.lane(i); k < (length + 255) / 256 * 256; k += kEach * of * 32) {
         float x[kEach], e[kEach];
         ETALON_UNROLL
         for (int j = 0; j < kEach; ++j) {
@@ -204,11 +211,14 @@ ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int 
       const std::int64_t left = n - chunk * kChunk;
       const int length = static_cast<int>(left < kChunk ? left : kChunk);
       const float* const buffer = s.buffer[chunk & 1];
-      WarpChain<Warp> chain(w, s.sum);
-      for (int k = 0; k < length; k += 32 * kEach) {
-        float e[kEach][Warp::kLanes];
+      // The first pass powers of two quickly.
+      constexpr int kFirst = 256, kSteps = 8;
+      const int before = chunk > 0 ? 0 : length < kFirst ? length : kFirst;
+      WarpChain<Warp> chain(w, chunk > 0 ? s.sum : softmax_chain(buffer, before));
+      for (int k = before; k < length; k += 32 * kSteps) {
+        float e[kSteps][Warp::kLanes];
         ETALON_UNROLL
-        for (int j = 0; j < kEach; ++j) ETALON_UNROLL
+        for (int j = 0; j < kSteps; ++j) ETALON_UNROLL
         for (int i = 0; i < Warp::kLanes; ++i) e[j][i] = buffer[k + 32 * j + w.lane(i)];
         chain.add(e, length - k);
       }

@@ -123,16 +123,6 @@ struct RowBlock {
       });
   }
 
- private:
-  ETALON_HD static float larger(float a, float b) {
-#if defined(__CUDA_ARCH__)
-    float m;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
-    return m;
-#else
-    return SeqF32{}.max(a, b);
-#endif
-  }
   // What is added next is read meanwhile: 16 elements, by fours where they are aligned.
   template <class Add>
   ETALON_HD static float walk(const float* from, int count, float chain, const Add& add) {
@@ -159,6 +149,17 @@ struct RowBlock {
     }
     for (; k < count; ++k) chain = add(chain, from[k]);
     return chain;
+  }
+
+ private:
+  ETALON_HD static float larger(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    float m;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+    return m;
+#else
+    return SeqF32{}.max(a, b);
+#endif
   }
 };
 

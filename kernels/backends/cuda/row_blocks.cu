@@ -36,9 +36,11 @@ __global__ void __launch_bounds__(kMostSoftmaxWarps * 32, 1)
 __global__ void __launch_bounds__(kRowsOfWarps * 32)
     run_softmax_warp(const __grid_constant__ SoftmaxRowsTask t,
                      const __grid_constant__ UndecidedList list) {
+  __shared__ SoftmaxTermsOfWarp shared[kRowsOfWarps];
   const BlockWarp w{static_cast<int>(threadIdx.x / 32)};
   const std::int64_t row = std::int64_t{blockIdx.x} * kRowsOfWarps + w.index;
-  if (row < t.g.rows) softmax_in_warp(t, row, w, [&](std::int64_t i) { put_on_list(list, i); });
+  if (row < t.g.rows)
+    softmax_in_warp(t, row, shared[w.index], w, [&](std::int64_t i) { put_on_list(list, i); });
 }
 
 template <int kRows>

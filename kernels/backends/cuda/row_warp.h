@@ -62,10 +62,7 @@ class WarpChain {
       const float over = float_of((grid ? 277 - exponent : 127) << 23),
                   unit = float_of((grid ? exponent - 23 : 127) << 23);
       Part p[J] = {};
-      if (grid) {
-        ETALON_UNROLL
-        for (int j = 0; j < J; ++j) p[j] = part(e[j], over);
-      }
+      if (grid) parts(e, over, p);
       int s = static_cast<int>((bits_of(chain_) & 0x7fffffU) | 0x800000U);
       const int first = grid ? done : J;
       ETALON_UNROLL
@@ -94,30 +91,46 @@ class WarpChain {
   struct Part {
     int sum, odd;
   };
-  ETALON_HD Part part(const float (&e)[kLanes], float over) const {
-    std::uint32_t n[kLanes];
-    bool tie[kLanes], odd[kLanes];
+  // Step by step of all J, so that their latencies hide one another.
+  template <int J>
+  ETALON_HD void parts(const float (&e)[J][kLanes], float over, Part (&p)[J]) const {
+    std::uint32_t n[J][kLanes], ties[J], any = 0;
+    bool tie[J][kLanes];
+    ETALON_UNROLL
+    for (int j = 0; j < J; ++j) ETALON_UNROLL
+    for (int i = 0; i < kLanes; ++i) {
+      // Where a number below 2^22 ends in one half, the even one of two; of others none fits.
+      constexpr float kWhole = 0x1p23F, kMost = 0x1p22F;
+      const float q = e[j][i] * over, shifted = q + kWhole, rest = q - (shifted - kWhole);
+      const bool fits = q < kMost;
+      tie[j][i] = fits && (rest == 0.5F || rest == -0.5F);
+      n[j][i] = fits ? (bits_of(shifted) & 0x7fffffU) - (rest == -0.5F ? 1 : 0) : 1U << 25;
+    }
+    ETALON_UNROLL
+    for (int j = 0; j < J; ++j) any |= ties[j] = w_.ballot(tie[j]);
+    if (any != 0) {
+      ETALON_UNROLL
+      for (int j = 0; j < J; ++j) turn(ties[j], tie[j], n[j], p[j]);
+    }
+    ETALON_UNROLL
+    for (int j = 0; j < J; ++j) p[j].sum = static_cast<int>(w_.sum(n[j]));
+  }
+  // The even one of two: as many odd numbers as stand between a tie and the one before it, which
+  // left an even number.
+  ETALON_HD void turn(std::uint32_t ties, const bool (&tie)[kLanes], std::uint32_t (&n)[kLanes],
+                      Part& p) const {
+    bool odd[kLanes];
+    ETALON_UNROLL
+    for (int i = 0; i < kLanes; ++i) odd[i] = n[i] % 2 != 0;
+    const std::uint32_t odds = w_.ballot(odd);
     ETALON_UNROLL
     for (int i = 0; i < kLanes; ++i) {
-      constexpr float kMost = 0x1p25F;  // passes 2^24
-      const float scaled = e[i] * over, q = scaled < kMost ? scaled : kMost;
-      n[i] = static_cast<std::uint32_t>(static_cast<int>(q));
-      const float rest = q - static_cast<float>(static_cast<int>(n[i]));
-      tie[i] = rest == 0.5F;
-      n[i] += rest > 0.5F ? 1 : 0;
-      odd[i] = n[i] % 2 != 0;
+      const std::uint32_t below = (1U << w_.lane(i)) - 1,
+                          since = bits_above(ties & below) & (below * 2 + 1);
+      if (tie[i]) n[i] += static_cast<std::uint32_t>(count_bits(odds & since)) % 2;
     }
-    const std::uint32_t ties = w_.ballot(tie), odds = w_.ballot(odd);
-    ETALON_UNROLL
-    for (int i = 0; i < kLanes; ++i) {
-      const std::uint32_t below = (1U << w_.lane(i)) - 1;
-      // Odd ones after the tie before it, which left an even number, and its own.
-      const std::uint32_t since = bits_above(ties & below) & (below * 2 + 1);
-      n[i] += tie[i] ? static_cast<std::uint32_t>(count_bits(odds & since)) % 2 : 0;
-    }
-    const std::uint32_t first = ties & (0 - ties);  // a tie that an odd number turns round
-    const int turned = count_bits(odds & (first * 2 - 1)) % 2 != 0 ? -1 : 1;
-    return {static_cast<int>(w_.sum(n)), ties == 0 ? 0 : turned};
+    const std::uint32_t first = ties & (0 - ties);
+    p.odd = ties == 0 ? 0 : count_bits(odds & (first * 2 - 1)) % 2 != 0 ? -1 : 1;
   }
   ETALON_HD void one_by_one(const float (&e)[kLanes], int count) {
     for (int first = 0; first < 32 && first < count; first += 8) ETALON_UNROLL
