@@ -20,10 +20,6 @@ struct HostRowWarp {
     for (int i = 0; i < kLanes; ++i) all |= (b[i] ? 1U : 0U) << i;
     return all;
   }
-  std::uint32_t sum(const std::uint32_t (&n)[kLanes]) const {
-    return std::accumulate(std::begin(n), std::end(n), 0U);
-  }
-  float from(const float (&x)[kLanes], int lane) const { return x[lane]; }
   float largest(const float (&x)[kLanes]) const {
     return std::accumulate(std::begin(x), std::end(x), -__builtin_inff(), larger_of);
   }

@@ -19,10 +19,6 @@ inline namespace ETALON_ISA_NAMESPACE {
 
 inline constexpr int kResidueThreads = 256;  // of a block, but of the products'
 inline constexpr int kResidueRows = 128, kResidueColumns = 256, kResidueSlice = 128;
-#ifndef PAIR
-#define PAIR 2
-#endif
-inline constexpr int kResiduePair = PAIR;
 inline constexpr int kResidueGroup = 16;  // tiles of rows that blocks go down at a time
 inline constexpr int kResidueLines = 64, kResidueDeep = 128;  // a tile of the cut by lines
 inline constexpr int kResidueStatLines = 128, kResidueStatDeep = 256;
@@ -58,23 +54,18 @@ struct ResidueTask {
   // The panel: products [first, first + products), residues [product][plane][row][row_bytes].
   std::int64_t first = 0, products = 0, row_bytes = 0;
   std::uint8_t* residues = nullptr;
-  bool cuts_b = false;           // the panel before had others
+  bool cuts_b = false;  // the panel before had others
 
   ETALON_HD std::int64_t parts() const { return (t.k + kResidueDeep - 1) / kResidueDeep; }
   ETALON_HD std::int64_t stat_parts() const {
     return (t.k + kResidueStatDeep - 1) / kResidueStatDeep;
   }
   ETALON_HD std::int64_t outputs() const { return products * a.count * b.count; }
-  ETALON_HD std::int64_t pairs_m() const {
-    constexpr int kRows = kResiduePair * kResidueRows;
-    return (a.count + kRows - 1) / kRows;
-  }
+  ETALON_HD std::int64_t tiles_m() const { return (a.count + kResidueRows - 1) / kResidueRows; }
   ETALON_HD std::int64_t tiles_n() const {
     return (b.count + kResidueColumns - 1) / kResidueColumns;
   }
-  ETALON_HD std::int64_t pairs() const {
-    return products * kResidues * pairs_m() * tiles_n();
-  }
+  ETALON_HD std::int64_t tiles() const { return products * kResidues * tiles_m() * tiles_n(); }
 };
 
 // Column c of b is row residue_place(c) of its plane. A thread's sums are pairs of a fragment's
@@ -289,7 +280,6 @@ struct alignas(16) ResidueTileShared {
   float tile[kResidueDeep][kResidueLines];  // columns move on by two with each eight k: banks
   ResidueSquares part[kResidueLines][kResidueDeep / 8];
 };
-inline constexpr int kResidueTileThreads = 256;
 template <bool right, class Threads>
 ETALON_HD void residue_cut_lines(const ResidueTask& task, std::int64_t block,
                                  ResidueTileShared& shared, const Threads& threads) {

@@ -10,12 +10,6 @@
 #include "kernels/gemm/cuda_digits_device.h"
 #include "kernels/gemm/cuda_residues.h"
 
-#ifndef CUTOCC
-#define CUTOCC 4
-#endif
-#ifndef JOINOCC
-#define JOINOCC 2
-#endif
 namespace etalon::cuda {
 namespace {
 
@@ -41,7 +35,7 @@ __device__ std::int64_t thread_of_all() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 template <bool right>
-__global__ void __launch_bounds__(kResidueThreads, CUTOCC)
+__global__ void __launch_bounds__(kResidueThreads, 4)
     cut_lines(const __grid_constant__ ResidueTask task) {
   __shared__ ResidueTileShared shared;
   residue_cut_lines<right>(task, blockIdx.x, shared, BlockThreads{});
@@ -91,32 +85,6 @@ __device__ void barrier_expect(std::uint32_t barrier, std::uint32_t bytes) {
 __device__ void barrier_arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-__device__ void barrier_arrive_at(std::uint32_t barrier, unsigned block) {
-  asm volatile(
-      "{.reg .b32 there;\n"
-      "mapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(barrier),
-      "r"(block)
-      : "memory");
-}
-__device__ void wait_for_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
-}
-__device__ unsigned rank_in_cluster() {
-  unsigned rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-// To the same place of both blocks, whose barriers both hear of it.
-__device__ void fetch_for_both(std::uint32_t to, const CUtensorMap* map, int k, int row, int plane,
-                               std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
-      "l"(map), "r"(k), "r"(row), "r"(plane), "r"(barrier), "h"(static_cast<short>(3))
-      : "memory");
-}
 __device__ void fetch(std::uint32_t to, const CUtensorMap* map, int k, int row, int plane,
                       std::uint32_t barrier) {
   asm volatile(
@@ -153,11 +121,7 @@ __device__ void multiply(int (&d)[128], std::uint64_t a, std::uint64_t b, int ke
 #undef ETALON_4
 #endif
 
-__global__ void
-#if PAIR == 2
-__cluster_dims__(kResiduePair, 1, 1)
-#endif
-__launch_bounds__(kProductThreads, 1)
+__global__ void __launch_bounds__(kProductThreads, 1)
     multiply_planes(const __grid_constant__ CUtensorMap map_a,
                     const __grid_constant__ CUtensorMap map_b,
                     const __grid_constant__ ResidueTask task) {
@@ -167,92 +131,67 @@ __launch_bounds__(kProductThreads, 1)
   const std::uint32_t a0 = (shared_place(memory) + 1023) & ~1023U, b0 = a0 + kStages * kBytesA,
                       full = shared_place(barriers), empty = full + 8 * kStages;
   const int tid = static_cast<int>(threadIdx.x), group = tid / 128;
-  const auto rank = kResiduePair == 1 ? 0 : static_cast<int>(rank_in_cluster());
   if (tid == 0) {
     for (int s = 0; s < kStages; ++s) {
       barrier_begin(full + 8 * s, 1);
-      barrier_begin(empty + 8 * s, 8 * kResiduePair);  // a lane of each warp that multiplies
+      barrier_begin(empty + 8 * s, 8);  // a lane of each warp that multiplies
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
-  if constexpr (kResiduePair > 1) wait_for_cluster();
-  const int pairs = static_cast<int>(task.pairs()),
-            step = static_cast<int>(gridDim.x) / kResiduePair,
-            first = static_cast<int>(blockIdx.x) / kResiduePair;
+  const int tiles = static_cast<int>(task.tiles()), step = static_cast<int>(gridDim.x);
   const int slices = static_cast<int>((task.t.k + kResidueSlice - 1) / kResidueSlice);
   int stage = 0;
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (tid == 0) {
-      constexpr int kShare = kResidueColumns / kResiduePair;
       int phase = 1;
-      for (int i = first; i < pairs; i += step) {
-        const ResiduePlace p = residue_pair(task, i);
-        const int row = (static_cast<int>(p.row) + rank) * kResidueRows,
-                  col = static_cast<int>(p.col) * kResidueColumns + rank * kShare,
+      for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += step) {
+        const ResiduePlace p = residue_tile(task, tile);
+        const int row = static_cast<int>(p.row) * kResidueRows,
+                  col = static_cast<int>(p.col) * kResidueColumns,
                   plane = static_cast<int>(p.plane);
         for (int k = 0; k < slices; ++k) {
           barrier_wait(empty + 8 * stage, phase);
           barrier_expect(full + 8 * stage, kBytesA + kBytesB);
           fetch(a0 + stage * kBytesA, &map_a, k * kResidueSlice, row, plane, full + 8 * stage);
-          const std::uint32_t to = b0 + stage * kBytesB + rank * kShare * kResidueSlice;
-          if constexpr (kResiduePair > 1)
-            fetch_for_both(to, &map_b, k * kResidueSlice, col, plane, full + 8 * stage);
-          else
-            fetch(to, &map_b, k * kResidueSlice, col, plane, full + 8 * stage);
+          fetch(b0 + stage * kBytesB, &map_b, k * kResidueSlice, col, plane, full + 8 * stage);
           if (++stage == kStages) stage = 0, phase ^= 1;
         }
       }
     }
-    __syncwarp();
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    // A lane of each warp tells both blocks.
-    const auto release = [&](int s) {
-      if constexpr (kResiduePair > 1) {
-        if (tid % 32 < kResiduePair) barrier_arrive_at(empty + 8 * s, tid % 32);
-      } else {
-        if (tid % 32 == 0) barrier_arrive(empty + 8 * s);
-      }
-    };
-    int phase = 0;
-    int d[128];
-#ifdef LAG
-    const int lag = LAG < slices ? LAG : slices - 1;
-    if (group == 2) asm volatile("bar.sync 3, 256;" ::: "memory");
-#endif
-    for (int i = first; i < pairs; i += step) {
-      int before = -1;
-      for (int k = 0; k < slices; ++k) {
-        barrier_wait(full + 8 * stage, phase);
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-        const std::uint64_t a = descriptor(a0 + stage * kBytesA + (group - 1) * 64 * kResidueSlice),
-                            b = descriptor(b0 + stage * kBytesB);
-#pragma unroll
-        for (int j = 0; j < kResidueSlice / 32; ++j)
-          multiply(d, a + j * 2, b + j * 2, j > 0 || k > 0);
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-        // The products of the slice before are done: its place may be filled again.
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-        if (before >= 0) release(before);
-        before = stage;
-#ifdef LAG
-        if (group == 1 && i == first && k == lag) asm volatile("bar.arrive 3, 256;" ::: "memory");
-#endif
-        if (++stage == kStages) stage = 0, phase ^= 1;
-      }
-      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-      release(before);
-#pragma unroll
-      for (int j = 0; j < 128; ++j) asm volatile("" : "+r"(d[j])::"memory");
-      ResiduePlace p = residue_pair(task, i);
-      p.row += rank;
-      residue_store(task, p, group - 1, tid % 128, [&](int j) { return d[j]; });
-    }
+    return;
   }
-  // What the other block fetches for both, and its word that a place is free, come here before.
-  if constexpr (kResiduePair > 1) wait_for_cluster();
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  const auto release = [&](int s) {
+    if (tid % 32 == 0) barrier_arrive(empty + 8 * s);
+  };
+  int phase = 0;
+  int d[128];
+  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += step) {
+    int before = -1;
+    for (int k = 0; k < slices; ++k) {
+      barrier_wait(full + 8 * stage, phase);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      const std::uint64_t a = descriptor(a0 + stage * kBytesA + (group - 1) * 64 * kResidueSlice),
+                          b = descriptor(b0 + stage * kBytesB);
+#pragma unroll
+      for (int i = 0; i < kResidueSlice / 32; ++i)
+        multiply(d, a + i * 2, b + i * 2, i > 0 || k > 0);
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+      // The products of the slice before are done: its place may be filled again.
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      if (before >= 0) release(before);
+      before = stage;
+      if (++stage == kStages) stage = 0, phase ^= 1;
+    }
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    release(before);
+#pragma unroll
+    for (int i = 0; i < 128; ++i) asm volatile("" : "+r"(d[i])::"memory");
+    residue_store(task, residue_tile(task, tile), group - 1, tid % 128,
+                  [&](int i) { return d[i]; });
+  }
 #endif
 }
 
@@ -285,16 +224,16 @@ bool map_planes(const ResidueTask& task, const ResidueSide& s, int rows, CUtenso
 }
 cudaError_t multiply_panel(const ResidueTask& task, int processors, cudaStream_t stream) {
   CUtensorMap a, b;
-  if (!map_planes(task, task.a, kResidueRows, &a) || !map_planes(task, task.b, kResidueColumns / kResiduePair, &b))
+  if (!map_planes(task, task.a, kResidueRows, &a) || !map_planes(task, task.b, kResidueColumns, &b))
     return cudaErrorNotSupported;
-  const std::int64_t clusters = std::min<std::int64_t>(processors / kResiduePair, task.pairs());
-  multiply_planes<<<static_cast<unsigned>(clusters * kResiduePair), kProductThreads, kProductBytes, stream>>>(a, b, task);
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(processors, task.tiles()));
+  multiply_planes<<<blocks, kProductThreads, kProductBytes, stream>>>(a, b, task);
   return cudaGetLastError();
 }
 
 // ---- 3, 4: outputs ------------------------------------------------------------------------------
 
-__global__ void __launch_bounds__(kResidueThreads, JOINOCC)
+__global__ void __launch_bounds__(kResidueThreads, 2)
     join_residues(const __grid_constant__ ResidueTask task,
                   const __grid_constant__ UndecidedList open) {
   residue_join_block(task, blockIdx.x, static_cast<int>(threadIdx.x),
@@ -358,27 +297,27 @@ int launch_residues(const KernelCall& call, const ResidueMemory& memory, const U
     return code == cudaSuccess;
   };
   const ResiduePanels panels = residue_panels(all, memory.panel_bytes);
-  bool counts = false;  // what each panel leaves 0
-  for_each_residue_panel(
-      all, panels, memory.all, [&](const ResidueTask& task) {
-        if (code != cudaSuccess) return;
-        if (!counts && !done(cudaMemsetAsync(task.a.arrived, 0,
-                                             static_cast<std::size_t>(panels.counts) * sizeof(int), s)))
-          return;
-        counts = true;
-        if (task.cuts_b && !done(cut<true>(task, s))) return;
-        if (!done(cut<false>(task, s))) return;
-        if (!done(cudaMemsetAsync(open.count, 0, sizeof *open.count, s))) return;
-        if (!done(multiply_panel(task, processors, s))) return;
-        join_residues<<<static_cast<unsigned>(residue_join_blocks(task)), kResidueThreads, 0, s>>>(
-            task, open);
-        if (!done(cudaGetLastError())) return;
-        // Of usual data one output in a thousand is open.
-        const auto blocks = static_cast<unsigned>(
-            std::min<std::int64_t>(8 * processors, (task.outputs() + 63) / 64));
-        settle_residues<<<blocks, kResidueThreads, 0, s>>>(task, open, undecided);
-        done(cudaGetLastError());
-      });
+  bool counts = false;  // which each panel leaves 0
+  for_each_residue_panel(all, panels, memory.all, [&](const ResidueTask& task) {
+    if (code != cudaSuccess) return;
+    if (!counts &&
+        !done(cudaMemsetAsync(task.a.arrived, 0,
+                              static_cast<std::size_t>(panels.counts) * sizeof *task.a.arrived, s)))
+      return;
+    counts = true;
+    if (task.cuts_b && !done(cut<true>(task, s))) return;
+    if (!done(cut<false>(task, s))) return;
+    if (!done(cudaMemsetAsync(open.count, 0, sizeof *open.count, s))) return;
+    if (!done(multiply_panel(task, processors, s))) return;
+    join_residues<<<static_cast<unsigned>(residue_join_blocks(task)), kResidueThreads, 0, s>>>(
+        task, open);
+    if (!done(cudaGetLastError())) return;
+    // Of usual data one output in a thousand is open.
+    const auto blocks =
+        static_cast<unsigned>(std::min<std::int64_t>(8 * processors, (task.outputs() + 63) / 64));
+    settle_residues<<<blocks, kResidueThreads, 0, s>>>(task, open, undecided);
+    done(cudaGetLastError());
+  });
   return code;
 }
 

@@ -20,9 +20,12 @@
 // fails in the sentence of an allocation; gemm.exact.cuda.int8, by name, takes less.
 //
 // Limit: eleven int8 products. At 8192^3 an H100 took 7.57 ms for them (1599 TOPS): its loads alone
-// take 7.70, its products alone 6.49. Clusters that share loads were slower (12 ms). Not for sums
-// of 2^17 terms or more, nor where little is to be done (ResidueFacts::least: on an H100 f64 units
-// take 0.80 of its time at 1024 cubed, 1.47 at 2048).
+// take 7.70, its products alone 6.49. On an H200 clusters of two blocks that share b's loads took
+// as long (1.00 of the time at 4096 cubed, 1.01 at 8192), and joining in the same launch, by warps
+// that do not multiply, more (1.10 at 4096: eleven bytes an output are joined no faster there, and
+// the last tiles' join stands alone). Not for sums of 2^17 terms or more, nor where little is to be
+// done (ResidueFacts::least: on an H100 f64 units take 0.80 of its time at 1024 cubed, 1.47 at
+// 2048).
 //
 // Host and device. The host's form of 2 sums the same planes plainly, for sums of int32 are exact
 // in any order: what it has of the device is which sum a thread's register is and where it goes.
@@ -44,17 +47,16 @@ inline namespace ETALON_ISA_NAMESPACE {
 
 // ---- 2: products --------------------------------------------------------------------------------
 
-// Tiles are pairs, one below the other, that a cluster of two blocks takes.
 struct ResiduePlace {
-  std::int64_t plane, row, col;  // of all products' planes; tiles, the upper of a pair
+  std::int64_t plane, row, col;  // of all products' planes; tiles
 };
-// Clusters go down sixteen tiles of rows before they step to the right.
-ETALON_HD inline ResiduePlace residue_pair(const ResidueTask& task, std::int64_t pair) {
-  constexpr std::int64_t kGroup = kResidueGroup / kResiduePair;
-  const std::int64_t tall = task.pairs_m(), wide = task.tiles_n(), place = pair % (tall * wide);
-  const std::int64_t first = place / (kGroup * wide) * kGroup, at = place % (kGroup * wide);
-  const std::int64_t left = tall - first, height = left < kGroup ? left : kGroup;
-  return {pair / (tall * wide), (first + at % height) * kResiduePair, at / height};
+// Blocks go down sixteen tiles of rows before they step to the right.
+ETALON_HD inline ResiduePlace residue_tile(const ResidueTask& task, std::int64_t tile) {
+  const std::int64_t tall = task.tiles_m(), wide = task.tiles_n(), place = tile % (tall * wide);
+  const std::int64_t first = place / (kResidueGroup * wide) * kResidueGroup,
+                     at = place % (kResidueGroup * wide);
+  const std::int64_t left = tall - first, height = left < kResidueGroup ? left : kResidueGroup;
+  return {tile / (tall * wide), first + at % height, at / height};
 }
 // Sum i of thread tid of a warpgroup, of the fragment of wgmma m64n256: its row among 64, and its
 // row of b's planes among 256.
@@ -143,6 +145,7 @@ ETALON_HD void residue_join_block(const ResidueTask& task, std::uint32_t block, 
 #endif
     }
   };
+  const bool plain = !adds && t.alpha == 1;
   std::uint32_t next[kResidues];
   read(next);
 #if defined(__CUDACC__)
@@ -154,20 +157,35 @@ ETALON_HD void residue_join_block(const ResidueTask& task, std::uint32_t block, 
     for (int p = 0; p < kResidues; ++p) words[p] = next[p];
     from += task.row_bytes;
     if (row + 1 < end) read(next);  // while these are joined
+    // Four side by side, without a branch between them: each is a long chain of operations.
     const ResidueNorm of = *a;
-    float y[4] = {};
+    double sum[4], bound[4];
     ETALON_UNROLL
     for (int j = 0; j < 4; ++j) {
-      const double sum =
-          residue_join(task.form, [&](int p) { return byte_of_word(words[p], j); }) *
-          (of.unit * b[j].unit);
-      const bool there = col + j < n;
-      const double added =
-          adds && there ? MatrixProducts::added(t, residue_output(task, product, row, col + j)) : 0;
-      if (!digit_decide(sum, residue_bound(task.form, of, b[j], sum), static_cast<double>(t.alpha),
-                        added, adds, y[j]) &&
-          there)
-        open((product * m + row) * n + col + j);
+      sum[j] = residue_join(task.form, [&](int p) { return byte_of_word(words[p], j); }) *
+               (of.unit * b[j].unit);
+      bound[j] = residue_bound(task.form, of, b[j], sum[j]);
+    }
+    float y[4];
+    bool decided[4];
+    if (plain) {
+      ETALON_UNROLL
+      for (int j = 0; j < 4; ++j) decided[j] = digit_decide(sum[j], bound[j], 1, 0, false, y[j]);
+    } else {
+      ETALON_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const double added =
+            adds && col + j < n
+                ? MatrixProducts::added(t, residue_output(task, product, row, col + j))
+                : 0;
+        decided[j] =
+            digit_decide(sum[j], bound[j], static_cast<double>(t.alpha), added, adds, y[j]);
+      }
+    }
+    if (!(decided[0] && decided[1] && decided[2] && decided[3])) {
+      ETALON_UNROLL
+      for (int j = 0; j < 4; ++j)
+        if (!decided[j] && col + j < n) open((product * m + row) * n + col + j);
     }
     if (fours) {
 #if defined(__CUDA_ARCH__)
@@ -414,29 +432,26 @@ void run_residues_on_host(const ResidueTask& task, const Threads& threads,
   };
   if (task.cuts_b) cut.template operator()<true>();
   cut.template operator()<false>();
-  for (std::int64_t i = task.pairs(); i-- > 0;) {
-    const ResiduePlace pair = residue_pair(task, i);
+  for (std::int64_t i = task.tiles(); i-- > 0;) {
+    const ResiduePlace p = residue_tile(task, i);
     // Beyond its edges TMA reads zeros.
     const auto row_of = [&](const ResidueSide& s, std::int64_t row) {
       return row < s.padded ? reinterpret_cast<const std::int8_t*>(s.planes) +
-                                  (pair.plane * s.padded + row) * task.k_bytes
+                                  (p.plane * s.padded + row) * task.k_bytes
                             : nullptr;
     };
-    for (int half = 0; half < 2 * kResiduePair; ++half) {
-      const int group = half % 2;
-      const ResiduePlace place{pair.plane, pair.row + half / 2, pair.col};
+    for (int group = 0; group < 2; ++group)
       for (int tid = 128; tid-- > 0;)
-        residue_store(task, place, group, tid, [&](int sum) {
-          const auto* const a = row_of(
-              task.a, place.row * kResidueRows + group * 64 + residue_fragment_row(tid, sum));
+        residue_store(task, p, group, tid, [&](int sum) {
+          const auto* const a =
+              row_of(task.a, p.row * kResidueRows + group * 64 + residue_fragment_row(tid, sum));
           const auto* const b =
-              row_of(task.b, place.col * kResidueColumns + residue_fragment_column(tid, sum));
+              row_of(task.b, p.col * kResidueColumns + residue_fragment_column(tid, sum));
           std::int32_t s = 0;
           for (std::int64_t k = 0; a != nullptr && b != nullptr && k < task.t.k; ++k)
             s += a[k] * b[k];
           return s;
         });
-    }
   }
   *list.count = 0;
   for (std::int64_t i = residue_join_blocks(task); i-- > 0;)

@@ -86,7 +86,7 @@ inline constexpr TileFacts kTileFacts[kTileShapes] = {
     tile_facts<9>({0.0075, 0.0028}, {0.0075, 0.0045, 150, 0.0150}),
     tile_facts<10>({0.0080, 0.0030}, {0.0080, 0.0050, 150, 0.0160}),
     tile_facts<11>({0.0049, 0.0024}, {0.0049, 0.0040, 150}),
-    tile_facts<12>({}, {0.0420, 0.0315, 40}),
+    tile_facts<12>({}, {0.0385, 0.0312, 40, 0.0620}),
     tile_facts<13>({}, {0.0202, 0.0130, 40, 0.0290}),
     tile_facts<14>({}, {0.0180, 0.0105, 60, 0.0265})};
 
@@ -95,9 +95,9 @@ inline double tile_ns(const TileTask& t, bool windows, int shape, int processors
   const TileTimes& times = windows ? f.windows : f.matrices;
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const std::int64_t blocks = t.batch.numel() * up(t.m, f.rows) * up(t.n, f.cols);
-  const auto busiest = static_cast<double>(up(blocks, processors));
-  const double waits = busiest > 1 ? std::max(times.alone, times.two) : times.alone;
-  return std::max(waits, busiest * times.full) * (static_cast<double>(t.k) + times.ends);
+  const auto busiest = static_cast<double>(up(blocks, processors)), k = static_cast<double>(t.k);
+  const double ns = std::max(times.alone, busiest * times.full) * (k + times.ends);
+  return busiest > 1 ? std::max(ns, times.two * k) : ns;
 }
 
 // y^T = b^T a^T: the same products, the same chains.

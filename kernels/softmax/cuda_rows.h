@@ -77,8 +77,8 @@ ETALON_HD inline float softmax_output(bool log, float x, float term, float m, fl
 }
 
 // The chain of a row of few terms, which lie at a multiple of 16 bytes.
-ETALON_HD inline float softmax_chain(const float* terms, int count) {
-  return RowBlock<1>::walk(terms, count, 0, [](float chain, float e) { return chain + e; });
+ETALON_HD inline float softmax_chain(const float* terms, int count, float chain) {
+  return RowBlock<1>::walk(terms, count, chain, [](float sum, float e) { return sum + e; });
 }
 
 // A row of at most kWarpRow neighbours, in a warp's registers, and its terms in shared memory.
@@ -114,7 +114,7 @@ ETALON_HD void softmax_in_warp(const SoftmaxRowsTask& t, std::int64_t row, Softm
     open[i] = terms.undecided != 0;
   }
   w.meet();
-  float sum = softmax_chain(s.e, n);
+  float sum = softmax_chain(s.e, n, 0);
   bool opens = w.ballot(open) != 0;
   if (t.log && is_finite(static_cast<double>(m))) {
     FineFunctions f;
@@ -171,7 +171,7 @@ ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int 
     for (int i = 1; i < count; ++i) m = larger_of(m, s.part[i]);
     return m;
   };
-  // Warp `index` of `of` fills its share of a chunk, zeros up to the next 256.
+  // Warp `index` of `of` fills its share of a chunk.
   const auto fill = [&](const auto& w, std::int64_t chunk, int index, int of) {
     const float m = largest();
     const std::int64_t k0 = chunk * kChunk;
@@ -179,7 +179,7 @@ ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int 
     float* const buffer = s.buffer[chunk & 1];
     ETALON_UNROLL
     for (int i = 0; i < std::decay_t<decltype(w)>::kLanes; ++i)
-      for (int k = index * 32 + w.lane(i); k < (length + 255) / 256 * 256; k += kEach * of * 32) {
+      for (int k = index * 32 + w.lane(i); k < length; k += kEach * of * 32) {
         float x[kEach], e[kEach];
         ETALON_UNROLL
         for (int j = 0; j < kEach; ++j) {
@@ -192,37 +192,23 @@ ETALON_HD void softmax_in_block(const SoftmaxRowsTask& t, std::int64_t row, int 
         ETALON_UNROLL
         for (int j = 0; j < kEach; ++j) {
           const int at = k + j * of * 32;
-          if (at < kChunk) buffer[at] = e[j];
-          if (chunks > 1 && !t.log && at < length) to[(k0 + at) * step] = e[j];
+          if (at >= length) continue;
+          buffer[at] = e[j];
+          if (chunks > 1 && !t.log) to[(k0 + at) * step] = e[j];
         }
       }
   };
-  warps([&](const auto& w) {
-    fill(w, 0, w.index, count);
-    if (w.first() && w.index == 0) s.sum = 0;
-  });
+  warps([&](const auto& w) { fill(w, 0, w.index, count); });
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
     warps([&](const auto& w) {
       if (w.index != 0) {
         if (chunk + 1 < chunks) fill(w, chunk + 1, w.index - 1, count - 1);
         return;
       }
-      using Warp = std::decay_t<decltype(w)>;
       const std::int64_t left = n - chunk * kChunk;
       const int length = static_cast<int>(left < kChunk ? left : kChunk);
       const float* const buffer = s.buffer[chunk & 1];
-      // The first pass powers of two quickly.
-      constexpr int kFirst = 256, kSteps = 8;
-      const int before = chunk > 0 ? 0 : length < kFirst ? length : kFirst;
-      WarpChain<Warp> chain(w, chunk > 0 ? s.sum : softmax_chain(buffer, before));
-      for (int k = before; k < length; k += 32 * kSteps) {
-        float e[kSteps][Warp::kLanes];
-        ETALON_UNROLL
-        for (int j = 0; j < kSteps; ++j) ETALON_UNROLL
-        for (int i = 0; i < Warp::kLanes; ++i) e[j][i] = buffer[k + 32 * j + w.lane(i)];
-        chain.add(e, length - k);
-      }
-      float sum = chain.value();
+      float sum = softmax_chain(buffer, length, chunk == 0 ? 0 : s.sum);
       if (t.log && chunk + 1 == chunks && is_finite(static_cast<double>(largest()))) {
         FineFunctions f;
         sum = f.log(sum);

@@ -14,16 +14,6 @@ struct BlockWarp {
   __device__ bool first() const { return threadIdx.x % 32 == 0; }
   __device__ void meet() const { __syncwarp(); }
   __device__ unsigned ballot(const bool (&b)[1]) const { return __ballot_sync(kAll, b[0]); }
-  __device__ unsigned sum(const unsigned (&n)[1]) const {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(kAll, n[0]);
-#else
-    return n[0];
-#endif
-  }
-  __device__ float from(const float (&x)[1], int lane) const {
-    return __shfl_sync(kAll, x[0], lane);
-  }
   __device__ float largest(const float (&x)[1]) const {
     float m = x[0];
     for (int step = 16; step > 0; step /= 2) m = larger_of(m, __shfl_xor_sync(kAll, m, step));

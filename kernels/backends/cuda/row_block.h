@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "engine/numerics/seq_f32.h"
+#include "kernels/gemm/cuda_task.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
@@ -127,16 +128,19 @@ struct RowBlock {
   template <class Add>
   ETALON_HD static float walk(const float* from, int count, float chain, const Add& add) {
     constexpr int kAhead = 16;
-    struct alignas(kRows == 1 ? 16 : 4) Piece {
-      float v[kRows == 1 ? 4 : 1];
+    constexpr int kEach = kRows == 1 ? 4 : 1, kPieces = kAhead / kEach;
+    struct Piece {
+      float v[kEach];
     };
-    constexpr int kEach = sizeof(Piece) / sizeof(float), kPieces = kAhead / kEach;
     int k = 0;
     if (count >= kAhead) {
       Piece next[kPieces];
       const auto read = [&](int at) {
         for (int i = 0; i < kPieces; ++i)
-          next[i] = *reinterpret_cast<const Piece*>(from + at + i * kEach);
+          if constexpr (kEach == 4)
+            load_four(from + at + i * kEach, next[i].v);
+          else
+            next[i].v[0] = from[at + i];
       };
       read(0);
       for (; k + kAhead <= count; k += kAhead) {
