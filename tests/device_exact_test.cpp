@@ -8,7 +8,7 @@
 #include <span>
 
 #include "kernels/backends/cuda/rows.h"
-#include "kernels/gemm/cuda_wide.h"
+#include "kernels/gemm/cuda_wide_choice.h"
 #include "kernels/gemm/digit_cut.h"
 #include "kernels/kernels.h"
 #include "tests/device_compare.h"
@@ -254,6 +254,12 @@ TEST_CASE("a GPU's rows on the CPU: exact in f64, as f64 tensor units multiply")
       {"exact | gemm | trans_a=true trans_b=true | f32[64,1] f32[65,64]", 0, 0.002},
       {"exact | gemm | trans_a=true trans_b=true | f32[40,36] f32[34,40]", 0, 0.002},
       {"exact | matmul | | f32[3,2,66,40] f32[2,40,5]", 0, 0.002},
+      // One row: warps share a column; by fours and by ones.
+      {"exact | gemm | trans_b=true alpha=-0.7 beta=2 | f32[1,2100] f32[50,2100] f32[50]", 0, 0.01},
+      {"exact | gemm | trans_b=true | f32[1,9001] f32[11,9001]", 0, 0.01},
+      {"exact | gemm | trans_b=true | f32[1,5000]:wild f32[70,5000]:wild", 0, 1},
+      {"exact | gemm | trans_b=true | f32[1,30]:special f32[40,30]:special", 0.1, 1},
+      {"exact | matmul | | f32[3,1,900] f32[900,20]", 0, 0.01},
       // Long k: blocks share it; its shares' ends; folds.
       {"exact | gemm | | f32[2,2100] f32[2100,64]", 0, 0.01},
       {"exact | gemm | trans_b=true | f32[35,1000] f32[37,1000]", 0, 0.01},
@@ -280,11 +286,11 @@ TEST_CASE("a GPU's rows on the CPU: exact in f64, as f64 tensor units multiply")
       {"exact | matmul | | f32[3,0] f32[0,4]", 0, 0},
       {"exact | gemm | | f32[1,3]=0x1p+0,0x1p-24,0x1p-149 f32[3,1]=1,1,0x1p-149", 1, 1},
       {"exact | gemm | | f32[1,2]=0x1p+0,0x1p-24 f32[2,1]=1,1", 1, 1}};
-  compare_exact(host, ".exact.cuda.f64", cases);
-  check_blocks(host,
-               {"32 kn fours split", "32 kk fours split", "32 mn ones split", "32 mk fours",
-                "32 kn ones fours", "32 folded kn ones", "64 kn fours", "64 mn fours", "64 kk ones",
-                "64 mk ones", "64 folded kn ones", "64 folded kn fours ones split"});
+  for (host.tile_shape = -1; host.tile_shape < kWideShapes; ++host.tile_shape) {
+    CAPTURE(host.tile_shape);
+    compare_exact(host, ".exact.cuda.f64", cases);
+  }
+  check_blocks(host, {"64x64 kn fours"});
 }
 
 TEST_CASE("a GPU's rows on the CPU: exact convolution in f64") {
@@ -334,9 +340,11 @@ TEST_CASE("a GPU's rows on the CPU: exact convolution in f64") {
       {"exact | conv | pads_begin=[1] pads_end=[1] | f32[1,1,1]=-0x1p-100 "
        "f32[1,1,3]=inf,0x1p-100,5",
        1, 1}};
-  compare_exact(host, ".exact.cuda.f64", cases);
-  check_blocks(host, {"conv 32 kn fours", "conv 32 kn fours ones", "conv 32 kn fours ones split",
-                      "conv 32 kn ones", "conv 64 kn fours ones", "conv 64 folded kn fours ones"});
+  for (host.tile_shape = -1; host.tile_shape < kWideShapes; ++host.tile_shape) {
+    CAPTURE(host.tile_shape);
+    compare_exact(host, ".exact.cuda.f64", cases);
+  }
+  check_blocks(host, {"conv 64x64 kn fours"});
   // Every contract but exact, and what has no tile, it refuses.
   Count count;
   for (const cuda::DeviceRow& device : cuda::device_rows())
@@ -388,30 +396,29 @@ TEST_CASE("digits: a sum of five is the value's nearest multiple of the unit") {
 }
 
 TEST_CASE("exact in f64: what is above a sum of squares in f32 is above the real one") {
+  WideTask task;
   for (const float size : {1.0F, 0x1.fffffep0F, 0x1p-74F, 0x1p-75F, 0x1.8p-76F, 0x1p-149F, 0.0F})
-    for (const int count : {1, 7, 256, 512}) {
+    for (const int count : {1, 7, 256, 4096}) {
       // Squares as of a row that ends lower than it begins: each is rounded off by most.
-      float squares = 0, partial = 0;
-      WideLine real{};
+      float squares = 0;
+      double real = 0;
       for (int i = 0; i < count; ++i) {
         const float x = size * static_cast<float>(count - i % 3) / static_cast<float>(count + i);
         squares = fma_f32(x, x, squares);
-        real.squares += static_cast<double>(x) * static_cast<double>(x);
-        if (i % 16 == 15) {
-          partial = partial + squares;
-          real.partial += real.squares;
-        }
+        real += static_cast<double>(x) * static_cast<double>(x);
       }
       CAPTURE(size);
       CAPTURE(count);
       const bool zeros = size == 0;
-      CHECK(wide_over(squares, zeros) >= real.squares);
-      CHECK(wide_over(partial, zeros) >= real.partial);
-      CHECK((wide_over(squares, zeros) == 0) == zeros);
-      CHECK(wide_over(squares, zeros) <= real.squares * (1 + 0x1p-12) + 0x1p-134);
+      task.chain = count;
+      const double over = wide_over(task, squares, zeros);
+      CHECK(over >= real);
+      CHECK((over == 0) == zeros);
+      CHECK(over <= real * (1 + count * 0x1p-22) + count * 0x1p-148);
     }
-  CHECK(wide_over(float_of(0x7f800000U), false) > 0x1p1000);
-  CHECK_FALSE(wide_over(float_of(kNanF32), false) <= 0x1p1000);
+  task.chain = 4;
+  CHECK(wide_over(task, float_of(0x7f800000U), false) > 0x1p1000);
+  CHECK_FALSE(wide_over(task, float_of(kNanF32), false) <= 0x1p1000);
 }
 
 TEST_CASE("a GPU's rows on the CPU: a sum at a midpoint is left to the host") {

@@ -23,7 +23,7 @@
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_residues.h"
 #include "kernels/gemm/cuda_tile_choice.h"
-#include "kernels/gemm/cuda_wide.h"
+#include "kernels/gemm/cuda_wide_choice.h"
 #include "kernels/normalization/cuda_batch_norm.h"
 #include "kernels/normalization/cuda_rows.h"
 #include "kernels/recurrent/cuda_cells.h"
@@ -376,15 +376,16 @@ int wide(const KernelCall& call, const cuda::WideMemory& memory,
          const cuda::UndecidedList& undecided, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
-  return enqueue(s, [kept, memory, undecided] {
-    const WideTask task = wide_task(kept->call(), memory);
+  return enqueue(s, [kept, memory, undecided, shape = device->tile_shape] {
+    const WideTask task = wide_task(kept->call(), memory, shape);
     CHECK((task.splits == 1 || memory.sums != nullptr));
-    device->wide_blocks.insert(fmt::format("{}{}{} {}{}{}{}", conv ? "conv " : "", task.tile,
-                                           task.folds() ? " folded" : "",
-                                           task.a_k_major ? "k" : "m", task.b_k_major ? "k" : "n",
-                                           task.a.fours ? (task.b.fours ? " fours" : " fours ones")
-                                                        : (task.b.fours ? " ones fours" : " ones"),
-                                           task.splits > 1 ? " split" : ""));
+    device->wide_blocks.insert(
+        task.thin > 0
+            ? fmt::format("thin {}{}", task.thin, task.a.fours && task.b.fours ? " fours" : "")
+            : fmt::format("{}{}x{} {}{}{}{}", conv ? "conv " : "", task.rows, task.cols,
+                          task.a_k_major ? "k" : "m", task.b_k_major ? "k" : "n",
+                          task.a.fours && task.b.fours ? " fours" : task.a.fours ? " a fours" : "",
+                          task.splits > 1 ? " split" : ""));
     run_wide_on_host<Products, conv>(
         task, [](std::int64_t) { ++device->open; },
         [&](std::int64_t at) { put_on_list(undecided, at); });

@@ -199,7 +199,7 @@ struct WindowProducts {
   ETALON_HD static double added(const TileTask& t, const DigitOutput& o) {
     return static_cast<double>(t.bias[o.product * t.m + o.m]);
   }
-  ETALON_HD static DigitDot dot(const TileTask& t, std::int64_t at, int lane) {
+  ETALON_HD static DigitDot dot(const TileTask& t, std::int64_t at, int lane, int shares = 32) {
     const DigitOutput o = output(t, at);
     const WindowAxis &d = t.window.axes[0], &h = t.window.axes[1], &w = t.window.axes[2];
     const DigitWindow from = digit_window(t.window, o.n);
@@ -209,15 +209,30 @@ struct WindowProducts {
     const float* const weights = t.a + (o.product * t.m + o.m) * t.k;
     const float* const image = t.b + o.product * t.b_batch[0] + from.image * t.image;
     DigitDot dot;
-    for (auto k = static_cast<std::uint32_t>(lane); k < t.k; k += 32) {
-      const std::uint32_t channel = k / taps, tap = k % taps, z = tap / plane,
-                          in_plane = tap % plane;
+    // k goes by steps of channels and taps; taps are few enough to be divided by a product.
+    const auto first = static_cast<std::uint32_t>(lane), step = static_cast<std::uint32_t>(shares);
+    const auto of = [](std::uint32_t by) { return (65536 + by - 1) / by; };
+    const std::uint32_t channels = step / taps, rest = step % taps, by_plane = of(plane),
+                        by_width = of(width);
+    std::uint32_t channel = first / taps, tap = first % taps;
+#if defined(__CUDACC__)
+#pragma unroll 4
+#endif
+    for (std::uint32_t k = first; k < t.k; k += step) {
+      const std::uint32_t z = tap * by_plane >> 16, in_plane = tap - z * plane,
+                          y = in_plane * by_width >> 16;
       const std::int64_t pixel =
-          digit_pixel(t.window, from.z + z * d.dilation, from.y + in_plane / width * h.dilation,
-                      from.x + in_plane % width * w.dilation);
+          digit_pixel(t.window, from.z + z * d.dilation, from.y + y * h.dilation,
+                      from.x + (in_plane - y * width) * w.dilation);
       if (pixel >= 0)
         dot.add(static_cast<double>(weights[k]) *
                 static_cast<double>(image[channel * t.window.in_points() + pixel]));
+      channel += channels;
+      tap += rest;
+      if (tap >= taps) {
+        tap -= taps;
+        ++channel;
+      }
     }
     return dot;
   }

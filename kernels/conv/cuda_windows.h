@@ -14,9 +14,10 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-template <int Cols, int K, int Threads>
+template <int Cols, int K, int Threads, int Pitch = Cols>
 struct TileWindows {
-  static constexpr int kPitch = Cols, kFloats = K * Cols;
+  static constexpr int kPitch = Pitch, kFloats = K * Pitch;
+  ETALON_HD static constexpr int at(int line, int k) { return k * kPitch + line; }
   static constexpr int kShares = Threads / Cols;  // threads of a column
   static constexpr int kCount = K / (kShares > 0 ? kShares : 1);
 
@@ -79,7 +80,7 @@ struct TileWindows {
   // The slice of `ks` k or more.
   ETALON_HD void bring(const Table& table, float* slice, int ks, int tid) const {
     const int k = tid / Cols * kCount;
-    float* const to = slice + k * Cols + tid % Cols;
+    float* const to = slice + k * kPitch + tid % Cols;
     Tap taps[kCount];
     ETALON_UNROLL
     for (int i = 0; i < kCount; ++i) taps[i] = table.taps[tap + i];
@@ -87,7 +88,7 @@ struct TileWindows {
     for (int i = 0; i < kCount; ++i) {
       const bool on =
           (~((taps[i].axes - low) & (high - taps[i].axes)) & 0x808080U) == 0 && k + i < ks;
-      copy_4(to + i * Cols, from + taps[i].at, on ? 4 : 0);
+      copy_4(to + i * kPitch, from + taps[i].at, on ? 4 : 0);
     }
   }
   ETALON_HD void step(int taps, int channels, int rest, std::int64_t plane) {

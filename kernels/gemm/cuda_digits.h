@@ -347,8 +347,8 @@ struct MatrixProducts {
   ETALON_HD static double added(const TileTask& t, const DigitOutput& o) {
     return static_cast<double>(t.beta) * static_cast<double>(t.c[o.m * t.c_row + o.n * t.c_col]);
   }
-  // A lane's share of an output's sum.
-  ETALON_HD static DigitDot dot(const TileTask& t, std::int64_t at, int lane) {
+  // A lane's share of an output's sum, one of `shares`.
+  ETALON_HD static DigitDot dot(const TileTask& t, std::int64_t at, int lane, int shares = 32) {
     const DigitOutput o = output(t, at);
     const float* a = t.a + strided_offset(o.product, t.batch, t.a_batch) + o.m * t.a_row;
     const float* b = t.b + strided_offset(o.product, t.batch, t.b_batch) + o.n * t.b_col;
@@ -356,7 +356,7 @@ struct MatrixProducts {
 #if defined(__CUDACC__)
 #pragma unroll 8  // loads of b meet far apart: many on their way
 #endif
-    for (std::int64_t k = lane; k < t.k; k += 32)
+    for (std::int64_t k = lane; k < t.k; k += shares)
       dot.add(static_cast<double>(a[k * t.a_col]) * static_cast<double>(b[k * t.b_row]));
     return dot;
   }

@@ -39,65 +39,57 @@
 // warp multiplies the fragments of its 32 lanes as the PTX manual lays them out.
 #pragma once
 
+#include "kernels/conv/cuda_windows.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_slices.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-inline constexpr int kWideThreads = 128, kWideFold = 256, kWideUnfolded = 512;
-ETALON_HD constexpr int wide_slice(int tile) { return tile == 64 ? 16 : 32; }  // k of one
-
-// Of a row of a or a column of b: the squares' sum, and the sum of what it is at the end of each
-// slice, from fold to fold. No initialisers: shared memory of a block has none.
-struct WideLine {
-  double squares, partial;
-};
+inline constexpr int kWideFold = 256;  // terms of a sum before it joins those before
+inline constexpr int kWideMostShare = 1 << 20;  // k of a block
 
 struct WideTask {
   TileTask t;
   SliceSide a, b;
   bool a_k_major = false, b_k_major = false;
-  int tile = 64;  // rows and columns of a block
-  int share = 0;  // k of a block; less than k: splits of them
+  int shape = 0, rows = 0, cols = 0;  // WideShapes; of a block's tile
+  int down = 0, across = 0;           // tiles of a product
+  int thin = 0;                       // warps that share a column (cuda_wide_thin.h); 0: tiles
+  int taps = 1, slice_channels = 0, slice_taps = 0;  // of a window; k of a slice in them
+  int depth = 0;                      // additions that a product may pass
+  int chain = 0;                      // squares in one f32 sum
+  int share = 0;                      // k of a block; less than k: splits of them
   std::int64_t splits = 1;
   // Of splits: [split][output], and [split][product][rows, then columns]
   double* sums = nullptr;
-  WideLine* lines = nullptr;
+  double* lines = nullptr;
 
-  ETALON_HD std::int64_t tiles_m() const { return (t.m + tile - 1) / tile; }
-  ETALON_HD std::int64_t tiles_n() const { return (t.n + tile - 1) / tile; }
   ETALON_HD std::int64_t products() const { return t.batch.numel(); }
-  ETALON_HD std::int64_t blocks() const { return splits * products() * tiles_m() * tiles_n(); }
+  ETALON_HD std::int64_t blocks() const { return splits * products() * down * across; }
   ETALON_HD std::int64_t outputs() const { return products() * t.m * t.n; }
-  ETALON_HD bool folds() const { return share > kWideUnfolded; }
-  ETALON_HD WideLine* lines_of(std::int64_t split, std::int64_t product) const {
+  ETALON_HD double* lines_of(std::int64_t split, std::int64_t product) const {
     return lines + (split * products() + product) * (t.m + t.n);
   }
 };
 
 // ---- bound --------------------------------------------------------------------------------------
 
-// No less than a sum that was made in f32 as `sum`; of zeros zero.
-ETALON_HD inline double wide_over(float sum, bool zeros) {
-  return fma_f64(static_cast<double>(sum), 1 + 0x1p-13, zeros ? 0 : 0x1p-135);
+// No less than the sum of `chain` squares that was made in f32 as `sum`; of zeros zero.
+ETALON_HD inline double wide_over(const WideTask& t, float sum, bool zeros) {
+  const auto chain = static_cast<double>(t.chain);
+  return zeros ? 0 : fma_f64(static_cast<double>(sum) + chain * 0x1p-149, chain * 0x1p-23, static_cast<double>(sum) + chain * 0x1p-149);
 }
-ETALON_HD inline WideLine wide_roots(const WideLine& line) {
-  return {sqrt_f64(line.squares), sqrt_f64(line.partial)};
-}
-// What a sum may be off by, of a row and a column whose roots are these.
-ETALON_HD inline double wide_bound(const WideTask& t, const WideLine& a, const WideLine& b) {
+// What a sum may be off by, of a row and a column whose norms are these.
+ETALON_HD inline double wide_bound(const WideTask& t, double a, double b) {
   constexpr double kUnit = 0x1p-53 * (1 + 0x1p-10);
-  const int parts = (t.share + kWideFold - 1) / kWideFold;
-  const double slice = kUnit * wide_slice(t.tile),
-               joins = kUnit * (static_cast<double>(parts) + static_cast<double>(t.splits));
-  return fma_f64(slice * a.partial, b.partial, joins * a.squares * b.squares);
+  return kUnit * static_cast<double>(t.depth) * a * b;
 }
 
 // Rounds an output, which is y[at]; false: it is open.
 template <class Products>
 ETALON_HD bool wide_decide(const WideTask& task, const DigitOutput& o, std::int64_t at, double sum,
-                           const WideLine& a, const WideLine& b) {
+                           double a, double b) {
   const TileTask& t = task.t;
   const bool adds = Products::adds(t);
   float y;
@@ -107,63 +99,128 @@ ETALON_HD bool wide_decide(const WideTask& task, const DigitOutput& o, std::int6
   return decided;
 }
 
-// A warp's: sums once more, in twice the precision, what its lanes left open: output at(lane) of
-// those in `lanes`.
-template <class Products, class Warp, class At, class Open, class Undecided>
-ETALON_HD void wide_settle(const WideTask& task, std::uint32_t lanes, Warp& w, At&& output,
-                           Open&& open, Undecided&& undecided) {
-  for (; lanes != 0; lanes &= lanes - 1) {
-    int lane = 0;
-    while ((lanes >> lane & 1) == 0) ++lane;
-    const std::int64_t at = output(lane);
-    open(at);
-    const DigitDot dot = w.dot([&](int share) { return Products::dot(task.t, at, share); });
-    if (w.leads() && !digit_settle<Products>(task.t, at, dot)) undecided(at);
+// What a block's outputs that are open need: places, of outputs that the block knows by number; and
+// parts of their sums.
+template <int Outputs>
+struct WideOpen {
+  static constexpr int kDots = 64, kAtATime = 16;
+  struct Dot {  // a DigitDot; no initialisers
+    double sum, errors, magnitudes;
+  };
+  int count;
+  Dot dots[kDots];
+  std::uint16_t numbers[Outputs];
+};
+// A block sums once more, in twice the precision, what it left open: all its warps share the terms
+// of some outputs at a time. at(number) is where one lies.
+template <class Products, class Open, class Block, class At, class Undecided>
+ETALON_HD void wide_settle(const WideTask& task, Open& open, const Block& block, At&& at,
+                           Undecided&& undecided) {
+  constexpr std::int64_t kLeastTerms = 256;
+  const auto most = static_cast<int>((task.t.k + kLeastTerms - 1) / kLeastTerms);
+  for (int first = 0; first < open.count; first += Open::kAtATime) {
+    const int left = open.count - first, n = left < Open::kAtATime ? left : Open::kAtATime;
+    const int room = Open::kDots / n, parts = most < 1 ? 1 : most < room ? most : room;
+    block.warps([&](int warp, auto& w) {
+      for (int item = warp; item < n * parts; item += Block::kWarps) {
+        const std::int64_t output = at(open.numbers[first + item / parts]);
+        const DigitDot dot = w.template join<DigitDot>([&](int lane) {
+          return Products::dot(task.t, output, item % parts * 32 + lane, parts * 32);
+        });
+        if (w.leads()) open.dots[item] = {dot.sum, dot.errors, dot.magnitudes};
+      }
+    });
+    block.barrier();
+    block.threads([&](auto&, int tid) {
+      if (tid >= n) return;
+      DigitDot dot;
+      for (int part = 0; part < parts; ++part) {
+        const auto& share = open.dots[tid * parts + part];
+        DigitDot more;
+        more.sum = share.sum, more.errors = share.errors, more.magnitudes = share.magnitudes;
+        dot.merge(more);
+      }
+      const std::int64_t output = at(open.numbers[first + tid]);
+      if (!digit_settle<Products>(task.t, output, dot)) undecided(output);
+    });
+    block.barrier();
   }
 }
 
 // ---- a block ------------------------------------------------------------------------------------
 
-// Folded: there is memory for the sums before the last fold.
-template <int Tile, bool Folded, bool AKMajor, bool BKMajor>
-struct WideShape {
-  static constexpr int kTile = Tile, kK = wide_slice(Tile), kStages = Tile == 64 && Folded ? 3 : 4;
-  static constexpr int kWarp = Tile / 2;                          // rows and columns of a warp
-  static constexpr int kRows = kWarp / 16, kColumns = kWarp / 8;  // fragments of it
-  static constexpr bool kFolded = Folded, kBothKMajor = AKMajor && BKMajor;
-  using A = Slices<Tile, kK, kWideThreads, AKMajor>;
-  using B = Slices<Tile, kK, kWideThreads, BKMajor>;
-  static_assert(kWideFold % kK == 0 && kWideThreads % (2 * Tile) == 0);
+// Warps lie Down by Across over a tile, and Groups of them share k; a warp has Rows fragments of 16
+// and Cols of 8. K of a slice, Stages of them; an SM takes Blocks.
+template <int Down, int Across, int Groups, int Rows, int Cols, int K, int Stages, int Blocks,
+          bool Late = false, bool Folded = false>
+struct WideTile {
+  static constexpr bool kLate = Late, kFolded = Folded;
+  static constexpr int kDown = Down, kAcross = Across, kGroups = Groups, kK = K, kStages = Stages,
+                       kBlocks = Blocks;
+  static constexpr int kFragRows = Rows, kFragCols = Cols;  // of a warp
+  static constexpr int kRows = Down * Rows * 16, kCols = Across * Cols * 8;
+  static constexpr int kWarps = Down * Across * Groups, kThreads = 32 * kWarps;
+  static constexpr int kSteps = K / 8 / Groups;  // of a warp in a slice
+  static constexpr int kFoldSlices = kWideFold / 8 / kSteps;
+  static_assert(kSteps * 8 * Groups == K && kFoldSlices * kSteps * 8 == kWideFold);
+  // Warps that have the same rows (columns) share their squares; fragments of one.
+  static constexpr int kRowWarps = Rows % Across == 0 ? Across : 1,
+                       kColWarps = Cols % Down == 0 ? Down : 1;
+  static constexpr int kNoteRows = Rows / kRowWarps, kNoteCols = Cols / kColWarps;
+};
 
-  // After the products; a row of sums is padded so that the pairs that a warp's quarter puts there
-  // lie in different banks.
+// Windows: b is a convolution's, by TileWindows.
+template <class Tile, bool AKMajor, bool BKMajor, bool AFours, bool BFours, bool Windows = false>
+struct WideShape : Tile {
+  static constexpr bool kWindows = Windows;
+  using Tile::kRows, Tile::kCols, Tile::kThreads, Tile::kGroups, Tile::kStages;
+  using A = Slices<kRows, Tile::kK, kThreads, AKMajor, AFours>;
+  using Matrix = Slices<kCols, Tile::kK, kThreads, BKMajor, BFours>;
+  using Pixels = TileWindows<kCols, Tile::kK, kThreads, kCols + 8>;
+  using B = std::conditional_t<Windows, Pixels, Matrix>;
+  static constexpr int kLines = kRows + kCols;
+  static constexpr int kAtATime = kThreads / kCols;  // rows of outputs that a block decides
+  static_assert(kAtATime * kCols == kThreads);
+
+  // A row of sums is padded so that the pairs that a warp's quarter puts there lie in different
+  // banks.
   struct alignas(16) Pair {
     double sum[2];
   };
+  struct Part {
+    float squares;
+    std::uint32_t any;
+  };
   struct Ending {
-    Pair sums[Tile][(Tile + 8) / 2];
-    WideLine lines[2 * Tile];  // roots
-    WideLine parts[kWideThreads];
+    Pair sums[kGroups][kRows][(kCols + 8) / 2];
+    Part parts[kGroups][kLines][4];
+    double norms[kLines];
+    WideOpen<kRows * kCols> open;
   };
   struct Slice {
     float a[A::kFloats], b[B::kFloats];
   };
+  static constexpr int kSums = Tile::kFragRows * Tile::kFragCols * 4;  // of a thread
+  struct Products {
+    Slice slices[kStages];
+    double before[Tile::kFolded ? kSums : 1][Tile::kFolded ? kThreads : 1];
+    std::conditional_t<Windows, typename Pixels::Table, int> taps;
+  };
   struct alignas(16) Shared {
     union {
-      Slice slices[kStages];
+      Products products;
       Ending ending;
     };
-    double before[Folded ? kRows * kColumns * 4 : 1][Folded ? kWideThreads : 1];
-    int tap_at[kTileMostTaps];
   };
   static_assert(sizeof(Slice) % 16 == 0 && sizeof(float) * A::kFloats % 16 == 0);
 
   struct Thread {
-    double sum[kRows][kColumns][4];
-    WideLine line;           // that this thread looks after
-    float squares, partial;  // since the last fold
-    std::uint32_t any;       // its elements' bits
-    SliceThread a, b;
+    double sum[Tile::kFragRows][Tile::kFragCols][4];
+    float next_a[Tile::kFragRows][4], next_b[Tile::kFragCols][2];
+    double a[Tile::kFragRows][4], b[Tile::kFragCols][2];
+    Part rows[Tile::kNoteRows][2], cols[Tile::kNoteCols];
+    SliceThread from_a;
+    std::conditional_t<Windows, Pixels, SliceThread> from_b;
   };
 };
 
@@ -172,8 +229,8 @@ struct WidePlace {
 };
 // Blocks go down kTilePanel tiles of rows before they step to the right.
 ETALON_HD inline WidePlace wide_place(const WideTask& t, std::uint32_t block) {
-  const auto tiles_m = static_cast<std::uint32_t>(t.tiles_m()),
-             tiles_n = static_cast<std::uint32_t>(t.tiles_n()),
+  const auto tiles_m = static_cast<std::uint32_t>(t.down),
+             tiles_n = static_cast<std::uint32_t>(t.across),
              products = static_cast<std::uint32_t>(t.products());
   const std::uint32_t product = block / (tiles_m * tiles_n), rest = block % (tiles_m * tiles_n);
   const std::uint32_t first = rest / (kTilePanel * tiles_n) * kTilePanel,
@@ -182,8 +239,8 @@ ETALON_HD inline WidePlace wide_place(const WideTask& t, std::uint32_t block) {
   WidePlace p;
   p.split = static_cast<int>(product / products);
   p.product = static_cast<int>(product % products);
-  p.row0 = static_cast<int>(first + at % height) * t.tile;
-  p.col0 = static_cast<int>(at / height) * t.tile;
+  p.row0 = static_cast<int>(first + at % height) * t.rows;
+  p.col0 = static_cast<int>(at / height) * t.cols;
   p.k0 = p.split * t.share;
   const int rest_k = static_cast<int>(t.t.k) - p.k0;
   p.k_end = p.k0 + (rest_k < t.share ? rest_k : t.share);
@@ -211,16 +268,19 @@ struct WideBlock {
   using B = typename Shape::B;
   using Shared = typename Shape::Shared;
   using Thread = typename Shape::Thread;
-  static constexpr int kTile = Shape::kTile, kK = Shape::kK, kStages = Shape::kStages;
+  using Part = typename Shape::Part;
+  static constexpr int kRows = Shape::kRows, kCols = Shape::kCols, kK = Shape::kK,
+                       kStages = Shape::kStages, kThreads = Shape::kThreads;
 
   ETALON_HD static void load(const WideTask& task, const WidePlace& p, Shared& s, Thread& r,
                              int stage, int k0, int tid) {
     if (k0 < p.k_end) {
-      A::load(task.a, r.a, s.slices[stage].a, k0, p.k_end, tid);
-      if constexpr (Conv)
-        B::load_windows(task.b, task.t, s.tap_at, r.b, s.slices[stage].b, k0, p.k_end, tid);
-      else
-        B::load(task.b, r.b, s.slices[stage].b, k0, p.k_end, tid);
+      A::load(task.a, r.from_a, s.products.slices[stage].a, k0, p.k_end, tid);
+      if constexpr (Shape::kWindows) {
+        r.from_b.bring(s.products.taps, s.products.slices[stage].b, p.k_end - k0, tid);
+        r.from_b.step(task.taps, task.slice_channels, task.slice_taps, task.b.k_stride);
+      } else
+        B::load(task.b, r.from_b, s.products.slices[stage].b, k0, p.k_end, tid);
     }
     close_copies();
   }
@@ -231,87 +291,107 @@ struct WideBlock {
     for (auto& row : r.sum) ETALON_UNROLL
     for (auto& fragment : row) ETALON_UNROLL
     for (double& v : fragment) v = 0;
-    r.squares = r.partial = 0;
-    r.any = 0;
-    const float* const a = t.a + strided_offset(p.product, t.batch, task.a.batch);
-    const float* const b = t.b + strided_offset(p.product, t.batch, task.b.batch);
-    A::begin(task.a, a, p.row0, p.k0, tid, r.a);
-    if constexpr (Conv)
-      B::begin_windows(task.b, t, b, p.col0, p.k0, tid, r.b);
+    ETALON_UNROLL
+    for (auto& fragment : r.rows) ETALON_UNROLL
+    for (Part& line : fragment) line = {};
+    ETALON_UNROLL
+    for (Part& line : r.cols) line = {};
+    const float *a = t.a, *b = t.b;
+    if (p.product > 0) {
+      a += strided_offset(p.product, t.batch, task.a.batch);
+      b += strided_offset(p.product, t.batch, task.b.batch);
+    }
+    A::begin(task.a, a, p.row0, p.k0, tid, r.from_a);
+    if constexpr (Shape::kWindows) {
+      r.from_b.begin(t, b, p.col0, tid);
+      r.from_b.step(task.taps, p.k0 / task.taps, p.k0 % task.taps, task.b.k_stride);
+    } else if constexpr (Conv)
+      B::begin_pixels(task.b, t, b, p.col0, p.k0, tid, r.from_b);
     else
-      B::begin(task.b, b, p.col0, p.k0, tid, r.b);
+      B::begin(task.b, b, p.col0, p.k0, tid, r.from_b);
+  }
+
+  // Where a warp is: its group, its first row and column.
+  struct Where {
+    int group, down, across, row0, col0;
+  };
+  ETALON_HD static Where where(int warp) {
+    constexpr int kOfGroup = Shape::kDown * Shape::kAcross;
+    const int down = warp % kOfGroup / Shape::kAcross, across = warp % Shape::kAcross;
+    return {warp / kOfGroup, down, across, down * Shape::kFragRows * 16,
+            across * Shape::kFragCols * 8};
   }
 
   // Fragments of 16 x 8 of a, of 8 x 8 of b: with g = lane / 4 and t = lane % 4, a register holds
   // row g (or g + 8), column g, of k = t (or t + 4).
-  template <class Warp>
-  ETALON_HD static void multiply(const typename Shape::Slice& s, int warp, Warp& w) {
-    const int row0 = warp / 2 * Shape::kWarp, col0 = warp % 2 * Shape::kWarp;
+  ETALON_HD static void fetch_a(const typename Shape::Slice& s, int step, Thread& r, int tid) {
+    const Where w = where(tid / 32);
+    const int g = tid % 32 / 4, k = (step * Shape::kGroups + w.group) * 8 + tid % 4;
     ETALON_UNROLL
-    for (int k = 0; k < kK; k += 8) {
-      double a[Warp::kLanes][Shape::kRows][4], b[Warp::kLanes][Shape::kColumns][2];
+    for (int i = 0; i < Shape::kFragRows; ++i) ETALON_UNROLL
+    for (int e = 0; e < 4; ++e)
+      r.next_a[i][e] = s.a[A::at(w.row0 + i * 16 + g + e % 2 * 8, k + e / 2 * 4)];
+  }
+  ETALON_HD static void fetch_b(const typename Shape::Slice& s, int step, int j, Thread& r,
+                                int tid) {
+    const Where w = where(tid / 32);
+    const int g = tid % 32 / 4, k = (step * Shape::kGroups + w.group) * 8 + tid % 4;
+    ETALON_UNROLL
+    for (int e = 0; e < 2; ++e) r.next_b[j][e] = s.b[B::at(w.col0 + j * 8 + g, k + e * 4)];
+  }
+  ETALON_HD static void note(Part& line, float v) {
+    line.squares = fma_f32(v, v, line.squares);
+    line.any |= bits_of(v);
+  }
+  ETALON_HD static void note(Thread& r, int tid) {
+    const Where w = where(tid / 32);
+    ETALON_UNROLL
+    for (int i = 0; i < Shape::kNoteRows; ++i) ETALON_UNROLL
+    for (int e = 0; e < 4; ++e) {
+      float v = r.next_a[i * Shape::kRowWarps][e];
       ETALON_UNROLL
-      for (int l = 0; l < Warp::kLanes; ++l) {
-        const int g = w.lane(l) / 4, t = w.lane(l) % 4;
-        ETALON_UNROLL
-        for (int i = 0; i < Shape::kRows; ++i) ETALON_UNROLL
-        for (int e = 0; e < 4; ++e)
-          a[l][i][e] =
-              static_cast<double>(s.a[A::at(row0 + i * 16 + g + e % 2 * 8, k + e / 2 * 4 + t)]);
-        ETALON_UNROLL
-        for (int j = 0; j < Shape::kColumns; ++j) ETALON_UNROLL
-        for (int e = 0; e < 2; ++e)
-          b[l][j][e] = static_cast<double>(s.b[B::at(col0 + j * 8 + g, k + e * 4 + t)]);
-      }
+      for (int other = 1; other < Shape::kRowWarps; ++other)
+        v = w.across == other ? r.next_a[i * Shape::kRowWarps + other][e] : v;
+      note(r.rows[i][e % 2], v);
+    }
+    ETALON_UNROLL
+    for (int j = 0; j < Shape::kNoteCols; ++j) ETALON_UNROLL
+    for (int e = 0; e < 2; ++e) {
+      float v = r.next_b[j * Shape::kColWarps][e];
       ETALON_UNROLL
-      for (int i = 0; i < Shape::kRows; ++i) ETALON_UNROLL
-      for (int j = 0; j < Shape::kColumns; ++j) w.mma(i, j, a, b);
+      for (int other = 1; other < Shape::kColWarps; ++other)
+        v = w.down == other ? r.next_b[j * Shape::kColWarps + other][e] : v;
+      note(r.cols[j], v);
     }
   }
-  // Thread tid looks after line tid % (2 Tile) of a's, then of b's lines, alone or with another
-  // that has the other half of a slice.
-  template <class S>
-  ETALON_HD static void square_line(const float* s, int line, int k0, Thread& r) {
-    constexpr int kShare = kK * 2 * kTile / kWideThreads;
+  ETALON_HD static void widen_a(Thread& r) {
     ETALON_UNROLL
-    for (int k = 0; k < kShare; k += 4) {
-      float x[4];
-      if constexpr (S::at(0, 1) == 1) {
-        load_four(s + S::at(line, k0 + k), x);
-      } else {
-        ETALON_UNROLL
-        for (int i = 0; i < 4; ++i) x[i] = s[S::at(line, k0 + k + i)];
-      }
-      ETALON_UNROLL
-      for (const float v : x) {
-        r.squares = fma_f32(v, v, r.squares);
-        r.any |= bits_of(v);
-      }
-    }
+    for (int i = 0; i < Shape::kFragRows; ++i) ETALON_UNROLL
+    for (int e = 0; e < 4; ++e) r.a[i][e] = static_cast<double>(r.next_a[i][e]);
   }
-  ETALON_HD static void square(const typename Shape::Slice& s, Thread& r, int tid) {
-    const int line = tid % (2 * kTile), k0 = tid / (2 * kTile) * (kK * 2 * kTile / kWideThreads);
-    if (line < kTile)
-      square_line<A>(s.a, line, k0, r);
-    else
-      square_line<B>(s.b, line - kTile, k0, r);
-    r.partial = r.partial + r.squares;
+  ETALON_HD static void widen_b(Thread& r, int j) {
+    ETALON_UNROLL
+    for (int e = 0; e < 2; ++e) r.b[j][e] = static_cast<double>(r.next_b[j][e]);
   }
-  ETALON_HD static void close_line(Thread& r, bool first) {
-    const bool zeros = (r.any & 0x7fffffffU) == 0;
-    const double squares = wide_over(r.squares, zeros), partial = wide_over(r.partial, zeros);
-    r.line.squares = first ? squares : r.line.squares + squares;
-    r.line.partial = first ? partial : r.line.partial + partial;
-    r.squares = r.partial = 0;
+  ETALON_HD static void fetch(const typename Shape::Slice& s, int step, Thread& r, int tid) {
+    fetch_a(s, step, r, tid);
+    ETALON_UNROLL
+    for (int j = 0; j < Shape::kFragCols; ++j) fetch_b(s, step, j, r, tid);
+  }
+  ETALON_HD static void widen(Thread& r, int tid) {
+    note(r, tid);
+    widen_a(r);
+    ETALON_UNROLL
+    for (int j = 0; j < Shape::kFragCols; ++j) widen_b(r, j);
   }
 
   // The sums join those before; `last`: and are whole.
   ETALON_HD static void fold(Shared& s, Thread& r, int tid, bool first, bool last) {
     ETALON_UNROLL
-    for (int i = 0; i < Shape::kRows; ++i) ETALON_UNROLL
-    for (int j = 0; j < Shape::kColumns; ++j) ETALON_UNROLL
+    for (int i = 0; i < Shape::kFragRows; ++i) ETALON_UNROLL
+    for (int j = 0; j < Shape::kFragCols; ++j) ETALON_UNROLL
     for (int e = 0; e < 4; ++e) {
-      double& before = s.before[(i * Shape::kColumns + j) * 4 + e][tid];
+      double& before = s.products.before[(i * Shape::kFragCols + j) * 4 + e][tid];
       double& sum = r.sum[i][j][e];
       if (!first) sum = before + sum;
       if (last) continue;
@@ -320,19 +400,39 @@ struct WideBlock {
     }
   }
 
-  // A thread's sums, to where outputs that are neighbours in a row are a warp's.
+  // A thread's sums, to where outputs that are neighbours in a row are a warp's; its squares.
   ETALON_HD static void put(typename Shape::Ending& end, const Thread& r, int tid) {
-    const int row0 = tid / 64 * Shape::kWarp + tid % 32 / 4,
-              col0 = tid / 32 % 2 * Shape::kWarp + tid % 4 * 2;
+    const Where w = where(tid / 32);
+    const int g = tid % 32 / 4, t = tid % 4;
     ETALON_UNROLL
-    for (int i = 0; i < Shape::kRows; ++i) ETALON_UNROLL
+    for (int i = 0; i < Shape::kFragRows; ++i) ETALON_UNROLL
     for (int half = 0; half < 2; ++half) ETALON_UNROLL
-    for (int j = 0; j < Shape::kColumns; ++j)
-      end.sums[row0 + i * 16 + half * 8][(col0 + j * 8) / 2] = {
+    for (int j = 0; j < Shape::kFragCols; ++j)
+      end.sums[w.group][w.row0 + i * 16 + half * 8 + g][(w.col0 + j * 8) / 2 + t] = {
           {r.sum[i][j][half * 2], r.sum[i][j][half * 2 + 1]}};
+    auto& parts = end.parts[w.group];
+    if (w.across < Shape::kRowWarps) ETALON_UNROLL
+      for (int i = 0; i < Shape::kNoteRows; ++i) ETALON_UNROLL
+      for (int half = 0; half < 2; ++half)
+        parts[w.row0 + (i * Shape::kRowWarps + w.across) * 16 + half * 8 + g][t] = r.rows[i][half];
+    if (w.down < Shape::kColWarps) ETALON_UNROLL
+      for (int j = 0; j < Shape::kNoteCols; ++j)
+        parts[kRows + w.col0 + (j * Shape::kColWarps + w.down) * 8 + g][t] = r.cols[j];
+  }
+  ETALON_HD static double squares_of(const WideTask& task, const typename Shape::Ending& end,
+                                     int line) {
+    double squares = 0;
+    ETALON_UNROLL
+    for (const auto& group : end.parts) ETALON_UNROLL
+    for (const Part& part : group[line])
+      squares += wide_over(task, part.squares, (part.any & 0x7fffffffU) == 0);
+    return squares;
   }
   ETALON_HD static double sum_of(const typename Shape::Ending& end, int row, int col) {
-    return end.sums[row][col / 2].sum[col % 2];
+    double sum = 0;
+    ETALON_UNROLL
+    for (const auto& group : end.sums) sum += group[row][col / 2].sum[col % 2];
+    return sum;
   }
 
   // One block. undecided(at) takes what the host must settle, open(at) is told of outputs that the
@@ -341,316 +441,173 @@ struct WideBlock {
   ETALON_HD static void run(const WideTask& task, std::uint32_t block_id, Shared& s,
                             const Block& block, Open&& open, Undecided&& undecided) {
     const WidePlace p = wide_place(task, block_id);
-    if constexpr (Conv) {
-      block.threads([&](Thread&, int tid) { B::begin_taps(task.t.window, s.tap_at, tid); });
+    if constexpr (Shape::kWindows) {
+      block.threads([&](Thread&, int tid) { B::fill(task.t, s.products.taps, tid); });
       block.barrier();
     }
+    block.begin();
     block.threads([&](Thread& r, int tid) {
       begin(task, p, r, tid);
       ETALON_UNROLL
-      for (int i = 0; i < kStages - 1; ++i) load(task, p, s, r, i, p.k0 + i * kK, tid);
+      for (int i = 0; i < kStages; ++i) load(task, p, s, r, i, p.k0 + i * kK, tid);
     });
-    int stage = 0;
-    bool first = true;  // nothing was folded yet
-    for (int k0 = p.k0; k0 < p.k_end; k0 += kK) {
-      block.template arrived<kStages - 2>();
-      block.threads([&](Thread& r, int tid) {
-        // The stage that all had multiplied before the barrier.
-        load(task, p, s, r, stage == 0 ? kStages - 1 : stage - 1, k0 + (kStages - 1) * kK, tid);
-        square(s.slices[stage], r, tid);
+    const auto multiply = [&](int first, int behind) {
+      block.warps([&](int, auto& w) {
+        ETALON_UNROLL
+        for (int i = 0; i < Shape::kFragRows; ++i) ETALON_UNROLL
+        for (int j = 0; j < Shape::kFragCols; ++j)
+          if (i >= first && i < behind) w.mma(i, j);
       });
-      block.warps([&](int warp, auto& w) { multiply(s.slices[stage], warp, w); });
+    };
+    int stage = 0, k0 = p.k0, unfolded = 0;
+    bool first = true;  // nothing was folded yet
+    const auto fold_now = [&] {
       if constexpr (Shape::kFolded)
-        if ((k0 + kK - p.k0) % kWideFold == 0 && k0 + kK < p.k_end) {
-          block.threads([&](Thread& r, int tid) {
-            fold(s, r, tid, first, false);
-            close_line(r, first);
-          });
+        if (++unfolded == Shape::kFoldSlices) {
+          block.threads([&](Thread& r, int tid) { fold(s, r, tid, first, false); });
+          unfolded = 0;
           first = false;
         }
+    };
+    block.template arrived<kStages - 1>();
+    if (!Shape::kLate && k0 < p.k_end)
+      block.threads([&](Thread& r, int tid) { fetch(s.products.slices[0], 0, r, tid); });
+    if constexpr (Shape::kLate) {
+      while (k0 < p.k_end) {
+        ETALON_UNROLL
+        for (int step = 0; step < Shape::kSteps; ++step) {
+          block.threads([&](Thread& r, int tid) { fetch(s.products.slices[stage], step, r, tid); });
+          block.threads([&](Thread& r, int tid) { widen(r, tid); });
+          multiply(0, Shape::kFragRows);
+        }
+        k0 += kK;
+        if (k0 >= p.k_end) break;
+        fold_now();
+        const int before = stage;
+        stage = stage + 1 == kStages ? 0 : stage + 1;
+        block.template arrived<kStages - 2>();
+        block.threads(
+            [&](Thread& r, int tid) { load(task, p, s, r, before, k0 + (kStages - 1) * kK, tid); });
+      }
+    } else {
+    while (k0 < p.k_end) {
+      ETALON_UNROLL
+      for (int step = 0; step + 1 < Shape::kSteps; ++step) {
+        block.threads([&](Thread& r, int tid) {
+          widen(r, tid);
+          fetch(s.products.slices[stage], step + 1, r, tid);
+        });
+        multiply(0, Shape::kFragRows);
+      }
+      block.threads([&](Thread& r, int tid) { widen(r, tid); });
+      k0 += kK;
+      if (k0 >= p.k_end) {
+        multiply(0, Shape::kFragRows);
+        break;
+      }
+      // This slice is in all threads' registers; the next one is there.
+      const int before = stage;
       stage = stage + 1 == kStages ? 0 : stage + 1;
+      block.template arrived<kStages - 2>();
+      block.threads([&](Thread& r, int tid) { fetch(s.products.slices[stage], 0, r, tid); });
+      multiply(0, 1);
+      block.threads(
+          [&](Thread& r, int tid) { load(task, p, s, r, before, k0 + (kStages - 1) * kK, tid); });
+      multiply(1, Shape::kFragRows);
+      fold_now();
+    }
     }
     block.template arrived<0>();  // slices are nobody's any more
     auto& end = s.ending;
-    block.threads([&](Thread& r, int tid) {
-      if constexpr (Shape::kFolded)
-        if (!first) fold(s, r, tid, false, true);
-      put(end, r, tid);
-      close_line(r, first);
-      end.parts[tid] = r.line;
-    });
+    if constexpr (Shape::kFolded)
+      if (!first) {
+        block.threads([&](Thread& r, int tid) { fold(s, r, tid, false, true); });
+        block.barrier();
+      }
+    block.threads([&](Thread& r, int tid) { put(end, r, tid); });
     block.barrier();
     block.threads([&](Thread&, int tid) {
-      if (tid >= 2 * kTile) return;
-      WideLine line = end.parts[tid];
-      ETALON_UNROLL
-      for (int other = 2 * kTile; other < kWideThreads; other += 2 * kTile) {
-        line.squares += end.parts[tid + other].squares;
-        line.partial += end.parts[tid + other].partial;
+      if (tid == 0) end.open.count = 0;
+      for (int line = tid; line < Shape::kLines; line += kThreads) {
+        const double squares = squares_of(task, end, line);
+        if (task.splits > 1)
+          leave_line(task, p, line, squares);
+        else
+          end.norms[line] = sqrt_f64(squares);
       }
-      if (task.splits > 1)
-        leave_line(task, p, tid, line);
-      else
-        end.lines[tid] = wide_roots(line);
     });
     block.barrier();
-    block.warps([&](int warp, auto& w) {
-      constexpr int kRowsAtATime = kWideThreads / kTile;
-      const auto col_of = [&](int lane) { return (warp * 32 + lane) % kTile; };
-      const int row0 = warp * 32 / kTile;
-      const auto at = [&](int row, int lane) {
-        const WideColumn column = wide_column<Conv>(task.t, p.product, p.col0 + col_of(lane));
-        return column.at + (p.row0 + row) * column.step;
-      };
+    const auto at = [&](int number) {
+      const WideColumn column = wide_column<Conv>(task.t, p.product, p.col0 + number % kCols);
+      return column.at + (p.row0 + number / kCols) * column.step;
+    };
+    block.threads([&](Thread&, int tid) {
+      const int col = tid % kCols;
+      const std::int64_t rows = task.t.m - p.row0;
+      if (p.col0 + col >= task.t.n) return;
+      const WideColumn column = wide_column<Conv>(task.t, p.product, p.col0 + col);
 #if defined(__CUDACC__)
-#pragma unroll 1
+#pragma unroll 2
 #endif
-      for (int row = row0; row < kTile && p.row0 + row < task.t.m; row += kRowsAtATime) {
-        const std::uint32_t lanes = w.where([&](int lane) {
-          const int col = col_of(lane);
-          if (p.col0 + col >= task.t.n) return false;
-          const double sum = sum_of(end, row, col);
-          if (task.splits > 1) {
-            task.sums[p.split * task.outputs() + at(row, lane)] = sum;
-            return false;
-          }
-          return !wide_decide<Products>(task, {p.product, p.row0 + row, p.col0 + col},
-                                        at(row, lane), sum, end.lines[row], end.lines[kTile + col]);
-        });
-        wide_settle<Products>(
-            task, lanes, w, [&](int lane) { return at(row, lane); }, open, undecided);
+      for (int row = tid / kCols; row < kRows; row += Shape::kAtATime) {
+        if (row >= rows) break;
+        const double sum = sum_of(end, row, col);
+        const std::int64_t place = column.at + (p.row0 + row) * column.step;
+        if (task.splits > 1) {
+          task.sums[p.split * task.outputs() + place] = sum;
+        } else if (!wide_decide<Products>(task, {p.product, p.row0 + row, p.col0 + col}, place, sum,
+                                          end.norms[row], end.norms[kRows + col])) {
+          open(place);
+          end.open.numbers[block.take(end.open.count)] =
+              static_cast<std::uint16_t>(row * kCols + col);
+        }
       }
     });
+    block.barrier();
+    wide_settle<Products>(task, end.open, block, at, undecided);
   }
 
   // Of a split, for wide_finish(): those of rows by the first tile to the right, of columns by the
   // first from above.
   ETALON_HD static void leave_line(const WideTask& task, const WidePlace& p, int tid,
-                                   const WideLine& own) {
-    const std::int64_t line = tid < kTile ? p.row0 + tid : p.col0 + tid - kTile;
-    WideLine* const to = task.lines_of(p.split, p.product);
-    if (tid < kTile ? p.col0 == 0 && line < task.t.m : p.row0 == 0 && line < task.t.n)
-      to[tid < kTile ? line : task.t.m + line] = own;
+                                   double squares) {
+    const std::int64_t line = tid < kRows ? p.row0 + tid : p.col0 + tid - kRows;
+    double* const to = task.lines_of(p.split, p.product);
+    if (tid < kRows ? p.col0 == 0 && line < task.t.m : p.row0 == 0 && line < task.t.n)
+      to[tid < kRows ? line : task.t.m + line] = squares;
   }
 };
 
-// Where blocks shared an output's k: a warp joins the sums of 32 outputs, in their sequence.
-template <class Products, class Warp, class Open, class Undecided>
-ETALON_HD void wide_finish(const WideTask& task, std::int64_t first, Warp& w, Open&& open,
-                           Undecided&& undecided) {
-  const std::uint32_t lanes = w.where([&](int lane) {
-    const std::int64_t at = first + lane;
-    if (at >= task.outputs()) return false;
+// Where blocks shared an output's k: a block of kWideFinish threads joins the sums of as many
+// outputs, from `first` on.
+inline constexpr int kWideFinish = 128;
+using WideFinishShared = WideOpen<kWideFinish>;
+template <class Products, class Block, class Open, class Undecided>
+ETALON_HD void wide_finish(const WideTask& task, std::int64_t first, WideFinishShared& s,
+                           const Block& block, Open&& open, Undecided&& undecided) {
+  block.begin();
+  block.threads([&](auto&, int tid) {
+    if (tid == 0) s.count = 0;
+  });
+  block.barrier();
+  block.threads([&](auto&, int tid) {
+    const std::int64_t at = first + tid;
+    if (at >= task.outputs()) return;
     const DigitOutput o = Products::output(task.t, at);
-    double sum = 0;
-    WideLine a = {}, b = {};
-    const auto join = [](WideLine& to, const WideLine& part) {
-      to.squares += part.squares;
-      to.partial += part.partial;
-    };
+    double sum = 0, a = 0, b = 0;
     for (std::int64_t split = 0; split < task.splits; ++split) {
-      const WideLine* const lines = task.lines_of(split, o.product);
+      const double* const lines = task.lines_of(split, o.product);
       sum += task.sums[split * task.outputs() + at];
-      join(a, lines[o.m]);
-      join(b, lines[task.t.m + o.n]);
+      a += lines[o.m];
+      b += lines[task.t.m + o.n];
     }
-    return !wide_decide<Products>(task, o, at, sum, wide_roots(a), wide_roots(b));
+    if (wide_decide<Products>(task, o, at, sum, sqrt_f64(a), sqrt_f64(b))) return;
+    open(at);
+    s.numbers[block.take(s.count)] = static_cast<std::uint16_t>(tid);
   });
-  wide_settle<Products>(task, lanes, w, [&](int lane) { return first + lane; }, open, undecided);
+  block.barrier();
+  wide_settle<Products>(task, s, block, [&](int number) { return first + number; }, undecided);
 }
-
-// ---- a call -------------------------------------------------------------------------------------
-
-// Which tile, and how many blocks share an output's k. The bits are the correctly rounded ones with
-// any: this is a choice of speed alone, for some 132 SMs that take two blocks or more each. Blocks
-// of 64 x 64 read half the words a product that those of 32 x 32 do.
-inline void choose_wide_tile(WideTask& task) {
-  constexpr std::int64_t kFull = 264, kEnough = 200, kLeastShare = 128;
-  constexpr std::int64_t kShortK = 512, kFew = 64, kLeastShortShare = 64;
-  const TileTask& t = task.t;
-  const auto tiles = [&](int tile) {
-    task.tile = tile;
-    return std::max<std::int64_t>(1, task.products() * task.tiles_m() * task.tiles_n());
-  };
-  std::int64_t splits = 1;
-  if (t.k <= kShortK && tiles(64) < kEnough) {
-    // The second launch takes longer than a block's few slices, but for few outputs.
-    if (tiles(32) < kFew) splits = std::min(kFull / tiles(32), t.k / kLeastShortShare);
-  } else if (t.m <= 32 || t.n <= 32 ||
-             (tiles(64) < kEnough && tiles(64) * (t.k / kWideUnfolded) < kFull)) {
-    splits = std::min((kFull + tiles(32) - 1) / tiles(32), t.k / kLeastShare);
-  } else if (tiles(64) < kEnough) {
-    splits = (kFull + tiles(64) - 1) / tiles(64);
-  }
-  splits = std::max<std::int64_t>(1, splits);
-  // Whole slices; kK of either tile divides 32.
-  task.share =
-      static_cast<int>(std::max<std::int64_t>(32, ((t.k + splits - 1) / splits + 31) / 32 * 32));
-  task.splits = std::max<std::int64_t>(1, (t.k + task.share - 1) / task.share);
-}
-
-inline WideTask wide_task(const KernelCall& call, const cuda::WideMemory& memory) {
-  WideTask task;
-  task.t = tile_task(
-      call, reinterpret_cast<float*>(const_cast<std::byte*>(call.output(0).bytes().data())));
-  const TileTask& t = task.t;
-  const auto side = [&](const float* from, std::int64_t lines, std::int64_t line_stride,
-                        std::int64_t k_stride, const std::array<std::int64_t, kMaxRank>& batch,
-                        bool& k_major) {
-    k_major = k_stride == 1;
-    return SliceSide{.from = from,
-                     .lines = static_cast<int>(lines),
-                     .line_stride = line_stride,
-                     .k_stride = k_stride,
-                     .batch = batch,
-                     .fours = (k_major || line_stride == 1) &&
-                              slices_by_fours(from, k_major ? t.k : lines, k_major ? lines : t.k,
-                                              k_major ? line_stride : k_stride, t.batch, batch)};
-  };
-  task.a = side(t.a, t.m, t.a_row, t.a_col, t.a_batch, task.a_k_major);
-  if (call.problem->op->name == "conv") {
-    // Windows of one tap that go from pixel to pixel are the columns of a matrix.
-    const Window& w = t.window;
-    const std::int64_t points = w.in_points();
-    task.b = {.from = t.b,
-              .lines = static_cast<int>(t.n),
-              .line_stride = 1,
-              .k_stride = points,
-              .batch = t.b_batch};
-    task.b.fours = w.taps() == 1 && !t.padded && points == w.out_points() && points % 4 == 0 &&
-                   t.image % 4 == 0 &&
-                   slices_by_fours(t.b, points, t.k, points, t.batch, t.b_batch);
-    for (const WindowAxis& axis : w.axes)
-      task.b.fours = task.b.fours && axis.pad_begin == 0 && (axis.stride == 1 || axis.out == 1);
-  } else {
-    task.b = side(t.b, t.n, t.b_col, t.b_row, t.b_batch, task.b_k_major);
-  }
-  choose_wide_tile(task);
-  if (t.window.taps() > 0) {
-    const int slice = wide_slice(task.tile), turn = slice - slice * task.tile / kWideThreads;
-    task.b.turn_taps = turn % static_cast<int>(t.window.taps());
-    task.b.turn_channels = turn / static_cast<int>(t.window.taps());
-  }
-  if (memory.sums == nullptr) return task;  // for its extents, which say how much memory it needs
-  task.sums = static_cast<double*>(memory.sums);
-  task.lines = reinterpret_cast<WideLine*>(task.sums + task.splits * task.outputs());
-  return task;
-}
-inline std::int64_t wide_sum_bytes(const WideTask& t) {
-  return t.splits == 1 ? 0
-                       : t.splits * (t.outputs() + 2 * t.products() * (t.t.m + t.t.n)) *
-                             static_cast<std::int64_t>(sizeof(double));
-}
-
-inline Refusal refuse_wide(const Problem& problem) {
-  if (Refusal r = refuse_digits(problem)) return r;
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  for (std::size_t i = 0; i < 2; ++i)
-    if (problem.input(i).shape.numel() > kMost) return "takes operands of up to 2^30 elements";
-  return std::nullopt;
-}
-
-// f.template operator()<Shape, Products, Conv>() for the block that a task takes.
-template <class Products, bool Conv, class F>
-auto with_wide_shape(const WideTask& task, F&& f) {
-  const auto with_sides = [&]<bool A, bool B>() {
-    if (task.tile == 32) return f.template operator()<WideShape<32, true, A, B>>();
-    if (task.folds()) return f.template operator()<WideShape<64, true, A, B>>();
-    return f.template operator()<WideShape<64, false, A, B>>();
-  };
-  if constexpr (Conv)
-    return with_sides.template operator()<true, false>();
-  else {
-    if (task.a_k_major && task.b_k_major) return with_sides.template operator()<true, true>();
-    if (task.a_k_major) return with_sides.template operator()<true, false>();
-    if (task.b_k_major) return with_sides.template operator()<false, true>();
-    return with_sides.template operator()<false, false>();
-  }
-}
-
-// ---- the host's form ----------------------------------------------------------------------------
-
-#if !defined(__CUDACC__)
-template <class Thread>
-struct HostWideWarp {
-  static constexpr int kLanes = 32;
-  Thread* threads;
-  int lane(int i) const { return i; }
-  bool leads() const { return true; }
-  template <class F>
-  std::uint32_t where(F&& f) const {
-    std::uint32_t lanes = 0;
-    for (int lane = 32; lane-- > 0;)
-      if (f(lane)) lanes |= std::uint32_t{1} << lane;
-    return lanes;
-  }
-  // mma.sync.m16n8k8 of f64: fragments to matrices, product, fragments.
-  template <class A, class B>
-  void mma(int i, int j, const A& a, const B& b) const {
-    double left[16][8], right[8][8];
-    for (int lane = 0; lane < 32; ++lane) {
-      const int g = lane / 4, t = lane % 4;
-      for (int e = 0; e < 4; ++e) left[g + e % 2 * 8][t + e / 2 * 4] = a[lane][i][e];
-      for (int e = 0; e < 2; ++e) right[t + e * 4][g] = b[lane][j][e];
-    }
-    for (int lane = 0; lane < 32; ++lane)
-      for (int e = 0; e < 4; ++e) {
-        double& sum = threads[lane].sum[i][j][e];
-        // The product is exact: this is an fma.
-        for (int k = 0; k < 8; ++k)
-          sum = sum + left[lane / 4 + e / 2 * 8][k] * right[k][lane % 4 * 2 + e % 2];
-      }
-  }
-  template <class F>
-  DigitDot dot(F&& share) const {
-    DigitDot lanes[32];
-    for (int lane = 0; lane < 32; ++lane) lanes[lane] = share(lane);
-    for (int step = 16; step > 0; step /= 2)
-      for (int lane = 0; lane < step; ++lane) lanes[lane].merge(lanes[lane + step]);
-    return lanes[0];
-  }
-};
-
-// Threads and warps backwards: a phase may lean on none before it.
-template <class Thread>
-struct HostWideBlock {
-  Thread* r;
-  template <class F>
-  void threads(F&& f) const {
-    for (int tid = kWideThreads; tid-- > 0;) f(r[tid], tid);
-  }
-  template <class F>
-  void warps(F&& f) const {
-    for (int warp = kWideThreads / 32; warp-- > 0;) {
-      HostWideWarp<Thread> w{r + warp * 32};
-      f(warp, w);
-    }
-  }
-  void barrier() const {}
-  template <int>
-  void arrived() const {}
-};
-
-// What the launches do. open(at) is told of what the bound left open, undecided(at) takes what is
-// the host's.
-template <class Products, bool Conv, class Open, class Undecided>
-void run_wide_on_host(const WideTask& task, Open&& open, Undecided&& undecided) {
-  with_wide_shape<Products, Conv>(task, [&]<class Shape>() {
-    using Thread = typename Shape::Thread;
-    const auto shared = std::make_unique<typename Shape::Shared>();
-    std::vector<Thread> threads(kWideThreads);
-    for (std::int64_t block = task.blocks(); block-- > 0;) {
-      std::memset(static_cast<void*>(shared.get()), 0xA5, sizeof *shared);
-      WideBlock<Shape, Products, Conv>::run(task, static_cast<std::uint32_t>(block), *shared,
-                                            HostWideBlock<Thread>{threads.data()}, open, undecided);
-    }
-    if (task.splits == 1) return;
-    HostWideWarp<Thread> w{nullptr};
-    for (std::int64_t first = (task.outputs() - 1) / 32 * 32; first >= 0; first -= 32)
-      wide_finish<Products>(task, first, w, open, undecided);
-  });
-}
-#endif
 
 }  // namespace ETALON_ISA_NAMESPACE
 }  // namespace etalon

@@ -21,7 +21,7 @@
 #include "kernels/gemm/cublas_lt.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_residues.h"
-#include "kernels/gemm/cuda_wide.h"
+#include "kernels/gemm/cuda_wide_choice.h"
 #include "kernels/kernels.h"
 #include "kernels/recurrent/cuda_scan_launch.h"
 #include "kernels/recurrent/cudnn.h"
