@@ -384,7 +384,9 @@ int wide(const KernelCall& call, const cuda::WideMemory& memory,
             ? fmt::format("thin {}{}", task.thin, task.a.fours && task.b.fours ? " fours" : "")
             : fmt::format("{}{}x{} {}{}{}{}", conv ? "conv " : "", task.rows, task.cols,
                           task.a_k_major ? "k" : "m", task.b_k_major ? "k" : "n",
-                          task.a.fours && task.b.fours ? " fours" : task.a.fours ? " a fours" : "",
+                          task.a.fours && task.b.fours ? " fours"
+                          : task.a.fours               ? " a fours"
+                                                       : "",
                           task.splits > 1 ? " split" : ""));
     run_wide_on_host<Products, conv>(
         task, [](std::int64_t) { ++device->open; },

@@ -216,7 +216,7 @@ struct WindowProducts {
                         by_width = of(width);
     std::uint32_t channel = first / taps, tap = first % taps;
 #if defined(__CUDACC__)
-#pragma unroll 4
+#pragma unroll 8  // loads: many on their way
 #endif
     for (std::uint32_t k = first; k < t.k; k += step) {
       const std::uint32_t z = tap * by_plane >> 16, in_plane = tap - z * plane,

@@ -133,8 +133,7 @@ struct Slices {
   // Of a convolution's windows of one tap that go from pixel to pixel, inside everywhere: lines are
   // the pixels of all images. `base` is the group's first element.
   ETALON_HD static void begin_pixels(const SliceSide& s, const TileTask& t, const float* base,
-                                     std::int64_t line0, std::int64_t k0, int tid,
-                                     SliceThread& r) {
+                                     std::int64_t line0, std::int64_t k0, int tid, SliceThread& r) {
     static_assert(!KMajor);
     const auto points = static_cast<std::uint32_t>(t.window.out_points()),
                line = static_cast<std::uint32_t>(line0 + along<Fours>(tid));

@@ -1,38 +1,41 @@
 // gemm, matmul and conv correctly rounded on a GPU's f64 tensor units: sums in f64 beside a bound,
 // then sums in twice that precision for what the bound leaves open.
 //
-// Contract: exact. A block of four warps owns 64 x 64 outputs, or 32 x 32 where those would leave
-// most of a device idle. k goes through shared memory by slices, up to three of them on their way
-// (cuda_slices.h); they stay f32 there and are widened when a fragment is read. After kWideFold
-// terms the sums join those before, in shared memory, where k is long. Then bound and rounding
-// test; an output that is open its warp sums once more, by Dot2 of digit_cut.h; what even that
-// leaves (midpoints, NaN, infinities) the host settles. Where outputs are few and k is long, blocks
-// share an output's k and leave their sums in f64 to a second kernel.
+// Contract: exact. A block owns a tile of outputs, of 64 x 64 down to 16 x 16 (cuda_wide_choice.h).
+// k goes through shared memory by slices, up to three of them on their way (cuda_slices.h); they
+// stay f32 there and are widened as fragments. Warps of a small tile share the k of a slice: each
+// has a whole tile's sums of its own, which are joined at the end. A fragment is fetched while the
+// one before it is multiplied, the next slice's first one too. After kWideFold terms the sums of a
+// large tile join those before, in shared memory. Then bound and rounding test; what is open the
+// block sums once more, all its warps, by Dot2 of digit_cut.h; what even that leaves (midpoints,
+// NaN, infinities) the host settles. Where outputs are few and k is long, blocks share an output's
+// k and leave their sums in f64 to a second kernel.
 //
 // **Bound.** A product of two f32 is exact in f64. An addition in f64 is off by at most u = 2^-53
-// of the partial sum s that it makes, and that is at most |a'| |b'| of the euclidean norms of the
-// terms so far (Cauchy-Schwarz). Let slice j end S(j) terms' squares after the last fold; a slice
-// has K additions, in any sequence, so that all of them are off by at most
+// of the partial sum that it makes, and that is at most |a'| |b'| of the euclidean norms of its
+// terms (Cauchy-Schwarz). So L additions, in any sequence, are off by at most u L |a'| |b'|. Let a
+// sum have segments j, of L terms or fewer each, that lie between two folds, in different warps, in
+// different blocks. By Cauchy-Schwarz again all of them are off by at most
 //
-//     u K sum over j of sqrt(Sa(j) Sb(j)) <= u K sqrt(sum of Sa(j)) sqrt(sum of Sb(j)),
+//     u L sum over j of |a(j)| |b(j)| <= u L |a| |b|,
 //
-// and joining P parts by u P |a| |b|. With vectors of even size the first is half of the well-known
-// u k |a| |b|, or of u kWideFold |a| |b| with folds. What partial sums were off by themselves is of
-// second order: bounds have room for 2^-10 of them. Of the tests' data 2^-14 of the outputs are
-// open at k = 530 and 2^-12 at 2052: those much smaller than |a| |b|.
+// and joining P of them, in any sequence, by u P |a| |b|: `depth` is L + P. What partial sums were
+// off by themselves is of second order: bounds have room for 2^-10 of it. Of uniform data 2^-12 of
+// the outputs are open at k = 1024, those much smaller than |a| |b|.
 //
-// **Norms** come from what lies in shared memory: squares are summed in f32 by fma, at most 512
-// before f64 takes over, so that a partial sum is below the real one by at most 2^-15 of it and
-// 2^-141 absolutely, a sum of up to 32 of those by 2^-14 and 2^-136; wide_over() is above either.
-// That of zeros is 0, and then the sum is +0 and exact. A square above f32's range (|x| >= 2^64,
-// infinity), and NaN, make the bound infinite or NaN, which decides nothing.
+// **Norms** come from the fragments: each warp that has a row (column) sums the squares of its
+// share in f32 by fma, c of them in a register. Each addition is below the real one by at most 2^-24
+// of it and 2^-150, so that a real sum is at most (s + c 2^-149) (1 + c 2^-23) for c up to 2^22;
+// wide_over() is that. That of zeros is 0, and then the sum is +0 and exact. A square above f32's
+// range (|x| >= 2^64, infinity), and NaN, make the bound infinite or NaN, which decides nothing.
 //
 // Same bits: an output is stored only where both ends of a proven interval round alike, so it is
 // the correctly rounded one, whatever order made it. A tap in the padding is here a product with
 // zero: it changes no sum, but for a weight that is not finite, where nothing is decided.
 //
-// Limit: 128 fma of f64 a cycle and SM, the f32 units' own rate. For 1024 of them of a fragment's
-// product a warp reads two words and widens two (16 a cycle and SM).
+// Limit: 128 fma of f64 a cycle and SM, the f32 units' own rate; on an H200 a quarter with two warps
+// takes 32.3 cycles for a product of fragments, 33.7 with two words fetched and widened beside it,
+// 35.4 with four, 55 with six. A warp of 32 x 32 outputs needs two.
 //
 // Host and device. The text is that of a block; `Block` runs a phase for its threads or its warps:
 // on a device one thread is in it and the instruction, on the host they take their turns, and a
@@ -46,7 +49,7 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-inline constexpr int kWideFold = 256;  // terms of a sum before it joins those before
+inline constexpr int kWideFold = 256;           // terms of a sum before it joins those before
 inline constexpr int kWideMostShare = 1 << 20;  // k of a block
 
 struct WideTask {
@@ -57,9 +60,9 @@ struct WideTask {
   int down = 0, across = 0;           // tiles of a product
   int thin = 0;                       // warps that share a column (cuda_wide_thin.h); 0: tiles
   int taps = 1, slice_channels = 0, slice_taps = 0;  // of a window; k of a slice in them
-  int depth = 0;                      // additions that a product may pass
-  int chain = 0;                      // squares in one f32 sum
-  int share = 0;                      // k of a block; less than k: splits of them
+  int depth = 0;                                     // additions that a product may pass
+  int chain = 0;                                     // squares in one f32 sum
+  int share = 0;                                     // k of a block; less than k: splits of them
   std::int64_t splits = 1;
   // Of splits: [split][output], and [split][product][rows, then columns]
   double* sums = nullptr;
@@ -78,7 +81,9 @@ struct WideTask {
 // No less than the sum of `chain` squares that was made in f32 as `sum`; of zeros zero.
 ETALON_HD inline double wide_over(const WideTask& t, float sum, bool zeros) {
   const auto chain = static_cast<double>(t.chain);
-  return zeros ? 0 : fma_f64(static_cast<double>(sum) + chain * 0x1p-149, chain * 0x1p-23, static_cast<double>(sum) + chain * 0x1p-149);
+  return zeros ? 0
+               : fma_f64(static_cast<double>(sum) + chain * 0x1p-149, chain * 0x1p-23,
+                         static_cast<double>(sum) + chain * 0x1p-149);
 }
 // What a sum may be off by, of a row and a column whose norms are these.
 ETALON_HD inline double wide_bound(const WideTask& t, double a, double b) {
@@ -103,7 +108,7 @@ ETALON_HD bool wide_decide(const WideTask& task, const DigitOutput& o, std::int6
 // parts of their sums.
 template <int Outputs>
 struct WideOpen {
-  static constexpr int kDots = 64, kAtATime = 16;
+  static constexpr int kDots = 16, kAtATime = 16;
   struct Dot {  // a DigitDot; no initialisers
     double sum, errors, magnitudes;
   };
@@ -117,10 +122,12 @@ template <class Products, class Open, class Block, class At, class Undecided>
 ETALON_HD void wide_settle(const WideTask& task, Open& open, const Block& block, At&& at,
                            Undecided&& undecided) {
   constexpr std::int64_t kLeastTerms = 256;
-  const auto most = static_cast<int>((task.t.k + kLeastTerms - 1) / kLeastTerms);
+  const auto most = static_cast<int>(task.t.k / kLeastTerms) + 1;
+  static_assert(2 * Block::kWarps <= Open::kDots && Open::kAtATime <= Open::kDots);
   for (int first = 0; first < open.count; first += Open::kAtATime) {
     const int left = open.count - first, n = left < Open::kAtATime ? left : Open::kAtATime;
-    const int room = Open::kDots / n, parts = most < 1 ? 1 : most < room ? most : room;
+    // All warps have something, and not much more than twice.
+    const int room = 2 * Block::kWarps / n, parts = room < 1 ? 1 : room < most ? room : most;
     block.warps([&](int warp, auto& w) {
       for (int item = warp; item < n * parts; item += Block::kWarps) {
         const std::int64_t output = at(open.numbers[first + item / parts]);
@@ -152,9 +159,9 @@ ETALON_HD void wide_settle(const WideTask& task, Open& open, const Block& block,
 // Warps lie Down by Across over a tile, and Groups of them share k; a warp has Rows fragments of 16
 // and Cols of 8. K of a slice, Stages of them; an SM takes Blocks.
 template <int Down, int Across, int Groups, int Rows, int Cols, int K, int Stages, int Blocks,
-          bool Late = false, bool Folded = false>
+          bool Folded>
 struct WideTile {
-  static constexpr bool kLate = Late, kFolded = Folded;
+  static constexpr bool kFolded = Folded;
   static constexpr int kDown = Down, kAcross = Across, kGroups = Groups, kK = K, kStages = Stages,
                        kBlocks = Blocks;
   static constexpr int kFragRows = Rows, kFragCols = Cols;  // of a warp
@@ -412,12 +419,12 @@ struct WideBlock {
           {r.sum[i][j][half * 2], r.sum[i][j][half * 2 + 1]}};
     auto& parts = end.parts[w.group];
     if (w.across < Shape::kRowWarps) ETALON_UNROLL
-      for (int i = 0; i < Shape::kNoteRows; ++i) ETALON_UNROLL
-      for (int half = 0; half < 2; ++half)
-        parts[w.row0 + (i * Shape::kRowWarps + w.across) * 16 + half * 8 + g][t] = r.rows[i][half];
+    for (int i = 0; i < Shape::kNoteRows; ++i) ETALON_UNROLL
+    for (int half = 0; half < 2; ++half)
+      parts[w.row0 + (i * Shape::kRowWarps + w.across) * 16 + half * 8 + g][t] = r.rows[i][half];
     if (w.down < Shape::kColWarps) ETALON_UNROLL
-      for (int j = 0; j < Shape::kNoteCols; ++j)
-        parts[kRows + w.col0 + (j * Shape::kColWarps + w.down) * 8 + g][t] = r.cols[j];
+    for (int j = 0; j < Shape::kNoteCols; ++j)
+      parts[kRows + w.col0 + (j * Shape::kColWarps + w.down) * 8 + g][t] = r.cols[j];
   }
   ETALON_HD static double squares_of(const WideTask& task, const typename Shape::Ending& end,
                                      int line) {
@@ -470,26 +477,8 @@ struct WideBlock {
         }
     };
     block.template arrived<kStages - 1>();
-    if (!Shape::kLate && k0 < p.k_end)
+    if (k0 < p.k_end)
       block.threads([&](Thread& r, int tid) { fetch(s.products.slices[0], 0, r, tid); });
-    if constexpr (Shape::kLate) {
-      while (k0 < p.k_end) {
-        ETALON_UNROLL
-        for (int step = 0; step < Shape::kSteps; ++step) {
-          block.threads([&](Thread& r, int tid) { fetch(s.products.slices[stage], step, r, tid); });
-          block.threads([&](Thread& r, int tid) { widen(r, tid); });
-          multiply(0, Shape::kFragRows);
-        }
-        k0 += kK;
-        if (k0 >= p.k_end) break;
-        fold_now();
-        const int before = stage;
-        stage = stage + 1 == kStages ? 0 : stage + 1;
-        block.template arrived<kStages - 2>();
-        block.threads(
-            [&](Thread& r, int tid) { load(task, p, s, r, before, k0 + (kStages - 1) * kK, tid); });
-      }
-    } else {
     while (k0 < p.k_end) {
       ETALON_UNROLL
       for (int step = 0; step + 1 < Shape::kSteps; ++step) {
@@ -515,7 +504,6 @@ struct WideBlock {
           [&](Thread& r, int tid) { load(task, p, s, r, before, k0 + (kStages - 1) * kK, tid); });
       multiply(1, Shape::kFragRows);
       fold_now();
-    }
     }
     block.template arrived<0>();  // slices are nobody's any more
     auto& end = s.ending;
@@ -580,7 +568,7 @@ struct WideBlock {
 
 // Where blocks shared an output's k: a block of kWideFinish threads joins the sums of as many
 // outputs, from `first` on.
-inline constexpr int kWideFinish = 128;
+inline constexpr int kWideFinish = 256;
 using WideFinishShared = WideOpen<kWideFinish>;
 template <class Products, class Block, class Open, class Undecided>
 ETALON_HD void wide_finish(const WideTask& task, std::int64_t first, WideFinishShared& s,

@@ -1,10 +1,11 @@
-// Which tile of cuda_wide.h a call takes, how many blocks share an output's k, and its task. The bits
-// are the correctly rounded ones with any: only time depends on the choice.
+// Which tile of cuda_wide.h a call takes, how many blocks share an output's k, and its task. The
+// bits are the correctly rounded ones with any: only time depends on the choice.
 //
 // A term of k takes a block that has its SM to itself `alone` ns, where it waits for its own reads,
 // and `full` where the SM has others to go on with; its begin and its end take as long as `ends`
 // terms. The estimate is what the busiest SM has: blocks over SMs, rounded up; and what the second
-// launch takes where k is shared.
+// launch takes where k is shared: its own, the sums' way, and settling. Fitted to times on an H200
+// at 1980 MHz, of 16 products of matrices and 21 convolutions.
 #pragma once
 
 #include <algorithm>
@@ -18,37 +19,50 @@
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
-#if !defined(WIDE_SHAPES)
 template <int I>
 struct WideShapes;
 template <>
-struct WideShapes<0> : WideTile<2, 2, 1, 2, 4, 32, 3, 2, false, true> {};  // 64 x 64, 128 threads
+struct WideShapes<0> : WideTile<2, 2, 1, 2, 4, 32, 3, 2, true> {};  // 64 x 64, 128 threads
 template <>
-struct WideShapes<1> : WideTile<2, 1, 2, 2, 4, 32, 3, 3, false, true> {};  // 64 x 32, 128
+struct WideShapes<1> : WideTile<1, 2, 2, 2, 4, 32, 3, 3, true> {};  // 32 x 64, 128
 template <>
-struct WideShapes<2> : WideTile<2, 1, 4, 2, 4, 64, 3, 1> {};  // 64 x 32, 256
+struct WideShapes<2> : WideTile<2, 1, 4, 2, 4, 64, 3, 1, false> {};  // 64 x 32, 256
 template <>
-struct WideShapes<3> : WideTile<1, 1, 4, 2, 4, 64, 3, 2, false, true> {};  // 32 x 32, 128
+struct WideShapes<3> : WideTile<1, 1, 4, 2, 4, 64, 3, 2, true> {};  // 32 x 32, 128
 template <>
-struct WideShapes<4> : WideTile<1, 1, 8, 1, 4, 128, 3, 2> {};  // 16 x 32, 256
+struct WideShapes<4> : WideTile<1, 1, 8, 1, 4, 128, 3, 2, false> {};  // 16 x 32, 256
 template <>
-struct WideShapes<5> : WideTile<1, 1, 4, 1, 2, 64, 4, 4> {};  // 16 x 16, 128
-inline constexpr int kWideShapes = 6;
-#endif
+struct WideShapes<5> : WideTile<1, 1, 4, 1, 4, 64, 4, 4, false> {};  // 16 x 32, 128
+template <>
+struct WideShapes<6> : WideTile<1, 1, 4, 1, 2, 64, 4, 4, false> {};  // 16 x 16, 128
+inline constexpr int kWideShapes = 7;
 
-// `any`: takes operands too that do not come by fours, and whichever way they lie.
+struct WideTimes {
+  double alone = 0, full = 0, ends = 0;
+};
+// `any`: takes operands too that do not come by fours; of matrices, a that is not along k.
 struct WideFacts {
-  int rows, cols, k, groups, bytes;
-  bool folded, any;
-  double alone, full, ends;
+  int rows, cols, k, groups;
+  bool folded, any_matrices, any_windows;
+  WideTimes matrices, windows;
 };
 template <int I>
-constexpr WideFacts wide_facts(double alone, double full, double ends, bool any = false) {
+constexpr WideFacts wide_facts(bool any_matrices, bool any_windows, const WideTimes& matrices,
+                               const WideTimes& windows) {
   using S = WideShapes<I>;
-  return {S::kRows, S::kCols, S::kK, S::kGroups, 0, S::kFolded, any, alone, full, ends};
+  return {S::kRows,     S::kCols,    S::kK,    S::kGroups, S::kFolded,
+          any_matrices, any_windows, matrices, windows};
 }
-inline void set_wide_shape(WideTask& task, int shape, const WideFacts& f,
-                           std::int64_t splits) {
+inline constexpr WideFacts kWideFacts[kWideShapes] = {
+    wide_facts<0>(true, true, {43.3, 20.0, 110}, {45.5, 26.0, 190}),
+    wide_facts<1>(false, true, {22.2, 12.1, 156}, {44.5, 19.3, 140}),
+    wide_facts<2>(false, false, {17.8, 12.6, 218}, {21.5, 17.7, 258}),
+    wide_facts<3>(true, true, {13.1, 7.5, 239}, {11.8, 11.8, 204}),
+    wide_facts<4>(false, false, {7.4, 5.2, 345}, {14.4, 6.3, 351}),
+    wide_facts<5>(false, false, {10.2, 5.4, 195}, {13.2, 8.3, 167}),
+    wide_facts<6>(false, false, {8.0, 3.0, 276}, {7.0, 4.7, 169})};
+
+inline void set_wide_shape(WideTask& task, int shape, const WideFacts& f, std::int64_t splits) {
   const TileTask& t = task.t;
   task.shape = shape, task.rows = f.rows, task.cols = f.cols;
   task.down = static_cast<int>((t.m + f.rows - 1) / f.rows);
@@ -99,59 +113,62 @@ inline void wide_sides(WideTask& task, bool conv) {
   }
 }
 
-
-#if !defined(WIDE_SHAPES)
-inline constexpr WideFacts kWideFacts[kWideShapes] = {
-    wide_facts<0>(24.0, 18.5, 190, true), wide_facts<1>(12.5, 9.8, 250),
-    wide_facts<2>(9.8, 9.6, 300),         wide_facts<3>(6.6, 6.4, 400, true),
-    wide_facts<4>(4.9, 4.8, 600),         wide_facts<5>(3.2, 3.1, 900)};
-inline constexpr int kWideAny = 0;
-
-inline double wide_ns(const WideTask& task, const WideFacts& f, int processors) {
-  constexpr double kFinish = 3500, kFinishOutput = 0.004;
-  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  const double block =
-      std::max(f.alone, static_cast<double>(up(task.blocks(), processors)) * f.full) *
-      (static_cast<double>(task.share) + f.ends);
-  return task.splits == 1 ? block
-                          : block + kFinish + kFinishOutput * static_cast<double>(task.outputs()) *
-                                                  static_cast<double>(task.splits);
+inline double wide_ns(const WideTask& task, const WideFacts& f, bool windows, int processors) {
+  constexpr double kFinish = 2000, kSum = 0.0028, kSettleMatrices = 4.1e-5,
+                   kSettleWindows = 0.75e-5;
+  const WideTimes& t = windows ? f.windows : f.matrices;
+  const auto outputs = static_cast<double>(task.outputs());
+  const std::int64_t rounds = (task.blocks() + processors - 1) / processors;
+  const double products = std::max(t.alone, static_cast<double>(rounds) * t.full) *
+                          (static_cast<double>(task.share) + t.ends);
+  if (task.splits == 1) return products;
+  return products + kFinish + kSum * outputs * static_cast<double>(task.splits) +
+         (windows ? kSettleWindows : kSettleMatrices) * outputs * static_cast<double>(task.t.k);
 }
 
 // `shape` of no negative number is taken as it is, for tests.
-inline void choose_wide(WideTask& task, int shape = -1) {
-  constexpr int kProcessors = 132;
-  constexpr std::int64_t kLeastShare = 128, kMostSplits = 64;
+inline void choose_wide(WideTask& task, bool windows, int shape = -1) {
+  constexpr int kProcessors = 132, kMostRounds = 4;
+  constexpr std::int64_t kLeastShare = 64, kMostSplits = 64;
   const TileTask& t = task.t;
-  const bool fours = task.a.fours && (task.b.fours || t.window.taps() > 0) && task.a_k_major;
-  const auto takes = [&](int i) { return kWideFacts[i].any || fours; };
-  if (shape >= 0 && takes(shape)) {
+  const auto takes = [&](const WideFacts& f) {
+    return windows ? f.any_windows || task.a.fours
+                   : f.any_matrices || (task.a_k_major && task.a.fours && task.b.fours);
+  };
+  if (shape >= 0 && takes(kWideFacts[shape])) {
     set_wide_shape(task, shape, kWideFacts[shape], 1);
     return;
   }
-  if (choose_thin(task)) return;
+  if (!windows && choose_thin(task)) return;
   double least = 0;
   int best = -1;
   std::int64_t best_splits = 1;
+  const auto attempt = [&](int i, std::int64_t splits) {
+    set_wide_shape(task, i, kWideFacts[i], splits);
+    const double ns = wide_ns(task, kWideFacts[i], windows, kProcessors);
+    if (best < 0 || ns < least) least = ns, best = i, best_splits = splits;
+  };
   for (int i = 0; i < kWideShapes; ++i) {
-    if (!takes(i)) continue;
-    for (std::int64_t s = 1; s <= kMostSplits && (s == 1 || t.k / s >= kLeastShare); ++s) {
-      set_wide_shape(task, i, kWideFacts[i], s);
-      if (s > 1 && task.blocks() > 8 * kProcessors) break;
-      const double ns = wide_ns(task, kWideFacts[i], kProcessors);
-      if (best < 0 || ns < least) least = ns, best = i, best_splits = s;
-    }
+    const WideFacts& f = kWideFacts[i];
+    if (!takes(f)) continue;
+    attempt(i, 1);
+    const std::int64_t tiles = std::max<std::int64_t>(1, task.blocks());
+    for (int round = 1; round <= kMostRounds; ++round)
+      if (const std::int64_t splits = (round * kProcessors + tiles - 1) / tiles;
+          splits > 1 && splits <= kMostSplits &&
+          t.k / splits >= std::max<std::int64_t>(f.k, kLeastShare))
+        attempt(i, splits);
   }
   set_wide_shape(task, best, kWideFacts[best], best_splits);
 }
 
-inline WideTask wide_task(const KernelCall& call, const cuda::WideMemory& memory,
-                          int shape = -1) {
+inline WideTask wide_task(const KernelCall& call, const cuda::WideMemory& memory, int shape = -1) {
   WideTask task;
   task.t = tile_task(
       call, reinterpret_cast<float*>(const_cast<std::byte*>(call.output(0).bytes().data())));
-  wide_sides(task, call.problem->op->name == "conv");
-  choose_wide(task, shape);
+  const bool windows = call.problem->op->name == "conv";
+  wide_sides(task, windows);
+  choose_wide(task, windows, shape);
   if (memory.sums == nullptr) return task;  // for its extents, which say how much memory it needs
   task.sums = static_cast<double*>(memory.sums);
   task.lines = task.sums + task.splits * task.outputs();
@@ -178,18 +195,20 @@ auto with_wide_shape(const WideTask& task, F&& f) {
   const auto of = [&]<int I>() {
     using S = WideShapes<I>;
     if constexpr (Conv) {
-      if constexpr (kWideFacts[I].any)
+      if constexpr (kWideFacts[I].any_windows)
         if (!task.a.fours)
           return f.template operator()<WideShape<S, true, false, false, false, true>>();
       if (!fours) return f.template operator()<WideShape<S, true, false, true, false, true>>();
       return f.template operator()<WideShape<S, true, false, true, true>>();
     } else {
-      if constexpr (kWideFacts[I].any) {
+      if constexpr (kWideFacts[I].any_matrices) {
         if (!fours) {
           if (task.a_k_major && task.b_k_major)
             return f.template operator()<WideShape<S, true, true, false, false>>();
-          if (task.a_k_major) return f.template operator()<WideShape<S, true, false, false, false>>();
-          if (task.b_k_major) return f.template operator()<WideShape<S, false, true, false, false>>();
+          if (task.a_k_major)
+            return f.template operator()<WideShape<S, true, false, false, false>>();
+          if (task.b_k_major)
+            return f.template operator()<WideShape<S, false, true, false, false>>();
           return f.template operator()<WideShape<S, false, false, false, false>>();
         }
         if (!task.a_k_major)
@@ -207,8 +226,6 @@ auto with_wide_shape(const WideTask& task, F&& f) {
   };
   return find.template operator()<0>(find);
 }
-
-#endif  // WIDE_SHAPES
 
 // ---- the host's form ----------------------------------------------------------------------------
 
@@ -291,9 +308,9 @@ void run_wide_on_host(const WideTask& task, Open&& open, Undecided&& undecided) 
     std::vector<Thread> threads(Shape::kThreads);
     for (std::int64_t block = task.blocks(); block-- > 0;) {
       std::memset(static_cast<void*>(shared.get()), 0xA5, sizeof *shared);
-      WideBlock<Shape, Products, Conv>::run(
-          task, static_cast<std::uint32_t>(block), *shared,
-          HostWideBlock<Thread, Shape::kThreads>{threads.data()}, open, undecided);
+      WideBlock<Shape, Products, Conv>::run(task, static_cast<std::uint32_t>(block), *shared,
+                                            HostWideBlock<Thread, Shape::kThreads>{threads.data()},
+                                            open, undecided);
     }
   });
   if (task.splits == 1) return;

@@ -154,9 +154,8 @@ cudaError_t launch_wide_products(const WideTask& task, const UndecidedList& unde
                                  cudaStream_t s) {
   if constexpr (!Conv)
     if (task.thin > 0)
-      return launch_early(
-          task.a.fours && task.b.fours ? multiply_thin<true> : multiply_thin<false>, task.blocks(),
-          kThinThreads, 0, s, task, undecided);
+      return launch_early(task.a.fours && task.b.fours ? multiply_thin<true> : multiply_thin<false>,
+                          task.blocks(), kThinThreads, 0, s, task, undecided);
   const cudaError_t code = with_wide_shape<Products, Conv>(task, [&]<class Shape>() {
     constexpr int kBytes = static_cast<int>(sizeof(typename Shape::Shared));
     static_assert(kBytes <= 99 << 10);  // what the smallest of these devices lends

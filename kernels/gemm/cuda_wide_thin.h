@@ -1,6 +1,6 @@
-// A matrix of one row times one whose k lies side by side, correctly rounded (cuda_wide.h): to read b
-// is all the work. One to eight warps share a column's k, four neighbours a lane; products and sums
-// are f64's, squares f32's, and then bound, rounding test and settling are those of the tiles.
+// A matrix of one row times one whose k lies side by side, correctly rounded (cuda_wide.h): to read
+// b is all the work. One to eight warps share a column's k, four neighbours a lane; products and
+// sums are f64's, squares f32's, and then bound, rounding test and settling are those of the tiles.
 #pragma once
 
 #include "kernels/gemm/cuda_wide.h"
