@@ -50,6 +50,11 @@ void check_blocks(const HostDevice& host, std::initializer_list<const char*> ran
   }
 }
 
+void check_some_share(const HostDevice& host) {
+  CHECK(std::ranges::any_of(host.wide_blocks,
+                            [](const std::string& block) { return block.ends_with(" split"); }));
+}
+
 }  // namespace
 
 TEST_CASE("a GPU's rows on the CPU: exact in digits, as int8 tensor units multiply them") {
@@ -290,7 +295,11 @@ TEST_CASE("a GPU's rows on the CPU: exact in f64, as f64 tensor units multiply")
     CAPTURE(host.tile_shape);
     compare_exact(host, ".exact.cuda.f64", cases);
   }
-  check_blocks(host, {"64x64 kn fours"});
+  check_blocks(host, {"64x64 kn fours", "64x64 kk fours", "64x64 mn fours", "64x64 mk fours",
+                      "64x64 kn", "64x64 kk", "64x64 mn", "64x64 mk", "32x64 kn fours",
+                      "64x32 kk fours", "32x32 mn fours", "32x32 mk", "32x32 kn", "16x32 kk fours",
+                      "16x16 kn fours", "thin 4 fours", "thin 8"});
+  check_some_share(host);
 }
 
 TEST_CASE("a GPU's rows on the CPU: exact convolution in f64") {
@@ -344,7 +353,10 @@ TEST_CASE("a GPU's rows on the CPU: exact convolution in f64") {
     CAPTURE(host.tile_shape);
     compare_exact(host, ".exact.cuda.f64", cases);
   }
-  check_blocks(host, {"conv 64x64 kn fours"});
+  check_blocks(host, {"conv 64x64 kn fours", "conv 64x64 kn a fours", "conv 64x64 kn",
+                      "conv 32x64 kn", "conv 32x64 kn a fours", "conv 64x32 kn a fours",
+                      "conv 32x32 kn", "conv 16x32 kn fours", "conv 16x16 kn a fours"});
+  check_some_share(host);
   // Every contract but exact, and what has no tile, it refuses.
   Count count;
   for (const cuda::DeviceRow& device : cuda::device_rows())

@@ -154,10 +154,8 @@ inline void choose_wide(WideTask& task, bool windows, int shape = -1) {
     attempt(i, 1);
     const std::int64_t tiles = std::max<std::int64_t>(1, task.blocks());
     for (int round = 1; round <= kMostRounds; ++round)
-      if (const std::int64_t splits = (round * kProcessors + tiles - 1) / tiles;
-          splits > 1 && splits <= kMostSplits &&
-          t.k / splits >= std::max<std::int64_t>(f.k, kLeastShare))
-        attempt(i, splits);
+      attempt(i, std::min({(round * kProcessors + tiles - 1) / tiles, kMostSplits,
+                           t.k / std::max<std::int64_t>(f.k, kLeastShare)}));
   }
   set_wide_shape(task, best, kWideFacts[best], best_splits);
 }
