@@ -298,7 +298,7 @@ TEST_CASE("a GPU's rows on the CPU: exact in f64, as f64 tensor units multiply")
   check_blocks(host, {"64x64 kn fours", "64x64 kk fours", "64x64 mn fours", "64x64 mk fours",
                       "64x64 kn", "64x64 kk", "64x64 mn", "64x64 mk", "32x64 kn fours",
                       "64x32 kk fours", "32x32 mn fours", "32x32 mk", "32x32 kn", "16x32 kk fours",
-                      "16x16 kn fours", "thin 4 fours", "thin 8"});
+                      "16x16 kn fours", "thin 8 fours", "thin 8", "thin 1"});
   check_some_share(host);
 }
 

@@ -129,7 +129,7 @@ inline double wide_ns(const WideTask& task, const WideFacts& f, bool windows, in
 // `shape` of no negative number is taken as it is, for tests.
 inline void choose_wide(WideTask& task, bool windows, int shape = -1) {
   constexpr int kProcessors = 132, kMostRounds = 4;
-  constexpr std::int64_t kLeastShare = 64, kMostSplits = 64;
+  constexpr std::int64_t kLeastShare = 64, kMostSplits = 64, kLongK = 2048;
   const TileTask& t = task.t;
   const auto takes = [&](const WideFacts& f) {
     return windows ? f.any_windows || task.a.fours
@@ -153,9 +153,11 @@ inline void choose_wide(WideTask& task, bool windows, int shape = -1) {
     if (!takes(f)) continue;
     attempt(i, 1);
     const std::int64_t tiles = std::max<std::int64_t>(1, task.blocks());
+    const std::int64_t most = std::min(kMostSplits, t.k / std::max<std::int64_t>(f.k, kLeastShare));
     for (int round = 1; round <= kMostRounds; ++round)
-      attempt(i, std::min({(round * kProcessors + tiles - 1) / tiles, kMostSplits,
-                           t.k / std::max<std::int64_t>(f.k, kLeastShare)}));
+      if (const std::int64_t splits = (round * kProcessors + tiles - 1) / tiles;
+          splits <= most || t.k >= kLongK)
+        attempt(i, std::min(splits, most));
   }
   set_wide_shape(task, best, kWideFacts[best], best_splits);
 }

@@ -108,9 +108,11 @@ ETALON_HD void run_thin(const WideTask& task, std::uint32_t block_id, ThinShared
 inline bool choose_thin(WideTask& task) {
   const TileTask& t = task.t;
   if (t.m != 1 || !task.b_k_major || t.k > kWideMostShare) return false;
-  constexpr std::int64_t kLeastTerms = 512;  // of a warp
+  // Terms of a warp; columns that are few want more of them.
+  constexpr std::int64_t kTerms = 1024, kLeastTerms = 256, kFew = 1024;
   int warps = 1;
-  while (warps < kThinWarps && t.k / (2 * warps) >= kLeastTerms) warps *= 2;
+  while (warps < kThinWarps && t.k / (2 * warps) >= (t.n * warps < kFew ? kLeastTerms : kTerms))
+    warps *= 2;
   task.thin = warps;
   task.rows = 1, task.cols = kThinWarps / warps;
   task.down = 1, task.across = static_cast<int>((t.n + task.cols - 1) / task.cols);
