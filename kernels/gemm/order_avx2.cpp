@@ -53,6 +53,10 @@ struct OrderF64 : F64 {
     _mm_storeu_ps(p, _mm256_castps256_ps128(single));
   }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm256_add_pd(v, zero()); }  // exact
+  ETALON_INLINE static Reg max_keep(Reg best, Reg x) {
+    const Reg ordered = _mm256_cmp_pd(best, best, _CMP_ORD_Q);
+    return _mm256_blendv_pd(best, x, _mm256_and_pd(ordered, _mm256_cmp_pd(x, best, _CMP_NLE_UQ)));
+  }
   ETALON_INLINE static Reg abs(Reg v) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), v); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
   ETALON_INLINE static Reg sqrt(Reg v) { return _mm256_sqrt_pd(v); }

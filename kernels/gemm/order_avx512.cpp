@@ -46,6 +46,10 @@ struct OrderF64 : F64 {
     _mm256_storeu_ps(p, _mm512_castps512_ps256(single));
   }
   ETALON_INLINE static Reg add_zero(Reg v) { return _mm512_add_pd(v, zero()); }  // exact
+  ETALON_INLINE static Reg max_keep(Reg best, Reg x) {
+    const Mask ordered = _mm512_cmp_pd_mask(best, best, _CMP_ORD_Q);
+    return _mm512_mask_blend_pd(_mm512_mask_cmp_pd_mask(ordered, x, best, _CMP_NLE_UQ), best, x);
+  }
   ETALON_INLINE static Reg abs(Reg v) { return _mm512_abs_pd(v); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
   ETALON_INLINE static Reg sqrt(Reg v) { return _mm512_sqrt_pd(v); }

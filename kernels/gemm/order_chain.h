@@ -35,8 +35,10 @@ struct OrderChain {
 
 // A chain over runs of outputs in memory, as f32 that the accumulator's format holds: of x, |x|, x
 // * x, or of w * x, each output with weights of its own.
-enum class OrderTerm : std::uint8_t { value, magnitude, square, product };
-inline constexpr int kOrderTerms = 4;
+// Of intermediate results, which f32 may not hold, the terms are `weights` themselves or their
+// squares.
+enum class OrderTerm : std::uint8_t { value, magnitude, square, product, result, result_square };
+inline constexpr int kOrderTerms = 6;
 template <class T>
 struct OrderSum {
   std::int64_t count = 0;
@@ -54,6 +56,23 @@ struct OrderSum {
 // What both do with their tile: begin at +0, or where `resume` at the tile; leave the sum there, or
 // where `join` the tile plus the sum. A bit of `zeros` adds +0 to sums (OrderStep), `join_zero` to
 // what is left.
+
+// One operation on each element of a panel [row][lane]: to = a op b, fma(a, b, c), or the larger of
+// a and b, the first where they are equal, NaN where one is.
+enum class OrderEach : std::uint8_t { add, sub, mul, div, fma, max };
+inline constexpr int kOrderEach = 6;
+template <class T>
+struct OrderOperands {
+  // Row r begins at `at + r * step`; `one` holds for all of its lanes.
+  struct Operand {
+    const T* at = nullptr;
+    std::int64_t step = 0;
+    bool one = false;
+  };
+  T* to = nullptr;
+  Operand a, b, c;
+  std::int64_t rows = 0, lanes = 0;  // lanes: a multiple of a vector's
+};
 
 // How the processor has to round while the functions of a table run, and whether it has to take
 // subnormal operands for zeros; see rounding_scope.h.
@@ -84,6 +103,8 @@ struct OrderTiles {
   // Where chains leave to the next operation what the contract flushes: done to n elements, in any
   // mode; else nullptr.
   void (*flush)(T* a, std::int64_t n) = nullptr;
+  // fma as `chains` says, the others as `others` does.
+  void (*each[kOrderEach])(const OrderOperands<T>&) = {};
   void (*divide)(T* a, const T* d, std::int64_t n) = nullptr;
   void (*root)(T* a, std::int64_t n) = nullptr;
   // Over any n: what is an f32 as a value of the accumulator's format, flushed in both; the same in

@@ -81,6 +81,7 @@ struct Narrow : Format {
       return v;
   }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return done(Format::add(a, b)); }
+  ETALON_INLINE static Reg sub(Reg a, Reg b) { return done(Format::sub(a, b)); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return done(Format::mul(a, b)); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return done(Format::div(a, b)); }
   ETALON_INLINE static Reg sqrt(Reg a) { return done(Format::sqrt(a)); }
@@ -201,6 +202,22 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
   }
 }
 
+template <OrderTerm Term>
+inline constexpr bool kOrderOfWeights =
+    Term == OrderTerm::product || Term == OrderTerm::result || Term == OrderTerm::result_square;
+template <OrderTerm Term>
+inline constexpr bool kOrderOfInput = Term != OrderTerm::result && Term != OrderTerm::result_square;
+template <OrderTerm Term>
+inline constexpr bool kOrderSquares = Term == OrderTerm::square || Term == OrderTerm::result_square;
+template <class N, OrderTerm Term>
+ETALON_INLINE typename N::Reg order_element(const float* from, const typename N::Scalar* weights,
+                                            std::int64_t at) {
+  if constexpr (kOrderOfInput<Term>)
+    return N::raw(from + at);
+  else
+    return N::load(weights + at);
+}
+
 template <class N, OrderTerm Term, int R>
 void order_sum(const OrderSum<typename N::Scalar>& t) {
   using T = typename N::Scalar;
@@ -208,8 +225,8 @@ void order_sum(const OrderSum<typename N::Scalar>& t) {
   if constexpr (R > kRowsAtOnce<N>) {
     OrderSum<T> half = t;
     order_sum<N, Term, R / 2>(half);
-    half.from += R / 2 * (2 * N::lanes);
-    if constexpr (Term == OrderTerm::product) half.weights += R / 2 * (2 * N::lanes);
+    if constexpr (kOrderOfInput<Term>) half.from += R / 2 * (2 * N::lanes);
+    if constexpr (kOrderOfWeights<Term>) half.weights += R / 2 * (2 * N::lanes);
     half.tile += R / 2 * (2 * N::lanes);
     order_sum<N, Term, R / 2>(half);
   } else {
@@ -217,19 +234,19 @@ void order_sum(const OrderSum<typename N::Scalar>& t) {
     s.begin(t.tile, t.resume);
     const std::int64_t* term = t.term;
     const std::int64_t* weight = t.weight;
-    for (std::int64_t k = 0; k < t.count; ++k, term += t.step) {
-      const float* from = t.from + *term;
+    for (std::int64_t k = 0; k < t.count; ++k, term += kOrderOfInput<Term> ? t.step : 0) {
+      const float* from = kOrderOfInput<Term> ? t.from + *term : nullptr;
       const T* weights = nullptr;
-      if constexpr (Term == OrderTerm::product) {
+      if constexpr (kOrderOfWeights<Term>) {
         weights = t.weights + *weight;
         weight += t.step;
       }
       s.each([&](int r, int v, Reg& sum) ETALON_INLINE_LAMBDA {
         const int at = (2 * r + v) * N::lanes;
-        const Reg x = N::raw(from + at);
+        const Reg x = order_element<N, Term>(from, weights, at);
         if constexpr (Term == OrderTerm::product)
           sum = N::fma(N::load(weights + at), x, sum);
-        else if constexpr (Term == OrderTerm::square)
+        else if constexpr (kOrderSquares<Term>)
           sum = N::fma(x, x, sum);
         else
           sum = N::add(sum, Term == OrderTerm::magnitude ? N::abs(x) : x);
@@ -291,16 +308,49 @@ void order_sum_pairs(const OrderSum<typename N::Scalar>& t) {
   using Reg = typename N::Reg;
   for (int at = 0; at < t.rows * 2 * N::lanes; at += N::lanes) {
     const auto term = [&](int i) ETALON_INLINE_LAMBDA {
-      const Reg x = N::raw(t.from + t.term[i * t.step] + at);
+      const float* from = kOrderOfInput<Term> ? t.from + t.term[i * t.step] : nullptr;
+      const typename N::Scalar* weights =
+          kOrderOfWeights<Term> ? t.weights + t.weight[i * t.step] : nullptr;
+      const Reg x = order_element<N, Term>(from, weights, at);
       if constexpr (Term == OrderTerm::product)
-        return order_first<N>(N::load(t.weights + t.weight[i * t.step] + at), x);
-      else if constexpr (Term == OrderTerm::square)
+        return order_first<N>(N::load(weights + at), x);
+      else if constexpr (kOrderSquares<Term>)
         return order_first<N>(x, x);
       else
         return N::add_zero(Term == OrderTerm::magnitude ? N::abs(x) : x);
     };
     join_order<N>(t, t.tile + at,
                   t.zeros == 0 ? order_tree<N, D>(0, term) : order_tree<N, D>(0, term, t.zeros));
+  }
+}
+
+template <class N, OrderEach Op>
+void order_each(const OrderOperands<typename N::Scalar>& o) {
+  using T = typename N::Scalar;
+  using Reg = typename N::Reg;
+  const OrderOperands<T> t = o;
+  for (std::int64_t row = 0; row < t.rows; ++row) {
+    const T *a = t.a.at + row * t.a.step, *b = t.b.at + row * t.b.step, *c = nullptr;
+    if constexpr (Op == OrderEach::fma) c = t.c.at + row * t.c.step;
+    T* to = t.to + row * t.lanes;
+    for (std::int64_t i = 0; i < t.lanes; i += N::lanes) {
+      const Reg x = t.a.one ? N::set1(*a) : N::load(a + i);
+      const Reg y = t.b.one ? N::set1(*b) : N::load(b + i);
+      Reg r;
+      if constexpr (Op == OrderEach::add)
+        r = N::add(x, y);
+      else if constexpr (Op == OrderEach::sub)
+        r = N::sub(x, y);
+      else if constexpr (Op == OrderEach::mul)
+        r = N::mul(x, y);
+      else if constexpr (Op == OrderEach::div)
+        r = N::div(x, y);
+      else if constexpr (Op == OrderEach::fma)
+        r = N::fma(x, y, t.c.one ? N::set1(*c) : N::load(c + i));
+      else
+        r = N::max_keep(x, y);
+      N::store(to + i, N::flushed(r));
+    }
   }
 }
 
@@ -346,6 +396,8 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sums[1][h] = order_sum<N, OrderTerm::magnitude, 1 << h>;
     t.sums[2][h] = order_sum<N, OrderTerm::square, 1 << h>;
     t.sums[3][h] = order_sum<N, OrderTerm::product, 1 << h>;
+    t.sums[4][h] = order_sum<N, OrderTerm::result, 1 << h>;
+    t.sums[5][h] = order_sum<N, OrderTerm::result_square, 1 << h>;
   });
   unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
     t.pairs[d] = order_pairs<N, d + 1, false>;
@@ -354,6 +406,8 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sum_pairs[1][d] = order_sum_pairs<N, OrderTerm::magnitude, d + 1>;
     t.sum_pairs[2][d] = order_sum_pairs<N, OrderTerm::square, d + 1>;
     t.sum_pairs[3][d] = order_sum_pairs<N, OrderTerm::product, d + 1>;
+    t.sum_pairs[4][d] = order_sum_pairs<N, OrderTerm::result, d + 1>;
+    t.sum_pairs[5][d] = order_sum_pairs<N, OrderTerm::result_square, d + 1>;
   });
   t.add_zero = [](T* a, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::add_zero(N::load(a + i)));
@@ -370,6 +424,12 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     for (std::int64_t i = 0; i < n; i += N::lanes)
       N::store(a + i, N::flushed(N::fma(N::set1(s), N::load(c + i), N::load(a + i))));
   };
+  t.each[0] = order_each<N, OrderEach::add>;
+  t.each[1] = order_each<N, OrderEach::sub>;
+  t.each[2] = order_each<N, OrderEach::mul>;
+  t.each[3] = order_each<N, OrderEach::div>;
+  t.each[4] = order_each<N, OrderEach::fma>;
+  t.each[5] = order_each<N, OrderEach::max>;
   t.divide = [](T* a, const T* d, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
       N::store(a + i, N::flushed(N::div(N::load(a + i), N::load(d + i))));

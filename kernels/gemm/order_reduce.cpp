@@ -6,6 +6,7 @@
 
 #include "engine/core/threads.h"
 #include "engine/numerics/contract_arithmetic.h"
+#include "kernels/activation/order_functions.h"
 #include "kernels/gemm/order_steps.h"
 
 namespace etalon {
@@ -19,8 +20,9 @@ constexpr std::int64_t kTurned = std::int64_t{1} << 15;
 template <class T>
 class Reduction {
  public:
-  Reduction(const KernelCall& call, const OrderTiles<T>& tiles, const OrderReduction& r)
+  Reduction(const KernelCall& call, Isa isa, const OrderTiles<T>& tiles, const OrderReduction& r)
       : call_(call),
+        isa_(isa),
         tiles_(tiles),
         r_(r),
         program_(compile_order(call.contract().order, r.k)),
@@ -33,10 +35,7 @@ class Reduction {
 
   void run() const {
     if (r_.run >= tiles_.width && tiles_.settle == nullptr) return in_place();
-    int height = 0;
-    while (height + 1 < kOrderHeights && (tiles_.width << (height + 1)) * r_.k <= kTurned &&
-           (tiles_.width << height) < r_.outputs)
-      ++height;
+    const int height = order_panel_height(tiles_.width, r_.k, r_.outputs);
     const std::int64_t panel = std::int64_t{tiles_.width} << height;
     std::vector<std::int64_t> rows(terms_.size());
     for (std::size_t k = 0; k < rows.size(); ++k) rows[k] = static_cast<std::int64_t>(k) * panel;
@@ -69,9 +68,7 @@ class Reduction {
       if (r_.root) tiles_.root(stack, computed);
     }
     if (r_.logarithm) {
-      const ContractArithmetic<SoftOps> a(call_.contract());
-      for (std::int64_t i = 0; i < count; ++i)
-        stack[i] = static_cast<T>(a.call(Function::log, static_cast<double>(stack[i])));
+      call_order_function(call_.contract(), isa_, tiles_, Function::log, stack, count);
     }
     store_order(call_, tiles_, to, stack, count);
   }
@@ -104,35 +101,18 @@ class Reduction {
                  });
   }
 
-  // Outputs [first, first + panel), those past the last like the last.
   void pack(std::int64_t first, std::int64_t panel, float* to) const {
-    std::int64_t offset[kOrderRows * 64];
-    for (std::int64_t lane = 0; lane < panel; ++lane)
-      offset[lane] = r_.first(std::min(first + lane, r_.outputs - 1));
-    const std::int64_t there = std::min(panel, r_.outputs - first);
-    if (first / r_.run == (first + there - 1) / r_.run) {
-      for (const std::int64_t term : terms_) {
-        std::copy_n(x_.data() + offset[0] + term, there, to);
-        std::fill_n(to + there, panel - there, 0.0F);
-        to += panel;
-      }
-      return;
-    }
-    if (r_.term_run >= tiles_.block) {
-      for (std::int64_t k = 0; k < r_.k; k += r_.term_run)
-        for (std::int64_t lane = 0; lane < panel; lane += tiles_.block)
-          tiles_.turn(x_.data() + terms_[static_cast<std::size_t>(k)], offset + lane, r_.term_run,
-                      to + k * panel + lane, panel);
-      return;
-    }
-    for (const std::int64_t term : terms_) {
-      const float* from = x_.data() + term;
-      for (std::int64_t lane = 0; lane < panel; ++lane) to[lane] = from[offset[lane]];
-      to += panel;
-    }
+    pack_order_terms(tiles_, x_.data(),
+                     {.rows = r_.outputs,
+                      .first = r_.first,
+                      .terms = terms_,
+                      .run = r_.run,
+                      .term_run = r_.term_run},
+                     first, panel, to);
   }
 
   const KernelCall& call_;
+  const Isa isa_;
   const OrderTiles<T>& tiles_;
   const OrderReduction& r_;
   OrderProgram program_;
@@ -142,6 +122,47 @@ class Reduction {
 };
 
 }  // namespace
+
+template <class T>
+void pack_order_terms(const OrderTiles<T>& tiles, const float* x, const OrderPlaces& p,
+                      std::int64_t first, std::int64_t panel, float* to) {
+  std::int64_t offset[kMostOrderPanel];
+  for (std::int64_t lane = 0; lane < panel; ++lane)
+    offset[lane] = p.first(std::min(first + lane, p.rows - 1));
+  const std::int64_t there = std::min(panel, p.rows - first);
+  const auto k = static_cast<std::int64_t>(p.terms.size());
+  if (first / p.run == (first + there - 1) / p.run) {
+    for (const std::int64_t term : p.terms) {
+      std::copy_n(x + offset[0] + term, there, to);
+      std::fill_n(to + there, panel - there, 0.0F);
+      to += panel;
+    }
+    return;
+  }
+  if (p.term_run >= tiles.block) {
+    for (std::int64_t i = 0; i < k; i += p.term_run)
+      for (std::int64_t lane = 0; lane < panel; lane += tiles.block)
+        tiles.turn(x + p.terms[static_cast<std::size_t>(i)], offset + lane, p.term_run,
+                   to + i * panel + lane, panel);
+    return;
+  }
+  for (const std::int64_t term : p.terms) {
+    for (std::int64_t lane = 0; lane < panel; ++lane) to[lane] = x[offset[lane] + term];
+    to += panel;
+  }
+}
+template void pack_order_terms<float>(const OrderTiles<float>&, const float*, const OrderPlaces&,
+                                      std::int64_t, std::int64_t, float*);
+template void pack_order_terms<double>(const OrderTiles<double>&, const float*, const OrderPlaces&,
+                                       std::int64_t, std::int64_t, float*);
+
+int order_panel_height(int width, std::int64_t k, std::int64_t rows) {
+  int height = 0;
+  while (height + 1 < kOrderHeights && (std::int64_t{width} << (height + 1)) * k <= kTurned &&
+         (std::int64_t{width} << height) < rows)
+    ++height;
+  return height;
+}
 
 template <class T>
 void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, const OrderRuns<T>& runs,
@@ -154,7 +175,7 @@ void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, const Or
                     const auto compute = s.pairs == 0 ? chain : pairs[s.pairs - 1];
                     compute({.count = s.count,
                              .from = runs.from,
-                             .term = runs.terms + s.first,
+                             .term = runs.terms == nullptr ? nullptr : runs.terms + s.first,
                              .weights = runs.weights,
                              .weight = runs.at == nullptr ? nullptr : runs.at + s.first,
                              .step = s.stride,
@@ -189,9 +210,9 @@ void run_order_reduction(const KernelCall& call, Isa isa, const OrderReduction& 
   const Contract& c = call.contract();
   if (r.outputs == 0) return;
   if (c.acc == DType::f64)
-    Reduction<double>(call, order_tiles_f64(isa, c), r).run();
+    Reduction<double>(call, isa, order_tiles_f64(isa, c), r).run();
   else
-    Reduction<float>(call, order_tiles_f32(isa, c), r).run();
+    Reduction<float>(call, isa, order_tiles_f32(isa, c), r).run();
 }
 
 }  // namespace etalon

@@ -2,11 +2,14 @@
 // in memory. Lanes are outputs.
 #pragma once
 
+#include <span>
+
 #include "kernels/gemm/order.h"
 
 namespace etalon {
 
-// Output i's term k is of from[terms[k] + i] and, of products, weights[at[k] + i].
+// Output i's term k is of from[terms[k] + i] and, of products, weights[at[k] + i]; of results
+// weights[at[k] + i] alone.
 template <class T>
 struct OrderRuns {
   OrderTerm of = OrderTerm::value;
@@ -24,6 +27,22 @@ void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, const Or
 // Values of x as settle() leaves them, where that does anything.
 template <class T>
 void settle_order(const OrderTiles<T>& tiles, float* x, std::int64_t n);
+
+// Rows of a tensor: term k of row r is element first(r) + terms[k]. Rows j run .. j run + run - 1
+// are neighbours there, terms likewise.
+struct OrderPlaces {
+  std::int64_t rows = 0;
+  FunctionRef<std::int64_t(std::int64_t)> first;
+  std::span<const std::int64_t> terms;
+  std::int64_t run = 1, term_run = 1;
+};
+// to[k * panel + lane]: rows [first, first + panel), those past the last like the last, or +0.
+inline constexpr std::int64_t kMostOrderPanel = std::int64_t{kOrderRows} * 64;
+template <class T>
+void pack_order_terms(const OrderTiles<T>& tiles, const float* x, const OrderPlaces& places,
+                      std::int64_t first, std::int64_t panel, float* to);
+// Of panels (width << height) wide: what of k terms the second cache holds, no more than the rows.
+int order_panel_height(int width, std::int64_t k, std::int64_t rows);
 
 struct OrderReduction {
   std::int64_t outputs = 0, k = 0;

@@ -1,12 +1,13 @@
 #include "kernels/reduce/order_rows.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/strided.h"
 #include "engine/ops/reduce.h"
-#include "kernels/gemm/order_reduce.h"
+#include "kernels/gemm/order_panel.h"
 #include "kernels/reduce/definition.h"
 
 namespace etalon {
@@ -25,6 +26,10 @@ std::int64_t run_of(const Shape& shape, const std::array<std::int64_t, kMaxRank>
 
 constexpr bool squares(Reduction of) { return of == Reduction::l2 || of == Reduction::sum_square; }
 
+constexpr bool by_panels(Reduction of) {
+  return of == Reduction::prod || of == Reduction::log_sum_exp;
+}
+
 template <Reduction of>
 Refusal refuse(const Problem& problem) {
   if (Refusal r =
@@ -33,16 +38,57 @@ Refusal refuse(const Problem& problem) {
   try {
     const ReduceGeometry g =
         reduce_geometry(problem.params->as<ReduceParams>(), InferInputs(problem.inputs));
-    return refuse_order_reduction(*problem.contract, g.reduced.numel());
+    return by_panels(of) ? refuse_order_panels(*problem.contract, g.reduced.numel())
+                         : refuse_order_reduction(*problem.contract, g.reduced.numel());
   } catch (const NotConstant&) {
     return "wants axes that are constant";
   }
+}
+
+// Products from the left, and log-sum-exp as the definition has it: the largest element, or where
+// it is infinite or NaN that alone.
+template <Reduction of, class T>
+void run_panels(const KernelCall& call, Isa isa, const ReduceGeometry& g) {
+  using enum OrderEach;
+  const auto first = [&](std::int64_t i) { return strided_offset(i, g.kept, g.kept_strides); };
+  std::vector<std::int64_t> terms(static_cast<std::size_t>(g.reduced.numel()));
+  for (std::size_t k = 0; k < terms.size(); ++k)
+    terms[k] = strided_offset(static_cast<std::int64_t>(k), g.reduced, g.reduced_strides);
+  const OrderPanels<T> panels(call, isa,
+                              {.rows = g.kept.numel(),
+                               .first = first,
+                               .terms = terms,
+                               .run = run_of(g.kept, g.kept_strides),
+                               .term_run = run_of(g.reduced, g.reduced_strides)},
+                              2);
+  panels.run([&](OrderPanel<T>& p, T* vectors) {
+    T *result = vectors, *largest = vectors + p.lanes;
+    if constexpr (of == Reduction::prod) {
+      std::copy_n(p.x, p.lanes, result);  // 1 * x is x
+      for (std::int64_t k = 1; k < p.n; ++k)
+        p.each(mul, result, p.by_lane(result), p.by_lane(p.x + k * p.lanes), 1);
+    } else {
+      p.largest(largest);
+      p.each(sub, p.x, p.terms(p.x), p.by_lane(largest), p.n);
+      p.call(Function::exp, p.x, p.n);
+      p.sum(p.x, false, result);
+      p.call(Function::log, result, 1);
+      p.each(add, result, p.by_lane(largest), p.by_lane(result), 1);
+      for (std::int64_t lane = 0; lane < p.rows; ++lane)
+        if (!is_finite(static_cast<double>(largest[lane]))) result[lane] = largest[lane];
+    }
+    store_order(call, panels.tiles(), p.first, result, p.rows);
+  });
 }
 
 template <Isa isa, Reduction of>
 void run(const KernelCall& call) {
   const std::vector<InferInput> known = known_inputs(call);
   const ReduceGeometry g = reduce_geometry(call.params<ReduceParams>(), InferInputs(known));
+  if constexpr (by_panels(of)) {
+    if (g.kept.numel() == 0) return;
+    return with_accumulator(call.contract(), [&]<class T>(T) { run_panels<of, T>(call, isa, g); });
+  }
   const auto first = [&](std::int64_t i) { return strided_offset(i, g.kept, g.kept_strides); };
   const auto term = [&](std::int64_t k) { return strided_offset(k, g.reduced, g.reduced_strides); };
   const std::int64_t k = g.reduced.numel();
@@ -83,12 +129,17 @@ std::span<const KernelRow> reduce_order_rows() {
       row<Isa::avx512, Reduction::sum_square>("reduce_sum_square",
                                               "reduce_sum_square.order.avx512"),
       row<Isa::avx512, Reduction::log_sum>("reduce_log_sum", "reduce_log_sum.order.avx512"),
+      row<Isa::avx512, Reduction::prod>("reduce_prod", "reduce_prod.order.avx512"),
+      row<Isa::avx512, Reduction::log_sum_exp>("reduce_log_sum_exp",
+                                               "reduce_log_sum_exp.order.avx512"),
       row<Isa::avx2, Reduction::sum>("reduce_sum", "reduce_sum.order.avx2"),
       row<Isa::avx2, Reduction::mean>("reduce_mean", "reduce_mean.order.avx2"),
       row<Isa::avx2, Reduction::l1>("reduce_l1", "reduce_l1.order.avx2"),
       row<Isa::avx2, Reduction::l2>("reduce_l2", "reduce_l2.order.avx2"),
       row<Isa::avx2, Reduction::sum_square>("reduce_sum_square", "reduce_sum_square.order.avx2"),
       row<Isa::avx2, Reduction::log_sum>("reduce_log_sum", "reduce_log_sum.order.avx2"),
+      row<Isa::avx2, Reduction::prod>("reduce_prod", "reduce_prod.order.avx2"),
+      row<Isa::avx2, Reduction::log_sum_exp>("reduce_log_sum_exp", "reduce_log_sum_exp.order.avx2"),
 #endif
   };
   return rows;

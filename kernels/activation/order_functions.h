@@ -1,0 +1,24 @@
+// Functions of a contract's accumulator over arrays: correctly rounded values of `acc`, flushed as
+// the contract says, the bits of ContractArithmetic::call and ::pow.
+//
+// f32 comes from lanes.h. An f16 or bf16 value is its f32 rounded again, where the f32 numbers
+// beside it round to the same (the real value lies between them); the others, one in some thousand,
+// are computed by the scalar. f64: lanes_f64.h.
+#pragma once
+
+#include "engine/core/cpu.h"
+#include "engine/numerics/contract.h"
+#include "engine/numerics/function.h"
+#include "kernels/gemm/order_chain.h"
+
+namespace etalon {
+
+template <class T>
+void call_order_function(const Contract& c, Isa isa, const OrderTiles<T>& tiles, Function f,
+                         T* values, std::int64_t count);
+// values[i]^exponent, the exponent a value of acc.
+template <class T>
+void call_order_power(const Contract& c, Isa isa, const OrderTiles<T>& tiles, double exponent,
+                      T* values, std::int64_t count);
+
+}  // namespace etalon

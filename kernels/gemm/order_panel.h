@@ -1,0 +1,112 @@
+// Rows side by side, in every arithmetic of a contract: ops that compute something of each row of
+// many (norms, softmax, log-sum-exp) are written over panels, once for all contracts.
+//
+// A panel holds term k of row r at [k][lane of r]: a lane is a row. Each operation is one of the
+// contract's on every element; a sum is the contract's order over k (order_reduce.h). So a lane
+// does what the definition does to its row, and no row meets another.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "engine/numerics/contract_arithmetic.h"
+#include "kernels/gemm/order_reduce.h"
+
+namespace etalon {
+
+template <class T>
+class OrderPanels;
+
+template <class T>
+class OrderPanel {
+ public:
+  using Operand = typename OrderOperands<T>::Operand;
+
+  std::int64_t first = 0, rows = 0;  // rows that are there; later lanes repeat the last, or are +0
+  std::int64_t lanes = 0, n = 0;
+  T* x = nullptr;  // [n][lanes], values of acc
+
+  Operand terms(const T* p) const { return {p, lanes, false}; }  // [n][lanes]
+  static Operand by_lane(const T* p) { return {p, 0, false}; }
+  static Operand by_term(const T* p) { return {p, 1, true}; }
+  static Operand number(const T& v) { return {&v, 0, true}; }
+
+  // Over `count` terms of a panel, or 1 for what each row has one of.
+  void each(OrderEach op, T* to, Operand a, Operand b, std::int64_t count, Operand c = {}) const;
+  void root(T* to) const;
+  // Of terms [n][lanes], or their squares, into to[lane].
+  void sum(const T* of, bool squares, T* to) const;
+  // The largest of each row; NaN where one is NaN.
+  void largest(T* to) const;
+  // x as output 0, in the places of input 0.
+  void store() const { panels_->store(*this); }
+  // f of each element, of `count` terms of the rows that are there.
+  void call(Function f, T* values, std::int64_t count) const;
+
+ private:
+  template <class>
+  friend class OrderPanels;
+  const OrderPanels<T>* panels_ = nullptr;
+  const KernelCall* call_ = nullptr;
+  float* floats_ = nullptr;  // [2][n][lanes]
+  Isa isa_ = Isa::avx2;
+  const OrderTiles<T>* tiles_ = nullptr;
+  const OrderProgram* program_ = nullptr;
+  const std::int64_t* at_ = nullptr;  // k * lanes
+  int height_ = 0;
+  T* stack_ = nullptr;
+};
+
+template <class T>
+class OrderPanels {
+ public:
+  // Rows of input 0, summed in the contract's order; `vectors` numbers for each row beside its
+  // terms.
+  OrderPanels(const KernelCall& call, Isa isa, const OrderPlaces& places, int vectors);
+
+  const OrderTiles<T>& tiles() const { return tiles_; }
+  T constant(double x) const { return static_cast<T>(SoftOps(call_.contract()).round(x)); }
+  // What input i holds, as values of acc.
+  OrderOperand<T> operand(std::size_t i) const {
+    return OrderOperand<T>(call_.input(i), tiles_, call_.contract(), call_.threads);
+  }
+
+  // body(panel, vectors [vectors][lanes]) for each panel.
+  void run(FunctionRef<void(OrderPanel<T>& panel, T* vectors)> body) const;
+
+ private:
+  friend class OrderPanel<T>;
+  void store(const OrderPanel<T>& p) const;
+
+  const KernelCall& call_;
+  const Isa isa_;
+  const OrderTiles<T>& tiles_;
+  const OrderPlaces places_;
+  const int vectors_;
+  OrderProgram program_;
+  OrderSource x_;
+  int height_ = 0;
+  std::vector<std::int64_t> at_;
+};
+
+// Runs f with a T: double under acc=f64, else float.
+template <class F>
+void with_accumulator(const Contract& contract, F&& f) {
+  if (contract.acc == DType::f64)
+    f(double{});
+  else
+    f(float{});
+}
+template <class T>
+const OrderTiles<T>& order_tiles(Isa isa, const Contract& contract) {
+  if constexpr (sizeof(T) == sizeof(double))
+    return order_tiles_f64(isa, contract);
+  else
+    return order_tiles_f32(isa, contract);
+}
+
+// Panels hold all terms of their rows.
+inline constexpr std::int64_t kMostPanelTerms = std::int64_t{1} << 16;
+Refusal refuse_order_panels(const Contract& contract, std::int64_t n);
+
+}  // namespace etalon

@@ -1,0 +1,123 @@
+// Claim: norms, softmax, log-sum-exp and LRN have the definition's bits on the rows of
+// order_panel.h under every contract: few rows and many, rows that are neighbours in memory and
+// rows that are not, hostile data, several threads. The data shows the order: the contracts'
+// results are asserted to differ.
+#include <doctest/doctest.h>
+
+#include "engine/ops/normalization.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/softmax.h"
+#include "tests/order_compare.h"
+
+using namespace etalon;
+using namespace etalon::test;
+
+namespace {
+
+constexpr Data kData[] = {Data::noise, Data::special, Data::tiny,   Data::huge,
+                          Data::ties,  Data::brink,   Data::brink16};
+
+// f(contract, data) for what the definition takes.
+template <class F>
+void each_contract(F&& f) {
+  for (const Data data : kData)
+    for (const char* text : kContracts) {
+      const Contract c = Contract::parse(text);
+      if (c.walk == Walk{}) f(c, data);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("order panels: norms have the definition's bits under every contract") {
+  Compared seen;
+  each_contract([&](const Contract& c, Data data) {
+    if (c.acc == DType::f64 && c.fma && c.round != Round::nearest_even) return;
+    std::vector<Tensor> x;
+    const DType type = data == Data::ties ? DType::f16 : DType::f32;
+    const auto with = [&](const Shape& shape, std::initializer_list<Shape> more) {
+      x.clear();
+      x.push_back(make(shape, 31, data, type));
+      for (const Shape& s : more) x.push_back(make(s, 32 + x.size(), Data::noise, type));
+      return &x;
+    };
+    LayerNormParams layer;
+    layer.statistics = true;
+    for (const std::int64_t rows : {1, 7, 70}) {
+      compare(get_op("layer_norm"), Params(layer), *with(Shape{rows, 37}, {Shape{37}, Shape{37}}),
+              c, seen);
+      compare(get_op("rms_norm"), Params(RmsNormParams{}), *with(Shape{rows, 19}, {Shape{19}}), c,
+              seen);
+    }
+    layer.statistics = false;
+    layer.axis = 1;
+    compare(get_op("layer_norm"), Params(layer), *with(Shape{3, 5, 6}, {Shape{5, 6}, Shape{6}}), c,
+            seen);
+    compare(get_op("instance_norm"), Params(InstanceNormParams{}),
+            *with(Shape{2, 9, 4, 5}, {Shape{9}, Shape{9}}), c, seen);
+    GroupNormParams group;
+    group.groups = 3;
+    compare(get_op("group_norm"), Params(group), *with(Shape{2, 6, 5, 3}, {Shape{6}, Shape{6}}), c,
+            seen);
+    MeanVarianceParams mean;
+    mean.axes = {0, 2};
+    compare(get_op("mean_variance_normalization"), Params(mean), *with(Shape{3, 20, 4}, {}), c,
+            seen);
+    mean.axes = {1, 2};
+    mean.normalize_variance = false;
+    compare(get_op("mean_variance_normalization"), Params(mean), *with(Shape{3, 4, 5}, {}), c,
+            seen);
+    compare(get_op("batch_norm"), Params(BatchNormParams{}),
+            *with(Shape{2, 5, 7, 9}, {Shape{5}, Shape{5}, Shape{5}, Shape{5}}), c, seen);
+    compare(get_op("batch_norm"), Params(BatchNormParams{}),
+            *with(Shape{3, 35}, {Shape{35}, Shape{35}, Shape{35}, Shape{35}}), c, seen);
+    LrnParams lrn;
+    lrn.size = 5;
+    lrn.alpha = 0.7F;
+    lrn.bias = 1;
+    compare(get_op("lrn"), Params(lrn), *with(Shape{2, 7, 3, 5}, {}), c, seen);
+    lrn.size = 4;
+    lrn.beta = 0.5F;
+    lrn.alpha_divided = false;
+    compare(get_op("lrn"), Params(lrn), *with(Shape{1, 3, 41}, {}), c, seen);
+  });
+  CHECK(seen.results.size() > 1000);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 5000 * kRows);
+}
+
+TEST_CASE("order panels: exponentials of rows have the definition's bits under every contract") {
+  Compared seen;
+  each_contract([&](const Contract& c, Data data) {
+    std::vector<Tensor> x(1);
+    const DType type = data == Data::ties ? DType::bf16 : DType::f32;
+    const auto of = [&](const Shape& shape, float scale) {
+      x[0] = make(shape, 41, data, DType::f32);
+      auto values = x[0].mutable_data<float>();
+      for (float& v : values) v *= scale;
+      if (type == DType::f32) return &x;
+      Tensor narrow = Tensor::uninitialized(type, shape);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        store_from_double(type, narrow.mutable_bytes().data(), static_cast<std::int64_t>(i),
+                          static_cast<double>(values[i]));
+      x[0] = std::move(narrow);
+      return &x;
+    };
+    for (const char* op : {"softmax", "log_softmax"}) {
+      SoftmaxParams p;
+      compare(get_op(op), Params(p), *of(Shape{1, 21}, 8), c, seen);
+      compare(get_op(op), Params(p), *of(Shape{40, 3}, 1), c, seen);
+      compare(get_op(op), Params(p), *of(Shape{3, 1}, 1), c, seen);
+      p.axis = 1;
+      compare(get_op(op), Params(p), *of(Shape{2, 5, 19}, 90), c, seen);
+    }
+    ReduceParams axes;
+    axes.axes = {1};
+    compare(get_op("reduce_log_sum_exp"), Params(axes), *of(Shape{9, 17}, 4), c, seen);
+    compare(get_op("reduce_prod"), Params(axes), *of(Shape{9, 7}, 2), c, seen);
+    axes.axes = {0, 2};
+    compare(get_op("reduce_log_sum_exp"), Params(axes), *of(Shape{3, 20, 2}, 30), c, seen);
+    compare(get_op("reduce_prod"), Params(axes), *of(Shape{3, 40, 2}, 2), c, seen);
+  });
+  CHECK(seen.results.size() > 700);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 2000 * kRows);
+}
