@@ -52,7 +52,7 @@ TEST_CASE("row norms: the vector rows have the definition's bits") {
             std::vector<const Tensor*> in{&x, &scale};
             if (biased) in.push_back(&bias);
             std::string hashes[2];
-            for (const char* contract : {"seq", "order=lanes:5", "order=lanes:64"}) {
+            for (const char* contract : {"seq", "order=lanes:21", "order=lanes:64"}) {
               const auto run = [&](std::string kernel, int threads) {
                 RunOptions options{.contract = Contract::parse(contract), .threads = threads};
                 options.kernels = std::move(kernel);

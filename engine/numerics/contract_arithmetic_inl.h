@@ -5,6 +5,7 @@
 
 #include "engine/core/error.h"
 #include "engine/numerics/contract_arithmetic.h"
+#include "engine/numerics/power.h"
 #include "engine/numerics/real.h"
 #include "engine/numerics/sum_tree.h"
 
@@ -21,11 +22,8 @@ concept RecordsBlocks = requires(const Ops& ops, typename Ops::V v, double x) {
 template <class Ops>
 typename ContractArithmetic<Ops>::V ContractArithmetic<Ops>::pow(V x, V y) const {
   const Contract& c = *contract_;
-  return static_cast<V>(correctly_rounded(
-      [&](auto& real) {
-        return real.pow(real.input(static_cast<double>(x)), real.input(static_cast<double>(y)));
-      },
-      c.acc, c.round, c.subnormals));
+  return static_cast<V>(correctly_rounded_power(static_cast<double>(x), static_cast<double>(y),
+                                                c.acc, c.round, c.subnormals));
 }
 
 template <class Ops>

@@ -5,8 +5,9 @@
 #include <optional>
 
 #include "engine/numerics/contract_arithmetic.h"
-#include "engine/numerics/real.h"
+#include "engine/numerics/power.h"
 #include "kernels/activation/lanes.h"
+#include "kernels/activation/lanes_f64.h"
 #include "kernels/gemm/rounding_scope.h"
 
 namespace etalon {
@@ -30,8 +31,26 @@ std::optional<LaneFunction> lane_function(Function f) {
   }
 }
 
+std::optional<F64Function> f64_function(Function f) {
+  switch (f) {
+    case Function::exp:
+      return F64Function::exp;
+    case Function::log:
+      return F64Function::log;
+    case Function::log1p:
+      return F64Function::log1p;
+    case Function::tanh:
+      return F64Function::tanh;
+    case Function::sigmoid:
+      return F64Function::sigmoid;
+    default:
+      return std::nullopt;
+  }
+}
+
 // Correctly rounded f32 in y, of values x: what the contract makes of them, in place of x.
-// scalar(i) computes element i.
+// scalar(i) computes element i. The real value lies within half an ulp of y, so that it rounds to
+// f16 or bf16 as y does unless y is a midpoint of two of them or its neighbour.
 template <class Scalar>
 void round_again(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
                  std::int64_t count, const Scalar& scalar) {
@@ -42,24 +61,31 @@ void round_again(const Contract& c, const OrderTiles<float>& tiles, const float*
       x[i] = flush && is_subnormal(y[i]) ? std::copysign(0.0F, y[i]) : y[i];
     return;
   }
-  float rounded[3][kBlock];
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t b = bits_of(y[i]), size = b & 0x7fffffffU;
-    const bool finite = size < 0x7f800000U;
-    rounded[0][i] = y[i];
-    rounded[1][i] = finite ? float_of(b + 1) : y[i];
-    rounded[2][i] = finite && size != 0 ? float_of(b - 1) : y[i];
+  std::uint8_t open[kBlock];
+  const bool half = c.acc == DType::f16;
+  const std::uint32_t low = half ? 0x1fffU : 0xffffU, middle = (low + 1) / 2;
+  for (std::int64_t i = 0; i < count; ++i)
+    open[i] = ((bits_of(y[i]) + 1 - middle) & low) <= 2 ? 1 : 0;
+  if (half) {
+    // Subnormal numbers of f16 are multiples of 2^-24.
+    for (std::int64_t i = 0; i < count; ++i)
+      if (const float size = std::fabs(y[i]); size < 0x1p-14F) {
+        const float units = size * 0x1p24F;
+        const float beside = units - std::floor(units) - 0.5F;
+        open[i] = size >= 0x1p-26F && std::fabs(beside) < 0x1p-11F ? 1 : 0;
+      }
+  } else if (flush) {
+    // What is subnormal in f32 may be the smallest normal number of bf16.
+    for (std::int64_t i = 0; i < count; ++i)
+      if (is_subnormal(y[i])) open[i] = 1;
   }
+  float rounded[kBlock];
+  std::copy_n(y, count, rounded);
   {
     const RoundingScope scope(tiles.others);
-    for (float* r : rounded) tiles.settle(r, count);
+    tiles.settle(rounded, count);
   }
-  // What is subnormal in f32 may be the smallest normal number of bf16: settle() flushes first.
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool decided = !(rounded[1][i] < rounded[2][i]) && !(rounded[2][i] < rounded[1][i]) &&
-                         !(flush && is_subnormal(y[i]));
-    x[i] = decided ? rounded[0][i] : scalar(i);
-  }
+  for (std::int64_t i = 0; i < count; ++i) x[i] = open[i] != 0 ? scalar(i) : rounded[i];
 }
 
 }  // namespace
@@ -90,10 +116,23 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<float>& ti
 }
 
 template <>
-void call_order_function(const Contract& c, Isa /*isa*/, const OrderTiles<double>& /*tiles*/,
+void call_order_function(const Contract& c, Isa isa, const OrderTiles<double>& /*tiles*/,
                          Function f, double* values, std::int64_t count) {
   const Arithmetic a(c);
-  for (std::int64_t i = 0; i < count; ++i) values[i] = a.call(f, values[i]);
+  const std::optional<F64Function> vectors = f64_function(f);
+  if (c.round != Round::nearest_even || !vectors) {
+    for (std::int64_t i = 0; i < count; ++i) values[i] = a.call(f, values[i]);
+    return;
+  }
+  struct Context {
+    const Arithmetic& a;
+    Function f;
+  } const context{a, f};
+  const auto scalar = [](const void* of, double x) {
+    const auto* to = static_cast<const Context*>(of);
+    return to->a.call(to->f, x);
+  };
+  f64_kernel(isa)(*vectors, 0, values, count, {scalar, &context});
 }
 
 template <>
@@ -108,11 +147,8 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<float>& tiles
     return;
   }
   const auto fallback = [](float x, float y) {
-    return static_cast<float>(correctly_rounded(
-        [&](auto& real) {
-          return real.pow(real.input(static_cast<double>(x)), real.input(static_cast<double>(y)));
-        },
-        DType::f32));
+    return static_cast<float>(
+        correctly_rounded_power(static_cast<double>(x), static_cast<double>(y), DType::f32));
   };
   const PowKernel kernel = pow_kernel(isa);
   const auto power = static_cast<float>(exponent);
@@ -126,10 +162,22 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<float>& tiles
 }
 
 template <>
-void call_order_power(const Contract& c, Isa /*isa*/, const OrderTiles<double>& /*tiles*/,
+void call_order_power(const Contract& c, Isa isa, const OrderTiles<double>& /*tiles*/,
                       double exponent, double* values, std::int64_t count) {
   const Arithmetic a(c);
-  for (std::int64_t i = 0; i < count; ++i) values[i] = a.pow(values[i], exponent);
+  if (c.round != Round::nearest_even || std::fabs(exponent) >= 0x1p10) {
+    for (std::int64_t i = 0; i < count; ++i) values[i] = a.pow(values[i], exponent);
+    return;
+  }
+  struct Context {
+    const Arithmetic& a;
+    double exponent;
+  } const context{a, exponent};
+  const auto scalar = [](const void* of, double x) {
+    const auto* to = static_cast<const Context*>(of);
+    return to->a.pow(x, to->exponent);
+  };
+  f64_kernel(isa)(F64Function::pow, exponent, values, count, {scalar, &context});
 }
 
 }  // namespace etalon

@@ -1,9 +1,8 @@
 // Functions of a contract's accumulator over arrays: correctly rounded values of `acc`, flushed as
 // the contract says, the bits of ContractArithmetic::call and ::pow.
 //
-// f32 comes from lanes.h. An f16 or bf16 value is its f32 rounded again, where the f32 numbers
-// beside it round to the same (the real value lies between them); the others, one in some thousand,
-// are computed by the scalar. f64: lanes_f64.h.
+// f32 comes from lanes.h. An f16 or bf16 value is its f32 rounded again, but beside midpoints,
+// where the scalar computes it: once in some thousand. f64: lanes_f64.h.
 #pragma once
 
 #include "engine/core/cpu.h"

@@ -3,7 +3,8 @@
 //
 // A panel holds term k of row r at [k][lane of r]: a lane is a row. Each operation is one of the
 // contract's on every element; a sum is the contract's order over k (order_reduce.h). So a lane
-// does what the definition does to its row, and no row meets another.
+// does what the definition does to its row, and no row meets another. Where there are fewer rows
+// than half of a panel's lanes, the panel lies row by row, and only what is summed is turned.
 #pragma once
 
 #include <optional>
@@ -24,29 +25,52 @@ class OrderPanel {
 
   std::int64_t first = 0, rows = 0;  // rows that are there; later lanes repeat the last, or are +0
   std::int64_t lanes = 0, n = 0;
-  T* x = nullptr;  // [n][lanes], values of acc
+  T* x = nullptr;  // values of acc, as at() places them
 
-  Operand terms(const T* p) const { return {p, lanes, false}; }  // [n][lanes]
-  static Operand by_lane(const T* p) { return {p, 0, false}; }
-  static Operand by_term(const T* p) { return {p, 1, true}; }
+  std::int64_t at(std::int64_t k, std::int64_t lane) const {
+    return dense_ ? lane * pitch_ + k : k * lanes + lane;
+  }
+  std::int64_t size() const { return dense_ ? rows * pitch_ : n * lanes; }  // elements of a panel
+
+  // Operands of each(): a panel; a number for each row; one for each term, padded to pitch(); one.
+  Operand terms(const T* p) const { return {p, dense_ ? pitch_ : lanes, false}; }
+  Operand by_lane(const T* p) const { return dense_ ? Operand{p, 1, true} : Operand{p, 0, false}; }
+  Operand by_term(const T* p) const { return dense_ ? Operand{p, 0, false} : Operand{p, 1, true}; }
   static Operand number(const T& v) { return {&v, 0, true}; }
+  // And of each_row().
+  static Operand row(const T* p) { return {p, 0, false}; }
 
-  // Over `count` terms of a panel, or 1 for what each row has one of.
-  void each(OrderEach op, T* to, Operand a, Operand b, std::int64_t count, Operand c = {}) const;
+  void each(OrderEach op, T* to, Operand a, Operand b, Operand c = {}) const {
+    apply(op, to, a, b, c, dense_ ? rows : n, dense_ ? pitch_ : lanes);
+  }
+  // What each row has one of, [lanes].
+  void each_row(OrderEach op, T* to, Operand a, Operand b, Operand c = {}) const {
+    apply(op, to, a, b, c, 1, lanes);
+  }
   void root(T* to) const;
-  // Of terms [n][lanes], or their squares, into to[lane].
+  // Of a panel, or its squares, into to[lane].
   void sum(const T* of, bool squares, T* to) const;
-  // The largest of each row; NaN where one is NaN.
+  // The largest of each row of x; NaN where one is NaN.
   void largest(T* to) const;
+  // The product of each row of x, from the left.
+  void product(T* to) const;
+  // f of each element of a panel, of each row's number.
+  void call(Function f, T* panel) const;
+  void call_row(Function f, T* values) const;
   // x as output 0, in the places of input 0.
   void store() const { panels_->store(*this); }
-  // f of each element, of `count` terms of the rows that are there.
-  void call(Function f, T* values, std::int64_t count) const;
 
  private:
   template <class>
   friend class OrderPanels;
+  void apply(OrderEach op, T* to, Operand a, Operand b, Operand c, std::int64_t count,
+             std::int64_t width) const;
+  const T* turned(const T* of) const;  // [n][lanes]
+
   const OrderPanels<T>* panels_ = nullptr;
+  bool dense_ = false;
+  std::int64_t pitch_ = 0;
+  T* turned_ = nullptr;
   const KernelCall* call_ = nullptr;
   float* floats_ = nullptr;  // [2][n][lanes]
   Isa isa_ = Isa::avx2;
@@ -65,6 +89,7 @@ class OrderPanels {
   OrderPanels(const KernelCall& call, Isa isa, const OrderPlaces& places, int vectors);
 
   const OrderTiles<T>& tiles() const { return tiles_; }
+  std::int64_t pitch() const { return pitch_; }  // n, to whole vectors
   T constant(double x) const { return static_cast<T>(SoftOps(call_.contract()).round(x)); }
   // What input i holds, as values of acc.
   OrderOperand<T> operand(std::size_t i) const {
@@ -76,6 +101,7 @@ class OrderPanels {
 
  private:
   friend class OrderPanel<T>;
+  void pack(const OrderPanel<T>& p) const;
   void store(const OrderPanel<T>& p) const;
 
   const KernelCall& call_;
@@ -86,6 +112,7 @@ class OrderPanels {
   OrderProgram program_;
   OrderSource x_;
   int height_ = 0;
+  std::int64_t pitch_ = 0;
   std::vector<std::int64_t> at_;
 };
 
@@ -108,5 +135,8 @@ const OrderTiles<T>& order_tiles(Isa isa, const Contract& contract) {
 // Panels hold all terms of their rows.
 inline constexpr std::int64_t kMostPanelTerms = std::int64_t{1} << 16;
 Refusal refuse_order_panels(const Contract& contract, std::int64_t n);
+// Of ops whose functions leave f64 numbers of every size: where a product or a quotient of two ends
+// below 2^-968 the definition loses what a directed rounding asks for, the processor does not.
+Refusal refuse_order_functions(const Contract& contract);
 
 }  // namespace etalon

@@ -47,12 +47,13 @@ class AffineOperand {
     if (all_zero(of_row_)) {
       kind_ = Kind::by_term;
       for (const std::int64_t k : of_term_) dense_.push_back(values_->data()[k]);
+      dense_.resize(static_cast<std::size_t>(panels.pitch()));
     } else if (all_zero(of_term_)) {
       kind_ = Kind::by_row;
     }
   }
   explicit operator bool() const { return values_.has_value(); }
-  // `room`: [n][lanes], for what is neither one for each term nor for each row.
+  // `room`: a panel, for what is neither one for each term nor for each row.
   typename OrderPanel<T>::Operand of(const OrderPanel<T>& p, T* lanes, T* room) const {
     if (kind_ == Kind::by_term) return p.by_term(dense_.data());
     const auto row = [&](std::int64_t lane) {
@@ -63,10 +64,10 @@ class AffineOperand {
       for (std::int64_t lane = 0; lane < p.lanes; ++lane) lanes[lane] = *row(lane);
       return p.by_lane(lanes);
     }
-    for (std::int64_t lane = 0; lane < p.lanes; ++lane) {
+    for (std::int64_t lane = 0; lane < p.rows; ++lane) {
       const T* from = row(lane);
       for (std::int64_t k = 0; k < p.n; ++k)
-        room[k * p.lanes + lane] = from[of_term_[static_cast<std::size_t>(k)]];
+        room[p.at(k, lane)] = from[of_term_[static_cast<std::size_t>(k)]];
     }
     return p.terms(room);
   }
@@ -97,31 +98,30 @@ void normalize(const KernelCall& call, Isa isa, const RowNormPlan& plan) {
   panels.run([&](Panel& p, T* vectors) {
     T *mean = vectors, *root = vectors + p.lanes, *inverse = vectors + 2 * p.lanes;
     std::vector<T> room[2];
-    if (scale.wants_room()) room[0].resize(static_cast<std::size_t>(p.n * p.lanes));
-    if (bias.wants_room()) room[1].resize(static_cast<std::size_t>(p.n * p.lanes));
+    if (scale.wants_room()) room[0].resize(static_cast<std::size_t>(p.size()));
+    if (bias.wants_room()) room[1].resize(static_cast<std::size_t>(p.size()));
     std::fill_n(mean, p.lanes, T{0});
     if (plan.centre) {
       p.sum(p.x, false, mean);
-      p.each(div, mean, p.by_lane(mean), p.number(count), 1);
-      p.each(sub, p.x, p.terms(p.x), p.by_lane(mean), p.n);
+      p.each_row(div, mean, p.row(mean), p.number(count));
+      p.each(sub, p.x, p.terms(p.x), p.by_lane(mean));
     }
     std::fill_n(root, p.lanes, one);
     if (plan.divide) {
       p.sum(p.x, true, root);
-      p.each(div, root, p.by_lane(root), p.number(count), 1);
-      if (plan.eps_inside) p.each(add, root, p.by_lane(root), p.number(eps), 1);
+      p.each_row(div, root, p.row(root), p.number(count));
+      if (plan.eps_inside) p.each_row(add, root, p.row(root), p.number(eps));
       p.root(root);
-      if (!plan.eps_inside) p.each(add, root, p.by_lane(root), p.number(eps), 1);
-      p.each(div, p.x, p.terms(p.x), p.by_lane(root), p.n);
+      if (!plan.eps_inside) p.each_row(add, root, p.row(root), p.number(eps));
+      p.each(div, p.x, p.terms(p.x), p.by_lane(root));
     }
     const auto factor = scale ? scale.of(p, vectors + 3 * p.lanes, room[0].data()) : p.number(one);
     if (bias)
-      p.each(fma, p.x, p.terms(p.x), factor, p.n,
-             bias.of(p, vectors + 4 * p.lanes, room[1].data()));
+      p.each(fma, p.x, p.terms(p.x), factor, bias.of(p, vectors + 4 * p.lanes, room[1].data()));
     else if (scale)
-      p.each(mul, p.x, p.terms(p.x), factor, p.n);
+      p.each(mul, p.x, p.terms(p.x), factor);
     if (plan.statistics) {
-      p.each(div, inverse, p.number(one), p.by_lane(root), 1);
+      p.each_row(div, inverse, p.number(one), p.row(root));
       for (std::int64_t lane = 0; lane < p.rows; ++lane) {
         store_element(call, 1, p.first + lane, static_cast<double>(mean[lane]));
         store_element(call, 2, p.first + lane, static_cast<double>(inverse[lane]));

@@ -64,16 +64,14 @@ void run_panels(const KernelCall& call, Isa isa, const ReduceGeometry& g) {
   panels.run([&](OrderPanel<T>& p, T* vectors) {
     T *result = vectors, *largest = vectors + p.lanes;
     if constexpr (of == Reduction::prod) {
-      std::copy_n(p.x, p.lanes, result);  // 1 * x is x
-      for (std::int64_t k = 1; k < p.n; ++k)
-        p.each(mul, result, p.by_lane(result), p.by_lane(p.x + k * p.lanes), 1);
+      p.product(result);
     } else {
       p.largest(largest);
-      p.each(sub, p.x, p.terms(p.x), p.by_lane(largest), p.n);
-      p.call(Function::exp, p.x, p.n);
+      p.each(sub, p.x, p.terms(p.x), p.by_lane(largest));
+      p.call(Function::exp, p.x);
       p.sum(p.x, false, result);
-      p.call(Function::log, result, 1);
-      p.each(add, result, p.by_lane(largest), p.by_lane(result), 1);
+      p.call_row(Function::log, result);
+      p.each_row(add, result, p.row(largest), p.row(result));
       for (std::int64_t lane = 0; lane < p.rows; ++lane)
         if (!is_finite(static_cast<double>(largest[lane]))) result[lane] = largest[lane];
     }

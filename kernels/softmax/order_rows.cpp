@@ -33,20 +33,20 @@ void normalize(const KernelCall& call, Isa isa, const SoftmaxGeometry& g) {
     std::vector<std::int64_t> left;
     for (std::int64_t lane = 0; lane < p.rows; ++lane)
       if (!is_finite(static_cast<double>(largest[lane]))) left.push_back(p.first + lane);
-    p.each(sub, p.x, p.terms(p.x), p.by_lane(largest), p.n);
+    p.each(sub, p.x, p.terms(p.x), p.by_lane(largest));
     std::vector<T> exponentials;
     T* e = p.x;
     if constexpr (kLog) {
-      exponentials.assign(p.x, p.x + p.n * p.lanes);
+      exponentials.assign(p.x, p.x + p.size());
       e = exponentials.data();
     }
-    p.call(Function::exp, e, p.n);
+    p.call(Function::exp, e);
     p.sum(e, false, sum);
     if constexpr (kLog) {
-      p.call(Function::log, sum, 1);
-      p.each(sub, p.x, p.terms(p.x), p.by_lane(sum), p.n);
+      p.call_row(Function::log, sum);
+      p.each(sub, p.x, p.terms(p.x), p.by_lane(sum));
     } else {
-      p.each(div, p.x, p.terms(p.x), p.by_lane(sum), p.n);
+      p.each(div, p.x, p.terms(p.x), p.by_lane(sum));
     }
     p.store();
     if (!left.empty()) run_definition<SoftmaxDefinition<kLog>>(call, left);
@@ -62,6 +62,7 @@ void run(const KernelCall& call) {
 
 [[maybe_unused]] Refusal refuse(const Problem& problem) {
   if (Refusal r = refuse_order_contract(problem)) return r;
+  if (Refusal r = refuse_order_functions(*problem.contract)) return r;
   return refuse_order_panels(
       *problem.contract,
       softmax_geometry(problem.params->as<SoftmaxParams>(), problem.input(0).shape).length);

@@ -21,6 +21,10 @@ float scalar_log(const void* /*context*/, float x) {
   return correctly_rounded_f32(Function::log, x);
 }
 
+bool sums_in_lanes(const Order& order) {
+  return order.kind == OrderKind::lanes && order.sizes[0] <= kMostLanes;
+}
+
 [[maybe_unused]] Refusal refuse(const Problem& problem) {
   if (problem.input(0).dtype != DType::f32)
     return "input 0 is " + std::string(name(problem.input(0).dtype)) + ", this kernel takes f32";
@@ -29,19 +33,13 @@ float scalar_log(const void* /*context*/, float x) {
   c.fma = true;  // no product is summed
   if (!c.exact() && !c.native_f32())
     return "promises exact, and acc=f32,round=rn,subnormals=keep, only";
+  const Order& order = c.order;
+  if (!c.exact() && order.kind != OrderKind::seq && !sums_in_lanes(order))
+    return "sums by seq and lanes:N up to " + std::to_string(kMostLanes);
   const Shape& shape = problem.input(0).shape;
   if (softmax_geometry(problem.params->as<SoftmaxParams>(), shape).stride != 1)
     return "takes the last axis only, where rows are contiguous";
   return std::nullopt;
-}
-
-// The sum of a row under orders that have no vectors here.
-float sum_in_order(const Contract& contract, const float* e, std::int64_t n) {
-  using A = ContractArithmetic<NativeF32Ops>;
-  const A a(contract);
-  A::Sum sum(a, n);
-  for (std::int64_t k = 0; k < n; ++k) sum.add(e[k]);
-  return sum.result();
 }
 
 template <Isa kIsa>
@@ -74,10 +72,7 @@ void softmax_rows(const Contract& contract, const float* x, float* y, float* scr
     steps.chains(nullptr, e, n, rows, n, sums.data());
   else
     for (std::int64_t r = 0; r < rows; ++r)
-      sums[static_cast<std::size_t>(r)] =
-          order.kind == OrderKind::lanes && order.sizes[0] <= kMostLanes
-              ? steps.lanes(nullptr, e + r * n, n, order.sizes[0])
-              : sum_in_order(contract, e + r * n, n);
+      sums[static_cast<std::size_t>(r)] = steps.lanes(nullptr, e + r * n, n, order.sizes[0]);
   if (kLog)
     lane_kernel(kIsa)(LaneFunction::log, {}, sums.data(), sums.data(), rows, {scalar_log, nullptr});
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -158,7 +153,7 @@ void run(const KernelCall& call) {
   float* y = call.output(0).template mutable_data<float>().data();
   if (call.contract().exact()) return run_exact<kLog, kIsa>(call, g, x, y);
   const Order& order = call.contract().order;
-  const bool lanes = order.kind == OrderKind::lanes && order.sizes[0] <= kMostLanes;
+  const bool lanes = sums_in_lanes(order);
   const bool narrow = g.length <= kNarrow && (lanes || order.kind == OrderKind::seq);
   const NarrowSoftmax& short_rows =
       kIsa >= Isa::avx512 ? narrow_softmax_avx512 : narrow_softmax_avx2;
@@ -191,7 +186,7 @@ KernelRow row(std::string_view name) {
   return {.op = kLog ? "log_softmax" : "softmax",
           .name = name,
           .isa = kIsa,
-          .contracts = "exact; every order with acc=f32,round=rn,subnormals=keep",
+          .contracts = "exact; seq and lanes with acc=f32,round=rn,subnormals=keep",
           .refuse = refuse,
           .run = run<kLog, kIsa>};
 }

@@ -1,4 +1,4 @@
-// softmax and log_softmax of f32 rows that lie contiguous in memory, for every order of summation.
+// softmax and log_softmax of f32 rows that lie contiguous in memory, summed by seq or lanes:N.
 //
 // As the definition: d_k = x_k - m in f32, e_k = e^(d_k) rounded once (the vectors of
 // activation/lanes.h), their sum by the contract's own accumulator, then one division or one

@@ -1,0 +1,50 @@
+// lanes_f64.h over a vector type V of f64_pairs.h with load and store; included only by the files
+// of one instruction set each.
+#pragma once
+
+#include "engine/numerics/elementary/f64_pairs.h"
+#include "kernels/activation/lanes_f64.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::simd {
+
+template <class V, class F>
+ETALON_INLINE void run_f64_of(double* x, std::int64_t count, const F64Fallback& fallback, F f) {
+  for (std::int64_t i = 0; i < count; i += V::lanes) {
+    const int n = count - i < V::lanes ? static_cast<int>(count - i) : V::lanes;
+    double in[V::lanes] = {}, out[V::lanes];
+    for (int lane = 0; lane < n; ++lane) in[lane] = x[i + lane];
+    const auto r = f(V::load(in));
+    V::store(out, r.value);
+    std::uint32_t open = V::to_bits(r.open) & ((1U << n) - 1U);
+    for (; open != 0; open &= open - 1) {
+      const int lane = __builtin_ctz(open);
+      out[lane] = fallback.scalar(fallback.context, in[lane]);
+    }
+    for (int lane = 0; lane < n; ++lane) x[i + lane] = out[lane];
+  }
+}
+
+template <class V>
+void run_f64(F64Function f, double exponent, double* x, std::int64_t count,
+             const F64Fallback& fallback) {
+  using P = F64Pairs<V>;
+  using R = typename V::Reg;
+  const auto run = [&](auto of) ETALON_INLINE_LAMBDA { run_f64_of<V>(x, count, fallback, of); };
+  switch (f) {
+    case F64Function::exp:
+      return run([](R v) ETALON_INLINE_LAMBDA { return P::exp_result(v); });
+    case F64Function::log:
+      return run([](R v) ETALON_INLINE_LAMBDA { return P::log_result(v); });
+    case F64Function::log1p:
+      return run([](R v) ETALON_INLINE_LAMBDA { return P::log1p_result(v); });
+    case F64Function::sigmoid:
+      return run([](R v) ETALON_INLINE_LAMBDA { return P::sigmoid_result(v); });
+    case F64Function::tanh:
+      return run([](R v) ETALON_INLINE_LAMBDA { return P::tanh_result(v); });
+    case F64Function::pow:
+      return run([exponent](R v) ETALON_INLINE_LAMBDA { return P::pow_result(v, exponent); });
+  }
+}
+
+}  // namespace etalon::simd

@@ -1,0 +1,371 @@
+#include "kernels/recurrent/order_cells.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/core/threads.h"
+#include "kernels/activation/order_functions.h"
+#include "kernels/gemm/order_panel.h"
+#include "kernels/gemm/rounding_scope.h"
+#include "kernels/recurrent/definition.h"
+
+namespace etalon {
+namespace {
+
+// What a call's threads share: weights by panels of units, biases and programs.
+template <class T>
+class Cells {
+ public:
+  Cells(const KernelCall& call, Isa isa, const RecurrentPlan& plan)
+      : call_(call),
+        isa_(isa),
+        p_(plan),
+        g_(plan.g),
+        tiles_(order_tiles<T>(isa, call.contract())),
+        x_(call.input(0), tiles_, call.contract(), call.threads),
+        apart_(g_.kind == CellKind::gru && p_.linear_before_reset),
+        both_(compile_order(call.contract().order, g_.inputs + g_.hidden)),
+        of_x_(program_of(apart_, g_.inputs)),
+        of_h_(program_of(apart_, g_.hidden)),
+        panels_((g_.hidden + tiles_.width - 1) / tiles_.width),
+        pitch_(panels_ * tiles_.width),
+        one_(static_cast<T>(SoftOps(call.contract()).round(1))),
+        stored_(stored_format(call.output(0).dtype(), call.contract())) {
+    pack_weights();
+    if (p_.b) pack_biases();
+  }
+
+  // Rows [first, last) of the batch in direction d.
+  void run(std::int64_t d, std::int64_t first, std::int64_t last) const;
+
+ private:
+  using Values = std::vector<T>;
+  OrderProgram program_of(bool used, std::int64_t terms) const {
+    return used ? compile_order(call_.contract().order, terms) : OrderProgram{};
+  }
+  std::int64_t k() const { return g_.inputs + g_.hidden; }
+  const T* weights(std::int64_t d, std::int64_t q) const {
+    return weights_.data() + (d * g_.gates + q) * panels_ * k() * tiles_.width;
+  }
+  const T* bias(std::int64_t d, std::int64_t q, bool recurrent) const {
+    return biases_.data() + ((d * 2 + (recurrent ? 1 : 0)) * g_.gates + q) * pitch_;
+  }
+  void pack_weights() {
+    const OrderOperand<T> w(call_.input(1), tiles_, call_.contract(), call_.threads);
+    const OrderOperand<T> r(call_.input(2), tiles_, call_.contract(), call_.threads);
+    const std::int64_t width = tiles_.width;
+    weights_.assign(static_cast<std::size_t>(g_.directions * g_.gates * panels_ * k() * width),
+                    T{0});
+    parallel_for(g_.directions * g_.gates * panels_, call_.threads, 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t item = begin; item < end; ++item) {
+                     T* to = weights_.data() + item * k() * width;
+                     const std::int64_t panel = item % panels_, q = item / panels_ % g_.gates;
+                     const std::int64_t units = std::min(width, g_.hidden - panel * width);
+                     for (std::int64_t lane = 0; lane < units; ++lane) {
+                       const std::int64_t row =
+                           p_.weight_row(item / panels_ / g_.gates, q, panel * width + lane);
+                       for (std::int64_t i = 0; i < g_.inputs; ++i)
+                         to[i * width + lane] = w.data()[row * g_.inputs + i];
+                       for (std::int64_t i = 0; i < g_.hidden; ++i)
+                         to[(g_.inputs + i) * width + lane] = r.data()[row * g_.hidden + i];
+                     }
+                   }
+                 });
+  }
+  void pack_biases() {
+    const OrderOperand<T> b(call_.input(3), tiles_, call_.contract(), 1);
+    biases_.assign(static_cast<std::size_t>(g_.directions * 2 * g_.gates * pitch_), T{0});
+    for (std::int64_t d = 0; d < g_.directions; ++d)
+      for (std::int64_t q = 0; q < g_.gates; ++q)
+        for (const bool recurrent : {false, true})
+          std::copy_n(b.data() + p_.bias_at(d, q, 0, recurrent), g_.hidden,
+                      const_cast<T*>(bias(d, q, recurrent)));
+  }
+
+  using Operand = typename OrderOperands<T>::Operand;
+  Operand of(const Values& v) const { return {v.data(), pitch_, false}; }
+  void each(OrderEach op, Values& to, Operand a, Operand b, std::int64_t rows,
+            Operand c = {}) const {
+    const RoundingScope scope(op == OrderEach::fma ? tiles_.chains : tiles_.others);
+    tiles_.each[static_cast<int>(op)](
+        {.to = to.data(), .a = a, .b = b, .c = c, .rows = rows, .lanes = pitch_});
+  }
+  void activate(Function f, Values& v, std::int64_t rows) const {
+    call_order_function(call_.contract(), isa_, tiles_, f, v.data(), rows * pitch_);
+  }
+  Function function(std::int64_t d, std::size_t i) const {
+    return g_.activations[static_cast<std::size_t>(d)][i].function == CellFunction::sigmoid
+               ? Function::sigmoid
+               : Function::tanh;
+  }
+  // What the state keeps of a value: the stored format, rounded once.
+  void keep(Values& v, std::int64_t rows) const {
+    const Contract& c = call_.contract();
+    if (stored_ == c.acc || (stored_ == DType::f32 && c.acc != DType::f64)) return;
+    const std::int64_t n = rows * pitch_;
+    for (std::int64_t i = 0; i < n; ++i)
+      v[static_cast<std::size_t>(i)] = static_cast<T>(round_to(
+          static_cast<double>(v[static_cast<std::size_t>(i)]), stored_, c.round, c.subnormals));
+  }
+  // The sums of gate q for the first `rows` rows, of terms that lie in strips as `program` counts
+  // them.
+  void sum(const T* strips, std::int64_t rows, std::int64_t terms, const T* weights,
+           const OrderProgram& program, std::int64_t skipped, Values& to) const {
+    const std::int64_t width = tiles_.width;
+    run_order<T>({.tiles = tiles_,
+                  .program = program,
+                  .panels = panels_,
+                  .rows = rows,
+                  .k = terms,
+                  .a = strips,
+                  .pack =
+                      [&](std::int64_t, std::int64_t panel, T* packed, std::uint32_t*) {
+                        std::copy_n(weights + (panel * k() + skipped) * width, terms * width,
+                                    packed);
+                        return false;
+                      },
+                  .finish =
+                      [&](std::int64_t, std::int64_t panel, std::int64_t row, int height, T* tile) {
+                        for (int r = 0; r < height; ++r)
+                          std::copy_n(tile + r * width, width,
+                                      to.data() + (row + r) * pitch_ + panel * width);
+                      },
+                  .threads = 1});
+  }
+  // What each running row multiplies: x of its step, then `state`, both or one, in strips.
+  void strips(const std::vector<std::int64_t>& running, const std::vector<std::int64_t>& x_at,
+              const Values* state, bool with_x, Values& rows, Values& to) const {
+    const std::int64_t inputs = with_x ? g_.inputs : 0;
+    const std::int64_t terms = inputs + (state != nullptr ? g_.hidden : 0);
+    const auto count = static_cast<std::int64_t>(running.size());
+    rows.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, count * terms)));
+    to.resize(rows.size());
+    for (std::int64_t r = 0; r < count; ++r) {
+      T* row = rows.data() + r * terms;
+      if (with_x) std::copy_n(x_.data() + x_at[static_cast<std::size_t>(r)], inputs, row);
+      if (state != nullptr) std::copy_n(state->data() + r * pitch_, g_.hidden, row + inputs);
+    }
+    pack_order_rows<T>(rows.data(), count, terms, terms, 1, nullptr, to.data());
+  }
+  void step(std::int64_t d, const std::vector<std::int64_t>& running,
+            const std::vector<std::int64_t>& x_at, Values& h, Values& c) const;
+  void store(std::size_t output, std::int64_t at, const T* values) const {
+    const Tensor& t = call_.outputs[output];
+    auto* bytes = const_cast<std::byte*>(t.bytes().data());
+    for (std::int64_t j = 0; j < g_.hidden; ++j)
+      store_from_double(t.dtype(), bytes, at + j, static_cast<double>(values[j]));
+  }
+
+  const KernelCall& call_;
+  const Isa isa_;
+  const RecurrentPlan& p_;
+  const RecurrentGeometry& g_;
+  const OrderTiles<T>& tiles_;
+  OrderOperand<T> x_;
+  const bool apart_;  // the terms of x and of the state are summed apart in a gate
+  OrderProgram both_, of_x_, of_h_;
+  std::int64_t panels_, pitch_;
+  T one_;
+  DType stored_;
+  Values weights_, biases_;
+};
+
+// h and c: [row][pitch] of the running rows, values of acc.
+template <class T>
+void Cells<T>::step(std::int64_t d, const std::vector<std::int64_t>& running,
+                    const std::vector<std::int64_t>& x_at, Values& h, Values& c) const {
+  using enum OrderEach;
+  const auto rows = static_cast<std::int64_t>(running.size());
+  Values unpacked, packed, s[4], more(h.size());
+  for (Values& v : s) v.resize(h.size());
+  const auto add_bias = [&](std::int64_t q, bool recurrent, Values& to) {
+    if (p_.b) each(add, to, of(to), {bias(d, q, recurrent)}, rows);
+  };
+  const auto argument = [&](std::int64_t q, Values& to) {
+    sum(packed.data(), rows, k(), weights(d, q), both_, 0, to);
+    add_bias(q, false, to);
+    add_bias(q, true, to);
+  };
+  strips(running, x_at, &h, true, unpacked, packed);
+  if (g_.kind == CellKind::rnn) {
+    argument(0, s[0]);
+    activate(function(d, 0), s[0], rows);
+    keep(s[0], rows);
+    h.swap(s[0]);
+    return;
+  }
+  if (g_.kind == CellKind::lstm) {
+    for (const std::int64_t q : {0, 1, 2, 3}) argument(q, s[static_cast<std::size_t>(q)]);
+    Values &i = s[0], &o = s[1], &f = s[2], &u = s[3];
+    for (Values* gate : {&i, &o, &f}) activate(function(d, 0), *gate, rows);
+    activate(function(d, 1), u, rows);
+    each(mul, more, of(i), of(u), rows);
+    each(fma, c, of(f), of(c), rows, of(more));
+    keep(c, rows);
+    more = c;
+    activate(function(d, 2), more, rows);
+    each(mul, h, of(o), of(more), rows);
+    keep(h, rows);
+    return;
+  }
+  Values &z = s[0], &r = s[1], &n = s[2];
+  argument(0, z);
+  argument(1, r);
+  for (Values* gate : {&z, &r}) activate(function(d, 0), *gate, rows);
+  if (apart_) {
+    strips(running, x_at, &h, false, unpacked, packed);
+    sum(packed.data(), rows, g_.hidden, weights(d, 2), of_h_, g_.inputs, more);
+    add_bias(2, true, more);
+    strips(running, x_at, nullptr, true, unpacked, packed);
+    sum(packed.data(), rows, g_.inputs, weights(d, 2), of_x_, 0, n);
+    each(fma, n, of(r), of(more), rows, of(n));
+    add_bias(2, false, n);
+  } else {
+    each(mul, more, of(r), of(h), rows);
+    strips(running, x_at, &more, true, unpacked, packed);
+    argument(2, n);
+  }
+  activate(function(d, 1), n, rows);
+  each(mul, more, of(z), of(h), rows);
+  each(sub, z, {&one_, 0, true}, of(z), rows);
+  each(fma, h, of(z), of(n), rows, of(more));
+  keep(h, rows);
+}
+
+template <class T>
+void Cells<T>::run(std::int64_t d, std::int64_t first, std::int64_t last) const {
+  const bool lstm = g_.kind == CellKind::lstm;
+  const auto count = static_cast<std::size_t>(last - first);
+  // Rows by length, the longest first: those that run are the first ones.
+  std::vector<std::int64_t> rows(count), length(count);
+  for (std::size_t i = 0; i < count; ++i) rows[i] = first + static_cast<std::int64_t>(i);
+  std::ranges::stable_sort(
+      rows, [&](std::int64_t a, std::int64_t b) { return p_.length_of(a) > p_.length_of(b); });
+  for (std::size_t i = 0; i < count; ++i) length[i] = p_.length_of(rows[i]);
+  Values h(count * static_cast<std::size_t>(pitch_)), c(lstm ? h.size() : 0);
+  const Contract& contract = call_.contract();
+  const SoftOps ops(contract);
+  const auto at = [&](std::size_t row) { return row * static_cast<std::size_t>(pitch_); };
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::int64_t j = 0; j < g_.hidden; ++j) {
+      const std::int64_t from = g_.state_at(d, rows[i]) + j;
+      const std::size_t to = at(i) + static_cast<std::size_t>(j);
+      if (p_.initial_h) h[to] = static_cast<T>(ops.round(p_.initial_h[from]));
+      if (lstm && p_.initial_c) c[to] = static_cast<T>(ops.round(p_.initial_c[from]));
+    }
+  std::vector<std::int64_t> running = rows, x_at;
+  const std::vector<T> zeros(static_cast<std::size_t>(g_.hidden));
+  const auto finish = [&](std::size_t i) {
+    if (length[i] > 0) {
+      store(1, g_.state_at(d, rows[i]), h.data() + at(i));
+      if (lstm) store(2, g_.state_at(d, rows[i]), c.data() + at(i));
+      return;
+    }
+    // The initial state as it is.
+    for (std::int64_t j = 0; j < g_.hidden; ++j) {
+      const std::int64_t place = g_.state_at(d, rows[i]) + j;
+      const auto put = [&](std::size_t output, const Source& from) {
+        const Tensor& t = call_.outputs[output];
+        store_from_double(t.dtype(), const_cast<std::byte*>(t.bytes().data()), place,
+                          from ? from[place] : 0.0);
+      };
+      put(1, p_.initial_h);
+      if (lstm) put(2, p_.initial_c);
+    }
+  };
+  for (std::int64_t s = 0;; ++s) {
+    while (!running.empty() && length[running.size() - 1] <= s) {
+      finish(running.size() - 1);
+      running.pop_back();
+      h.resize(at(running.size()));
+      if (lstm) c.resize(h.size());
+    }
+    if (running.empty()) break;
+    const auto step_of = [&](std::size_t i) { return g_.reversed(d) ? length[i] - 1 - s : s; };
+    x_at.clear();
+    for (std::size_t i = 0; i < running.size(); ++i)
+      x_at.push_back(g_.x_at(step_of(i), running[i]));
+    step(d, running, x_at, h, c);
+    for (std::size_t i = 0; i < running.size(); ++i)
+      store(0, g_.y_at(step_of(i), d, running[i]), h.data() + at(i));
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::int64_t t = length[i]; t < g_.steps; ++t)
+      store(0, g_.y_at(t, d, rows[i]), zeros.data());
+}
+
+template <CellKind Kind, class P, Isa isa>
+void run(const KernelCall& call) {
+  const RecurrentPlan plan = recurrent_plan<Kind, P>(call);
+  const RecurrentGeometry& g = plan.g;
+  if (g.batch == 0 || g.hidden == 0) return;
+  for (std::int64_t b = 0; b < g.batch; ++b) plan.length_of(b);  // before threads: it may throw
+  const auto compute = [&]<class T>(T) {
+    const Cells<T> cells(call, isa, plan);
+    const std::int64_t parts = std::min<std::int64_t>(g.batch, call.threads);
+    parallel_for(g.directions * parts, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        cells.run(i / parts, i % parts * g.batch / parts, (i % parts + 1) * g.batch / parts);
+    });
+  };
+  with_accumulator(call.contract(), compute);
+}
+
+template <CellKind Kind, class P>
+Refusal refuse(const Problem& problem) {
+  const Contract& c = *problem.contract;
+  if (Refusal r = refuse_order_products(problem)) return r;
+  if (Refusal r = refuse_order_functions(*problem.contract)) return r;
+  const auto& params = problem.params->as<P>();
+  if (params.clip > 0) return "has no clips";
+  if constexpr (Kind == CellKind::lstm)
+    if (problem.has(7) || params.cell_clip > 0 || params.input_forget)
+      return "has no peepholes, no clips and no input_forget";
+  const RecurrentGeometry g = recurrent_geometry(Kind, params, InferInputs(problem.inputs));
+  const std::size_t used = Kind == CellKind::rnn ? 1 : Kind == CellKind::gru ? 2 : 3;
+  for (std::int64_t d = 0; d < g.directions; ++d)
+    for (std::size_t i = 0; i < used; ++i) {
+      const CellFunction f = g.activations[static_cast<std::size_t>(d)][i].function;
+      if (f != CellFunction::sigmoid && f != CellFunction::tanh)
+        return "takes the activations Sigmoid and Tanh";
+    }
+  const DType stored = stored_format(problem.outputs[0].dtype, c);
+  const auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
+  if (half(stored) && half(c.acc) && stored != c.acc)
+    return "keeps the state in a format that acc holds";
+  if (Refusal r = refuse_order(c.order, g.inputs + g.hidden)) return r;
+  if constexpr (Kind == CellKind::gru)
+    if (params.linear_before_reset)
+      for (const std::int64_t k : {g.inputs, g.hidden})
+        if (Refusal r = refuse_order(c.order, k)) return r;
+  return std::nullopt;
+}
+
+template <CellKind Kind, class P, Isa isa>
+KernelRow row(std::string_view op, std::string_view name) {
+  return {.op = op,
+          .name = name,
+          .isa = isa,
+          .contracts = kOrderContracts,
+          .refuse = refuse<Kind, P>,
+          .run = run<Kind, P, isa>};
+}
+
+}  // namespace
+
+std::span<const KernelRow> cell_order_rows() {
+  static const std::vector<KernelRow> rows = {
+#if defined(__x86_64__)
+      row<CellKind::rnn, RnnParams, Isa::avx512>("rnn", "rnn.order.avx512"),
+      row<CellKind::rnn, RnnParams, Isa::avx2>("rnn", "rnn.order.avx2"),
+      row<CellKind::gru, GruParams, Isa::avx512>("gru", "gru.order.avx512"),
+      row<CellKind::gru, GruParams, Isa::avx2>("gru", "gru.order.avx2"),
+      row<CellKind::lstm, LstmParams, Isa::avx512>("lstm", "lstm.order.avx512"),
+      row<CellKind::lstm, LstmParams, Isa::avx2>("lstm", "lstm.order.avx2"),
+#endif
+  };
+  return rows;
+}
+
+}  // namespace etalon
