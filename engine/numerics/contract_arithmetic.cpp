@@ -16,6 +16,7 @@ double zero_sum(double a, double b, Round mode) {
 }  // namespace
 
 SoftOps::V SoftOps::add(V a, V b) const {
+  if (acc == DType::f64 && mode == Round::nearest_even) return flush(a + b);
   const TwoDoubles s = two_sum(a, b);
   if (s.value == 0 && s.error == 0) return zero_sum(a, b, mode);
   return finish(s.value, s.error);
@@ -62,6 +63,19 @@ SoftOps::V SoftOps::fma(V a, V b, V c) const {
 
 SoftOps::V SoftOps::finish(double value, double error) const {
   if (!is_finite(value) || is_nan(error)) return round(value);
+  // To nearest f16 and bf16, of a normal number that stays below the largest power of two: on the
+  // bits.
+  if (mode == Round::nearest_even && (acc == DType::f16 || acc == DType::bf16)) {
+    const FloatFormat f = format_of(acc);
+    const std::uint64_t b = bits_of(round_to_odd(value, error));
+    const auto exponent = static_cast<int>(b >> 52 & 0x7ff) - 1023;
+    if (exponent >= f.min_exponent && exponent < f.max_exponent) {
+      const int drop = 53 - f.precision;
+      const std::uint64_t last = std::uint64_t{1} << drop;
+      const std::uint64_t up = last / 2 - 1 + (b >> drop & 1);
+      return double_of((b + up) & ~(last - 1));
+    }
+  }
   return round_sum_to(value, error, acc, mode, subnormals);
 }
 

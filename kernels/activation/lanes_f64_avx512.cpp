@@ -18,6 +18,7 @@ struct Doubles {
   ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_pd(a, b, c); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm512_abs_pd(a); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_pd(a, b); }
   ETALON_INLINE static Reg copy_sign(Reg size, Reg sign) {

@@ -10,19 +10,30 @@ namespace etalon::simd {
 
 template <class V, class F>
 ETALON_INLINE void run_f64_of(double* x, std::int64_t count, const F64Fallback& fallback, F f) {
-  for (std::int64_t i = 0; i < count; i += V::lanes) {
-    const int n = count - i < V::lanes ? static_cast<int>(count - i) : V::lanes;
-    double in[V::lanes] = {}, out[V::lanes];
-    for (int lane = 0; lane < n; ++lane) in[lane] = x[i + lane];
-    const auto r = f(V::load(in));
-    V::store(out, r.value);
-    std::uint32_t open = V::to_bits(r.open) & ((1U << n) - 1U);
+  const auto settle = [&](std::uint32_t open, const double* in, double* out) {
     for (; open != 0; open &= open - 1) {
       const int lane = __builtin_ctz(open);
       out[lane] = fallback.scalar(fallback.context, in[lane]);
     }
-    for (int lane = 0; lane < n; ++lane) x[i + lane] = out[lane];
+  };
+  std::int64_t i = 0;
+  for (; i + V::lanes <= count; i += V::lanes) {
+    const auto v = V::load(x + i);
+    const auto r = f(v);
+    V::store(x + i, r.value);
+    if (const std::uint32_t open = V::to_bits(r.open); open != 0) [[unlikely]] {
+      double in[V::lanes];
+      V::store(in, v);
+      settle(open, in, x + i);
+    }
   }
+  if (i == count) return;
+  double in[V::lanes] = {}, out[V::lanes];
+  for (std::int64_t lane = 0; lane < count - i; ++lane) in[lane] = x[i + lane];
+  const auto r = f(V::load(in));
+  V::store(out, r.value);
+  settle(V::to_bits(r.open) & ((1U << (count - i)) - 1U), in, out);
+  for (std::int64_t lane = 0; lane < count - i; ++lane) x[i + lane] = out[lane];
 }
 
 template <class V>

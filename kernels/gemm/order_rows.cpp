@@ -28,7 +28,8 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
   const Contract& contract = call.contract();
   if (p.batches * p.m * p.n == 0) return;
   const OrderOperand<T> a(call.input(0), tiles, contract, call.threads);
-  const OrderOperand<T> b(call.input(1), tiles, contract, call.threads);
+  // Converted panel by panel: one row of a leaves no time for a converted copy of b.
+  const OrderSource b(call.input(1), contract, call.threads);
   std::optional<OrderOperand<T>> c;
   if (call.has(2)) c.emplace(call.input(2), tiles, contract, call.threads);
   const auto in_acc = [&](float x) {
@@ -46,18 +47,29 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
   const std::int64_t width = tiles.width;
   const auto columns = [&](std::int64_t panel) { return std::min(width, p.n - panel * width); };
   const auto pack = [&](std::int64_t batch, std::int64_t panel, T* to, std::uint32_t*) {
-    const T* from = b.data() + p.b_first(batch) + panel * width * p.b_col;
+    const float* from = b.data() + p.b_first(batch) + panel * width * p.b_col;
     const std::int64_t count = columns(panel);
+    const RoundingScope scope(tiles.others);
     if (p.b_col == 1) {
       for (std::int64_t k = 0; k < p.k; ++k, to += width) {
-        std::copy_n(from + k * p.b_k, count, to);
+        tiles.enter(from + k * p.b_k, to, count);
         std::fill_n(to + count, width - count, T{0});
       }
       return false;
     }
-    if (count < width) std::fill_n(to, p.k * width, T{0});
-    for (std::int64_t j = 0; j < count; ++j)
-      for (std::int64_t k = 0; k < p.k; ++k) to[k * width + j] = from[j * p.b_col + k * p.b_k];
+    auto* turned = thread_scratch<float>(ScratchSlot::turned, p.k * width);
+    if (p.b_k == 1) {
+      std::int64_t first[64];
+      for (std::int64_t j = 0; j < width; ++j) first[j] = std::min(j, count - 1) * p.b_col;
+      for (std::int64_t j = 0; j < width; j += tiles.block)
+        tiles.turn(from, first + j, p.k, turned + j, width);
+    } else {
+      std::fill_n(turned, p.k * width, 0.0F);
+      for (std::int64_t j = 0; j < count; ++j)
+        for (std::int64_t k = 0; k < p.k; ++k)
+          turned[k * width + j] = from[j * p.b_col + k * p.b_k];
+    }
+    tiles.enter(turned, to, p.k * width);
     return false;
   };
   const auto finish = [&](std::int64_t batch, std::int64_t panel, std::int64_t row, int height,

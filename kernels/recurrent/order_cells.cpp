@@ -12,7 +12,45 @@
 namespace etalon {
 namespace {
 
-// What a call's threads share: weights by panels of units, biases and programs.
+// Weights by panels of units: [direction][gate][panel][k][width], the terms of x first.
+template <class T>
+struct CellWeights {
+  std::vector<T> values;
+};
+
+std::int64_t weight_row(const RecurrentGeometry& g, std::int64_t d, std::int64_t q,
+                        std::int64_t j) {
+  return (d * g.gates + g.block_of[static_cast<std::size_t>(q)]) * g.hidden + j;
+}
+
+template <class T>
+CellWeights<T> pack_cells(const RecurrentGeometry& g, const OrderTiles<T>& tiles,
+                          const Tensor& of_x, const Tensor& of_h, const Contract& contract,
+                          int threads) {
+  const OrderOperand<T> w(of_x, tiles, contract, threads), r(of_h, tiles, contract, threads);
+  const std::int64_t width = tiles.width, k = g.inputs + g.hidden;
+  const std::int64_t panels = (g.hidden + width - 1) / width,
+                     items = g.directions * g.gates * panels;
+  CellWeights<T> packed;
+  packed.values.assign(static_cast<std::size_t>(items * k * width), T{0});
+  parallel_for(items, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      T* to = packed.values.data() + item * k * width;
+      const std::int64_t panel = item % panels, q = item / panels % g.gates;
+      const std::int64_t units = std::min(width, g.hidden - panel * width);
+      for (std::int64_t lane = 0; lane < units; ++lane) {
+        const std::int64_t row = weight_row(g, item / panels / g.gates, q, panel * width + lane);
+        for (std::int64_t i = 0; i < g.inputs; ++i)
+          to[i * width + lane] = w.data()[row * g.inputs + i];
+        for (std::int64_t i = 0; i < g.hidden; ++i)
+          to[(g.inputs + i) * width + lane] = r.data()[row * g.hidden + i];
+      }
+    }
+  });
+  return packed;
+}
+
+// What a call's threads share: weights, biases and programs.
 template <class T>
 class Cells {
  public:
@@ -31,7 +69,11 @@ class Cells {
         pitch_(panels_ * tiles_.width),
         one_(static_cast<T>(SoftOps(call.contract()).round(1))),
         stored_(stored_format(call.output(0).dtype(), call.contract())) {
-    pack_weights();
+    weights_ = static_cast<const CellWeights<T>*>(call.prepared);
+    if (weights_ == nullptr) {
+      own_ = pack_cells<T>(g_, tiles_, call.input(1), call.input(2), call.contract(), call.threads);
+      weights_ = &own_;
+    }
     if (p_.b) pack_biases();
   }
 
@@ -45,33 +87,10 @@ class Cells {
   }
   std::int64_t k() const { return g_.inputs + g_.hidden; }
   const T* weights(std::int64_t d, std::int64_t q) const {
-    return weights_.data() + (d * g_.gates + q) * panels_ * k() * tiles_.width;
+    return weights_->values.data() + (d * g_.gates + q) * panels_ * k() * tiles_.width;
   }
   const T* bias(std::int64_t d, std::int64_t q, bool recurrent) const {
     return biases_.data() + ((d * 2 + (recurrent ? 1 : 0)) * g_.gates + q) * pitch_;
-  }
-  void pack_weights() {
-    const OrderOperand<T> w(call_.input(1), tiles_, call_.contract(), call_.threads);
-    const OrderOperand<T> r(call_.input(2), tiles_, call_.contract(), call_.threads);
-    const std::int64_t width = tiles_.width;
-    weights_.assign(static_cast<std::size_t>(g_.directions * g_.gates * panels_ * k() * width),
-                    T{0});
-    parallel_for(g_.directions * g_.gates * panels_, call_.threads, 1,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t item = begin; item < end; ++item) {
-                     T* to = weights_.data() + item * k() * width;
-                     const std::int64_t panel = item % panels_, q = item / panels_ % g_.gates;
-                     const std::int64_t units = std::min(width, g_.hidden - panel * width);
-                     for (std::int64_t lane = 0; lane < units; ++lane) {
-                       const std::int64_t row =
-                           p_.weight_row(item / panels_ / g_.gates, q, panel * width + lane);
-                       for (std::int64_t i = 0; i < g_.inputs; ++i)
-                         to[i * width + lane] = w.data()[row * g_.inputs + i];
-                       for (std::int64_t i = 0; i < g_.hidden; ++i)
-                         to[(g_.inputs + i) * width + lane] = r.data()[row * g_.hidden + i];
-                     }
-                   }
-                 });
   }
   void pack_biases() {
     const OrderOperand<T> b(call_.input(3), tiles_, call_.contract(), 1);
@@ -168,7 +187,9 @@ class Cells {
   std::int64_t panels_, pitch_;
   T one_;
   DType stored_;
-  Values weights_, biases_;
+  CellWeights<T> own_;
+  const CellWeights<T>* weights_ = nullptr;
+  Values biases_;
 };
 
 // h and c: [row][pitch] of the running rows, values of acc.
@@ -343,13 +364,29 @@ Refusal refuse(const Problem& problem) {
 }
 
 template <CellKind Kind, class P, Isa isa>
+Prepared prepare(const Problem& problem, int threads) {
+  const Tensor *w = problem.inputs[1].value, *r = problem.inputs[2].value;
+  if (w == nullptr || r == nullptr) return nullptr;
+  const RecurrentGeometry g =
+      recurrent_geometry(Kind, problem.params->as<P>(), InferInputs(problem.inputs));
+  const Contract& c = *problem.contract;
+  Prepared prepared;
+  with_accumulator(c, [&]<class T>(T) {
+    prepared = std::make_shared<CellWeights<T>>(
+        pack_cells<T>(g, order_tiles<T>(isa, c), *w, *r, c, threads));
+  });
+  return prepared;
+}
+
+template <CellKind Kind, class P, Isa isa>
 KernelRow row(std::string_view op, std::string_view name) {
   return {.op = op,
           .name = name,
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = refuse<Kind, P>,
-          .run = run<Kind, P, isa>};
+          .run = run<Kind, P, isa>,
+          .prepare = prepare<Kind, P, isa>};
 }
 
 }  // namespace

@@ -2,10 +2,11 @@
 // over a vector (or scalar) type V, with a rounding test. What it leaves open (one value in 2^11 or
 // fewer, and everything beyond the stated ranges) belongs to the ladder of real.h.
 //
-// V: Reg, Bits, Mask; c(x), add, sub, mul, div, abs, min, copy_sign; product(a, b, p, e): p + e = a
-// b; bits(a), low_bits(b, mask), entry(table, b); power(b): 2^n of 64 n + j, the low bits of b;
-// split(x, m): x = 2^e m, m in [sqrt 1/2, sqrt 2), returns e; inside(low, x, high), both(a, b);
-// open(inside, a, b): not inside, or a != b; take_where_below(x, limit, v, value, open).
+// V: Reg, Bits, Mask; c(x), add, sub, mul, div, fma (rounded once or twice), abs, min, copy_sign;
+// product(a, b, p, e): p + e = a b; bits(a), low_bits(b, mask), entry(table, b); power(b): 2^n of
+// 64 n + j, the low bits of b; split(x, m): x = 2^e m, m in [sqrt 1/2, sqrt 2), returns e;
+// inside(low, x, high), both(a, b); open(inside, a, b): not inside, or a != b; take_where_below(x,
+// limit, v, value, open).
 //
 // A value is high + low, |low| at most an ulp of high, in error by less than the bound that is
 // said; u = 2^-53 and an operation on `low` errs by u of it.
@@ -46,7 +47,7 @@ struct F64Pairs {
   template <int N>
   ETALON_PAIRS static R polynomial(R x, const double (&k)[N]) {
     R y = c(k[N - 1]);
-    for (int i = N - 2; i >= 0; --i) y = V::add(c(k[i]), V::mul(x, y));
+    for (int i = N - 2; i >= 0; --i) y = V::fma(x, y, c(k[i]));
     return y;
   }
 
@@ -201,6 +202,7 @@ struct OneDouble {
   ETALON_PAIRS static Reg sub(Reg a, Reg b) { return a - b; }
   ETALON_PAIRS static Reg mul(Reg a, Reg b) { return a * b; }
   ETALON_PAIRS static Reg div(Reg a, Reg b) { return a / b; }
+  ETALON_PAIRS static Reg fma(Reg a, Reg b, Reg c) { return a * b + c; }
   ETALON_PAIRS static Reg abs(Reg a) { return abs_of(a); }
   ETALON_PAIRS static Reg min(Reg a, Reg b) { return a < b ? a : b; }
   ETALON_PAIRS static Reg copy_sign(Reg size, Reg sign) { return with_sign(size, sign_bit(sign)); }
