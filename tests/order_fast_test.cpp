@@ -121,6 +121,36 @@ TEST_CASE("order rows: conv has the definition's bits under every contract and w
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 300 * kRows);
 }
 
+TEST_CASE("order rows: conv_channels_last of one channel a group has the definition's bits") {
+  struct Case {
+    Shape x, w;
+    Ints strides, dilations, begin, end;
+  };
+  // Channels of less than a vector, of several panels and a rest; several images.
+  const Case cases[] = {{Shape{2, 6, 5, 7}, Shape{7, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                        {Shape{3, 5, 4, 83}, Shape{83, 1, 2, 3}, {2, 1}, {1, 2}, {0, 2}, {1, 2}},
+                        {Shape{1, 9, 160}, Shape{160, 1, 4}, {2}, {1}, {3}, {0}}};
+  Compared seen;
+  for (const Data data : {Data::noise, Data::special, Data::tiny, Data::brink, Data::brink16})
+    for (const Case& one : cases) {
+      ConvParams p;
+      p.strides = one.strides;
+      p.dilations = one.dilations;
+      p.pads_begin = one.begin;
+      p.pads_end = one.end;
+      p.groups = one.w[0];
+      const DType type = one.x.rank() == 3 ? DType::f16 : DType::f32;
+      std::vector<Tensor> in;
+      in.push_back(make(one.x, 15, data, type));
+      in.push_back(make(one.w, 16, data, type));
+      in.push_back(make(Shape{one.w[0]}, 17, data, type));
+      for (const char* text : kContracts)
+        compare(get_op("conv_channels_last"), Params(p), in, Contract::parse(text), seen);
+    }
+  CHECK(seen.results.size() > 100);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 300 * kRows);
+}
+
 TEST_CASE("order rows: conv_transpose has the definition's bits under every contract and walk") {
   struct Case {
     Shape x, w;

@@ -9,6 +9,7 @@
 
 #include "engine/core/threads.h"
 #include "engine/ops/conv.h"
+#include "engine/ops/conv_channels_last.h"
 #include "kernels/gemm/order_windows.h"
 #include "kernels/gemm/rounding_scope.h"
 #include "kernels/gemm/window_lanes.h"
@@ -35,7 +36,7 @@ std::vector<std::int64_t> walk_terms(const ConvGeometry& g, const Walk& walk) {
 // One channel a group, and few outputs of each: lanes are planes (../gemm/order_windows.h).
 template <class T>
 void convolve_planes(const KernelCall& call, const OrderTiles<T>& tiles,
-                     const OrderProgram& program, const ConvGeometry& g) {
+                     const OrderProgram& program, const ConvGeometry& g, bool channels_last) {
   const Contract& contract = call.contract();
   const OrderOperand<T> w(call.input(1), tiles, contract, call.threads);
   const std::int64_t planes = g.batch * g.out_channels, taps = g.window.taps();
@@ -63,6 +64,7 @@ void convolve_planes(const KernelCall& call, const OrderTiles<T>& tiles,
                               .program = program,
                               .window = g.window,
                               .planes = planes,
+                              .channels_last = channels_last ? g.out_channels : 0,
                               .plane = plane,
                               .of = OrderTerm::product,
                               .weights = weights,
@@ -79,7 +81,7 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
   if (g.batch * g.out_channels * pixels == 0) return;
   if (g.group_in() == 1 && rows < kOrderRows && g.groups * g.batch >= tiles.width &&
       !refuse_order_windows(g.window))
-    return convolve_planes(call, tiles, program, g);
+    return convolve_planes(call, tiles, program, g, false);
   const OrderOperand<T> x(call.input(0), tiles, contract, call.threads);
   const OrderOperand<T> w(call.input(1), tiles, contract, call.threads);
   std::optional<OrderOperand<T>> bias;
@@ -155,7 +157,42 @@ Refusal refuse(const Problem& problem) {
   return refuse_order(problem.contract->order, g.k());
 }
 
+// One channel a group, one output of each, channels last.
+template <Isa isa>
+void run_last(const KernelCall& call) {
+  const ConvGeometry g = conv_channels_last_geometry(call.params<ConvParams>(),
+                                                     call.input(0).shape(), call.input(1).shape());
+  if (g.batch * g.out_channels * g.window.out_points() == 0) return;
+  const Contract& c = call.contract();
+  const OrderProgram program = compile_order(c.order, g.k());
+  if (c.acc == DType::f64)
+    convolve_planes<double>(call, order_tiles_f64(isa, c), program, g, true);
+  else
+    convolve_planes<float>(call, order_tiles_f32(isa, c), program, g, true);
+}
+
+Refusal refuse_last(const Problem& problem) {
+  if (Refusal r = refuse_order_products(problem)) return r;
+  const ConvGeometry g = conv_channels_last_geometry(
+      problem.params->as<ConvParams>(), problem.input(0).shape, problem.input(1).shape);
+  if (g.group_in() != 1 || g.group_out() != 1) return "takes one channel a group, one output of it";
+  if (Refusal r = refuse_order_windows(g.window)) return r;
+  return refuse_order(problem.contract->order, g.k());
+}
+
 }  // namespace
+
+template <Isa isa>
+KernelRow conv_channels_last_order_row(std::string_view name) {
+  return {.op = "conv_channels_last",
+          .name = name,
+          .isa = isa,
+          .contracts = kOrderContracts,
+          .refuse = refuse_last,
+          .run = run_last<isa>};
+}
+template KernelRow conv_channels_last_order_row<Isa::avx512>(std::string_view name);
+template KernelRow conv_channels_last_order_row<Isa::avx2>(std::string_view name);
 
 template <Isa isa>
 void run_conv_order(const KernelCall& call, const OrderProgram& program) {

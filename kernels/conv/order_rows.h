@@ -9,7 +9,12 @@ namespace etalon {
 template <Isa isa>
 KernelRow conv_order_row(std::string_view name);
 
-// What that row computes, with another program over the same terms than the contract's order has.
+// One channel a group, read and written where they lie (../gemm/order_windows.h).
+template <Isa isa>
+KernelRow conv_channels_last_order_row(std::string_view name);
+
+// What conv_order_row computes, with another program over the same terms than the contract's order
+// has.
 template <Isa isa>
 void run_conv_order(const KernelCall& call, const OrderProgram& program);
 

@@ -38,6 +38,8 @@ std::span<const KernelRow> conv_rows() {
       conv_order_row<Isa::avx2>("conv.order.avx2"),
       conv_channels_last_seq_row<Isa::avx512>("conv_channels_last.f32.avx512.14x32"),
       conv_channels_last_seq_row<Isa::avx2>("conv_channels_last.f32.avx2.6x16"),
+      conv_channels_last_order_row<Isa::avx512>("conv_channels_last.order.avx512"),
+      conv_channels_last_order_row<Isa::avx2>("conv_channels_last.order.avx2"),
       conv_channels_last_turned_row<Isa::avx512>("conv_channels_last.turned.avx512"),
       conv_channels_last_turned_row<Isa::avx2>("conv_channels_last.turned.avx2"),
       conv_transpose_seq_row<Isa::avx512>("conv_transpose.f32.avx512.phases"),

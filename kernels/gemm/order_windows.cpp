@@ -66,7 +66,8 @@ class Windows {
           depth_ = std::max(depth_, programs_.back().depth);
         }
     // As many planes as hide an addition's latency, then as many rows as the cache holds of them.
-    while (height_ < 2 && (tiles_.width << height_) < task.planes) ++height_;
+    together_ = task.channels_last > 0 ? task.channels_last : task.planes;
+    while (height_ < 2 && (tiles_.width << height_) < together_) ++height_;
     lanes_ = std::int64_t{tiles_.width} << height_;
     const std::int64_t row = d_.axis.kernel * w_.axis.in * lanes_;
     const std::int64_t held = kTurned / std::max<std::int64_t>(1, row);
@@ -75,19 +76,21 @@ class Windows {
   }
 
   void run() const {
-    const std::int64_t panels = (task_.planes + lanes_ - 1) / lanes_;
+    const std::int64_t of_image = (together_ + lanes_ - 1) / lanes_;
+    const std::int64_t panels = of_image * (task_.planes / together_);
     const std::int64_t blocks = (h_.axis.out + rows_ - 1) / rows_, depth = d_.axis.out;
-    parallel_for(panels * depth * blocks, call_.threads, 1,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   Scratch s = scratch();
-                   std::int64_t before = -1;
-                   for (std::int64_t item = begin; item < end; ++item) {
-                     const std::int64_t panel = item / (depth * blocks);
-                     if (panel != before) enter(panel * lanes_, s);
-                     before = panel;
-                     block(panel * lanes_, item / blocks % depth, item % blocks * rows_, s);
-                   }
-                 });
+    parallel_for(
+        panels * depth * blocks, call_.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+          Scratch s = scratch();
+          std::int64_t before = -1;
+          for (std::int64_t item = begin; item < end; ++item) {
+            const std::int64_t panel = item / (depth * blocks);
+            const std::int64_t first = panel / of_image * together_ + panel % of_image * lanes_;
+            if (panel != before) enter(first, s);
+            before = panel;
+            block(first, item / blocks % depth, item % blocks * rows_, s);
+          }
+        });
   }
 
  private:
@@ -100,6 +103,13 @@ class Windows {
     std::vector<std::int64_t> first, terms, at;
   };
 
+  std::int64_t present_lanes(std::int64_t first) const {
+    return std::min(lanes_, together_ - first % together_);
+  }
+  // Of a point of plane `first` where channels lie last.
+  std::int64_t place(std::int64_t first, std::int64_t point, std::int64_t points) const {
+    return (first / together_ * points + point) * together_ + first % together_;
+  }
   std::int64_t input_rows() const {
     return (rows_ - 1) * h_.axis.stride + (h_.axis.kernel - 1) * h_.axis.dilation + 1;
   }
@@ -123,10 +133,11 @@ class Windows {
 
   // Planes past the last are like the last.
   void enter(std::int64_t first, Scratch& s) const {
+    if (task_.of == OrderTerm::product) task_.weights(first, lanes_, s.weights);
+    if (task_.channels_last > 0) return;
     for (std::int64_t lane = 0; lane < lanes_; ++lane)
       s.first[static_cast<std::size_t>(lane)] =
           task_.plane(std::min(first + lane, task_.planes - 1)) * task_.window.in_points();
-    if (task_.of == OrderTerm::product) task_.weights(first, lanes_, s.weights);
   }
 
   void block(std::int64_t first, std::int64_t oz, std::int64_t oy0, Scratch& s) const {
@@ -140,10 +151,18 @@ class Windows {
       const std::int64_t z = d_.axis.at(oz, rz);
       if (z < 0 || z >= d_.axis.in || begin >= end) continue;
       float* to = s.points + (rz * held + begin - top) * in_w * lanes_;
-      const float* from = x_.data() + (z * h_.axis.in + begin) * in_w;
-      const std::int64_t count = (end - begin) * in_w;
-      for (std::int64_t lane = 0; lane < lanes_; lane += tiles_.block)
-        tiles_.turn(from, s.first.data() + lane, count, to + lane, lanes_);
+      const std::int64_t point = (z * h_.axis.in + begin) * in_w, count = (end - begin) * in_w;
+      if (task_.channels_last > 0) {
+        const float* from = x_.data() + place(first, point, task_.window.in_points());
+        const std::int64_t present = present_lanes(first);
+        for (std::int64_t i = 0; i < count; ++i) {
+          std::copy_n(from + i * together_, present, to + i * lanes_);
+          std::fill_n(to + i * lanes_ + present, lanes_ - present, 0.0F);
+        }
+      } else {
+        for (std::int64_t lane = 0; lane < lanes_; lane += tiles_.block)
+          tiles_.turn(x_.data() + point, s.first.data() + lane, count, to + lane, lanes_);
+      }
       settle_order(tiles_, to, count * lanes_);
     }
     const auto& z = d_.at(oz);
@@ -183,7 +202,12 @@ class Windows {
   // Outputs [at, at + count) of planes from `first` on.
   void store(std::int64_t first, std::int64_t at, std::int64_t count, Scratch& s) const {
     const std::int64_t points = task_.window.out_points();
-    const std::int64_t planes = std::min(lanes_, task_.planes - first);
+    const std::int64_t planes = present_lanes(first);
+    if (task_.channels_last > 0) {
+      for (std::int64_t i = 0; i < count; ++i)
+        store_order(call_, tiles_, place(first, at + i, points), s.sums + i * lanes_, planes);
+      return;
+    }
     if (leave_order(call_, tiles_, s.sums, s.left, count * lanes_)) {
       float* y = reinterpret_cast<float*>(const_cast<std::byte*>(call_.outputs[0].bytes().data())) +
                  first * points + at;
@@ -211,7 +235,7 @@ class Windows {
   OrderSource x_;
   AxisSets d_, h_, w_;
   std::vector<OrderProgram> programs_;  // by sets of the three axes
-  std::int64_t depth_ = 1, lanes_ = 0, rows_ = 0;
+  std::int64_t depth_ = 1, lanes_ = 0, rows_ = 0, together_ = 0;
   int height_ = 0;
 };
 

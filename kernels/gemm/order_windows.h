@@ -18,6 +18,8 @@ struct OrderWindows {
   const OrderProgram& program;  // over all taps of a window, row-major
   const Window& window;
   std::int64_t planes = 0;  // of the output
+  // Channels of an image that lies with its channels last, one plane each: then nothing is turned.
+  std::int64_t channels_last = 0;
   // Of the input's planes, that of output plane i.
   FunctionRef<std::int64_t(std::int64_t)> plane;
   OrderTerm of = OrderTerm::value;

@@ -261,8 +261,10 @@ void Cells<T>::run(std::int64_t d, std::int64_t first, std::int64_t last) const 
   // Rows by length, the longest first: those that run are the first ones.
   std::vector<std::int64_t> rows(count), length(count);
   for (std::size_t i = 0; i < count; ++i) rows[i] = first + static_cast<std::int64_t>(i);
-  std::ranges::stable_sort(
-      rows, [&](std::int64_t a, std::int64_t b) { return p_.length_of(a) > p_.length_of(b); });
+  std::ranges::sort(rows, [&](std::int64_t a, std::int64_t b) {
+    const std::int64_t of_a = p_.length_of(a), of_b = p_.length_of(b);
+    return of_a != of_b ? of_a > of_b : a < b;
+  });
   for (std::size_t i = 0; i < count; ++i) length[i] = p_.length_of(rows[i]);
   Values h(count * static_cast<std::size_t>(pitch_)), c(lstm ? h.size() : 0);
   const Contract& contract = call_.contract();
