@@ -14,6 +14,7 @@
 #include "engine/numerics/element.h"
 #include "engine/numerics/sum_tree.h"
 #include "kernels/kernels.h"
+#include "tests/on_this_cpu.h"
 #include "tests/special_data.h"
 
 namespace etalon::test {
@@ -113,7 +114,7 @@ inline void compare(const OpRow& op, const Params& params, const std::vector<Ten
   seen.results.insert(to_string(hash_tensor(expected[0])));
   for (const KernelRow* row : all_kernels().rows_of(op.name)) {
     if (!row->name.starts_with(prefix + ".order")) continue;
-    if (row->isa > detect_isa()) continue;
+    if (!test::on_this_cpu(*row)) continue;
     for (const int threads : {1, 3}) {
       const std::vector<Tensor> got = run(std::string(row->name), threads);
       for (std::size_t o = 0; o < expected.size(); ++o) {

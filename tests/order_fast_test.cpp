@@ -11,7 +11,6 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/pool.h"
 #include "engine/ops/reduce.h"
-#include "tests/on_this_cpu.h"
 #include "tests/order_compare.h"
 
 using namespace etalon;
