@@ -24,18 +24,19 @@
 // the outputs are open at k = 1024, those much smaller than |a| |b|.
 //
 // **Norms** come from the fragments: each warp that has a row (column) sums the squares of its
-// share in f32 by fma, c of them in a register. Each addition is below the real one by at most 2^-24
-// of it and 2^-150, so that a real sum is at most (s + c 2^-149) (1 + c 2^-23) for c up to 2^22;
-// wide_over() is that. That of zeros is 0, and then the sum is +0 and exact. A square above f32's
-// range (|x| >= 2^64, infinity), and NaN, make the bound infinite or NaN, which decides nothing.
+// share in f32 by fma, c of them in a register. Each addition is below the real one by at most
+// 2^-24 of it and 2^-150, so that a real sum is at most (s + c 2^-149) (1 + c 2^-23) for c up to
+// 2^22; wide_over() is that. That of zeros is 0, and then the sum is +0 and exact. A square above
+// f32's range (|x| >= 2^64, infinity), and NaN, make the bound infinite or NaN, which decides
+// nothing.
 //
 // Same bits: an output is stored only where both ends of a proven interval round alike, so it is
 // the correctly rounded one, whatever order made it. A tap in the padding is here a product with
 // zero: it changes no sum, but for a weight that is not finite, where nothing is decided.
 //
-// Limit: 128 fma of f64 a cycle and SM, the f32 units' own rate; on an H200 a quarter with two warps
-// takes 32.3 cycles for a product of fragments, 33.7 with two words fetched and widened beside it,
-// 35.4 with four, 55 with six. A warp of 32 x 32 outputs needs two.
+// Limit: 128 fma of f64 a cycle and SM, the f32 units' own rate; on an H200 a quarter with two
+// warps takes 32.3 cycles for a product of fragments, 33.7 with two words fetched and widened
+// beside it, 35.4 with four, 55 with six. A warp of 32 x 32 outputs needs two.
 //
 // Host and device. The text is that of a block; `Block` runs a phase for its threads or its warps:
 // on a device one thread is in it and the instruction, on the host they take their turns, and a
