@@ -74,7 +74,7 @@ if(ETALON_SANITIZE)
   endforeach()
 endif()
 # Every processor with AMX has the byte permutations and the integer dot products (cpu.cpp asks).
-set(ETALON_FLAGS_amx ${ETALON_FLAGS_avx512} -mavx512vbmi -mavx512vnni -mamx-tile -mamx-int8)
+set(ETALON_FLAGS_amx ${ETALON_FLAGS_avx512} -mavx512vbmi -mavx512vnni -mavx512ifma -mamx-tile -mamx-int8)
 function(etalon_isa_flags)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     return()

@@ -20,6 +20,7 @@
 #include "kernels/gemm/exact.h"
 #include "kernels/kernels.h"
 #include "tests/on_this_cpu.h"
+#include "tests/residue_tiles.h"
 #include "tests/special_data.h"
 
 using namespace etalon;
@@ -337,6 +338,79 @@ TEST_CASE("exact: hostile data in odd shapes, every row") {
   const std::int64_t before = exact_counts().defined;
   CHECK(compare_hostile(5) >= 8 * (3 + 2) * 2);
   CHECK(exact_counts().defined > before);
+}
+
+namespace {
+
+bool has_software_residues() {
+#if defined(__x86_64__)
+  return detect_isa() >= Isa::avx512 && __builtin_cpu_supports("avx512vbmi") != 0 &&
+         __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512ifma") != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("exact: residues with the tile unit in software, hostile data in odd shapes") {
+  if (!has_software_residues()) return;
+  const ExactSteps steps{.residues = &test::software_residues()};
+  const std::int64_t before = exact_counts().undecided, outputs = exact_counts().outputs;
+  int turn = 0;
+  for (const Hostile kind : kHostile) {
+    CAPTURE(static_cast<int>(kind));
+    for (const auto& [m, n, k] : {std::tuple{9, 9, 1},
+                                  {33, 17, 65},
+                                  {16, 16, 191},
+                                  {18, 31, 3},
+                                  {130, 140, 257},
+                                  {40, 35, 2100},
+                                  {21, 66, 66}}) {
+      if (m > 100 && turn++ % 4 != 0) continue;
+      CAPTURE(k);
+      const auto seed = static_cast<std::uint64_t>(m * 1000 + n);
+      const Tensor a = hostile({m, k}, seed, kind), b = hostile({k, n}, seed + 1, kind),
+                   bt = hostile({n, k}, seed + 2, kind), at = hostile({k, m}, seed + 3, kind),
+                   c = hostile({m, n}, seed + 4, kind), row = hostile({n}, seed + 5, kind);
+      const auto wrong = [&](const GemmParams& p, const std::vector<const Tensor*>& in) {
+        return wrong_outputs(gemm_op(), Params(p), in, run_gemm_exact, Isa::avx512, steps);
+      };
+      CHECK(wrong({}, {&a, &b}) == 0);
+      CHECK(wrong({.trans_b = true}, {&a, &bt, &row}) == 0);
+      if (m > 100) continue;
+      CHECK(wrong({.alpha = 0.7F, .trans_b = true}, {&a, &bt, &c}) == 0);
+      CHECK(wrong({.beta = -2.0F, .trans_a = true}, {&at, &b, &c}) == 0);
+    }
+    for (const auto& [channels, size, kernel, stride, pad, groups] : {std::tuple{4, 9, 3, 1, 1, 1},
+                                                                      {24, 7, 3, 2, 1, 1},
+                                                                      {80, 5, 1, 1, 0, 2},
+                                                                      {17, 6, 2, 1, 0, 1},
+                                                                      {64, 4, 3, 1, 1, 1},
+                                                                      {72, 9, 3, 2, 1, 1},
+                                                                      {128, 20, 1, 2, 0, 1}}) {
+      if (size > 10 && turn++ % 4 != 0) continue;
+      ConvParams p;
+      p.groups = groups;
+      p.strides = {stride, stride};
+      p.pads_begin = {pad, pad};
+      p.pads_end = {pad, pad};
+      const std::int64_t out = size > 10 ? 144 : 72;
+      const Tensor x = hostile({2, channels, size, size}, 7, kind),
+                   w = hostile({out, channels / groups, kernel, kernel}, 8, kind),
+                   bias = hostile({out}, 9, kind);
+      CAPTURE(channels);
+      CAPTURE(kernel);
+      const auto wrong = [&](const std::vector<const Tensor*>& in) {
+        return wrong_outputs(conv_op(), Params(p), in, run_conv_exact, Isa::avx512, steps);
+      };
+      CHECK(wrong({&x, &w}) == 0);
+      CHECK(wrong({&x, &w, &bias}) == 0);
+    }
+  }
+  const std::int64_t undecided = exact_counts().undecided - before;
+  CHECK(undecided > 0);
+  MESSAGE(undecided, " of ", exact_counts().outputs - outputs, " undecided");
 }
 
 // In a narrow format, rounded.

@@ -28,7 +28,9 @@ bool request_amx_state() {
 
 // AMX-TILE and AMX-INT8, and what the files compiled for amx use beside them.
 bool cpu_has_amx_int8() {
-  if (!__builtin_cpu_supports("avx512vbmi") || !__builtin_cpu_supports("avx512vnni")) return false;
+  if (!__builtin_cpu_supports("avx512vbmi") || !__builtin_cpu_supports("avx512vnni") ||
+      !__builtin_cpu_supports("avx512ifma"))
+    return false;
   unsigned a = 7, b = 0, c = 0, d = 0;
   asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
   return (d >> 24 & 1U) != 0 && (d >> 25 & 1U) != 0;

@@ -73,7 +73,8 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
   if (!gathered)
     for (const std::int64_t from : offset)
       for (std::int64_t at = 0; at < run; at += kDigitStep) steps.push_back(from + at);
-  step_count = gathered ? together : static_cast<std::int64_t>(steps.size());
+  for (std::int64_t t = 0; gathered && t < together; ++t) steps.push_back(t * kPlaneBytes);
+  step_count = static_cast<std::int64_t>(steps.size());
 
   // Outputs behind the end of a row: of the image, where rows are `extent` apart.
   const std::int64_t apart = w.extent, by_image = (h.out - 1) * apart + w.out;

@@ -43,7 +43,7 @@ struct DigitPlan {
   bool gathered = false;
   std::int64_t run = 0;              // digits of a run
   std::vector<std::int64_t> offset;  // of each run of a window
-  std::vector<std::int64_t> steps;   // where a tile starts in each step, unless gathered
+  std::vector<std::int64_t> steps;   // where a tile starts in each step
   std::int64_t step_count = 0;
   std::int64_t columns = 0;  // strips of output channels
   std::vector<DigitStrip> strips;

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/conv/digits.h"
 #include "kernels/conv/exact_cut.h"
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/conv/plan.h"
+#include "kernels/conv/residues.h"
 #include "kernels/conv/rows.h"
 #include "kernels/gemm/exact_narrow.h"
 
@@ -31,7 +31,7 @@ constexpr std::int64_t kDirectChannels = 2;
 struct PackedWeights {
   AlignedBuffer strips;
   std::vector<double> norms;
-  ConvDigits digits;         // instead, where there is such a pass
+  ConvResidues residues;     // instead, where there is such a pass
   WinogradWeights winograd;  // likewise
   bool in_winograd = false;
 };
@@ -56,8 +56,9 @@ void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, P
   });
 }
 
-const DigitSet* digits_for(Isa isa, const ConvGeometry& g) {
-  return refuse_conv_digits(g) ? nullptr : digit_set(isa);
+const ResidueSet* residues_for(Isa isa, const ConvGeometry& g, const ExactSteps& steps = {}) {
+  if (refuse_conv_residues(g)) return nullptr;
+  return steps.residues == nullptr ? residue_set(isa) : steps.residues;
 }
 
 // The inputs under one output, in the order of w; zeros in the padding.
@@ -160,9 +161,10 @@ Prepared prepare(const Problem& problem, int threads) {
   auto prepared = std::make_shared<PackedWeights>();
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
-  prepared->in_winograd = digits_for(isa, g) == nullptr && fits_exact_winograd(isa, g);
-  if (const DigitSet* digits = digits_for(isa, g))
-    pack_conv_digits(*digits, g, w->data<float>().data(), threads, prepared->digits);
+  const ResidueSet* residues = residues_for(isa, g);
+  prepared->in_winograd = residues == nullptr && fits_exact_winograd(isa, g);
+  if (residues != nullptr)
+    pack_conv_residues(*residues, g, w->data<float>().data(), threads, prepared->residues);
   else if (prepared->in_winograd)
     pack_exact_winograd(isa, g, w->data<float>().data(), threads, prepared->winograd);
   else
@@ -373,16 +375,16 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
   const ConvGeometry g =
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
   const auto* prepared = static_cast<const PackedWeights*>(call.prepared);
-  const DigitSet* digits = digits_for(isa, g);
+  const ResidueSet* residues = residues_for(isa, g, steps);
   const bool wants_truth = !call.truth.empty() && call.truth[0];
   bool done = false;
-  if (digits != nullptr) {
-    ConvDigits fresh;
+  if (residues != nullptr) {
+    ConvResidues fresh;
     if (prepared == nullptr)
-      pack_conv_digits(*digits, g, call.input(1).data<float>().data(), call.threads, fresh);
-    const ConvDigits& w = prepared == nullptr ? fresh : prepared->digits;
+      pack_conv_residues(*residues, g, call.input(1).data<float>().data(), call.threads, fresh);
+    const ConvResidues& w = prepared == nullptr ? fresh : prepared->residues;
     done =
-        w.finite && conv_digits(*digits, *exact_lanes(isa), g,
+        w.finite && conv_residues(*residues, *exact_lanes(isa), g,
                                 {.x = call.input(0).data<float>().data(),
                                  .w = &w,
                                  .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
@@ -394,9 +396,9 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
                                 call.threads, undecided);
   }
   if (!done) {
-    // Digits have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
+    // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
     undecided.clear();
-    if (digits == nullptr && !wants_truth && fits_exact_winograd(isa, g)) {
+    if (residues == nullptr && !wants_truth && fits_exact_winograd(isa, g)) {
       WinogradWeights fresh;
       if (prepared == nullptr)
         pack_exact_winograd(isa, g, call.input(1).data<float>().data(), call.threads, fresh);
@@ -410,7 +412,7 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
     } else {
       // Also where a value is wanted beside the result: there prepared weights may be another
       // pass's.
-      const bool plain = digits == nullptr && prepared != nullptr && !prepared->in_winograd;
+      const bool plain = residues == nullptr && prepared != nullptr && !prepared->in_winograd;
       f64_pass(call, isa, plain ? prepared : nullptr, steps, undecided);
     }
   }
@@ -432,10 +434,10 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
 
 namespace {
 
-// What has no pass in digits belongs to the row below.
+// What has no pass through residues belongs to the row below.
 Refusal refuse_amx(const Problem& problem) {
   if (Refusal reason = refuse_unless_exact_narrow(problem)) return reason;
-  return refuse_conv_digits(conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+  return refuse_conv_residues(conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                           problem.input(1).shape));
 }
 

@@ -31,7 +31,7 @@ std::span<const KernelRow> conv_rows() {
       winograd_f32_row<Isa::avx2>("conv.winograd.f32.avx2"),
       fft_f32_row<Isa::avx512>("conv.fft.f32.avx512"),
       fft_f32_row<Isa::avx2>("conv.fft.f32.avx2"),
-      conv_exact_row<Isa::amx>("conv.exact.amx.16x16"),
+      conv_exact_row<Isa::amx>("conv.exact.amx.residues"),
       conv_exact_row<Isa::avx512>("conv.exact.avx512.14x16"),
       conv_exact_row<Isa::avx2>("conv.exact.avx2.6x8"),
       conv_order_row<Isa::avx512>("conv.order.avx512"),

@@ -44,9 +44,18 @@ bool digits_pay(std::int64_t m, std::int64_t n, std::int64_t k, bool b_is_packed
                      rows * strips(n) * kDigitRows * terms / 30 + 1.5 * rows * columns;
   return digits < f64;
 }
-const DigitSet* digits_for(Isa isa, std::int64_t m, std::int64_t n, std::int64_t k,
-                           bool b_is_packed) {
-  return digits_pay(m, n, k, b_is_packed) ? digit_set(isa) : nullptr;
+// Residues take eleven products of a tile for the digits' nineteen, but eleven bytes of memory for
+// an element, not five: few rows do not pay for them.
+constexpr std::int64_t kResidueRowsPay = 48;
+ExactFirst pass_for(Isa isa, const ExactShape& s) {
+  if (s.residues != nullptr && s.k <= kResidueTileMostK) return ExactFirst::residues;
+  if (digit_set(isa) == nullptr || !digits_pay(s.m, s.n, s.k, s.b_is_constant))
+    return ExactFirst::f64;
+  return std::min(s.m, s.n) >= kResidueRowsPay && s.k <= kResidueTileMostK ? ExactFirst::residues
+                                                                           : ExactFirst::digits;
+}
+const ResidueSet& residues_of(Isa isa, const ResidueSet* instead) {
+  return instead == nullptr ? *residue_set(isa) : *instead;
 }
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 
@@ -166,6 +175,126 @@ void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& 
       }
     }
     while (pipe.full) next(nullptr);
+    set.end();
+    const std::scoped_lock lock(joining);
+    left.insert(left.end(), mine.begin(), mine.end());
+  });
+}
+
+// The first pass through residues.
+struct Opened {  // what the hooks of a block append to
+  const ExactTask& task;
+  const ExactLanes& lanes;
+  std::vector<std::int64_t>& mine;
+};
+void append_open(void* caller, const ResidueBlock& block, int s, int c,
+                 const std::uint16_t* undecided) {
+  const auto& opened = *static_cast<Opened*>(caller);
+  if (!opened.task.steps.rounding_test) return;
+  const std::int64_t at = block.rows[s].at + block.columns[c].at;
+  for (int r = 0; r < block.rows[s].rows; ++r)
+    for (std::uint32_t u = undecided[r]; u != 0; u &= u - 1)
+      opened.mine.push_back(at + r * block.y_row + __builtin_ctz(u));
+}
+void round_wide(void* caller, const ResidueBlock& block, int s, int c, const DigitSums& square) {
+  const auto& opened = *static_cast<Opened*>(caller);
+  const ResidueRows& rows = block.rows[s];
+  const ResidueColumns& columns = block.columns[c];
+  const double size = std::abs(block.scale);
+  for (int r = 0; r < rows.rows; ++r) {  // each with bounds of its own
+    const std::int64_t at = rows.at + columns.at + r * block.y_row;
+    exact_tile(opened.lanes,
+               {.sums = square.sums + r * kResidueTileRows,
+                .count = columns.columns,
+                .bounds = &size,
+                .norms = square.bounds + r * kResidueTileRows,
+                .scale = block.scale,
+                .slack = block.scale == 1 ? 0.0 : 0x1p-52,
+                .added = block.added == nullptr ? nullptr
+                                                : block.added + rows.added + columns.added +
+                                                      r * block.added_row,
+                .y = block.y + at},
+               opened.task.truth + at, at, opened.task.steps, opened.mine);
+  }
+}
+
+void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTask& task,
+                   const ResidueOperand& b, int threads, std::vector<std::int64_t>& left) {
+  const std::int64_t m = task.m, n = task.n;
+  thread_local ResidueOperand a;
+  pack_residues(set, task.a, m, task.k, false, threads, a);
+  const ResidueOperand& packed_a = a;  // the caller's, for all threads
+  const double beta = static_cast<double>(task.beta);
+  std::vector<std::int64_t> a_steps(static_cast<std::size_t>(b.steps()));
+  for (std::size_t t = 0; t < a_steps.size(); ++t)
+    a_steps[t] = static_cast<std::int64_t>(t) * kResidueTileBytes;
+  constexpr std::int64_t kSide = kResidueBlockStrips * kResidueTileRows;
+  const bool shared = task.c != nullptr && task.c_row == 0;
+  std::vector<double> every_row(
+      static_cast<std::size_t>(shared ? b.strips * kResidueTileRows : std::int64_t{0}));
+  for (std::int64_t i = 0; shared && i < n; ++i)
+    every_row[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
+  const auto even = [](std::int64_t count, std::int64_t most) {
+    const std::int64_t pieces = std::max<std::int64_t>(1, (count + most - 1) / most);
+    return std::min(most, ((count + pieces - 1) / pieces + 1) / 2 * 2);
+  };
+  const std::int64_t height = even(a.strips, kResidueBlockStrips),
+                     width = even(b.strips, kResidueBlockStrips),
+                     tall = (a.strips + height - 1) / height,
+                     wide = (b.strips + width - 1) / width;
+  std::mutex joining;
+  parallel_for(tall * wide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> mine;
+    Opened opened{task, lanes, mine};
+    auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, kResidueBlockSums);
+    std::vector<double> added(
+        static_cast<std::size_t>(task.c != nullptr && !shared ? kSide * kSide : std::int64_t{0}));
+    set.begin();
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t top = item % tall * height, first = item / tall * width;
+      ResidueBlock block{
+          .row_strips = static_cast<int>(std::min(height, packed_a.strips - top)),
+          .column_strips = static_cast<int>(std::min(width, b.strips - first)),
+          .a_steps = a_steps.data(),
+          .a_plane = packed_a.plane(),
+          .b_plane = b.plane(),
+          .steps = b.steps(),
+          .scale = static_cast<double>(task.alpha),
+          .added = task.c == nullptr ? nullptr : shared ? every_row.data() : added.data(),
+          .added_row = shared ? 0 : kSide,
+          .y = task.y,
+          .y_row = n,
+          .caller = &opened,
+          .open = append_open,
+          .wide = task.truth == nullptr ? nullptr : round_wide};
+      for (int s = 0; s < block.row_strips; ++s) {
+        const std::int64_t row = (top + s) * kResidueTileRows;
+        block.rows[s] = {
+            .a = packed_a.strip(top + s),
+            .norms = packed_a.norms_of(top + s),
+            .rows = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, m - row)),
+            .at = row * n,
+            .added = s * kResidueTileRows * block.added_row};
+      }
+      for (int c = 0; c < block.column_strips; ++c) {
+        const std::int64_t column = (first + c) * kResidueTileRows;
+        block.columns[c] = {
+            .b = b.strip(first + c),
+            .norms = b.norms_of(first + c),
+            .columns = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, n - column)),
+            .at = column,
+            .added = shared ? column : c * kResidueTileRows};
+      }
+      if (!added.empty())
+        for (std::int64_t r = top * kResidueTileRows;
+             r < std::min(m, (top + block.row_strips) * kResidueTileRows); ++r)
+          for (std::int64_t i = first * kResidueTileRows;
+               i < std::min(n, (first + block.column_strips) * kResidueTileRows); ++i)
+            added[static_cast<std::size_t>((r - top * kResidueTileRows) * kSide + i -
+                                           first * kResidueTileRows)] =
+                beta * static_cast<double>(task.c[r * task.c_row + i * task.c_col]);
+      set.run(block, sums);
+    }
     set.end();
     const std::scoped_lock lock(joining);
     left.insert(left.end(), mine.begin(), mine.end());
@@ -349,10 +478,13 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to) {
   const std::int64_t n = shape.n, k = shape.k;
-  const DigitSet* digits = digits_for(isa, shape.m, n, k, shape.b_is_constant);
-  to.in_digits = digits != nullptr;
-  if (digits != nullptr) {
-    pack_digits(*digits, b, n, k, true, threads, to.digits);
+  to.pass = pass_for(isa, shape);
+  if (to.pass == ExactFirst::digits) {
+    pack_digits(*digit_set(isa), b, n, k, true, threads, to.digits);
+    return;
+  }
+  if (to.pass == ExactFirst::residues) {
+    pack_residues(residues_of(isa, shape.residues), b, n, k, true, threads, to.residues);
     return;
   }
   const TileSet<double>& set = *tile_set_f64(isa);
@@ -377,10 +509,15 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
   }
   thread_local ExactOperand fresh;  // as thread_scratch: fresh pages cost more than the packing
   if (task.packed_b == nullptr)
-    pack_exact(isa, {.m = task.m, .n = task.n, .k = task.k}, task.b, threads, fresh);
+    pack_exact(isa,
+               {.m = task.m, .n = task.n, .k = task.k, .residues = task.steps.residues}, task.b,
+               threads, fresh);
   const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
-  if (b.in_digits)
+  if (b.pass == ExactFirst::digits)
     digits_pass(*digit_set(isa), *exact_lanes(isa), task, b.digits, threads, left);
+  else if (b.pass == ExactFirst::residues)
+    residues_pass(residues_of(isa, task.steps.residues), *exact_lanes(isa), task, b.residues,
+                  threads, left);
   else
     f64_pass(isa, task, b, threads, left);
   exact_counts().undecided += static_cast<std::int64_t>(left.size());

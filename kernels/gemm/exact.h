@@ -23,6 +23,7 @@
 #include "kernels/gemm/exact_lanes.h"
 #include "kernels/gemm/exact_settle.h"
 #include "kernels/gemm/packed.h"
+#include "kernels/gemm/residue_operand.h"
 #include "kernels/gemm/scratch.h"
 
 namespace etalon {
@@ -40,6 +41,8 @@ struct ExactSteps {
   bool rounding_test = true;
   bool settle = true;
   bool definition = true;
+  // In the place of the processor's tiles, and wherever they can: a test's, in software.
+  const ResidueSet* residues = nullptr;
 };
 
 // K u / (1 - K u), with room for the rounding of the norms themselves. k counts the roundings that
@@ -93,12 +96,15 @@ inline void exact_tile(const ExactLanes& lanes, const ExactTile& tile, double* t
       left.push_back(at + r * tile.y_row + __builtin_ctz(u));
 }
 
+enum class ExactFirst { f64, digits, residues };
 // y = round(alpha * a b + beta * c) on raw matrices.
 struct ExactOperand {
   AlignedBuffer strips;
   std::vector<double> norms;  // of every lane of the strips
-  DigitOperand digits;        // instead of both, where there are int8 tiles and they pay
-  bool in_digits = false;
+  // Instead of both, where there are int8 tiles and they pay.
+  DigitOperand digits;
+  ResidueOperand residues;
+  ExactFirst pass = ExactFirst::f64;
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;
@@ -120,6 +126,7 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
 struct ExactShape {
   std::int64_t m = 0, n = 0, k = 0;
   bool b_is_constant = false;
+  const ResidueSet* residues = nullptr;  // ExactSteps
 };
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to);

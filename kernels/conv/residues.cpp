@@ -3,7 +3,7 @@
 // (digit_tile.h) take digits of x as 128 and |z| as 2^39 where they were not worth measuring (below
 // the first two digits they are as good as uniform: rms 74); what rounding left of x is measured,
 // by rows of the padded image, for it is zero almost everywhere.
-#include "kernels/conv/digits.h"
+#include "kernels/conv/residues.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,21 +11,19 @@
 #include <mutex>
 
 #include "kernels/conv/digit_plan.h"
+#include "kernels/gemm/residues.h"
 
 namespace etalon {
 namespace {
 
-constexpr std::int64_t kImageBytes = 768 << 10;  // of digits at a time, half of a second cache
-constexpr std::int64_t kWeightBytes = 1 << 20;
 constexpr std::int64_t kCutPixels = 64;  // of a row, cut by one thread at a time
 
 struct ImageTask {
-  const DigitSet& set;
+  const ResidueSet& set;
   const ExactLanes& lanes;
   const ConvGeometry& g;
   const DigitPlan& plan;
-  const ConvDigitsTask& task;
-  DigitChoice& choice;
+  const ConvResiduesTask& task;
 };
 
 // Pixels [first, stop) of row `index` (group, z, y) of the planes, channels in blocks of 64.
@@ -40,8 +38,8 @@ double cut_pixels(const ImageTask& t, const float* x, std::int64_t index, std::i
   std::uint8_t* row = planes + index * t.plan.row;
   const auto clear = [&](std::int64_t begin, std::int64_t end) {
     if (begin < end)
-      for (int digit = 0; digit < kDigits; ++digit)
-        std::fill_n(row + digit * plane + begin * pitch, (end - begin) * pitch, std::uint8_t{0});
+      for (int p = 0; p < kResiduePlanes; ++p)
+        std::fill_n(row + p * plane + begin * pitch, (end - begin) * pitch, std::uint8_t{0});
   };
   if (z < 0 || z >= d.in || y < 0 || y >= h.in) {
     clear(first, stop);
@@ -78,10 +76,36 @@ double cut_pixels(const ImageTask& t, const float* x, std::int64_t index, std::i
   return rest;
 }
 
+// At least the squares of any window: taps times those of the pixel that has most.
+double most_squares(const ImageTask& t, const float* x, int threads) {
+  constexpr std::int64_t kPoints = 256;
+  const std::int64_t points = t.g.window.in_points(), channels = t.plan.channels;
+  double most = 0;
+  std::mutex joining;
+  parallel_for((points + kPoints - 1) / kPoints * t.plan.groups, threads, 4,
+               [&](std::int64_t begin, std::int64_t end) {
+                 double mine = 0;
+                 for (std::int64_t item = begin; item < end; ++item) {
+                   const std::int64_t group = item % t.plan.groups,
+                                      first = item / t.plan.groups * kPoints,
+                                      count = std::min(kPoints, points - first);
+                   double sums[kPoints] = {};
+                   t.set.add_squares(x + group * channels * points + first, points, channels, count,
+                                     sums);
+                   for (std::int64_t i = 0; i < count; ++i)
+                     mine = is_finite(sums[i]) ? std::max(mine, sums[i]) : kInfinity;
+                 }
+                 const std::scoped_lock lock(joining);
+                 most = std::max(most, mine);
+               });
+  return most * static_cast<double>(t.g.window.taps());
+}
+
 }  // namespace
 
-Refusal refuse_conv_digits(const ConvGeometry& g) {
+Refusal refuse_conv_residues(const ConvGeometry& g) {
   if (g.group_out() < 8) return "a group has fewer than 8 output channels, half of a tile's";
+  if (g.k() > kResidueTileMostK) return "sums of more than 66051 terms overflow a tile";
   if (g.k() < 32) return "sums of fewer than 32 terms fill less than half of a tile";
   // Turning and cutting an element of x took as long as 100 f32 products of the f64 pass.
   if (g.group_out() * g.k() * g.window.out_points() < 96 * g.group_in() * g.window.in_points())
@@ -89,10 +113,10 @@ Refusal refuse_conv_digits(const ConvGeometry& g) {
   return std::nullopt;
 }
 
-void pack_conv_digits(const DigitSet& set, const ConvGeometry& g, const float* w, int threads,
-                      ConvDigits& to) {
+void pack_conv_residues(const ResidueSet& set, const ConvGeometry& g, const float* w, int threads,
+                      ConvResidues& to) {
   const std::int64_t out = g.group_out(), in = g.group_in(), taps = g.window.taps();
-  to.finite = set.largest(w, g.out_channels * g.k()) < 0x7f800000;
+  to.finite = std::all_of(w, w + g.out_channels * g.k(), [](float v) { return is_finite(v); });
   if (!to.finite) return;
   const DigitPlan plan(g);
   const std::int64_t k = plan.step_count * kDigitStep;
@@ -104,7 +128,7 @@ void pack_conv_digits(const DigitSet& set, const ConvGeometry& g, const float* w
         for (std::int64_t t = 0; t < taps; ++t)
           turned[static_cast<std::size_t>(o * k + plan.weight_at(c, t))] =
               w[((group * out + o) * in + c) * taps + t];
-    pack_digits(set, {turned.data(), k, 1}, out, k, true, threads,
+    pack_residues(set, {turned.data(), k, 1}, out, k, true, threads,
                 to.groups[static_cast<std::size_t>(group)]);
   }
 }
@@ -113,24 +137,22 @@ namespace {
 
 // What a strip's outputs share: bounds for the rows of a tile, the same for all of them.
 void strip_norms(const ImageTask& t, const DigitStrip& strip, std::int64_t group, double unit,
-                 const double* row_rest, DigitNorms& n) {
-  constexpr double room = 1 + 0x1p-10;
-  const double root = std::sqrt(static_cast<double>(t.g.k())) * unit * room;
+                 const double* row_rest, ResidueNorms& n) {
+  constexpr double room = 1 + 0x1p-9;
   double rest = 0;
   const std::int64_t rows = t.plan.d.out * t.plan.h.out;
   for (std::int64_t r = strip.first_row; r <= strip.last_row; ++r)
     rest = std::max(rest, row_rest[group * rows + r]);
   rest = std::sqrt(rest) * unit * room;
-  std::fill_n(n.unit, kDigitRows, unit);
-  std::fill_n(n.rest, kDigitRows, rest);
-  std::fill_n(n.norm, kDigitRows, 0x1p39 * root + rest);
-  std::fill_n(n.high[0], kDigitRows, 128 * std::sqrt(3.0) * root);
-  std::fill_n(n.high[1], kDigitRows, 128 * std::sqrt(4.0) * root);
+  std::fill_n(n.unit, kResidueTileRows, unit);
+  std::fill_n(n.rest, kResidueTileRows, rest);
+  std::fill_n(n.norm, kResidueTileRows, power_of_two(kResidueNormBits) * unit + rest);
 }
 
 // Windows of a strip's outputs, copied together.
 void gather_strip(const ImageTask& t, const DigitStrip& strip, const DigitRun& run,
-                  std::int64_t group, const std::uint8_t* planes, std::uint8_t* to) {
+                  std::int64_t group, const std::uint8_t* planes, std::uint8_t* to,
+                  std::int64_t to_plane) {
   const DigitPlan& plan = t.plan;
   for (int r = 0; r < strip.rows; ++r) {
     const std::int64_t p = run.at + r, ox = p % plan.w.out, oy = p / plan.w.out % plan.h.out,
@@ -139,117 +161,104 @@ void gather_strip(const ImageTask& t, const DigitStrip& strip, const DigitRun& r
         group * plan.group_rows + oz * plan.d.stride * plan.h.extent + oy * plan.h.stride;
     t.set.gather(planes + row * plan.row + ox * plan.w.stride * plan.pitch, plan.plane,
                  plan.offset.data(), static_cast<int>(plan.offset.size()), plan.run,
-                 to + r * kDigitStep);
+                 to + r * kResidueTileStep, to_plane);
   }
 }
 
-// Strips [first, first + count) of a group against all its channels.
+// What the hooks of a block append to.
+struct Opened {
+  const ImageTask& t;
+  std::int64_t pixels;
+  std::vector<std::int64_t>& mine;
+};
+void append_open(void* caller, const ResidueBlock& block, int s, int c,
+                 const std::uint16_t* undecided) {
+  const auto& opened = *static_cast<Opened*>(caller);
+  if (!opened.t.task.steps.rounding_test) return;
+  const ResidueRows& rows = block.rows[s];
+  for (int n = 0; n < rows.run_count; ++n) {
+    const DigitRun& run = rows.runs[n];
+    for (int r = run.first; r < run.first + run.count; ++r)
+      for (std::uint32_t u = undecided[r]; u != 0; u &= u - 1)
+        opened.mine.push_back(block.columns[c].at + __builtin_ctz(u) * opened.pixels + run.at + r -
+                              run.first);
+  }
+}
+void round_wide(void* caller, const ResidueBlock& block, int s, int c, const DigitSums& square) {
+  const auto& opened = *static_cast<Opened*>(caller);
+  const ConvResiduesTask& task = opened.t.task;
+  const ResidueRows& rows = block.rows[s];
+  const ResidueColumns& columns = block.columns[c];
+  for (int n = 0; n < rows.run_count; ++n)
+    for (int r = 0; r < rows.runs[n].count; ++r)
+      for (int i = 0; i < columns.columns; ++i) {
+        const int at = (rows.runs[n].first + r) * kResidueTileRows + i;
+        const std::int64_t to = columns.at + i * opened.pixels + rows.runs[n].at + r;
+        const double one = 1;
+        exact_tile(opened.t.lanes,
+                   {.sums = square.sums + at,
+                    .count = 1,
+                    .bounds = &one,
+                    .norms = square.bounds + at,
+                    .added = block.added == nullptr ? nullptr : block.added + columns.added + i,
+                    .y = task.y + to},
+                   task.truth + to, to, task.steps, opened.mine);
+      }
+}
+
+// Strips [first, first + count) of a group against strips [column, column + columns) of channels.
 void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std::int64_t first,
-                     std::int64_t count, double unit, const double* row_rest, const double* bias,
-                     const std::uint8_t* planes, std::vector<std::int64_t>& mine) {
+                     std::int64_t count, std::int64_t column, std::int64_t columns, double unit,
+                     const double* row_rest, const double* bias, const std::uint8_t* planes,
+                     std::vector<std::int64_t>& mine) {
   const DigitPlan& plan = t.plan;
-  const ConvDigitsTask& task = t.task;
+  const ConvResiduesTask& task = t.task;
   const std::int64_t pixels = t.g.window.out_points(), steps = plan.step_count;
-  const DigitOperand& weights = task.w->groups[static_cast<std::size_t>(group)];
-  auto* packed = plan.gathered ? thread_scratch<std::uint8_t>(ScratchSlot::broadcast,
-                                                              count * steps * kStepBytes)
-                               : nullptr;
-  std::vector<DigitNorms> norms(static_cast<std::size_t>(count));
-  const DigitStrip* strips = plan.strips.data() + first;
-  for (std::int64_t s = 0; s < count; ++s) {
-    strip_norms(t, strips[s], group, unit, row_rest, norms[static_cast<std::size_t>(s)]);
-    if (plan.gathered)
-      gather_strip(t, strips[s], plan.runs[static_cast<std::size_t>(strips[s].first_run)], group,
-                   planes, packed + s * steps * kStepBytes);
-  }
-  DigitPipe pipe;
-  DigitSums square;
-  DigitChoice& choice = t.choice;
-  int configured = 0;
-  const auto configure = [&](int rows) {
-    if (rows != configured) t.set.begin(configured = rows);
-  };
-  const auto next = [&](const DigitTile* tile) {
-    DigitTile again;
-    for (;;) {
-      if (tile != nullptr) configure(tile->rows);
-      t.set.next(pipe, tile);
-      if (!pipe.ready) return;
-      choice.saw(pipe.done.dropped, pipe.open);
-      if (!DigitChoice::again(pipe.done.dropped, pipe.open)) break;
-      again = pipe.done;
-      again.dropped = 3;
-      tile = &again;
-    }
-    const DigitTile& done = pipe.done;
-    if (pipe.open != 0 && task.steps.rounding_test)
-      for (int n = 0; n < done.run_count; ++n) {
-        const DigitRun& run = done.runs[n];
-        for (int r = run.first; r < run.first + run.count; ++r)
-          for (std::uint32_t u = pipe.undecided[r]; u != 0; u &= u - 1)
-            mine.push_back(done.at + __builtin_ctz(u) * pixels + run.at + r - run.first);
-      }
-  };
-  // A strip's windows stay in the first cache while the weights of some channels pass by, one strip
-  // after the other as they lie, from the second.
-  const std::int64_t together =
-      std::max<std::int64_t>(1, kWeightBytes / std::max<std::int64_t>(1, steps * kStepBytes));
-  for (std::int64_t item = 0; item < (plan.columns + together - 1) / together * count; ++item) {
-    const std::int64_t s = item % count, from = item / count * together;
-    const DigitStrip& strip = strips[s];
-    for (std::int64_t c = from; c < std::min(plan.columns, from + together); ++c) {
-      const int channels =
-          static_cast<int>(std::min<std::int64_t>(kDigitRows, plan.out - c * kDigitRows));
-      const std::int64_t o = group * plan.out + c * kDigitRows;
-      const std::int64_t corner = (image * t.g.out_channels + o) * pixels;
-      DigitTile tile{.b = weights.strip(c),
+  const ResidueOperand& weights = task.w->groups[static_cast<std::size_t>(group)];
+  const std::int64_t strip_bytes = steps * kResidueTileBytes;
+  auto* packed = plan.gathered
+                     ? thread_scratch<std::uint8_t>(ScratchSlot::broadcast,
+                                                    kResiduePlanes * count * strip_bytes)
+                     : nullptr;
+  auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, kResidueBlockSums);
+  ResidueNorms norms[kResidueBlockStrips];
+  Opened opened{t, pixels, mine};
+  ResidueBlock block{.row_strips = static_cast<int>(count),
+                     .column_strips = static_cast<int>(columns),
+                     .a_steps = plan.steps.data(),
+                     .a_plane = plan.gathered ? count * strip_bytes : plan.plane,
+                     .a_row = plan.gathered ? kResidueTileStep : plan.w.stride * plan.pitch,
+                     .b_plane = weights.plane(),
                      .steps = steps,
-                     .a_norms = &norms[static_cast<std::size_t>(s)],
-                     .b_norms = &weights.norms_of(c),
-                     .rows = strip.rows,
-                     .columns = channels,
-                     .dropped = choice.dropped(),
-                     .added = bias == nullptr ? nullptr : bias + o,
-                     .y = task.y + corner,
+                     .added = bias,
+                     .y = task.y,
                      .y_row = pixels,
-                     .runs = plan.runs.data() + strip.first_run,
-                     .run_count = strip.runs,
-                     .at = corner};
-      if (plan.gathered) {
-        tile.a = packed + s * steps * kStepBytes;
-      } else {
-        tile.a = planes + group * plan.group_rows * plan.row + strip.base;
-        tile.a_steps = plan.steps.data();
-        tile.a_plane = plan.plane;
-        tile.a_row = plan.w.stride * plan.pitch;
-      }
-      if (task.truth == nullptr) {
-        next(&tile);
-        continue;
-      }
-      const std::size_t before = mine.size();
-      configure(strip.rows);
-      t.set.product(tile, square);
-      for (int n = 0; n < tile.run_count; ++n)
-        for (int r = 0; r < tile.runs[n].count; ++r)
-          for (int i = 0; i < channels; ++i) {
-            const int at = (tile.runs[n].first + r) * kDigitRows + i;
-            const std::int64_t to = corner + i * pixels + tile.runs[n].at + r;
-            const double one = 1;
-            exact_tile(t.lanes,
-                       {.sums = square.sums + at,
-                        .count = 1,
-                        .bounds = &one,
-                        .norms = square.bounds + at,
-                        .added = tile.added == nullptr ? nullptr : tile.added + i,
-                        .y = task.y + to},
-                       task.truth + to, to, task.steps, mine);
-          }
-      choice.saw(tile.dropped, static_cast<std::int64_t>(mine.size() - before));
-    }
+                     .caller = &opened,
+                     .open = append_open,
+                     .wide = task.truth == nullptr ? nullptr : round_wide};
+  for (std::int64_t s = 0; s < count; ++s) {
+    const DigitStrip& strip = plan.strips[static_cast<std::size_t>(first + s)];
+    const DigitRun* runs = plan.runs.data() + strip.first_run;
+    strip_norms(t, strip, group, unit, row_rest, norms[s]);
+    if (plan.gathered)
+      gather_strip(t, strip, *runs, group, planes, packed + s * strip_bytes, block.a_plane);
+    block.rows[s] = {.a = plan.gathered ? packed + s * strip_bytes
+                                        : planes + group * plan.group_rows * plan.row + strip.base,
+                     .norms = norms + s,
+                     .rows = strip.rows,
+                     .runs = runs,
+                     .run_count = strip.runs};
   }
-  while (pipe.full) next(nullptr);
-  t.set.end();
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const std::int64_t at = column + c, o = group * plan.out + at * kResidueTileRows;
+    block.columns[c] = {.b = weights.strip(at),
+                        .norms = weights.norms_of(at),
+                        .columns = static_cast<int>(std::min<std::int64_t>(
+                            kResidueTileRows, plan.out - at * kResidueTileRows)),
+                        .at = (image * t.g.out_channels + o) * pixels,
+                        .added = o};
+  }
+  t.set.run(block, sums);
 }
 
 // Appends the undecided outputs of one image; false where it holds NaN or infinity.
@@ -259,17 +268,11 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
   const DigitAxis &d = plan.d, &h = plan.h, &w = plan.w;
   const std::int64_t size = t.g.in_channels * t.g.window.in_points();
   const float* x = t.task.x + image * size;
-  std::atomic<std::int32_t> top{0};
-  parallel_for(size, threads, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-    const std::int32_t mine = t.set.largest(x + begin, end - begin);
-    std::int32_t seen = top.load();
-    while (seen < mine && !top.compare_exchange_weak(seen, mine)) {
-    }
-  });
-  if (top >= 0x7f800000) return false;
-  const double unit = top == 0 ? 1.0 : t.set.unit_for(top);
+  const double squares = most_squares(t, x, threads);
+  if (!is_finite(squares)) return false;
+  const double unit = residue_unit(squares);
   thread_local AlignedBuffer buffer;
-  auto* planes = buffer.at_least<std::uint8_t>(kDigits * plan.plane);
+  auto* planes = buffer.at_least<std::uint8_t>(kResiduePlanes * plan.plane);
   const std::int64_t parts = (w.extent + kCutPixels - 1) / kCutPixels;
   std::vector<double> rest(static_cast<std::size_t>(plan.rows * parts));
   parallel_for(plan.rows * parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -295,20 +298,25 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
     row_rest[static_cast<std::size_t>(i)] = sum;
   }
   const auto strips = static_cast<std::int64_t>(plan.strips.size());
-  const std::int64_t strip_bytes = plan.gathered
-                                       ? plan.step_count * kStepBytes
-                                       : kDigits * kDigitRows * w.stride * h.stride * plan.pitch;
-  const std::int64_t block =
-      std::clamp<std::int64_t>(kImageBytes / strip_bytes, 1, (strips + threads - 1) / threads);
-  const std::int64_t blocks = (strips + block - 1) / block;
+  const auto even = [](std::int64_t count, std::int64_t most) {
+    const std::int64_t pieces = std::max<std::int64_t>(1, (count + most - 1) / most);
+    return std::min(most, ((count + pieces - 1) / pieces + 1) / 2 * 2);
+  };
+  const std::int64_t height = even(strips, kResidueBlockStrips),
+                     width = even(plan.columns, kResidueBlockStrips),
+                     blocks = (strips + height - 1) / height,
+                     panels = (plan.columns + width - 1) / width;
   std::mutex joining;
-  parallel_for(plan.groups * blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(plan.groups * panels * blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> mine;
+    t.set.begin();
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t first = item % blocks * block;
-      multiply_strips(t, image, item / blocks, first, std::min(block, strips - first), unit,
-                      row_rest.data(), bias, planes, mine);
+      const std::int64_t first = item % blocks * height, column = item / blocks % panels * width;
+      multiply_strips(t, image, item / blocks / panels, first, std::min(height, strips - first),
+                      column, std::min(width, plan.columns - column), unit, row_rest.data(), bias,
+                      planes, mine);
     }
+    t.set.end();
     const std::scoped_lock lock(joining);
     undecided.insert(undecided.end(), mine.begin(), mine.end());
   });
@@ -317,11 +325,10 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
 
 }  // namespace
 
-bool conv_digits(const DigitSet& set, const ExactLanes& lanes, const ConvGeometry& g,
-                 const ConvDigitsTask& task, int threads, std::vector<std::int64_t>& undecided) {
+bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvGeometry& g,
+                 const ConvResiduesTask& task, int threads, std::vector<std::int64_t>& undecided) {
   const DigitPlan plan(g);
-  DigitChoice choice(g.k());
-  const ImageTask image_task{set, lanes, g, plan, task, choice};
+  const ImageTask image_task{set, lanes, g, plan, task};
   // In whole vectors.
   std::vector<double> bias;
   if (task.bias != nullptr) {

@@ -1,0 +1,30 @@
+// The operands of kernels/gemm/residue_tile.h as strips of 16 rows.
+#pragma once
+
+#include "engine/core/cpu.h"
+#include "kernels/gemm/packed.h"
+#include "kernels/gemm/residue_tile.h"
+#include "kernels/gemm/scratch.h"
+
+namespace etalon {
+
+// Tiles lie [plane][strip][step].
+struct ResidueOperand {
+  AlignedBuffer planes, norms;  // bytes; ResidueNorms of each strip
+  std::int64_t k = 0, strips = 0;
+  std::int64_t steps() const { return (k + kResidueTileStep - 1) / kResidueTileStep; }
+  std::int64_t plane() const { return strips * steps() * kResidueTileBytes; }
+  const std::uint8_t* strip(std::int64_t s) const {
+    return planes.data<std::uint8_t>() + s * steps() * kResidueTileBytes;
+  }
+  const ResidueNorms* norms_of(std::int64_t s) const { return norms.data<ResidueNorms>() + s; }
+};
+
+// nullptr where the instruction set has no int8 tiles.
+const ResidueSet* residue_set(Isa isa);
+
+// All strips of an operand.
+void pack_residues(const ResidueSet& set, const MatrixView& from, std::int64_t rows, std::int64_t k,
+                   bool right, int threads, ResidueOperand& to);
+
+}  // namespace etalon

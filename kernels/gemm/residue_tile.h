@@ -1,0 +1,104 @@
+// Sums through residues (residues.h) on tiles of int8: what a block of outputs is, and the functions
+// of an instruction set that cut its operands, multiply and round it.
+//
+// Residues here are bytes in [0, m), sums unsigned: 255^2 K < 2^32 while K <= 66051. A sum S_i needs
+// no reduction modulo m_i then: S_i / m_i modulo 1 is S_i c_i modulo 2^104 with c_i = 2^104 / m_i
+// rounded down, c_i = 2^52 c_high + c_low, and two instructions that multiply 52 bits give
+//     s = sum of (S_i c_high modulo 2^52) + (S_i c_low / 2^52 rounded down),
+// modulo 2^52 2^52 v / M less at most 11 and what c_i lacks, 11 * 2^32 / 2^52: with 5 added, off by 7
+// at most. |v| / M < 0.486, so nothing wraps, and s as a signed number of 52 bits is exact in f64.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm/digit_tile.h"
+
+namespace etalon {
+
+inline constexpr int kResiduePlanes = 11;
+inline constexpr std::int64_t kResidueTileMostK = 66051;
+inline constexpr int kResidueTileRows = 16, kResidueTileStep = 64;
+inline constexpr std::int64_t kResidueTileBytes = 1024, kResidueTileSums = 256;
+
+// Of 16 rows of an operand, in the units of x: residue_norm's.
+struct alignas(64) ResidueNorms {
+  double unit[kResidueTileRows], norm[kResidueTileRows], rest[kResidueTileRows];
+};
+
+// Sixteen rows of a: the tile of plane i and step t lies at
+// a + i * a_plane + a_steps[t] of its block, rows a_row apart.
+struct ResidueRows {
+  const std::uint8_t* a = nullptr;
+  const ResidueNorms* norms = nullptr;
+  int rows = kResidueTileRows;
+  // Where they lie in y. With runs, rows [first, first + count) of a run are neighbours in the
+  // output, the first of them at `at`; rows of no run are nobody's.
+  std::int64_t at = 0;
+  const DigitRun* runs = nullptr;
+  int run_count = 0;
+  std::int64_t added = 0;
+};
+// Sixteen columns of b: the tile of plane i and step t lies at b + i * b_plane + 1024 t, as the tile
+// instruction wants its right operand: [k / 4][column][4].
+struct ResidueColumns {
+  const std::uint8_t* b = nullptr;
+  const ResidueNorms* norms = nullptr;
+  int columns = kResidueTileRows;
+  std::int64_t at = 0, added = 0;
+};
+
+inline constexpr int kResidueBlockStrips = 8;  // of rows, and of columns
+struct ResidueBlock {
+  ResidueRows rows[kResidueBlockStrips];
+  ResidueColumns columns[kResidueBlockStrips];
+  int row_strips = 0, column_strips = 0;
+  const std::int64_t* a_steps = nullptr;
+  std::int64_t a_plane = 0, a_row = kResidueTileStep, b_plane = 0, steps = 0;
+  // Output (r, i) of a tile is scale * sum + added[rows.added + columns.added + r * added_row + i],
+  // rounded, at y[rows.at + columns.at + r * y_row + i]; with runs, at
+  // y[columns.at + i * y_row + run.at + r - run.first]. added is read in whole vectors.
+  double scale = 1;
+  const double* added = nullptr;
+  std::int64_t added_row = 0;
+  float* y = nullptr;
+  std::int64_t y_row = 0;
+  // Takes the undecided outputs of tile (s, c): bit i of undecided[r].
+  void* caller = nullptr;
+  void (*open)(void* caller, const ResidueBlock&, int s, int c,
+               const std::uint16_t* undecided) = nullptr;
+  // Instead of all rounding, where sums and bounds themselves are wanted.
+  void (*wide)(void* caller, const ResidueBlock&, int s, int c, const DigitSums&) = nullptr;
+};
+// Of int32, that a block's sums need.
+inline constexpr std::int64_t kResidueBlockSums = std::int64_t{kResidueBlockStrips} *
+                                                  kResidueBlockStrips * kResiduePlanes *
+                                                  kResidueTileSums;
+
+// A turned block of an image: at most 64 channels by 16 pixels.
+struct ResidueSet {
+  // Unit, norms and bytes of up to 16 rows of k values, row r at rows[r] (nullptr: zeros): step t of
+  // plane i at to + i * plane + 1024 t.
+  void (*pack)(const float* const* rows, std::int64_t k, bool right, std::uint8_t* to,
+               std::int64_t plane, ResidueNorms& norms) = nullptr;
+  // Bytes in units of `unit` (DigitSet::cut_turned), as a left operand's.
+  double (*cut_turned)(const DigitBlock& block, double unit, std::uint8_t* to, std::int64_t pitch,
+                       std::int64_t plane) = nullptr;
+  // One row of tiles from planes of such bytes: runs of `bytes` each, run i at
+  // from[p * plane + offset[i]], one after the other along k, to to[p * to_plane].
+  void (*gather)(const std::uint8_t* from, std::int64_t plane, const std::int64_t* offset, int runs,
+                 std::int64_t bytes, std::uint8_t* to, std::int64_t to_plane) = nullptr;
+  // sums[i] += the squares of x[i], over `channels` rows `stride` apart.
+  void (*add_squares)(const float* x, std::int64_t stride, std::int64_t channels,
+                      std::int64_t count, double* sums) = nullptr;
+  // Around the products of one thread.
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
+  // Multiplies and rounds a block.
+  void (*run)(const ResidueBlock&, std::int32_t* sums) = nullptr;
+};
+
+// The processor's own.
+namespace amx {
+const ResidueSet& residues();
+}
+}  // namespace etalon
