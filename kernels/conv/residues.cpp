@@ -206,11 +206,17 @@ void round_wide(void* caller, const ResidueBlock& block, int s, int c, const Dig
       }
 }
 
+// What a thread has on its way: all that two blocks point to.
+struct ImagePipe {
+  ResiduePipe pipe;
+  ResidueNorms norms[2][kResidueBlockStrips];
+};
+
 // Strips [first, first + count) of a group against strips [column, column + columns) of channels.
 void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std::int64_t first,
                      std::int64_t count, std::int64_t column, std::int64_t columns, double unit,
                      const double* row_rest, const double* bias, const std::uint8_t* planes,
-                     std::vector<std::int64_t>& mine) {
+                     Opened& opened, ImagePipe& on_way) {
   const DigitPlan& plan = t.plan;
   const ConvResiduesTask& task = t.task;
   const std::int64_t pixels = t.g.window.out_points(), steps = plan.step_count;
@@ -220,9 +226,7 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
                      ? thread_scratch<std::uint8_t>(ScratchSlot::broadcast,
                                                     kResiduePlanes * count * strip_bytes)
                      : nullptr;
-  auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, kResidueBlockSums);
-  ResidueNorms norms[kResidueBlockStrips];
-  Opened opened{t, pixels, mine};
+  ResidueNorms* norms = on_way.norms[on_way.pipe.turn];
   ResidueBlock block{.row_strips = static_cast<int>(count),
                      .column_strips = static_cast<int>(columns),
                      .a_steps = plan.steps.data(),
@@ -258,7 +262,7 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
                         .at = (image * t.g.out_channels + o) * pixels,
                         .added = o};
   }
-  t.set.run(block, sums);
+  t.set.next(on_way.pipe, &block);
 }
 
 // Appends the undecided outputs of one image; false where it holds NaN or infinity.
@@ -309,13 +313,19 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
   std::mutex joining;
   parallel_for(plan.groups * panels * blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> mine;
+    Opened opened{t, t.g.window.out_points(), mine};
+    ImagePipe on_way;
+    auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, 2 * kResidueBlockSums);
+    on_way.pipe.sums[0] = sums;
+    on_way.pipe.sums[1] = sums + kResidueBlockSums;
     t.set.begin();
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t first = item % blocks * height, column = item / blocks % panels * width;
       multiply_strips(t, image, item / blocks / panels, first, std::min(height, strips - first),
                       column, std::min(width, plan.columns - column), unit, row_rest.data(), bias,
-                      planes, mine);
+                      planes, opened, on_way);
     }
+    t.set.next(on_way.pipe, nullptr);
     t.set.end();
     const std::scoped_lock lock(joining);
     undecided.insert(undecided.end(), mine.begin(), mine.end());

@@ -246,12 +246,16 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
   parallel_for(tall * wide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> mine;
     Opened opened{task, lanes, mine};
-    auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, kResidueBlockSums);
-    std::vector<double> added(
-        static_cast<std::size_t>(task.c != nullptr && !shared ? kSide * kSide : std::int64_t{0}));
+    ResiduePipe pipe;
+    auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, 2 * kResidueBlockSums);
+    pipe.sums[0] = sums;
+    pipe.sums[1] = sums + kResidueBlockSums;
+    const std::int64_t added_size = task.c != nullptr && !shared ? kSide * kSide : std::int64_t{0};
+    std::vector<double> both_added(static_cast<std::size_t>(2 * added_size));
     set.begin();
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t top = item % tall * height, first = item / tall * width;
+      double* added = both_added.data() + pipe.turn * added_size;
       ResidueBlock block{
           .row_strips = static_cast<int>(std::min(height, packed_a.strips - top)),
           .column_strips = static_cast<int>(std::min(width, b.strips - first)),
@@ -260,7 +264,7 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
           .b_plane = b.plane(),
           .steps = b.steps(),
           .scale = static_cast<double>(task.alpha),
-          .added = task.c == nullptr ? nullptr : shared ? every_row.data() : added.data(),
+          .added = task.c == nullptr ? nullptr : shared ? every_row.data() : added,
           .added_row = shared ? 0 : kSide,
           .y = task.y,
           .y_row = n,
@@ -285,16 +289,16 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
             .at = column,
             .added = shared ? column : c * kResidueTileRows};
       }
-      if (!added.empty())
+      if (added_size != 0)
         for (std::int64_t r = top * kResidueTileRows;
              r < std::min(m, (top + block.row_strips) * kResidueTileRows); ++r)
           for (std::int64_t i = first * kResidueTileRows;
                i < std::min(n, (first + block.column_strips) * kResidueTileRows); ++i)
-            added[static_cast<std::size_t>((r - top * kResidueTileRows) * kSide + i -
-                                           first * kResidueTileRows)] =
+            added[(r - top * kResidueTileRows) * kSide + i - first * kResidueTileRows] =
                 beta * static_cast<double>(task.c[r * task.c_row + i * task.c_col]);
-      set.run(block, sums);
+      set.next(pipe, &block);
     }
+    set.next(pipe, nullptr);
     set.end();
     const std::scoped_lock lock(joining);
     left.insert(left.end(), mine.begin(), mine.end());

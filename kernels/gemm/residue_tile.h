@@ -69,12 +69,23 @@ struct ResidueBlock {
   // Instead of all rounding, where sums and bounds themselves are wanted.
   void (*wide)(void* caller, const ResidueBlock&, int s, int c, const DigitSums&) = nullptr;
 };
-// Of int32, that a block's sums need.
+// Two blocks on their way: while the tile unit multiplies one, the vector units join and round the
+// one before it, row by row between the products. Everything a block points to but a's bytes must
+// last until it is rounded, which it is when next() has returned once more.
+struct ResiduePipe {
+  alignas(64) std::int32_t square[kResidueTileRows * kResidueTileRows];
+  ResidueBlock block[2];
+  std::int32_t* sums[2] = {};  // of kResidueBlockSums each, the caller's
+  int turn = 0;                // of the block that is multiplied next
+  bool full = false;           // whether block[1 - turn] waits to be rounded
+  int s = 0, c = 0, row = 0;   // of it, the next row
+  std::uint16_t undecided[kResidueTileRows] = {};
+  std::uint32_t any = 0;
+};
 inline constexpr std::int64_t kResidueBlockSums = std::int64_t{kResidueBlockStrips} *
                                                   kResidueBlockStrips * kResiduePlanes *
                                                   kResidueTileSums;
 
-// A turned block of an image: at most 64 channels by 16 pixels.
 struct ResidueSet {
   // Unit, norms and bytes of up to 16 rows of k values, row r at rows[r] (nullptr: zeros): step t of
   // plane i at to + i * plane + 1024 t.
@@ -93,8 +104,8 @@ struct ResidueSet {
   // Around the products of one thread.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
-  // Multiplies and rounds a block.
-  void (*run)(const ResidueBlock&, std::int32_t* sums) = nullptr;
+  // Multiplies a block (nullptr: none) and rounds the one before it.
+  void (*next)(ResiduePipe&, const ResidueBlock*) = nullptr;
 };
 
 // The processor's own.
