@@ -10,7 +10,7 @@ namespace {
 thread_local std::uint8_t tiles[8][16][64];
 thread_local bool begun = false;
 
-// What the instructions do, one number after the other.
+// What the instructions do, a row of sums at a time.
 struct SoftwareUnit {
   static void begin() {
     begun = true;
@@ -33,14 +33,17 @@ struct SoftwareUnit {
   }
   template <int to, int a, int b>
   static void multiply() {
-    for (int r = 0; r < 16; ++r)
-      for (int c = 0; c < 16; ++c) {
-        std::uint32_t sum;
-        std::memcpy(&sum, &tiles[to][r][4 * c], 4);
-        for (int k = 0; k < 64; ++k)
-          sum += static_cast<std::uint32_t>(tiles[a][r][k]) * tiles[b][k / 4][4 * c + k % 4];
-        std::memcpy(&tiles[to][r][4 * c], &sum, 4);
-      }
+    const __m512i byte = _mm512_set1_epi32(255);
+    for (int r = 0; r < 16; ++r) {
+      __m512i sums = _mm512_loadu_si512(tiles[to][r]);
+      for (int k = 0; k < 64; ++k)
+        sums = _mm512_add_epi32(
+            sums, _mm512_mullo_epi32(
+                      _mm512_set1_epi32(tiles[a][r][k]),
+                      _mm512_and_si512(byte, _mm512_srl_epi32(_mm512_loadu_si512(tiles[b][k / 4]),
+                                                              _mm_cvtsi32_si128(k % 4 * 8)))));
+      _mm512_storeu_si512(tiles[to][r], sums);
+    }
   }
 };
 

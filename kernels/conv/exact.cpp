@@ -57,8 +57,8 @@ void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, P
 }
 
 const ResidueSet* residues_for(Isa isa, const ConvGeometry& g, const ExactSteps& steps = {}) {
-  if (refuse_conv_residues(g)) return nullptr;
-  return steps.residues == nullptr ? residue_set(isa) : steps.residues;
+  if (steps.residues != nullptr) return g.k() <= kResidueTileMostK ? steps.residues : nullptr;
+  return refuse_conv_residues(g) ? nullptr : residue_set(isa);
 }
 
 // The inputs under one output, in the order of w; zeros in the padding.
