@@ -19,15 +19,12 @@
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/gemm/exact.h"
 #include "kernels/kernels.h"
-#include "tests/on_this_cpu.h"
-#include "tests/residue_tiles.h"
-#include "tests/special_data.h"
+#include "tests/exact_data.h"
 
 using namespace etalon;
+using namespace etalon::test;
 
 namespace {
-
-enum class Data { noise, midpoint, relu, integers, special };
 
 // Rows along `axis` whose sum is a midpoint of f32, 2^24 + 1, and 2^-140 above or below it. The two
 // 2^-40 that cancel make even twice the precision of f64 too coarse to tell.
@@ -47,23 +44,6 @@ Tensor powers(const Shape& shape, std::int64_t run) {
   Tensor t = Tensor::uninitialized(DType::f32, shape);
   std::int64_t i = 0;
   for (float& x : t.mutable_data<float>()) x = std::ldexp(1.0F, static_cast<int>(i++ / run % 3));
-  return t;
-}
-
-Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
-  Tensor t = Tensor::uninitialized(DType::f32, shape);
-  const Philox random{seed, 0};
-  std::uint64_t i = 0;
-  for (float& x : t.mutable_data<float>()) {
-    x = random.uniform(i++);
-    const float pick = random.uniform(i + 1000000);
-    // Powers of two far apart, 2^-36 to 2^12: sums such as 2^24 + 1 + 2^-60.
-    if (data == Data::midpoint)
-      x = std::ldexp(pick < 0.5F ? 1.0F : -1.0F, static_cast<int>(pick * 1000) % 3 * 12 - 12);
-    if (data == Data::relu && x < 0) x = 0;
-    if (data == Data::integers) x = std::round(x * 8);
-    if (data == Data::special) x = test::special(x, pick * 0.5F + 0.5F);
-  }
   return t;
 }
 
@@ -88,7 +68,7 @@ int compare(const OpRow& op, const Params& p, const std::vector<const Tensor*>& 
   const OpRun want = run_op(op, p, in, all_kernels(), options, true);
   int compared = 0;
   for (const KernelRow* row : all_kernels().rows_of(op.name)) {
-    if (row->contracts != "exact" || !test::on_this_cpu(*row) ||
+    if (row->contracts != "exact" || row->isa > detect_isa() ||
         refuses(*row, op, p, in, want.outputs[0].type()))
       continue;
     for (const int threads : {1, 3}) {
@@ -111,47 +91,6 @@ int compare(const OpRow& op, const Params& p, const std::vector<const Tensor*>& 
     }
   }
   return compared;
-}
-
-}  // namespace
-
-namespace {
-
-struct ConvCase {
-  Tensor x, w, bias;
-  Params params;
-};
-ConvCase conv_case(Data data) {
-  ConvParams p;
-  p.groups = 2;
-  p.strides = {2, 1};
-  p.pads_begin = {1, 2};
-  p.pads_end = {2, 0};
-  return {make({2, 12, 9, 7}, 4, data), make({60, 6, 3, 2}, 5, data), make({60}, 6, data),
-          Params(p)};
-}
-
-using ExactRun = void (*)(const KernelCall&, Isa, const ExactSteps&);
-
-// How many outputs differ from the definition's when a row runs with these steps only.
-int wrong_outputs(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in,
-                  ExactRun run, Isa isa, const ExactSteps& steps) {
-  const Contract exact = Contract::exact_preset();
-  RunOptions options{.contract = exact};
-  options.kernels = std::string(op.name) + ".definition";
-  const OpRun want = run_op(op, p, in, all_kernels(), options);
-  std::vector<InferInput> inputs;
-  for (const Tensor* t : in) inputs.push_back({t->type(), t, true});
-  const TensorType types[] = {want.outputs[0].type()};
-  const Problem problem{
-      .op = &op, .params = &p, .inputs = inputs, .outputs = types, .contract = &exact, .isa = isa};
-  std::vector<Tensor> out;
-  out.push_back(Tensor::uninitialized(types[0].dtype, types[0].shape));
-  run({.problem = &problem, .inputs = in, .outputs = out, .threads = 1}, isa, steps);
-  int wrong = 0;
-  const auto a = out[0].data<float>(), b = want.outputs[0].data<float>();
-  for (std::size_t i = 0; i < a.size(); ++i) wrong += bits_of(a[i]) != bits_of(b[i]) ? 1 : 0;
-  return wrong;
 }
 
 }  // namespace
@@ -234,50 +173,6 @@ TEST_CASE("exact: the rounding test decides by both ends of the interval") {
 
 namespace {
 
-enum class Hostile {
-  wild,
-  subnormal,
-  overflow,
-  equal,
-  one_hot,
-  cancelling,
-  near_midpoint,
-  few_bits
-};
-constexpr Hostile kHostile[] = {Hostile::wild,          Hostile::subnormal, Hostile::overflow,
-                                Hostile::equal,         Hostile::one_hot,   Hostile::cancelling,
-                                Hostile::near_midpoint, Hostile::few_bits};
-
-// Data on which a first pass is wrong or says nothing, for a sum along neighbours of the last axis
-// or across it.
-Tensor hostile(const Shape& shape, std::uint64_t seed, Hostile kind) {
-  Tensor t = Tensor::uninitialized(DType::f32, shape);
-  const Philox random{seed, 1};
-  std::uint64_t i = 0;
-  for (float& x : t.mutable_data<float>()) {
-    const float u = random.uniform(2 * i) * 2 - 1;
-    const int pick = static_cast<int>(random.uniform(2 * i + 1) * 4096);
-    ++i;
-    x = u;
-    if (kind == Hostile::wild) x = std::ldexp(u, pick % 253 - 126);
-    if (kind == Hostile::subnormal) x = std::ldexp(u, -126 - pick % 24);
-    if (kind == Hostile::overflow) x = std::ldexp(u, 60 + pick % 68);
-    if (kind == Hostile::equal) x = seed % 2 == 0 ? 0x1.fffffep20F : -0x1.f7ffffp-30F;
-    if (kind == Hostile::one_hot) x = pick % 37 == 0 ? u : 0.0F;
-    // x, -x and a small rest.
-    if (kind == Hostile::cancelling)
-      x = i % 3 == 0 ? u * 0x1p-30F : (i % 3 == 1 ? 1.0F : -1.0F) * 0x1.234568p10F;
-    if (kind == Hostile::near_midpoint)
-      x = i % 5 == 0 ? 0x1p24F : i % 5 == 1 ? 1.0F : i % 5 == 2 ? u * 0x1p-60F : 0.0F;
-    if (kind == Hostile::few_bits) x = static_cast<float>(pick % 7 - 3);
-  }
-  return t;
-}
-
-}  // namespace
-
-namespace {
-
 // Every kind of data with every shape; or, with a share of 5, each kind with every fifth shape,
 // another fifth for each kind, so that each shape meets two kinds and each kind each op. Returns
 // how many runs were compared.
@@ -340,174 +235,6 @@ TEST_CASE("exact: hostile data in odd shapes, every row") {
   CHECK(exact_counts().defined > before);
 }
 
-namespace {
-
-bool has_software_residues() {
-#if defined(__x86_64__)
-  return detect_isa() >= Isa::avx512 && __builtin_cpu_supports("avx512vbmi") != 0 &&
-         __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512ifma") != 0;
-#else
-  return false;
-#endif
-}
-
-}  // namespace
-
-namespace {
-
-// Outputs that differ from the definition's, or truths that are no truth, where residues are
-// multiplied in software; with and without a truth asked for, outputs take different ways.
-int wrong_in_software(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in,
-                      ExactRun run, int threads = 1) {
-  const Contract exact = Contract::exact_preset();
-  RunOptions options{.contract = exact};
-  options.kernels = std::string(op.name) + ".definition";
-  const OpRun want = run_op(op, p, in, all_kernels(), options, true);
-  std::vector<InferInput> inputs;
-  for (const Tensor* t : in) inputs.push_back({t->type(), t, true});
-  const TensorType types[] = {want.outputs[0].type()};
-  const Problem problem{.op = &op,
-                        .params = &p,
-                        .inputs = inputs,
-                        .outputs = types,
-                        .contract = &exact,
-                        .isa = Isa::avx512};
-  int wrong = 0;
-  for (const bool wants_truth : {false, true}) {
-    std::vector<Tensor> out, truth;
-    out.push_back(Tensor::uninitialized(types[0].dtype, types[0].shape));
-    if (wants_truth) truth.push_back(Tensor::uninitialized(DType::f64, types[0].shape));
-    run({.problem = &problem, .inputs = in, .outputs = out, .truth = truth, .threads = threads},
-        Isa::avx512, {.residues = &test::software_residues()});
-    const auto a = out[0].data<float>(), b = want.outputs[0].data<float>();
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      wrong += bits_of(a[i]) != bits_of(b[i]) ? 1 : 0;
-      const double y = want.truth[0].data<double>()[i];
-      if (wants_truth && std::isfinite(y) && std::isfinite(b[i]))
-        wrong += std::abs(truth[0].data<double>()[i] - y) <=
-                         ulp_of(static_cast<double>(b[i]), DType::f32) * 0x1p-9
-                     ? 0
-                     : 1;
-    }
-  }
-  return wrong;
-}
-
-}  // namespace
-
-TEST_CASE("exact: residues with the tile unit in software, hostile data in odd shapes") {
-  if (!has_software_residues()) return;
-  const std::int64_t before = exact_counts().undecided;
-  int turn = 0;
-  for (const Hostile kind : kHostile) {
-    CAPTURE(static_cast<int>(kind));
-    // The last is more than one block.
-    for (const auto& [m, n, k] : {std::tuple{9, 9, 1},
-                                  {33, 17, 65},
-                                  {16, 16, 191},
-                                  {18, 31, 3},
-                                  {20, 35, 2100},
-                                  {21, 66, 66},
-                                  {130, 140, 67}}) {
-      if (turn++ % 4 != 0) continue;
-      CAPTURE(k);
-      const auto seed = static_cast<std::uint64_t>(m * 1000 + n);
-      const Tensor a = hostile({m, k}, seed, kind), b = hostile({k, n}, seed + 1, kind),
-                   bt = hostile({n, k}, seed + 2, kind), at = hostile({k, m}, seed + 3, kind),
-                   c = hostile({m, n}, seed + 4, kind), row = hostile({n}, seed + 5, kind);
-      const auto wrong = [&](const GemmParams& p, const std::vector<const Tensor*>& in) {
-        return wrong_in_software(gemm_op(), Params(p), in, run_gemm_exact, turn % 2 + 1);
-      };
-      CHECK(wrong({}, {&a, &b}) == 0);
-      CHECK(wrong({.trans_b = true}, {&a, &bt, &row}) == 0);
-      CHECK(wrong({.alpha = 0.7F, .trans_b = true}, {&a, &bt, &c}) == 0);
-      CHECK(wrong({.beta = -2.0F, .trans_a = true}, {&at, &b, &c}) == 0);
-    }
-    for (const auto& [channels, size, kernel, stride, pad, groups] : {std::tuple{4, 9, 3, 1, 1, 1},
-                                                                      {24, 7, 3, 2, 1, 1},
-                                                                      {80, 5, 1, 1, 0, 2},
-                                                                      {17, 6, 2, 1, 0, 1},
-                                                                      {64, 4, 3, 1, 1, 1},
-                                                                      {72, 9, 3, 2, 1, 1},
-                                                                      {96, 22, 1, 2, 0, 1}}) {
-      if (turn++ % 4 != 0) continue;
-      ConvParams p;
-      p.groups = groups;
-      p.strides = {stride, stride};
-      p.pads_begin = {pad, pad};
-      p.pads_end = {pad, pad};
-      const std::int64_t out = size > 10 ? 144 : 72;
-      const Tensor x = hostile({2, channels, size, size}, 7, kind),
-                   w = hostile({out, channels / groups, kernel, kernel}, 8, kind),
-                   bias = hostile({out}, 9, kind);
-      CAPTURE(channels);
-            const auto wrong = [&](const std::vector<const Tensor*>& in) {
-        return wrong_in_software(conv_op(), Params(p), in, run_conv_exact, turn % 2 + 1);
-      };
-      CHECK(wrong({&x, &w}) == 0);
-      CHECK(wrong({&x, &w, &bias}) == 0);
-    }
-  }
-  CHECK(exact_counts().undecided > before);
-}
-
-TEST_CASE("exact: residues with the tile unit in software, NaN, infinities, dilated taps") {
-  if (!has_software_residues()) return;
-  for (const Data data : {Data::noise, Data::midpoint, Data::relu, Data::integers, Data::special}) {
-    CAPTURE(static_cast<int>(data));
-    const std::int64_t before = exact_counts().undecided, defined = exact_counts().defined;
-    const Tensor a = make({37, 360}, 1, data), b = make({360, 50}, 2, data);
-    CHECK(wrong_in_software(gemm_op(), Params(GemmParams{}), {&a, &b}, run_gemm_exact) == 0);
-    // The bound decides nearly all, and what it does not is settled.
-    if (data == Data::noise) CHECK(exact_counts().undecided <= before + 2);
-    if (data == Data::noise || data == Data::integers) CHECK(exact_counts().defined == defined);
-    if (data == Data::special) CHECK(exact_counts().defined > defined);
-    ConvParams line, dilated, volume;
-    line.pads_begin = {2};
-    line.pads_end = {1};
-    dilated.dilations = {2, 3};
-    dilated.pads_begin = {0, 3};
-    dilated.pads_end = {2, 0};
-    volume.strides = {1, 2, 1};
-    volume.pads_begin = {1, 0, 1};
-    volume.pads_end = {0, 1, 1};
-    const Tensor x1 = make({2, 19, 23}, 1, data), w1 = make({40, 19, 4}, 2, data),
-                 x2 = make({1, 5, 11, 13}, 3, data), w2 = make({40, 5, 3, 3}, 4, data),
-                 x3 = make({1, 6, 4, 7, 5}, 5, data), w3 = make({24, 6, 2, 3, 3}, 6, data);
-    const auto wrong = [&](const ConvParams& p, const Tensor& x, const Tensor& w) {
-      return wrong_in_software(conv_op(), Params(p), {&x, &w}, run_conv_exact);
-    };
-    CHECK(wrong(line, x1, w1) == 0);
-    CHECK(wrong(dilated, x2, w2) == 0);
-    CHECK(wrong(volume, x3, w3) == 0);
-    const ConvCase k = conv_case(data);
-    CHECK(wrong_in_software(conv_op(), k.params, {&k.x, &k.w, &k.bias}, run_conv_exact) == 0);
-  }
-}
-
-TEST_CASE("exact: residues with the tile unit in software, sums of 66051 terms and of more") {
-  if (!has_software_residues()) return;
-  for (const Hostile kind : {Hostile::equal, Hostile::wild, Hostile::cancelling})
-    for (const std::int64_t k : {kResidueTileMostK, kResidueTileMostK + 1}) {
-      CAPTURE(static_cast<int>(kind));
-      const Tensor a = hostile({9, k}, 1, kind), b = hostile({10, k}, 2, kind);
-      CHECK(wrong_in_software(gemm_op(), Params(GemmParams{.trans_b = true}), {&a, &b},
-                              run_gemm_exact) == 0);
-    }
-  // Without the rounding test, and without what settles, wrong bits come out.
-  const Tensor a = make({17, 60}, 1, Data::midpoint), b = make({60, 21}, 2, Data::midpoint);
-  const ConvCase k = conv_case(Data::midpoint);
-  for (const ExactSteps& left_out :
-       {ExactSteps{.rounding_test = false}, ExactSteps{.settle = false, .definition = false}}) {
-    ExactSteps steps = left_out;
-    steps.residues = &test::software_residues();
-    CHECK(wrong_outputs(gemm_op(), Params(GemmParams{}), {&a, &b}, run_gemm_exact, Isa::avx512,
-                        steps) > 0);
-    CHECK(wrong_outputs(conv_op(), k.params, {&k.x, &k.w, &k.bias}, run_conv_exact, Isa::avx512,
-                        steps) > 0);
-  }
-}
-
 // In a narrow format, rounded.
 Tensor narrowed(const Tensor& x, DType format) {
   Tensor t = Tensor::uninitialized(format, x.shape());
@@ -526,7 +253,7 @@ TEST_CASE("exact: f16 and bf16 operands, midpoints of the narrow format too") {
       options.kernels = std::string(op.name) + ".definition";
       const OpRun want = run_op(op, p, in, all_kernels(), options);
       for (const KernelRow* row : all_kernels().rows_of(op.name)) {
-        if (row->contracts != "exact" || !test::on_this_cpu(*row) ||
+        if (row->contracts != "exact" || row->isa > detect_isa() ||
             refuses(*row, op, p, in, want.outputs[0].type()))
           continue;
         options.kernels = row->name;

@@ -1,8 +1,7 @@
-#include "tests/residue_tiles.h"
-
 #include <cstring>
 
 #include "kernels/gemm/residues_inl.h"
+#include "tests/residue_tiles.h"
 
 namespace etalon::test {
 namespace {

@@ -383,17 +383,17 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
     if (prepared == nullptr)
       pack_conv_residues(*residues, g, call.input(1).data<float>().data(), call.threads, fresh);
     const ConvResidues& w = prepared == nullptr ? fresh : prepared->residues;
-    done =
-        w.finite && conv_residues(*residues, *exact_lanes(isa), g,
-                                {.x = call.input(0).data<float>().data(),
-                                 .w = &w,
-                                 .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
-                                 .y = call.output(0).mutable_data<float>().data(),
-                                 .truth = call.truth.empty() || !call.truth[0]
-                                              ? nullptr
-                                              : call.truth[0].mutable_data<double>().data(),
-                                 .steps = steps},
-                                call.threads, undecided);
+    done = w.finite &&
+           conv_residues(*residues, *exact_lanes(isa), g,
+                         {.x = call.input(0).data<float>().data(),
+                          .w = &w,
+                          .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
+                          .y = call.output(0).mutable_data<float>().data(),
+                          .truth = call.truth.empty() || !call.truth[0]
+                                       ? nullptr
+                                       : call.truth[0].mutable_data<double>().data(),
+                          .steps = steps},
+                         call.threads, undecided);
   }
   if (!done) {
     // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
@@ -437,8 +437,8 @@ namespace {
 // What has no pass through residues belongs to the row below.
 Refusal refuse_amx(const Problem& problem) {
   if (Refusal reason = refuse_unless_exact_narrow(problem)) return reason;
-  return refuse_conv_residues(conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
-                                          problem.input(1).shape));
+  return refuse_conv_residues(conv_geometry(problem.params->as<ConvParams>(),
+                                            problem.input(0).shape, problem.input(1).shape));
 }
 
 }  // namespace

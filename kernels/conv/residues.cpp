@@ -82,22 +82,21 @@ double most_squares(const ImageTask& t, const float* x, int threads) {
   const std::int64_t points = t.g.window.in_points(), channels = t.plan.channels;
   double most = 0;
   std::mutex joining;
-  parallel_for((points + kPoints - 1) / kPoints * t.plan.groups, threads, 4,
-               [&](std::int64_t begin, std::int64_t end) {
-                 double mine = 0;
-                 for (std::int64_t item = begin; item < end; ++item) {
-                   const std::int64_t group = item % t.plan.groups,
-                                      first = item / t.plan.groups * kPoints,
-                                      count = std::min(kPoints, points - first);
-                   double sums[kPoints] = {};
-                   t.set.add_squares(x + group * channels * points + first, points, channels, count,
-                                     sums);
-                   for (std::int64_t i = 0; i < count; ++i)
-                     mine = is_finite(sums[i]) ? std::max(mine, sums[i]) : kInfinity;
-                 }
-                 const std::scoped_lock lock(joining);
-                 most = std::max(most, mine);
-               });
+  parallel_for(
+      (points + kPoints - 1) / kPoints * t.plan.groups, threads, 4,
+      [&](std::int64_t begin, std::int64_t end) {
+        double mine = 0;
+        for (std::int64_t item = begin; item < end; ++item) {
+          const std::int64_t group = item % t.plan.groups, first = item / t.plan.groups * kPoints,
+                             count = std::min(kPoints, points - first);
+          double sums[kPoints] = {};
+          t.set.add_squares(x + group * channels * points + first, points, channels, count, sums);
+          for (std::int64_t i = 0; i < count; ++i)
+            mine = is_finite(sums[i]) ? std::max(mine, sums[i]) : kInfinity;
+        }
+        const std::scoped_lock lock(joining);
+        most = std::max(most, mine);
+      });
   return most * static_cast<double>(t.g.window.taps());
 }
 
@@ -114,7 +113,7 @@ Refusal refuse_conv_residues(const ConvGeometry& g) {
 }
 
 void pack_conv_residues(const ResidueSet& set, const ConvGeometry& g, const float* w, int threads,
-                      ConvResidues& to) {
+                        ConvResidues& to) {
   const std::int64_t out = g.group_out(), in = g.group_in(), taps = g.window.taps();
   to.finite = std::all_of(w, w + g.out_channels * g.k(), [](float v) { return is_finite(v); });
   if (!to.finite) return;
@@ -129,7 +128,7 @@ void pack_conv_residues(const ResidueSet& set, const ConvGeometry& g, const floa
           turned[static_cast<std::size_t>(o * k + plan.weight_at(c, t))] =
               w[((group * out + o) * in + c) * taps + t];
     pack_residues(set, {turned.data(), k, 1}, out, k, true, threads,
-                to.groups[static_cast<std::size_t>(group)]);
+                  to.groups[static_cast<std::size_t>(group)]);
   }
 }
 
@@ -222,10 +221,9 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
   const std::int64_t pixels = t.g.window.out_points(), steps = plan.step_count;
   const ResidueOperand& weights = task.w->groups[static_cast<std::size_t>(group)];
   const std::int64_t strip_bytes = steps * kResidueTileBytes;
-  auto* packed = plan.gathered
-                     ? thread_scratch<std::uint8_t>(ScratchSlot::broadcast,
-                                                    kResiduePlanes * count * strip_bytes)
-                     : nullptr;
+  auto* packed = plan.gathered ? thread_scratch<std::uint8_t>(ScratchSlot::broadcast,
+                                                              kResiduePlanes * count * strip_bytes)
+                               : nullptr;
   ResidueNorms* norms = on_way.norms[on_way.pipe.turn];
   ResidueBlock block{.row_strips = static_cast<int>(count),
                      .column_strips = static_cast<int>(columns),
@@ -311,32 +309,35 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
                      blocks = (strips + height - 1) / height,
                      panels = (plan.columns + width - 1) / width;
   std::mutex joining;
-  parallel_for(plan.groups * panels * blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::int64_t> mine;
-    Opened opened{t, t.g.window.out_points(), mine};
-    ImagePipe on_way;
-    auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, 2 * kResidueBlockSums);
-    on_way.pipe.sums[0] = sums;
-    on_way.pipe.sums[1] = sums + kResidueBlockSums;
-    t.set.begin();
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t first = item % blocks * height, column = item / blocks % panels * width;
-      multiply_strips(t, image, item / blocks / panels, first, std::min(height, strips - first),
-                      column, std::min(width, plan.columns - column), unit, row_rest.data(), bias,
-                      planes, opened, on_way);
-    }
-    t.set.next(on_way.pipe, nullptr);
-    t.set.end();
-    const std::scoped_lock lock(joining);
-    undecided.insert(undecided.end(), mine.begin(), mine.end());
-  });
+  parallel_for(
+      plan.groups * panels * blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<std::int64_t> mine;
+        Opened opened{t, t.g.window.out_points(), mine};
+        ImagePipe on_way;
+        auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, 2 * kResidueBlockSums);
+        on_way.pipe.sums[0] = sums;
+        on_way.pipe.sums[1] = sums + kResidueBlockSums;
+        t.set.begin();
+        for (std::int64_t item = begin; item < end; ++item) {
+          const std::int64_t first = item % blocks * height,
+                             column = item / blocks % panels * width;
+          multiply_strips(t, image, item / blocks / panels, first, std::min(height, strips - first),
+                          column, std::min(width, plan.columns - column), unit, row_rest.data(),
+                          bias, planes, opened, on_way);
+        }
+        t.set.next(on_way.pipe, nullptr);
+        t.set.end();
+        const std::scoped_lock lock(joining);
+        undecided.insert(undecided.end(), mine.begin(), mine.end());
+      });
   return true;
 }
 
 }  // namespace
 
 bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvGeometry& g,
-                 const ConvResiduesTask& task, int threads, std::vector<std::int64_t>& undecided) {
+                   const ConvResiduesTask& task, int threads,
+                   std::vector<std::int64_t>& undecided) {
   const DigitPlan plan(g);
   const ImageTask image_task{set, lanes, g, plan, task};
   // In whole vectors.

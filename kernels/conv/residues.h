@@ -13,7 +13,7 @@ struct ConvResidues {
   bool finite = true;  // whether all of w is; if not there is no such pass
 };
 void pack_conv_residues(const ResidueSet& set, const ConvGeometry& g, const float* w, int threads,
-                      ConvResidues& to);
+                        ConvResidues& to);
 
 // Why a convolution has no such pass.
 Refusal refuse_conv_residues(const ConvGeometry& g);
@@ -28,6 +28,6 @@ struct ConvResiduesTask {
 };
 // Appends the undecided outputs. False, with y untouched or not, where x holds NaN or infinity.
 bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvGeometry& g,
-                 const ConvResiduesTask& task, int threads, std::vector<std::int64_t>& undecided);
+                   const ConvResiduesTask& task, int threads, std::vector<std::int64_t>& undecided);
 
 }  // namespace etalon

@@ -210,9 +210,9 @@ void round_wide(void* caller, const ResidueBlock& block, int s, int c, const Dig
                 .norms = square.bounds + r * kResidueTileRows,
                 .scale = block.scale,
                 .slack = block.scale == 1 ? 0.0 : 0x1p-52,
-                .added = block.added == nullptr ? nullptr
-                                                : block.added + rows.added + columns.added +
-                                                      r * block.added_row,
+                .added = block.added == nullptr
+                             ? nullptr
+                             : block.added + rows.added + columns.added + r * block.added_row,
                 .y = block.y + at},
                opened.task.truth + at, at, opened.task.steps, opened.mine);
   }
@@ -240,8 +240,7 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
   };
   const std::int64_t height = even(a.strips, kResidueBlockStrips),
                      width = even(b.strips, kResidueBlockStrips),
-                     tall = (a.strips + height - 1) / height,
-                     wide = (b.strips + width - 1) / width;
+                     tall = (a.strips + height - 1) / height, wide = (b.strips + width - 1) / width;
   std::mutex joining;
   parallel_for(tall * wide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> mine;
@@ -256,21 +255,22 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t top = item % tall * height, first = item / tall * width;
       double* added = both_added.data() + pipe.turn * added_size;
-      ResidueBlock block{
-          .row_strips = static_cast<int>(std::min(height, packed_a.strips - top)),
-          .column_strips = static_cast<int>(std::min(width, b.strips - first)),
-          .a_steps = a_steps.data(),
-          .a_plane = packed_a.plane(),
-          .b_plane = b.plane(),
-          .steps = b.steps(),
-          .scale = static_cast<double>(task.alpha),
-          .added = task.c == nullptr ? nullptr : shared ? every_row.data() : added,
-          .added_row = shared ? 0 : kSide,
-          .y = task.y,
-          .y_row = n,
-          .caller = &opened,
-          .open = append_open,
-          .wide = task.truth == nullptr ? nullptr : round_wide};
+      ResidueBlock block{.row_strips = static_cast<int>(std::min(height, packed_a.strips - top)),
+                         .column_strips = static_cast<int>(std::min(width, b.strips - first)),
+                         .a_steps = a_steps.data(),
+                         .a_plane = packed_a.plane(),
+                         .b_plane = b.plane(),
+                         .steps = b.steps(),
+                         .scale = static_cast<double>(task.alpha),
+                         .added = task.c == nullptr ? nullptr
+                                  : shared          ? every_row.data()
+                                                    : added,
+                         .added_row = shared ? 0 : kSide,
+                         .y = task.y,
+                         .y_row = n,
+                         .caller = &opened,
+                         .open = append_open,
+                         .wide = task.truth == nullptr ? nullptr : round_wide};
       for (int s = 0; s < block.row_strips; ++s) {
         const std::int64_t row = (top + s) * kResidueTileRows;
         block.rows[s] = {
@@ -513,9 +513,8 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
   }
   thread_local ExactOperand fresh;  // as thread_scratch: fresh pages cost more than the packing
   if (task.packed_b == nullptr)
-    pack_exact(isa,
-               {.m = task.m, .n = task.n, .k = task.k, .residues = task.steps.residues}, task.b,
-               threads, fresh);
+    pack_exact(isa, {.m = task.m, .n = task.n, .k = task.k, .residues = task.steps.residues},
+               task.b, threads, fresh);
   const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
   if (b.pass == ExactFirst::digits)
     digits_pass(*digit_set(isa), *exact_lanes(isa), task, b.digits, threads, left);

@@ -29,10 +29,9 @@ constexpr int balanced(std::uint32_t x, int m) {
   return r > 127 ? r - m : r;
 }
 constexpr std::int32_t four_weights(int a, int b, int c, int d) {
-  return static_cast<std::int32_t>((static_cast<std::uint32_t>(a) & 255) |
-                                   (static_cast<std::uint32_t>(b) & 255) << 8 |
-                                   (static_cast<std::uint32_t>(c) & 255) << 16 |
-                                   (static_cast<std::uint32_t>(d) & 255) << 24);
+  return static_cast<std::int32_t>(
+      (static_cast<std::uint32_t>(a) & 255) | (static_cast<std::uint32_t>(b) & 255) << 8 |
+      (static_cast<std::uint32_t>(c) & 255) << 16 | (static_cast<std::uint32_t>(d) & 255) << 24);
 }
 constexpr ResidueTables residue_tables() {
   ResidueTables t;
@@ -48,8 +47,7 @@ constexpr ResidueTables residue_tables() {
       int least = 0;
       for (const int v : w) least += v < 0 ? -255 * v : 0;
       // bytes.add has 128 more.
-      t.of[side].add[i] =
-          (static_cast<int>(bytes.add) + 2 * m - 128) % m + (least + m - 1) / m * m;
+      t.of[side].add[i] = (static_cast<int>(bytes.add) + 2 * m - 128) % m + (least + m - 1) / m * m;
     }
     const int second = 256 % m, third = balanced(static_cast<std::uint32_t>(65536 % m), m);
     t.fold[i] = four_weights(1, second, third, 0);
@@ -82,10 +80,10 @@ inline constexpr CutIndex kCutIndex = cut_index();
 ETALON_INLINE void load_values(const float* from, std::int64_t left, __m512* x) {
   simd::unroll<4>([&](auto v) ETALON_INLINE_LAMBDA {
     const std::int64_t there = left - v * 16;
-    x[v] = there >= 16  ? _mm512_loadu_ps(from + v * 16)
-           : there <= 0 ? _mm512_setzero_ps()
-                        : _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << there) - 1),
-                                                from + v * 16);
+    x[v] = there >= 16 ? _mm512_loadu_ps(from + v * 16)
+           : there <= 0
+               ? _mm512_setzero_ps()
+               : _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << there) - 1), from + v * 16);
   });
 }
 
@@ -97,8 +95,9 @@ ETALON_INLINE void cut_values(const __m512* x, __m512d scale, __m512d& rest, con
   const __m512i even = _mm512_load_si512(kCutIndex.even), odd = _mm512_load_si512(kCutIndex.odd);
   __m512i low[4], high[4];
   simd::unroll<4>([&](auto v) ETALON_INLINE_LAMBDA {
-    const __m512d halves[2] = {_mm512_mul_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(x[v])), scale),
-                               _mm512_mul_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x[v], 1)), scale)};
+    const __m512d halves[2] = {
+        _mm512_mul_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(x[v])), scale),
+        _mm512_mul_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x[v], 1)), scale)};
     __m512i bits[2];
     simd::unroll<2>([&](auto h) ETALON_INLINE_LAMBDA {
       const __m512d t = _mm512_add_pd(halves[h], middle),
@@ -119,8 +118,8 @@ ETALON_INLINE void cut_values(const __m512* x, __m512d scale, __m512d& rest, con
     __m512i y[4];
     simd::unroll<4>([&](auto v) ETALON_INLINE_LAMBDA {
       y[v] = _mm512_dpbusd_epi32(
-          fold_add,
-          _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(add, low[v], w_low), high[v], w_high), fold);
+          fold_add, _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(add, low[v], w_low), high[v], w_high),
+          fold);
     });
     const __m512i over = _mm512_set1_epi16(kResidueTables.over[i]),
                   m = _mm512_set1_epi16(kResidueTables.m[i]);

@@ -15,8 +15,8 @@ const ResidueSet* residue_set([[maybe_unused]] Isa isa) {
 
 void pack_residues(const ResidueSet& set, const MatrixView& from, std::int64_t rows, std::int64_t k,
                    bool right, int threads, ResidueOperand& to) {
-  // Where neighbours in memory are rows, several strips are turned at a time, so that memory is read
-  // in runs of cache lines.
+  // Where neighbours in memory are rows, several strips are turned at a time, so that memory is
+  // read in runs of cache lines.
   constexpr std::int64_t kTogether = 4;
   to.k = k;
   to.strips = vector_strips(rows, kResidueTileRows);
@@ -27,14 +27,14 @@ void pack_residues(const ResidueSet& set, const MatrixView& from, std::int64_t r
   const std::int64_t group = turned ? kTogether : 1, stride = (k + 15) / 16 * 16;
   parallel_for(
       (to.strips + group - 1) / group, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        float* copy = turned ? thread_scratch<float>(ScratchSlot::turned,
-                                                     group * kResidueTileRows * stride)
-                             : nullptr;
+        float* copy =
+            turned ? thread_scratch<float>(ScratchSlot::turned, group * kResidueTileRows * stride)
+                   : nullptr;
         for (std::int64_t g = begin; g < end; ++g) {
           const std::int64_t first = g * group, count = std::min(group, to.strips - first);
           if (turned)
-            turn_rows(amx::digits(), from, first * kResidueTileRows, rows, k,
-                      static_cast<int>(count), copy);
+            turn_rows(*set.digits, from, first * kResidueTileRows, rows, k, static_cast<int>(count),
+                      copy);
           for (std::int64_t s = first; s < first + count; ++s) {
             const float* row[kResidueTileRows];
             for (int r = 0; r < kResidueTileRows; ++r) {

@@ -1,12 +1,13 @@
-// Sums through residues (residues.h) on tiles of int8: what a block of outputs is, and the functions
-// of an instruction set that cut its operands, multiply and round it.
+// Sums through residues (residues.h) on tiles of int8: what a block of outputs is, and the
+// functions of an instruction set that cut its operands, multiply and round it.
 //
-// Residues here are bytes in [0, m), sums unsigned: 255^2 K < 2^32 while K <= 66051. A sum S_i needs
-// no reduction modulo m_i then: S_i / m_i modulo 1 is S_i c_i modulo 2^104 with c_i = 2^104 / m_i
-// rounded down, c_i = 2^52 c_high + c_low, and two instructions that multiply 52 bits give
+// Residues here are bytes in [0, m), sums unsigned: 255^2 K < 2^32 while K <= 66051. A sum S_i
+// needs no reduction modulo m_i then: S_i / m_i modulo 1 is S_i c_i modulo 2^104 with c_i = 2^104 /
+// m_i rounded down, c_i = 2^52 c_high + c_low, and two instructions that multiply 52 bits give
 //     s = sum of (S_i c_high modulo 2^52) + (S_i c_low / 2^52 rounded down),
-// modulo 2^52 2^52 v / M less at most 11 and what c_i lacks, 11 * 2^32 / 2^52: with 5 added, off by 7
-// at most. |v| / M < 0.486, so nothing wraps, and s as a signed number of 52 bits is exact in f64.
+// modulo 2^52 2^52 v / M less at most 11 and what c_i lacks, 11 * 2^32 / 2^52: with 5 added, off by
+// 7 at most. |v| / M < 0.486, so nothing wraps, and s as a signed number of 52 bits is exact in
+// f64.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct ResidueRows {
   int run_count = 0;
   std::int64_t added = 0;
 };
-// Sixteen columns of b: the tile of plane i and step t lies at b + i * b_plane + 1024 t, as the tile
-// instruction wants its right operand: [k / 4][column][4].
+// Sixteen columns of b: the tile of plane i and step t lies at b + i * b_plane + 1024 t, as the
+// tile instruction wants its right operand: [k / 4][column][4].
 struct ResidueColumns {
   const std::uint8_t* b = nullptr;
   const ResidueNorms* norms = nullptr;
@@ -82,13 +83,13 @@ struct ResiduePipe {
   std::uint16_t undecided[kResidueTileRows] = {};
   std::uint32_t any = 0;
 };
-inline constexpr std::int64_t kResidueBlockSums = std::int64_t{kResidueBlockStrips} *
-                                                  kResidueBlockStrips * kResiduePlanes *
-                                                  kResidueTileSums;
+inline constexpr std::int64_t kResidueBlockSums =
+    std::int64_t{kResidueBlockStrips} * kResidueBlockStrips * kResiduePlanes * kResidueTileSums;
 
 struct ResidueSet {
-  // Unit, norms and bytes of up to 16 rows of k values, row r at rows[r] (nullptr: zeros): step t of
-  // plane i at to + i * plane + 1024 t.
+  const DigitSet* digits = nullptr;  // whose transpose turns rows
+  // Unit, norms and bytes of up to 16 rows of k values, row r at rows[r] (nullptr: zeros): step t
+  // of plane i at to + i * plane + 1024 t.
   void (*pack)(const float* const* rows, std::int64_t k, bool right, std::uint8_t* to,
                std::int64_t plane, ResidueNorms& norms) = nullptr;
   // Bytes in units of `unit` (DigitSet::cut_turned), as a left operand's.

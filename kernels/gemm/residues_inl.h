@@ -31,8 +31,7 @@ struct ResidueProducts {
                                   std::int64_t steps, std::int32_t* const* to, bool resume,
                                   const Aside& aside) {
     if (resume)
-      simd::unroll<R * C>(
-          [&](auto t) ETALON_INLINE_LAMBDA { Unit::template load<t>(to[t], 64); });
+      simd::unroll<R * C>([&](auto t) ETALON_INLINE_LAMBDA { Unit::template load<t>(to[t], 64); });
     else
       simd::unroll<R * C>([&](auto t) ETALON_INLINE_LAMBDA { Unit::template zero<t>(); });
     for (std::int64_t s = 0; s < steps; ++s) {
@@ -125,13 +124,12 @@ struct ResidueProducts {
       low = _mm512_madd52hi_epu64(low, s, _mm512_set1_epi64(kResidueTables.c_low[i]));
     });
     const __m512i s = _mm512_slli_epi64(_mm512_add_epi64(high, low), 12);
-    const __m512d unit =
-        _mm512_mul_pd(_mm512_set1_pd(a.unit[r]), _mm512_load_pd(b.unit + h * 8));
+    const __m512d unit = _mm512_mul_pd(_mm512_set1_pd(a.unit[r]), _mm512_load_pd(b.unit + h * 8));
     // 7 of 2^-52 M; see residue_bound.
     constexpr double kError = 7 * 0x1p12 * kResidueForm.scale;
     Eight e;
-    e.sum = _mm512_mul_pd(
-        _mm512_mul_pd(_mm512_cvtepi64_pd(s), _mm512_set1_pd(kResidueForm.scale)), unit);
+    e.sum = _mm512_mul_pd(_mm512_mul_pd(_mm512_cvtepi64_pd(s), _mm512_set1_pd(kResidueForm.scale)),
+                          unit);
     e.bound = _mm512_fmadd_pd(_mm512_set1_pd(0x1p-51), _mm512_abs_pd(e.sum),
                               _mm512_mul_pd(_mm512_set1_pd(kError), unit));
     e.bound = _mm512_fmadd_pd(_mm512_set1_pd(a.norm[r]), _mm512_load_pd(b.rest + h * 8), e.bound);
@@ -216,9 +214,7 @@ struct ResidueProducts {
       ++p.s;
     }
   }
-  static bool waits(const ResiduePipe& p) {
-    return p.full && p.s < p.block[1 - p.turn].row_strips;
-  }
+  static bool waits(const ResiduePipe& p) { return p.full && p.s < p.block[1 - p.turn].row_strips; }
 
   static void wide_block(const ResidueBlock& block, std::int32_t* sums) {
     for (int s = 0; s < block.row_strips; ++s)
@@ -245,9 +241,9 @@ struct ResidueProducts {
         int rows = 0;
         for (int s = 0; s < before.row_strips; ++s) rows += before.rows[s].rows;
         rows *= before.column_strips;
-        const auto calls = static_cast<int>(kResiduePlanes * block->steps *
-                                            ((block->row_strips + 1) / 2) *
-                                            ((block->column_strips + 1) / 2));
+        const auto calls =
+            static_cast<int>(kResiduePlanes * block->steps * ((block->row_strips + 1) / 2) *
+                             ((block->column_strips + 1) / 2));
         int due = 0;
         multiply(*block, sums, [&]() ETALON_INLINE_LAMBDA {
           for (due += rows; due >= calls; due -= calls) round_next(p);
@@ -279,7 +275,8 @@ void add_squares(const float* x, std::int64_t stride, std::int64_t channels, std
 
 template <class Unit>
 const ResidueSet& residue_set_of() {
-  static const ResidueSet set{.pack = pack_residues,
+  static const ResidueSet set{.digits = &digits(),
+                              .pack = pack_residues,
                               .cut_turned = cut_residues_turned,
                               .gather = gather_residues,
                               .add_squares = add_squares,
