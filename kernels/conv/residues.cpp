@@ -205,17 +205,11 @@ void round_wide(void* caller, const ResidueBlock& block, int s, int c, const Dig
       }
 }
 
-// What a thread has on its way: all that two blocks point to.
-struct ImagePipe {
-  ResiduePipe pipe;
-  ResidueNorms norms[2][kResidueBlockStrips];
-};
-
 // Strips [first, first + count) of a group against strips [column, column + columns) of channels.
 void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group, std::int64_t first,
                      std::int64_t count, std::int64_t column, std::int64_t columns, double unit,
                      const double* row_rest, const double* bias, const std::uint8_t* planes,
-                     Opened& opened, ImagePipe& on_way) {
+                     Opened& opened) {
   const DigitPlan& plan = t.plan;
   const ConvResiduesTask& task = t.task;
   const std::int64_t pixels = t.g.window.out_points(), steps = plan.step_count;
@@ -224,7 +218,8 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
   auto* packed = plan.gathered ? thread_scratch<std::uint8_t>(ScratchSlot::broadcast,
                                                               kResiduePlanes * count * strip_bytes)
                                : nullptr;
-  ResidueNorms* norms = on_way.norms[on_way.pipe.turn];
+  auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, kResidueBlockSums);
+  ResidueNorms norms[kResidueBlockRows];
   ResidueBlock block{.row_strips = static_cast<int>(count),
                      .column_strips = static_cast<int>(columns),
                      .a_steps = plan.steps.data(),
@@ -260,7 +255,7 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
                         .at = (image * t.g.out_channels + o) * pixels,
                         .added = o};
   }
-  t.set.next(on_way.pipe, &block);
+  t.set.run(block, sums);
 }
 
 // Appends the undecided outputs of one image; false where it holds NaN or infinity.
@@ -300,36 +295,26 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
     row_rest[static_cast<std::size_t>(i)] = sum;
   }
   const auto strips = static_cast<std::int64_t>(plan.strips.size());
-  const auto even = [](std::int64_t count, std::int64_t most) {
-    const std::int64_t pieces = std::max<std::int64_t>(1, (count + most - 1) / most);
-    return std::min(most, ((count + pieces - 1) / pieces + 1) / 2 * 2);
-  };
-  const std::int64_t height = even(strips, kResidueBlockStrips),
-                     width = even(plan.columns, kResidueBlockStrips),
-                     blocks = (strips + height - 1) / height,
-                     panels = (plan.columns + width - 1) / width;
+  const ResidueBlocks cut(strips, plan.columns, plan.step_count,
+                          !plan.gathered && plan.offset.size() > 1, threads);
   std::mutex joining;
-  parallel_for(
-      plan.groups * panels * blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<std::int64_t> mine;
-        Opened opened{t, t.g.window.out_points(), mine};
-        ImagePipe on_way;
-        auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, 2 * kResidueBlockSums);
-        on_way.pipe.sums[0] = sums;
-        on_way.pipe.sums[1] = sums + kResidueBlockSums;
-        t.set.begin();
-        for (std::int64_t item = begin; item < end; ++item) {
-          const std::int64_t first = item % blocks * height,
-                             column = item / blocks % panels * width;
-          multiply_strips(t, image, item / blocks / panels, first, std::min(height, strips - first),
-                          column, std::min(width, plan.columns - column), unit, row_rest.data(),
-                          bias, planes, opened, on_way);
-        }
-        t.set.next(on_way.pipe, nullptr);
-        t.set.end();
-        const std::scoped_lock lock(joining);
-        undecided.insert(undecided.end(), mine.begin(), mine.end());
-      });
+  parallel_for(plan.groups * cut.tall * cut.wide, threads, 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::vector<std::int64_t> mine;
+                 Opened opened{t, t.g.window.out_points(), mine};
+                 t.set.begin();
+                 for (std::int64_t item = begin; item < end; ++item) {
+                   const std::int64_t first = item % cut.tall * cut.rows,
+                                      column = item / cut.tall % cut.wide * cut.columns;
+                   multiply_strips(t, image, item / cut.tall / cut.wide, first,
+                                   std::min(cut.rows, strips - first), column,
+                                   std::min(cut.columns, plan.columns - column), unit,
+                                   row_rest.data(), bias, planes, opened);
+                 }
+                 t.set.end();
+                 const std::scoped_lock lock(joining);
+                 undecided.insert(undecided.end(), mine.begin(), mine.end());
+               });
   return true;
 }
 

@@ -228,35 +228,25 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
   std::vector<std::int64_t> a_steps(static_cast<std::size_t>(b.steps()));
   for (std::size_t t = 0; t < a_steps.size(); ++t)
     a_steps[t] = static_cast<std::int64_t>(t) * kResidueTileBytes;
-  constexpr std::int64_t kSide = kResidueBlockStrips * kResidueTileRows;
   const bool shared = task.c != nullptr && task.c_row == 0;
   std::vector<double> every_row(
       static_cast<std::size_t>(shared ? b.strips * kResidueTileRows : std::int64_t{0}));
   for (std::int64_t i = 0; shared && i < n; ++i)
     every_row[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
-  const auto even = [](std::int64_t count, std::int64_t most) {
-    const std::int64_t pieces = std::max<std::int64_t>(1, (count + most - 1) / most);
-    return std::min(most, ((count + pieces - 1) / pieces + 1) / 2 * 2);
-  };
-  const std::int64_t height = even(a.strips, kResidueBlockStrips),
-                     width = even(b.strips, kResidueBlockStrips),
-                     tall = (a.strips + height - 1) / height, wide = (b.strips + width - 1) / width;
+  const ResidueBlocks cut(packed_a.strips, b.strips, b.steps(), false, threads);
   std::mutex joining;
-  parallel_for(tall * wide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(cut.tall * cut.wide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> mine;
     Opened opened{task, lanes, mine};
-    ResiduePipe pipe;
-    auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, 2 * kResidueBlockSums);
-    pipe.sums[0] = sums;
-    pipe.sums[1] = sums + kResidueBlockSums;
-    const std::int64_t added_size = task.c != nullptr && !shared ? kSide * kSide : std::int64_t{0};
-    std::vector<double> both_added(static_cast<std::size_t>(2 * added_size));
+    auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, kResidueBlockSums);
+    const std::int64_t added_row = cut.columns * kResidueTileRows;
+    std::vector<double> added(static_cast<std::size_t>(
+        task.c != nullptr && !shared ? cut.rows * kResidueTileRows * added_row : std::int64_t{0}));
     set.begin();
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t top = item % tall * height, first = item / tall * width;
-      double* added = both_added.data() + pipe.turn * added_size;
-      ResidueBlock block{.row_strips = static_cast<int>(std::min(height, packed_a.strips - top)),
-                         .column_strips = static_cast<int>(std::min(width, b.strips - first)),
+      const std::int64_t top = item % cut.tall * cut.rows, first = item / cut.tall * cut.columns;
+      ResidueBlock block{.row_strips = static_cast<int>(std::min(cut.rows, packed_a.strips - top)),
+                         .column_strips = static_cast<int>(std::min(cut.columns, b.strips - first)),
                          .a_steps = a_steps.data(),
                          .a_plane = packed_a.plane(),
                          .b_plane = b.plane(),
@@ -264,8 +254,8 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
                          .scale = static_cast<double>(task.alpha),
                          .added = task.c == nullptr ? nullptr
                                   : shared          ? every_row.data()
-                                                    : added,
-                         .added_row = shared ? 0 : kSide,
+                                                    : added.data(),
+                         .added_row = shared ? 0 : added_row,
                          .y = task.y,
                          .y_row = n,
                          .caller = &opened,
@@ -289,16 +279,16 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
             .at = column,
             .added = shared ? column : c * kResidueTileRows};
       }
-      if (added_size != 0)
+      if (!added.empty())
         for (std::int64_t r = top * kResidueTileRows;
              r < std::min(m, (top + block.row_strips) * kResidueTileRows); ++r)
           for (std::int64_t i = first * kResidueTileRows;
                i < std::min(n, (first + block.column_strips) * kResidueTileRows); ++i)
-            added[(r - top * kResidueTileRows) * kSide + i - first * kResidueTileRows] =
+            added[static_cast<std::size_t>((r - top * kResidueTileRows) * added_row + i -
+                                           first * kResidueTileRows)] =
                 beta * static_cast<double>(task.c[r * task.c_row + i * task.c_col]);
-      set.next(pipe, &block);
+      set.run(block, sums);
     }
-    set.next(pipe, nullptr);
     set.end();
     const std::scoped_lock lock(joining);
     left.insert(left.end(), mine.begin(), mine.end());

@@ -13,6 +13,31 @@ const ResidueSet* residue_set([[maybe_unused]] Isa isa) {
   return nullptr;
 }
 
+ResidueBlocks::ResidueBlocks(std::int64_t row_strips, std::int64_t column_strips,
+                             std::int64_t steps, bool overlaps, int threads) {
+  constexpr std::int64_t kPanelBytes = 1 << 20;
+  const std::int64_t strip_bytes =
+      std::max<std::int64_t>(1, steps) * kResiduePlanes * kResidueTileBytes;
+  std::int64_t most_columns = kResidueBlockColumns, most_rows = kResidueBlockTiles / most_columns;
+  if (most_columns * strip_bytes <= kPanelBytes) {
+    most_rows = 4;
+  } else if (overlaps) {
+    most_columns = 4;
+    most_rows = most_columns * strip_bytes <= kPanelBytes ? 8 : kResidueBlockRows;
+  }
+  // Nearly equal parts, of pairs.
+  const auto even = [](std::int64_t count, std::int64_t most) {
+    const std::int64_t pieces = std::max<std::int64_t>(1, (count + most - 1) / most);
+    return std::max<std::int64_t>(2, std::min(most, ((count + pieces - 1) / pieces + 1) / 2 * 2));
+  };
+  columns = even(column_strips, most_columns);
+  wide = (column_strips + columns - 1) / columns;
+  // All threads are to have blocks.
+  most_rows = std::min(most_rows, (row_strips * wide + threads - 1) / threads);
+  rows = even(row_strips, std::max<std::int64_t>(2, most_rows / 2 * 2));
+  tall = (row_strips + rows - 1) / rows;
+}
+
 void pack_residues(const ResidueSet& set, const MatrixView& from, std::int64_t rows, std::int64_t k,
                    bool right, int threads, ResidueOperand& to) {
   // Where neighbours in memory are rows, several strips are turned at a time, so that memory is

@@ -20,6 +20,18 @@ struct ResidueOperand {
   const ResidueNorms* norms_of(std::int64_t s) const { return norms.data<ResidueNorms>() + s; }
 };
 
+// How strips of rows by strips of columns are cut into blocks. From the third cache a core gets 9
+// bytes a cycle, and products use up 13 * (64 / rows + 64 / columns) of their panels, of as many
+// rows and columns: so what is read again should be in the second one, of 2 MiB, beside the sums
+// (11 KiB a tile). Either that is b's panel, of all planes, while rows pass by; or, where k is
+// long, both panels of one plane, and the sums are as many as may be. `overlaps`: rows of a are
+// windows, which share their bytes.
+struct ResidueBlocks {
+  std::int64_t rows = 2, columns = 2, tall = 0, wide = 0;
+  ResidueBlocks(std::int64_t row_strips, std::int64_t column_strips, std::int64_t steps,
+                bool overlaps, int threads);
+};
+
 // nullptr where the instruction set has no int8 tiles.
 const ResidueSet* residue_set(Isa isa);
 

@@ -48,10 +48,12 @@ struct ResidueColumns {
   std::int64_t at = 0, added = 0;
 };
 
-inline constexpr int kResidueBlockStrips = 8;  // of rows, and of columns
+// Most strips of rows and of columns of a block, and most tiles.
+inline constexpr int kResidueBlockRows = 16, kResidueBlockColumns = 8;
+inline constexpr std::int64_t kResidueBlockTiles = 64;
 struct ResidueBlock {
-  ResidueRows rows[kResidueBlockStrips];
-  ResidueColumns columns[kResidueBlockStrips];
+  ResidueRows rows[kResidueBlockRows];
+  ResidueColumns columns[kResidueBlockColumns];
   int row_strips = 0, column_strips = 0;
   const std::int64_t* a_steps = nullptr;
   std::int64_t a_plane = 0, a_row = kResidueTileStep, b_plane = 0, steps = 0;
@@ -70,21 +72,9 @@ struct ResidueBlock {
   // Instead of all rounding, where sums and bounds themselves are wanted.
   void (*wide)(void* caller, const ResidueBlock&, int s, int c, const DigitSums&) = nullptr;
 };
-// Two blocks on their way: while the tile unit multiplies one, the vector units join and round the
-// one before it, row by row between the products. Everything a block points to but a's bytes must
-// last until it is rounded, which it is when next() has returned once more.
-struct ResiduePipe {
-  alignas(64) std::int32_t square[kResidueTileRows * kResidueTileRows];
-  ResidueBlock block[2];
-  std::int32_t* sums[2] = {};  // of kResidueBlockSums each, the caller's
-  int turn = 0;                // of the block that is multiplied next
-  bool full = false;           // whether block[1 - turn] waits to be rounded
-  int s = 0, c = 0, row = 0;   // of it, the next row
-  std::uint16_t undecided[kResidueTileRows] = {};
-  std::uint32_t any = 0;
-};
+// Of int32, that the sums of a block need.
 inline constexpr std::int64_t kResidueBlockSums =
-    std::int64_t{kResidueBlockStrips} * kResidueBlockStrips * kResiduePlanes * kResidueTileSums;
+    kResidueBlockTiles * kResiduePlanes * kResidueTileSums;
 
 struct ResidueSet {
   const DigitSet* digits = nullptr;  // whose transpose turns rows
@@ -105,8 +95,8 @@ struct ResidueSet {
   // Around the products of one thread.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
-  // Multiplies a block (nullptr: none) and rounds the one before it.
-  void (*next)(ResiduePipe&, const ResidueBlock*) = nullptr;
+  // Multiplies and rounds a block.
+  void (*run)(const ResidueBlock&, std::int32_t* sums) = nullptr;
 };
 
 // The processor's own.
