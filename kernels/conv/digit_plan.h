@@ -35,6 +35,14 @@ struct DigitStrip {
   std::int64_t first_row = 0, last_row = 0;  // of outputs, (z, y) joined
 };
 
+// How a window becomes steps of 64: tap after tap copied together; rows of taps as runs; or each
+// tap alone.
+struct DigitSteps {
+  bool gathered = false, as_runs = false;
+  std::int64_t count = 0;
+};
+DigitSteps digit_steps(const ConvGeometry& g);
+
 struct DigitPlan {
   DigitAxis d, h, w;
   std::int64_t channels = 0, out = 0, groups = 0;

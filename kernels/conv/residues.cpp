@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "kernels/conv/digit_plan.h"
+#include "kernels/conv/exact_winograd.h"
 #include "kernels/gemm/residues.h"
 
 namespace etalon {
@@ -103,12 +104,24 @@ double most_squares(const ImageTask& t, const float* x, int threads) {
 }  // namespace
 
 Refusal refuse_conv_residues(const ConvGeometry& g) {
-  if (g.group_out() < 8) return "a group has fewer than 8 output channels, half of a tile's";
   if (g.k() > kResidueTileMostK) return "sums of more than 66051 terms overflow a tile";
-  if (g.k() < 32) return "sums of fewer than 32 terms fill less than half of a tile";
-  // Turning and cutting an element of x took as long as 100 f32 products of the f64 pass.
-  if (g.group_out() * g.k() * g.window.out_points() < 96 * g.group_in() * g.window.in_points())
-    return "each element of x meets fewer than 96 weights, cutting it into digits does not pay";
+  // A choice of speed alone, by a model of both passes in cycles: cutting an element of x takes 4,
+  // copying one of a window 2.
+  const DigitSteps s = digit_steps(g);
+  const auto pixels = static_cast<double>(g.window.out_points()),
+             out = static_cast<double>(g.group_out()), k = static_cast<double>(g.k());
+  const double read = std::min(static_cast<double>(g.window.in_points()),
+                               pixels * static_cast<double>(g.window.taps()));
+  const double residues = 4.2 * static_cast<double>(g.group_in()) * read +
+                          (s.gathered ? 2 * pixels * k : 0) +
+                          ResidueBlocks(vector_strips(g.window.out_points(), kResidueTileRows),
+                                        vector_strips(g.group_out(), kResidueTileRows), s.count,
+                                        !s.gathered && g.window.taps() > 1, 1)
+                              .cycles();
+  // Winograd's 4 products for 9 reach two thirds of the speed of the others.
+  const double f64 = pixels * out * k / (fits_exact_winograd(Isa::avx512, g) ? 18 : 12) +
+                     1.5 * pixels * out + 0.5 * pixels * k;
+  if (f64 <= residues) return "so few channels or terms are summed faster in f64";
   return std::nullopt;
 }
 

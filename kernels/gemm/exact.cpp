@@ -6,6 +6,7 @@
 
 #include "engine/ops/gemm.h"
 #include "kernels/gemm/exact_narrow.h"
+#include "kernels/gemm/exact_residues.h"
 #include "kernels/gemm/exact_thin.h"
 #include "kernels/gemm/rows.h"
 
@@ -27,35 +28,9 @@ const ExactLanes* exact_lanes([[maybe_unused]] Isa isa) {
 namespace {
 
 constexpr int kWide = 2;  // vectors of a tile
-// Whether a tile of digits pays, by a model of both passes in ns (one core of a Sapphire Rapids
-// machine): strips of 16 are cut in steps of 64 terms, tiles multiplied and joined; the f64 pass
-// packs, multiplies at 60 Gflop/s and rounds. Small products and short sums fill tiles badly. A
-// choice of speed alone: the bits are the correctly rounded ones either way.
-bool digits_pay(std::int64_t m, std::int64_t n, std::int64_t k, bool b_is_packed) {
-  const auto strips = [](std::int64_t rows) {
-    return static_cast<double>(vector_strips(rows, kDigitRows));
-  };
-  const double steps = static_cast<double>(vector_strips(k, kDigitStep)),
-               rows = static_cast<double>(m), columns = static_cast<double>(n),
-               terms = static_cast<double>(k);
-  const double digits = 3000 + (strips(m) + (b_is_packed ? 0 : strips(n))) * (500 + 600 * steps) +
-                        strips(m) * strips(n) * (500 + 300 * steps);
-  const double f64 = 2000 + 1.2 * rows * terms + (b_is_packed ? 0 : 0.7 * columns * terms) +
-                     rows * strips(n) * kDigitRows * terms / 30 + 1.5 * rows * columns;
-  return digits < f64;
-}
-// Residues take eleven products of a tile for the digits' nineteen, but eleven bytes of memory for
-// an element, not five: few rows do not pay for them.
-constexpr std::int64_t kResidueRowsPay = 48;
-ExactFirst pass_for(Isa isa, const ExactShape& s) {
-  if (s.residues != nullptr && s.k <= kResidueTileMostK) return ExactFirst::residues;
-  if (digit_set(isa) == nullptr || !digits_pay(s.m, s.n, s.k, s.b_is_constant))
-    return ExactFirst::f64;
-  return std::min(s.m, s.n) >= kResidueRowsPay && s.k <= kResidueTileMostK ? ExactFirst::residues
-                                                                           : ExactFirst::digits;
-}
-const ResidueSet& residues_of(Isa isa, const ResidueSet* instead) {
-  return instead == nullptr ? *residue_set(isa) : *instead;
+const ResidueSet* residues_of(Isa isa, const ResidueSet* instead, std::int64_t k) {
+  if (k > kResidueTileMostK) return nullptr;
+  return instead == nullptr ? residue_set(isa) : instead;
 }
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 
@@ -71,235 +46,11 @@ double row_norm(const ExactLanes& lanes, const MatrixView& v, std::int64_t r, st
   return std::sqrt(s);
 }
 
-// The first pass in digits.
-void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& task,
-                 const DigitOperand& b, int threads, std::vector<std::int64_t>& left) {
-  constexpr std::int64_t kBlockBytes = 768 << 10;  // of b, half of a second cache
-  const std::int64_t m = task.m, n = task.n;
-  thread_local DigitOperand a;
-  pack_digits(set, task.a, m, task.k, false, threads, a);
-  const DigitOperand& packed_a = a;  // the caller's, for all threads
-  const std::int64_t steps = b.steps(), tops = vector_strips(m, kDigitRows),
-                     columns = vector_strips(n, kDigitRows);
-  const std::int64_t block =
-      std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(1, steps * kStepBytes), 1,
-                               (columns + threads - 1) / threads);
-  const std::int64_t blocks = (columns + block - 1) / block;
-  const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
-  // What every row adds is made once; else it is made for each tile, two of which are on their way.
-  const bool shared = task.c != nullptr && task.c_row == 0;
-  std::vector<double> every_row(
-      static_cast<std::size_t>(shared ? columns * kDigitRows : std::int64_t{0}));
-  for (std::int64_t i = 0; shared && i < n; ++i)
-    every_row[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
-  DigitChoice choice(task.k);
-  std::mutex joining;
-  parallel_for(blocks * tops, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    DigitPipe pipe;
-    DigitSums square;
-    // Of two tiles on their way, one of them perhaps the one before the last, and of the next.
-    double added[3][kDigitRows * kDigitRows] = {};
-    int turn = 0;
-    std::vector<std::int64_t> mine;
-    int configured = 0;
-    const auto configure = [&](int rows) {
-      if (rows != configured) set.begin(configured = rows);
-    };
-    const auto next = [&](const DigitTile* tile) {
-      DigitTile again;
-      for (;;) {
-        if (tile != nullptr) configure(tile->rows);
-        set.next(pipe, tile);
-        if (!pipe.ready) return;
-        choice.saw(pipe.done.dropped, pipe.open);
-        if (!DigitChoice::again(pipe.done.dropped, pipe.open)) break;
-        again = pipe.done;
-        again.dropped = 3;
-        tile = &again;
-      }
-      if (pipe.open != 0 && task.steps.rounding_test)
-        for (int r = 0; r < pipe.done.rows; ++r)
-          for (std::uint32_t u = pipe.undecided[r]; u != 0; u &= u - 1)
-            mine.push_back(pipe.done.at + r * n + __builtin_ctz(u));
-    };
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t top = item % tops, first = item / tops * block;
-      const int height = static_cast<int>(std::min<std::int64_t>(kDigitRows, m - top * kDigitRows));
-      for (std::int64_t s = first; s < std::min(columns, first + block); ++s) {
-        const int count = static_cast<int>(std::min<std::int64_t>(kDigitRows, n - s * kDigitRows));
-        const std::int64_t corner = top * kDigitRows * n + s * kDigitRows;
-        DigitTile tile{.a = packed_a.strip(top),
-                       .b = b.strip(s),
-                       .steps = steps,
-                       .a_norms = &packed_a.norms_of(top),
-                       .b_norms = &b.norms_of(s),
-                       .rows = height,
-                       .columns = count,
-                       .dropped = choice.dropped(),
-                       .scale = alpha,
-                       .y = task.y + corner,
-                       .y_row = n,
-                       .at = corner};
-        if (shared) {
-          tile.added = every_row.data() + s * kDigitRows;
-        } else if (task.c != nullptr) {
-          double* to = added[turn = (turn + 1) % 3];
-          for (int r = 0; r < height; ++r)
-            for (int i = 0; i < count; ++i)
-              to[r * kDigitRows + i] =
-                  beta * static_cast<double>(task.c[(top * kDigitRows + r) * task.c_row +
-                                                    (s * kDigitRows + i) * task.c_col]);
-          tile.added = to;
-          tile.added_row = kDigitRows;
-        }
-        if (task.truth == nullptr) {
-          next(&tile);
-          continue;
-        }
-        const std::size_t before = mine.size();
-        configure(height);
-        set.product(tile, square);
-        const double size = std::abs(alpha);
-        for (int r = 0; r < height; ++r)  // each with bounds of its own
-          exact_tile(lanes,
-                     {.sums = square.sums + r * kDigitRows,
-                      .count = count,
-                      .bounds = &size,
-                      .norms = square.bounds + r * kDigitRows,
-                      .scale = alpha,
-                      .slack = alpha == 1 ? 0.0 : 0x1p-52,
-                      .added = tile.added == nullptr ? nullptr : tile.added + r * tile.added_row,
-                      .y = task.y + corner + r * n},
-                     task.truth + corner + r * n, corner + r * n, task.steps, mine);
-        choice.saw(tile.dropped, static_cast<std::int64_t>(mine.size() - before));
-      }
-    }
-    while (pipe.full) next(nullptr);
-    set.end();
-    const std::scoped_lock lock(joining);
-    left.insert(left.end(), mine.begin(), mine.end());
-  });
-}
-
-// The first pass through residues.
-struct Opened {  // what the hooks of a block append to
-  const ExactTask& task;
-  const ExactLanes& lanes;
-  std::vector<std::int64_t>& mine;
-};
-void append_open(void* caller, const ResidueBlock& block, int s, int c,
-                 const std::uint16_t* undecided) {
-  const auto& opened = *static_cast<Opened*>(caller);
-  if (!opened.task.steps.rounding_test) return;
-  const std::int64_t at = block.rows[s].at + block.columns[c].at;
-  for (int r = 0; r < block.rows[s].rows; ++r)
-    for (std::uint32_t u = undecided[r]; u != 0; u &= u - 1)
-      opened.mine.push_back(at + r * block.y_row + __builtin_ctz(u));
-}
-void round_wide(void* caller, const ResidueBlock& block, int s, int c, const DigitSums& square) {
-  const auto& opened = *static_cast<Opened*>(caller);
-  const ResidueRows& rows = block.rows[s];
-  const ResidueColumns& columns = block.columns[c];
-  const double size = std::abs(block.scale);
-  for (int r = 0; r < rows.rows; ++r) {  // each with bounds of its own
-    const std::int64_t at = rows.at + columns.at + r * block.y_row;
-    exact_tile(opened.lanes,
-               {.sums = square.sums + r * kResidueTileRows,
-                .count = columns.columns,
-                .bounds = &size,
-                .norms = square.bounds + r * kResidueTileRows,
-                .scale = block.scale,
-                .slack = block.scale == 1 ? 0.0 : 0x1p-52,
-                .added = block.added == nullptr
-                             ? nullptr
-                             : block.added + rows.added + columns.added + r * block.added_row,
-                .y = block.y + at},
-               opened.task.truth + at, at, opened.task.steps, opened.mine);
-  }
-}
-
-void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTask& task,
-                   const ResidueOperand& b, int threads, std::vector<std::int64_t>& left) {
-  const std::int64_t m = task.m, n = task.n;
-  thread_local ResidueOperand a;
-  pack_residues(set, task.a, m, task.k, false, threads, a);
-  const ResidueOperand& packed_a = a;  // the caller's, for all threads
-  const double beta = static_cast<double>(task.beta);
-  std::vector<std::int64_t> a_steps(static_cast<std::size_t>(b.steps()));
-  for (std::size_t t = 0; t < a_steps.size(); ++t)
-    a_steps[t] = static_cast<std::int64_t>(t) * kResidueTileBytes;
-  const bool shared = task.c != nullptr && task.c_row == 0;
-  std::vector<double> every_row(
-      static_cast<std::size_t>(shared ? b.strips * kResidueTileRows : std::int64_t{0}));
-  for (std::int64_t i = 0; shared && i < n; ++i)
-    every_row[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
-  const ResidueBlocks cut(packed_a.strips, b.strips, b.steps(), false, threads);
-  std::mutex joining;
-  parallel_for(cut.tall * cut.wide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::int64_t> mine;
-    Opened opened{task, lanes, mine};
-    auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, kResidueBlockSums);
-    const std::int64_t added_row = cut.columns * kResidueTileRows;
-    std::vector<double> added(static_cast<std::size_t>(
-        task.c != nullptr && !shared ? cut.rows * kResidueTileRows * added_row : std::int64_t{0}));
-    set.begin();
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t top = item % cut.tall * cut.rows, first = item / cut.tall * cut.columns;
-      ResidueBlock block{.row_strips = static_cast<int>(std::min(cut.rows, packed_a.strips - top)),
-                         .column_strips = static_cast<int>(std::min(cut.columns, b.strips - first)),
-                         .a_steps = a_steps.data(),
-                         .a_plane = packed_a.plane(),
-                         .b_plane = b.plane(),
-                         .steps = b.steps(),
-                         .scale = static_cast<double>(task.alpha),
-                         .added = task.c == nullptr ? nullptr
-                                  : shared          ? every_row.data()
-                                                    : added.data(),
-                         .added_row = shared ? 0 : added_row,
-                         .y = task.y,
-                         .y_row = n,
-                         .caller = &opened,
-                         .open = append_open,
-                         .wide = task.truth == nullptr ? nullptr : round_wide};
-      for (int s = 0; s < block.row_strips; ++s) {
-        const std::int64_t row = (top + s) * kResidueTileRows;
-        block.rows[s] = {
-            .a = packed_a.strip(top + s),
-            .norms = packed_a.norms_of(top + s),
-            .rows = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, m - row)),
-            .at = row * n,
-            .added = s * kResidueTileRows * block.added_row};
-      }
-      for (int c = 0; c < block.column_strips; ++c) {
-        const std::int64_t column = (first + c) * kResidueTileRows;
-        block.columns[c] = {
-            .b = b.strip(first + c),
-            .norms = b.norms_of(first + c),
-            .columns = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, n - column)),
-            .at = column,
-            .added = shared ? column : c * kResidueTileRows};
-      }
-      if (!added.empty())
-        for (std::int64_t r = top * kResidueTileRows;
-             r < std::min(m, (top + block.row_strips) * kResidueTileRows); ++r)
-          for (std::int64_t i = first * kResidueTileRows;
-               i < std::min(n, (first + block.column_strips) * kResidueTileRows); ++i)
-            added[static_cast<std::size_t>((r - top * kResidueTileRows) * added_row + i -
-                                           first * kResidueTileRows)] =
-                beta * static_cast<double>(task.c[r * task.c_row + i * task.c_col]);
-      set.run(block, sums);
-    }
-    set.end();
-    const std::scoped_lock lock(joining);
-    left.insert(left.end(), mine.begin(), mine.end());
-  });
-}
-
 // Rows contiguous in k, for dot products one at a time: where they lie, or a copy of 16 at once.
 class RowsAlong {
  public:
   RowsAlong(Isa isa, const MatrixView& from, std::int64_t rows, std::int64_t k)
-      : set_(digit_set(isa)),
+      : set_(residue_set(isa)),
         tiles_(*tile_set_f32(isa)),
         from_(from),
         rows_(rows),
@@ -307,31 +58,31 @@ class RowsAlong {
         stride_((k + 15) / 16 * 16) {}
   const float* of(std::int64_t row) {
     if (from_.k_stride == 1) return from_.data + row * from_.row_stride;
-    const std::int64_t strip = row / kDigitRows;
-    float* copy = copy_.at_least<float>(kDigitRows * stride_);
+    const std::int64_t strip = row / kResidueTileRows;
+    float* copy = copy_.at_least<float>(kResidueTileRows * stride_);
     if (strip != at_) {
       at_ = strip;
-      const std::int64_t first = strip * kDigitRows;
+      const std::int64_t first = strip * kResidueTileRows;
       if (set_ != nullptr) {
         turn_rows(*set_, from_, first, rows_, k_, 1, copy);
-      } else if (from_.row_stride == 1 && rows_ - first >= kDigitRows) {
+      } else if (from_.row_stride == 1 && rows_ - first >= kResidueTileRows) {
         for (std::int64_t i = 0; i < k_; i += tiles_.lanes)
-          for (std::int64_t r = 0; r < kDigitRows; r += tiles_.lanes)
+          for (std::int64_t r = 0; r < kResidueTileRows; r += tiles_.lanes)
             tiles_.store_transposed(from_.data + first + r + i * from_.k_stride, from_.k_stride,
                                     static_cast<int>(std::min<std::int64_t>(tiles_.lanes, k_ - i)),
                                     tiles_.lanes, copy + r * stride_ + i, stride_);
       } else {
-        const std::int64_t count = std::min<std::int64_t>(kDigitRows, rows_ - first);
+        const std::int64_t count = std::min<std::int64_t>(kResidueTileRows, rows_ - first);
         for (std::int64_t i = 0; i < k_; ++i)
           for (std::int64_t r = 0; r < count; ++r)
             copy[r * stride_ + i] = from_.data[(first + r) * from_.row_stride + i * from_.k_stride];
       }
     }
-    return copy + row % kDigitRows * stride_;
+    return copy + row % kResidueTileRows * stride_;
   }
 
  private:
-  const DigitSet* set_;
+  const ResidueSet* set_;
   const TileSet<float>& tiles_;
   MatrixView from_;
   std::int64_t rows_, k_, stride_, at_ = -1;
@@ -347,7 +98,7 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
     std::vector<std::pair<std::int64_t, std::int64_t>> keyed;
     keyed.reserve(left.size());
     for (const std::int64_t i : left)
-      keyed.emplace_back((i % n / kDigitRows << 32) + i / n / kDigitRows, i);
+      keyed.emplace_back((i % n / kResidueTileRows << 32) + i / n / kResidueTileRows, i);
     std::ranges::sort(keyed);
     std::ranges::transform(keyed, left.begin(), [](const auto& p) { return p.second; });
   }
@@ -472,13 +223,10 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to) {
   const std::int64_t n = shape.n, k = shape.k;
-  to.pass = pass_for(isa, shape);
-  if (to.pass == ExactFirst::digits) {
-    pack_digits(*digit_set(isa), b, n, k, true, threads, to.digits);
-    return;
-  }
-  if (to.pass == ExactFirst::residues) {
-    pack_residues(residues_of(isa, shape.residues), b, n, k, true, threads, to.residues);
+  const ResidueSet* residues = residues_of(isa, shape.residues, k);
+  to.in_residues = residues != nullptr;
+  if (residues != nullptr) {
+    pack_residues(*residues, b, n, k, true, threads, to.residues);
     return;
   }
   const TileSet<double>& set = *tile_set_f64(isa);
@@ -506,11 +254,9 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
     pack_exact(isa, {.m = task.m, .n = task.n, .k = task.k, .residues = task.steps.residues},
                task.b, threads, fresh);
   const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
-  if (b.pass == ExactFirst::digits)
-    digits_pass(*digit_set(isa), *exact_lanes(isa), task, b.digits, threads, left);
-  else if (b.pass == ExactFirst::residues)
-    residues_pass(residues_of(isa, task.steps.residues), *exact_lanes(isa), task, b.residues,
-                  threads, left);
+  if (b.in_residues)
+    residues_pass(*residues_of(isa, task.steps.residues, task.k), *exact_lanes(isa), task,
+                  b.residues, threads, left);
   else
     f64_pass(isa, task, b, threads, left);
   exact_counts().undecided += static_cast<std::int64_t>(left.size());
@@ -558,6 +304,15 @@ void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
 
 namespace {
 
+// What is better summed in f64 belongs to the row below.
+Refusal refuse_amx(const Problem& problem) {
+  if (Refusal reason = refuse_unless_exact_narrow(problem)) return reason;
+  const GemmGeometry g = gemm_geometry(problem.params->as<GemmParams>(), problem.input(0).shape,
+                                       problem.input(1).shape);
+  return refuse_residues(
+      {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = problem.inputs[1].value != nullptr});
+}
+
 template <Isa isa>
 Prepared prepare(const Problem& problem, int threads) {
   const Tensor* b = problem.inputs[1].value;
@@ -581,7 +336,7 @@ KernelRow gemm_exact_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "exact",
-          .refuse = refuse_unless_exact_narrow,
+          .refuse = isa == Isa::amx ? refuse_amx : refuse_unless_exact_narrow,
           .run = [](const KernelCall& call) { run_gemm_exact(call, isa, {}); },
           .prepare = prepare<isa>};
 }

@@ -8,9 +8,9 @@
 // fail the test, and so does an interval that holds zero but is not zero; they are left to the
 // definition, whose result needs no order: it is the correctly rounded one.
 //
-// Where the processor has int8 tiles, the first pass is one of digits instead (digit_tile.h). What
-// either leaves undecided is summed again in twice the precision (exact_settle.h), and only what
-// that leaves goes to the definition.
+// Where the processor has int8 tiles, the first pass goes through residues instead
+// (residue_tile.h). What either leaves undecided is summed again in twice the precision
+// (exact_settle.h), and only what that leaves goes to the definition.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,6 @@
 
 #include "engine/backend/kernel.h"
 #include "engine/numerics/fp.h"
-#include "kernels/gemm/digits.h"
 #include "kernels/gemm/exact_lanes.h"
 #include "kernels/gemm/exact_settle.h"
 #include "kernels/gemm/packed.h"
@@ -96,15 +95,12 @@ inline void exact_tile(const ExactLanes& lanes, const ExactTile& tile, double* t
       left.push_back(at + r * tile.y_row + __builtin_ctz(u));
 }
 
-enum class ExactFirst { f64, digits, residues };
 // y = round(alpha * a b + beta * c) on raw matrices.
 struct ExactOperand {
   AlignedBuffer strips;
   std::vector<double> norms;  // of every lane of the strips
-  // Instead of both, where there are int8 tiles and they pay.
-  DigitOperand digits;
-  ResidueOperand residues;
-  ExactFirst pass = ExactFirst::f64;
+  ResidueOperand residues;    // instead of both, where there are int8 tiles
+  bool in_residues = false;
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;
@@ -128,6 +124,9 @@ struct ExactShape {
   bool b_is_constant = false;
   const ResidueSet* residues = nullptr;  // ExactSteps
 };
+// Why a product is better not summed through residues; a choice of speed alone: the bits are the
+// correctly rounded ones either way.
+Refusal refuse_residues(const ExactShape& shape);
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to);
 

@@ -76,6 +76,35 @@ constexpr CutIndex cut_index() {
 }
 inline constexpr CutIndex kCutIndex = cut_index();
 
+// 16x16 dwords.
+ETALON_INLINE void transpose_dwords(__m512i* r) {
+  __m512i t[16];
+  simd::unroll<8>([&](auto n) ETALON_INLINE_LAMBDA {
+    constexpr int i = n * 2;
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  });
+  simd::unroll<4>([&](auto n) ETALON_INLINE_LAMBDA {
+    constexpr int i = n * 4;
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  });
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  });
+  simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  });
+}
+
 // Sixteen values each of the four vectors at `from`, zeros from `left` on.
 ETALON_INLINE void load_values(const float* from, std::int64_t left, __m512* x) {
   simd::unroll<4>([&](auto v) ETALON_INLINE_LAMBDA {

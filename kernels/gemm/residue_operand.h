@@ -26,10 +26,17 @@ struct ResidueOperand {
 // (11 KiB a tile). Either that is b's panel, of all planes, while rows pass by; or, where k is
 // long, both panels of one plane, and the sums are as many as may be. `overlaps`: rows of a are
 // windows, which share their bytes.
+inline constexpr double kThirdCacheBytes = 9;  // a cycle
 struct ResidueBlocks {
   std::int64_t rows = 2, columns = 2, tall = 0, wide = 0;
   ResidueBlocks(std::int64_t row_strips, std::int64_t column_strips, std::int64_t steps,
                 bool overlaps, int threads);
+  // About what multiplying and rounding takes on one thread.
+  double cycles() const;
+
+ private:
+  std::int64_t row_strips_, column_strips_, steps_;
+  bool overlaps_, panel_stays_ = false;
 };
 
 // nullptr where the instruction set has no int8 tiles.
@@ -38,5 +45,10 @@ const ResidueSet* residue_set(Isa isa);
 // All strips of an operand.
 void pack_residues(const ResidueSet& set, const MatrixView& from, std::int64_t rows, std::int64_t k,
                    bool right, int threads, ResidueOperand& to);
+
+// Rows [first, first + 16 strips) of `from` contiguous in k: row r at to + r * (k rounded up to
+// 16).
+void turn_rows(const ResidueSet& set, const MatrixView& from, std::int64_t first, std::int64_t rows,
+               std::int64_t k, int strips, float* to);
 
 }  // namespace etalon

@@ -2,7 +2,6 @@
 // and planes of an image that many products share.
 #include <immintrin.h>
 
-#include "kernels/gemm/digit_vector_amx.h"
 #include "kernels/gemm/residue_cut_amx.h"
 #include "kernels/gemm/residues_inl.h"
 
@@ -140,6 +139,21 @@ void add_squares(const float* x, std::int64_t stride, std::int64_t channels, std
       sum = _mm512_fmadd_pd(v, v, sum);
     }
     _mm512_mask_storeu_pd(sums + i, mask, sum);
+  }
+}
+
+void transpose(const float* from, std::int64_t from_stride, int lanes, std::int64_t k, float* to,
+               std::int64_t to_stride) {
+  const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
+  for (std::int64_t j = 0; j < k; j += 16) {
+    __m512i r[16];
+    simd::unroll<16>([&](auto i) ETALON_INLINE_LAMBDA {
+      r[i] = j + i < k ? _mm512_maskz_loadu_epi32(mask, from + (j + i) * from_stride)
+                       : _mm512_setzero_si512();
+    });
+    transpose_dwords(r);
+    simd::unroll<16>(
+        [&](auto i) ETALON_INLINE_LAMBDA { _mm512_storeu_si512(to + i * to_stride + j, r[i]); });
   }
 }
 

@@ -77,7 +77,10 @@ inline constexpr std::int64_t kResidueBlockSums =
     kResidueBlockTiles * kResiduePlanes * kResidueTileSums;
 
 struct ResidueSet {
-  const DigitSet* digits = nullptr;  // whose transpose turns rows
+  // to[i * to_stride + j] = from[j * from_stride + i] for 16 i (lanes of them there, the others 0)
+  // and k values of j, rounded up to 16 of them in `to`.
+  void (*transpose)(const float* from, std::int64_t from_stride, int lanes, std::int64_t k,
+                    float* to, std::int64_t to_stride) = nullptr;
   // Unit, norms and bytes of up to 16 rows of k values, row r at rows[r] (nullptr: zeros): step t
   // of plane i at to + i * plane + 1024 t.
   void (*pack)(const float* const* rows, std::int64_t k, bool right, std::uint8_t* to,

@@ -8,7 +8,6 @@
 
 #include <immintrin.h>
 
-#include "kernels/gemm/digit_vector_amx.h"
 #include "kernels/gemm/residue_cut_amx.h"
 #include "kernels/gemm/residue_tile.h"
 
@@ -223,12 +222,14 @@ double cut_residues_turned(const DigitBlock& block, double unit, std::uint8_t* t
                            std::int64_t pitch, std::int64_t plane);
 void gather_residues(const std::uint8_t* from, std::int64_t plane, const std::int64_t* offset,
                      int runs, std::int64_t bytes, std::uint8_t* to, std::int64_t to_plane);
+void transpose(const float* from, std::int64_t from_stride, int lanes, std::int64_t k, float* to,
+               std::int64_t to_stride);
 void add_squares(const float* x, std::int64_t stride, std::int64_t channels, std::int64_t count,
                  double* sums);
 
 template <class Unit>
 const ResidueSet& residue_set_of() {
-  static const ResidueSet set{.digits = &digits(),
+  static const ResidueSet set{.transpose = transpose,
                               .pack = pack_residues,
                               .cut_turned = cut_residues_turned,
                               .gather = gather_residues,
