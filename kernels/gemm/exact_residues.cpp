@@ -131,9 +131,11 @@ Refusal refuse_residues(const ExactShape& s) {
       ResidueBlocks(vector_strips(s.m, kResidueTileRows), vector_strips(s.n, kResidueTileRows),
                     vector_strips(s.k, kResidueTileStep), false, 1)
           .cycles();
-  // The f64 pass: products of eight lanes, packing, rounding; weights of 8 bytes from memory.
-  const double f64 = 4000 + std::max(m * n * k / 12, 8 * n * k / kThirdCacheBytes) + 3 * m * k +
-                     (s.b_is_constant ? 0 : 1.5 * n * k) + 1.5 * m * n;
+  // The f64 pass: products of eight lanes; its strips of b, 8 bytes an element, come at 3 bytes a
+  // cycle where the second cache does not hold them.
+  const double strips = 8 * n * k;
+  const double f64 = 2000 + std::max(m * n * k / 12, strips > 0x1p21 ? strips / 3 : 0) +
+                     0.5 * (m * k + (s.b_is_constant ? 0 : n * k) + m * n);
   if (f64 <= residues) return "so few rows, columns or terms are summed faster in f64";
   return std::nullopt;
 }

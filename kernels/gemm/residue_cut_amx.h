@@ -3,8 +3,9 @@
 //
 // X + 2^47 (residue_cut) is six bytes; a sum of bytes times weights in [-127, 127] is X times a
 // factor modulo m, plus a multiple of m that makes it positive, below 2^19; a second such sum, of
-// its three bytes times 256^j modulo m, is below 2^14, and what x - floor(x mu / 2^23) m leaves of
-// it, mu = 2^23 / m rounded up, is right while x mu m - 2^23 x < 2^23, x < 2^15.
+// its three bytes times 256^j modulo m, is below 2^14. Of that the upper byte's remainder comes
+// from a table, and is added to the lower byte; where their sum is 256 or more, its byte is at most
+// m - 2, and 256 modulo m is added. A byte may exceed m - 1 otherwise: any representative will do.
 #pragma once
 
 #include <immintrin.h>
@@ -21,7 +22,8 @@ struct ResidueWeights {
 struct ResidueTables {
   ResidueWeights of[2];  // of a, of b
   std::int32_t fold[kResiduePlanes] = {}, fold_add[kResiduePlanes] = {};
-  std::int16_t over[kResiduePlanes] = {}, m[kResiduePlanes] = {};
+  std::int32_t past[kResiduePlanes] = {};                  // 256 modulo m in each byte
+  alignas(64) std::uint8_t high[kResiduePlanes][64] = {};  // 256 j modulo m
   std::int64_t c_high[kResiduePlanes] = {}, c_low[kResiduePlanes] = {};
 };
 constexpr int balanced(std::uint32_t x, int m) {
@@ -52,8 +54,8 @@ constexpr ResidueTables residue_tables() {
     const int second = 256 % m, third = balanced(static_cast<std::uint32_t>(65536 % m), m);
     t.fold[i] = four_weights(1, second, third, 0);
     t.fold_add[i] = third < 0 ? (-7 * third + m - 1) / m * m : 0;
-    t.over[i] = static_cast<std::int16_t>(((1 << 23) + m - 1) / m);
-    t.m[i] = static_cast<std::int16_t>(m);
+    t.past[i] = four_weights(second, second, second, second);
+    for (int j = 0; j < 64; ++j) t.high[i][j] = static_cast<std::uint8_t>(256 * j % m);
     const uint128 c = (uint128{1} << 104) / static_cast<unsigned>(m);
     t.c_high[i] = static_cast<std::int64_t>(c >> 52);
     t.c_low[i] = static_cast<std::int64_t>(c & ((uint128{1} << 52) - 1));
@@ -150,14 +152,18 @@ ETALON_INLINE void cut_values(const __m512* x, __m512d scale, __m512d& rest, con
           fold_add, _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(add, low[v], w_low), high[v], w_high),
           fold);
     });
-    const __m512i over = _mm512_set1_epi16(kResidueTables.over[i]),
-                  m = _mm512_set1_epi16(kResidueTables.m[i]);
-    __m512i words[2] = {_mm512_packus_epi32(y[0], y[1]), _mm512_packus_epi32(y[2], y[3])};
-    simd::unroll<2>([&](auto h) ETALON_INLINE_LAMBDA {
-      const __m512i q = _mm512_srli_epi16(_mm512_mulhi_epu16(words[h], over), 7);
-      words[h] = _mm512_sub_epi16(words[h], _mm512_mullo_epi16(q, m));
-    });
-    store(i, _mm512_permutexvar_epi32(order, _mm512_packus_epi16(words[0], words[1])));
+    const __m512i words[2] = {_mm512_packus_epi32(y[0], y[1]), _mm512_packus_epi32(y[2], y[3])},
+                  byte = _mm512_set1_epi32(0xff00ff);
+    const __m512i low_bytes = _mm512_packus_epi16(_mm512_and_si512(words[0], byte),
+                                                  _mm512_and_si512(words[1], byte)),
+                  high_bytes = _mm512_packus_epi16(_mm512_srli_epi16(words[0], 8),
+                                                   _mm512_srli_epi16(words[1], 8));
+    const __m512i high_rest =
+        _mm512_permutexvar_epi8(high_bytes, _mm512_load_si512(kResidueTables.high[i]));
+    __m512i r = _mm512_add_epi8(low_bytes, high_rest);
+    r = _mm512_mask_add_epi8(r, _mm512_cmplt_epu8_mask(r, high_rest), r,
+                             _mm512_set1_epi32(kResidueTables.past[i]));
+    store(i, _mm512_permutexvar_epi32(order, r));
   }
 }
 
