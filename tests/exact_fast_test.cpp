@@ -303,7 +303,7 @@ TEST_CASE("exact: dilated taps, one and three dimensions") {
     CHECK(compare(conv_op(), Params(line), {&x1, &w1}) == rows);
     CHECK(compare(conv_op(), Params(dilated), {&x2, &w2}) == rows);
     CHECK(compare(conv_op(), Params(volume), {&x3, &w3}) == rows);
-    // Windows read in place, rows of several calls; no digits here.
+    // Windows read in place, rows of several calls; no residues here.
     line.groups = 3;
     const Tensor x4 = make({2, 3, 103}, 7, data), w4 = make({6, 1, 5}, 8, data);
     CHECK(compare(conv_op(), Params(line), {&x4, &w4}) >= 2);

@@ -1,8 +1,8 @@
-// One image: rows of x are turned to channels last with their padding as zeros and cut into digits
-// in one unit for the whole image (digit_plan.h), then all channels of a group pass by. Bounds
-// (digit_tile.h) take digits of x as 128 and |z| as 2^39 where they were not worth measuring (below
-// the first two digits they are as good as uniform: rms 74); what rounding left of x is measured,
-// by rows of the padded image, for it is zero almost everywhere.
+// One image: rows of x are turned to channels last with their padding as zeros and cut in one unit
+// for the whole image (residue_plan.h), then all channels of a group pass by. The unit, and the
+// norm of a window in the bounds, are those of taps times the squares of the pixel that has most of
+// them; what rounding left of x is measured, by rows of the padded image, for it is zero almost
+// everywhere.
 #include "kernels/conv/residues.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <cmath>
 #include <mutex>
 
-#include "kernels/conv/digit_plan.h"
 #include "kernels/conv/exact_winograd.h"
+#include "kernels/conv/residue_plan.h"
 #include "kernels/gemm/residues.h"
 
 namespace etalon {
@@ -23,7 +23,7 @@ struct ImageTask {
   const ResidueSet& set;
   const ExactLanes& lanes;
   const ConvGeometry& g;
-  const DigitPlan& plan;
+  const ResiduePlan& plan;
   const ConvResiduesTask& task;
 };
 
@@ -31,7 +31,7 @@ struct ImageTask {
 // Returns the sum of the squares of what rounding left.
 double cut_pixels(const ImageTask& t, const float* x, std::int64_t index, std::int64_t first,
                   std::int64_t stop, double unit, std::uint8_t* planes) {
-  const DigitAxis &d = t.plan.d, &h = t.plan.h, &w = t.plan.w;
+  const ResidueAxis &d = t.plan.d, &h = t.plan.h, &w = t.plan.w;
   const std::int64_t channels = t.plan.channels, group = index / t.plan.group_rows,
                      pitch = t.plan.pitch, plane = t.plan.plane;
   const std::int64_t z = index / h.extent % d.extent * d.step - d.pad_begin,
@@ -54,22 +54,22 @@ double cut_pixels(const ImageTask& t, const float* x, std::int64_t index, std::i
   const std::int64_t points = t.g.window.in_points();
   const float* from =
       x + group * channels * points + (z * h.in + y) * w.in + begin * w.step - w.pad_begin;
-  alignas(64) float sample[kDigitStep * kDigitRows];
+  alignas(64) float sample[kResidueTileStep * kResidueTileRows];
   double rest = 0;
-  for (std::int64_t i = begin; i < end; i += kDigitRows, from += kDigitRows * w.step) {
-    const int pixels = static_cast<int>(std::min<std::int64_t>(kDigitRows, end - i));
-    for (std::int64_t c = 0; c < channels; c += kDigitStep) {
-      DigitBlock block{
+  for (std::int64_t i = begin; i < end; i += kResidueTileRows, from += kResidueTileRows * w.step) {
+    const int pixels = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, end - i));
+    for (std::int64_t c = 0; c < channels; c += kResidueTileStep) {
+      ResidueTurn block{
           .from = from + c * points,
           .stride = points,
-          .channels = static_cast<int>(std::min<std::int64_t>(kDigitStep, channels - c)),
+          .channels = static_cast<int>(std::min<std::int64_t>(kResidueTileStep, channels - c)),
           .pixels = pixels};
       if (w.step != 1) {
         for (std::int64_t j = 0; j < block.channels; ++j)
           for (std::int64_t p = 0; p < pixels; ++p)
-            sample[j * kDigitRows + p] = block.from[j * points + p * w.step];
+            sample[j * kResidueTileRows + p] = block.from[j * points + p * w.step];
         block.from = sample;
-        block.stride = kDigitRows;
+        block.stride = kResidueTileRows;
       }
       rest += t.set.cut_turned(block, unit, row + i * pitch + c, pitch, plane);
     }
@@ -107,7 +107,7 @@ Refusal refuse_conv_residues(const ConvGeometry& g) {
   if (g.k() > kResidueTileMostK) return "sums of more than 66051 terms overflow a tile";
   // A choice of speed alone, by a model of both passes in cycles: cutting an element of x takes 4,
   // copying one of a window 2.
-  const DigitSteps s = digit_steps(g);
+  const ResidueWindowSteps s = residue_window_steps(g);
   const auto pixels = static_cast<double>(g.window.out_points()),
              out = static_cast<double>(g.group_out()), k = static_cast<double>(g.k());
   const double read = std::min(static_cast<double>(g.window.in_points()),
@@ -131,8 +131,8 @@ void pack_conv_residues(const ResidueSet& set, const ConvGeometry& g, const floa
   const std::int64_t out = g.group_out(), in = g.group_in(), taps = g.window.taps();
   to.finite = std::all_of(w, w + g.out_channels * g.k(), [](float v) { return is_finite(v); });
   if (!to.finite) return;
-  const DigitPlan plan(g);
-  const std::int64_t k = plan.step_count * kDigitStep;
+  const ResiduePlan plan(g);
+  const std::int64_t k = plan.step_count * kResidueTileStep;
   std::vector<float> turned(static_cast<std::size_t>(out * k));
   to.groups.resize(static_cast<std::size_t>(g.groups));
   for (std::int64_t group = 0; group < g.groups; ++group) {
@@ -149,7 +149,7 @@ void pack_conv_residues(const ResidueSet& set, const ConvGeometry& g, const floa
 namespace {
 
 // What a strip's outputs share: bounds for the rows of a tile, the same for all of them.
-void strip_norms(const ImageTask& t, const DigitStrip& strip, std::int64_t group, double unit,
+void strip_norms(const ImageTask& t, const ResidueStrip& strip, std::int64_t group, double unit,
                  const double* row_rest, ResidueNorms& n) {
   constexpr double room = 1 + 0x1p-9;
   double rest = 0;
@@ -163,10 +163,10 @@ void strip_norms(const ImageTask& t, const DigitStrip& strip, std::int64_t group
 }
 
 // Windows of a strip's outputs, copied together.
-void gather_strip(const ImageTask& t, const DigitStrip& strip, const DigitRun& run,
+void gather_strip(const ImageTask& t, const ResidueStrip& strip, const ResidueRun& run,
                   std::int64_t group, const std::uint8_t* planes, std::uint8_t* to,
                   std::int64_t to_plane) {
-  const DigitPlan& plan = t.plan;
+  const ResiduePlan& plan = t.plan;
   for (int r = 0; r < strip.rows; ++r) {
     const std::int64_t p = run.at + r, ox = p % plan.w.out, oy = p / plan.w.out % plan.h.out,
                        oz = p / (plan.w.out * plan.h.out);
@@ -190,14 +190,14 @@ void append_open(void* caller, const ResidueBlock& block, int s, int c,
   if (!opened.t.task.steps.rounding_test) return;
   const ResidueRows& rows = block.rows[s];
   for (int n = 0; n < rows.run_count; ++n) {
-    const DigitRun& run = rows.runs[n];
+    const ResidueRun& run = rows.runs[n];
     for (int r = run.first; r < run.first + run.count; ++r)
       for (std::uint32_t u = undecided[r]; u != 0; u &= u - 1)
         opened.mine.push_back(block.columns[c].at + __builtin_ctz(u) * opened.pixels + run.at + r -
                               run.first);
   }
 }
-void round_wide(void* caller, const ResidueBlock& block, int s, int c, const DigitSums& square) {
+void round_wide(void* caller, const ResidueBlock& block, int s, int c, const ResidueSums& square) {
   const auto& opened = *static_cast<Opened*>(caller);
   const ConvResiduesTask& task = opened.t.task;
   const ResidueRows& rows = block.rows[s];
@@ -224,7 +224,7 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
                      std::int64_t count, std::int64_t column, std::int64_t columns, double unit,
                      const double* row_rest, const double* bias, const std::uint8_t* planes,
                      Opened& opened) {
-  const DigitPlan& plan = t.plan;
+  const ResiduePlan& plan = t.plan;
   const ConvResiduesTask& task = t.task;
   const std::int64_t pixels = t.g.window.out_points(), steps = plan.step_count;
   const ResidueOperand& weights = task.w->groups[static_cast<std::size_t>(group)];
@@ -248,8 +248,8 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
                      .open = append_open,
                      .wide = task.truth == nullptr ? nullptr : round_wide};
   for (std::int64_t s = 0; s < count; ++s) {
-    const DigitStrip& strip = plan.strips[static_cast<std::size_t>(first + s)];
-    const DigitRun* runs = plan.runs.data() + strip.first_run;
+    const ResidueStrip& strip = plan.strips[static_cast<std::size_t>(first + s)];
+    const ResidueRun* runs = plan.runs.data() + strip.first_run;
     strip_norms(t, strip, group, unit, row_rest, norms[s]);
     if (plan.gathered)
       gather_strip(t, strip, *runs, group, planes, packed + s * strip_bytes, block.a_plane);
@@ -275,8 +275,8 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
 // Appends the undecided outputs of one image; false where it holds NaN or infinity.
 bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int threads,
                std::vector<std::int64_t>& undecided) {
-  const DigitPlan& plan = t.plan;
-  const DigitAxis &d = plan.d, &h = plan.h, &w = plan.w;
+  const ResiduePlan& plan = t.plan;
+  const ResidueAxis &d = plan.d, &h = plan.h, &w = plan.w;
   const std::int64_t size = t.g.in_channels * t.g.window.in_points();
   const float* x = t.task.x + image * size;
   const double squares = most_squares(t, x, threads);
@@ -337,12 +337,12 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
 bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvGeometry& g,
                    const ConvResiduesTask& task, int threads,
                    std::vector<std::int64_t>& undecided) {
-  const DigitPlan plan(g);
+  const ResiduePlan plan(g);
   const ImageTask image_task{set, lanes, g, plan, task};
   // In whole vectors.
   std::vector<double> bias;
   if (task.bias != nullptr) {
-    bias.assign(static_cast<std::size_t>(g.out_channels + kDigitRows), 0.0);
+    bias.assign(static_cast<std::size_t>(g.out_channels + kResidueTileRows), 0.0);
     for (std::int64_t o = 0; o < g.out_channels; ++o)
       bias[static_cast<std::size_t>(o)] = static_cast<double>(task.bias[o]);
   }

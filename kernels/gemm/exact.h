@@ -75,7 +75,7 @@ inline bool exact_decide(double t, double e, float& y, double* truth) {
 // output `at`. truth is laid out as y; nullptr where none is wanted.
 inline void exact_tile(const ExactLanes& lanes, const ExactTile& tile, double* truth,
                        std::int64_t at, const ExactSteps& steps, std::vector<std::int64_t>& left) {
-  std::uint32_t undecided[kDigitRows] = {}, any = 0;
+  std::uint32_t undecided[kResidueTileRows] = {}, any = 0;
   if (truth == nullptr) {
     any = lanes.round(tile, undecided);
   } else {

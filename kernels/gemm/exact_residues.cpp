@@ -20,7 +20,7 @@ void append_open(void* caller, const ResidueBlock& block, int s, int c,
     for (std::uint32_t u = undecided[r]; u != 0; u &= u - 1)
       opened.mine.push_back(at + r * block.y_row + __builtin_ctz(u));
 }
-void round_wide(void* caller, const ResidueBlock& block, int s, int c, const DigitSums& square) {
+void round_wide(void* caller, const ResidueBlock& block, int s, int c, const ResidueSums& square) {
   const auto& opened = *static_cast<Opened*>(caller);
   const ResidueRows& rows = block.rows[s];
   const ResidueColumns& columns = block.columns[c];

@@ -67,12 +67,12 @@ void pack_residues(const float* const* rows, std::int64_t k, bool right, std::ui
     }
 }
 
-double cut_residues_turned(const DigitBlock& block, double unit, std::uint8_t* to,
+double cut_residues_turned(const ResidueTurn& block, double unit, std::uint8_t* to,
                            std::int64_t pitch, std::int64_t plane) {
   // Pixels that follow one another without a gap are one run of values, so that vectors are full.
   const bool run = pitch == block.channels;
-  const int apart = run ? block.channels : kDigitStep;
-  alignas(64) float turned[kDigitRows * kDigitStep + kDigitRows];
+  const int apart = run ? block.channels : kResidueTileStep;
+  alignas(64) float turned[kResidueTileRows * kResidueTileStep + kResidueTileRows];
   const auto there = static_cast<__mmask16>((1U << block.pixels) - 1);
   // Downwards, because whole vectors are written: what spills into the next pixel is written after.
   for (int c = (block.channels - 1) / 16 * 16; c >= 0; c -= 16) {
@@ -91,17 +91,17 @@ double cut_residues_turned(const DigitBlock& block, double unit, std::uint8_t* t
   const auto cut = [&](const float* from, int count, std::uint8_t* dst) {
     __m512 x[4];
     load_values(from, count, x);
-    const __mmask64 bytes = ~0ULL >> (count < kDigitStep ? kDigitStep - count : 0);
+    const __mmask64 bytes = ~0ULL >> (count < kResidueTileStep ? kResidueTileStep - count : 0);
     cut_values<false>(x, scale, rest, [&](int i, __m512i v) ETALON_INLINE_LAMBDA {
       _mm512_mask_storeu_epi8(dst + i * plane, bytes, v);
     });
   };
   if (run) {
     const int values = block.pixels * block.channels;
-    for (int i = 0; i < values; i += kDigitStep) cut(turned + i, values - i, to + i);
+    for (int i = 0; i < values; i += kResidueTileStep) cut(turned + i, values - i, to + i);
   } else {
     for (int i = 0; i < block.pixels; ++i, to += pitch)
-      cut(turned + i * kDigitStep, block.channels, to);
+      cut(turned + i * kResidueTileStep, block.channels, to);
   }
   return _mm512_reduce_add_pd(rest);
 }

@@ -12,8 +12,6 @@
 
 #include <cstdint>
 
-#include "kernels/gemm/digit_tile.h"
-
 namespace etalon {
 
 inline constexpr int kResiduePlanes = 11;
@@ -26,16 +24,32 @@ struct alignas(64) ResidueNorms {
   double unit[kResidueTileRows], norm[kResidueTileRows], rest[kResidueTileRows];
 };
 
+// Rows [first, first + count) of a tile are neighbours in the output, the first of them at `at`.
+struct ResidueRun {
+  int first = 0, count = 0;
+  std::int64_t at = 0;
+};
+// At most 64 channels, `stride` apart, by 16 pixels.
+struct ResidueTurn {
+  const float* from = nullptr;
+  std::int64_t stride = 0;
+  int channels = 0, pixels = 0;
+};
+// Where sums and bounds themselves are wanted: [rows][16] each, |real - sum| <= bound.
+struct ResidueSums {
+  alignas(64) double sums[kResidueTileRows * kResidueTileRows];
+  alignas(64) double bounds[kResidueTileRows * kResidueTileRows];
+};
+
 // Sixteen rows of a: the tile of plane i and step t lies at
 // a + i * a_plane + a_steps[t] of its block, rows a_row apart.
 struct ResidueRows {
   const std::uint8_t* a = nullptr;
   const ResidueNorms* norms = nullptr;
   int rows = kResidueTileRows;
-  // Where they lie in y. With runs, rows [first, first + count) of a run are neighbours in the
-  // output, the first of them at `at`; rows of no run are nobody's.
+  // Where they lie in y: at `at`, or as runs; rows of no run are nobody's.
   std::int64_t at = 0;
-  const DigitRun* runs = nullptr;
+  const ResidueRun* runs = nullptr;
   int run_count = 0;
   std::int64_t added = 0;
 };
@@ -70,7 +84,7 @@ struct ResidueBlock {
   void (*open)(void* caller, const ResidueBlock&, int s, int c,
                const std::uint16_t* undecided) = nullptr;
   // Instead of all rounding, where sums and bounds themselves are wanted.
-  void (*wide)(void* caller, const ResidueBlock&, int s, int c, const DigitSums&) = nullptr;
+  void (*wide)(void* caller, const ResidueBlock&, int s, int c, const ResidueSums&) = nullptr;
 };
 // Of int32, that the sums of a block need.
 inline constexpr std::int64_t kResidueBlockSums =
@@ -85,8 +99,10 @@ struct ResidueSet {
   // of plane i at to + i * plane + 1024 t.
   void (*pack)(const float* const* rows, std::int64_t k, bool right, std::uint8_t* to,
                std::int64_t plane, ResidueNorms& norms) = nullptr;
-  // Bytes in units of `unit` (DigitSet::cut_turned), as a left operand's.
-  double (*cut_turned)(const DigitBlock& block, double unit, std::uint8_t* to, std::int64_t pitch,
+  // Bytes of a block of an image in units of `unit`, as a left operand's: plane p of value (c, i),
+  // from[c * stride + i], at to[p * plane + i * pitch + c]. Returns the sum of the squares of what
+  // rounding left, in units of `unit`.
+  double (*cut_turned)(const ResidueTurn& block, double unit, std::uint8_t* to, std::int64_t pitch,
                        std::int64_t plane) = nullptr;
   // One row of tiles from planes of such bytes: runs of `bytes` each, run i at
   // from[p * plane + offset[i]], one after the other along k, to to[p * to_plane].

@@ -168,7 +168,7 @@ struct ResidueProducts {
       transpose_dwords(square);
       std::uint32_t used = 0;
       for (int n = 0; n < rows.run_count; ++n) {
-        const DigitRun& run = rows.runs[n];
+        const ResidueRun& run = rows.runs[n];
         const std::uint32_t lanes = ((1U << run.count) - 1) << run.first;
         used |= lanes;
         float* to = block.y + columns.at + run.at - run.first;
@@ -184,7 +184,7 @@ struct ResidueProducts {
 
   static void wide_tile(const ResidueTables& tables, const ResidueBlock& block,
                         const std::int32_t* sums, int s, int c) {
-    DigitSums to;
+    ResidueSums to;
     for (int r = 0; r < kResidueTileRows; ++r)
       for (int h = 0; h < 2; ++h) {
         const Eight e = join(tables, sums, *block.rows[s].norms, *block.columns[c].norms, r, h);
@@ -218,7 +218,7 @@ struct ResidueProducts {
 // residue_pack_amx.cpp
 void pack_residues(const float* const* rows, std::int64_t k, bool right, std::uint8_t* to,
                    std::int64_t plane, ResidueNorms& norms);
-double cut_residues_turned(const DigitBlock& block, double unit, std::uint8_t* to,
+double cut_residues_turned(const ResidueTurn& block, double unit, std::uint8_t* to,
                            std::int64_t pitch, std::int64_t plane);
 void gather_residues(const std::uint8_t* from, std::int64_t plane, const std::int64_t* offset,
                      int runs, std::int64_t bytes, std::uint8_t* to, std::int64_t to_plane);

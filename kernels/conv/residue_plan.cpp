@@ -1,4 +1,4 @@
-#include "kernels/conv/digit_plan.h"
+#include "kernels/conv/residue_plan.h"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ constexpr std::int64_t kGatherCost = 8;
 
 std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
-DigitAxis axis_of(const WindowAxis& a) {
+ResidueAxis axis_of(const WindowAxis& a) {
   if (a.kernel == 1)  // only what is read
     return {.in = a.in, .extent = a.out, .step = a.stride, .pad_begin = a.pad_begin, .out = a.out};
   return {.in = a.in,
@@ -23,22 +23,25 @@ DigitAxis axis_of(const WindowAxis& a) {
           .out = a.out};
 }
 
-bool is_whole(const DigitAxis& a) {
+bool is_whole(const ResidueAxis& a) {
   return a.kernel == 1 && a.step == 1 && a.pad_begin == 0 && a.extent == a.in;
 }
 
 }  // namespace
 
-DigitSteps digit_steps(const ConvGeometry& g) {
+ResidueWindowSteps residue_window_steps(const ConvGeometry& g) {
   const auto& [d, h, w] = g.window.axes;
   const std::int64_t channels = g.group_in(), tap_rows = d.kernel * h.kernel,
-                     columns = (g.group_out() + kDigitRows - 1) / kDigitRows;
-  const std::int64_t alone = tap_rows * w.kernel * up(channels, kDigitStep) / kDigitStep,
+                     columns = (g.group_out() + kResidueTileRows - 1) / kResidueTileRows;
+  const std::int64_t alone =
+                         tap_rows * w.kernel * up(channels, kResidueTileStep) / kResidueTileStep,
                      joined = w.dilation == 1 || w.kernel == 1
-                                  ? tap_rows * up(w.kernel * channels, kDigitStep) / kDigitStep
+                                  ? tap_rows * up(w.kernel * channels, kResidueTileStep) /
+                                        kResidueTileStep
                                   : alone,
-                     together = up(tap_rows * w.kernel * channels, kDigitStep) / kDigitStep;
-  DigitSteps s;
+                     together =
+                         up(tap_rows * w.kernel * channels, kResidueTileStep) / kResidueTileStep;
+  ResidueWindowSteps s;
   // Rows of a run that is no multiple of a line's 64 bytes cross lines.
   s.as_runs = joined * 9 < alone * 8;
   const std::int64_t direct = s.as_runs ? joined : alone;
@@ -47,18 +50,18 @@ DigitSteps digit_steps(const ConvGeometry& g) {
   return s;
 }
 
-DigitPlan::DigitPlan(const ConvGeometry& g)
+ResiduePlan::ResiduePlan(const ConvGeometry& g)
     : d(axis_of(g.window.axes[0])), h(axis_of(g.window.axes[1])), w(axis_of(g.window.axes[2])) {
   channels = g.group_in();
   out = g.group_out();
   groups = g.groups;
-  columns = (out + kDigitRows - 1) / kDigitRows;
+  columns = (out + kResidueTileRows - 1) / kResidueTileRows;
   if (is_whole(d) && is_whole(h) && is_whole(w)) {
     // One tap and all pixels read: the image is one row.
     w.in = w.extent = w.out = d.in * h.in * w.in;
     d = h = {};
   }
-  const DigitSteps cut = digit_steps(g);
+  const ResidueWindowSteps cut = residue_window_steps(g);
   gathered = cut.gathered;
   const bool as_runs = cut.as_runs;
   const std::int64_t together = cut.count;
@@ -66,8 +69,8 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
     pitch = channels;
   } else {
     // An odd number of lines, so that rows of a tile do not meet in the same sets of a cache.
-    pitch = up(channels, kDigitStep);
-    if (pitch / kDigitStep % 2 == 0) pitch += kDigitStep;
+    pitch = up(channels, kResidueTileStep);
+    if (pitch / kResidueTileStep % 2 == 0) pitch += kResidueTileStep;
   }
   const bool whole_rows = w.dilation == 1 && (gathered || as_runs);
   run = whole_rows ? w.kernel * channels : channels;
@@ -76,7 +79,8 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
   rows = groups * group_rows;
   // Behind the last row: outputs that are dropped read up to 15 further. Planes that lie a multiple
   // of 4096 bytes apart would share their sets of a cache.
-  plane = up(rows * row + kDigitRows * w.stride * pitch + 2 * kDigitStep, 4096) + 13 * kDigitStep;
+  plane = up(rows * row + kResidueTileRows * w.stride * pitch + 2 * kResidueTileStep, 4096) +
+          13 * kResidueTileStep;
   for (std::int64_t rz = 0; rz < d.kernel; ++rz)
     for (std::int64_t ry = 0; ry < h.kernel; ++ry)
       for (std::int64_t rx = 0; rx < (whole_rows ? 1 : w.kernel); ++rx)
@@ -84,14 +88,14 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
                          rx * w.dilation * pitch);
   if (!gathered)
     for (const std::int64_t from : offset)
-      for (std::int64_t at = 0; at < run; at += kDigitStep) steps.push_back(from + at);
-  for (std::int64_t t = 0; gathered && t < together; ++t) steps.push_back(t * kPlaneBytes);
+      for (std::int64_t at = 0; at < run; at += kResidueTileStep) steps.push_back(from + at);
+  for (std::int64_t t = 0; gathered && t < together; ++t) steps.push_back(t * kResidueTileBytes);
   step_count = static_cast<std::int64_t>(steps.size());
 
   // Outputs behind the end of a row: of the image, where rows are `extent` apart.
   const std::int64_t apart = w.extent, by_image = (h.out - 1) * apart + w.out;
   const bool flat = !gathered && w.stride == 1 && h.stride == 1 &&
-                    up(by_image, kDigitRows) <= h.out * up(w.out, kDigitRows);
+                    up(by_image, kResidueTileRows) <= h.out * up(w.out, kResidueTileRows);
   const auto add = [&](std::int64_t base, std::int64_t first_row) {
     strips.push_back({.base = base,
                       .first_run = static_cast<int>(runs.size()),
@@ -99,7 +103,7 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
                       .last_row = first_row});
   };
   const auto extend = [&](int lane, std::int64_t count, std::int64_t at, std::int64_t last_row) {
-    DigitStrip& strip = strips.back();
+    ResidueStrip& strip = strips.back();
     runs.push_back({.first = lane, .count = static_cast<int>(count), .at = at});
     strip.rows = lane + static_cast<int>(count);
     ++strip.runs;
@@ -109,15 +113,15 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
     const std::int64_t plane_base = oz * d.stride * h.extent * row, pixel = oz * h.out * w.out;
     if (gathered || (flat && apart == w.out)) {
       // No output is dropped.
-      for (std::int64_t p = 0; p < h.out * w.out; p += kDigitRows) {
-        const std::int64_t count = std::min<std::int64_t>(kDigitRows, h.out * w.out - p);
+      for (std::int64_t p = 0; p < h.out * w.out; p += kResidueTileRows) {
+        const std::int64_t count = std::min<std::int64_t>(kResidueTileRows, h.out * w.out - p);
         add(plane_base + p * pitch, oz * h.out + p / w.out);
         extend(0, count, pixel + p, oz * h.out + (p + count - 1) / w.out);
       }
     } else if (flat) {
-      for (std::int64_t v = 0; v < by_image; v += kDigitRows) {
+      for (std::int64_t v = 0; v < by_image; v += kResidueTileRows) {
         bool begun = false;
-        for (std::int64_t i = v; i < std::min(by_image, v + kDigitRows);) {
+        for (std::int64_t i = v; i < std::min(by_image, v + kResidueTileRows);) {
           const std::int64_t y = i / apart, x = i % apart;
           if (x >= w.out) {
             i += apart - x;
@@ -125,27 +129,27 @@ DigitPlan::DigitPlan(const ConvGeometry& g)
           }
           if (!begun) add(plane_base + v * pitch, oz * h.out + y);
           begun = true;
-          const std::int64_t count = std::min(v + kDigitRows - i, w.out - x);
+          const std::int64_t count = std::min(v + kResidueTileRows - i, w.out - x);
           extend(static_cast<int>(i - v), count, pixel + y * w.out + x, oz * h.out + y);
           i += count;
         }
       }
     } else {
       for (std::int64_t y = 0; y < h.out; ++y)
-        for (std::int64_t x = 0; x < w.out; x += kDigitRows) {
+        for (std::int64_t x = 0; x < w.out; x += kResidueTileRows) {
           add(plane_base + y * h.stride * row + x * w.stride * pitch, oz * h.out + y);
-          extend(0, std::min<std::int64_t>(kDigitRows, w.out - x), pixel + y * w.out + x,
+          extend(0, std::min<std::int64_t>(kResidueTileRows, w.out - x), pixel + y * w.out + x,
                  oz * h.out + y);
         }
     }
   }
 }
 
-std::int64_t DigitPlan::weight_at(std::int64_t channel, std::int64_t tap) const {
+std::int64_t ResiduePlan::weight_at(std::int64_t channel, std::int64_t tap) const {
   if (gathered) return tap * channels + channel;
   // Runs are whole steps.
   const std::int64_t taps_of_run = run / channels;
-  return tap / taps_of_run * up(run, kDigitStep) + tap % taps_of_run * channels + channel;
+  return tap / taps_of_run * up(run, kResidueTileStep) + tap % taps_of_run * channels + channel;
 }
 
 }  // namespace etalon

@@ -1,4 +1,4 @@
-// How the digits of an image are laid out, and how a window of them becomes steps of 64 terms.
+// How the bytes of an image are laid out, and how a window of them becomes steps of 64 terms.
 //
 // Planes hold the padded image channels last, `pitch` bytes from pixel to pixel. Sixteen outputs
 // side by side read rows of bytes that lie stride * pitch apart, which is all that a tile
@@ -6,7 +6,7 @@
 // integers has no order, so k may walk (tap, channel).
 //
 // Where steps do not divide by 64 channels, the weights behind the last channel are zeros and what
-// the digits there are does not matter. Either each tap is walked alone, or, where channels are
+// the bytes there are does not matter. Either each tap is walked alone, or, where channels are
 // packed without gaps (pitch = channels), a row of taps as one run. With few channels both waste
 // most of the tile; then windows are copied together, tap after tap (`gathered`).
 //
@@ -19,17 +19,17 @@
 #include <vector>
 
 #include "engine/ops/conv.h"
-#include "kernels/gemm/digit_tile.h"
+#include "kernels/gemm/residue_tile.h"
 
 namespace etalon {
 
 // An axis of the planes: coordinate i holds the input's i * step - pad_begin, zero outside of it.
-struct DigitAxis {
+struct ResidueAxis {
   std::int64_t in = 1, extent = 1, step = 1, pad_begin = 0;
   std::int64_t kernel = 1, dilation = 1, stride = 1, out = 1;  // of the window over the planes
 };
 
-struct DigitStrip {
+struct ResidueStrip {
   std::int64_t base = 0;  // byte of its first output's first tap
   int rows = 0, first_run = 0, runs = 0;
   std::int64_t first_row = 0, last_row = 0;  // of outputs, (z, y) joined
@@ -37,27 +37,27 @@ struct DigitStrip {
 
 // How a window becomes steps of 64: tap after tap copied together; rows of taps as runs; or each
 // tap alone.
-struct DigitSteps {
+struct ResidueWindowSteps {
   bool gathered = false, as_runs = false;
   std::int64_t count = 0;
 };
-DigitSteps digit_steps(const ConvGeometry& g);
+ResidueWindowSteps residue_window_steps(const ConvGeometry& g);
 
-struct DigitPlan {
-  DigitAxis d, h, w;
+struct ResiduePlan {
+  ResidueAxis d, h, w;
   std::int64_t channels = 0, out = 0, groups = 0;
   std::int64_t pitch = 0, row = 0, rows = 0, plane = 0;  // bytes; rows of all groups
   std::int64_t group_rows = 0;
   bool gathered = false;
-  std::int64_t run = 0;              // digits of a run
+  std::int64_t run = 0;              // bytes of a run
   std::vector<std::int64_t> offset;  // of each run of a window
   std::vector<std::int64_t> steps;   // where a tile starts in each step
   std::int64_t step_count = 0;
   std::int64_t columns = 0;  // strips of output channels
-  std::vector<DigitStrip> strips;
-  std::vector<DigitRun> runs;  // of all strips
+  std::vector<ResidueStrip> strips;
+  std::vector<ResidueRun> runs;  // of all strips
 
-  explicit DigitPlan(const ConvGeometry& g);
+  explicit ResiduePlan(const ConvGeometry& g);
   // Where the weight of (channel, tap) goes in a row of step_count * 64.
   std::int64_t weight_at(std::int64_t channel, std::int64_t tap) const;
 };
