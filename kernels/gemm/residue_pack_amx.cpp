@@ -27,7 +27,7 @@ void pack_residues(const float* const* rows, std::int64_t k, bool right, std::ui
     const double unit = residue_unit(squares);
     double rests = 0;
     std::uint8_t* row = to + r * kResidueTileStep;
-    if (unit == 0) {
+    if (rows[r] == nullptr || unit == 0) {
       for (int i = 0; i < kResiduePlanes; ++i)
         for (std::int64_t t = 0; t < steps; ++t)
           _mm512_store_si512(row + i * plane + t * kResidueTileBytes, _mm512_setzero_si512());
