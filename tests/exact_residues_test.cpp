@@ -27,9 +27,10 @@ bool has_software_residues() {
 namespace {
 
 // Outputs that differ from the definition's, or truths that are no truth, where residues are
-// multiplied in software; with and without a truth asked for, outputs take different ways.
-int wrong_in_software(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in,
-                      ExactRun run, int threads = 1) {
+// multiplied in software, and by the processor if it can; with and without a truth asked for,
+// outputs take different ways.
+int wrong_through_residues(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in,
+                           ExactRun run, int threads = 1) {
   const Contract exact = Contract::exact_preset();
   RunOptions options{.contract = exact};
   options.kernels = std::string(op.name) + ".definition";
@@ -44,12 +45,12 @@ int wrong_in_software(const OpRow& op, const Params& p, const std::vector<const 
                         .contract = &exact,
                         .isa = Isa::avx512};
   int wrong = 0;
-  for (const bool wants_truth : {false, true}) {
+  const auto once = [&](const ResidueSet& set, bool wants_truth) {
     std::vector<Tensor> out, truth;
     out.push_back(Tensor::uninitialized(types[0].dtype, types[0].shape));
     if (wants_truth) truth.push_back(Tensor::uninitialized(DType::f64, types[0].shape));
     run({.problem = &problem, .inputs = in, .outputs = out, .truth = truth, .threads = threads},
-        Isa::avx512, {.residues = &software_residues()});
+        Isa::avx512, {.residues = &set});
     const auto a = out[0].data<float>(), b = want.outputs[0].data<float>();
     for (std::size_t i = 0; i < a.size(); ++i) {
       wrong += bits_of(a[i]) != bits_of(b[i]) ? 1 : 0;
@@ -60,13 +61,17 @@ int wrong_in_software(const OpRow& op, const Params& p, const std::vector<const 
                      ? 0
                      : 1;
     }
+  };
+  for (const bool wants_truth : {false, true}) {
+    once(software_residues(), wants_truth);
+    if (const ResidueSet* own = residue_set(detect_isa())) once(*own, wants_truth);
   }
   return wrong;
 }
 
 }  // namespace
 
-TEST_CASE("exact: residues with the tile unit in software, hostile data in odd shapes") {
+TEST_CASE("exact: residues, hostile data in odd shapes") {
   if (!has_software_residues()) return;
   const std::int64_t before = exact_counts().undecided;
   int turn = 0;
@@ -87,7 +92,7 @@ TEST_CASE("exact: residues with the tile unit in software, hostile data in odd s
                    bt = hostile({n, k}, seed + 2, kind), at = hostile({k, m}, seed + 3, kind),
                    c = hostile({m, n}, seed + 4, kind), row = hostile({n}, seed + 5, kind);
       const auto wrong = [&](const GemmParams& p, const std::vector<const Tensor*>& in) {
-        return wrong_in_software(gemm_op(), Params(p), in, run_gemm_exact, turn % 2 + 1);
+        return wrong_through_residues(gemm_op(), Params(p), in, run_gemm_exact, turn % 2 + 1);
       };
       CHECK(wrong({}, {&a, &b}) == 0);
       CHECK(wrong({.trans_b = true}, {&a, &bt, &row}) == 0);
@@ -113,7 +118,7 @@ TEST_CASE("exact: residues with the tile unit in software, hostile data in odd s
                    bias = hostile({out}, 9, kind);
       CAPTURE(channels);
       const auto wrong = [&](const std::vector<const Tensor*>& in) {
-        return wrong_in_software(conv_op(), Params(p), in, run_conv_exact, turn % 2 + 1);
+        return wrong_through_residues(conv_op(), Params(p), in, run_conv_exact, turn % 2 + 1);
       };
       CHECK(wrong({&x, &w}) == 0);
       CHECK(wrong({&x, &w, &bias}) == 0);
@@ -122,13 +127,13 @@ TEST_CASE("exact: residues with the tile unit in software, hostile data in odd s
   CHECK(exact_counts().undecided > before);
 }
 
-TEST_CASE("exact: residues with the tile unit in software, NaN, infinities, dilated taps") {
+TEST_CASE("exact: residues, NaN, infinities, dilated taps") {
   if (!has_software_residues()) return;
   for (const Data data : {Data::noise, Data::midpoint, Data::relu, Data::integers, Data::special}) {
     CAPTURE(static_cast<int>(data));
     const std::int64_t before = exact_counts().undecided, defined = exact_counts().defined;
     const Tensor a = make({37, 360}, 1, data), b = make({360, 50}, 2, data);
-    CHECK(wrong_in_software(gemm_op(), Params(GemmParams{}), {&a, &b}, run_gemm_exact) == 0);
+    CHECK(wrong_through_residues(gemm_op(), Params(GemmParams{}), {&a, &b}, run_gemm_exact) == 0);
     // The bound decides nearly all, and what it does not is settled.
     if (data == Data::noise) CHECK(exact_counts().undecided <= before + 2);
     if (data == Data::noise || data == Data::integers) CHECK(exact_counts().defined == defined);
@@ -146,24 +151,24 @@ TEST_CASE("exact: residues with the tile unit in software, NaN, infinities, dila
                  x2 = make({1, 5, 11, 13}, 3, data), w2 = make({40, 5, 3, 3}, 4, data),
                  x3 = make({1, 6, 4, 7, 5}, 5, data), w3 = make({24, 6, 2, 3, 3}, 6, data);
     const auto wrong = [&](const ConvParams& p, const Tensor& x, const Tensor& w) {
-      return wrong_in_software(conv_op(), Params(p), {&x, &w}, run_conv_exact);
+      return wrong_through_residues(conv_op(), Params(p), {&x, &w}, run_conv_exact);
     };
     CHECK(wrong(line, x1, w1) == 0);
     CHECK(wrong(dilated, x2, w2) == 0);
     CHECK(wrong(volume, x3, w3) == 0);
     const ConvCase k = conv_case(data);
-    CHECK(wrong_in_software(conv_op(), k.params, {&k.x, &k.w, &k.bias}, run_conv_exact) == 0);
+    CHECK(wrong_through_residues(conv_op(), k.params, {&k.x, &k.w, &k.bias}, run_conv_exact) == 0);
   }
 }
 
-TEST_CASE("exact: residues with the tile unit in software, sums of 66051 terms and of more") {
+TEST_CASE("exact: residues, sums of 66051 terms and of more") {
   if (!has_software_residues()) return;
   for (const Hostile kind : {Hostile::equal, Hostile::wild, Hostile::cancelling})
     for (const std::int64_t k : {kResidueTileMostK, kResidueTileMostK + 1}) {
       CAPTURE(static_cast<int>(kind));
       const Tensor a = hostile({9, k}, 1, kind), b = hostile({10, k}, 2, kind);
-      CHECK(wrong_in_software(gemm_op(), Params(GemmParams{.trans_b = true}), {&a, &b},
-                              run_gemm_exact) == 0);
+      CHECK(wrong_through_residues(gemm_op(), Params(GemmParams{.trans_b = true}), {&a, &b},
+                                   run_gemm_exact) == 0);
     }
   // Without the rounding test, and without what settles, wrong bits come out.
   const Tensor a = make({17, 60}, 1, Data::midpoint), b = make({60, 21}, 2, Data::midpoint);
