@@ -21,6 +21,7 @@
 #include "kernels/gemm/exact.h"
 #include "kernels/kernels.h"
 #include "tests/exact_data.h"
+#include "tests/on_this_cpu.h"
 
 using namespace etalon;
 using namespace etalon::test;
@@ -69,7 +70,7 @@ int compare(const OpRow& op, const Params& p, const std::vector<const Tensor*>& 
   const OpRun want = run_op(op, p, in, all_kernels(), options, true);
   int compared = 0;
   for (const KernelRow* row : all_kernels().rows_of(op.name)) {
-    if (row->contracts != "exact" || row->isa > detect_isa() ||
+    if (row->contracts != "exact" || !test::on_this_cpu(*row) ||
         refuses(*row, op, p, in, want.outputs[0].type()))
       continue;
     for (const int threads : {1, 3}) {
@@ -254,7 +255,7 @@ TEST_CASE("exact: f16 and bf16 operands, midpoints of the narrow format too") {
       options.kernels = std::string(op.name) + ".definition";
       const OpRun want = run_op(op, p, in, all_kernels(), options);
       for (const KernelRow* row : all_kernels().rows_of(op.name)) {
-        if (row->contracts != "exact" || row->isa > detect_isa() ||
+        if (row->contracts != "exact" || !test::on_this_cpu(*row) ||
             refuses(*row, op, p, in, want.outputs[0].type()))
           continue;
         options.kernels = row->name;

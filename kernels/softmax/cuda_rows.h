@@ -50,13 +50,12 @@ struct SoftmaxTerms {
   // e^(x - m) of each.
   template <int N>
   ETALON_HD void operator()(const float (&x)[N], float m, float (&e)[N]) {
-    constexpr auto kExp = static_cast<int>(LaneFunction::exp);
     const bool finite = is_finite(static_cast<double>(m));
     bool open[N];
     ETALON_UNROLL
     for (int i = 0; i < N; ++i) {
       const bool none = !finite || x[i] == -__builtin_inff();
-      open[i] = !device_rounds<kExp>(device_value<kExp>(LaneParams{}, none ? 0 : x[i] - m), e[i]);
+      open[i] = !DeviceQuick<LaneFunction::exp>::function({}, none ? 0 : x[i] - m, e[i]);
       e[i] = none ? 0 : e[i];
       open[i] = open[i] && !none;
     }
