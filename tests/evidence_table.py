@@ -32,12 +32,12 @@ def gpu_rows(record, name):
                                 ("winograd_ratio", "winograd:4, Winograd")):
             if field in entry:
                 found.setdefault((op, contract), []).append((entry[field], shape))
-        if "ratio_to_copy" in entry and shape == "stream.64M":
-            found.setdefault((op, "copy"), []).append((entry["ratio_to_copy"], shape))
+        if "ratio_to_copy" in entry and shape.startswith("stream.64M"):
+            found.setdefault(("functions", "copy"), []).append((entry["ratio_to_copy"], op))
     for (op, contract), ratios in sorted(found.items()):
         worst = max(ratios)
         mean = math.exp(sum(math.log(r) for r, _ in ratios) / len(ratios))
-        peer = f"{op} as a copy" if contract == "copy" else f"{op} {contract}: cuBLAS, cuDNN"
+        peer = f"{op}: a copy" if contract == "copy" else f"{op} {contract}: cuBLAS, cuDNN"
         yield (record["device"].split(",")[0], record["commit"], name, peer, str(len(ratios)), f"{mean:.2f}",
                "" if len(ratios) == 1 else f"{worst[0]:.2f} `{worst[1]}`")
 

@@ -221,8 +221,14 @@ std::vector<OpCase> cases_in_sequence() {
   for (const std::int64_t n : {8192, 4096})
     cases.push_back(parse_op_case(fmt::format("cube.{0} | gemm | | f32[{0},{0}] f32[{0},{0}]", n)));
   // Several times what any cache holds.
-  for (const char* op : {"relu", "exp", "tanh", "sigmoid", "silu", "log", "gelu", "erf", "sin"})
+  for (const char* op :
+       {"relu",  "exp",   "tanh",  "sigmoid",      "silu",       "log",        "gelu",     "erf",
+        "sin",   "erfc",  "cos",   "tan",          "softplus",   "asin",       "acos",     "atan",
+        "asinh", "acosh", "atanh", "sinh",         "cosh",       "log2",       "log10",    "log1p",
+        "exp2",  "expm1", "cbrt",  "rsqrt",        "sqrt",       "reciprocal", "softsign", "mish",
+        "elu",   "selu",  "celu",  "hard_sigmoid", "hard_swish", "log_sigmoid"})
     cases.push_back(parse_op_case(fmt::format("stream.64M | {} | | f32[67108864]:wide", op)));
+  cases.push_back(parse_op_case("stream.64M.tanh | gelu | approximate=tanh | f32[67108864]:wide"));
   std::vector<std::vector<OpCase>> of_ops;
   for (const char* op : {"gemm", "conv", "exp", "tanh", "sigmoid", "relu", "max_pool", "avg_pool",
                          "batch_norm", "lrn", "softmax", "layer_norm", "lstm", "gru"}) {
