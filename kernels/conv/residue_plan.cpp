@@ -47,6 +47,16 @@ ResidueWindowSteps residue_window_steps(const ConvGeometry& g) {
   const std::int64_t direct = s.as_runs ? joined : alone;
   s.gathered = together * (columns + kGatherCost) < direct * columns;
   s.count = s.gathered ? together : direct;
+  // Outputs behind the end of a row: of the image, where rows are `extent` apart.
+  const ResidueAxis y = axis_of(h), x = axis_of(w);
+  const bool point = is_whole(axis_of(d)) && is_whole(y) && is_whole(x);
+  const std::int64_t by_image = up((y.out - 1) * x.extent + x.out, kResidueTileRows),
+                     by_row = y.out * up(x.out, kResidueTileRows);
+  s.flat = !s.gathered && (point || (x.stride == 1 && y.stride == 1 && by_image <= by_row));
+  s.strips = point        ? up(g.window.out_points(), kResidueTileRows)
+             : s.gathered ? d.out * up(y.out * x.out, kResidueTileRows)
+                          : d.out * (s.flat ? by_image : by_row);
+  s.strips /= kResidueTileRows;
   return s;
 }
 
@@ -92,10 +102,7 @@ ResiduePlan::ResiduePlan(const ConvGeometry& g)
   for (std::int64_t t = 0; gathered && t < together; ++t) steps.push_back(t * kResidueTileBytes);
   step_count = static_cast<std::int64_t>(steps.size());
 
-  // Outputs behind the end of a row: of the image, where rows are `extent` apart.
   const std::int64_t apart = w.extent, by_image = (h.out - 1) * apart + w.out;
-  const bool flat = !gathered && w.stride == 1 && h.stride == 1 &&
-                    up(by_image, kResidueTileRows) <= h.out * up(w.out, kResidueTileRows);
   const auto add = [&](std::int64_t base, std::int64_t first_row) {
     strips.push_back({.base = base,
                       .first_run = static_cast<int>(runs.size()),
@@ -111,14 +118,14 @@ ResiduePlan::ResiduePlan(const ConvGeometry& g)
   };
   for (std::int64_t oz = 0; oz < d.out; ++oz) {
     const std::int64_t plane_base = oz * d.stride * h.extent * row, pixel = oz * h.out * w.out;
-    if (gathered || (flat && apart == w.out)) {
+    if (gathered || (cut.flat && apart == w.out)) {
       // No output is dropped.
       for (std::int64_t p = 0; p < h.out * w.out; p += kResidueTileRows) {
         const std::int64_t count = std::min<std::int64_t>(kResidueTileRows, h.out * w.out - p);
         add(plane_base + p * pitch, oz * h.out + p / w.out);
         extend(0, count, pixel + p, oz * h.out + (p + count - 1) / w.out);
       }
-    } else if (flat) {
+    } else if (cut.flat) {
       for (std::int64_t v = 0; v < by_image; v += kResidueTileRows) {
         bool begun = false;
         for (std::int64_t i = v; i < std::min(by_image, v + kResidueTileRows);) {

@@ -38,8 +38,8 @@ struct ResidueStrip {
 // How a window becomes steps of 64: tap after tap copied together; rows of taps as runs; or each
 // tap alone.
 struct ResidueWindowSteps {
-  bool gathered = false, as_runs = false;
-  std::int64_t count = 0;
+  bool gathered = false, as_runs = false, flat = false;  // flat: outputs behind a row are dropped
+  std::int64_t count = 0, strips = 0;                    // of 64 terms; of 16 outputs
 };
 ResidueWindowSteps residue_window_steps(const ConvGeometry& g);
 

@@ -105,24 +105,23 @@ double most_squares(const ImageTask& t, const float* x, int threads) {
 
 Refusal refuse_conv_residues(const ConvGeometry& g) {
   if (g.k() > kResidueTileMostK) return "sums of more than 66051 terms overflow a tile";
-  // A choice of speed alone, by a model of both passes in cycles: cutting an element of x takes 4,
+  // A choice of speed alone, by a model of both passes in cycles: cutting an element of x takes 5,
   // copying one of a window 2.
   const ResidueWindowSteps s = residue_window_steps(g);
   const auto pixels = static_cast<double>(g.window.out_points()),
              out = static_cast<double>(g.group_out()), k = static_cast<double>(g.k());
   const double read = std::min(static_cast<double>(g.window.in_points()),
                                pixels * static_cast<double>(g.window.taps()));
-  const double residues = 4.2 * static_cast<double>(g.group_in()) * read +
+  const double residues = 5 * static_cast<double>(g.group_in()) * read +
                           (s.gathered ? 2 * pixels * k : 0) +
-                          ResidueBlocks(vector_strips(g.window.out_points(), kResidueTileRows),
-                                        vector_strips(g.group_out(), kResidueTileRows), s.count,
-                                        !s.gathered && g.window.taps() > 1, 1)
+                          ResidueBlocks(s.strips, vector_strips(g.group_out(), kResidueTileRows),
+                                        s.count, !s.gathered && g.window.taps() > 1, 1)
                                   .cycles() *
                               (!s.gathered && s.as_runs ? 1.2 : 1);  // rows that cross lines
   // Winograd's 4 products for 9 reach two thirds of the speed of the others.
   const double f64 = pixels * out * k / (fits_exact_winograd(Isa::avx512, g) ? 18 : 12) +
                      0.5 * pixels * out + 0.2 * pixels * k;
-  if (f64 <= residues) return "so few channels or terms are summed faster in f64";
+  if (kResiduesGain * f64 <= residues) return "so few channels or terms are summed faster in f64";
   return std::nullopt;
 }
 

@@ -127,7 +127,7 @@ Refusal refuse_residues(const ExactShape& s) {
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n),
              k = static_cast<double>(s.k);
   const double residues =
-      8000 + 3.6 * m * k + (s.b_is_constant ? 0 : 4.5 * n * k) +
+      8000 + 4.6 * m * k + (s.b_is_constant ? 0 : 5.3 * n * k) +
       ResidueBlocks(vector_strips(s.m, kResidueTileRows), vector_strips(s.n, kResidueTileRows),
                     vector_strips(s.k, kResidueTileStep), false, 1)
           .cycles();
@@ -136,7 +136,8 @@ Refusal refuse_residues(const ExactShape& s) {
   const double strips = 8 * n * k;
   const double f64 = 2000 + std::max(m * n * k / 12, strips > 0x1p21 ? strips / 3 : 0) +
                      0.5 * (m * k + (s.b_is_constant ? 0 : n * k) + m * n);
-  if (f64 <= residues) return "so few rows, columns or terms are summed faster in f64";
+  if (kResiduesGain * f64 <= residues)
+    return "so few rows, columns or terms are summed faster in f64";
   return std::nullopt;
 }
 

@@ -27,6 +27,9 @@ struct ResidueOperand {
 // long, both panels of one plane, and the sums are as many as may be. `overlaps`: rows of a are
 // windows, which share their bytes.
 inline constexpr double kThirdCacheBytes = 9;  // a cycle
+// Residues are taken where their model says that they need less than this much of the other pass's
+// time: what the tile unit does in a cycle varies with its company (README.md).
+inline constexpr double kResiduesGain = 0.8;
 struct ResidueBlocks {
   std::int64_t rows = 2, columns = 2, tall = 0, wide = 0;
   ResidueBlocks(std::int64_t row_strips, std::int64_t column_strips, std::int64_t steps,

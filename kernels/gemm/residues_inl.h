@@ -3,7 +3,7 @@
 //
 // Loops: plane; steps of k (ResidueWalk); strips of a, two and
 // two, as many as fit beside two of b; strips of b; steps. Two by two tiles share each tile that is
-// loaded: 64 cycles of products for four loads of 8.
+// loaded: four loads for four products.
 #pragma once
 
 #include <immintrin.h>
@@ -20,7 +20,7 @@ inline constexpr std::int64_t kResidueSteps = 16, kResidueCached = 18;
 template <class Unit>
 struct ResidueProducts {
   // Two strips (or one) of a by two (or one) of b, over `steps` steps. All loads come before the
-  // products: in turns with them, a product takes 37 cycles instead of 21 (and 16 from registers).
+  // products; in turns with them is no faster.
   template <int R, int C>
   ETALON_INLINE static void tiles(const std::uint8_t* const* a, const std::int64_t* a_steps,
                                   std::int64_t a_row, const std::uint8_t* const* b,
@@ -195,8 +195,7 @@ struct ResidueProducts {
   }
 
   static void round(const ResidueBlock& block, std::int32_t* sums) {
-    // Read from memory, where a broadcast is free: as known constants they went through integer
-    // registers, a third of the time.
+    // Read from memory, where a broadcast is free: known constants go through integer registers.
     const ResidueTables* tables = &kResidueTables;
     asm("" : "+r"(tables));
     for (int s = 0; s < block.row_strips; ++s)
