@@ -1,6 +1,6 @@
 // The numbers of digit_tile.h one at a time: how an operand is cut into digits, what bounds the sum
 // of the digits' products, and when that sum decides the rounding. Host and device: the text of the
-// GPU's first pass (cuda_digits.h).
+// GPU's first pass (cuda_digits.h); the unit is the vector units' too.
 #pragma once
 
 #include "engine/numerics/fp.h"
@@ -40,7 +40,7 @@ struct DigitSquares {
     rest += s.rest;
   }
 };
-// What the bound takes of a row, for t = 3.
+// What the bound takes of a row, for t = 3: DigitNorms has the same of 16 rows.
 struct DigitNorm {
   double unit = 1, norm = 0, rest = 0, rest_join = 0, high = 0, low = 0;
 };

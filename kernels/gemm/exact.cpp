@@ -28,9 +28,36 @@ const ExactLanes* exact_lanes([[maybe_unused]] Isa isa) {
 namespace {
 
 constexpr int kWide = 2;  // vectors of a tile
-const ResidueSet* residues_of(Isa isa, const ResidueSet* instead, std::int64_t k) {
-  if (k > kResidueTileMostK) return nullptr;
-  return instead == nullptr ? residue_set(isa) : instead;
+// Whether a tile of digits pays, by a model of both passes in ns (one core of a Sapphire Rapids
+// machine): strips of 16 are cut in steps of 64 terms, tiles multiplied and joined; the f64 pass
+// packs, multiplies at 60 Gflop/s and rounds. Small products and short sums fill tiles badly. A
+// choice of speed alone: the bits are the correctly rounded ones either way.
+bool digits_pay(std::int64_t m, std::int64_t n, std::int64_t k, bool b_is_packed) {
+  const auto strips = [](std::int64_t rows) {
+    return static_cast<double>(vector_strips(rows, kDigitRows));
+  };
+  const double steps = static_cast<double>(vector_strips(k, kDigitStep)),
+               rows = static_cast<double>(m), columns = static_cast<double>(n),
+               terms = static_cast<double>(k);
+  const double digits = 3000 + (strips(m) + (b_is_packed ? 0 : strips(n))) * (500 + 600 * steps) +
+                        strips(m) * strips(n) * (500 + 300 * steps);
+  const double f64 = 2000 + 1.2 * rows * terms + (b_is_packed ? 0 : 0.7 * columns * terms) +
+                     rows * strips(n) * kDigitRows * terms / 30 + 1.5 * rows * columns;
+  return digits < f64;
+}
+// Residues take eleven products of a tile for the digits' nineteen, but eleven bytes of memory for
+// an element of b, not five: where few rows meet each, digits are faster (16x4096x4096 1.1 of
+// oneDNN's time, with residues 2.3, in f64 2.2).
+constexpr std::int64_t kResidueRows = 48;
+ExactFirst first_for(Isa isa, const ExactShape& s) {
+  if (s.residues != nullptr && s.k <= kResidueTileMostK) return ExactFirst::residues;
+  if (residue_set(isa) == nullptr) return ExactFirst::f64;
+  if (std::min(s.m, s.n) >= kResidueRows && s.k <= kResidueTileMostK)
+    return residues_pay(s) ? ExactFirst::residues : ExactFirst::f64;
+  return digits_pay(s.m, s.n, s.k, s.b_is_constant) ? ExactFirst::digits : ExactFirst::f64;
+}
+const ResidueSet& residues_of(Isa isa, const ResidueSet* instead) {
+  return instead == nullptr ? *residue_set(isa) : *instead;
 }
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 
@@ -44,6 +71,116 @@ double row_norm(const ExactLanes& lanes, const MatrixView& v, std::int64_t r, st
     s += x * x;
   }
   return std::sqrt(s);
+}
+
+// The first pass in digits.
+void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& task,
+                 const DigitOperand& b, int threads, std::vector<std::int64_t>& left) {
+  constexpr std::int64_t kBlockBytes = 768 << 10;  // of b, half of a second cache
+  const std::int64_t m = task.m, n = task.n;
+  thread_local DigitOperand a;
+  pack_digits(set, task.a, m, task.k, false, threads, a);
+  const DigitOperand& packed_a = a;  // the caller's, for all threads
+  const std::int64_t steps = b.steps(), tops = vector_strips(m, kDigitRows),
+                     columns = vector_strips(n, kDigitRows);
+  const std::int64_t block =
+      std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(1, steps * kStepBytes), 1,
+                               (columns + threads - 1) / threads);
+  const std::int64_t blocks = (columns + block - 1) / block;
+  const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
+  // What every row adds is made once; else it is made for each tile, two of which are on their way.
+  const bool shared = task.c != nullptr && task.c_row == 0;
+  std::vector<double> every_row(
+      static_cast<std::size_t>(shared ? columns * kDigitRows : std::int64_t{0}));
+  for (std::int64_t i = 0; shared && i < n; ++i)
+    every_row[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
+  DigitChoice choice(task.k);
+  std::mutex joining;
+  parallel_for(blocks * tops, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    DigitPipe pipe;
+    DigitSums square;
+    // Of two tiles on their way, one of them perhaps the one before the last, and of the next.
+    double added[3][kDigitRows * kDigitRows] = {};
+    int turn = 0;
+    std::vector<std::int64_t> mine;
+    int configured = 0;
+    const auto configure = [&](int rows) {
+      if (rows != configured) set.begin(configured = rows);
+    };
+    const auto next = [&](const DigitTile* tile) {
+      DigitTile again;
+      for (;;) {
+        if (tile != nullptr) configure(tile->rows);
+        set.next(pipe, tile);
+        if (!pipe.ready) return;
+        choice.saw(pipe.done.dropped, pipe.open);
+        if (!DigitChoice::again(pipe.done.dropped, pipe.open)) break;
+        again = pipe.done;
+        again.dropped = 3;
+        tile = &again;
+      }
+      if (pipe.open != 0 && task.steps.rounding_test)
+        for (int r = 0; r < pipe.done.rows; ++r)
+          for (std::uint32_t u = pipe.undecided[r]; u != 0; u &= u - 1)
+            mine.push_back(pipe.done.at + r * n + __builtin_ctz(u));
+    };
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t top = item % tops, first = item / tops * block;
+      const int height = static_cast<int>(std::min<std::int64_t>(kDigitRows, m - top * kDigitRows));
+      for (std::int64_t s = first; s < std::min(columns, first + block); ++s) {
+        const int count = static_cast<int>(std::min<std::int64_t>(kDigitRows, n - s * kDigitRows));
+        const std::int64_t corner = top * kDigitRows * n + s * kDigitRows;
+        DigitTile tile{.a = packed_a.strip(top),
+                       .b = b.strip(s),
+                       .steps = steps,
+                       .a_norms = &packed_a.norms_of(top),
+                       .b_norms = &b.norms_of(s),
+                       .rows = height,
+                       .columns = count,
+                       .dropped = choice.dropped(),
+                       .scale = alpha,
+                       .y = task.y + corner,
+                       .y_row = n,
+                       .at = corner};
+        if (shared) {
+          tile.added = every_row.data() + s * kDigitRows;
+        } else if (task.c != nullptr) {
+          double* to = added[turn = (turn + 1) % 3];
+          for (int r = 0; r < height; ++r)
+            for (int i = 0; i < count; ++i)
+              to[r * kDigitRows + i] =
+                  beta * static_cast<double>(task.c[(top * kDigitRows + r) * task.c_row +
+                                                    (s * kDigitRows + i) * task.c_col]);
+          tile.added = to;
+          tile.added_row = kDigitRows;
+        }
+        if (task.truth == nullptr) {
+          next(&tile);
+          continue;
+        }
+        const std::size_t before = mine.size();
+        configure(height);
+        set.product(tile, square);
+        const double size = std::abs(alpha);
+        for (int r = 0; r < height; ++r)  // each with bounds of its own
+          exact_tile(lanes,
+                     {.sums = square.sums + r * kDigitRows,
+                      .count = count,
+                      .bounds = &size,
+                      .norms = square.bounds + r * kDigitRows,
+                      .scale = alpha,
+                      .slack = alpha == 1 ? 0.0 : 0x1p-52,
+                      .added = tile.added == nullptr ? nullptr : tile.added + r * tile.added_row,
+                      .y = task.y + corner + r * n},
+                     task.truth + corner + r * n, corner + r * n, task.steps, mine);
+        choice.saw(tile.dropped, static_cast<std::int64_t>(mine.size() - before));
+      }
+    }
+    while (pipe.full) next(nullptr);
+    set.end();
+    const std::scoped_lock lock(joining);
+    left.insert(left.end(), mine.begin(), mine.end());
+  });
 }
 
 // Rows contiguous in k, for dot products one at a time: where they lie, or a copy of 16 at once.
@@ -223,10 +360,13 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to) {
   const std::int64_t n = shape.n, k = shape.k;
-  const ResidueSet* residues = residues_of(isa, shape.residues, k);
-  to.in_residues = residues != nullptr;
-  if (residues != nullptr) {
-    pack_residues(*residues, b, n, k, true, threads, to.residues);
+  to.first = first_for(isa, shape);
+  if (to.first == ExactFirst::digits) {
+    pack_digits(*digit_set(isa), b, n, k, true, threads, to.digits);
+    return;
+  }
+  if (to.first == ExactFirst::residues) {
+    pack_residues(residues_of(isa, shape.residues), b, n, k, true, threads, to.residues);
     return;
   }
   const TileSet<double>& set = *tile_set_f64(isa);
@@ -254,9 +394,11 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
     pack_exact(isa, {.m = task.m, .n = task.n, .k = task.k, .residues = task.steps.residues},
                task.b, threads, fresh);
   const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
-  if (b.in_residues)
-    residues_pass(*residues_of(isa, task.steps.residues, task.k), *exact_lanes(isa), task,
-                  b.residues, threads, left);
+  if (b.first == ExactFirst::digits)
+    digits_pass(*digit_set(isa), *exact_lanes(isa), task, b.digits, threads, left);
+  else if (b.first == ExactFirst::residues)
+    residues_pass(residues_of(isa, task.steps.residues), *exact_lanes(isa), task, b.residues,
+                  threads, left);
   else
     f64_pass(isa, task, b, threads, left);
   exact_counts().undecided += static_cast<std::int64_t>(left.size());
@@ -304,15 +446,6 @@ void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
 
 namespace {
 
-// What is better summed in f64 belongs to the row below.
-Refusal refuse_amx(const Problem& problem) {
-  if (Refusal reason = refuse_unless_exact_narrow(problem)) return reason;
-  const GemmGeometry g = gemm_geometry(problem.params->as<GemmParams>(), problem.input(0).shape,
-                                       problem.input(1).shape);
-  return refuse_residues(
-      {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = problem.inputs[1].value != nullptr});
-}
-
 template <Isa isa>
 Prepared prepare(const Problem& problem, int threads) {
   const Tensor* b = problem.inputs[1].value;
@@ -336,7 +469,7 @@ KernelRow gemm_exact_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "exact",
-          .refuse = isa == Isa::amx ? refuse_amx : refuse_unless_exact_narrow,
+          .refuse = refuse_unless_exact_narrow,
           .run = [](const KernelCall& call) { run_gemm_exact(call, isa, {}); },
           .prepare = prepare<isa>};
 }

@@ -19,6 +19,7 @@
 
 #include "engine/backend/kernel.h"
 #include "engine/numerics/fp.h"
+#include "kernels/gemm/digits.h"
 #include "kernels/gemm/exact_lanes.h"
 #include "kernels/gemm/exact_settle.h"
 #include "kernels/gemm/packed.h"
@@ -95,12 +96,16 @@ inline void exact_tile(const ExactLanes& lanes, const ExactTile& tile, double* t
       left.push_back(at + r * tile.y_row + __builtin_ctz(u));
 }
 
+enum class ExactFirst { f64, digits, residues };  // the first pass
+
 // y = round(alpha * a b + beta * c) on raw matrices.
 struct ExactOperand {
   AlignedBuffer strips;
   std::vector<double> norms;  // of every lane of the strips
-  ResidueOperand residues;    // instead of both, where there are int8 tiles
-  bool in_residues = false;
+  // Instead of both, where there are int8 tiles and they pay.
+  DigitOperand digits;
+  ResidueOperand residues;
+  ExactFirst first = ExactFirst::f64;
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;
@@ -124,9 +129,6 @@ struct ExactShape {
   bool b_is_constant = false;
   const ResidueSet* residues = nullptr;  // ExactSteps
 };
-// Why a product is better not summed through residues; a choice of speed alone: the bits are the
-// correctly rounded ones either way.
-Refusal refuse_residues(const ExactShape& shape);
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to);
 

@@ -121,9 +121,7 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
   });
 }
 
-Refusal refuse_residues(const ExactShape& s) {
-  if (exact_is_thin(s.m, s.n)) return "one or two rows or columns are read as they lie, in f64";
-  if (s.k > kResidueTileMostK) return "sums of more than 66051 terms overflow a tile";
+bool residues_pay(const ExactShape& s) {
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n),
              k = static_cast<double>(s.k);
   const double residues =
@@ -136,9 +134,7 @@ Refusal refuse_residues(const ExactShape& s) {
   const double strips = 8 * n * k;
   const double f64 = 2000 + std::max(m * n * k / 12, strips > 0x1p21 ? strips / 3 : 0) +
                      0.5 * (m * k + (s.b_is_constant ? 0 : n * k) + m * n);
-  if (kResiduesGain * f64 <= residues)
-    return "so few rows, columns or terms are summed faster in f64";
-  return std::nullopt;
+  return residues < kResiduesGain * f64;
 }
 
 }  // namespace etalon

@@ -16,7 +16,7 @@ std::span<const KernelRow> gemm_rows() {
 #if defined(__x86_64__)
       gemm_f32_row<Isa::avx512>("gemm.f32.avx512.14x32"),
       gemm_f32_row<Isa::avx2>("gemm.f32.avx2.6x16"),
-      gemm_exact_row<Isa::amx>("gemm.exact.amx.residues"),
+      gemm_exact_row<Isa::amx>("gemm.exact.amx"),
       gemm_exact_row<Isa::avx512>("gemm.exact.avx512.14x16"),
       gemm_exact_row<Isa::avx2>("gemm.exact.avx2.6x8"),
       gemm_order_row<Isa::avx512>("gemm.order.avx512"),

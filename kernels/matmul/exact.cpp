@@ -66,15 +66,6 @@ void run(const KernelCall& call) {
   if (!undecided.empty()) run_matmul_definition(call, undecided);
 }
 
-// As gemm's row; products that share b are one after the other all the same.
-Refusal refuse_amx(const Problem& problem) {
-  if (Refusal reason = refuse_unless_exact_narrow(problem)) return reason;
-  const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
-  const Tensor* b = problem.inputs[1].value;
-  return refuse_residues(
-      {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = b != nullptr && b->numel() == g.k * g.n});
-}
-
 }  // namespace
 
 template <Isa isa>
@@ -83,7 +74,7 @@ KernelRow matmul_exact_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = "exact",
-          .refuse = isa == Isa::amx ? refuse_amx : refuse_unless_exact_narrow,
+          .refuse = refuse_unless_exact_narrow,
           .run = run<isa>,
           .prepare = prepare<isa>};
 }

@@ -55,7 +55,7 @@ std::span<const KernelRow> matmul_rows() {
 #if defined(__x86_64__)
       matmul_f32_row<Isa::avx512>("matmul.f32.avx512.14x32"),
       matmul_f32_row<Isa::avx2>("matmul.f32.avx2.6x16"),
-      matmul_exact_row<Isa::amx>("matmul.exact.amx.residues"),
+      matmul_exact_row<Isa::amx>("matmul.exact.amx"),
       matmul_exact_row<Isa::avx512>("matmul.exact.avx512.14x16"),
       matmul_exact_row<Isa::avx2>("matmul.exact.avx2.6x8"),
       matmul_order_row<Isa::avx512>("matmul.order.avx512"),
