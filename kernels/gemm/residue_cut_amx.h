@@ -48,8 +48,9 @@ constexpr ResidueTables residue_tables() {
       t.of[side].high[i] = four_weights(w[4], w[5], 0, 0);
       int least = 0;
       for (const int v : w) least += v < 0 ? -255 * v : 0;
-      // bytes.add has 128 more.
-      t.of[side].add[i] = (static_cast<int>(bytes.add) + 2 * m - 128) % m + (least + m - 1) / m * m;
+      // bytes.add has the bits of a float more.
+      t.of[side].add[i] =
+          static_cast<int>(bytes.add - bits_of(kResidueFloat)) + (least + m - 1) / m * m;
     }
     const int second = 256 % m, third = balanced(static_cast<std::uint32_t>(65536 % m), m);
     t.fold[i] = four_weights(1, second, third, 0);
