@@ -33,10 +33,11 @@ struct Scene {
   }
   int run(const std::string& stages) const {
     const std::string r = root.string();
-    const int status = std::system(("PATH=" + r + "/bin:$PATH ETALON_STAGES='" + stages +
-                                    "' bash " + r + "/bench/gpu_evidence.sh " + r + "/headers " +
-                                    r + "/out/record.json abc 60 > " + r + "/said 2>&1")
-                                       .c_str());
+    const int status =
+        std::system(("unset ETALON_PROGRAM; PATH=" + r + "/bin:$PATH ETALON_STAGES='" + stages +
+                     "' bash " + r + "/bench/gpu_evidence.sh " + r + "/headers " + r +
+                     "/out/record.json abc 60 > " + r + "/said 2>&1")
+                        .c_str());
     return WEXITSTATUS(status);
   }
   std::string text(const std::string& at) const {
