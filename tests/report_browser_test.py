@@ -197,10 +197,10 @@ def look_at_gpu(browser, url, record, width, dark, checks, keep):
     checks.that(points == ratios, where + "%d points for %d ratios" % (points, ratios))
     # Another shape by keyboard: its kernels, each with a bar, the fastest first.
     page.evaluate("(() => { const c = document.getElementById('gpu-shape');"
-                  " c.selectedIndex = [...c.options].findIndex((o) => o.text === 'gemm cube.1024');"
+                  " c.selectedIndex = [...c.options].findIndex((o) => o.text === 'gemm cube.4096');"
                   " c.dispatchEvent(new Event('change')); })()")
     bars = page.evaluate("[...document.querySelectorAll('[aria-labelledby=gpu-shapes] .bar-cell')].map((b) => b.getAttribute('aria-label').split(':')[0])")
-    times = {k: v["median_s"] for e in record["times"] if e["key"] == "gemm cube.1024"
+    times = {k: v["median_s"] for e in record["times"] if e["key"] == "gemm cube.4096"
              for k, v in e["kernels"].items() if "median_s" in v}
     checks.that(len(times) > 5 and bars == sorted(times, key=times.get), where + "the kernels of a shape: %s" % bars)
     sound(page, record, where, checks, 300)
