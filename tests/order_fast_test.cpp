@@ -12,6 +12,7 @@
 #include "engine/ops/pool.h"
 #include "engine/ops/reduce.h"
 #include "tests/order_compare.h"
+#include "tests/peak_memory.h"
 
 using namespace etalon;
 using namespace etalon::test;
@@ -213,6 +214,9 @@ TEST_CASE("order rows: pools have the definition's bits under every contract") {
       for (const char* text : kContracts) {
         const Contract c = Contract::parse(text);
         if (c.walk != Walk{}) continue;
+        // Under a sanitizer, which takes twenty times as long, three kinds of data.
+        if (kKeepsFreed && data != Data::noise && data != Data::special && data != Data::brink)
+          continue;
         AvgPoolParams pool;
         pool.kernel = one.kernel;
         pool.strides = one.strides;
@@ -237,8 +241,8 @@ TEST_CASE("order rows: pools have the definition's bits under every contract") {
           compare(get_op("global_lp_pool"), Params(global), x, c, seen);
         }
       }
-  CHECK(seen.results.size() > 1500);
-  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 10000 * kRows);
+  CHECK(seen.results.size() > (kKeepsFreed ? 400 : 1500));
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > (kKeepsFreed ? 10000 / 4 : 10000) * kRows);
 }
 
 TEST_CASE("order rows: reductions have the definition's bits under every contract") {
