@@ -13,6 +13,7 @@
 #pragma once
 
 #include "engine/numerics/elementary/f64_pair_tables.h"
+#include "engine/numerics/elementary/tables.h"
 #include "engine/numerics/fp.h"
 
 // Inlined, so that a vector's functions keep its instruction set.
@@ -63,7 +64,7 @@ struct F64Pairs {
   ETALON_PAIRS static Pair exp_parts(R x, R rest, typename V::Bits& n) {
     namespace t = f64_pair_tables;
     constexpr double kShift = 0x1.8p52;
-    const R shifted = V::add(V::mul(x, c(t::kInverse)), c(kShift));
+    const R shifted = V::add(V::mul(x, c(tables::kExpInverse)), c(kShift));
     n = V::bits(shifted);
     const R k = V::sub(shifted, c(kShift));
     const Pair r = sum(V::sub(x, V::mul(k, c(t::kStep[0]))), V::mul(k, c(-t::kStep[1])));
@@ -77,7 +78,7 @@ struct F64Pairs {
     const R low =
         V::add(V::add(s.low, V::mul(square.low, c(0.5))), V::add(V::add(r_low, of_rest), q));
     const auto j = V::low_bits(n, 63);
-    const R power = V::entry(t::kPower, j), power_rest = V::entry(t::kPowerRest, j);
+    const R power = V::entry(tables::kExp2Table, j), power_rest = V::entry(t::kPowerRest, j);
     const Pair p = product(power, s.high), y = fast_sum(power, p.high);
     const R more =
         V::add(V::add(p.low, V::mul(power, low)), V::add(power_rest, V::mul(power_rest, s.high)));
@@ -116,8 +117,8 @@ struct F64Pairs {
     const Pair s = fast_sum(z.high, V::mul(square.high, c(-0.5)));
     const R low = V::add(V::sub(V::add(s.low, z.low), V::mul(z.high, z.low)),
                          V::add(V::mul(square.low, c(-0.5)), q));
-    const R whole = V::add(V::mul(e, c(t::kLn2[0])), V::entry(t::kLog, i));
-    const R whole_rest = V::add(V::mul(e, c(t::kLn2[1])), V::entry(t::kLogRest, i));
+    const R whole = V::add(V::mul(e, c(tables::kLn2High)), V::entry(t::kLog, i));
+    const R whole_rest = V::add(V::mul(e, c(tables::kLn2Low)), V::entry(t::kLogRest, i));
     const Pair y = sum(whole, s.high);
     return fast_sum(y.high, V::add(y.low, V::add(low, whole_rest)));
   }

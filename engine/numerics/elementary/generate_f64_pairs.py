@@ -32,15 +32,15 @@ step = LN2 / 64
 step1, rest = on_grid(step, 42)
 step2, rest = on_grid(step - Decimal(step1), 78)
 step3 = float(step - Decimal(step1) - Decimal(step2))
-ln2 = on_grid(LN2, 42)
 
 
 def table(name, values):
     return f"inline constexpr double {name}[{len(values)}] = {{\n{rows(values)}}};\n"
 
 
-out = f"""// Written by generate_f64_pairs.py. Powers 2^(j/64) and -log(i/128) as sums of two doubles, the higher
-// parts of the logarithms multiples of 2^-42; ln2/64 in three, multiples of 2^-42 and 2^-78 first.
+out = f"""// Written by generate_f64_pairs.py. What powers 2^(j/64) leave of kExp2Table's (tables.h); -log(i/128)
+// as sums of two doubles, the higher ones multiples of 2^-42; ln2/64 in three, multiples of 2^-42 and
+// 2^-78 first.
 #pragma once
 
 #include "engine/numerics/isa_namespace.h"
@@ -50,9 +50,7 @@ inline namespace ETALON_ISA_NAMESPACE {{
 namespace f64_pair_tables {{
 
 inline constexpr double kStep[3] = {{{step1.hex()}, {step2.hex()}, {step3.hex()}}};
-inline constexpr double kLn2[2] = {{{ln2[0].hex()}, {ln2[1].hex()}}};
-inline constexpr double kInverse = {float(1 / step).hex()};
-{table("kPower", [p[0] for p in powers])}{table("kPowerRest", [p[1] for p in powers])}\
+{table("kPowerRest", [p[1] for p in powers])}\
 {table("kLog", [p[0] for p in logs])}{table("kLogRest", [p[1] for p in logs])}
 }}  // namespace f64_pair_tables
 }}  // namespace ETALON_ISA_NAMESPACE
