@@ -14,7 +14,7 @@ namespace etalon {
 namespace {
 
 using Arithmetic = ContractArithmetic<SoftOps>;
-constexpr int kBlock = 256;
+constexpr int kBlock = kFunctionBlock;
 
 std::optional<LaneFunction> lane_function(Function f) {
   switch (f) {
@@ -26,6 +26,8 @@ std::optional<LaneFunction> lane_function(Function f) {
       return LaneFunction::tanh;
     case Function::sigmoid:
       return LaneFunction::sigmoid;
+    case Function::softplus:
+      return LaneFunction::softplus;
     default:
       return std::nullopt;
   }
@@ -48,12 +50,12 @@ std::optional<F64Function> f64_function(Function f) {
   }
 }
 
-// Correctly rounded f32 in y, of values x: what the contract makes of them, in place of x.
-// scalar(i) computes element i. The real value lies within half an ulp of y, so that it rounds to
-// f16 or bf16 as y does unless y is a midpoint of two of them or its neighbour.
-template <class Scalar>
-void round_again(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
-                 std::int64_t count, const Scalar& scalar) {
+}  // namespace
+
+// The real value lies within half an ulp of y, so that it rounds to f16 or bf16 as y does unless y
+// is a midpoint of two of them or its neighbour.
+void round_from_f32(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
+                    std::int64_t count, FunctionRef<float(std::int64_t)> scalar) {
   const bool flush = c.subnormals == Subnormals::flush;
   const auto is_subnormal = [](float v) { return v != 0 && std::fabs(v) < 0x1p-126F; };
   if (c.acc == DType::f32) {
@@ -88,8 +90,6 @@ void round_again(const Contract& c, const OrderTiles<float>& tiles, const float*
   for (std::int64_t i = 0; i < count; ++i) x[i] = open[i] != 0 ? scalar(i) : rounded[i];
 }
 
-}  // namespace
-
 template <>
 void call_order_function(const Contract& c, Isa isa, const OrderTiles<float>& tiles, Function f,
                          float* values, std::int64_t count) {
@@ -111,7 +111,7 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<float>& ti
     float* x = values + at;
     const std::int64_t n = std::min<std::int64_t>(kBlock, count - at);
     kernel(*lane, {}, x, y, n, {fallback, &f});
-    round_again(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
+    round_from_f32(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
   }
 }
 
@@ -157,7 +157,7 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<float>& tiles
     float* x = values + at;
     const std::int64_t n = std::min<std::int64_t>(kBlock, count - at);
     kernel(x, &power, false, y, n, {fallback});
-    round_again(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
+    round_from_f32(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
   }
 }
 
