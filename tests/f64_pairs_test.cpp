@@ -93,8 +93,10 @@ TEST_CASE("f64 pairs: powers are the ladder's") {
 
 TEST_CASE("f64 pairs: few ordinary arguments are left open") {
   const Philox random{78, 0};
-  for (const F64Function f : {F64Function::exp, F64Function::log, F64Function::sigmoid,
-                              F64Function::tanh, F64Function::pow}) {
+  constexpr std::pair<F64Function, double> kAll[] = {
+      {F64Function::exp, 0},  {F64Function::log, 0},   {F64Function::sigmoid, 0},
+      {F64Function::tanh, 0}, {F64Function::pow, 0.7}, {F64Function::pow, 0.75}};
+  for (const auto& [f, exponent] : kAll) {
     std::vector<double> x;
     for (std::uint64_t i = 0; i < 65536; ++i)
       x.push_back(0.01 + std::fabs(static_cast<double>(random.uniform(i))) * 3 +
@@ -102,7 +104,7 @@ TEST_CASE("f64 pairs: few ordinary arguments are left open") {
     static std::int64_t open = 0;
     open = 0;
     if (detect_isa() < Isa::avx2) return;
-    f64_kernel(Isa::avx2)(f, 0.75, x.data(), 65536, {[](const void*, double v) {
+    f64_kernel(Isa::avx2)(f, exponent, x.data(), 65536, {[](const void*, double v) {
                             ++open;
                             return v;
                           }});

@@ -54,6 +54,8 @@ void run_f64(F64Function f, double exponent, double* x, std::int64_t count,
     case F64Function::tanh:
       return run([](R v) ETALON_INLINE_LAMBDA { return P::tanh_result(v); });
     case F64Function::pow:
+      if (exponent == 0.75)
+        return run([](R v) ETALON_INLINE_LAMBDA { return P::pow_three_quarters(v); });
       return run([exponent](R v) ETALON_INLINE_LAMBDA { return P::pow_result(v, exponent); });
   }
 }

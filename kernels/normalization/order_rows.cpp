@@ -33,6 +33,12 @@ class AffineOperand {
     if (!call.has(input)) return;
     values_.emplace(panels.operand(input));
     const auto at = [&](std::int64_t i) { return strided_offset(i, p.shape, strides); };
+    if (each_term(call.input(input).shape(), p)) {
+      kind_ = Kind::by_term;
+      dense_.assign(values_->data(), values_->data() + p.length());
+      dense_.resize(static_cast<std::size_t>(panels.pitch()));
+      return;
+    }
     of_row_.resize(static_cast<std::size_t>(p.rows.rows));
     of_term_.resize(static_cast<std::size_t>(p.length()));
     for (std::int64_t r = 0; r < p.rows.rows; ++r)
@@ -74,6 +80,17 @@ class AffineOperand {
   bool wants_room() const { return values_.has_value() && kind_ == Kind::both; }
 
  private:
+  // Whether it has one number for each term of a row of neighbours, and nothing else.
+  static bool each_term(const Shape& s, const RowNormPlan& p) {
+    const std::int64_t n = p.length();
+    if (p.by_row > 0 || s.numel() != n || p.offset(n - 1) != n - 1) return false;
+    std::int64_t terms = 1;
+    for (int axis = 1; terms < n; ++axis) {
+      if (axis > s.rank() || s.dim(-axis) != p.shape.dim(-axis)) return false;
+      terms *= s.dim(-axis);
+    }
+    return terms == n;
+  }
   enum class Kind : std::uint8_t { by_term, by_row, both } kind_ = Kind::both;
   std::optional<OrderOperand<T>> values_;
   std::vector<std::int64_t> of_row_, of_term_;
@@ -162,7 +179,10 @@ KernelRow row(std::string_view name) {
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = refuse,
-          .run = run<F, isa>};
+          .run = run<F, isa>,
+          .prepare = [](const Problem& problem, int) {
+            return prepare_order(*problem.contract, row_length(problem));
+          }};
 }
 
 // d = x - mean, then fma(d, scale / sqrt(var + eps), bias), over runs of one channel, or of all

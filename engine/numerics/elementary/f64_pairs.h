@@ -191,6 +191,18 @@ struct F64Pairs {
                                 V::inside(c(-660), z.high, c(700)));
     return tested(exp(z.high, z.low), 0x1p-69 + size * 0x1p-72, inside);
   }
+  // x^(3/4) = r s, r = sqrt x, s = sqrt r, of a V with sqrt. A root h of x errs by d / (2 h), d = x
+  // - h^2 exact and below 2 u h^2, but for u^2 h / 2; with the roundings of that r errs by 5 u^2 of
+  // it, s likewise and by half of r's error, by 10 u^2, and what is rounded in the product's low
+  // part by as much: below 64 u^2.
+  ETALON_PAIRS static Result pow_three_quarters(R x) {
+    const R r = V::sqrt(x), s = V::sqrt(r), half = V::div(c(0.5), r);
+    const R r_low = V::mul(V::sub(x, r, r), half);
+    const R s_low = V::mul(V::add(V::sub(r, s, s), r_low), V::mul(s, half));
+    const Pair p = product(r, s);
+    const R low = V::add(p.low, V::add(V::mul(r, s_low), V::mul(s, r_low)));
+    return tested(fast_sum(p.high, low), 0x1p-99, V::inside(c(0x1p-500), x, c(0x1p500)));
+  }
 };
 
 // V of one double.
