@@ -126,6 +126,41 @@ TEST_CASE("order panels: exponentials of rows have the definition's bits under e
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 2000 * kRows);
 }
 
+TEST_CASE("order panels: Lp norms have the definition's bits under every contract") {
+  Compared seen;
+  int number = 0;
+  each_contract([&](const Contract& c, Data data) {
+    const DType type = data == Data::ties ? DType::bf16 : DType::f32;
+    for (const float power : {1.0F, 2.0F, 3.0F, 0.7F, 2000.0F}) {
+      if (power == 2 && c.acc == DType::f64 && c.fma && c.round != Round::nearest_even) continue;
+      if (power != 1 && power != 2 && c.acc == DType::f64 && c.round != Round::nearest_even)
+        continue;
+      if (power > 1000 && c.acc != DType::f64 && c.acc != DType::f32) continue;
+      LpNormParams p;
+      p.p = power;
+      p.axes = {1};
+      ++number;
+      constexpr NormEps kEps[] = {NormEps::norm_max, NormEps::sum_max, NormEps::sum_add};
+      p.eps = number % 2 == 0 ? 0.0F : 0.01F;
+      p.eps_in = kEps[number % 3];
+      std::vector<Tensor> x;
+      x.push_back(make(Shape{number % 4 == 0 ? 1 : 9, 17}, 71, data, type));
+      // A row of zeros of both signs.
+      for (std::int64_t k = 0; k < 17; ++k)
+        store_from_double(type, x[0].mutable_bytes().data(), k,
+                          data != Data::special ? load_as_double(x[0], k)
+                          : k % 2 == 0          ? -0.0
+                                                : 0.0);
+      compare(get_op("lp_norm"), Params(p), x, c, seen);
+      p.axes = {0, 2};
+      x[0] = make(Shape{3, 4, 5}, 72, data, type);
+      compare(get_op("lp_norm"), Params(p), x, c, seen);
+    }
+  });
+  CHECK(seen.results.size() > 500);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 3000 * kRows);
+}
+
 TEST_CASE("order panels: losses have the definition's bits under every contract") {
   Compared seen;
   each_contract([&](const Contract& c, Data data) {
