@@ -76,9 +76,9 @@ struct Doubles {
 
 }  // namespace
 
-void run_f64(F64Function f, double exponent, double* x, std::int64_t count,
+void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback) {
-  simd::run_f64<Doubles>(f, exponent, x, count, fallback);
+  simd::run_f64<Doubles>(f, params, x, count, fallback);
 }
 
 }  // namespace etalon::avx2

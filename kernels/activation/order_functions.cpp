@@ -45,6 +45,8 @@ std::optional<F64Function> f64_function(Function f) {
       return F64Function::tanh;
     case Function::sigmoid:
       return F64Function::sigmoid;
+    case Function::softplus:
+      return F64Function::softplus;
     default:
       return std::nullopt;
   }
@@ -151,7 +153,7 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<double>& /
     const auto* to = static_cast<const Context*>(of);
     return to->a.call(to->f, x);
   };
-  f64_kernel(isa)(*vectors, 0, values, count, {scalar, &context});
+  f64_kernel(isa)(*vectors, {}, values, count, {scalar, &context});
 }
 
 template <>
@@ -196,7 +198,7 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<double>& /*ti
     const auto* to = static_cast<const Context*>(of);
     return to->a.pow(x, to->exponent);
   };
-  f64_kernel(isa)(F64Function::pow, exponent, values, count, {scalar, &context});
+  f64_kernel(isa)(F64Function::pow, {.alpha = exponent}, values, count, {scalar, &context});
 }
 
 }  // namespace etalon

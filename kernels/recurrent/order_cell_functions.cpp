@@ -70,7 +70,7 @@ void scaled_tanh(Isa isa, const Definition& definition, const float* x, float* y
   const auto scalar = [](const void*, double z) {
     return correctly_rounded_function(Function::tanh, z, DType::f64);
   };
-  f64_kernel(isa)(F64Function::tanh, 0, t, n, {scalar});
+  f64_kernel(isa)(F64Function::tanh, {}, t, n, {scalar});
   for (std::int64_t i = 0; i < n; ++i) {
     const double r = alpha * t[i];
     const auto low = static_cast<float>(r * (1 - 0x1p-50)),
@@ -150,6 +150,21 @@ void call_cell_function(const Contract& c, Isa isa, const OrderTiles<double>& ti
     return call_order_function(c, isa, tiles, *function, values, count);
   const Definition definition{f};
   const auto alpha = static_cast<double>(f.alpha), beta = static_cast<double>(f.beta);
+  const bool elu = f.function == CellFunction::elu;
+  const bool in_pairs = elu || f.function == CellFunction::scaled_tanh;
+  if (c.round == Round::nearest_even && in_pairs && alpha != 0) {
+    struct Context {
+      const Definition& definition;
+      const Contract& contract;
+    } const context{definition, c};
+    const auto scalar = [](const void* of, double x) {
+      const auto* to = static_cast<const Context*>(of);
+      return to->definition(x, to->contract);
+    };
+    f64_kernel(isa)(elu ? F64Function::elu : F64Function::scaled_tanh,
+                    {.alpha = alpha, .beta = beta}, values, count, {scalar, &context});
+    return;
+  }
   const auto nearest = [&](double x, double& y) {
     switch (f.function) {
       case CellFunction::identity:
