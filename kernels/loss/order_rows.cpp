@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "engine/core/threads.h"
@@ -47,11 +48,20 @@ class Losses {
     std::iota(at.begin(), at.end(), std::int64_t{0});
     T* stack = thread_scratch<T>(ScratchSlot::tile,
                                  program.depth * kOrderRows * std::int64_t{tiles_.width});
-    const bool squares = plan_.kind == Loss::mse;
-    const T sum =
-        sum_order_line(tiles_, program, squares ? OrderTerm::result_square : OrderTerm::result,
-                       terms, at.data(), stack);
-    double y = static_cast<double>(sum);
+    if (plan_.weight) {
+      sum_order<T>(tiles_, program,
+                   {.of = OrderTerm::product,
+                    .from = weights(n),
+                    .terms = at.data(),
+                    .weights = terms,
+                    .at = at.data()},
+                   0, stack);
+    } else {
+      const bool squares = plan_.kind == Loss::mse;
+      sum_order_line(tiles_, program, squares ? OrderTerm::result_square : OrderTerm::result, terms,
+                     at.data(), stack);
+    }
+    double y = static_cast<double>(stack[0]);
     if (plan_.reduction != LossReduction::sum) {
       const SoftOps ops(call_.contract());
       y = ops.div(
@@ -64,15 +74,31 @@ class Losses {
  private:
   using Operand = typename OrderOperands<T>::Operand;
 
+  const float* weights(std::int64_t n) const {
+    const OrderSource source(call_.input(2), call_.contract(), call_.threads);
+    float* to = thread_scratch<float>(ScratchSlot::vector, n + tiles_.width);
+    std::copy_n(source.data(), n, to);
+    std::fill_n(to + n, tiles_.width, 0.0F);
+    settle_order(tiles_, to, n);
+    return to;
+  }
+
   void elements() const {
     const std::int64_t n = plan_.count;
+    std::optional<OrderOperand<T>> weights;
+    if (plan_.weight) weights.emplace(call_.input(2), tiles_, call_.contract(), call_.threads);
     parallel_for((n + kBlock - 1) / kBlock, call_.threads, 16,
                  [&](std::int64_t begin, std::int64_t end) {
-                   T terms[kBlock];
+                   T terms[kBlock], w[kBlock] = {};
                    for (std::int64_t i = begin; i < end; ++i) {
                      const std::int64_t count = std::min(kBlock, n - i * kBlock);
                      block(i * kBlock, count, terms);
-                     if (plan_.kind == Loss::mse) each(OrderEach::mul, terms, {terms}, {terms});
+                     if (plan_.kind == Loss::mse && !weights)
+                       each(OrderEach::mul, terms, {terms}, {terms});
+                     if (weights) {
+                       std::copy_n(weights->data() + i * kBlock, count, w);
+                       each(OrderEach::mul, terms, {w}, {terms});
+                     }
                      store_order(call_, tiles_, i * kBlock, terms, count);
                    }
                  });
@@ -85,7 +111,8 @@ class Losses {
   }
   static Operand number(const T& v) { return {&v, 0, true}; }
 
-  // The losses of n elements from `at` on, of mse_loss their distances, in y[kBlock].
+  // The losses of n elements from `at` on, of mse_loss without weights their distances, in
+  // y[kBlock].
   void block(std::int64_t at, std::int64_t n, T* y) const {
     using enum OrderEach;
     T x[kBlock] = {}, t[kBlock] = {}, square[kBlock];
@@ -100,7 +127,10 @@ class Losses {
       return;
     }
     each(sub, y, {x}, {t});
-    if (plan_.kind == Loss::mse) return;
+    if (plan_.kind == Loss::mse) {
+      if (plan_.weight) each(mul, y, {y}, {y});
+      return;
+    }
     for (std::int64_t i = 0; i < kBlock; ++i) y[i] = std::fabs(y[i]);
     if (plan_.kind == Loss::l1) return;
     const bool huber = plan_.kind == Loss::huber;
@@ -136,8 +166,7 @@ LossReduction reduction(const Problem& problem) {
 }
 
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_products(problem, 2)) return r;
-  if (problem.has(2)) return "takes no weights";
+  if (Refusal r = refuse_order_products(problem)) return r;
   const std::int64_t n = problem.input(0).shape.numel();
   if (n > kMostTerms) return "sums at most 2^22 terms";
   if (reduction(problem) == LossReduction::none) return std::nullopt;
