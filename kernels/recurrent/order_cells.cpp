@@ -135,7 +135,7 @@ class Cells {
                        g_.activations[static_cast<std::size_t>(d)][i], v.data(), rows * pitch_);
   }
   // The state as operands: values of acc, where it may hold others.
-  const Values& entered(const Values& state, Values& room) const {
+  const Values& entered(Values& state, Values& room) const {
     if (!enters_) return state;
     const Contract& c = call_.contract();
     room.resize(state.size());
