@@ -15,7 +15,8 @@ namespace {
 
 using Plan = ElementLossDefinition::Plan;
 constexpr std::int64_t kBlock = 1024;  // elements whose terms are made together
-constexpr std::int64_t kMostTerms = std::int64_t{1} << 22;
+// Programs of chains hold a step for each chain, of the others up to two for each term: 30 MB.
+constexpr std::int64_t kMostTerms = std::int64_t{1} << 20, kMostSteps = std::int64_t{1} << 18;
 
 template <class T>
 class Losses {
@@ -168,9 +169,13 @@ LossReduction reduction(const Problem& problem) {
 Refusal refuse(const Problem& problem) {
   if (Refusal r = refuse_order_products(problem)) return r;
   const std::int64_t n = problem.input(0).shape.numel();
-  if (n > kMostTerms) return "sums at most 2^22 terms";
   if (reduction(problem) == LossReduction::none) return std::nullopt;
-  return refuse_order(problem.contract->order, n);
+  const Order& order = problem.contract->order;
+  const bool chains = order.kind == OrderKind::seq || order.kind == OrderKind::lanes ||
+                      order.kind == OrderKind::splitk;
+  if (n > (chains ? kMostTerms : kMostSteps))
+    return "sums at most 2^20 terms, 2^18 by blocks, pairs or a tree";
+  return refuse_order(order, n);
 }
 
 template <Isa isa>
