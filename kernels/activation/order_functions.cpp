@@ -22,6 +22,8 @@ std::optional<LaneFunction> lane_function(Function f) {
       return LaneFunction::exp;
     case Function::log:
       return LaneFunction::log;
+    case Function::log1p:
+      return LaneFunction::log1p;
     case Function::tanh:
       return LaneFunction::tanh;
     case Function::sigmoid:
@@ -151,6 +153,8 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<double>& /
   } const context{a, f};
   const auto scalar = [](const void* of, double x) {
     const auto* to = static_cast<const Context*>(of);
+    // No number, and no rarity where arguments are random.
+    if ((to->f == Function::log && x < 0) || (to->f == Function::log1p && x < -1)) return kNan;
     return to->a.call(to->f, x);
   };
   f64_kernel(isa)(*vectors, {}, values, count, {scalar, &context});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/core/threads.h"
+#include "kernels/activation/order_functions.h"
 #include "kernels/gemm/order_panel.h"
 #include "kernels/gemm/rounding_scope.h"
 #include "kernels/loss/definition.h"
@@ -23,11 +24,14 @@ class Losses {
  public:
   Losses(const KernelCall& call, Isa isa)
       : call_(call),
+        isa_(isa),
         plan_(ElementLossDefinition::plan(call)),
         tiles_(order_tiles<T>(isa, call.contract())),
         x_(call.input(0), tiles_, call.contract(), call.threads),
         target_(call.input(1), tiles_, call.contract(), call.threads) {
     const SoftOps ops(call.contract());
+    least_ = static_cast<T>(ops.round(-100));
+    one_ = static_cast<T>(ops.round(1));
     half_ = static_cast<T>(ops.round(0.5));
     limit_ = static_cast<T>(ops.round(plan_.parameter));
     half_limit_ = static_cast<T>(ops.mul(static_cast<double>(limit_), static_cast<double>(half_)));
@@ -111,6 +115,53 @@ class Losses {
         {.to = to, .a = a, .b = b, .c = c, .rows = 1, .lanes = kBlock});
   }
   static Operand number(const T& v) { return {&v, 0, true}; }
+  void call(Function f, T* v) const {
+    call_order_function(call_.contract(), isa_, tiles_, f, v, kBlock);
+  }
+
+  // Of what has logarithms; x and t are overwritten.
+  void cross_entropy(T* x, T* t, T* y) const {
+    using enum OrderEach;
+    T more[kBlock];
+    const T zero = 0;
+    if (plan_.kind == Loss::bce) {
+      std::copy_n(x, kBlock, y);
+      call(Function::log, y);
+      each(max, y, {y}, number(least_));
+      for (std::int64_t i = 0; i < kBlock; ++i) x[i] = -x[i];
+      call(Function::log1p, x);
+      each(max, x, {x}, number(least_));
+      each(sub, more, {t}, number(one_));
+      each(mul, x, {more}, {x});
+      for (std::int64_t i = 0; i < kBlock; ++i) t[i] = -t[i];
+      each(fma, y, {t}, {y}, {x});
+      return;
+    }
+    each(max, more, {x}, number(zero));
+    for (std::int64_t i = 0; i < kBlock; ++i) {
+      y[i] = -std::fabs(x[i]);
+      x[i] = -x[i];
+    }
+    each(fma, more, {x}, {t}, {more});
+    call(Function::exp, y);
+    call(Function::log1p, y);
+    each(add, y, {more}, {y});
+  }
+  // `at` is the place of the block: a target that is 0 before it is rounded has no loss.
+  void divergence(std::int64_t at, std::int64_t n, T* x, T* t, T* y) const {
+    using enum OrderEach;
+    std::copy_n(t, kBlock, y);
+    call(plan_.flag ? Function::exp : Function::log, y);
+    if (plan_.flag) {
+      each(sub, x, {t}, {x});
+      each(mul, y, {y}, {x});
+      return;
+    }
+    each(sub, y, {y}, {x});
+    each(mul, y, {t}, {y});
+    for (std::int64_t i = 0; i < n; ++i)
+      if (plan_.target[at + i] == 0) y[i] = 0;
+  }
 
   // The losses of n elements from `at` on, of mse_loss without weights their distances, in
   // y[kBlock].
@@ -120,6 +171,8 @@ class Losses {
     const T zero = 0;
     std::copy_n(x_.data() + at, n, x);
     std::copy_n(target_.data() + at, n, t);
+    if (plan_.kind == Loss::bce || plan_.kind == Loss::bce_logits) return cross_entropy(x, t, y);
+    if (plan_.kind == Loss::kl_div) return divergence(at, n, x, t, y);
     if (plan_.kind == Loss::hinge) {
       for (T& v : t) v = -v;
       each(fma, y, {t}, {x}, number(limit_));
@@ -147,10 +200,11 @@ class Losses {
   }
 
   const KernelCall& call_;
+  const Isa isa_;
   const Plan plan_;
   const OrderTiles<T>& tiles_;
   OrderOperand<T> x_, target_;
-  T half_, limit_, half_limit_;
+  T half_, limit_, half_limit_, least_, one_;
 };
 
 LossReduction reduction(const Problem& problem) {
@@ -161,6 +215,8 @@ LossReduction reduction(const Problem& problem) {
       return problem.params->as<SmoothL1LossParams>().reduction;
     case Loss::hinge:
       return problem.params->as<HingeLossParams>().reduction;
+    case Loss::kl_div:
+      return problem.params->as<KlDivLossParams>().reduction;
     default:
       return problem.params->as<LossParams>().reduction;
   }
@@ -168,6 +224,9 @@ LossReduction reduction(const Problem& problem) {
 
 Refusal refuse(const Problem& problem) {
   if (Refusal r = refuse_order_products(problem)) return r;
+  const Loss kind = loss_kind(problem.op->name);
+  if (kind == Loss::bce || kind == Loss::bce_logits || kind == Loss::kl_div)
+    if (Refusal r = refuse_order_functions(*problem.contract)) return r;
   const std::int64_t n = problem.input(0).shape.numel();
   if (reduction(problem) == LossReduction::none) return std::nullopt;
   const Order& order = problem.contract->order;
@@ -210,6 +269,14 @@ std::span<const KernelRow> loss_order_rows() {
       row<Isa::avx2>("smooth_l1_loss", "smooth_l1_loss.order.avx2"),
       row<Isa::avx512>("hinge_loss", "hinge_loss.order.avx512"),
       row<Isa::avx2>("hinge_loss", "hinge_loss.order.avx2"),
+      row<Isa::avx512>("binary_cross_entropy", "binary_cross_entropy.order.avx512"),
+      row<Isa::avx2>("binary_cross_entropy", "binary_cross_entropy.order.avx2"),
+      row<Isa::avx512>("binary_cross_entropy_with_logits",
+                       "binary_cross_entropy_with_logits.order.avx512"),
+      row<Isa::avx2>("binary_cross_entropy_with_logits",
+                     "binary_cross_entropy_with_logits.order.avx2"),
+      row<Isa::avx512>("kl_div_loss", "kl_div_loss.order.avx512"),
+      row<Isa::avx2>("kl_div_loss", "kl_div_loss.order.avx2"),
 #endif
   };
   return rows;

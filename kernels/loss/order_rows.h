@@ -1,5 +1,4 @@
-// Losses of elements under every contract: mse_loss, l1_loss, huber_loss, smooth_l1_loss and
-// hinge_loss.
+// Losses of elements under every contract.
 //
 // Terms are operations on neighbouring elements, each rounded as the definition rounds it; their
 // sum is the contract's order over one line of them (../gemm/order_reduce.h).
