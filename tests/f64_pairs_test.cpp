@@ -41,12 +41,13 @@ double ladder(Function f, double x) {
 
 // Both instruction sets' vectors, and the scalar.
 template <class Expected>
-void check(F64Function f, double exponent, const std::vector<double>& x, const Expected& expected) {
+void check(F64Function f, const F64Params& params, const std::vector<double>& x,
+           const Expected& expected) {
   for (const Isa isa : {Isa::avx2, Isa::avx512}) {
     if (isa > detect_isa()) continue;
     std::vector<double> y = x;
     f64_kernel(isa)(
-        f, exponent, y.data(), static_cast<std::int64_t>(y.size()),
+        f, params, y.data(), static_cast<std::int64_t>(y.size()),
         {[](const void* of, double v) { return (*static_cast<const Expected*>(of))(v); },
          &expected});
     for (std::size_t i = 0; i < x.size(); ++i)
@@ -58,11 +59,10 @@ void check(F64Function f, double exponent, const std::vector<double>& x, const E
 
 TEST_CASE("f64 pairs: functions are the ladder's") {
   const std::vector<double> x = arguments();
-  constexpr std::pair<F64Function, Function> kBoth[] = {{F64Function::exp, Function::exp},
-                                                        {F64Function::log, Function::log},
-                                                        {F64Function::log1p, Function::log1p},
-                                                        {F64Function::sigmoid, Function::sigmoid},
-                                                        {F64Function::tanh, Function::tanh}};
+  constexpr std::pair<F64Function, Function> kBoth[] = {
+      {F64Function::exp, Function::exp},     {F64Function::log, Function::log},
+      {F64Function::log1p, Function::log1p}, {F64Function::sigmoid, Function::sigmoid},
+      {F64Function::tanh, Function::tanh},   {F64Function::softplus, Function::softplus}};
   for (const auto& both : kBoth) {
     const Function f = both.second;
     CAPTURE(name(f));
@@ -72,7 +72,7 @@ TEST_CASE("f64 pairs: functions are the ladder's") {
       CHECK_MESSAGE(
           bits_of(canonical(correctly_rounded_function(f, x[i], DType::f64))) == bits_of(truth[i]),
           x[i]);
-    check(both.first, 0, x, [f](double v) { return ladder(f, v); });
+    check(both.first, {}, x, [f](double v) { return ladder(f, v); });
   }
 }
 
@@ -87,14 +87,17 @@ TEST_CASE("f64 pairs: powers are the ladder's") {
       CHECK_MESSAGE(bits_of(canonical(correctly_rounded_power(v, exponent, DType::f64))) ==
                         bits_of(canonical(power(v))),
                     v);
-    check(F64Function::pow, exponent, x, power);
+    check(F64Function::pow, {.alpha = exponent}, x, power);
   }
 }
 
 TEST_CASE("f64 pairs: few ordinary arguments are left open") {
   const Philox random{78, 0};
-  for (const F64Function f : {F64Function::exp, F64Function::log, F64Function::sigmoid,
-                              F64Function::tanh, F64Function::pow}) {
+  constexpr std::pair<F64Function, double> kAll[] = {
+      {F64Function::exp, 0},      {F64Function::log, 0},           {F64Function::sigmoid, 0},
+      {F64Function::softplus, 0}, {F64Function::scaled_tanh, 0.3}, {F64Function::tanh, 0},
+      {F64Function::pow, 0.7},    {F64Function::pow, 0.75}};
+  for (const auto& [f, exponent] : kAll) {
     std::vector<double> x;
     for (std::uint64_t i = 0; i < 65536; ++i)
       x.push_back(0.01 + std::fabs(static_cast<double>(random.uniform(i))) * 3 +
@@ -102,7 +105,7 @@ TEST_CASE("f64 pairs: few ordinary arguments are left open") {
     static std::int64_t open = 0;
     open = 0;
     if (detect_isa() < Isa::avx2) return;
-    f64_kernel(Isa::avx2)(f, 0.75, x.data(), 65536, {[](const void*, double v) {
+    f64_kernel(Isa::avx2)(f, {.alpha = exponent}, x.data(), 65536, {[](const void*, double v) {
                             ++open;
                             return v;
                           }});

@@ -254,7 +254,8 @@ TEST_CASE("order rows: reductions have the definition's bits under every contrac
   const Case cases[] = {{Shape{2, 3, 9, 11}, {1, 3}}, {Shape{2, 3, 9, 11}, {0}},
                         {Shape{9, 300}, {0}},         {Shape{2, 7, 50}, {1}},
                         {Shape{37, 21}, {1}},         {Shape{3, 5, 34}, {0, 2}},
-                        {Shape{270, 18}, {1}},        {Shape{4, 6, 5}, {1}}};
+                        {Shape{270, 18}, {1}},        {Shape{4, 6, 5}, {1}},
+                        {Shape{1, 300}, {1}},         {Shape{3, 2, 10}, {0, 2}}};
   Compared seen;
   for (const Data data :
        {Data::noise, Data::special, Data::tiny, Data::huge, Data::ties, Data::brink, Data::brink16})

@@ -1,9 +1,10 @@
-// Claim: norms, softmax, log-sum-exp and LRN have the definition's bits on the rows of
+// Claim: norms, softmax, log-sum-exp, losses and LRN have the definition's bits on the rows of
 // order_panel.h under every contract: few rows and many, rows that are neighbours in memory and
 // rows that are not, hostile data, several threads. The data shows the order: the contracts'
 // results are asserted to differ.
 #include <doctest/doctest.h>
 
+#include "engine/ops/loss.h"
 #include "engine/ops/normalization.h"
 #include "engine/ops/recurrent.h"
 #include "engine/ops/reduce.h"
@@ -44,7 +45,7 @@ TEST_CASE("order panels: norms have the definition's bits under every contract")
     };
     LayerNormParams layer;
     layer.statistics = true;
-    for (const std::int64_t rows : {1, 7, 70}) {
+    for (const std::int64_t rows : {1, 2, 7, 70}) {
       compare(get_op("layer_norm"), Params(layer), *with(Shape{rows, 37}, {Shape{37}, Shape{37}}),
               c, seen);
       compare(get_op("rms_norm"), Params(RmsNormParams{}), *with(Shape{rows, 19}, {Shape{19}}), c,
@@ -123,6 +124,100 @@ TEST_CASE("order panels: exponentials of rows have the definition's bits under e
   });
   CHECK(seen.results.size() > 700);
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 2000 * kRows);
+}
+
+TEST_CASE("order panels: Lp norms have the definition's bits under every contract") {
+  Compared seen;
+  int number = 0;
+  each_contract([&](const Contract& c, Data data) {
+    const DType type = data == Data::ties ? DType::bf16 : DType::f32;
+    for (const float power : {1.0F, 2.0F, 3.0F, 0.7F, 2000.0F}) {
+      if (power == 2 && c.acc == DType::f64 && c.fma && c.round != Round::nearest_even) continue;
+      if (power != 1 && power != 2 && c.acc == DType::f64 && c.round != Round::nearest_even)
+        continue;
+      if (power > 1000 && c.acc != DType::f64 && c.acc != DType::f32) continue;
+      LpNormParams p;
+      p.p = power;
+      p.axes = {1};
+      ++number;
+      constexpr NormEps kEps[] = {NormEps::norm_max, NormEps::sum_max, NormEps::sum_add};
+      p.eps = number % 2 == 0 ? 0.0F : 0.01F;
+      p.eps_in = kEps[number % 3];
+      std::vector<Tensor> x;
+      x.push_back(make(Shape{number % 4 == 0 ? 1 : 9, 17}, 71, data, type));
+      // A row of zeros of both signs.
+      for (std::int64_t k = 0; k < 17; ++k)
+        store_from_double(type, x[0].mutable_bytes().data(), k,
+                          data != Data::special ? load_as_double(x[0], k)
+                          : k % 2 == 0          ? -0.0
+                                                : 0.0);
+      compare(get_op("lp_norm"), Params(p), x, c, seen);
+      p.axes = {0, 2};
+      x[0] = make(Shape{3, 4, 5}, 72, data, type);
+      compare(get_op("lp_norm"), Params(p), x, c, seen);
+    }
+  });
+  CHECK(seen.results.size() > 500);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 3000 * kRows);
+}
+
+TEST_CASE("order panels: losses have the definition's bits under every contract") {
+  Compared seen;
+  each_contract([&](const Contract& c, Data data) {
+    if (c.acc == DType::f64 && c.fma && c.round != Round::nearest_even) return;
+    const DType type = data == Data::ties ? DType::f16 : DType::f32;
+    // Past a block of terms, a few, none.
+    for (const Shape& shape : {Shape{3, 701}, Shape{2, 9}, Shape{0, 4}}) {
+      std::vector<Tensor> in;
+      in.push_back(make(shape, 51, data, type));
+      in.push_back(make(shape, 52, shape[0] == 2 ? Data::noise : data, type));
+      for (const LossReduction reduction : {LossReduction::mean, LossReduction::sum,
+                                            LossReduction::batchmean, LossReduction::none}) {
+        if (shape[0] == 3 && reduction == LossReduction::sum) continue;
+        in.resize(2);
+        // Weights of one shape with reduction, of the other without.
+        if ((shape[0] == 2) == (reduction == LossReduction::batchmean))
+          in.push_back(make(shape, 53, data, type));
+        const auto run = [&](const char* op, auto params) {
+          params.reduction = reduction;
+          compare(get_op(op), Params(params), in, c, seen);
+        };
+        run("mse_loss", LossParams{});
+        run("l1_loss", LossParams{});
+        HuberLossParams huber;
+        huber.delta = 0.3F;
+        run("huber_loss", huber);
+        SmoothL1LossParams smooth;
+        run("smooth_l1_loss", smooth);
+        smooth.beta = shape[0] == 3 ? 0.3F : 0.0F;
+        run("smooth_l1_loss", smooth);
+        HingeLossParams hinge;
+        hinge.squared = shape[0] == 2;
+        hinge.margin = 0.7F;
+        run("hinge_loss", hinge);
+        if (c.acc == DType::f64 && c.round != Round::nearest_even) continue;
+        if (data != Data::noise && data != Data::special) continue;
+        run("binary_cross_entropy_with_logits", LossParams{});
+        KlDivLossParams kl;
+        kl.log_target = reduction == LossReduction::none;
+        run("kl_div_loss", kl);
+        // Mostly of (0, 1), some beyond.
+        Tensor probabilities = make(shape, 54, data, type);
+        for (std::int64_t k = 0; k < shape.numel(); ++k)
+          if (const double v = load_as_double(probabilities, k); k % 9 != 0)
+            store_from_double(type, probabilities.mutable_bytes().data(), k, std::fabs(v));
+        std::swap(in[0], probabilities);
+        run("binary_cross_entropy", LossParams{});
+        std::swap(in[0], in[1]);
+        kl.log_target = false;
+        run("kl_div_loss", kl);
+        std::swap(in[0], in[1]);
+        std::swap(in[0], probabilities);
+      }
+    }
+  });
+  CHECK(seen.results.size() > 1000);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 10000 * kRows);
 }
 
 TEST_CASE("order panels: cells have the definition's bits under every contract") {

@@ -8,7 +8,22 @@
 
 namespace etalon {
 
-enum class F64Function : std::uint8_t { exp, log, log1p, sigmoid, tanh, pow };
+enum class F64Function : std::uint8_t {
+  exp,
+  log,
+  log1p,
+  sigmoid,
+  tanh,
+  softplus,
+  elu,          // x > 0 ? x : alpha (e^x - 1)
+  scaled_tanh,  // alpha tanh(beta x)
+  pow           // x^alpha, |alpha| < 2^10
+};
+
+// Numbers of f32, but for pow's.
+struct F64Params {
+  double alpha = 1, beta = 1;
+};
 
 // What the vectors leave open.
 struct F64Fallback {
@@ -16,18 +31,18 @@ struct F64Fallback {
   const void* context = nullptr;
 };
 
-// x[i] = f(x[i]); of pow, x[i]^exponent, |exponent| < 2^10.
-using F64Kernel = void (*)(F64Function f, double exponent, double* x, std::int64_t count,
+// x[i] = f(x[i])
+using F64Kernel = void (*)(F64Function f, const F64Params& params, double* x, std::int64_t count,
                            const F64Fallback& fallback);
 // For avx2 and up.
 F64Kernel f64_kernel(Isa isa);
 
 namespace avx2 {
-void run_f64(F64Function f, double exponent, double* x, std::int64_t count,
+void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback);
 }
 namespace avx512 {
-void run_f64(F64Function f, double exponent, double* x, std::int64_t count,
+void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback);
 }
 

@@ -16,6 +16,9 @@ struct Doubles {
   ETALON_INLINE static Reg c(double x) { return _mm512_set1_pd(x); }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
   ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
+  // a - b c, rounded once.
+  ETALON_INLINE static Reg sub(Reg a, Reg b, Reg c) { return _mm512_fnmadd_pd(b, c, a); }
+  ETALON_INLINE static Reg sqrt(Reg a) { return _mm512_sqrt_pd(a); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_pd(a, b, c); }
@@ -70,9 +73,9 @@ struct Doubles {
 
 }  // namespace
 
-void run_f64(F64Function f, double exponent, double* x, std::int64_t count,
+void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback) {
-  simd::run_f64<Doubles>(f, exponent, x, count, fallback);
+  simd::run_f64<Doubles>(f, params, x, count, fallback);
 }
 
 }  // namespace etalon::avx512

@@ -37,10 +37,11 @@ ETALON_INLINE void run_f64_of(double* x, std::int64_t count, const F64Fallback& 
 }
 
 template <class V>
-void run_f64(F64Function f, double exponent, double* x, std::int64_t count,
+void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback) {
   using P = F64Pairs<V>;
   using R = typename V::Reg;
+  const double a = params.alpha, b = params.beta;
   const auto run = [&](auto of) ETALON_INLINE_LAMBDA { run_f64_of<V>(x, count, fallback, of); };
   switch (f) {
     case F64Function::exp:
@@ -53,8 +54,15 @@ void run_f64(F64Function f, double exponent, double* x, std::int64_t count,
       return run([](R v) ETALON_INLINE_LAMBDA { return P::sigmoid_result(v); });
     case F64Function::tanh:
       return run([](R v) ETALON_INLINE_LAMBDA { return P::tanh_result(v); });
+    case F64Function::softplus:
+      return run([](R v) ETALON_INLINE_LAMBDA { return P::softplus_result(v); });
+    case F64Function::elu:
+      return run([a](R v) ETALON_INLINE_LAMBDA { return P::elu_result(v, a); });
+    case F64Function::scaled_tanh:
+      return run([a, b](R v) ETALON_INLINE_LAMBDA { return P::scaled_tanh_result(v, a, b); });
     case F64Function::pow:
-      return run([exponent](R v) ETALON_INLINE_LAMBDA { return P::pow_result(v, exponent); });
+      if (a == 0.75) return run([](R v) ETALON_INLINE_LAMBDA { return P::pow_three_quarters(v); });
+      return run([a](R v) ETALON_INLINE_LAMBDA { return P::pow_result(v, a); });
   }
 }
 

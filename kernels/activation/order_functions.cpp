@@ -14,7 +14,7 @@ namespace etalon {
 namespace {
 
 using Arithmetic = ContractArithmetic<SoftOps>;
-constexpr int kBlock = 256;
+constexpr int kBlock = kFunctionBlock;
 
 std::optional<LaneFunction> lane_function(Function f) {
   switch (f) {
@@ -22,10 +22,14 @@ std::optional<LaneFunction> lane_function(Function f) {
       return LaneFunction::exp;
     case Function::log:
       return LaneFunction::log;
+    case Function::log1p:
+      return LaneFunction::log1p;
     case Function::tanh:
       return LaneFunction::tanh;
     case Function::sigmoid:
       return LaneFunction::sigmoid;
+    case Function::softplus:
+      return LaneFunction::softplus;
     default:
       return std::nullopt;
   }
@@ -43,52 +47,71 @@ std::optional<F64Function> f64_function(Function f) {
       return F64Function::tanh;
     case Function::sigmoid:
       return F64Function::sigmoid;
+    case Function::softplus:
+      return F64Function::softplus;
     default:
       return std::nullopt;
   }
 }
 
-// Correctly rounded f32 in y, of values x: what the contract makes of them, in place of x.
-// scalar(i) computes element i. The real value lies within half an ulp of y, so that it rounds to
-// f16 or bf16 as y does unless y is a midpoint of two of them or its neighbour.
-template <class Scalar>
-void round_again(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
-                 std::int64_t count, const Scalar& scalar) {
+}  // namespace
+
+// The real value lies within half an ulp of y, so that it rounds to f16 or bf16 as y does unless y
+// is a midpoint of two of them or its neighbour.
+void round_from_f32(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
+                    std::int64_t count, FunctionRef<float(std::int64_t)> scalar) {
   const bool flush = c.subnormals == Subnormals::flush;
-  const auto is_subnormal = [](float v) { return v != 0 && std::fabs(v) < 0x1p-126F; };
+  // Loops of a constant length, which compilers turn into vectors.
+  std::uint32_t bits[kBlock], open[kBlock];
+  float rounded[kBlock];
+  std::copy_n(y, count, rounded);
+  std::fill(rounded + count, rounded + kBlock, 1.0F);
+  for (int i = 0; i < kBlock; ++i) bits[i] = bits_of(rounded[i]);
+  const auto is_subnormal = [](std::uint32_t b) {
+    const auto size = static_cast<std::int32_t>(b & 0x7fffffffU);
+    return size > 0 && size < 0x800000;
+  };
   if (c.acc == DType::f32) {
-    for (std::int64_t i = 0; i < count; ++i)
-      x[i] = flush && is_subnormal(y[i]) ? std::copysign(0.0F, y[i]) : y[i];
+    if (flush)
+      for (int i = 0; i < kBlock; ++i)
+        rounded[i] = float_of(is_subnormal(bits[i]) ? bits[i] & 0x80000000U : bits[i]);
+    std::copy_n(rounded, count, x);
     return;
   }
-  std::uint8_t open[kBlock];
   const bool half = c.acc == DType::f16;
   const std::uint32_t low = half ? 0x1fffU : 0xffffU, middle = (low + 1) / 2;
-  for (std::int64_t i = 0; i < count; ++i)
-    open[i] = ((bits_of(y[i]) + 1 - middle) & low) <= 2 ? 1 : 0;
-  if (half) {
+  std::uint32_t any = 0, small = 0;
+  for (int i = 0; i < kBlock; ++i) {
+    open[i] = static_cast<std::int32_t>((bits[i] + 1 - middle) & low) <= 2 ? 1 : 0;
+    any |= open[i];
+    small |= static_cast<std::int32_t>(bits[i] & 0x7fffffffU) < 0x38800000 ? 1U : 0U;
+  }
+  if (half && small != 0) {
     // Subnormal numbers of f16 are multiples of 2^-24.
     for (std::int64_t i = 0; i < count; ++i)
       if (const float size = std::fabs(y[i]); size < 0x1p-14F) {
         const float units = size * 0x1p24F;
         const float beside = units - std::floor(units) - 0.5F;
         open[i] = size >= 0x1p-26F && std::fabs(beside) < 0x1p-11F ? 1 : 0;
+        any |= open[i];
       }
-  } else if (flush) {
+  } else if (!half && flush) {
     // What is subnormal in f32 may be the smallest normal number of bf16.
-    for (std::int64_t i = 0; i < count; ++i)
-      if (is_subnormal(y[i])) open[i] = 1;
+    for (int i = 0; i < kBlock; ++i) {
+      open[i] |= is_subnormal(bits[i]) ? 1U : 0U;
+      any |= open[i];
+    }
   }
-  float rounded[kBlock];
-  std::copy_n(y, count, rounded);
   {
     const RoundingScope scope(tiles.others);
     tiles.settle(rounded, count);
   }
+  if (any == 0) {
+    std::copy_n(rounded, count, x);
+    return;
+  }
   for (std::int64_t i = 0; i < count; ++i) x[i] = open[i] != 0 ? scalar(i) : rounded[i];
 }
-
-}  // namespace
 
 template <>
 void call_order_function(const Contract& c, Isa isa, const OrderTiles<float>& tiles, Function f,
@@ -111,7 +134,7 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<float>& ti
     float* x = values + at;
     const std::int64_t n = std::min<std::int64_t>(kBlock, count - at);
     kernel(*lane, {}, x, y, n, {fallback, &f});
-    round_again(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
+    round_from_f32(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
   }
 }
 
@@ -130,9 +153,11 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<double>& /
   } const context{a, f};
   const auto scalar = [](const void* of, double x) {
     const auto* to = static_cast<const Context*>(of);
+    // No number, and no rarity where arguments are random.
+    if ((to->f == Function::log && x < 0) || (to->f == Function::log1p && x < -1)) return kNan;
     return to->a.call(to->f, x);
   };
-  f64_kernel(isa)(*vectors, 0, values, count, {scalar, &context});
+  f64_kernel(isa)(*vectors, {}, values, count, {scalar, &context});
 }
 
 template <>
@@ -157,7 +182,7 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<float>& tiles
     float* x = values + at;
     const std::int64_t n = std::min<std::int64_t>(kBlock, count - at);
     kernel(x, &power, false, y, n, {fallback});
-    round_again(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
+    round_from_f32(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
   }
 }
 
@@ -177,7 +202,7 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<double>& /*ti
     const auto* to = static_cast<const Context*>(of);
     return to->a.pow(x, to->exponent);
   };
-  f64_kernel(isa)(F64Function::pow, exponent, values, count, {scalar, &context});
+  f64_kernel(isa)(F64Function::pow, {.alpha = exponent}, values, count, {scalar, &context});
 }
 
 }  // namespace etalon

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/core/cpu.h"
+#include "engine/core/function_ref.h"
 #include "engine/numerics/contract.h"
 #include "engine/numerics/function.h"
 #include "kernels/gemm/order_chain.h"
@@ -19,5 +20,11 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<T>& tiles,
 template <class T>
 void call_order_power(const Contract& c, Isa isa, const OrderTiles<T>& tiles, double exponent,
                       T* values, std::int64_t count);
+
+// Correctly rounded f32 in y, of values x, at most kFunctionBlock of them: what the contract, which
+// rounds to nearest, makes of them, in place of x. scalar(i) computes element i of x.
+inline constexpr int kFunctionBlock = 256;
+void round_from_f32(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
+                    std::int64_t count, FunctionRef<float(std::int64_t)> scalar);
 
 }  // namespace etalon

@@ -26,18 +26,27 @@ void OrderPanel<T>::root(T* to) const {
 template <class T>
 const T* OrderPanel<T>::turned(const T* of) const {
   if (!dense_) return of;
+  std::fill_n(turned_, n * lanes, T{0});
   for (std::int64_t lane = 0; lane < rows; ++lane)
     for (std::int64_t k = 0; k < n; ++k) turned_[k * lanes + lane] = of[lane * pitch_ + k];
   return turned_;
 }
 
 template <class T>
+void OrderPanel<T>::sum_rows(const T* of, OrderTerm term, T* to) const {
+  std::fill_n(to, lanes, T{0});
+  std::fill_n(turned_ + n, lanes, T{0});
+  for (std::int64_t lane = 0; lane < rows; ++lane) {
+    std::copy_n(of + lane * pitch_, n, turned_);
+    to[lane] = sum_order_line<T>(*tiles_, *program_, term, turned_, at_, stack_);
+  }
+}
+
+template <class T>
 void OrderPanel<T>::sum(const T* of, bool squares, T* to) const {
-  sum_order<T>(*tiles_, *program_,
-               {.of = squares ? OrderTerm::result_square : OrderTerm::result,
-                .weights = turned(of),
-                .at = at_},
-               height_, stack_);
+  const OrderTerm term = squares ? OrderTerm::result_square : OrderTerm::result;
+  if (panels_->few()) return sum_rows(of, term, to);
+  sum_order<T>(*tiles_, *program_, {.of = term, .weights = turned(of), .at = at_}, height_, stack_);
   std::copy_n(stack_, lanes, to);
 }
 
@@ -90,8 +99,7 @@ OrderPanels<T>::OrderPanels(const KernelCall& call, Isa isa, const OrderPlaces& 
       tiles_(order_tiles<T>(isa, call.contract())),
       places_(places),
       vectors_(vectors),
-      program_(
-          compile_order(call.contract().order, static_cast<std::int64_t>(places.terms.size()))),
+      program_(prepared_order(call, static_cast<std::int64_t>(places.terms.size()), own_)),
       x_(call.input(0), call.contract(), call.threads),
       height_(order_panel_height(tiles_.width, static_cast<std::int64_t>(places.terms.size()),
                                  places.rows)),
@@ -99,7 +107,12 @@ OrderPanels<T>::OrderPanels(const KernelCall& call, Isa isa, const OrderPlaces& 
              tiles_.width),
       at_(places.terms.size()) {
   for (std::size_t k = 0; k < at_.size(); ++k)
-    at_[k] = static_cast<std::int64_t>(k) * (std::int64_t{tiles_.width} << height_);
+    at_[k] = static_cast<std::int64_t>(k) * (few() ? 1 : std::int64_t{tiles_.width} << height_);
+}
+
+template <class T>
+bool OrderPanels<T>::few() const {
+  return places_.rows <= kFewOrderRows;
 }
 
 template <class T>
@@ -107,7 +120,7 @@ void OrderPanels<T>::run(FunctionRef<void(OrderPanel<T>&, T*)> body) const {
   const std::int64_t lanes = std::int64_t{tiles_.width} << height_;
   const auto n = static_cast<std::int64_t>(at_.size());
   const bool dense = 2 * places_.rows <= lanes;
-  const std::int64_t turned = n * lanes, size = dense ? places_.rows * pitch_ : turned;
+  const std::int64_t turned = (n + 1) * lanes, size = dense ? places_.rows * pitch_ : n * lanes;
   parallel_for((places_.rows + lanes - 1) / lanes, call_.threads, 1,
                [&](std::int64_t begin, std::int64_t end) {
                  OrderPanel<T> p;
@@ -117,7 +130,6 @@ void OrderPanels<T>::run(FunctionRef<void(OrderPanel<T>&, T*)> body) const {
                                          size + vectors_ * lanes + (dense ? turned : 0));
                  T* vectors = p.x + size;
                  p.turned_ = vectors + vectors_ * lanes;
-                 if (dense) std::fill_n(p.turned_, turned, T{0});
                  p.dense_ = dense;
                  p.pitch_ = pitch_;
                  p.panels_ = this;

@@ -4,7 +4,9 @@
 // A panel holds term k of row r at [k][lane of r]: a lane is a row. Each operation is one of the
 // contract's on every element; a sum is the contract's order over k (order_reduce.h). So a lane
 // does what the definition does to its row, and no row meets another. Where there are fewer rows
-// than half of a panel's lanes, the panel lies row by row, and only what is summed is turned.
+// than half of a panel's lanes, the panel lies row by row, and only what is summed is turned; of
+// one row or two not even that: a vector of terms that lie side by side holds the next one in its
+// first lane.
 #pragma once
 
 #include <optional>
@@ -66,6 +68,7 @@ class OrderPanel {
   void apply(OrderEach op, T* to, Operand a, Operand b, Operand c, std::int64_t count,
              std::int64_t width) const;
   const T* turned(const T* of) const;  // [n][lanes]
+  void sum_rows(const T* of, OrderTerm term, T* to) const;
 
   const OrderPanels<T>* panels_ = nullptr;
   bool dense_ = false;
@@ -76,7 +79,7 @@ class OrderPanel {
   Isa isa_ = Isa::avx2;
   const OrderTiles<T>* tiles_ = nullptr;
   const OrderProgram* program_ = nullptr;
-  const std::int64_t* at_ = nullptr;  // k * lanes
+  const std::int64_t* at_ = nullptr;  // k * lanes; of one row or two k
   int height_ = 0;
   T* stack_ = nullptr;
 };
@@ -84,8 +87,8 @@ class OrderPanel {
 template <class T>
 class OrderPanels {
  public:
-  // Rows of input 0, summed in the contract's order; `vectors` numbers for each row beside its
-  // terms.
+  // Rows of input 0, summed in the contract's order, which prepare_panels compiled if the call has
+  // something prepared; `vectors` numbers for each row beside its terms.
   OrderPanels(const KernelCall& call, Isa isa, const OrderPlaces& places, int vectors);
 
   const OrderTiles<T>& tiles() const { return tiles_; }
@@ -101,6 +104,7 @@ class OrderPanels {
 
  private:
   friend class OrderPanel<T>;
+  bool few() const;  // so few rows that each is summed by itself
   void pack(const OrderPanel<T>& p) const;
   void store(const OrderPanel<T>& p) const;
 
@@ -109,7 +113,8 @@ class OrderPanels {
   const OrderTiles<T>& tiles_;
   const OrderPlaces places_;
   const int vectors_;
-  OrderProgram program_;
+  OrderProgram own_;
+  const OrderProgram& program_;
   OrderSource x_;
   int height_ = 0;
   std::int64_t pitch_ = 0;

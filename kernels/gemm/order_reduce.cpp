@@ -1,8 +1,11 @@
 // Three ways to have a term's outputs side by side: they are so in memory; the terms are, and
-// squares of both are turned; neither, and they are copied one by one.
+// squares of both are turned; neither, and they are copied one by one. Of one output or two the
+// terms lie side by side instead: each vector holds the next one in its first lane.
 #include "kernels/gemm/order_reduce.h"
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
 
 #include "engine/core/threads.h"
 #include "engine/numerics/contract_arithmetic.h"
@@ -25,7 +28,7 @@ class Reduction {
         isa_(isa),
         tiles_(tiles),
         r_(r),
-        program_(compile_order(call.contract().order, r.k)),
+        program_(prepared_order(call, r.k, own_)),
         x_(call.input(0), call.contract(), call.threads),
         terms_(static_cast<std::size_t>(r.k)),
         divisors_(static_cast<std::size_t>(kOrderRows * tiles.width),
@@ -34,6 +37,7 @@ class Reduction {
   }
 
   void run() const {
+    if (r_.outputs <= kFewOrderRows) return lines();
     if (r_.run >= tiles_.width && tiles_.settle == nullptr) return in_place();
     const int height = order_panel_height(tiles_.width, r_.k, r_.outputs);
     const std::int64_t panel = std::int64_t{tiles_.width} << height;
@@ -71,6 +75,22 @@ class Reduction {
       call_order_function(call_.contract(), isa_, tiles_, Function::log, stack, count);
     }
     store_order(call_, tiles_, to, stack, count);
+  }
+
+  void lines() const {
+    std::vector<std::int64_t> rows(terms_.size());
+    std::iota(rows.begin(), rows.end(), std::int64_t{0});
+    parallel_for(r_.outputs, call_.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      float* line = thread_scratch<float>(ScratchSlot::vector, r_.k + tiles_.width);
+      std::fill_n(line + r_.k, tiles_.width, 0.0F);
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float* from = x_.data() + r_.first(i);
+        for (std::int64_t k = 0; k < r_.k; k += r_.term_run)
+          std::copy_n(from + terms_[static_cast<std::size_t>(k)], r_.term_run, line + k);
+        settle_order(tiles_, line, r_.k);
+        sum(line, rows.data(), 0, i, 1);
+      }
+    });
   }
 
   void in_place() const {
@@ -115,7 +135,8 @@ class Reduction {
   const Isa isa_;
   const OrderTiles<T>& tiles_;
   const OrderReduction& r_;
-  OrderProgram program_;
+  OrderProgram own_;
+  const OrderProgram& program_;
   OrderSource x_;
   std::vector<std::int64_t> terms_;
   std::vector<T> divisors_;
@@ -200,6 +221,16 @@ void settle_order(const OrderTiles<T>& tiles, float* x, std::int64_t n) {
 }
 template void settle_order<float>(const OrderTiles<float>&, float*, std::int64_t);
 template void settle_order<double>(const OrderTiles<double>&, float*, std::int64_t);
+
+Prepared prepare_order(const Contract& contract, std::int64_t n) {
+  return std::make_shared<OrderProgram>(compile_order(contract.order, n));
+}
+
+const OrderProgram& prepared_order(const KernelCall& call, std::int64_t n, OrderProgram& own) {
+  if (call.prepared != nullptr) return *static_cast<const OrderProgram*>(call.prepared);
+  own = compile_order(call.contract().order, n);
+  return own;
+}
 
 Refusal refuse_order_reduction(const Contract& contract, std::int64_t k) {
   if (k > kMostTerms) return "sums at most 2^16 terms";

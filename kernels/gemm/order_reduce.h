@@ -24,6 +24,22 @@ template <class T>
 void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, const OrderRuns<T>& runs,
                int height, T* stack);
 
+// The sum of n terms that lie side by side, of values or of their squares. They are read up to a
+// vector past the last; at[k] is k; stack as for sum_order.
+template <class T>
+T sum_order_line(const OrderTiles<T>& tiles, const OrderProgram& program, OrderTerm term,
+                 const T* terms, const std::int64_t* at, T* stack) {
+  sum_order<T>(tiles, program, {.of = term, .weights = terms, .at = at}, 0, stack);
+  return stack[0];
+}
+// So few sums that each is a line: a chain of one takes as long as one of a panel's lanes.
+inline constexpr std::int64_t kFewOrderRows = 2;
+
+// The order of sums of n terms, compiled beforehand: that takes as much time as one sum.
+Prepared prepare_order(const Contract& contract, std::int64_t n);
+// What prepare_order gave, or where it did not, `own`, compiled now.
+const OrderProgram& prepared_order(const KernelCall& call, std::int64_t n, OrderProgram& own);
+
 // Values of x as settle() leaves them, where that does anything.
 template <class T>
 void settle_order(const OrderTiles<T>& tiles, float* x, std::int64_t n);

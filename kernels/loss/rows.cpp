@@ -1,6 +1,9 @@
 #include "kernels/loss/rows.h"
 
+#include <vector>
+
 #include "kernels/loss/definition.h"
+#include "kernels/loss/order_rows.h"
 
 namespace etalon {
 namespace {
@@ -14,7 +17,7 @@ KernelRow elements(std::string_view op, std::string_view name) {
 }  // namespace
 
 std::span<const KernelRow> loss_rows() {
-  static const KernelRow rows[] = {
+  static const KernelRow definitions[] = {
       elements("mse_loss", "mse_loss.definition"),
       elements("l1_loss", "l1_loss.definition"),
       elements("huber_loss", "huber_loss.definition"),
@@ -26,6 +29,11 @@ std::span<const KernelRow> loss_rows() {
       definition_row<LabelLossDefinition<false>>("nll_loss.definition"),
       definition_row<LabelLossDefinition<true>>("softmax_cross_entropy.definition"),
   };
+  static const std::vector<KernelRow> rows = [] {
+    std::vector<KernelRow> all(loss_order_rows().begin(), loss_order_rows().end());
+    all.insert(all.end(), std::begin(definitions), std::end(definitions));
+    return all;
+  }();
   return rows;
 }
 

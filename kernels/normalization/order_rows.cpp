@@ -1,9 +1,11 @@
 #include "kernels/normalization/order_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "engine/core/threads.h"
+#include "kernels/activation/order_functions.h"
 #include "kernels/gemm/order_panel.h"
 #include "kernels/gemm/rounding_scope.h"
 #include "kernels/normalization/definition.h"
@@ -33,6 +35,12 @@ class AffineOperand {
     if (!call.has(input)) return;
     values_.emplace(panels.operand(input));
     const auto at = [&](std::int64_t i) { return strided_offset(i, p.shape, strides); };
+    if (each_term(call.input(input).shape(), p)) {
+      kind_ = Kind::by_term;
+      dense_.assign(values_->data(), values_->data() + p.length());
+      dense_.resize(static_cast<std::size_t>(panels.pitch()));
+      return;
+    }
     of_row_.resize(static_cast<std::size_t>(p.rows.rows));
     of_term_.resize(static_cast<std::size_t>(p.length()));
     for (std::int64_t r = 0; r < p.rows.rows; ++r)
@@ -74,6 +82,17 @@ class AffineOperand {
   bool wants_room() const { return values_.has_value() && kind_ == Kind::both; }
 
  private:
+  // Whether it has one number for each term of a row of neighbours, and nothing else.
+  static bool each_term(const Shape& s, const RowNormPlan& p) {
+    const std::int64_t n = p.length();
+    if (p.by_row > 0 || s.numel() != n || p.offset(n - 1) != n - 1) return false;
+    std::int64_t terms = 1;
+    for (int axis = 1; terms < n; ++axis) {
+      if (axis > s.rank() || s.dim(-axis) != p.shape.dim(-axis)) return false;
+      terms *= s.dim(-axis);
+    }
+    return terms == n;
+  }
   enum class Kind : std::uint8_t { by_term, by_row, both } kind_ = Kind::both;
   std::optional<OrderOperand<T>> values_;
   std::vector<std::int64_t> of_row_, of_term_;
@@ -162,7 +181,10 @@ KernelRow row(std::string_view name) {
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = refuse,
-          .run = run<F, isa>};
+          .run = run<F, isa>,
+          .prepare = [](const Problem& problem, int) {
+            return prepare_order(*problem.contract, row_length(problem));
+          }};
 }
 
 // d = x - mean, then fma(d, scale / sqrt(var + eps), bias), over runs of one channel, or of all
@@ -246,6 +268,80 @@ KernelRow batch_norm_row(std::string_view name) {
               }};
 }
 
+// x over (sum |x|^p)^(1/p), eps where the op has it; a row whose norm is 0 is zeros of its signs.
+template <class T>
+void lp_normalize(const KernelCall& call, Isa isa) {
+  using enum OrderEach;
+  const LpNormDefinition::Plan plan = LpNormDefinition::plan(call);
+  const Contract& c = call.contract();
+  const auto first = [&](std::int64_t row) {
+    return plan.rows.firsts[static_cast<std::size_t>(row)];
+  };
+  const OrderPanels<T> panels(call, isa,
+                              {.rows = plan.rows.rows,
+                               .first = first,
+                               .terms = plan.rows.offsets,
+                               .term_run = run_of(plan.rows.offsets)},
+                              1);
+  const SoftOps ops(c);
+  const double power = ops.round(plan.p), root = ops.div(ops.round(1), power);
+  const T eps = panels.constant(plan.eps);
+  panels.run([&](OrderPanel<T>& p, T* norm) {
+    const auto limit = [&](OrderEach op) { p.each_row(op, norm, p.row(norm), p.number(eps)); };
+    if (plan.p == 2) {
+      p.sum(p.x, true, norm);
+    } else {
+      std::vector<T> powers(p.x, p.x + p.size());
+      for (T& v : powers) v = std::fabs(v);
+      if (plan.p != 1) call_order_power(c, isa, panels.tiles(), power, powers.data(), p.size());
+      p.sum(powers.data(), false, norm);
+    }
+    if (plan.eps_in == NormEps::sum_max) limit(max);
+    if (plan.eps_in == NormEps::sum_add) limit(add);
+    if (plan.p == 2)
+      p.root(norm);
+    else if (plan.p != 1)
+      call_order_power(c, isa, panels.tiles(), root, norm, p.rows);
+    if (plan.eps_in == NormEps::norm_max) limit(max);
+    std::vector<T> x;
+    for (std::int64_t lane = 0; lane < p.rows; ++lane)
+      if (norm[lane] == 0 && x.empty()) x.assign(p.x, p.x + p.size());
+    p.each(div, p.x, p.terms(p.x), p.by_lane(norm));
+    for (std::int64_t lane = 0; lane < p.rows && !x.empty(); ++lane)
+      for (std::int64_t k = 0; norm[lane] == 0 && k < p.n; ++k)
+        p.x[p.at(k, lane)] = std::copysign(T{0}, x[static_cast<std::size_t>(p.at(k, lane))]);
+    p.store();
+  });
+}
+
+std::int64_t lp_row_length(const Problem& problem) {
+  return norm_rows_over(problem.input(0).shape, problem.params->as<LpNormParams>().axes).length();
+}
+
+template <Isa isa>
+KernelRow lp_norm_row(std::string_view name) {
+  return {
+      .op = "lp_norm",
+      .name = name,
+      .isa = isa,
+      .contracts = kOrderContracts,
+      .refuse = [](const Problem& problem) -> Refusal {
+        const float p = problem.params->as<LpNormParams>().p;
+        if (Refusal r = p == 2 ? refuse_order_products(problem) : refuse_order_contract(problem))
+          return r;
+        if (p != 1 && p != 2)
+          if (Refusal r = refuse_order_functions(*problem.contract)) return r;
+        return refuse_order_panels(*problem.contract, lp_row_length(problem));
+      },
+      .run =
+          [](const KernelCall& call) {
+            if (call.input(0).numel() == 0) return;
+            with_accumulator(call.contract(), [&]<class T>(T) { lp_normalize<T>(call, isa); });
+          },
+      .prepare = [](const Problem& problem,
+                    int) { return prepare_order(*problem.contract, lp_row_length(problem)); }};
+}
+
 }  // namespace
 
 std::span<const KernelRow> normalization_order_rows() {
@@ -263,6 +359,8 @@ std::span<const KernelRow> normalization_order_rows() {
       row<RmsNorm, Isa::avx2>("rms_norm.order.avx2"),
       batch_norm_row<Isa::avx512>("batch_norm.order.avx512"),
       batch_norm_row<Isa::avx2>("batch_norm.order.avx2"),
+      lp_norm_row<Isa::avx512>("lp_norm.order.avx512"),
+      lp_norm_row<Isa::avx2>("lp_norm.order.avx2"),
       lrn_order_row<Isa::avx512>("lrn.order.avx512"),
       lrn_order_row<Isa::avx2>("lrn.order.avx2"),
 #endif

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "engine/core/threads.h"
-#include "kernels/activation/order_functions.h"
 #include "kernels/gemm/order_panel.h"
 #include "kernels/gemm/rounding_scope.h"
 #include "kernels/recurrent/definition.h"
+#include "kernels/recurrent/order_cell_functions.h"
 
 namespace etalon {
 namespace {
@@ -68,13 +68,17 @@ class Cells {
         panels_((g_.hidden + tiles_.width - 1) / tiles_.width),
         pitch_(panels_ * tiles_.width),
         one_(static_cast<T>(SoftOps(call.contract()).round(1))),
-        stored_(stored_format(call.output(0).dtype(), call.contract())) {
+        stored_(stored_format(call.output(0).dtype(), call.contract())),
+        enters_(
+            !holds(call.contract(), stored_) ||
+            (p_.cell_clip > 0 && SoftOps(call.contract()).round(p_.cell_clip) != p_.cell_clip)) {
     weights_ = static_cast<const CellWeights<T>*>(call.prepared);
     if (weights_ == nullptr) {
       own_ = pack_cells<T>(g_, tiles_, call.input(1), call.input(2), call.contract(), call.threads);
       weights_ = &own_;
     }
     if (p_.b) pack_biases();
+    if (p_.p) pack_peepholes();
   }
 
   // Rows [first, last) of the batch in direction d.
@@ -102,6 +106,17 @@ class Cells {
                       const_cast<T*>(bias(d, q, recurrent)));
   }
 
+  void pack_peepholes() {
+    const OrderOperand<T> p(call_.input(7), tiles_, call_.contract(), 1);
+    peepholes_.assign(static_cast<std::size_t>(g_.directions * 3 * pitch_), T{0});
+    for (std::int64_t block = 0; block < g_.directions * 3; ++block)
+      std::copy_n(p.data() + block * g_.hidden, g_.hidden, peepholes_.data() + block * pitch_);
+  }
+  // Whether acc holds what a state of this format keeps of its values.
+  static bool holds(const Contract& c, DType stored) {
+    return stored == c.acc || stored == DType::f32 || c.acc == DType::f64 || c.acc == DType::f32;
+  }
+
   using Operand = typename OrderOperands<T>::Operand;
   Operand of(const Values& v) const { return {v.data(), pitch_, false}; }
   void each(OrderEach op, Values& to, Operand a, Operand b, std::int64_t rows,
@@ -110,18 +125,29 @@ class Cells {
     tiles_.each[static_cast<int>(op)](
         {.to = to.data(), .a = a, .b = b, .c = c, .rows = rows, .lanes = pitch_});
   }
-  void activate(Function f, Values& v, std::int64_t rows) const {
-    call_order_function(call_.contract(), isa_, tiles_, f, v.data(), rows * pitch_);
+  static void hold(Values& v, double limit) {
+    const auto most = static_cast<T>(limit);
+    for (T& x : v) x = x < -most ? -most : x > most ? most : x;
   }
-  Function function(std::int64_t d, std::size_t i) const {
-    return g_.activations[static_cast<std::size_t>(d)][i].function == CellFunction::sigmoid
-               ? Function::sigmoid
-               : Function::tanh;
+  void activate(std::int64_t d, std::size_t i, Values& v, std::int64_t rows) const {
+    if (p_.clip > 0) hold(v, p_.clip);
+    call_cell_function(call_.contract(), isa_, tiles_,
+                       g_.activations[static_cast<std::size_t>(d)][i], v.data(), rows * pitch_);
   }
-  // What the state keeps of a value: the stored format, rounded once.
-  void keep(Values& v, std::int64_t rows) const {
+  // The state as operands: values of acc, where it may hold others.
+  const Values& entered(Values& state, Values& room) const {
+    if (!enters_) return state;
     const Contract& c = call_.contract();
-    if (stored_ == c.acc || (stored_ == DType::f32 && c.acc != DType::f64)) return;
+    room.resize(state.size());
+    for (std::size_t i = 0; i < state.size(); ++i)
+      room[i] =
+          static_cast<T>(round_to(static_cast<double>(state[i]), c.acc, c.round, c.subnormals));
+    return room;
+  }
+  // What the state keeps of values of acc, or of others: the stored format, rounded once.
+  void keep(Values& v, std::int64_t rows, bool others = false) const {
+    const Contract& c = call_.contract();
+    if (!others && (stored_ == c.acc || (stored_ == DType::f32 && c.acc != DType::f64))) return;
     const std::int64_t n = rows * pitch_;
     for (std::int64_t i = 0; i < n; ++i)
       v[static_cast<std::size_t>(i)] = static_cast<T>(round_to(
@@ -187,45 +213,73 @@ class Cells {
   std::int64_t panels_, pitch_;
   T one_;
   DType stored_;
+  const bool enters_;  // the state's format, or a clip, has values that acc has not
   CellWeights<T> own_;
   const CellWeights<T>* weights_ = nullptr;
-  Values biases_;
+  Values biases_, peepholes_;  // peepholes: [direction][3][pitch]
 };
 
-// h and c: [row][pitch] of the running rows, values of acc.
+// h and c: [row][pitch] of the running rows, values of the stored format.
 template <class T>
 void Cells<T>::step(std::int64_t d, const std::vector<std::int64_t>& running,
                     const std::vector<std::int64_t>& x_at, Values& h, Values& c) const {
   using enum OrderEach;
   const auto rows = static_cast<std::int64_t>(running.size());
-  Values unpacked, packed, s[4], more(h.size());
+  Values unpacked, packed, s[4], more(h.size()), room[2];
   for (Values& v : s) v.resize(h.size());
+  const Values& state = entered(h, room[0]);
   const auto add_bias = [&](std::int64_t q, bool recurrent, Values& to) {
     if (p_.b) each(add, to, of(to), {bias(d, q, recurrent)}, rows);
   };
-  const auto argument = [&](std::int64_t q, Values& to) {
+  const auto products = [&](std::int64_t q, Values& to) {
     sum(packed.data(), rows, k(), weights(d, q), both_, 0, to);
+  };
+  // What is added to the products of gate q, which a peephole shows `cell`.
+  const auto finish = [&](std::int64_t q, Values& to, const Values* cell = nullptr) {
+    if (p_.p && cell != nullptr) {
+      const std::int64_t block = d * 3 + g_.peephole_of[static_cast<std::size_t>(q)];
+      each(fma, to, {peepholes_.data() + block * pitch_}, of(*cell), rows, of(to));
+    }
     add_bias(q, false, to);
     add_bias(q, true, to);
   };
-  strips(running, x_at, &h, true, unpacked, packed);
+  const auto argument = [&](std::int64_t q, Values& to, const Values* cell = nullptr) {
+    products(q, to);
+    finish(q, to, cell);
+  };
+  strips(running, x_at, &state, true, unpacked, packed);
   if (g_.kind == CellKind::rnn) {
     argument(0, s[0]);
-    activate(function(d, 0), s[0], rows);
+    activate(d, 0, s[0], rows);
     keep(s[0], rows);
     h.swap(s[0]);
     return;
   }
   if (g_.kind == CellKind::lstm) {
-    for (const std::int64_t q : {0, 1, 2, 3}) argument(q, s[static_cast<std::size_t>(q)]);
     Values &i = s[0], &o = s[1], &f = s[2], &u = s[3];
-    for (Values* gate : {&i, &o, &f}) activate(function(d, 0), *gate, rows);
-    activate(function(d, 1), u, rows);
+    const Values& before = entered(c, room[1]);
+    argument(0, i, &before);
+    activate(d, 0, i, rows);
+    if (p_.input_forget) {
+      each(sub, f, {&one_, 0, true}, of(i), rows);
+    } else {
+      argument(2, f, &before);
+      activate(d, 0, f, rows);
+    }
+    argument(3, u);
+    activate(d, 1, u, rows);
     each(mul, more, of(i), of(u), rows);
-    each(fma, c, of(f), of(c), rows, of(more));
+    each(fma, c, of(f), of(before), rows, of(more));
     keep(c, rows);
+    if (p_.cell_clip > 0) {
+      hold(c, p_.cell_clip);
+      keep(c, rows, true);
+    }
+    products(1, o);
+    finish(1, o, &entered(c, room[1]));
+    activate(d, 0, o, rows);
     more = c;
-    activate(function(d, 2), more, rows);
+    activate(d, 2, more, rows);
     each(mul, h, of(o), of(more), rows);
     keep(h, rows);
     return;
@@ -233,9 +287,9 @@ void Cells<T>::step(std::int64_t d, const std::vector<std::int64_t>& running,
   Values &z = s[0], &r = s[1], &n = s[2];
   argument(0, z);
   argument(1, r);
-  for (Values* gate : {&z, &r}) activate(function(d, 0), *gate, rows);
+  for (Values* gate : {&z, &r}) activate(d, 0, *gate, rows);
   if (apart_) {
-    strips(running, x_at, &h, false, unpacked, packed);
+    strips(running, x_at, &state, false, unpacked, packed);
     sum(packed.data(), rows, g_.hidden, weights(d, 2), of_h_, g_.inputs, more);
     add_bias(2, true, more);
     strips(running, x_at, nullptr, true, unpacked, packed);
@@ -243,12 +297,12 @@ void Cells<T>::step(std::int64_t d, const std::vector<std::int64_t>& running,
     each(fma, n, of(r), of(more), rows, of(n));
     add_bias(2, false, n);
   } else {
-    each(mul, more, of(r), of(h), rows);
+    each(mul, more, of(r), of(state), rows);
     strips(running, x_at, &more, true, unpacked, packed);
     argument(2, n);
   }
-  activate(function(d, 1), n, rows);
-  each(mul, more, of(z), of(h), rows);
+  activate(d, 1, n, rows);
+  each(mul, more, of(z), of(state), rows);
   each(sub, z, {&one_, 0, true}, of(z), rows);
   each(fma, h, of(z), of(n), rows, of(more));
   keep(h, rows);
@@ -341,22 +395,7 @@ Refusal refuse(const Problem& problem) {
   if (Refusal r = refuse_order_products(problem)) return r;
   if (Refusal r = refuse_order_functions(*problem.contract)) return r;
   const auto& params = problem.params->as<P>();
-  if (params.clip > 0) return "has no clips";
-  if constexpr (Kind == CellKind::lstm)
-    if (problem.has(7) || params.cell_clip > 0 || params.input_forget)
-      return "has no peepholes, no clips and no input_forget";
   const RecurrentGeometry g = recurrent_geometry(Kind, params, InferInputs(problem.inputs));
-  const std::size_t used = Kind == CellKind::rnn ? 1 : Kind == CellKind::gru ? 2 : 3;
-  for (std::int64_t d = 0; d < g.directions; ++d)
-    for (std::size_t i = 0; i < used; ++i) {
-      const CellFunction f = g.activations[static_cast<std::size_t>(d)][i].function;
-      if (f != CellFunction::sigmoid && f != CellFunction::tanh)
-        return "takes the activations Sigmoid and Tanh";
-    }
-  const DType stored = stored_format(problem.outputs[0].dtype, c);
-  const auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
-  if (half(stored) && half(c.acc) && stored != c.acc)
-    return "keeps the state in a format that acc holds";
   if (Refusal r = refuse_order(c.order, g.inputs + g.hidden)) return r;
   if constexpr (Kind == CellKind::gru)
     if (params.linear_before_reset)

@@ -105,6 +105,13 @@ void run(const KernelCall& call) {
                        .logarithm = of == Reduction::log_sum});
 }
 
+template <Reduction of>
+Prepared prepare(const Problem& problem, int) {
+  const ReduceGeometry g =
+      reduce_geometry(problem.params->as<ReduceParams>(), InferInputs(problem.inputs));
+  return prepare_order(*problem.contract, g.reduced.numel());
+}
+
 template <Isa isa, Reduction of>
 KernelRow row(std::string_view op, std::string_view name) {
   return {.op = op,
@@ -112,7 +119,8 @@ KernelRow row(std::string_view op, std::string_view name) {
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = refuse<of>,
-          .run = run<isa, of>};
+          .run = run<isa, of>,
+          .prepare = prepare<of>};
 }
 
 }  // namespace

@@ -70,12 +70,18 @@ void run(const KernelCall& call) {
 
 template <bool kLog, Isa isa>
 KernelRow row(std::string_view name) {
-  return {.op = kLog ? "log_softmax" : "softmax",
-          .name = name,
-          .isa = isa,
-          .contracts = kOrderContracts,
-          .refuse = refuse,
-          .run = run<kLog, isa>};
+  return {
+      .op = kLog ? "log_softmax" : "softmax",
+      .name = name,
+      .isa = isa,
+      .contracts = kOrderContracts,
+      .refuse = refuse,
+      .run = run<kLog, isa>,
+      .prepare = [](const Problem& problem, int) {
+        return prepare_order(
+            *problem.contract,
+            softmax_geometry(problem.params->as<SoftmaxParams>(), problem.input(0).shape).length);
+      }};
 }
 
 }  // namespace

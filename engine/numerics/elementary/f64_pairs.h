@@ -6,7 +6,7 @@
 // product(a, b, p, e): p + e = a b; bits(a), low_bits(b, mask), entry(table, b); power(b): 2^n of
 // 64 n + j, the low bits of b; split(x, m): x = 2^e m, m in [sqrt 1/2, sqrt 2), returns e;
 // inside(low, x, high), both(a, b); open(inside, a, b): not inside, or a != b; take_where_below(x,
-// limit, v, value, open).
+// limit, v, value, open). pow_three_quarters: sqrt, and sub(a, b, c), a - b c rounded once.
 //
 // A value is high + low, |low| at most an ulp of high, in error by less than the bound that is
 // said; u = 2^-53 and an operation on `low` errs by u of it.
@@ -135,6 +135,13 @@ struct F64Pairs {
     return fast_sum(s.high, V::add(s.low, a.low));
   }
 
+  // Twice what tanh_result takes for its own error, of alpha times that.
+  ETALON_PAIRS static R scaled_error(R y, double alpha) {
+    const R size = V::abs(y);
+    return V::add(V::mul(size, c(0x1p-65)),
+                  V::min(c((alpha < 0 ? -alpha : alpha) * 0x1p-70), V::mul(size, c(0x1p-61))));
+  }
+
   // Results, and which lanes are open: the ends of the interval high + (low +- error high) differ.
   struct Result {
     R value;
@@ -182,6 +189,48 @@ struct F64Pairs {
     r.value = V::copy_sign(r.value, x);
     return r;
   }
+  // alpha (e^x - 1) of x < 0: e^x - 1 errs as N does above, and the product by twice that.
+  ETALON_PAIRS static Result elu_result(R x, double alpha) {
+    const Pair n = plus(-1, exp(x, c(0)));
+    const Pair p = product(c(alpha), n.high);
+    Result r = tested_within(fast_sum(p.high, V::add(p.low, V::mul(c(alpha), n.low))),
+                             scaled_error(p.high, alpha), V::inside(c(-600), x, c(-0x1p-19)));
+    V::take_where_below(V::sub(c(0), x), c(0), x, r.value, r.open);
+    return r;
+  }
+  // alpha tanh(beta x), beta an f32: beta x is a pair, whose low part is below 2^-48.
+  ETALON_PAIRS static Result scaled_tanh_result(R x, double alpha, double beta) {
+    const Pair z = product(c(beta), x);
+    const R size = V::abs(z.high), sign = V::copy_sign(c(1), z.high);
+    const Pair n =
+        plus(-1, exp(V::mul(V::min(size, c(31)), c(-2)), V::mul(V::mul(z.low, sign), c(-2))));
+    const Pair y = quotient({V::sub(c(0), n.high), V::sub(c(0), n.low)}, plus(2, n));
+    const R factor = V::mul(c(alpha), sign);
+    const Pair p = product(factor, y.high);
+    return tested_within(fast_sum(p.high, V::add(p.low, V::mul(factor, y.low))),
+                         scaled_error(p.high, alpha), V::inside(c(0x1p-19), size, c(30)));
+  }
+  // log(1 + e^x). Of x >= -20, 1 + e^x errs by 2^-70 e^x, its logarithm by as much of itself,
+  // beside that as log does, and by 2^-105, which is 2^-76 of it. Below, e = e^x < 2^-28, the
+  // result is e - e^2/2 + e^3/3 but for 2^-86 of it, what is subtracted errs by 2^-81. From 60 on
+  // it is x.
+  ETALON_PAIRS static Result softplus_result(R x) {
+    const Pair e = exp(V::min(x, c(61)), c(0)), s = plus(1, e);
+    const Pair y = log<true>(s.high, s.low);
+    const R square = V::mul(V::mul(e.high, e.high), c(-0.5));
+    const Pair t = fast_sum(e.high, V::add(square, V::mul(V::mul(square, e.high), c(-2.0 / 3))));
+    const R error = V::mul(y.high, c(0x1p-63)), t_error = V::mul(t.high, c(0x1p-68));
+    const R t_low = V::add(t.low, e.low);
+    R above = V::add(y.high, V::add(y.low, error)), below = V::add(y.high, V::sub(y.low, error));
+    const auto inside = V::inside(c(-600), x, c(0x1p1000));
+    auto unused = inside;
+    V::take_where_below(x, c(-20), V::add(t.high, V::add(t_low, t_error)), above, unused);
+    V::take_where_below(x, c(-20), V::add(t.high, V::sub(t_low, t_error)), below, unused);
+    Result r{above, V::open(inside, above, below)};
+    V::take_where_below(V::sub(c(0), x), c(-60), x, r.value, r.open);
+    V::take_where_below(x, c(-746), c(0), r.value, r.open);
+    return r;
+  }
   // x^y, x > 0: the exponent errs by |y| 2^-73.
   ETALON_PAIRS static Result pow_result(R x, double y) {
     const Pair l = log(x, c(0)), p = product(l.high, c(y));
@@ -190,6 +239,18 @@ struct F64Pairs {
     const auto inside = V::both(V::inside(c(0x1p-1022), x, c(0x1.fffffffffffffp1023)),
                                 V::inside(c(-660), z.high, c(700)));
     return tested(exp(z.high, z.low), 0x1p-69 + size * 0x1p-72, inside);
+  }
+  // x^(3/4) = r s, r = sqrt x, s = sqrt r, of a V with sqrt. A root h of x errs by d / (2 h), d = x
+  // - h^2 exact and below 2 u h^2, but for u^2 h / 2; with the roundings of that r errs by 5 u^2 of
+  // it, s likewise and by half of r's error, by 10 u^2, and what is rounded in the product's low
+  // part by as much: below 64 u^2.
+  ETALON_PAIRS static Result pow_three_quarters(R x) {
+    const R r = V::sqrt(x), s = V::sqrt(r), half = V::div(c(0.5), r);
+    const R r_low = V::mul(V::sub(x, r, r), half);
+    const R s_low = V::mul(V::add(V::sub(r, s, s), r_low), V::mul(s, half));
+    const Pair p = product(r, s);
+    const R low = V::add(p.low, V::add(V::mul(r, s_low), V::mul(s, r_low)));
+    return tested(fast_sum(p.high, low), 0x1p-99, V::inside(c(0x1p-500), x, c(0x1p500)));
   }
 };
 
