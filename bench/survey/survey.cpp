@@ -79,7 +79,7 @@ class Judge {
     const std::uint64_t distance = ulp_distance(a, b);
     const int bucket = std::min(23, static_cast<int>(std::bit_width(distance - 1)));
     ++c_.histogram[static_cast<std::size_t>(bucket)];
-    if (std::isinf(a) || std::isinf(b)) return;
+    if (std::isinf(a) || std::isinf(b) || worst_.is_less(distance, b, a)) return;
     worst_.add(p_.x[i], b, a, p_.value.empty() ? kNan : p_.value[i]);
   }
   void order(std::int64_t begin, std::int64_t end) {

@@ -9,6 +9,8 @@
 // all (a library that is wrong by the same on every small input).
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "bench/survey/functions.h"
@@ -19,6 +21,14 @@ class WorstError {
  public:
   explicit WorstError(const SurveyedFunction& f) : f_(f) {}
 
+  // Whether a result so many floats from the right one, both finite, errs by less than one that was
+  // added: where its binade is none above, each of them is an ULP of `right` at most.
+  bool is_less(std::uint64_t floats, float got, float right) const {
+    constexpr std::uint32_t kExponent = 0x7f800000U;
+    return static_cast<double>(floats) + 1 < low_ &&
+           (std::bit_cast<std::uint32_t>(got) & kExponent) <=
+               (std::bit_cast<std::uint32_t>(right) & kExponent);
+  }
   // A finite result `got` for the input x whose correctly rounded value, finite too, is `right`.
   // `value`: what an evaluation in f64 gives, within 2^-12 ULP of the real value; NaN: nothing.
   void add(float x, float got, float right, double value);

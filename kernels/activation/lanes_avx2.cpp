@@ -67,10 +67,12 @@ struct Pairs : F32 {
   ETALON_INLINE static std::uint32_t differ(Mask m, Reg a, Reg b) {
     return lanes_of(_mm256_and_ps(_mm256_castsi256_ps(m), _mm256_cmp_ps(a, b, _CMP_NEQ_UQ)));
   }
-  // Twice the bits without the sign, less one: the order of sizes with zero at the top.
+  ETALON_INLINE static Int to_int(Reg a) { return _mm256_castps_si256(a); }
+  ETALON_INLINE static Int bits_or(Int a, Int b) { return _mm256_or_si256(a, b); }
+  // Twice the bits without the sign: the order of sizes. Less one: with zero at the top.
+  ETALON_INLINE static Int twice(Reg a) { return _mm256_add_epi32(to_int(a), to_int(a)); }
   ETALON_INLINE static Int twice_less_one(Reg a) {
-    const Int n = _mm256_castps_si256(a);
-    return _mm256_add_epi32(_mm256_add_epi32(n, n), _mm256_set1_epi32(-1));
+    return _mm256_add_epi32(twice(a), _mm256_set1_epi32(-1));
   }
   ETALON_INLINE static Int smaller(Int a, Int b) { return _mm256_min_epu32(a, b); }
   ETALON_INLINE static std::uint32_t bits_below(Int a, std::uint32_t limit) {

@@ -68,10 +68,12 @@ struct Pairs : F32 {
   ETALON_INLINE static std::uint32_t differ(Mask m, Reg a, Reg b) {
     return _mm512_mask_cmp_ps_mask(m, a, b, _CMP_NEQ_UQ);
   }
-  // Twice the bits without the sign, less one: the order of sizes with zero at the top.
+  ETALON_INLINE static Int to_int(Reg a) { return _mm512_castps_si512(a); }
+  ETALON_INLINE static Int bits_or(Int a, Int b) { return _mm512_or_si512(a, b); }
+  // Twice the bits without the sign: the order of sizes. Less one: with zero at the top.
+  ETALON_INLINE static Int twice(Reg a) { return _mm512_add_epi32(to_int(a), to_int(a)); }
   ETALON_INLINE static Int twice_less_one(Reg a) {
-    const Int n = _mm512_castps_si512(a);
-    return _mm512_add_epi32(_mm512_add_epi32(n, n), _mm512_set1_epi32(-1));
+    return _mm512_add_epi32(twice(a), _mm512_set1_epi32(-1));
   }
   ETALON_INLINE static Int smaller(Int a, Int b) { return _mm512_min_epu32(a, b); }
   ETALON_INLINE static std::uint32_t bits_below(Int a, std::uint32_t limit) {

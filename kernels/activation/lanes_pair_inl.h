@@ -416,31 +416,34 @@ struct LanePair {
     }
   };
 
-  // x (z + 3)/6, z = x clamped to [-3, 3], so that nothing is chosen afterwards: z + 3 is 0 and 6
-  // outside.
-  //   s + t = z + 3 exactly (Dekker's fast two-sum, 3 being the larger); u = x s rounded, v = (u -
-  //   x s) - x t, what the product lacks, negated: the first difference is exact.
-  // The result is u/6 - v/6, 1/6 in two floats, the first product exact in the last fma. v, below
-  // 2^-23 u, errs by 2^-47 u, v/6 by that again and by 2^-47 u/6 for 1/6 in one float, the rest of
-  // u/6 and that by 1.5 * 2^-47 u/6, the two floats by 2^-48 u/6: 5 * 2^-47 of the result, tested
-  // with 7.8 * 2^-47. Signs: v is +0 where x s is exact, so that a zero result has u's, which is
-  // x's. Where |x| < 2^-98 v might underflow: left open, as is x where 6 x overflows and u - x s is
-  // no number.
+  // x (z + 3)/6, z = x clamped to [-3, 3], so that nothing is chosen afterwards: the quotient is 0
+  // and 1 outside.
+  //   m = z/6 rounded, p = 1/2 + m rounded, q = 1/2 - p: exact, for p is exact where it is below
+  //   1/4 (m a multiple of 2^-25 below -1/4), and else by Sterbenz. 6 q + z is exact too, below
+  //   2^-22 and a multiple of the smaller of 2^-24 and z's last place, and (z + 3)/6 = p + (6 q +
+  //   z)/6. l = m (6 q + z): where x is not z, 6 q + z is 0, so l is x (6 q + z)/6 but for three
+  //   roundings, of 1/6 (2^-25), m and l: 2.5 * 2^-24 of l.
+  // The result x p + l is one fma, whose only other error is that: l (1 +- 2^-21), with a rounding
+  // of their own, hold it between them. Their ends differ for one element in a million, more near
+  // -3, where p is small. l may underflow where |x| < 2^-61: there x p is x/2, exactly a float down
+  // to 2^-125, and whatever is positive below its last place rounds alike. What is smaller is left
+  // open; so are infinities, x p + l being no number or the difference of both ends none. Zeros: l
+  // has the sign of m, which is x's, so that a zero result has it too.
   struct HardSwish {
-    static constexpr int kVectors = k32 ? 4 : 2;
+    static constexpr int kVectors = k32 ? 2 : 4;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
       using R = typename V::Reg;
-      constexpr float kSixth = 0x1.555554p-3F, kRest = 0x1.555556p-27F, kError = 0x1.6p-47F;
-      const R three = V::c(3), sixth = V::c(kSixth);
-      const R z = V::min(three, V::max(V::c(-3), x));
-      const R s = V::add(three, z), t = V::sub(z, V::sub(s, three));
-      const R u = V::mul(x, s), v = V::fnma(x, t, V::fnma(x, s, u));
-      const R w = V::mul(v, V::c(-kSixth));
-      const R above = V::fma(u, sixth, V::fma(u, V::c(kRest + kError), w));
-      const R below = V::fma(u, sixth, V::fma(u, V::c(kRest - kError), w));
-      return {above, V::differ(above, below) | V::tiny(x, 0x1p-98F)};
+      constexpr float kSixth = 0x1.555556p-3F, kError = 0x1p-21F;
+      const R z = V::min(V::c(3), V::max(V::c(-3), x)), half = V::c(0.5F);
+      const R m = V::mul(z, V::c(kSixth)), p = V::add(half, m), q = V::sub(half, p);
+      const R l = V::mul(m, V::fma(V::c(6), q, z));
+      const R above = V::fma(x, p, V::mul(l, V::c(1 + kError)));
+      const R below = V::fma(x, p, V::mul(l, V::c(1 - kError)));
+      if (!V::any_differs(above, below) && !V::any_tiny(x, 0x1p-125F)) [[likely]]
+        return {above, 0};
+      return {above, V::differ(above, below) | V::tiny(x, 0x1p-125F)};
     }
   };
 

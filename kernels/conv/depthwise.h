@@ -69,6 +69,16 @@ void average_pool(const DepthwiseCall& call);
 void split_pairs(const PairRows& rows);
 }  // namespace avx2
 
+using SplitPairs = void (*)(const PairRows&);
+// nullptr where the instruction set has none.
+inline SplitPairs split_pairs([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return avx512::split_pairs;
+  if (isa == Isa::avx2) return avx2::split_pairs;
+#endif
+  return nullptr;
+}
+
 // What a DepthwiseCall needs beyond pointers, for one geometry and vector length (16: AVX-512).
 struct WindowRows {
   ConvGeometry g;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "kernels/conv/depthwise.h"
 #include "kernels/conv/exact_cut.h"
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/conv/plan.h"
@@ -224,7 +225,8 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       float* copy = thread_scratch<float>(ScratchSlot::padded, plan.image_stride);
       parallel_for(g.in_channels, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t c = begin; c < end; ++c)
-          plan.copy_channel(source + c * g.window.in_points(), copy + c * plan.channel_stride);
+          plan.copy_channel(source + c * g.window.in_points(), copy + c * plan.channel_stride,
+                            split_pairs(isa));
       });
       source = copy;
     }

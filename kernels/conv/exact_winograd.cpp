@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "kernels/conv/depthwise.h"
 #include "kernels/conv/exact_cut.h"
 
 namespace etalon {
@@ -87,13 +88,19 @@ void split_channel(const ImageTask& t, const float* from, float* padded, float* 
   const std::int64_t width = grid.patched(),
                      first = std::clamp<std::int64_t>(w.pad_begin, 0, width),
                      last = std::clamp(w.in + w.pad_begin, first, width);
+  const SplitPairs split = split_pairs(t.isa);
   std::fill_n(padded, width, 0.0F);
   for (std::int64_t y = 0; y < 2 * (grid.rows + 1); ++y) {
     const std::int64_t iy = y - h.pad_begin;
     const bool inside = iy >= 0 && iy < h.in;
     if (inside) std::copy_n(from + iy * w.in + first - w.pad_begin, last - first, padded + first);
+    float* rows = to + y % 2 * grid.arrays * grid.phase() + y / 2 * grid.apart;
+    if (inside && grid.arrays == 2 && split != nullptr) {
+      split({.from = padded, .rows = 1, .count = width, .even = rows, .odd = rows + grid.phase()});
+      continue;
+    }
     for (int j = 0; j < grid.arrays; ++j) {
-      float* row = to + (y % 2 * grid.arrays + j) * grid.phase() + y / 2 * grid.apart;
+      float* row = rows + j * grid.phase();
       for (std::int64_t i = 0; i < grid.apart; ++i) row[i] = inside ? padded[2 * i + j] : 0.0F;
     }
   }

@@ -119,10 +119,8 @@ Prepared prepare(const Problem& problem, int threads) {
                       threads);
 }
 
-using Split = void (*)(const PairRows&);
-
 // Channel of an image that one tap reads, [out], to `to`.
-void copy_sample(const Window& window, const float* from, float* to, Split split) {
+void copy_sample(const Window& window, const float* from, float* to, SplitPairs split) {
   const auto& [d, h, w] = window.axes;
   for (std::int64_t z = 0; z < d.out; ++z) {
     const float* row = from + (d.at(z, 0) * h.in + h.at(0, 0)) * w.in + w.at(0, 0);
@@ -185,7 +183,7 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
                                      : std::clamp<std::int64_t>(most, 1, kBandsByThread * threads);
       parallel_for(
           images * bands * g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-            const Split split = set.isa >= Isa::avx512 ? avx512::split_pairs : avx2::split_pairs;
+            const SplitPairs split = split_pairs(set.isa);
             for (std::int64_t item = begin; item < end; ++item) {
               const std::int64_t band = item / g.in_channels % bands;
               const std::int64_t i =

@@ -279,10 +279,12 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   // cache: without blocks of k, strips of more than 500 terms come from the third one again and
   // again. The sums of the blocks are joined rather than chained, so that a term meets the
   // roundings of its own block and one for each block more.
-  constexpr std::int64_t kBlockTerms = 256, kBlockVectors = 16, kBlockStrips = 18;
-  const std::int64_t columns = vector_strips(n, set.lanes);
-  const std::int64_t column_blocks = (columns + kBlockVectors - 1) / kBlockVectors;
-  std::int64_t row_blocks = (strips.count + kBlockStrips - 1) / kBlockStrips;
+  constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 128, kBlockRows = 252;
+  const std::int64_t columns = vector_strips(n, set.lanes),
+                     block_vectors = kBlockColumns / set.lanes,
+                     block_strips = kBlockRows / set.rows;
+  const std::int64_t column_blocks = (columns + block_vectors - 1) / block_vectors;
+  std::int64_t row_blocks = (strips.count + block_strips - 1) / block_strips;
   while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
@@ -291,15 +293,15 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
     for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r)
       bounds[static_cast<std::size_t>(r)] = factor * row_norm(lanes, task.a, r, k);
   });
-  const std::int64_t c_row = kBlockVectors * set.lanes;
+  const std::int64_t c_row = kBlockColumns;
   std::mutex joining;
   parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    double* sums = thread_scratch<double>(ScratchSlot::tile, kBlockStrips * kMaxTileRows * c_row);
+    double* sums = thread_scratch<double>(ScratchSlot::tile, kBlockRows * c_row);
     double added[kMaxTileRows * kMaxOutputs] = {};
     std::vector<std::int64_t> mine;
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t column = item / row_blocks * kBlockVectors,
-                         column_end = std::min(columns, column + kBlockVectors),
+      const std::int64_t column = item / row_blocks * block_vectors,
+                         column_end = std::min(columns, column + block_vectors),
                          strip = item % row_blocks * strips.count / row_blocks,
                          strip_end = (item % row_blocks + 1) * strips.count / row_blocks;
       for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
