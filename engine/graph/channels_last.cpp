@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <string_view>
 
+#include "engine/core/error.h"
+#include "engine/graph/cheapest_cut.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/layout.h"
 #include "engine/ops/normalization.h"
@@ -13,10 +14,11 @@
 namespace etalon {
 namespace {
 
-// Turned elements that cost what one output of a depthwise layer gains. Zen 4, MobileNet v1: an
-// output gains 0.07 to 0.16 ns (and 0.4 of 7x7), a turned element costs 0.3 where the image is long
-// gone from the second cache.
-constexpr std::int64_t kTurnedByDepthwise = 4;
+// Costs, in units of 0.04 ns on one thread of a Zen 4. An output of a depthwise layer gains 0.07 to
+// 0.16 ns, and 0.4 of 7x7; a turned element costs 0.3 where the image is long gone from the second
+// cache; two fma of vectors take a cycle; an addition that ends a product loses 0.05 to 0.1 ns for
+// each output, for it meets whole lines of many pixels of its other operand.
+constexpr std::int64_t kDepthwise = 2, kTurned = 8, kVectorFma = 6, kAdd = 2;
 
 constexpr int kImageRank = 4;
 
@@ -27,35 +29,38 @@ constexpr auto kElementwise =
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+// Which nodes go over: the cheapest cut between those that do and those that do not, where a node
+// costs what it would gain on the other side, and a value that crosses what it takes to turn it,
+// once for all its readers.
 class Regions {
  public:
-  Regions(const Graph& graph, const std::vector<std::optional<TensorType>>& types)
-      : graph_(graph),
-        types_(types),
-        maker_(graph.value_names.size(), -1),
-        member_(graph.nodes.size()),
-        joined_(graph.nodes.size()) {
-    std::iota(joined_.begin(), joined_.end(), std::size_t{0});
+  Regions(const Graph& graph, const std::vector<std::optional<TensorType>>& types, int lanes)
+      : graph_(graph), types_(types), lanes_(lanes), maker_(graph.value_names.size(), -1) {
+    CheapestCut cut;
+    std::vector<std::size_t> vertex;  // by node
+    std::int64_t most = 0;
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       for (const ValueId v : node.outputs)
         if (v != kAbsent) maker_[index(v)] = static_cast<int>(i);
-      member_[i] = has_both_forms(node);
-      if (!member_[i]) continue;
-      for (std::size_t k = 0; k < node.inputs.size(); ++k)
-        if (turns_with(node, k) && made_inside(node.inputs[k]))
-          join(index(maker_[index(node.inputs[k])]), i);
+      const bool may = has_both_forms(node);
+      vertex.push_back(may ? cut.add_vertex() : CheapestCut::kFar);
+      if (!may) continue;
+      const std::int64_t gain = gain_of(node);
+      most = std::max(most, gain);
+      if (gain > 0) cut.add_edge(CheapestCut::kNear, vertex[i], gain);
+      if (gain < 0) cut.add_edge(vertex[i], CheapestCut::kFar, -gain);
     }
-    count_gains();
+    last_.assign(graph.nodes.size(), false);
+    if (most == 0) return;
+    add_values(cut, vertex);
+    const std::vector<bool> near = cut.near_side();
+    for (std::size_t i = 0; i < last_.size(); ++i) last_[i] = near[vertex[i]];
   }
 
-  bool any() const {
-    for (std::size_t i = 0; i < member_.size(); ++i)
-      if (lies_last(i)) return true;
-    return false;
-  }
+  bool any() const { return std::ranges::find(last_, true) != last_.end(); }
   // Whether node i goes over.
-  bool lies_last(std::size_t i) const { return member_[i] && gain_[region(i)] > 0; }
+  bool lies_last(std::size_t i) const { return last_[i]; }
   // Whether input k of a node that goes over is an image, which goes with it.
   bool turns_with(const Node& node, std::size_t k) const {
     const bool is_weight = node.op->name == "conv" && k > 0;
@@ -72,7 +77,8 @@ class Regions {
     if (node.outputs.size() != 1 || node.inputs.empty() || !is_image(node.outputs[0]) ||
         !is_image(node.inputs[0]))
       return false;
-    if (node.op->name == "conv" || node.op->name == "global_avg_pool") return true;
+    if (node.op->name == "conv") return types_[index(node.inputs[1])].has_value();
+    if (node.op->name == "global_avg_pool") return true;
     if (node.op->name == "batch_norm") {
       const auto& params = node.params.as<BatchNormParams>();
       return params.axis == 1 && params.spatial;
@@ -85,58 +91,81 @@ class Regions {
     });
   }
 
-  bool made_inside(ValueId v) const {
-    return maker_[index(v)] >= 0 && member_[index(maker_[index(v)])];
+  const Shape& shape_of(ValueId v) const {
+    const auto& type = types_[index(v)];
+    if (!type) throw internal_error("the type of '{}' is not known", graph_.value_name(v));
+    return type->shape;
   }
-  std::size_t region(std::size_t i) const {
-    while (joined_[i] != i) i = joined_[i];
-    return i;
-  }
-  void join(std::size_t a, std::size_t b) { joined_[region(b)] = region(a); }
 
-  // What regions gain by depthwise layers, less what turning the values at their borders costs.
-  void count_gains() {
-    gain_.assign(member_.size(), 0);
-    const auto elements = [&](ValueId v) {
-      const auto& type = types_[index(v)];
-      return type ? type->shape.numel() : 0;
+  // What a node gains by channels last; less than nothing where it loses.
+  std::int64_t gain_of(const Node& node) const {
+    if (node.op->name == "add") return -kAdd * shape_of(node.outputs[0]).numel();
+    if (node.op->name != "conv") return 0;
+    const auto& params = node.params.as<ConvParams>();
+    const Shape &w = shape_of(node.inputs[1]), &y = shape_of(node.outputs[0]);
+    const std::int64_t pixels = y[2] * y[3], taps = w[2] * w[3];
+    const std::int64_t turned = kTurned * y[0] * pixels * (w[1] * params.groups + y[1]);
+    if (params.groups > 1) return w[1] == 1 && taps > 1 ? kDepthwise * y.numel() : -turned;
+    // Windows read and write either layout in the same time.
+    if (taps > 1) return 0;
+    // With channels first, a product of one tap has either pixels in lanes, some idle, or its
+    // operands turned for channels in lanes.
+    const std::int64_t idle = (lanes_ - pixels % lanes_) % lanes_;
+    return std::min(kVectorFma * y[0] * w.numel() * idle / lanes_, turned);
+  }
+
+  // The value that a function of elements follows while it is in registers or in cache; on another
+  // side it would be one more pass over it.
+  ValueId followed_by(const Node& node) const {
+    ValueId last = kAbsent;
+    if (node.op->name == "conv" || node.op->name == "global_avg_pool") return last;
+    for (const ValueId v : node.inputs)
+      if (is_image(v) && maker_[index(v)] >= 0 &&
+          (last == kAbsent || maker_[index(v)] > maker_[index(last)]))
+        last = v;
+    return last;
+  }
+
+  // For each image a vertex that stands for it in either layout where somebody wants it so.
+  void add_values(CheapestCut& cut, const std::vector<std::size_t>& vertex) const {
+    std::vector<std::size_t> made_last(maker_.size(), 0), made_first(maker_.size(), 0);
+    const auto cost = [&](ValueId v) { return kTurned * shape_of(v).numel(); };
+    const auto maker = [&](ValueId v) {
+      return maker_[index(v)] < 0 ? CheapestCut::kFar : vertex[index(maker_[index(v)])];
     };
-    std::vector<std::vector<std::size_t>> turned(graph_.value_names.size());  // once by region
-    const auto turn = [&](ValueId v, std::size_t at) {
-      std::vector<std::size_t>& regions = turned[index(v)];
-      if (std::ranges::find(regions, at) != regions.end()) return;
-      regions.push_back(at);
-      gain_[at] -= kTurnedByDepthwise * elements(v);
+    const auto wanted_first = [&](ValueId v, std::size_t by) {
+      if (maker(v) == CheapestCut::kFar) return;
+      std::size_t& first = made_first[index(v)];
+      if (first == 0) cut.add_edge(maker(v), first = cut.add_vertex(), cost(v));
+      cut.add_edge(first, by, CheapestCut::kNever);
     };
-    for (std::size_t i = 0; i < member_.size(); ++i) {
+    for (std::size_t i = 0; i < vertex.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (member_[i] && is_depthwise(node)) gain_[region(i)] += elements(node.outputs[0]);
+      const ValueId followed = followed_by(node);
+      if (followed != kAbsent && vertex[i] != CheapestCut::kFar) {
+        cut.add_edge(maker(followed), vertex[i], cost(followed));
+        cut.add_edge(vertex[i], maker(followed), cost(followed));
+      }
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
         const ValueId v = node.inputs[k];
-        const bool goes_with = member_[i] && turns_with(node, k);
-        if (goes_with && !made_inside(v))
-          turn(v, region(i));
-        else if (!goes_with && v != kAbsent && made_inside(v))
-          turn(v, region(index(maker_[index(v)])));
+        if (!is_image(v)) continue;
+        const bool goes_with = vertex[i] != CheapestCut::kFar && turns_with(node, k);
+        wanted_first(v, goes_with ? vertex[i] : CheapestCut::kFar);
+        if (!goes_with) continue;
+        std::size_t& last = made_last[index(v)];
+        if (last == 0) cut.add_edge(last = cut.add_vertex(), maker(v), cost(v));
+        cut.add_edge(vertex[i], last, CheapestCut::kNever);
       }
     }
     for (const Declaration& d : graph_.outputs)
-      if (made_inside(d.value)) turn(d.value, region(index(maker_[index(d.value)])));
-  }
-
-  bool is_depthwise(const Node& node) const {
-    if (node.op->name != "conv") return false;
-    const auto& w = types_[index(node.inputs[1])];
-    return node.params.as<ConvParams>().groups > 1 && w && w->shape[1] == 1 &&
-           w->shape.product(2, w->shape.rank()) > 1;
+      if (is_image(d.value)) wanted_first(d.value, CheapestCut::kFar);
   }
 
   const Graph& graph_;
   const std::vector<std::optional<TensorType>>& types_;
-  std::vector<int> maker_;           // by value: the node, or -1
-  std::vector<bool> member_;         // by node: has a form for either layout
-  std::vector<std::size_t> joined_;  // by node: the next towards its region's first
-  std::vector<std::int64_t> gain_;   // by first node of a region
+  int lanes_;
+  std::vector<int> maker_;  // by value: the node, or -1
+  std::vector<bool> last_;  // by node
 };
 
 // The node in the other layout; its values are still those of the graph.
@@ -234,11 +263,12 @@ class Writer {
 }  // namespace
 
 std::optional<ChannelsLast> channels_last(const Graph& graph,
-                                          const std::vector<std::optional<TensorType>>& types) {
+                                          const std::vector<std::optional<TensorType>>& types,
+                                          int lanes) {
   // What a graph inside a node reads, it reads by name.
   if (std::ranges::any_of(graph.nodes, [](const Node& n) { return !n.subgraphs.empty(); }))
     return std::nullopt;
-  const Regions regions(graph, types);
+  const Regions regions(graph, types, lanes);
   if (!regions.any()) return std::nullopt;
   return Writer(graph, regions).result();
 }

@@ -1,11 +1,11 @@
 // Where the values between convolutions lie: [N,C,H,W] as a graph says, or with channels last in
 // memory, [N,H,W,C]. No sum knows where its terms lie, so the bits are the same; the time is not.
 //
-// A region is what hangs together of nodes that have a form for either layout: convolutions, batch
-// normalisation, functions of one element, sums and products of elements, the mean over an image.
-// In the other layout such a node is another row of the table of ops (conv_channels_last) or the
-// same with another axis, and a value that crosses the region's border is turned by a node of its
-// own. A region goes over where its depthwise layers gain more than its turned values cost.
+// Nodes that have a form for either layout may go over: convolutions, batch normalisation,
+// functions of one element, sums and products of elements, the mean over an image. In the other
+// layout such a node is another row of the table of ops (conv_channels_last) or the same with
+// another axis, and a value that crosses over is turned by a node of its own. Those go over whose
+// depthwise layers and products of one tap gain more than the turned values cost.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,10 @@ struct ChannelsLast {
   std::vector<bool> turns;
 };
 
-// nullopt where no region gains. `types`: of each value, as far as they are known.
+// nullopt where nothing gains. `types`: of each value, as far as they are known. `lanes`: of a
+// vector.
 std::optional<ChannelsLast> channels_last(const Graph& graph,
-                                          const std::vector<std::optional<TensorType>>& types);
+                                          const std::vector<std::optional<TensorType>>& types,
+                                          int lanes);
 
 }  // namespace etalon

@@ -12,7 +12,9 @@ void Executor::State::choose_layout(const std::vector<std::optional<TensorType>>
   if (!options.fuse || options.hash_nodes || options.keep_values || !options.kernels.empty() ||
       options.device != Device::cpu || options.isa < Isa::avx2 || !options.contract.is_seq())
     return;
-  std::optional<ChannelsLast> layout = channels_last(*graph, types);
+  constexpr int kLanes = 8, kWideLanes = 16;
+  std::optional<ChannelsLast> layout =
+      channels_last(*graph, types, options.isa >= Isa::avx512 ? kWideLanes : kLanes);
   if (!layout) return;
   RunOptions inner = options;
   inner.progress = nullptr;  // counts other nodes

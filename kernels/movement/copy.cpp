@@ -42,6 +42,45 @@ void interleave(U* to, const U* from, std::int64_t from_stride, std::int64_t cou
     for (int i = 0; i < kRows; ++i) to[kRows * j + i] = from[j + i * from_stride];
 }
 
+// to[j * to_stride + i] = from[i * from_stride + j] for i < rows, j < columns.
+template <class U>
+void turn_tile(U* to, std::int64_t to_stride, const U* from, std::int64_t from_stride,
+               std::int64_t rows, std::int64_t columns) {
+  std::int64_t turned_rows = 0, turned_columns = 0;
+  if constexpr (sizeof(U) == 4) {
+    using Vector [[gnu::vector_size(16)]] = std::uint32_t;
+    constexpr int kLanes = 4;
+    turned_rows = rows - rows % kLanes;
+    turned_columns = columns - columns % kLanes;
+    for (std::int64_t j = 0; j < turned_columns; j += kLanes)
+      for (std::int64_t i = 0; i < turned_rows; i += kLanes) {
+        // One by one: a loop would put the vectors into memory.
+        const U* row = from + i * from_stride + j;
+        const auto load = [&](int r) {
+          Vector v;
+          std::memcpy(&v, row + r * from_stride, sizeof(Vector));
+          return v;
+        };
+        const Vector r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
+        const Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+        const Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+        const Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+        const Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+        U* column = to + j * to_stride + i;
+        const auto store = [&](int r, Vector v) {
+          std::memcpy(column + r * to_stride, &v, sizeof(Vector));
+        };
+        store(0, __builtin_shufflevector(a, b, 0, 1, 4, 5));
+        store(1, __builtin_shufflevector(a, b, 2, 3, 6, 7));
+        store(2, __builtin_shufflevector(c, d, 0, 1, 4, 5));
+        store(3, __builtin_shufflevector(c, d, 2, 3, 6, 7));
+      }
+  }
+  for (std::int64_t j = 0; j < columns; ++j)
+    for (std::int64_t i = j < turned_columns ? turned_rows : 0; i < rows; ++i)
+      to[j * to_stride + i] = from[i * from_stride + j];
+}
+
 template <class U>
 void copy_transposed(const StridedLoop<2>& loop, int across, U* to, const U* from, int threads) {
   // 32 x 32 elements of 4 bytes: two tiles fit in the L1 cache together.
@@ -72,12 +111,9 @@ void copy_transposed(const StridedLoop<2>& loop, int across, U* to, const U* fro
                      continue;
                    }
                    for (std::int64_t i0 = 0; i0 < n; i0 += kTile) {
-                     const std::int64_t i1 = std::min(n, i0 + kTile);
-                     for (std::int64_t j = j0; j < j1; ++j) {
-                       U* row = to + d + j * to_stride;
-                       const U* column = from + s + j;
-                       for (std::int64_t i = i0; i < i1; ++i) row[i] = column[i * from_stride];
-                     }
+                     turn_tile(to + d + j0 * to_stride + i0, to_stride,
+                               from + s + i0 * from_stride + j0, from_stride,
+                               std::min(n, i0 + kTile) - i0, j1 - j0);
                    }
                  }
                });
