@@ -4,6 +4,8 @@
 // to differ.
 #include <doctest/doctest.h>
 
+#include <bit>
+
 #include "engine/numerics/fp.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/conv_transpose.h"
@@ -44,6 +46,59 @@ TEST_CASE("order rows: sums in f16 and bf16 that f32 would round to a midpoint")
     CHECK(elsewhere > 10);
   }
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 4 * kRows);
+}
+
+TEST_CASE("order rows: single terms whose products vanish, or reach the largest f16") {
+  // Products, all negative or with zeros among them, that become -0 or +0; eight products of 8000,
+  // the most that the faster rounding takes, whose sums f16 holds, and sixteen that it does not.
+  const std::pair<float, float> cases[] = {{0x1p-13F, -0x1p-14F}, {0x1.8p-13F, -0x1.8p-13F},
+                                           {0x1p-70F, -0x1p-66F}, {80.0F, 100.0F},
+                                           {-80.5F, 100.0F},      {0x1p50F, -0x1p50F}};
+  Compared seen;
+  std::set<std::uint32_t> bits;
+  for (const auto& [one, other] : cases)
+    for (const std::int64_t k : {8, 16, 21})
+      for (const char* text : {"acc=f16,order=pairwise:1", "acc=f16,fma=off,order=pairwise:1",
+                               "acc=bf16,order=pairwise:1", "acc=bf16,fma=off,order=pairwise:1",
+                               "order=pairwise:1", "round=rd,order=pairwise:1"}) {
+        std::vector<Tensor> in;
+        in.push_back(make(Shape{11, k}, 61, Data::noise));
+        in.push_back(make(Shape{k, 37}, 62, Data::noise));
+        const auto fill = [](Tensor& t, float value) {
+          for (float& x : t.mutable_data<float>()) x = x > 0.95F ? 0.0F : value;
+        };
+        fill(in[0], one);
+        fill(in[1], other);
+        compare(gemm_op(), Params(GemmParams{}), in, Contract::parse(text), seen);
+        RunOptions options{.contract = Contract::parse(text)};
+        options.kernels = "gemm.definition";
+        const std::vector<const Tensor*> pointers{&in[0], &in[1]};
+        const Tensor y = std::move(
+            run_op(gemm_op(), Params(GemmParams{}), pointers, all_kernels(), options).outputs[0]);
+        for (const float v : y.data<float>()) bits.insert(std::bit_cast<std::uint32_t>(v));
+      }
+  CHECK(bits.contains(0x80000000U));
+  CHECK(bits.contains(0U));
+  CHECK(bits.contains(std::bit_cast<std::uint32_t>(64000.0F)));
+  CHECK(bits.contains(0x7f800000U));
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 6 * 3 * 6 * kRows);
+}
+
+TEST_CASE("order rows: single terms in the padding beside infinite weights, rounded down too") {
+  Compared seen;
+  for (const Data data : {Data::noise, Data::special})
+    for (const char* text :
+         {"order=pairwise:1", "round=rd,order=pairwise:1", "round=rd,fma=off,order=pairwise:1",
+          "round=ru,order=pairwise:1", "acc=f64,order=pairwise:1", "acc=f16,order=pairwise:1",
+          "acc=bf16,fma=off,order=pairwise:1"}) {
+      ConvParams p;
+      p.strides = p.dilations = p.pads_begin = p.pads_end = Ints{1, 1};
+      std::vector<Tensor> in;
+      in.push_back(make(Shape{1, 3, 7, 9}, 63, data));
+      in.push_back(make(Shape{10, 3, 3, 3}, 64, data));
+      compare(conv_op(), Params(p), in, Contract::parse(text), seen);
+    }
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 2 * 7 * kRows);
 }
 
 TEST_CASE("order rows: gemm and matmul have the definition's bits under every contract") {

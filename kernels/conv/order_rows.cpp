@@ -51,9 +51,10 @@ void convolve_planes(const KernelCall& call, const OrderTiles<T>& tiles,
     return i / g.out_channels * g.in_channels + i % g.out_channels / g.group_out();
   };
   const auto weights = [&](std::int64_t first, std::int64_t lanes, T* to) {
-    for (std::int64_t tap = 0; tap < taps; ++tap)
-      for (std::int64_t lane = 0; lane < lanes; ++lane)
-        *to++ = w.data()[std::min(first + lane, planes - 1) % g.out_channels * taps + tap];
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const T* row = w.data() + std::min(first + lane, planes - 1) % g.out_channels * taps;
+      for (std::int64_t tap = 0; tap < taps; ++tap) to[tap * lanes + lane] = row[tap];
+    }
   };
   const auto finish = [&](std::int64_t first, std::int64_t, std::int64_t lanes, T* sums) {
     if (bias.empty()) return;

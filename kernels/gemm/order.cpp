@@ -378,21 +378,30 @@ void run_order(const OrderTask<T>& task) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % parts, panel = item / parts % task.panels;
       const std::int64_t group = item / parts / task.panels;
-      const bool masked = task.pack(group, panel, packed, mask);
+      const T* b = packed;
+      bool masked = false;
+      if (task.b != nullptr)
+        b = task.b + (group * task.panels + panel) * task.b_panel;
+      else
+        masked = task.pack(group, panel, packed, mask);
+      const T most = tiles.most == nullptr ? T{0} : tiles.most(b, task.k * tiles.width);
       const std::int64_t stop = std::min(task.rows, (part + 1) * strips / parts * kOrderRows);
       for (std::int64_t row = part * strips / parts * kOrderRows; row < stop;) {
         const int h = order_height(task.rows - row), height = 1 << h;
         const auto chain = masked ? tiles.masked[h] : tiles.plain[h];
         const T* a = task.a + (group * task.rows + row) * task.k;
+        const bool small =
+            tiles.most != nullptr && tiles.most(a, task.k * height) * most <= tiles.small;
         run_order_steps(tiles, task.program, std::int64_t{height} * tiles.width, stack, size,
                         [&](const OrderStep& s, T* tile, const OrderStep* join) {
                           const auto compute = s.pairs == 0 ? chain
+                                               : small      ? tiles.small_pairs[s.pairs - 1]
                                                : masked     ? tiles.masked_pairs[s.pairs - 1]
                                                             : tiles.pairs[s.pairs - 1];
                           compute({.count = s.count,
                                    .a = a + s.first * height,
                                    .a_step = s.stride * height,
-                                   .b = packed + s.first * tiles.width,
+                                   .b = b + s.first * tiles.width,
                                    .b_step = s.stride * tiles.width,
                                    .mask = mask + s.first,
                                    .mask_step = s.stride,

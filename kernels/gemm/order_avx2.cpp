@@ -83,6 +83,7 @@ struct OrderF64 : F64 {
 
 template <OrderRounding Rounding>
 struct Half : OrderF32 {
+  static constexpr bool kQuickly = false;  // it asks for rounding to nearest
   ETALON_INLINE static Reg fma_odd(Reg a, Reg b, Reg c) {
     const Reg t = fma(a, b, c);
     if constexpr (Rounding != OrderRounding::nearest) return t;

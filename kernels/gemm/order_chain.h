@@ -24,8 +24,9 @@ struct OrderChain {
   std::int64_t a_step = 0;
   const T* b = nullptr;  // b[k * b_step + lane]
   std::int64_t b_step = 0;
-  const std::uint32_t* mask =
-      nullptr;  // bit lane of mask[k * mask_step]; nullptr: every term counts
+  // Bit lane of mask[k * mask_step]; without it the term does not count, and its b is +0. nullptr:
+  // every term counts.
+  const std::uint32_t* mask = nullptr;
   std::int64_t mask_step = 0;
   T* tile = nullptr;  // [row][width]
   int rows = 0;
@@ -93,6 +94,11 @@ struct OrderTiles {
   // 2^(i + 1) terms as a balanced tree, of any number of rows; `count` and `resume` are not read.
   void (*pairs[kOrderPairs])(const OrderChain<T>&) = {};
   void (*masked_pairs[kOrderPairs])(const OrderChain<T>&) = {};
+  // Both, and faster, where no product of an a and a b is larger than `small`. most(x, n) is the
+  // largest magnitude, NaN where one is. nullptr where an arithmetic has no such way.
+  void (*small_pairs[kOrderPairs])(const OrderChain<T>&) = {};
+  T (*most)(const T* x, std::int64_t n) = nullptr;
+  T small{};
   void (*sum_pairs[kOrderTerms][kOrderPairs])(const OrderSum<T>&) = {};
   // In the arithmetic of the contract, over n elements (a multiple of width): a += b; a *= s;
   // a = fma(s, c, a); a /= d; a = sqrt(a); a += +0.

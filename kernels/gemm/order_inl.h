@@ -63,7 +63,7 @@ struct PlainArithmetic : V {
 };
 
 // Format: narrow(x) of an f32, as the contract rounds; fma_odd where that is to nearest, else fma;
-// flush; kLikeF32: what is subnormal in it is so in f32.
+// flush; kLikeF32: what is subnormal in it is so in f32; and what quick() needs, where kQuickly.
 template <class Format, bool Fused, bool Flush>
 struct Narrow : Format {
   using Reg = typename Format::Reg;
@@ -94,6 +94,32 @@ struct Narrow : Format {
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return Format::select(m, fma(a, b, c), c);
   }
+  // narrow(x) to nearest in half its time, where |x| is of `small` products and the sign of a zero
+  // does not matter, which becomes +0. m is the power of two that x begins with, or the least
+  // normal number; adding 1.5 * 2^(24 - q) m rounds x to a multiple of the last bit that it has in
+  // the narrow format, ties to the even one, as that sum of 24 bits has its last one there and
+  // 1.5 * 2^23 of them are even; subtracting that is exact. What is less than normal of a sum needs
+  // no rounding: any smaller m leaves it as it is.
+  static constexpr bool kQuick = Format::kQuickly && !Flush;
+  ETALON_INLINE static Reg quick(Reg x, Reg m) {
+    const Reg by = Format::set1(Format::kQuickFactor);
+    return Format::fnma(m, by, Format::fma(m, by, x));
+  }
+  ETALON_INLINE static Reg quick(Reg x) {
+    return quick(x, Format::larger_bits(Format::power(x), Format::set1(Format::kLeastNormal)));
+  }
+  ETALON_INLINE static Reg quick_add(Reg a, Reg b) {
+    const Reg x = Format::add(a, b);
+    return quick(x, Format::power(x));
+  }
+  ETALON_INLINE static Reg product(Reg a, Reg b) {
+    if constexpr (Fused)
+      return Format::fma(a, b, Format::zero());
+    else
+      return Format::mul(a, b);
+  }
+  // Sums of +0 and of products: -0 only where all of these are negative and fused.
+  static constexpr bool kSigned = Fused;
   // fma(a, b, +0): of a product, and adding zero is exact.
   ETALON_INLINE static Reg first_term(Reg a, Reg b) {
     if constexpr (Fused)
@@ -256,14 +282,20 @@ void order_sum(const OrderSum<typename N::Scalar>& t) {
   }
 }
 
-// f(i) of 2^D terms from i on, joined in pairs, those in pairs; with +0 added where bits of zeros
+// f(i) of 2^D terms from I on, joined in pairs, those in pairs; with +0 added where bits of zeros
 // say so.
-template <class N, int D, class F>
-ETALON_INLINE typename N::Reg order_tree(int i, const F& f) {
-  if constexpr (D == 0)
-    return f(i);
-  else
-    return N::add(order_tree<N, D - 1>(i, f), order_tree<N, D - 1>(i + (1 << (D - 1)), f));
+template <class N, int D, int I, bool Quick = false, class F>
+ETALON_INLINE typename N::Reg order_tree(const F& f) {
+  if constexpr (D == 0) {
+    return f(std::integral_constant<int, I>{});
+  } else {
+    const auto x = order_tree<N, D - 1, I, Quick>(f);
+    const auto y = order_tree<N, D - 1, I + (1 << (D - 1)), Quick>(f);
+    if constexpr (Quick)
+      return N::quick_add(x, y);
+    else
+      return N::add(x, y);
+  }
 }
 template <class N, int D, class F>
 ETALON_INLINE typename N::Reg order_tree(int i, const F& f, unsigned zeros) {
@@ -284,23 +316,96 @@ ETALON_INLINE typename N::Reg order_first(typename N::Reg a, typename N::Reg b) 
     return N::fma(a, b, N::zero());
 }
 
-template <class N, int D, bool Masked>
+// Whether the terms of a are all numbers.
+template <class N, int Terms>
+ETALON_INLINE bool order_finite(const OrderChain<typename N::Scalar>& t) {
+  typename N::Reg none = N::zero();
+  for (int r = 0; r < t.rows; r += N::lanes) {
+    const typename N::Mask rows = N::first(t.rows - r);
+    unroll<Terms>([&](auto i) ETALON_INLINE_LAMBDA {
+      const typename N::Reg x = N::load(t.a + i * t.a_step + r, rows);
+      none = N::add(none, N::sub(x, x));
+    });
+  }
+  return N::to_bits(N::is_zero(none)) == (1U << N::lanes) - 1U;
+}
+
+// Terms of b stay in registers over the rows: two loads a term would take longer than what an f32
+// does with it.
+//
+// Where the mask takes a term out, b is 0. With an a that is a number that makes a +0 of it, as it
+// has to be, unless -0 + 0 is rounded down.
+template <class N, int D, bool Masked, bool Down = false>
 void order_pairs(const OrderChain<typename N::Scalar>& t) {
+  using T = typename N::Scalar;
   using Reg = typename N::Reg;
-  constexpr int kWidth = 2 * N::lanes;
-  for (int r = 0; r < t.rows; ++r)
-    for (int at = 0; at < kWidth; at += N::lanes) {
-      const auto term = [&](int i) ETALON_INLINE_LAMBDA {
-        const Reg a = N::set1(t.a[i * t.a_step + r]), b = N::load(t.b + i * t.b_step + at);
+  constexpr int kTerms = 1 << D, kWidth = 2 * N::lanes;
+  if constexpr (Masked && !Down)
+    if (order_finite<N, kTerms>(t)) return order_pairs<N, D, false>(t);
+  const T* a[kTerms];
+  unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { a[i] = t.a + i * t.a_step; });
+  const unsigned zeros = t.zeros;
+  for (int at = 0; at < kWidth; at += N::lanes) {
+    Reg b[kTerms];
+    [[maybe_unused]] typename N::Mask m[kTerms];
+    unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA {
+      b[i] = N::load(t.b + i * t.b_step + at);
+      if constexpr (Masked) m[i] = N::from_bits(t.mask[i * t.mask_step] >> at);
+    });
+    for (std::int64_t r = 0; r < t.rows; ++r) {
+      const auto term = [&](auto i) ETALON_INLINE_LAMBDA {
+        const Reg x = order_first<N>(N::set1(a[i][r]), b[i]);
         if constexpr (Masked)
-          return N::select(N::from_bits(t.mask[i * t.mask_step] >> at), order_first<N>(a, b),
-                           N::zero());
+          return N::select(m[i], x, N::zero());
         else
-          return order_first<N>(a, b);
+          return x;
       };
       join_order<N>(t, t.tile + r * kWidth + at,
-                    t.zeros == 0 ? order_tree<N, D>(0, term) : order_tree<N, D>(0, term, t.zeros));
+                    zeros == 0 ? order_tree<N, D, 0>(term) : order_tree<N, D>(0, term, zeros));
     }
+  }
+}
+
+// The same with products of at most `small`: no sum overflows.
+template <class N, int D>
+void order_small_pairs(const OrderChain<typename N::Scalar>& t) {
+  using T = typename N::Scalar;
+  using Reg = typename N::Reg;
+  constexpr int kTerms = 1 << D, kWidth = 2 * N::lanes;
+  if (t.zeros != 0) return order_pairs<N, D, false>(t);
+  const T* a[kTerms];
+  unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { a[i] = t.a + i * t.a_step; });
+  for (int at = 0; at < kWidth; at += N::lanes) {
+    Reg b[kTerms];
+    unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { b[i] = N::load(t.b + i * t.b_step + at); });
+    for (std::int64_t r = 0; r < t.rows; ++r) {
+      [[maybe_unused]] Reg signs = N::set1(-0.0F);
+      const auto term = [&](auto i) ETALON_INLINE_LAMBDA {
+        const Reg p = N::product(N::set1(a[i][r]), b[i]);
+        if constexpr (N::kSigned) signs = N::both(signs, p);
+        return N::quick(p);
+      };
+      Reg sum = order_tree<N, D, 0, true>(term);
+      if constexpr (N::kSigned) sum = N::either(sum, signs);
+      join_order<N>(t, t.tile + r * kWidth + at, sum);
+    }
+  }
+}
+
+template <class N>
+typename N::Scalar order_most(const typename N::Scalar* x, std::int64_t n) {
+  typename N::Reg most = N::zero();
+  std::int64_t i = 0;
+  for (; i + N::lanes <= n; i += N::lanes) most = N::larger_bits(most, N::abs(N::load(x + i)));
+  if (i < n) most = N::larger_bits(most, N::abs(N::load(x + i, N::first(static_cast<int>(n - i)))));
+  typename N::Scalar values[N::lanes];
+  N::store(values, most);
+  // A NaN, of larger bits than any number, stays the largest.
+  typename N::Scalar largest = 0;
+  for (const typename N::Scalar v : values) largest = largest >= v ? largest : v;
+  for (const typename N::Scalar v : values)
+    if (!(v == v)) largest = v;
+  return largest;
 }
 
 template <class N, OrderTerm Term, int D>
@@ -320,7 +425,7 @@ void order_sum_pairs(const OrderSum<typename N::Scalar>& t) {
         return N::add_zero(Term == OrderTerm::magnitude ? N::abs(x) : x);
     };
     join_order<N>(t, t.tile + at,
-                  t.zeros == 0 ? order_tree<N, D>(0, term) : order_tree<N, D>(0, term, t.zeros));
+                  t.zeros == 0 ? order_tree<N, D, 0>(term) : order_tree<N, D>(0, term, t.zeros));
   }
 }
 
@@ -401,7 +506,10 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   });
   unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
     t.pairs[d] = order_pairs<N, d + 1, false>;
-    t.masked_pairs[d] = order_pairs<N, d + 1, true>;
+    constexpr bool kDown = Rounding == OrderRounding::down;
+    t.masked_pairs[d] = order_pairs<N, d + 1, true, kDown>;
+    if constexpr (requires { N::kQuick; })
+      if constexpr (N::kQuick) t.small_pairs[d] = order_small_pairs<N, d + 1>;
     t.sum_pairs[0][d] = order_sum_pairs<N, OrderTerm::value, d + 1>;
     t.sum_pairs[1][d] = order_sum_pairs<N, OrderTerm::magnitude, d + 1>;
     t.sum_pairs[2][d] = order_sum_pairs<N, OrderTerm::square, d + 1>;
@@ -409,6 +517,11 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sum_pairs[4][d] = order_sum_pairs<N, OrderTerm::result, d + 1>;
     t.sum_pairs[5][d] = order_sum_pairs<N, OrderTerm::result_square, d + 1>;
   });
+  if constexpr (requires { N::kQuick; })
+    if constexpr (N::kQuick) {
+      t.most = order_most<N>;
+      t.small = N::kSmallProduct;
+    }
   t.add_zero = [](T* a, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::add_zero(N::load(a + i)));
   };

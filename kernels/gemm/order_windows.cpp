@@ -1,6 +1,7 @@
 #include "kernels/gemm/order_windows.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "engine/core/threads.h"
@@ -36,6 +37,11 @@ struct AxisSets {
   std::vector<Set> sets;
   std::vector<std::int64_t> of;  // the set of output o
 
+  // Whether outputs [o, o + count) have one set.
+  bool same(std::int64_t o, std::int64_t count) const {
+    const auto first = of.begin() + o;
+    return std::all_of(first, first + count, [&](std::int64_t set) { return set == *first; });
+  }
   const Set& at(std::int64_t o) const {
     return sets[static_cast<std::size_t>(of[static_cast<std::size_t>(o)])];
   }
@@ -69,6 +75,8 @@ class Windows {
     together_ = task.channels_last > 0 ? task.channels_last : task.planes;
     while (height_ < 2 && (tiles_.width << height_) < together_) ++height_;
     lanes_ = std::int64_t{tiles_.width} << height_;
+    // Outputs side by side whose inputs are so too, as many as a tile has rows for.
+    pixels_ = w_.axis.stride == 1 ? kOrderRows >> height_ : 1;
     const std::int64_t row = d_.axis.kernel * w_.axis.in * lanes_;
     const std::int64_t held = kTurned / std::max<std::int64_t>(1, row);
     rows_ = std::clamp<std::int64_t>(
@@ -96,7 +104,7 @@ class Windows {
  private:
   struct Scratch {
     float* points;  // [depth tap][row][column][lane]
-    T* weights;     // [tap][lane]
+    T* weights;     // [tap][output of a run][lane]
     T* sums;        // [output][lane], and behind an output the stack of its program
     T* dense;       // [lane][output]
     float* left;    // sums as they are stored
@@ -114,6 +122,8 @@ class Windows {
     return (rows_ - 1) * h_.axis.stride + (h_.axis.kernel - 1) * h_.axis.dilation + 1;
   }
 
+  std::int64_t reach() const { return pixels_ * lanes_; }
+
   Scratch scratch() const {
     const std::int64_t outputs = rows_ * w_.axis.out * lanes_;
     const std::int64_t taps = task_.window.taps();
@@ -121,8 +131,8 @@ class Windows {
     Scratch s{};
     s.points = thread_scratch<float>(ScratchSlot::vector,
                                      d_.axis.kernel * input_rows() * w_.axis.in * lanes_ + lanes_);
-    s.weights = thread_scratch<T>(ScratchSlot::tile, taps * lanes_ + 2 * outputs + stack);
-    s.dense = s.weights + taps * lanes_;
+    s.weights = thread_scratch<T>(ScratchSlot::tile, taps * reach() + 2 * outputs + stack);
+    s.dense = s.weights + taps * reach();
     s.sums = s.dense + outputs;
     s.left = reinterpret_cast<float*>(s.dense);
     s.first.resize(static_cast<std::size_t>(lanes_));
@@ -133,7 +143,13 @@ class Windows {
 
   // Planes past the last are like the last.
   void enter(std::int64_t first, Scratch& s) const {
-    if (task_.of == OrderTerm::product) task_.weights(first, lanes_, s.weights);
+    if (task_.of == OrderTerm::product) {
+      task_.weights(first, lanes_, s.weights);
+      for (std::int64_t tap = task_.window.taps() - 1; pixels_ > 1 && tap >= 0; --tap)
+        for (std::int64_t i = pixels_ - 1; i >= 0; --i)
+          std::memmove(s.weights + tap * reach() + i * lanes_, s.weights + tap * lanes_,
+                       static_cast<std::size_t>(lanes_) * sizeof(T));
+    }
     if (task_.channels_last > 0) return;
     for (std::int64_t lane = 0; lane < lanes_; ++lane)
       s.first[static_cast<std::size_t>(lane)] =
@@ -169,15 +185,21 @@ class Windows {
     T* sums = s.sums;
     for (std::int64_t oy = oy0; oy < oy0 + rows; ++oy) {
       const auto& y = h_.at(oy);
-      for (std::int64_t ox = 0; ox < w_.axis.out; ++ox) {
+      for (std::int64_t ox = 0; ox < w_.axis.out;) {
         const auto& x = w_.at(ox);
+        std::int64_t alike = 1;
+        int height = height_;
+        while (2 * alike <= pixels_ && ox + 2 * alike <= w_.axis.out && w_.same(ox, 2 * alike)) {
+          alike *= 2;
+          ++height;
+        }
         std::size_t n = 0;
         for (std::int64_t rz = z.first; rz < z.first + z.count; ++rz)
           for (std::int64_t ry = y.first; ry < y.first + y.count; ++ry) {
             const std::int64_t row = rz * held + h_.axis.at(oy, ry) - top;
             for (std::int64_t rx = x.first; rx < x.first + x.count; ++rx, ++n) {
               s.terms[n] = (row * in_w + w_.axis.at(ox, rx)) * lanes_;
-              s.at[n] = ((rz * h_.axis.kernel + ry) * w_.axis.kernel + rx) * lanes_;
+              s.at[n] = ((rz * h_.axis.kernel + ry) * w_.axis.kernel + rx) * reach();
             }
           }
         const auto set = [](const AxisSets& a, std::int64_t o) {
@@ -191,9 +213,11 @@ class Windows {
                       .terms = s.terms.data(),
                       .weights = s.weights,
                       .at = s.at.data()},
-                     height_, sums);
-        task_.finish(first, (oz * h_.axis.out + oy) * w_.axis.out + ox, lanes_, sums);
-        sums += lanes_;
+                     height, sums);
+        for (const std::int64_t stop = ox + alike; ox < stop; ++ox) {
+          task_.finish(first, (oz * h_.axis.out + oy) * w_.axis.out + ox, lanes_, sums);
+          sums += lanes_;
+        }
       }
     }
     store(first, (oz * h_.axis.out + oy0) * w_.axis.out, rows * w_.axis.out, s);
@@ -235,7 +259,7 @@ class Windows {
   OrderSource x_;
   AxisSets d_, h_, w_;
   std::vector<OrderProgram> programs_;  // by sets of the three axes
-  std::int64_t depth_ = 1, lanes_ = 0, rows_ = 0, together_ = 0;
+  std::int64_t depth_ = 1, lanes_ = 0, rows_ = 0, together_ = 0, pixels_ = 1;
   int height_ = 0;
 };
 

@@ -12,10 +12,10 @@
 namespace etalon {
 namespace {
 
-// Weights by panels of units: [direction][gate][panel][k][width], the terms of x first.
-template <class T>
+// Weights by panels of units: [direction][gate][panel][k][width], the terms of x first. As the
+// accumulator's f32, or for f64 as the f32 that they are: they are read at each step.
 struct CellWeights {
-  std::vector<T> values;
+  std::vector<float> values;
 };
 
 std::int64_t weight_row(const RecurrentGeometry& g, std::int64_t d, std::int64_t q,
@@ -24,18 +24,24 @@ std::int64_t weight_row(const RecurrentGeometry& g, std::int64_t d, std::int64_t
 }
 
 template <class T>
-CellWeights<T> pack_cells(const RecurrentGeometry& g, const OrderTiles<T>& tiles,
-                          const Tensor& of_x, const Tensor& of_h, const Contract& contract,
-                          int threads) {
-  const OrderOperand<T> w(of_x, tiles, contract, threads), r(of_h, tiles, contract, threads);
+CellWeights pack_cells(const RecurrentGeometry& g, const OrderTiles<T>& tiles, const Tensor& of_x,
+                       const Tensor& of_h, const Contract& contract, int threads) {
+  using Weights = std::conditional_t<std::is_same_v<T, double>, OrderSource, OrderOperand<float>>;
+  const auto weights = [&](const Tensor& t) {
+    if constexpr (std::is_same_v<T, double>)
+      return Weights(t, contract, threads);
+    else
+      return Weights(t, tiles, contract, threads);
+  };
+  const Weights w = weights(of_x), r = weights(of_h);
   const std::int64_t width = tiles.width, k = g.inputs + g.hidden;
   const std::int64_t panels = (g.hidden + width - 1) / width,
                      items = g.directions * g.gates * panels;
-  CellWeights<T> packed;
-  packed.values.assign(static_cast<std::size_t>(items * k * width), T{0});
+  CellWeights packed;
+  packed.values.assign(static_cast<std::size_t>(items * k * width), 0.0F);
   parallel_for(items, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
-      T* to = packed.values.data() + item * k * width;
+      float* to = packed.values.data() + item * k * width;
       const std::int64_t panel = item % panels, q = item / panels % g.gates;
       const std::int64_t units = std::min(width, g.hidden - panel * width);
       for (std::int64_t lane = 0; lane < units; ++lane) {
@@ -72,7 +78,7 @@ class Cells {
         enters_(
             !holds(call.contract(), stored_) ||
             (p_.cell_clip > 0 && SoftOps(call.contract()).round(p_.cell_clip) != p_.cell_clip)) {
-    weights_ = static_cast<const CellWeights<T>*>(call.prepared);
+    weights_ = static_cast<const CellWeights*>(call.prepared);
     if (weights_ == nullptr) {
       own_ = pack_cells<T>(g_, tiles_, call.input(1), call.input(2), call.contract(), call.threads);
       weights_ = &own_;
@@ -90,7 +96,7 @@ class Cells {
     return used ? compile_order(call_.contract().order, terms) : OrderProgram{};
   }
   std::int64_t k() const { return g_.inputs + g_.hidden; }
-  const T* weights(std::int64_t d, std::int64_t q) const {
+  const float* weights(std::int64_t d, std::int64_t q) const {
     return weights_->values.data() + (d * g_.gates + q) * panels_ * k() * tiles_.width;
   }
   const T* bias(std::int64_t d, std::int64_t q, bool recurrent) const {
@@ -155,21 +161,25 @@ class Cells {
   }
   // The sums of gate q for the first `rows` rows, of terms that lie in strips as `program` counts
   // them.
-  void sum(const T* strips, std::int64_t rows, std::int64_t terms, const T* weights,
+  void sum(const T* strips, std::int64_t rows, std::int64_t terms, const float* weights,
            const OrderProgram& program, std::int64_t skipped, Values& to) const {
     const std::int64_t width = tiles_.width;
+    const auto widen = [&](std::int64_t, std::int64_t panel, T* packed, std::uint32_t*) {
+      const RoundingScope scope(tiles_.others);
+      tiles_.enter(weights + (panel * k() + skipped) * width, packed, terms * width);
+      return false;
+    };
+    const T* packed = nullptr;
+    if constexpr (std::is_same_v<T, float>) packed = weights + skipped * width;
     run_order<T>({.tiles = tiles_,
                   .program = program,
                   .panels = panels_,
                   .rows = rows,
                   .k = terms,
                   .a = strips,
-                  .pack =
-                      [&](std::int64_t, std::int64_t panel, T* packed, std::uint32_t*) {
-                        std::copy_n(weights + (panel * k() + skipped) * width, terms * width,
-                                    packed);
-                        return false;
-                      },
+                  .pack = widen,
+                  .b = packed,
+                  .b_panel = k() * width,
                   .finish =
                       [&](std::int64_t, std::int64_t panel, std::int64_t row, int height, T* tile) {
                         for (int r = 0; r < height; ++r)
@@ -214,8 +224,8 @@ class Cells {
   T one_;
   DType stored_;
   const bool enters_;  // the state's format, or a clip, has values that acc has not
-  CellWeights<T> own_;
-  const CellWeights<T>* weights_ = nullptr;
+  CellWeights own_;
+  const CellWeights* weights_ = nullptr;
   Values biases_, peepholes_;  // peepholes: [direction][3][pitch]
 };
 
@@ -413,8 +423,8 @@ Prepared prepare(const Problem& problem, int threads) {
   const Contract& c = *problem.contract;
   Prepared prepared;
   with_accumulator(c, [&]<class T>(T) {
-    prepared = std::make_shared<CellWeights<T>>(
-        pack_cells<T>(g, order_tiles<T>(isa, c), *w, *r, c, threads));
+    prepared =
+        std::make_shared<CellWeights>(pack_cells<T>(g, order_tiles<T>(isa, c), *w, *r, c, threads));
   });
   return prepared;
 }
