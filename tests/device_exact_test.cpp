@@ -87,6 +87,7 @@ TEST_CASE("a GPU's rows on the CPU: exact in digits, as int8 tensor units multip
 TEST_CASE("a GPU's rows on the CPU: exact by residues, as int8 tensor units multiply them") {
   HostDevice host;
   host.residue_facts.least = 1;
+  host.residue_facts.most_foreseen = 1 << 30;  // whatever it leaves open
   const cuda::UseApi use(host.api);
   const struct {
     const char* line;
@@ -176,6 +177,42 @@ TEST_CASE("a GPU's rows on the CPU: exact by residues, as int8 tensor units mult
   host.residue_facts.code = true;
   host.residue_facts.units = false;
   CHECK_FALSE(takes(small, "exact"));
+}
+
+// What products by residues would leave open goes to the f64 tiles before anything is spent, by
+// data alone; either way the bits are the same.
+TEST_CASE("a GPU's rows on the CPU: exact by residues, or by f64 units where too much stays open") {
+  HostDevice host;
+  host.residue_facts.least = 1;
+  const cuda::UseApi use(host.api);
+  const struct {
+    const char* line;
+    bool f64;
+    std::int64_t panel_bytes = 1 << 28;
+  } wanted[] = {
+      {"exact | gemm | | f32[66,200] f32[200,70] f32[70]", false},
+      {"exact | gemm | alpha=0.3 trans_a=true trans_b=true | f32[90,40] f32[40,90]", false},
+      {"exact | matmul | | f32[5,16,40] f32[5,40,60]", false, 24000},
+      {"exact | gemm | | f32[33,90]:wild f32[90,40]:wild f32[40]:wild", true},
+      {"exact | gemm | alpha=-2 trans_b=true | f32[33,1000]:wild f32[40,1000]:wild", true},
+      {"exact | gemm | trans_a=true | f32[500,300]:wild f32[500,70]:wild", true, 1},
+      {"exact | matmul | | f32[5,16,40]:wild f32[5,40,60]:wild", true, 24000},
+      // Lines that are not finite say nothing; zeros leave nothing open.
+      {"exact | gemm | | f32[1,2]=inf,1 f32[2,1]=1,1", false},
+      {"exact | gemm | | f32[1,2]=0,0 f32[2,1]=1,1", false}};
+  for (const auto& w : wanted) {
+    Count count;
+    host.wide_blocks.clear();
+    host.residue_facts.panel_bytes = w.panel_bytes;
+    const OpCase c = parse_op_case(w.line);
+    CAPTURE(c.line);
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.op == c.op->name && device.row.name.ends_with(".exact.cuda.residues"))
+        CHECK(compare(c, device, "exact", count));
+    CAPTURE(host.foreseen);
+    CHECK(!host.wide_blocks.empty() == w.f64);
+    CHECK((host.foreseen > host.residue_facts.most_foreseen) == w.f64);
+  }
 }
 
 TEST_CASE("a GPU's rows on the CPU: exact convolution in digits, gathered from the image's") {

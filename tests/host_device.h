@@ -41,6 +41,7 @@ struct HostDevice {
   cuda::ResidueFacts residue_facts{.units = true, .code = true};
 
   // What happened.
+  std::uint32_t foreseen = 0;  // of the last product by residues (cuda_residue_forecast.h)
   std::int64_t calls = 0, launches = 0, graph_launches = 0, waits = 0;
   std::set<std::string> wide_blocks;  // the blocks of cuda_wide.h that ran
   std::int64_t open = 0;  // outputs that a first pass in digits or residues left to the second

@@ -21,6 +21,7 @@
 #include "kernels/conv/cuda_winograd.h"
 #include "kernels/elementwise/cuda_pairs.h"
 #include "kernels/gemm/cuda_digits.h"
+#include "kernels/gemm/cuda_residue_forecast.h"
 #include "kernels/gemm/cuda_residues.h"
 #include "kernels/gemm/cuda_tile_choice.h"
 #include "kernels/gemm/cuda_wide_choice.h"
@@ -341,12 +342,27 @@ int digits(const KernelCall& call, const cuda::DigitMemory& memory, const cuda::
   });
 }
 
+template <class Products, bool conv>
+int wide(const KernelCall& call, const cuda::WideMemory& memory,
+         const cuda::UndecidedList& undecided, void* s);
+
 int residues(const KernelCall& call, const cuda::ResidueMemory& memory,
              const cuda::UndecidedList& open, const cuda::UndecidedList& undecided, void* s) {
   ++device->launches;
   auto kept = std::make_shared<KeptCall>(call);
-  return enqueue(s, [kept, memory, open, undecided] {
-    const ResidueTask all = residue_task(kept->call());
+  const int code = enqueue(s, [kept, memory, open, undecided] {
+    ResidueTask all = residue_task(kept->call());
+    if (memory.forecast != nullptr) {
+      *memory.forecast = 0;
+      const auto shared = std::make_unique<ForecastShared>();
+      for (int i = kForecastOutputs; i-- > 0;)
+        residue_forecast(all, i, *shared, HostThreads<kResidueThreads>{},
+                         [&](std::uint32_t share) { *memory.forecast += share; });
+      all.forecast = memory.forecast;
+      all.most_foreseen = memory.most_foreseen;
+      device->foreseen = *memory.forecast;
+      if (all.left_to_f64()) return;
+    }
     for_each_residue_panel(all, residue_panels(all, memory.panel_bytes), memory.all,
                            [&](const ResidueTask& task) {
                              run_residues_on_host(
@@ -356,6 +372,8 @@ int residues(const KernelCall& call, const cuda::ResidueMemory& memory,
                              device->open += *open.count;
                            });
   });
+  if (code != 0 || memory.forecast == nullptr) return code;
+  return wide<MatrixProducts, false>(call, memory.wide, undecided, s);
 }
 
 int conv_digits(const KernelCall& call, const cuda::ConvDigitMemory& memory,
@@ -378,6 +396,7 @@ int wide(const KernelCall& call, const cuda::WideMemory& memory,
   auto kept = std::make_shared<KeptCall>(call);
   return enqueue(s, [kept, memory, undecided, shape = device->tile_shape] {
     const WideTask task = wide_task(kept->call(), memory, shape);
+    if (task.left_to_residues()) return;
     CHECK((task.splits == 1 || memory.sums != nullptr));
     device->wide_blocks.insert(
         task.thin > 0

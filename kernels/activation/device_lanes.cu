@@ -72,11 +72,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
                  const __grid_constant__ UndecidedList undecided, const int vectors) {
   constexpr int kFours = 4 * kThreads;
   constexpr int kRows = rows_of_code<Code>();
+  constexpr bool kPairs =
+      Code < kLaneFunctionCount && device_row_pairs(static_cast<LaneFunction>(Code));
   const std::int64_t each = std::int64_t{kFours} * vectors;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * each + threadIdx.x * 4;
   const auto bring_rows = [&] {
-    if constexpr (kRows > 100) {  // all on their way at once
-      const auto* const rows = reinterpret_cast<const double2*>(device_rows::kRowPhi);
+    if constexpr (kPairs) {  // all on their way at once
+      const auto* const rows = reinterpret_cast<const double2*>(
+          device_row_pairs_source<static_cast<LaneFunction>(Code)>());
       auto* const shared = reinterpret_cast<double2*>(device_shared_rows);
 #pragma unroll
       for (int i = 0; i < kRows / 2; i += kThreads)
@@ -89,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       __syncthreads();
     }
   };
-  static_assert(kRows <= kThreads || kRows > 100);
+  static_assert(kRows <= kThreads || kPairs);
   unsigned open = 0;
   const auto* const from = reinterpret_cast<const float4*>(t.x + first);
   auto* const to = reinterpret_cast<float4*>(t.to.y[0] + first);
@@ -153,8 +156,10 @@ int launch_function(const KernelCall& call, const UndecidedList& undecided, void
   with_device_function(t.code, [&]<int Code>() {
     if constexpr (device_function_decides(Code))  // has enough on its way with four a thread
       launch_blocks<Code, 1, 256, 8>(t, undecided, s);
-    else if constexpr (rows_of_code<Code>() > 100)
-      launch_blocks<Code, 4, 512, 2>(t, undecided, s);
+    // Smaller blocks would bring more rows for an element; a larger one lasts longer, for it more
+    // often has an element that is open.
+    else if constexpr (rows_of_code<Code>() > 256)
+      launch_blocks<Code, 4, 256, 4>(t, undecided, s);
     else
       launch_blocks<Code, 4, 128, 8>(t, undecided, s);
   });

@@ -137,8 +137,10 @@ struct DeviceFine {
       case L::rsqrt:
       case L::cbrt:
         return 0x1p-49;
-      // e^x - 1: a fifth of 2^-48 and 2.2 u, at most 2.4 times, is 21 u. gelu's sums have no b to
-      // round: 10 u.
+      // e^x - 1: a fifth of 2^-48 and 2.2 u, at most 2.4 times, is 21 u. Error functions' sums: 12
+      // u.
+      case L::erf:
+      case L::erfc:
       case L::gelu:
       case L::expm1:
       case L::sinh:
@@ -150,52 +152,42 @@ struct DeviceFine {
         return 0x1p-48;
       case L::gelu_tanh:
         return 0x1p-43;
-      case L::erf:
-      case L::erfc:
       case L::celu:
         return 0x1p-44;
       default:
         return 0x1.5p-47;
     }
   }
-  // As the first pass's, with the mean of e^(-c s - s^2/2), s from 0 to d, by Gauss's four points:
-  // |c s| < 0.12, so that it errs by 2^-55, and e^-v by ten terms, by 2^-52. b's u counts b^2
-  // times, 218 at most.
-  ETALON_HD static typename Quick::Normal normal(double b) {
-    constexpr double kMagic = 0x1.8p46;
-    constexpr double kPoint[] = {0x1.1c6490c2719ecp-4, 0x1.51ee013116102p-2};
-    constexpr double kWeight[] = {0x1.64340f7e7b66bp-3, 0x1.4de5f840c24cap-2};
-    constexpr double kTerms[] = {1.0,        -1.0,      1.0 / 2,     -1.0 / 6,    1.0 / 24,
-                                 -1.0 / 120, 1.0 / 720, -1.0 / 5040, 1.0 / 40320, -1.0 / 362880};
+  // h(c) d E as in the first pass, with E by Gauss's six points, |v| < 0.33: it errs by 2^-70, and
+  // e^-v by fourteen terms, by 2^-58.
+  ETALON_HD static typename Quick::Rest rest(double b) {
+    constexpr double kMagic = 0x1.8p52 * static_cast<double>(Quick::kRowStep);
+    constexpr double kUnit = F == L::gelu ? 1 : 2;
+    constexpr double kPoint[] = {0x1.149ad8bfaff12p-5, 0x1.5aebed3546d43p-3, 0x1.85d3b4bf2628fp-2};
+    constexpr double kWeight[] = {0x1.5edf601e2dbf8p-4, 0x1.716b7b5794c1cp-3, 0x1.df24d499545e8p-3};
     const double shifted = b + kMagic, c = shifted - kMagic, d = b - c;
-    const auto row = RowsInPlace<F>::pair(DeviceUnit::low(shifted));
+    const auto row = RowsInPlace<F>::template pair<0>(DeviceUnit::low(shifted));
     const auto at = [&](double part) {
-      const double s = part * d, v = s * fma_f64(s, 0.5, c);
-      double r = kTerms[9];
-      for (int i = 8; i >= 0; --i) r = fma_f64(r, v, kTerms[i]);
+      const double s = part * d, v = kUnit * s * fma_f64(s, 0.5, c);
+      double r = 1;
+      for (int i = 13; i > 0; --i) r = fma_f64(r * v, -1.0 / i, 1);
       return r;
     };
-    const double mean = fma_f64(kWeight[0], at(kPoint[0]) + at(1 - kPoint[0]),
-                                kWeight[1] * (at(kPoint[1]) + at(1 - kPoint[1])));
+    double mean = 0;
+    for (int i = 0; i < 3; ++i) mean = fma_f64(kWeight[i], at(kPoint[i]) + at(1 - kPoint[i]), mean);
     return {row.a, row.b * d * mean};
   }
   ETALON_HD static double value(const LaneParams& p, float x) {
     if constexpr (F == L::erf || F == L::erfc || F == L::gelu) {
       if (x != x || (F == L::gelu && DeviceUnit::size(x) > 0x1.fffffep127F)) return kInfinity;
-      const double a = abs_of(static_cast<double>(x));
-      if constexpr (F == L::gelu) {
-        const double held = a < 14.75 ? a : 14.75;
-        const typename Quick::Normal t = normal(held);
-        const double y = fma_f64(-held, t.g - t.q, x > 0 ? a : 0);
-        return with_sign(y, sign_bit(static_cast<double>(x)));
-      } else {
-        constexpr double kEnd = F == L::erf ? 4 : 10.4;
-        const typename Quick::Normal t = normal((a < kEnd ? a : kEnd) * 0x1.6a09e667f3bcdp0);
-        if constexpr (F == L::erf)
-          return with_sign(2 * ((0.5 - t.g) + t.q), sign_bit(static_cast<double>(x)));
-        const double y = 2 * (t.g - t.q);
-        return x < 0 ? 2 - y : y;
-      }
+      constexpr auto kEnd = static_cast<double>(Quick::kRowEnd);
+      const double a = abs_of(static_cast<double>(x)), held = a < kEnd ? a : kEnd;
+      const typename Quick::Rest t = rest(held);
+      if constexpr (F == L::erf)
+        return with_sign(t.value + t.part, sign_bit(static_cast<double>(x)));
+      const double y = t.value - t.part;
+      if constexpr (F == L::erfc) return x < 0 ? 2 - y : y;
+      return with_sign(fma_f64(-held, y, x > 0 ? a : 0), sign_bit(static_cast<double>(x)));
     } else {
       return LaneMath<DeviceLane>::template evaluate<F>(static_cast<double>(x), p);
     }

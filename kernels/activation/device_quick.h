@@ -52,12 +52,17 @@ struct DeviceQuick : DeviceUnit {
     const double row = Rows::at(n & 15U);
     return joined(high(row) + (n << 16), low(row));
   }
-  ETALON_HD static double exp(double w) {
+  template <int N>
+  ETALON_HD static double exp(double w, const double (&terms)[N]) {
     const auto& n = numbers().exp;
     const double shifted = fma(w, n.scale, kInteger);
     const double r = fma(shifted - kInteger, n.step, w);
-    return horner(n.p, r) * power_sixteenth(low(shifted));
+    return horner(terms, r) * power_sixteenth(low(shifted));
   }
+  ETALON_HD static double exp(double w) { return exp(w, numbers().exp.p); }
+  // Six terms, 2^-46.5: where much else is to be done, so that a block waits less often for what
+  // one of its elements leaves open.
+  ETALON_HD static double exp_long(double w) { return exp(w, numbers().exp_long); }
   ETALON_HD static double expm1(double w, const DeviceNumbers::Exp& n) {
     const double shifted = fma(w, n.scale, kInteger);
     const double r = fma(shifted - kInteger, n.step, w);
@@ -90,12 +95,12 @@ struct DeviceQuick : DeviceUnit {
     const double r = t.near_1 ? w : fma(t.m, t.inverse, -1);
     return fma(r, horner(numbers().log, r), t.base);
   }
-  // log(1 + e), 0 <= e <= 1, by its nearest sixteenth c - 1: r = e/c + (1/c - 1).
+  // log(1 + e), 0 <= e <= 1, by its nearest 32nd c - 1: r = e/c + (1/c - 1); 2^-43.7.
   ETALON_HD static double log_unit(double e) {
-    const std::uint32_t row = low(e + 0x1.8p48) & 31U;
+    const std::uint32_t row = low(e + 0x1.8p47) & 63U;
     const double inverse = Rows::at(16 + row);
     const double r = fma(e, inverse, inverse - 1);
-    return fma(r, horner(numbers().unit, r), Rows::at(33 + row));
+    return fma(r, horner(numbers().unit, r), Rows::at(49 + row));
   }
 
   // ---- x = n pi/16 + r as in lanes_circular_inl.h, |x| < 2^27: 6 u of r.
@@ -114,21 +119,28 @@ struct DeviceQuick : DeviceUnit {
             fma(z, horner(n.cos, z), 1)};
   }
 
-  // ---- Phi(-b) = g - q or Phi(b) - 1/2 = 1/2 - g + q, q = h d (1 + y) (generate_device_rows.py):
-  // 2^-37.68, and 2^-37.07 of the second up to b = 6; y is below 2^-4, and q below g/8 or, in the
-  // first row, all there is.
-  struct Normal {
-    double g, q;
+  // ---- f(b) = value +- part, part = h(c) d E of the nearest row's c (generate_error_rows.py,
+  // which has the errors: 2^-40.5 for erf, 2^-39.8 for erfc, 2^-41.9 for the normal distribution).
+  // d = b - c is exact in f32, and what of E is made in f32 is small. To w = d (c + d/3) = d (b -
+  // 2/3 d) f64 brings 3 u, to part 8 u.
+  struct Rest {
+    double value, part;
   };
-  ETALON_HD static Normal normal(double b) {
-    constexpr double kMagic = 0x1.8p46;
-    const auto& n = numbers();
-    const double shifted = b + kMagic, c = shifted - kMagic, d = b - c;
-    const auto row = Rows::pair(low(shifted));
-    const double z = d * d, w = d * fma(d, n.third, c);
-    const double v = w * fma(z, fma(w, n.mean_of_w, n.mean), 1);
-    const double hd = row.b * d;
-    return {row.a, fma(hd, v * horner(n.phi, v), hd)};
+  static constexpr float kRowStep = F == L::erf ? 0x1p-4F : 0x1p-5F;
+  static constexpr float kRowEnd = F == L::erf ? 4 : F == L::erfc ? 10.4F : 14.75F;
+  // b from 0 on; `held`, which it is up to kRowEnd, kRowEnd beyond.
+  template <int First, int Cross>
+  ETALON_HD static Rest rest(float held, double b, const DeviceNumbers::Mean<First, Cross>& n) {
+    constexpr float kMagic = 0x1.8p23F * kRowStep;
+    const float shifted = held + kMagic, d = held - (shifted - kMagic);
+    const auto row = Rows::template pair<bits_of(kMagic)>(bits_of(shifted));
+    const float w = d * fma_f32(d, -2.0F / 3, held), z = d * d;
+    float cross = n.cross[Cross - 1];
+    for (int i = Cross - 2; i >= 0; --i) cross = fma_f32(cross, w, n.cross[i]);
+    const auto small = static_cast<double>(z * fma_f32(w, cross, z * n.square)),
+               wide = static_cast<double>(d);
+    const double v = wide * fma(wide, numbers().less_third, b), hd = row.b * wide;
+    return {row.a, fma(hd, fma(v, horner(n.first, v), small), hd)};
   }
 
   // Of the formulas below, with what the test allows for: four thirds of it and more.
@@ -138,17 +150,19 @@ struct DeviceQuick : DeviceUnit {
       case L::exp2:
       case L::cosh:
       case L::sigmoid:
+      case L::silu:
+        return 0x1.4p-38;
       case L::log_sigmoid:
       case L::softplus:
-      case L::silu:
-      case L::gelu_tanh:
       case L::mish:
-        return 0x1.4p-38;
-      case L::erfc:
-      case L::gelu:
-        return 0x1.cp-38;
+      case L::gelu_tanh:
+        return 0x1.4p-43;
       case L::erf:
-        return 0x1.5p-37;
+        return 0x1.0p-40;
+      case L::erfc:
+        return 0x1.9p-40;
+      case L::gelu:
+        return 0x1.7p-42;
       case L::log:
       case L::log2:
       case L::log10:
@@ -169,9 +183,9 @@ struct DeviceQuick : DeviceUnit {
         return 0x1p-39;
     }
   }
-  // f(x), or for atanh and erf twice or half of it (kFactor). What is not `regular` may be
-  // anything.
-  static constexpr float kFactor = F == L::atanh ? 0.5F : F == L::erf ? 2.0F : 1.0F;
+  // f(x), or for atanh twice that (kFactor). What is not `regular` may be anything.
+  static constexpr float kTanhEnd = 14.6F;
+  static constexpr float kFactor = F == L::atanh ? 0.5F : 1.0F;
   ETALON_HD static double value(float x, const LaneParams& p) {
     const auto wide = [](float a) { return static_cast<double>(a); };
     const auto& n = numbers();
@@ -258,19 +272,23 @@ struct DeviceQuick : DeviceUnit {
       return log(1 + quotient(w, fma(w, -0.5, 1)), n.log, n.ln2);
     }
     if constexpr (F == L::erf) {
-      const Normal t = normal(wide(least(a, 4)) * n.root_2);
-      return (0.5 - t.g) + t.q;
+      const float b = least(a, kRowEnd);
+      const Rest t = rest(b, wide(b), n.erf);
+      return t.value + t.part;
     }
     if constexpr (F == L::erfc) {
-      const Normal t = normal(wide(least(a, 10.4F)) * n.root_2);
-      const double half = t.g - t.q;
-      return x < 0 ? fma(half, -2, 2) : half + half;
+      const float b = least(a, kRowEnd);
+      const Rest t = rest(b, wide(b), n.erfc);
+      const double y = t.value - t.part;
+      return x < 0 ? 2 - y : y;
     }
-    // max(x, 0) - a Phi(-a).
+    // max(x, 0) - b Phi(-b), b = |x|, or less for x < 0 beyond the last row: the result is 0 there,
+    // for x > 0 x. Of 0 this keeps the sign.
     if constexpr (F == L::gelu) {
-      const double b = wide(least(a, 14.75F));
-      const Normal t = normal(b);
-      return fma(-b, t.g - t.q, wide(x > 0 ? x : 0));
+      const float held = size(at_least(x, -kRowEnd));
+      const double b = wide(held);
+      const Rest t = rest(least(held, kRowEnd), b, n.phi);
+      return fma(-b, t.value - t.part, (bits_of(x) >> 31) != 0 ? -0.0 : b);
     }
     if constexpr (F == L::sigmoid) {
       const double e = 1 + exp(-wide(clamped(x, -200, 200)));
@@ -278,17 +296,21 @@ struct DeviceQuick : DeviceUnit {
       return fma(r, fma(rest, rest, rest), r);
     }
     if constexpr (F == L::silu) return quotient(wide(x), 1 + exp(-wide(clamped(x, -200, 200))));
+    // v/(1 + 2^-z), z = v (slope + cube v^2): by 2^-43 at z = 353, for n z is no number of its own.
+    // Beyond the clamp x > 0 is the result (`decided`).
     if constexpr (F == L::gelu_tanh) {
-      const double v = wide(clamped(x, -14.6F, 14.6F));
-      const double z = fma(v * v, n.gelu_cube, n.gelu_slope) * v;
-      return quotient(wide(x), 1 + exp(-z));
+      constexpr double kMagic = 0x1.8p48;
+      const double v = wide(clamped(x, -kTanhEnd, kTanhEnd));
+      const double t = fma(v * v, n.gelu_cube, n.gelu_slope), shifted = fma(t, v, kMagic);
+      const double r = fma(t, v, -(shifted - kMagic));
+      return quotient(v, fma(horner(n.exp2_long, r), power_sixteenth(low(shifted)), 1));
     }
     if constexpr (F == L::mish) {
-      const double e = exp(wide(clamped(x, -200, 200))), t = e * (e + 2);
+      const double e = exp_long(wide(clamped(x, -200, 200))), t = e * (e + 2);
       return wide(x) * quotient(t, t + 2);
     }
-    if constexpr (F == L::softplus) return wide(x > 0 ? x : 0) + log_unit(exp(-wide(a)));
-    if constexpr (F == L::log_sigmoid) return -(wide(x < 0 ? -x : 0) + log_unit(exp(-wide(a))));
+    if constexpr (F == L::softplus) return wide(at_least(x, 0)) + log_unit(exp_long(-wide(a)));
+    if constexpr (F == L::log_sigmoid) return wide(least(x, 0)) - log_unit(exp_long(-wide(a)));
     if constexpr (F == L::softsign) return quotient(wide(x), 1 + wide(a));
     if constexpr (F == L::elu) return p.alpha * expm1(wide(at_least(x, -200)), n.expm1);
     if constexpr (F == L::selu)
@@ -327,11 +349,12 @@ struct DeviceQuick : DeviceUnit {
     if constexpr (F == L::asinh) return (a >= 0x1p-12F) & (a <= kMost);
     if constexpr (F == L::cbrt) return a >= 0x1p-126F;
     if constexpr (F == L::sin || F == L::cos || F == L::tan) return a < 0x1p27F;
-    if constexpr (F == L::silu || F == L::mish || F == L::gelu) return x >= -kMost;
+    if constexpr (F == L::silu || F == L::mish) return x >= -kMost;
     if constexpr (F == L::softplus) return (a < 87) & (x <= static_cast<float>(p.threshold));
     if constexpr (F == L::log_sigmoid) return a < 87;
     if constexpr (F == L::erf || F == L::erfc) return x == x;
-    if constexpr (F == L::gelu_tanh || F == L::softsign || F == L::hard_swish) return a <= kMost;
+    if constexpr (F == L::gelu || F == L::gelu_tanh || F == L::softsign || F == L::hard_swish)
+      return a <= kMost;
     return true;
   }
   // A result of 0 is one: v is 0 or smaller than 2^-150, to which no value comes near.
@@ -351,7 +374,7 @@ struct DeviceQuick : DeviceUnit {
   // The result has x's sign.
   static constexpr bool kOdd = F == L::expm1 || F == L::log1p || F == L::atan || F == L::asin ||
                                F == L::sinh || F == L::tanh || F == L::asinh || F == L::atanh ||
-                               F == L::erf || F == L::gelu;
+                               F == L::erf;
   // One f32 operation instead. elu's sign of zero is that of alpha x.
   static constexpr bool kDirect =
       F == L::elu || F == L::selu || F == L::celu || F == L::hard_sigmoid || F == L::hard_swish;
@@ -387,10 +410,10 @@ struct DeviceQuick : DeviceUnit {
   ETALON_HD static bool decided(const LaneParams& p, double v, float x, float& y) {
     const float narrow = static_cast<float>(v);
     y = kFactor == 1 ? narrow : kFactor * narrow;
-    const bool normal = size(kFactor > 1 ? narrow : y) > 0x1p-126F;
+    const bool normal = size(y) > 0x1p-126F;
     bool is;
     if constexpr (kSubnormals) {
-      is = far_from_midpoint(abs_of(v) + (normal ? 0 : 0x1p-126));
+      is = far_from_midpoint(size(v) + (normal ? 0 : 0x1p-126));
     } else {
       is = far_from_midpoint(v);
       if constexpr (F == L::silu)
@@ -402,6 +425,7 @@ struct DeviceQuick : DeviceUnit {
     }
     is &= regular(p, x);
     if constexpr (kOdd) y = signed_as(y, x);
+    if constexpr (F == L::gelu_tanh) y = x > kTanhEnd ? x : y;
     if constexpr (kDirect) is |= direct(p, x, y);
     if constexpr (kDomain) {
       const bool not_a_number = outside(x);

@@ -118,8 +118,24 @@ struct DeviceUnit {
     return float_of(bits_of(x) & 0x7fffffffU);
 #endif
   }
+  ETALON_HD static double size(double x) {
+#if defined(__CUDA_ARCH__)
+    return ::fabs(x);
+#else
+    return abs_of(x);
+#endif
+  }
   ETALON_HD static float signed_as(float magnitude, float sign) {
+#if defined(__CUDA_ARCH__)
+    // One operation of three operands, which the compiler makes two of.
+    std::uint32_t r;
+    asm("lop3.b32 %0, %1, %2, 0x80000000, 0xd8;"
+        : "=r"(r)
+        : "r"(bits_of(magnitude)), "r"(bits_of(sign)));
+    return float_of(r);
+#else
     return float_of((bits_of(magnitude) & 0x7fffffffU) | (bits_of(sign) & 0x80000000U));
+#endif
   }
 
  private:

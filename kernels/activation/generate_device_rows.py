@@ -64,14 +64,21 @@ for name, unit in (("kRowLog", one), ("kRowLog2", 1 / mp.log(2)), ("kRowLog10", 
     emit(name, [-mp.log(v) * unit for v in inverse], "log c.")
     emit(name + "Terms", [c * unit for c in log], "log(1 + r)/r, |r| < 0.02963: 2^-44 of log c + log(1 + r).")
 
-# log(1 + e), 0 <= e <= 1, by sixteenths.
-end = mp.mpf(1) / 32 + mp.ldexp(1, -40)
-terms = rounded(unscaled(fit(series(lambda r: mp.log1p(r) / r, one), -end, end, 6), -end, end))
-check("log1p", max(abs(r * mp.polyval(terms[::-1], r) / mp.log1p(r) - 1) for p in points(end) for r in (p, -p)), mp.mpf("-43.9"))
-emit("kRowUnitTerms", terms, "log(1 + r)/r, |r| <= 1/32: 2^-43.9.")
-unit_inverse = rounded([1 / (1 + mp.mpf(j) / 16) for j in range(17)])
-emit("kRowUnitInverse", unit_inverse, "1/(1 + j/16).")
+# log(1 + e), 0 <= e <= 1, by 32nds.
+end = mp.mpf(1) / 64 + mp.ldexp(1, -40)
+terms = rounded(unscaled(fit(series(lambda r: mp.log1p(r) / r, one), -end, end, 5), -end, end))
+check("log1p", max(abs(r * mp.polyval(terms[::-1], r) / mp.log1p(r) - 1) for p in points(end) for r in (p, -p)), mp.mpf("-43.7"))
+emit("kRowUnitTerms", terms, "log(1 + r)/r, |r| <= 1/64: 2^-43.7.")
+unit_inverse = rounded([1 / (1 + mp.mpf(j) / 32) for j in range(33)])
+emit("kRowUnitInverse", unit_inverse, "1/(1 + j/32).")
 emit("kRowUnitLog", [-mp.log(v) for v in unit_inverse], "The logarithms of what these are the reciprocals of.")
+
+# e^r and 2^r to the accuracy of what is made of them; 1 of 0.
+for name, rate, end in (("kRowExpTerms", one, mp.log(2) / 32), ("kRowExp2Terms", mp.log(2), one / 32)):
+    end += mp.ldexp(1, -40)
+    terms = [one] + rounded(unscaled(fit(series(lambda r: mp.expm1(rate * r) / r, rate), -end, end, 4), -end, end))
+    check(name, max(abs(mp.polyval(terms[::-1], r) / mp.exp(rate * r) - 1) for p in points(end) for r in (p, -p)), mp.mpf("-46.5"))
+    emit(name, terms, "e^r, |r| <= ln2/32: 2^-46.5." if rate == 1 else "2^r, |r| <= 1/32: 2^-46.5.")
 
 # Circular functions by sixteenths of pi.
 end = mp.pi / 32 + mp.ldexp(1, -30)
@@ -102,35 +109,6 @@ emit("kRowAsinSine", [mp.mpf(0) if j == 0 else mp.sin(t) for j, t in enumerate(a
 emit("kRowAsinCosine", [mp.mpf(0) if j == 16 else mp.cos(t) for j, t in enumerate(angles)], "")
 emit("kRowAsinAngle", angles, "")
 emit("kRowAsinRest", [mp.mpf(0) if j == 16 else mp.pi / 2 - t for j, t in enumerate(angles)], "")
-
-# Phi(-a) by rows for c in 64ths: g - h d (1 + y), d = a - c, y = v P(v), v = w (1 - d^2 (1/36 + w/540)),
-# w = d (c + d/3): what e^(-c s - s^2/2), s from 0 to d, is on average, but for d^4/540 and less.
-ROWS = 945
-phi = lambda a: mp.erfc(a / mp.sqrt(2)) / 2
-slope = lambda a: mp.exp(-a * a / 2) / mp.sqrt(2 * mp.pi)
-end = mp.mpf(ROWS) / 64 / 128
-mean = rounded(unscaled(fit(series(lambda v: (-mp.expm1(-v) / v - 1) / v, -half), -end, end, 4), -end, end))
-error = small = mp.mpf(0)
-with mp.workprec(160):
-    for j in list(range(0, 64)) + list(range(64, ROWS, 16)) + [ROWS - 1]:
-        c = mp.mpf(j) / 64
-        g, h = phi(c), slope(c)
-        for t in range(-8, 9):
-            d = mp.mpf(t) / 8 / 128
-            if d == 0 or c + d < 0:
-                continue
-            w = d * (c + d / 3)
-            v = w * (1 - d * d * (mp.mpf(1) / 36 + w / 540))
-            q = h * d * (1 + v * mp.polyval(mean[::-1], v))
-            error = max(error, abs((g - q) / phi(c + d) - 1))
-            if c < 6:
-                small = max(small, abs((half - g + q) / (half - phi(c + d)) - 1))
-check("phi", error, mp.mpf("-37.68"))
-check("phi, less 1/2", small, mp.mpf("-37.07"))
-emit("kRowPhiTerms", mean, "((1 - e^-v)/v - 1)/v, |v| <= 0.1154.")
-with mp.workprec(160):
-    cells = ",\n".join(f"{float(phi(mp.mpf(j) / 64)).hex()}, {float(slope(mp.mpf(j) / 64)).hex()}" for j in range(ROWS))
-out.append(f"// Phi(-j/64), the normal distribution, and its slope.\nalignas(16) ETALON_TABLE double kRowPhi[] = {{{cells}}};\n")
 
 open("device_rows.h", "w").write(
     "// clang-format off\n// Written by generate_device_rows.py: what device_quick.h looks up. Polynomials lowest power first, with the bound\n"

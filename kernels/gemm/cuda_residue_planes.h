@@ -55,6 +55,11 @@ struct ResidueTask {
   std::int64_t first = 0, products = 0, row_bytes = 0;
   std::uint8_t* residues = nullptr;
   bool cuts_b = false;  // the panel before had others
+  // cuda_residue_forecast.h; none: no other row would take the call.
+  const std::uint32_t* forecast = nullptr;
+  std::uint32_t most_foreseen = 0;
+  // Nothing is to be done: another row does it.
+  ETALON_HD bool left_to_f64() const { return forecast != nullptr && *forecast > most_foreseen; }
 
   ETALON_HD std::int64_t parts() const { return (t.k + kResidueDeep - 1) / kResidueDeep; }
   ETALON_HD std::int64_t stat_parts() const {

@@ -8,10 +8,20 @@
 #include "kernels/backends/cuda/block_threads.h"
 #include "kernels/backends/cuda/launches.h"
 #include "kernels/gemm/cuda_digits_device.h"
+#include "kernels/gemm/cuda_residue_forecast.h"
 #include "kernels/gemm/cuda_residues.h"
 
 namespace etalon::cuda {
 namespace {
+
+// ---- 0: whether -------------------------------------------------------------------------------
+
+__global__ void __launch_bounds__(kResidueThreads)
+    foretell_open(const __grid_constant__ ResidueTask task, std::uint32_t* const forecast) {
+  __shared__ ForecastShared shared;
+  residue_forecast(task, static_cast<int>(blockIdx.x), shared, BlockThreads{},
+                   [&](std::uint32_t share) { atomicAdd(forecast, share); });
+}
 
 // ---- 1: planes ----------------------------------------------------------------------------------
 
@@ -19,6 +29,7 @@ template <bool right>
 __global__ void __launch_bounds__(kResidueThreads)
     cut_line(const __grid_constant__ ResidueTask task) {
   __shared__ ResidueLineShared shared;
+  if (task.left_to_f64()) return;
   residue_cut_line<right>(task, blockIdx.x, shared, BlockThreads{});
 }
 template <bool right>
@@ -29,6 +40,7 @@ template <bool right>
 __global__ void __launch_bounds__(kResidueThreads)
     stat_lines(const __grid_constant__ ResidueTask task) {
   __shared__ ResidueLineShared shared;
+  if (task.left_to_f64()) return;
   residue_stat_lines(task, side_of<right>(task), blockIdx.x, shared, BlockThreads{});
 }
 __device__ std::int64_t thread_of_all() {
@@ -38,6 +50,7 @@ template <bool right>
 __global__ void __launch_bounds__(kResidueThreads, 4)
     cut_lines(const __grid_constant__ ResidueTask task) {
   __shared__ ResidueTileShared shared;
+  if (task.left_to_f64()) return;
   residue_cut_lines<right>(task, blockIdx.x, shared, BlockThreads{});
 }
 
@@ -126,6 +139,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
                     const __grid_constant__ CUtensorMap map_b,
                     const __grid_constant__ ResidueTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  if (task.left_to_f64()) return;
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ std::uint64_t barriers[2 * kStages];
   const std::uint32_t a0 = (shared_place(memory) + 1023) & ~1023U, b0 = a0 + kStages * kBytesA,
@@ -236,6 +250,7 @@ cudaError_t multiply_panel(const ResidueTask& task, int processors, cudaStream_t
 __global__ void __launch_bounds__(kResidueThreads, 2)
     join_residues(const __grid_constant__ ResidueTask task,
                   const __grid_constant__ UndecidedList open) {
+  if (task.left_to_f64()) return;
   residue_join_block(task, blockIdx.x, static_cast<int>(threadIdx.x),
                      [&](std::int64_t i) { put_on_list(open, i); });
 }
@@ -245,6 +260,7 @@ __global__ void __launch_bounds__(kResidueThreads)
                     const __grid_constant__ UndecidedList open,
                     const __grid_constant__ UndecidedList undecided) {
   constexpr unsigned kAll = 0xffffffffU;
+  if (task.left_to_f64()) return;
   const std::int64_t count = digit_open_count(task.outputs(), open),
                      warps = static_cast<std::int64_t>(gridDim.x) * (kResidueThreads / 32);
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -291,11 +307,18 @@ int launch_residues(const KernelCall& call, const ResidueMemory& memory, const U
   code = cudaFuncSetAttribute(multiply_planes, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               kProductBytes);
   if (code != cudaSuccess) return code;
-  const ResidueTask all = residue_task(call);
+  ResidueTask all = residue_task(call);
   const auto done = [&code](cudaError_t result) {
     if (code == cudaSuccess) code = result;
     return code == cudaSuccess;
   };
+  if (memory.forecast != nullptr) {
+    if (!done(cudaMemsetAsync(memory.forecast, 0, sizeof *memory.forecast, s))) return code;
+    foretell_open<<<kForecastOutputs, kResidueThreads, 0, s>>>(all, memory.forecast);
+    if (!done(cudaGetLastError())) return code;
+    all.forecast = memory.forecast;
+    all.most_foreseen = memory.most_foreseen;
+  }
   const ResiduePanels panels = residue_panels(all, memory.panel_bytes);
   bool counts = false;  // which each panel leaves 0
   for_each_residue_panel(all, panels, memory.all, [&](const ResidueTask& task) {
@@ -318,7 +341,8 @@ int launch_residues(const KernelCall& call, const ResidueMemory& memory, const U
     settle_residues<<<blocks, kResidueThreads, 0, s>>>(task, open, undecided);
     done(cudaGetLastError());
   });
-  return code;
+  if (code != cudaSuccess || memory.forecast == nullptr) return code;
+  return launch_wide(call, memory.wide, undecided, stream);
 }
 
 }  // namespace etalon::cuda

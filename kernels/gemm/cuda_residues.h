@@ -1,7 +1,9 @@
 // gemm and matmul correctly rounded on Hopper's int8 tensor units: sums of 86 bits from what they
 // leave modulo eleven numbers (residues.h: cut, bound, join and why they hold).
 //
-// Contract: exact. Kernels, for each panel of outputs in turn:
+// Contract: exact. First a few outputs foretell how many would stay open
+// (cuda_residue_forecast.h); if too many, all launches below return at once, and those of the f64
+// tiles, which stand behind them, do the call. Kernels, for each panel of outputs in turn:
 //   1  each row of a and column of b: unit, norms, eleven planes of bytes (cuda_residue_planes.h)
 //   2  eleven products of planes (cuda_residues.cu): a block of two warpgroups owns 128 x 256 sums
 //      of a plane in int32 registers; a thread fetches slices of 128 k by TMA, four under way; each

@@ -68,6 +68,12 @@ struct WideTask {
   // Of splits: [split][output], and [split][product][rows, then columns]
   double* sums = nullptr;
   double* lines = nullptr;
+  // cuda::WideMemory
+  const std::uint32_t* forecast = nullptr;
+  std::uint32_t most_foreseen = 0;
+  ETALON_HD bool left_to_residues() const {
+    return forecast != nullptr && *forecast <= most_foreseen;
+  }
 
   ETALON_HD std::int64_t products() const { return t.batch.numel(); }
   ETALON_HD std::int64_t blocks() const { return splits * products() * down * across; }

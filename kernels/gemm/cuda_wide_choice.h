@@ -169,6 +169,8 @@ inline WideTask wide_task(const KernelCall& call, const cuda::WideMemory& memory
   const bool windows = call.problem->op->name == "conv";
   wide_sides(task, windows);
   choose_wide(task, windows, shape);
+  task.forecast = memory.forecast;
+  task.most_foreseen = memory.most_foreseen;
   if (memory.sums == nullptr) return task;  // for its extents, which say how much memory it needs
   task.sums = static_cast<double*>(memory.sums);
   task.lines = task.sums + task.splits * task.outputs();

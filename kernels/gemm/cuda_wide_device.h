@@ -64,6 +64,13 @@ __device__ inline void wait_for_launches() {
 #endif
 }
 
+// The row of residues has decided that it takes the call.
+__device__ inline bool left_to_residues(const WideTask& task) {
+  if (task.forecast == nullptr) return false;
+  wait_for_launches();
+  return task.left_to_residues();
+}
+
 template <class Thread, int Threads>
 struct WideThreads {
   static constexpr int kWarps = Threads / 32;
@@ -92,6 +99,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     multiply_wide(const __grid_constant__ WideTask task,
                   const __grid_constant__ UndecidedList undecided) {
   extern __shared__ __align__(16) unsigned char memory[];
+  if (left_to_residues(task)) return;
   typename Shape::Thread r;
   WideBlock<Shape, Products, Conv>::run(
       task, blockIdx.x, *reinterpret_cast<typename Shape::Shared*>(memory),
@@ -106,6 +114,7 @@ __global__ void __launch_bounds__(kWideFinish)
     finish_wide(const __grid_constant__ WideTask task,
                 const __grid_constant__ UndecidedList undecided) {
   __shared__ WideFinishShared shared;
+  if (left_to_residues(task)) return;
   NoThread none;
   wide_finish<Products>(
       task, static_cast<std::int64_t>(blockIdx.x) * kWideFinish, shared,
@@ -118,6 +127,7 @@ __global__ void __launch_bounds__(kThinThreads)
     multiply_thin(const __grid_constant__ WideTask task,
                   const __grid_constant__ UndecidedList undecided) {
   __shared__ ThinShared shared;
+  if (left_to_residues(task)) return;
   NoThread none;
   run_thin<Fours>(
       task, blockIdx.x, shared, WideThreads<NoThread, kThinThreads>{none}, [](std::int64_t) {},

@@ -64,16 +64,31 @@ struct DigitMemory {
   void* norms = nullptr;
 };
 
+// What a correctly rounded product in f64 needs beside its tensors where blocks share an output's k
+// (kernels/gemm/cuda_wide.h).
+struct WideMemory {
+  void* sums = nullptr;
+  // Where this is not null: only if it is above most_foreseen (kernels/gemm/cuda_residues.h).
+  const std::uint32_t* forecast = nullptr;
+  std::uint32_t most_foreseen = 0;
+};
+
 // What a correctly rounded product by residues needs (kernels/gemm/cuda_residues.h).
 struct ResidueFacts {
   bool units = false;                  // the device is Hopper's
   bool code = false;                   // this program has their kernel
   std::int64_t least = 1536;           // of rows, columns, terms; smaller problems other rows take
   std::int64_t panel_bytes = 1 << 28;  // residues that are kept at a time
+  // Of 2^24, the share of open outputs above which f64 units take the call; at 4096 cubed they take
+  // as long as settling 1 in 500 and all before it. Usual data leave 1 in 1000.
+  std::uint32_t most_foreseen = 1 << 16;
 };
 struct ResidueMemory {
   void* all = nullptr;
   std::int64_t panel_bytes = 0;
+  std::uint32_t* forecast = nullptr;  // none: nobody else takes the call
+  std::uint32_t most_foreseen = 0;
+  WideMemory wide;  // if the forecast says so
 };
 
 // What a correctly rounded convolution in digits needs beside its tensors
@@ -84,12 +99,6 @@ struct ConvDigitMemory {
   void* norms = nullptr;
   void* squares = nullptr;
   void* tops = nullptr;
-};
-
-// What a correctly rounded product in f64 needs beside its tensors where blocks share an output's k
-// (kernels/gemm/cuda_wide.h).
-struct WideMemory {
-  void* sums = nullptr;
 };
 
 struct Api {

@@ -194,13 +194,18 @@ Refusal refuse_wide_here(const Problem& problem) {
   return refuse_without_device();
 }
 
+WideMemory wide_memory(const KernelCall& call, Work& work) {
+  WideMemory memory;
+  if (const std::int64_t bytes = wide_sum_bytes(wide_task(call, {})); bytes > 0)
+    memory.sums = work.scratch(static_cast<std::size_t>(bytes));
+  return memory;
+}
+
 template <bool conv>
 void enqueue_wide(const KernelCall& call, Work& work) {
   const std::int64_t outputs = call.output(0).numel();
   if (outputs == 0) return;
-  WideMemory memory;
-  if (const std::int64_t bytes = wide_sum_bytes(wide_task(call, {})); bytes > 0)
-    memory.sums = work.scratch(static_cast<std::size_t>(bytes));
+  const WideMemory memory = wide_memory(call, work);
   const auto launch = conv ? api().conv_wide : api().wide;
   check(launch(call, memory, work.undecided(outputs), stream()), "the kernel's launch");
 }
@@ -244,9 +249,17 @@ void enqueue_residues(const KernelCall& call, Work& work) {
   const std::int64_t outputs = call.output(0).numel();
   if (outputs == 0) return;
   ResidueMemory memory;
-  memory.panel_bytes = residue_facts().panel_bytes;
+  const ResidueFacts facts = residue_facts();
+  memory.panel_bytes = facts.panel_bytes;
   memory.all = work.scratch(
       static_cast<std::size_t>(residue_panels(residue_task(call), memory.panel_bytes).bytes()));
+  if (!refuse_wide(*call.problem)) {
+    memory.forecast = static_cast<std::uint32_t*>(work.scratch(sizeof(std::uint32_t)));
+    memory.most_foreseen = facts.most_foreseen;
+    memory.wide = wide_memory(call, work);
+    memory.wide.forecast = memory.forecast;
+    memory.wide.most_foreseen = memory.most_foreseen;
+  }
   const UndecidedList open = work.open(digit_open_places(outputs));
   check(api().residues(call, memory, open, work.undecided(outputs), stream()),
         "the kernel's launch");
