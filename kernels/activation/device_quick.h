@@ -4,7 +4,7 @@
 // An element must take less than the time that its eight bytes need on an H200: some 40
 // instructions, of which 18 may be f64's and 4 conversions or approximations. So
 //   - tables are small: sixteen rows, one in each pair of banks of shared memory, are read by all
-//     threads at once, whatever row each one wants;
+//     threads at once, whatever row each one wants (error functions have more of them);
 //   - reciprocals and roots begin with the unit's approximation and have one step of third order;
 //   - coefficients lie in constant memory, where an instruction finds them by itself (a number in
 //     the code costs two more);
