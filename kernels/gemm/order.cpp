@@ -378,40 +378,49 @@ void run_order(const OrderTask<T>& task) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % parts, panel = item / parts % task.panels;
       const std::int64_t group = item / parts / task.panels;
+      const float* b_f32 = nullptr;
       const T* b = packed;
       bool masked = false;
-      if (task.b != nullptr)
+      if (task.b == nullptr)
+        masked = task.pack(group, panel, packed, mask);
+      else if constexpr (std::is_same_v<T, float>)
         b = task.b + (group * task.panels + panel) * task.b_panel;
       else
-        masked = task.pack(group, panel, packed, mask);
+        b_f32 = task.b + (group * task.panels + panel) * task.b_panel;
       const T most = tiles.most == nullptr ? T{0} : tiles.most(b, task.k * tiles.width);
       const std::int64_t stop = std::min(task.rows, (part + 1) * strips / parts * kOrderRows);
       for (std::int64_t row = part * strips / parts * kOrderRows; row < stop;) {
         const int h = order_height(task.rows - row), height = 1 << h;
-        const auto chain = masked ? tiles.masked[h] : tiles.plain[h];
+        const auto chain = b_f32 != nullptr ? tiles.plain_of_f32[h]
+                           : masked         ? tiles.masked[h]
+                                            : tiles.plain[h];
         const T* a = task.a + (group * task.rows + row) * task.k;
         const bool small =
             tiles.most != nullptr && tiles.most(a, task.k * height) * most <= tiles.small;
-        run_order_steps(tiles, task.program, std::int64_t{height} * tiles.width, stack, size,
-                        [&](const OrderStep& s, T* tile, const OrderStep* join) {
-                          const auto compute = s.pairs == 0 ? chain
-                                               : small      ? tiles.small_pairs[s.pairs - 1]
-                                               : masked     ? tiles.masked_pairs[s.pairs - 1]
-                                                            : tiles.pairs[s.pairs - 1];
-                          compute({.count = s.count,
-                                   .a = a + s.first * height,
-                                   .a_step = s.stride * height,
-                                   .b = b + s.first * tiles.width,
-                                   .b_step = s.stride * tiles.width,
-                                   .mask = mask + s.first,
-                                   .mask_step = s.stride,
-                                   .tile = tile,
-                                   .rows = height,
-                                   .zeros = s.zeros,
-                                   .resume = s.kind == Kind::extend,
-                                   .join = join != nullptr,
-                                   .join_zero = join != nullptr && join->zeros != 0});
-                        });
+        run_order_steps(
+            tiles, task.program, std::int64_t{height} * tiles.width, stack, size,
+            [&](const OrderStep& s, T* tile, const OrderStep* join) {
+              const int d = s.pairs - 1;
+              const auto compute = s.pairs == 0       ? chain
+                                   : b_f32 != nullptr ? tiles.pairs_of_f32[d]
+                                   : small            ? tiles.small_pairs[d]
+                                   : masked           ? tiles.masked_pairs[d]
+                                                      : tiles.pairs[d];
+              compute({.count = s.count,
+                       .a = a + s.first * height,
+                       .a_step = s.stride * height,
+                       .b = b + s.first * tiles.width,
+                       .b_f32 = b_f32 == nullptr ? nullptr : b_f32 + s.first * tiles.width,
+                       .b_step = s.stride * tiles.width,
+                       .mask = mask + s.first,
+                       .mask_step = s.stride,
+                       .tile = tile,
+                       .rows = height,
+                       .zeros = s.zeros,
+                       .resume = s.kind == Kind::extend,
+                       .join = join != nullptr,
+                       .join_zero = join != nullptr && join->zeros != 0});
+            });
         task.finish(group, panel, row, height, stack);
         row += height;
       }

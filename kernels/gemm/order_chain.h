@@ -22,7 +22,8 @@ struct OrderChain {
   std::int64_t count = 0;
   const T* a = nullptr;  // a[k * a_step + row]
   std::int64_t a_step = 0;
-  const T* b = nullptr;  // b[k * b_step + lane]
+  const T* b = nullptr;          // b[k * b_step + lane]
+  const float* b_f32 = nullptr;  // in its place, for *_of_f32
   std::int64_t b_step = 0;
   // Bit lane of mask[k * mask_step]; without it the term does not count, and its b is +0. nullptr:
   // every term counts.
@@ -94,6 +95,9 @@ struct OrderTiles {
   // 2^(i + 1) terms as a balanced tree, of any number of rows; `count` and `resume` are not read.
   void (*pairs[kOrderPairs])(const OrderChain<T>&) = {};
   void (*masked_pairs[kOrderPairs])(const OrderChain<T>&) = {};
+  // plain and pairs of terms of b that lie as f32, flushed or not; of f64, others have no need.
+  void (*plain_of_f32[kOrderHeights])(const OrderChain<T>&) = {};
+  void (*pairs_of_f32[kOrderPairs])(const OrderChain<T>&) = {};
   // Both, and faster, where no product of an a and a b is larger than `small`. most(x, n) is the
   // largest magnitude, NaN where one is. nullptr where an arithmetic has no such way.
   void (*small_pairs[kOrderPairs])(const OrderChain<T>&) = {};

@@ -180,20 +180,36 @@ struct OrderAccumulators {
 template <class N>
 inline constexpr int kRowsAtOnce = N::registers / 4;
 
-template <class N, int R, bool Masked>
+// b as the accumulator has it, or the f32 that it is.
+template <bool OfF32, class N>
+ETALON_INLINE auto order_b(const OrderChain<typename N::Scalar>& t) {
+  if constexpr (OfF32)
+    return t.b_f32;
+  else
+    return t.b;
+}
+template <bool OfF32, class N, class B>
+ETALON_INLINE typename N::Reg order_load(const B* b) {
+  if constexpr (OfF32)
+    return N::take(b);
+  else
+    return N::load(b);
+}
+
+template <class N, int R, bool Masked, bool OfF32 = false>
 void order_chain(const OrderChain<typename N::Scalar>& t) {
   using T = typename N::Scalar;
   using Reg = typename N::Reg;
   if constexpr (R > kRowsAtOnce<N>) {
     OrderChain<T> half = t;
-    order_chain<N, R / 2, Masked>(half);
+    order_chain<N, R / 2, Masked, OfF32>(half);
     half.a += R / 2;
     half.tile += R / 2 * (2 * N::lanes);
-    order_chain<N, R / 2, Masked>(half);
+    order_chain<N, R / 2, Masked, OfF32>(half);
   } else {
     OrderAccumulators<N, R> s;
     const T* a = t.a;
-    const T* b = t.b;
+    const auto* b = order_b<OfF32, N>(t);
     const std::uint32_t* mask = t.mask;
     const std::int64_t a_step = t.a_step, b_step = t.b_step, mask_step = t.mask_step;
     std::int64_t k = 0;
@@ -202,7 +218,7 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
     if (!begun) {
       s.begin(t.tile, t.resume);
     } else if constexpr (requires { &N::first_term; }) {
-      const Reg b0 = N::load(b), b1 = N::load(b + N::lanes);
+      const Reg b0 = order_load<OfF32, N>(b), b1 = order_load<OfF32, N>(b + N::lanes);
       s.each([&](int r, int v, Reg& x)
                  ETALON_INLINE_LAMBDA { x = N::first_term(N::set1(a[r]), v == 0 ? b0 : b1); });
       a += a_step;
@@ -210,7 +226,7 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
       ++k;
     }
     for (; k < t.count; ++k) {
-      const Reg b0 = N::load(b), b1 = N::load(b + N::lanes);
+      const Reg b0 = order_load<OfF32, N>(b), b1 = order_load<OfF32, N>(b + N::lanes);
       if constexpr (Masked) {
         const typename N::Mask m0 = N::from_bits(*mask), m1 = N::from_bits(*mask >> N::lanes);
         s.each([&](int r, int v, Reg& x) ETALON_INLINE_LAMBDA {
@@ -335,7 +351,7 @@ ETALON_INLINE bool order_finite(const OrderChain<typename N::Scalar>& t) {
 //
 // Where the mask takes a term out, b is 0. With an a that is a number that makes a +0 of it, as it
 // has to be, unless -0 + 0 is rounded down.
-template <class N, int D, bool Masked, bool Down = false>
+template <class N, int D, bool Masked, bool Down = false, bool OfF32 = false>
 void order_pairs(const OrderChain<typename N::Scalar>& t) {
   using T = typename N::Scalar;
   using Reg = typename N::Reg;
@@ -349,7 +365,7 @@ void order_pairs(const OrderChain<typename N::Scalar>& t) {
     Reg b[kTerms];
     [[maybe_unused]] typename N::Mask m[kTerms];
     unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA {
-      b[i] = N::load(t.b + i * t.b_step + at);
+      b[i] = order_load<OfF32, N>(order_b<OfF32, N>(t) + i * t.b_step + at);
       if constexpr (Masked) m[i] = N::from_bits(t.mask[i * t.mask_step] >> at);
     });
     for (std::int64_t r = 0; r < t.rows; ++r) {
@@ -497,6 +513,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   unroll<kOrderHeights>([&](auto h) ETALON_INLINE_LAMBDA {
     t.plain[h] = order_chain<N, 1 << h, false>;
     t.masked[h] = order_chain<N, 1 << h, true>;
+    if constexpr (sizeof(T) == 8) t.plain_of_f32[h] = order_chain<N, 1 << h, false, true>;
     t.sums[0][h] = order_sum<N, OrderTerm::value, 1 << h>;
     t.sums[1][h] = order_sum<N, OrderTerm::magnitude, 1 << h>;
     t.sums[2][h] = order_sum<N, OrderTerm::square, 1 << h>;
@@ -506,6 +523,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   });
   unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
     t.pairs[d] = order_pairs<N, d + 1, false>;
+    if constexpr (sizeof(T) == 8) t.pairs_of_f32[d] = order_pairs<N, d + 1, false, false, true>;
     constexpr bool kDown = Rounding == OrderRounding::down;
     t.masked_pairs[d] = order_pairs<N, d + 1, true, kDown>;
     if constexpr (requires { N::kQuick; })

@@ -42,9 +42,10 @@ struct AxisSets {
     const auto first = of.begin() + o;
     return std::all_of(first, first + count, [&](std::int64_t set) { return set == *first; });
   }
-  const Set& at(std::int64_t o) const {
-    return sets[static_cast<std::size_t>(of[static_cast<std::size_t>(o)])];
+  std::size_t of_output(std::int64_t o) const {
+    return static_cast<std::size_t>(of[static_cast<std::size_t>(o)]);
   }
+  const Set& at(std::int64_t o) const { return sets[of_output(o)]; }
 };
 
 template <class T>
@@ -185,31 +186,34 @@ class Windows {
     T* sums = s.sums;
     for (std::int64_t oy = oy0; oy < oy0 + rows; ++oy) {
       const auto& y = h_.at(oy);
+      // Outputs of one set have the same terms, further along the row.
+      std::int64_t origin = -1;
       for (std::int64_t ox = 0; ox < w_.axis.out;) {
-        const auto& x = w_.at(ox);
         std::int64_t alike = 1;
         int height = height_;
         while (2 * alike <= pixels_ && ox + 2 * alike <= w_.axis.out && w_.same(ox, 2 * alike)) {
           alike *= 2;
           ++height;
         }
-        std::size_t n = 0;
-        for (std::int64_t rz = z.first; rz < z.first + z.count; ++rz)
-          for (std::int64_t ry = y.first; ry < y.first + y.count; ++ry) {
-            const std::int64_t row = rz * held + h_.axis.at(oy, ry) - top;
-            for (std::int64_t rx = x.first; rx < x.first + x.count; ++rx, ++n) {
-              s.terms[n] = (row * in_w + w_.axis.at(ox, rx)) * lanes_;
-              s.at[n] = ((rz * h_.axis.kernel + ry) * w_.axis.kernel + rx) * reach();
+        if (origin < 0 || w_.of_output(ox) != w_.of_output(origin)) {
+          origin = ox;
+          const auto& x = w_.at(ox);
+          std::size_t n = 0;
+          for (std::int64_t rz = z.first; rz < z.first + z.count; ++rz)
+            for (std::int64_t ry = y.first; ry < y.first + y.count; ++ry) {
+              const std::int64_t row = rz * held + h_.axis.at(oy, ry) - top;
+              for (std::int64_t rx = x.first; rx < x.first + x.count; ++rx, ++n) {
+                s.terms[n] = (row * in_w + w_.axis.at(ox, rx)) * lanes_;
+                s.at[n] = ((rz * h_.axis.kernel + ry) * w_.axis.kernel + rx) * reach();
+              }
             }
-          }
-        const auto set = [](const AxisSets& a, std::int64_t o) {
-          return static_cast<std::size_t>(a.of[static_cast<std::size_t>(o)]);
-        };
-        const OrderProgram& program =
-            programs_[(set(d_, oz) * h_.sets.size() + set(h_, oy)) * w_.sets.size() + set(w_, ox)];
-        sum_order<T>(tiles_, program,
+        }
+        const std::size_t set =
+            (d_.of_output(oz) * h_.sets.size() + h_.of_output(oy)) * w_.sets.size() +
+            w_.of_output(ox);
+        sum_order<T>(tiles_, programs_[set],
                      {.of = task_.of,
-                      .from = s.points,
+                      .from = s.points + (ox - origin) * w_.axis.stride * lanes_,
                       .terms = s.terms.data(),
                       .weights = s.weights,
                       .at = s.at.data()},

@@ -13,7 +13,8 @@ namespace etalon {
 namespace {
 
 // Weights by panels of units: [direction][gate][panel][k][width], the terms of x first. As the
-// accumulator's f32, or for f64 as the f32 that they are: they are read at each step.
+// accumulator's f32, or for f64 as the f32 that they are: they are read at each step, and half as
+// many bytes of them.
 struct CellWeights {
   std::vector<float> values;
 };
@@ -164,21 +165,14 @@ class Cells {
   void sum(const T* strips, std::int64_t rows, std::int64_t terms, const float* weights,
            const OrderProgram& program, std::int64_t skipped, Values& to) const {
     const std::int64_t width = tiles_.width;
-    const auto widen = [&](std::int64_t, std::int64_t panel, T* packed, std::uint32_t*) {
-      const RoundingScope scope(tiles_.others);
-      tiles_.enter(weights + (panel * k() + skipped) * width, packed, terms * width);
-      return false;
-    };
-    const T* packed = nullptr;
-    if constexpr (std::is_same_v<T, float>) packed = weights + skipped * width;
     run_order<T>({.tiles = tiles_,
                   .program = program,
                   .panels = panels_,
                   .rows = rows,
                   .k = terms,
                   .a = strips,
-                  .pack = widen,
-                  .b = packed,
+                  .pack = [](std::int64_t, std::int64_t, T*, std::uint32_t*) { return false; },
+                  .b = weights + skipped * width,
                   .b_panel = k() * width,
                   .finish =
                       [&](std::int64_t, std::int64_t panel, std::int64_t row, int height, T* tile) {
