@@ -101,6 +101,7 @@ TEST_CASE("order cells: every attribute has the definition's bits under every co
   std::uint64_t number = 0;
   for (const Data data : {Data::noise, Data::special, Data::ties, Data::brink, Data::brink16})
     for (const char* text : kContracts) {
+      if (!seen_here(data)) continue;
       const Contract c = Contract::parse(text);
       if (!(c.walk == Walk{})) continue;
       if (c.acc == DType::f64 && c.round != Round::nearest_even) continue;
@@ -152,6 +153,6 @@ TEST_CASE("order cells: every attribute has the definition's bits under every co
         if (op == "gru") run(GruParams{});
       }
     }
-  CHECK(seen.results.size() > 200);
-  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > 500 * kRows);
+  CHECK(seen.results.size() > at_least(200));
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows > at_least(500) * kRows);
 }
