@@ -42,6 +42,18 @@ def gpu_rows(record, name):
                "" if len(ratios) == 1 else f"{worst[0]:.2f} `{worst[1]}`")
 
 
+def slowest(record, peer):
+    """The row where a contract is slowest beside seq, which the ratio has above the line."""
+    found = []
+    for row in record["bench"]["rows"]:
+        other = row.get("vs", {}).get(peer, {})
+        if other.get("kind") == "contract" and "ratio" in other and "acc=f32,order=seq" in row["contract"] and \
+                "algo=direct" in row["contract"]:
+            typed = row["suite"] == "typed"  # of a --shape, which names no op
+            found.append((other["ratio"], f"{row['op']} {row['shape']}" if typed else row["name"]))
+    return min(found, default=None)
+
+
 def rows():
     for path in sorted(FOLDER.rglob("*.json")):
         record = json.loads(path.read_text())
@@ -52,10 +64,11 @@ def rows():
             if peer.endswith(".blocked") and found == summary.get(peer.removesuffix(".blocked")):
                 continue  # nothing there has a layout of its own
             one = found["shapes"] == 1
+            worst = slowest(record, peer) or (found["worst"], found["worst_shape"])
             processor = record["bench"].get("gpu", "").split(",")[0] or record["machine"]["cpu"]
             yield (processor, record["etalon"]["commit"][:7],
                    f"`{path.relative_to(FOLDER)}`", peer, str(found["shapes"]), f"{found['geomean']:.2f}",
-                   "" if one else f"{found['worst']:.2f} `{found['worst_shape']}`")
+                   "" if one else f"{worst[0]:.2f} `{worst[1]}`")
 
 
 def table():
