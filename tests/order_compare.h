@@ -106,6 +106,35 @@ struct Compared {
   std::set<std::string> results;  // of the definition, by contract
 };
 
+// What a row computes where no input is constant, so that nothing is packed beforehand.
+inline std::vector<Tensor> run_of_variables(const KernelRow& row, const OpRow& op,
+                                            const Params& params,
+                                            const std::vector<const Tensor*>& in,
+                                            const std::vector<Tensor>& like,
+                                            const Contract& contract) {
+  std::vector<InferInput> known;
+  for (const Tensor* t : in) known.push_back({t->type(), nullptr, true});
+  std::vector<TensorType> types;
+  std::vector<Tensor> out;
+  for (const Tensor& t : like) {
+    types.push_back(t.type());
+    out.push_back(Tensor::uninitialized(t.dtype(), t.shape()));
+  }
+  const Problem problem{.op = &op,
+                        .params = &params,
+                        .inputs = known,
+                        .outputs = types,
+                        .contract = &contract,
+                        .isa = detect_isa()};
+  const Prepared prepared = row.prepare(problem, 2);
+  row.run({.problem = &problem,
+           .inputs = in,
+           .outputs = out,
+           .threads = 2,
+           .prepared = prepared.get()});
+  return out;
+}
+
 // Every vector row that takes the contract against the definition.
 inline void compare(const OpRow& op, const Params& params, const std::vector<Tensor>& inputs,
                     const Contract& contract, Compared& seen) {
@@ -122,16 +151,19 @@ inline void compare(const OpRow& op, const Params& params, const std::vector<Ten
   for (const KernelRow* row : all_kernels().rows_of(op.name)) {
     if (!row->name.starts_with(prefix + ".order")) continue;
     if (!test::on_this_cpu(*row)) continue;
-    for (const int threads : {1, 3}) {
-      const std::vector<Tensor> got = run(std::string(row->name), threads);
+    const auto check = [&](const std::vector<Tensor>& got) {
       for (std::size_t o = 0; o < expected.size(); ++o) {
         CHECK_MESSAGE(got[o].type() == expected[o].type(), row->name);
         CHECK_MESSAGE(std::memcmp(got[o].bytes().data(), expected[o].bytes().data(),
                                   got[o].size_bytes()) == 0,
                       row->name, " [", short_name(contract), "]");
       }
+    };
+    for (const int threads : {1, 3}) {
+      check(run(std::string(row->name), threads));
       ++seen.rows;
     }
+    if (row->prepare != nullptr) check(run_of_variables(*row, op, params, in, expected, contract));
   }
 }
 

@@ -23,13 +23,59 @@ struct Products {
   std::int64_t c_row = 0, c_col = 0;
 };
 
+// Columns of b as f32, [k][width] from element 0 of `to` on; past the last one anything.
+template <class T>
+void lay_columns(const OrderTiles<T>& tiles, const float* from, std::int64_t b_k,
+                 std::int64_t b_col, std::int64_t terms, std::int64_t count, float* to) {
+  const std::int64_t width = tiles.width;
+  if (b_k == 1) {
+    std::int64_t first[64];
+    for (std::int64_t j = 0; j < width; ++j) first[j] = std::min(j, count - 1) * b_col;
+    for (std::int64_t j = 0; j < width; j += tiles.block)
+      tiles.turn(from, first + j, terms, to + j, width);
+    return;
+  }
+  std::fill_n(to, terms * width, 0.0F);
+  for (std::int64_t k = 0; k < terms; ++k)
+    for (std::int64_t j = 0; j < count; ++j) to[k * width + j] = from[j * b_col + k * b_k];
+}
+
+// Of a constant b: [panel][k][width], as OrderTask::b has them.
+struct PackedColumns {
+  AlignedBuffer panels;
+};
+
+template <class T>
+Prepared pack_columns(const Tensor& b, const GemmGeometry& g, const OrderTiles<T>& tiles,
+                      const Contract& contract, int threads) {
+  const std::int64_t width = tiles.width, panels = (g.n + width - 1) / width;
+  auto packed = std::make_shared<PackedColumns>();
+  float* all = packed->panels.at_least<float>(std::max<std::int64_t>(1, panels * g.k * width));
+  const OrderSource source(b, contract, threads);
+  parallel_for(panels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      float* to = all + panel * g.k * width;
+      const std::int64_t first = panel * width;
+      lay_columns(tiles, source.data() + first * g.b_col, g.b_row, g.b_col, g.k,
+                  std::min(width, g.n - first), to);
+      if constexpr (std::is_same_v<T, float>) {
+        const RoundingScope scope(tiles.others);
+        tiles.enter(to, to, g.k * width);
+      }
+    }
+  });
+  return packed;
+}
+
 template <class T>
 void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products& p) {
   const Contract& contract = call.contract();
   if (p.batches * p.m * p.n == 0) return;
   const OrderOperand<T> a(call.input(0), tiles, contract, call.threads);
-  // Converted panel by panel: one row of a leaves no time for a converted copy of b.
-  const OrderSource b(call.input(1), contract, call.threads);
+  // Converted panel by panel, where it was not packed beforehand: one row of a leaves no time for a
+  // converted copy of b.
+  std::optional<OrderSource> b;
+  if (call.prepared == nullptr) b.emplace(call.input(1), contract, call.threads);
   std::optional<OrderOperand<T>> c;
   if (call.has(2)) c.emplace(call.input(2), tiles, contract, call.threads);
   const auto in_acc = [&](float x) {
@@ -47,7 +93,7 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
   const std::int64_t width = tiles.width;
   const auto columns = [&](std::int64_t panel) { return std::min(width, p.n - panel * width); };
   const auto pack = [&](std::int64_t batch, std::int64_t panel, T* to, std::uint32_t*) {
-    const float* from = b.data() + p.b_first(batch) + panel * width * p.b_col;
+    const float* from = b->data() + p.b_first(batch) + panel * width * p.b_col;
     const std::int64_t count = columns(panel);
     const RoundingScope scope(tiles.others);
     if (p.b_col == 1) {
@@ -58,17 +104,7 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
       return false;
     }
     auto* turned = thread_scratch<float>(ScratchSlot::turned, p.k * width);
-    if (p.b_k == 1) {
-      std::int64_t first[64];
-      for (std::int64_t j = 0; j < width; ++j) first[j] = std::min(j, count - 1) * p.b_col;
-      for (std::int64_t j = 0; j < width; j += tiles.block)
-        tiles.turn(from, first + j, p.k, turned + j, width);
-    } else {
-      std::fill_n(turned, p.k * width, 0.0F);
-      for (std::int64_t j = 0; j < count; ++j)
-        for (std::int64_t k = 0; k < p.k; ++k)
-          turned[k * width + j] = from[j * p.b_col + k * p.b_k];
-    }
+    lay_columns(tiles, from, p.b_k, p.b_col, p.k, count, turned);
     tiles.enter(turned, to, p.k * width);
     return false;
   };
@@ -91,6 +127,7 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
       store_order(call, tiles, (batch * p.m + row + r) * p.n + first, tile + r * width, count);
   };
   const OrderProgram program = compile_order(contract.order, p.k);
+  const auto* constant = static_cast<const PackedColumns*>(call.prepared);
   run_order(OrderTask<T>{.tiles = tiles,
                          .program = program,
                          .groups = p.batches,
@@ -99,6 +136,8 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
                          .k = p.k,
                          .a = packed_a,
                          .pack = pack,
+                         .b = constant == nullptr ? nullptr : constant->panels.data<float>(),
+                         .b_panel = p.k * width,
                          .finish = finish,
                          .threads = call.threads});
 }
@@ -134,6 +173,17 @@ void run_gemm(const KernelCall& call) {
     p.c_col = strides[1];
   }
   multiply<isa>(call, p);
+}
+
+template <Isa isa>
+Prepared prepare_gemm(const Problem& problem, int threads) {
+  const Tensor* b = problem.inputs[1].value;
+  if (b == nullptr) return nullptr;
+  const Contract& c = *problem.contract;
+  const GemmGeometry g = gemm_geometry(problem.params->as<GemmParams>(), problem.input(0).shape,
+                                       problem.input(1).shape);
+  if (c.acc == DType::f64) return pack_columns(*b, g, order_tiles_f64(isa, c), c, threads);
+  return pack_columns(*b, g, order_tiles_f32(isa, c), c, threads);
 }
 
 template <Isa isa>
@@ -177,7 +227,8 @@ KernelRow gemm_order_row(std::string_view name) {
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = refuse_gemm<isa>,
-          .run = run_gemm<isa>};
+          .run = run_gemm<isa>,
+          .prepare = prepare_gemm<isa>};
 }
 template <Isa isa>
 KernelRow matmul_order_row(std::string_view name) {
