@@ -111,6 +111,8 @@ TEST_CASE("order rows: gemm and matmul have the definition's bits under every co
       in.push_back(make(Shape{67, 45}, 2, data));
       in.push_back(make(Shape{45}, 3, data));
       compare(gemm_op(), Params(GemmParams{}), in, c, seen);
+      in[0] = make(Shape{3, 67}, 9, data);  // few rows: b may be read as it lies
+      compare(gemm_op(), Params(GemmParams{}), in, c, seen);
       GemmParams scaled;
       scaled.alpha = -0.7F;
       scaled.beta = -1.3F;

@@ -381,13 +381,18 @@ void run_order(const OrderTask<T>& task) {
       const float* b_f32 = nullptr;
       const T* b = packed;
       bool masked = false;
-      if (task.b == nullptr)
+      std::int64_t b_step = tiles.width;
+      if (task.b == nullptr || panel >= task.b_panels) {
         masked = task.pack(group, panel, packed, mask);
-      else if constexpr (std::is_same_v<T, float>)
-        b = task.b + (group * task.panels + panel) * task.b_panel;
-      else
-        b_f32 = task.b + (group * task.panels + panel) * task.b_panel;
-      const T most = tiles.most == nullptr ? T{0} : tiles.most(b, task.k * tiles.width);
+      } else {
+        const float* in_place = task.b + (group * task.panels + panel) * task.b_panel;
+        b_step = task.b_step;
+        if constexpr (std::is_same_v<T, float>)
+          b = in_place;
+        else
+          b_f32 = in_place;
+      }
+      const T most = tiles.most == nullptr ? T{0} : tiles.most(b, task.k * b_step);
       const std::int64_t stop = std::min(task.rows, (part + 1) * strips / parts * kOrderRows);
       for (std::int64_t row = part * strips / parts * kOrderRows; row < stop;) {
         const int h = order_height(task.rows - row), height = 1 << h;
@@ -397,30 +402,29 @@ void run_order(const OrderTask<T>& task) {
         const T* a = task.a + (group * task.rows + row) * task.k;
         const bool small =
             tiles.most != nullptr && tiles.most(a, task.k * height) * most <= tiles.small;
-        run_order_steps(
-            tiles, task.program, std::int64_t{height} * tiles.width, stack, size,
-            [&](const OrderStep& s, T* tile, const OrderStep* join) {
-              const int d = s.pairs - 1;
-              const auto compute = s.pairs == 0       ? chain
-                                   : b_f32 != nullptr ? tiles.pairs_of_f32[d]
-                                   : small            ? tiles.small_pairs[d]
-                                   : masked           ? tiles.masked_pairs[d]
-                                                      : tiles.pairs[d];
-              compute({.count = s.count,
-                       .a = a + s.first * height,
-                       .a_step = s.stride * height,
-                       .b = b + s.first * tiles.width,
-                       .b_f32 = b_f32 == nullptr ? nullptr : b_f32 + s.first * tiles.width,
-                       .b_step = s.stride * tiles.width,
-                       .mask = mask + s.first,
-                       .mask_step = s.stride,
-                       .tile = tile,
-                       .rows = height,
-                       .zeros = s.zeros,
-                       .resume = s.kind == Kind::extend,
-                       .join = join != nullptr,
-                       .join_zero = join != nullptr && join->zeros != 0});
-            });
+        run_order_steps(tiles, task.program, std::int64_t{height} * tiles.width, stack, size,
+                        [&](const OrderStep& s, T* tile, const OrderStep* join) {
+                          const int d = s.pairs - 1;
+                          const auto compute = s.pairs == 0       ? chain
+                                               : b_f32 != nullptr ? tiles.pairs_of_f32[d]
+                                               : small            ? tiles.small_pairs[d]
+                                               : masked           ? tiles.masked_pairs[d]
+                                                                  : tiles.pairs[d];
+                          compute({.count = s.count,
+                                   .a = a + s.first * height,
+                                   .a_step = s.stride * height,
+                                   .b = b_f32 == nullptr ? b + s.first * b_step : nullptr,
+                                   .b_f32 = b_f32 == nullptr ? nullptr : b_f32 + s.first * b_step,
+                                   .b_step = s.stride * b_step,
+                                   .mask = mask + s.first,
+                                   .mask_step = s.stride,
+                                   .tile = tile,
+                                   .rows = height,
+                                   .zeros = s.zeros,
+                                   .resume = s.kind == Kind::extend,
+                                   .join = join != nullptr,
+                                   .join_zero = join != nullptr && join->zeros != 0});
+                        });
         task.finish(group, panel, row, height, stack);
         row += height;
       }

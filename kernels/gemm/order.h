@@ -101,10 +101,11 @@ struct OrderTask {
   const T* a = nullptr;  // [group][strip][k][height], as pack_order_rows leaves them
   // Fills packed[k][width] and, where some term does not count, mask[k]; whether it did the latter.
   FunctionRef<bool(std::int64_t group, std::int64_t panel, T* packed, std::uint32_t* mask)> pack;
-  // Where this is not null, nothing is packed: panels of f32 that lie so in memory, `b_panel`
-  // elements apart; where T is f32, as the accumulator has them.
+  // Where this is not null, the first `b_panels` panels are not packed: f32 that lie so in memory,
+  // panels `b_panel` elements apart and terms `b_step`; where T is f32, as the accumulator has
+  // them.
   const float* b = nullptr;
-  std::int64_t b_panel = 0;
+  std::int64_t b_panels = 0, b_panel = 0, b_step = 0;
   // The sums of rows [row, row + height) of a panel, [height][width], for the caller to use up.
   FunctionRef<void(std::int64_t group, std::int64_t panel, std::int64_t row, int height, T* tile)>
       finish;

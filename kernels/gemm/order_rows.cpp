@@ -127,21 +127,29 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
       store_order(call, tiles, (batch * p.m + row + r) * p.n + first, tile + r * width, count);
   };
   const OrderProgram program = compile_order(contract.order, p.k);
-  const auto* constant = static_cast<const PackedColumns*>(call.prepared);
-  run_order(OrderTask<T>{.tiles = tiles,
-                         .program = program,
-                         .groups = p.batches,
-                         .panels = (p.n + width - 1) / width,
-                         .rows = p.m,
-                         .k = p.k,
-                         .a = packed_a,
-                         .pack = pack,
-                         .b = constant == nullptr ? nullptr : constant->panels.data<float>(),
-                         .b_panel = p.k * width,
-                         .finish = finish,
-                         .threads = call.threads});
+  OrderTask<T> task{.tiles = tiles,
+                    .program = program,
+                    .groups = p.batches,
+                    .panels = (p.n + width - 1) / width,
+                    .rows = p.m,
+                    .k = p.k,
+                    .a = packed_a,
+                    .pack = pack,
+                    .finish = finish,
+                    .threads = call.threads};
+  if (const auto* constant = static_cast<const PackedColumns*>(call.prepared)) {
+    task.b = constant->panels.data<float>();
+    task.b_panels = task.panels;
+    task.b_panel = p.k * width;
+    task.b_step = width;
+  } else if (std::is_same_v<T, double> && p.batches == 1 && p.m <= kOrderRows && p.b_col == 1) {
+    task.b = b->data() + p.b_first(0);  // read once, as it lies
+    task.b_panels = p.n / width;
+    task.b_panel = width;
+    task.b_step = p.b_k;
+  }
+  run_order(task);
 }
-
 template <Isa isa>
 void multiply(const KernelCall& call, const Products& p) {
   const Contract& c = call.contract();

@@ -173,7 +173,9 @@ class Cells {
                   .a = strips,
                   .pack = [](std::int64_t, std::int64_t, T*, std::uint32_t*) { return false; },
                   .b = weights + skipped * width,
+                  .b_panels = panels_,
                   .b_panel = k() * width,
+                  .b_step = width,
                   .finish =
                       [&](std::int64_t, std::int64_t panel, std::int64_t row, int height, T* tile) {
                         for (int r = 0; r < height; ++r)
