@@ -29,6 +29,13 @@ constexpr auto kElementwise =
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+// A product of extents as a cost: a graph that was read may declare extents whose product no
+// integer holds, and is refused only when it runs.
+std::int64_t as_cost(double product) {
+  return static_cast<std::int64_t>(std::min(product, 0x1p50));
+}
+double elements(const Shape& shape) { return static_cast<double>(shape.numel()); }
+
 // Which nodes go over: the cheapest cut between those that do and those that do not, where a node
 // costs what it would gain on the other side, and a value that crosses what it takes to turn it,
 // once for all its readers.
@@ -99,19 +106,26 @@ class Regions {
 
   // What a node gains by channels last; less than nothing where it loses.
   std::int64_t gain_of(const Node& node) const {
-    if (node.op->name == "add") return -kAdd * shape_of(node.outputs[0]).numel();
+    if (node.op->name == "add") return -as_cost(kAdd * elements(shape_of(node.outputs[0])));
     if (node.op->name != "conv") return 0;
     const auto& params = node.params.as<ConvParams>();
     const Shape &w = shape_of(node.inputs[1]), &y = shape_of(node.outputs[0]);
-    const std::int64_t pixels = y[2] * y[3], taps = w[2] * w[3];
-    const std::int64_t turned = kTurned * y[0] * pixels * (w[1] * params.groups + y[1]);
-    if (params.groups > 1) return w[1] == 1 && taps > 1 ? kDepthwise * y.numel() : -turned;
+    const bool one_tap = w[2] == 1 && w[3] == 1;
+    const double batch = static_cast<double>(y[0]),
+                 pixels = static_cast<double>(y[2]) * static_cast<double>(y[3]);
+    const double channels =
+        static_cast<double>(w[1]) * static_cast<double>(params.groups) + static_cast<double>(y[1]);
+    const std::int64_t turned = as_cost(kTurned * batch * pixels * channels);
+    if (params.groups > 1)
+      return w[1] == 1 && !one_tap ? as_cost(kDepthwise * elements(y)) : -turned;
     // Windows read and write either layout in the same time.
-    if (taps > 1) return 0;
+    if (!one_tap) return 0;
     // With channels first, a product of one tap has either pixels in lanes, some idle, or its
     // operands turned for channels in lanes.
-    const std::int64_t idle = (lanes_ - pixels % lanes_) % lanes_;
-    return std::min(kVectorFma * y[0] * w.numel() * idle / lanes_, turned);
+    const std::int64_t past = y[2] % lanes_ * (y[3] % lanes_) % lanes_;
+    const std::int64_t idle = (lanes_ - past) % lanes_;
+    return std::min(as_cost(kVectorFma * batch * elements(w) * static_cast<double>(idle) / lanes_),
+                    turned);
   }
 
   // The value that a function of elements follows while it is in registers or in cache; on another
@@ -129,7 +143,7 @@ class Regions {
   // For each image a vertex that stands for it in either layout where somebody wants it so.
   void add_values(CheapestCut& cut, const std::vector<std::size_t>& vertex) const {
     std::vector<std::size_t> made_last(maker_.size(), 0), made_first(maker_.size(), 0);
-    const auto cost = [&](ValueId v) { return kTurned * shape_of(v).numel(); };
+    const auto cost = [&](ValueId v) { return as_cost(kTurned * elements(shape_of(v))); };
     const auto maker = [&](ValueId v) {
       return maker_[index(v)] < 0 ? CheapestCut::kFar : vertex[index(maker_[index(v)])];
     };
