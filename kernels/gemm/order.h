@@ -85,6 +85,7 @@ class OrderOperand {
 // says, as the tables' functions flush f32 only.
 class OrderSource {
  public:
+  OrderSource() = default;
   OrderSource(const Tensor& t, const Contract& c, int threads);
   const float* data() const { return data_; }
 

@@ -74,8 +74,8 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
   const OrderOperand<T> a(call.input(0), tiles, contract, call.threads);
   // Converted panel by panel, where it was not packed beforehand: one row of a leaves no time for a
   // converted copy of b.
-  std::optional<OrderSource> b;
-  if (call.prepared == nullptr) b.emplace(call.input(1), contract, call.threads);
+  const OrderSource b =
+      call.prepared != nullptr ? OrderSource() : OrderSource(call.input(1), contract, call.threads);
   std::optional<OrderOperand<T>> c;
   if (call.has(2)) c.emplace(call.input(2), tiles, contract, call.threads);
   const auto in_acc = [&](float x) {
@@ -93,7 +93,7 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
   const std::int64_t width = tiles.width;
   const auto columns = [&](std::int64_t panel) { return std::min(width, p.n - panel * width); };
   const auto pack = [&](std::int64_t batch, std::int64_t panel, T* to, std::uint32_t*) {
-    const float* from = b->data() + p.b_first(batch) + panel * width * p.b_col;
+    const float* from = b.data() + p.b_first(batch) + panel * width * p.b_col;
     const std::int64_t count = columns(panel);
     const RoundingScope scope(tiles.others);
     if (p.b_col == 1) {
@@ -143,7 +143,7 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
     task.b_panel = p.k * width;
     task.b_step = width;
   } else if (std::is_same_v<T, double> && p.batches == 1 && p.m <= kOrderRows && p.b_col == 1) {
-    task.b = b->data() + p.b_first(0);  // read once, as it lies
+    task.b = b.data() + p.b_first(0);  // read once, as it lies
     task.b_panels = p.n / width;
     task.b_panel = width;
     task.b_step = p.b_k;
