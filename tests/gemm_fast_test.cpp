@@ -74,7 +74,8 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
       {130, 20, 2500, {.alpha = 0.7F, .trans_a = true}, Shape{20}},
       {1024, 5, 100, {.beta = 0.5F, .trans_a = true}, Shape{1024, 1}},
       {30, 70, 1100, {.trans_a = true}, kNone},
-      // One column: its rows are the vectors.
+      // One column: its rows are the vectors, but of a matrix beyond the second cache.
+      {1030, 1, 1025, {}, Shape{1030, 1}},
       {37, 1, 2100, {.alpha = 0.7F, .beta = -1.3F}, Shape{37, 1}},
       {33, 1, 300, {.trans_b = true}, Shape{1}},
   };
