@@ -16,9 +16,10 @@ namespace {
 constexpr int kTwo = 2, kThree = 3;  // vectors of channels in a panel
 // A panel of weights of more bytes leaves no room in the second cache: it is walked in blocks of
 // channels, each over all rows whose sums are kept, which are the accumulators between two blocks.
-constexpr std::int64_t kPanelBytes = 1 << 20, kBlockBytes = 512 << 10;
+constexpr std::int64_t kPanelBytes = 512 << 10, kBlockBytes = 320 << 10;
 // Of the work, how much more than its part a thread may be given before rows are cut instead.
 constexpr double kUneven = 1.15;
+constexpr std::int64_t kFewestRows = 7;  // of a thread that takes rows although panels are equal
 // Bytes of input that stay there while all panels pass: few where all weights stay too, so that the
 // copy is in cache when it is read and leaves room for what is computed; else more, because each
 // further chunk reads the weights again, from the third cache.
@@ -237,6 +238,8 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
   const RowStrips strips(w.out, tile_rows_);
   constexpr std::int64_t kLine = 64 / sizeof(float);
   const std::int64_t channels = g_.group_in(), rows = last - first;
+  const float* panel =
+      call.weights + (item.group * vector_strips(out, set_.lanes) + item.strip) * set_.lanes * k;
   for (std::int64_t i = 0; i < blocks_ * rows; ++i) {
     const std::int64_t block = i / rows, row = first + i % rows;
     const bool ends = block + 1 == blocks_;
@@ -254,26 +257,41 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
       const InPlaceTiles::Rows& tiles = tiles_for(column, height, touches);
       touches = touches && ends;
       float* to = sums + ((row - first) * w.out + column) * sums_row;
-      InPlaceTileCall t{
-          .count = count,
-          .groups = terms.groups.data() + begin,
-          .x = item.copy + input + column * w.stride,
-          .x_step = w.stride,
-          .w = call.weights +
-               (item.group * vector_strips(out, set_.lanes) + item.strip) * set_.lanes * k,
-          .w_vector = k * set_.lanes,
-          .bias = call.bias == nullptr || !ends ? nullptr : call.bias + o,
-          .resume = block > 0,
-          .y = to,
-          .y_row = sums_row,
-          .last_lanes = item.last_lanes,
-          .report_zero = touches,
-          .ask_outputs = channels_last_ && call.kernel->finished != nullptr};
+      InPlaceTileCall t{.count = count,
+                        .groups = terms.groups.data() + begin,
+                        .x = item.copy + input + column * w.stride,
+                        .x_step = w.stride,
+                        .w = panel,
+                        .w_vector = k * set_.lanes,
+                        .bias = call.bias == nullptr || !ends ? nullptr : call.bias + o,
+                        .resume = block > 0,
+                        .y = to,
+                        .y_row = sums_row,
+                        .last_lanes = item.last_lanes,
+                        .report_zero = touches,
+                        .ask_outputs = channels_last_ && call.kernel->finished != nullptr};
       // A share by each tile.
-      if (const std::int64_t share = ((row - item.first_row) * strips.count + s) * count * kLine;
-          ends && share < item.next_count) {
-        t.next = item.next + share;
-        t.next_step = kLine;
+      const std::int64_t share = count * kLine, tile = (row - item.first_row) * strips.count + s;
+      if (blocks_ == 1) {
+        if (tile * share < item.next_count) {
+          t.next = item.next + tile * share;
+          t.next_step = kLine;
+        }
+      } else {
+        // The next block of channels lies in each of the panel's vectors, whose rows go through all
+        // blocks before the next rows.
+        const float* of = ends ? (last == item.last_row ? item.next : panel) : panel;
+        const std::int64_t from = ends ? 0 : (block + 1) * channels / blocks_;
+        const std::int64_t to_channel =
+            ends ? channels / blocks_ : (block + 2) * channels / blocks_;
+        const std::int64_t taps = h.kernel * w.kernel * set_.lanes;
+        const std::int64_t shares =
+            ((to_channel - from) * taps + share - 1) / std::max<std::int64_t>(1, share);
+        const std::int64_t at = i % rows * strips.count + s;
+        if (at < shares * item.vectors) {
+          t.next = of + at / shares * k * set_.lanes + from * taps + at % shares * share;
+          t.next_step = kLine;
+        }
       }
       std::uint32_t again = 0;
       if (single_) {
@@ -336,20 +354,23 @@ void InPlaceConv::run_item_last(const Call& call, const Item& item) const {
   const std::int64_t channels = (item.vectors - 1) * set_.lanes + item.last_lanes;
   const std::int64_t image = item.image * g_.window.out_points();
   // Whoever follows finds a row of outputs in the first cache.
-  for (std::int64_t row = item.first_row; row < item.last_row; ++row) {
+  const std::int64_t rows_at_once = blocks_ == 1 ? 1 : store_rows(item.last_row - item.first_row);
+  for (std::int64_t row = item.first_row; row < item.last_row; row += rows_at_once) {
+    const std::int64_t last = std::min(item.last_row, row + rows_at_once);
+    const std::int64_t count = (last - row) * out_width;
     const std::int64_t begin = (image + row * out_width) * g_.out_channels + channel;
     float* y = call.y + begin;
     if (item.last_lanes == set_.lanes) {
-      add_rows(call, item, row, row + 1, y, g_.out_channels);
+      add_rows(call, item, row, last, y, g_.out_channels);
     } else {
-      float* sums = thread_scratch<float>(ScratchSlot::tile, out_width * width);
-      add_rows(call, item, row, row + 1, sums, width);
-      for (std::int64_t i = 0; i < out_width; ++i)
+      float* sums = thread_scratch<float>(ScratchSlot::tile, count * width);
+      add_rows(call, item, row, last, sums, width);
+      for (std::int64_t i = 0; i < count; ++i)
         std::copy_n(sums + i * width, channels, y + i * g_.out_channels);
     }
     if (call.kernel->finished != nullptr)
       (*call.kernel->finished)(
-          {.begin = begin, .count = channels, .rows = out_width, .stride = g_.out_channels});
+          {.begin = begin, .count = channels, .rows = count, .stride = g_.out_channels});
   }
 }
 
@@ -448,6 +469,14 @@ void InPlaceConv::run(const Call& call) const {
     const std::int64_t most_rows = up(up(rows, even), threads) * even;
     by_rows = of_panels > kUneven && share(std::min(most_rows, rows), rows) < of_panels;
     if (by_rows) chunk_rows = even;
+    // Rows that a thread computed in the layer before lie in its own caches, those of the other
+    // one come from there; a copy of all its rows is walked by all panels.
+    const std::int64_t part = rows / threads;
+    if (!by_rows && threads > 1 && rows % threads == 0 && part >= kFewestRows &&
+        part <= chunk_rows_) {
+      by_rows = true;
+      chunk_rows = part;
+    }
   }
   const std::int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
   const WorkOrder order(outer, chunks, panels.count, call.threads, by_rows);

@@ -17,6 +17,10 @@ constexpr double kSerialFlops = 4e5;
 // Bytes of the vector side that stay in the second cache while all strips of m pass by.
 constexpr std::int64_t kBlockBytes = 768 << 10;
 constexpr std::int64_t kFewestStrips = 4;  // of n in a block
+// Two threads that share the columns of y both read all of a, half of which the other one wrote:
+// its lines come from another core, later than packed ones of b come from the third cache. Of many
+// rows they share those, unless that makes a strip of a leave the first cache for few uses.
+constexpr std::int64_t kSharedRows = 128, kSharedTerms = 256;
 // Rows a multiple of kSetBytes apart all share one set of the first cache: a tile that reads its
 // rows where they lie takes no more of them than the set holds.
 constexpr std::int64_t kSetBytes = 4096;
@@ -60,6 +64,7 @@ struct Plan {
   std::int64_t k_blocks = 1;
   std::int64_t width = 1;  // strips of n in a block
   std::int64_t n_blocks = 1, m_parts = 1;
+  bool by_rows = false;  // the items of a part of m follow each other, else those of a block of n
 };
 
 bool crowds(std::int64_t stride) { return stride * std::int64_t{sizeof(float)} % kSetBytes == 0; }
@@ -91,9 +96,16 @@ Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
   const std::int64_t wanted = threads * 4L;
   if (threads > 1 && p.n_strips / p.width < wanted)
     p.width = std::max(kFewestStrips, (p.n_strips + wanted - 1) / wanted);
+  p.by_rows = threads > 1 && p.apart && task.packed_b != nullptr && task.m >= kSharedRows &&
+              (task.k <= kSharedTerms || task.m >= task.k);
+  if (p.by_rows)
+    p.width = std::max(kFewestStrips,
+                       kBlockBytes / 2 / (terms * set.lanes * std::int64_t{sizeof(float)}));
   p.width = std::min(p.width, p.n_strips);
   p.n_blocks = (p.n_strips + p.width - 1) / p.width;
-  if (threads > 1 && p.n_blocks < wanted)
+  if (p.by_rows)
+    p.m_parts = std::min<std::int64_t>(p.strips.count, threads);
+  else if (threads > 1 && p.n_blocks < wanted)
     p.m_parts = std::min(p.strips.count, (wanted + p.n_blocks - 1) / p.n_blocks);
   return p;
 }
@@ -113,10 +125,10 @@ class Item {
  public:
   Item(const TileSet<float>& set, const GemmTask& task, const Plan& plan, std::int64_t item)
       : set_(set), task_(task), plan_(plan) {
-    const std::int64_t part = item % plan.m_parts;
+    const std::int64_t part = plan.by_rows ? item / plan.n_blocks : item % plan.m_parts;
     from_ = part * plan.strips.count / plan.m_parts;
     to_ = (part + 1) * plan.strips.count / plan.m_parts;
-    first_ = item / plan.m_parts * plan.width;
+    first_ = (plan.by_rows ? item % plan.n_blocks : item / plan.m_parts) * plan.width;
     last_ = std::min(plan.n_strips, first_ + plan.width);
   }
 
