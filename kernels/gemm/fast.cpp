@@ -17,6 +17,7 @@ constexpr double kSerialFlops = 4e5;
 // Bytes of the vector side that stay in the second cache while all strips of m pass by.
 constexpr std::int64_t kBlockBytes = 768 << 10;
 constexpr std::int64_t kFewestStrips = 4;  // of n in a block
+constexpr std::size_t kLineBytes = 64;
 // Two threads that share the columns of y both read all of a, half of which the other one wrote:
 // its lines come from another core, later than packed ones of b come from the third cache. Of many
 // rows they share those, unless that makes a strip of a leave the first cache for few uses.
@@ -64,6 +65,7 @@ struct Plan {
   std::int64_t k_blocks = 1;
   std::int64_t width = 1;  // strips of n in a block
   std::int64_t n_blocks = 1, m_parts = 1;
+  bool ahead = false;    // the next block of n is asked for while one is computed
   bool by_rows = false;  // the items of a part of m follow each other, else those of a block of n
 };
 
@@ -75,6 +77,19 @@ std::int64_t block_terms(const GemmTask& task, const Plan& p) {
     return task.m == 1 ? kRowTerms : task.m < kManyRows ? kTerms : kLongTerms;
   }
   return p.beside ? kBesideTerms : kTerms;
+}
+
+// Strips of a block, up to `most`, whole tiles of them, that leave the threads the most equal
+// parts.
+std::int64_t even_width(std::int64_t strips, std::int64_t most, int threads) {
+  const auto longest = [&](std::int64_t width) {
+    const std::int64_t blocks = (strips + width - 1) / width;
+    return (blocks + threads - 1) / threads * width;
+  };
+  std::int64_t best = kApartVectors;
+  for (std::int64_t width = best; width <= most; width += kApartVectors)
+    if (longest(width) <= longest(best)) best = width;
+  return best;
 }
 
 Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
@@ -98,14 +113,18 @@ Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
     p.width = std::max(kFewestStrips, (p.n_strips + wanted - 1) / wanted);
   p.by_rows = threads > 1 && p.apart && task.packed_b != nullptr && task.m >= kSharedRows &&
               (task.k <= kSharedTerms || task.m >= task.k);
-  if (p.by_rows)
-    p.width = std::max(kFewestStrips,
-                       kBlockBytes / 2 / (terms * set.lanes * std::int64_t{sizeof(float)}));
+  // Weights that come from memory arrive while those before them are used, and leave half of the
+  // second cache to these.
+  p.ahead = task.packed_b != nullptr && p.apart && set.lanes * sizeof(float) == kLineBytes &&
+            b_bytes > kBlockBytes && p.strips.count >= 2 * kApartVectors;
+  const std::int64_t half = kBlockBytes / 2 / (terms * set.lanes * std::int64_t{sizeof(float)});
+  if (p.by_rows) p.width = std::max(kFewestStrips, half);
+  if (p.ahead) p.width = even_width(p.n_strips, half, p.by_rows ? 1 : threads);
   p.width = std::min(p.width, p.n_strips);
   p.n_blocks = (p.n_strips + p.width - 1) / p.width;
   if (p.by_rows)
     p.m_parts = std::min<std::int64_t>(p.strips.count, threads);
-  else if (threads > 1 && p.n_blocks < wanted)
+  else if (threads > 1 && p.n_blocks < (p.ahead ? threads : wanted))
     p.m_parts = std::min(p.strips.count, (wanted + p.n_blocks - 1) / p.n_blocks);
   return p;
 }
@@ -130,6 +149,7 @@ class Item {
     to_ = (part + 1) * plan.strips.count / plan.m_parts;
     first_ = (plan.by_rows ? item % plan.n_blocks : item / plan.m_parts) * plan.width;
     last_ = std::min(plan.n_strips, first_ + plan.width);
+    asks_ = plan.ahead && last_ < plan.n_strips;
   }
 
   void run() {
@@ -224,6 +244,14 @@ class Item {
       t.last_lanes = static_cast<int>(std::min<std::int64_t>(lanes, task.n - (v + w - 1) * lanes));
       t.lane_bias = lane_bias && ends_ ? task.c + v * lanes : nullptr;
       if (t.ending != nullptr) end_columns(*task.ending, v * lanes, t.c - task.y, ending);
+      // Each strip of rows asks for one of the vectors that stand where these do in the next block.
+      if (const std::int64_t ask = v + plan_.width + s - from_;
+          asks_ && s - from_ < w && ask < plan_.n_strips) {
+        t.next = task.packed_b + ask * b_strip_;
+        t.next_step = lanes;
+      } else {
+        t.next_step = 0;
+      }
       const TileFn<float> tile =
           row_alone ? set_.row[static_cast<std::size_t>(w)]
                     : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
@@ -249,7 +277,7 @@ class Item {
   const Plan& plan_;
   std::int64_t from_, to_, first_, last_;
   std::int64_t terms_ = 0;
-  bool resume_ = false, ends_ = true;
+  bool resume_ = false, ends_ = true, asks_ = false;
   const float *b_ = nullptr, *tail_ = nullptr;
   std::int64_t b_strip_ = 0, b_step_ = 0;
 };

@@ -64,8 +64,8 @@ struct TileCall {
   // Masked tiles only: bit `lane` of mask[w * mask_strip + k] says whether the term counts.
   const std::uint16_t* mask = nullptr;
   std::int64_t mask_strip = 0;
-  // Plain tiles ask for a cache line a step of k, of f64 for two, on behalf of a tile to come that
-  // will want them.
+  // Plain tiles, and of vectors of a whole line those of rows apart, ask for a cache line a step of
+  // k, of f64 for two, on behalf of a tile to come that will want them.
   const T* next = nullptr;
   std::int64_t next_step = 0;          // elements of these, or 0 where nothing is wanted
   const TileGather* gather = nullptr;  // gathering and reading tiles only, in the place of b

@@ -40,6 +40,12 @@ inline constexpr bool kBroadcasts = false;
 template <class V>
 inline constexpr bool kHalfLines = sizeof(typename V::Reg) == 32;
 
+// Whether a tile asks for lines on behalf of one to come. Rows apart leave no register for it where
+// there are sixteen.
+template <class V, TileForm form>
+inline constexpr bool kAsksNext =
+    form == TileForm::plain || (form == TileForm::rows_apart && !kHalfLines<V>);
+
 // Row r of a tile of W vectors: every second row of two vectors broadcasts in its fma instead of
 // apart. That is an instruction less and a load more; a core has loads to spare here, and where
 // another program runs on it, instructions are what is short.
@@ -213,7 +219,7 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
   }
   for (; k < t.k; ++k) {
     Reg bv[W];
-    if constexpr (form == TileForm::plain) {
+    if constexpr (kAsksNext<V, form>) {
       _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
       // A step of f64 weights is nearly two lines.
       if constexpr (sizeof(T) == sizeof(double))
