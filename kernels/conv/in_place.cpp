@@ -19,6 +19,7 @@ constexpr int kTwo = 2, kThree = 3;  // vectors of channels in a panel
 constexpr std::int64_t kPanelBytes = 512 << 10, kBlockBytes = 320 << 10;
 // Of the work, how much more than its part a thread may be given before rows are cut instead.
 constexpr double kUneven = 1.15;
+constexpr std::int64_t kLine = 64 / sizeof(float);  // a cache line
 constexpr std::int64_t kFewestRows = 7;  // of a thread that takes rows although panels are equal
 // Bytes of input that stay there while all panels pass: few where all weights stay too, so that the
 // copy is in cache when it is read and leaves room for what is computed; else more, because each
@@ -229,6 +230,31 @@ void InPlaceConv::repair(const Call& call, const Item& item, std::int64_t pixel,
        .mask = mask});
 }
 
+// Lines of the next panel's weights, a share by each tile of this one.
+void InPlaceConv::ask_panel(const Item& item, std::int64_t tile, InPlaceTileCall& t) const {
+  const std::int64_t share = t.count * kLine;
+  if (tile * share >= item.next_count) return;
+  t.next = item.next + tile * share;
+  t.next_step = kLine;
+}
+
+// Likewise of the next block of channels, which lies apart in each of a panel's vectors; after the
+// last block of some rows comes the first of the next ones, or of the next panel.
+void InPlaceConv::ask_block(const float* panel, const float* then, std::int64_t block,
+                            std::int64_t tile, int vectors, InPlaceTileCall& t) const {
+  const auto& [d, h, w] = g_.window.axes;
+  const bool ends = block + 1 == blocks_;
+  const std::int64_t first = ends ? 0 : (block + 1) * g_.group_in() / blocks_;
+  const std::int64_t last = (ends ? 1 : block + 2) * g_.group_in() / blocks_;
+  const std::int64_t of_channel = h.kernel * w.kernel * set_.lanes, share = t.count * kLine;
+  if (share == 0) return;
+  const std::int64_t shares = ((last - first) * of_channel + share - 1) / share;  // of a vector
+  if (tile >= shares * vectors) return;
+  t.next = (ends ? then : panel) + tile / shares * g_.k() * set_.lanes + first * of_channel +
+           tile % shares * share;
+  t.next_step = kLine;
+}
+
 // Sums of rows [first, last) of outputs, [pixel][channel] at `sums`, pixels sums_row apart.
 void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t first,
                            std::int64_t last, float* sums, std::int64_t sums_row) const {
@@ -236,7 +262,6 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
   const std::int64_t k = g_.k(), out = g_.group_out();
   const std::int64_t o = item.group * out + item.strip * set_.lanes;
   const RowStrips strips(w.out, tile_rows_);
-  constexpr std::int64_t kLine = 64 / sizeof(float);
   const std::int64_t channels = g_.group_in(), rows = last - first;
   const float* panel =
       call.weights + (item.group * vector_strips(out, set_.lanes) + item.strip) * set_.lanes * k;
@@ -270,29 +295,11 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
                         .last_lanes = item.last_lanes,
                         .report_zero = touches,
                         .ask_outputs = channels_last_ && call.kernel->finished != nullptr};
-      // A share by each tile.
-      const std::int64_t share = count * kLine, tile = (row - item.first_row) * strips.count + s;
-      if (blocks_ == 1) {
-        if (tile * share < item.next_count) {
-          t.next = item.next + tile * share;
-          t.next_step = kLine;
-        }
-      } else {
-        // The next block of channels lies in each of the panel's vectors, whose rows go through all
-        // blocks before the next rows.
-        const float* of = ends ? (last == item.last_row ? item.next : panel) : panel;
-        const std::int64_t from = ends ? 0 : (block + 1) * channels / blocks_;
-        const std::int64_t to_channel =
-            ends ? channels / blocks_ : (block + 2) * channels / blocks_;
-        const std::int64_t taps = h.kernel * w.kernel * set_.lanes;
-        const std::int64_t shares =
-            ((to_channel - from) * taps + share - 1) / std::max<std::int64_t>(1, share);
-        const std::int64_t at = i % rows * strips.count + s;
-        if (at < shares * item.vectors) {
-          t.next = of + at / shares * k * set_.lanes + from * taps + at % shares * share;
-          t.next_step = kLine;
-        }
-      }
+      if (blocks_ == 1)
+        ask_panel(item, (row - item.first_row) * strips.count + s, t);
+      else
+        ask_block(panel, last == item.last_row ? item.next : panel, block,
+                  i % rows * strips.count + s, item.vectors, t);
       std::uint32_t again = 0;
       if (single_) {
         for (int v = 0; v < item.vectors; ++v) {

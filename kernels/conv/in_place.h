@@ -62,6 +62,9 @@ class InPlaceConv {
                                       bool& zeros_count) const;
   void add_rows(const Call& call, const Item& item, std::int64_t first, std::int64_t last,
                 float* sums, std::int64_t sums_row) const;
+  void ask_panel(const Item& item, std::int64_t tile, InPlaceTileCall& t) const;
+  void ask_block(const float* panel, const float* then, std::int64_t block, std::int64_t tile,
+                 int vectors, InPlaceTileCall& t) const;
   void run_item_last(const Call& call, const Item& item) const;
   std::int64_t copy_rows(const float* x, std::int64_t first_row, std::int64_t last_row,
                          float* to) const;
