@@ -58,6 +58,12 @@ TEST_CASE("bench: a row says time, rates, costs, error, bits and the command tha
     CHECK((again.find("--cache cold") != std::string::npos) == (cache == Cache::cold));
   }
   CHECK_THROWS_WITH_AS(typed_shape("conv"), doctest::Contains("--shape"), Error);
+  CHECK_THROWS_WITH_AS(choose_shapes({"resnet50", "conv.resnet51"}),
+                       doctest::Contains("named 'conv.resnet51'"), Error);
+  for (const NamedShape& chosen : choose_shapes({"gemm.lenet", "conv.resnet50"})) {
+    CAPTURE(chosen.full_name());
+    CHECK(std::string(chosen.op->name) == (chosen.suite == "lenet" ? "gemm" : "conv"));
+  }
   CHECK_THROWS_WITH_AS(typed_shape("conv f32[1,3,2,2] f32[4,3,5,5]"), doctest::Contains("--shape"),
                        Error);
   CHECK_THROWS_AS(parse_bench_order("speedy"), Error);

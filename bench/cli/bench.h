@@ -11,8 +11,8 @@
 
 namespace etalon::cli {
 
-// Ops, suites or full names; all but those timed only by name when empty. usage Error when nothing
-// matches.
+// Ops, suites, an op's part of a suite, or full names; all but those timed only by name when empty.
+// usage Error for a word that names nothing.
 std::vector<NamedShape> choose_shapes(const std::vector<std::string>& words);
 // "conv f32[1,3,8,8] f32[4,3,3,3] strides=2x2", of suite kTypedSuite.
 NamedShape typed_shape(const std::string& text);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bench/cli/bench.h"
 #include "bench/cli/bench_peaks.h"
@@ -78,24 +78,28 @@ json load_json(const MachineLoad& load) {
 
 std::vector<NamedShape> choose_shapes(const std::vector<std::string>& words) {
   const std::vector<NamedShape> all = load_shapes();
-  std::vector<NamedShape> chosen;
-  for (const NamedShape& shape : all) {
-    bool wanted = words.empty() && !only_by_name(shape.suite);
-    for (const std::string& word : words)
-      wanted = wanted || word == shape.op->name || word == shape.suite ||
-               word == shape.full_name() ||
-               word == std::string(shape.op->name) + "." + shape.full_name();
-    if (wanted) chosen.push_back(shape);
+  const auto named = [](const NamedShape& shape, const std::string& word) {
+    const std::string op(shape.op->name);
+    return word == op || word == shape.suite || word == op + "." + shape.suite ||
+           word == shape.full_name() || word == op + "." + shape.full_name();
+  };
+  for (const std::string& word : words) {
+    if (std::ranges::any_of(all, [&](const NamedShape& shape) { return named(shape, word); }))
+      continue;
+    std::set<std::string> suites;
+    for (const NamedShape& shape : all) suites.insert(shape.suite);
+    throw usage_error(
+        "nothing to time is named '{}'; give an op, a model file, --shape 'conv f32[1,3,8,8] "
+        "f32[4,3,3,3]', or one of {}",
+        word, fmt::join(suites, ", "));
   }
-  if (!chosen.empty()) return chosen;
-  std::map<std::string, int> suites;
-  for (const NamedShape& shape : all) ++suites[shape.suite];
-  std::string names;
-  for (const auto& [suite, count] : suites) names += (names.empty() ? "" : ", ") + suite;
-  throw usage_error(
-      "nothing to time is named '{}'; give an op, a model file, --shape 'conv f32[1,3,8,8] "
-      "f32[4,3,3,3]', or one of {}",
-      fmt::join(words, " "), names);
+  std::vector<NamedShape> chosen;
+  for (const NamedShape& shape : all)
+    if (words.empty() ? !only_by_name(shape.suite)
+                      : std::ranges::any_of(
+                            words, [&](const std::string& word) { return named(shape, word); }))
+      chosen.push_back(shape);
+  return chosen;
 }
 
 NamedShape typed_shape(const std::string& text) {
