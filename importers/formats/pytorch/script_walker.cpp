@@ -8,6 +8,7 @@
 #include "engine/core/memory_budget.h"
 #include "importers/formats/pytorch/aliases.h"
 #include "importers/formats/pytorch/script_quantised.h"
+#include "importers/formats/pytorch/script_torch.h"
 #include "importers/formats/scalar.h"
 
 namespace etalon::pytorch_format {
@@ -17,7 +18,6 @@ using Kind = AtenValue::Kind;
 
 constexpr int kMaxCalls = 64;
 constexpr std::size_t kMaxStatements = 200'000, kMaxValues = 1'000'000;
-constexpr std::size_t kExpansion = 16;   // bytes of weights that calls may copy, by the file's
 constexpr std::size_t kTextOfOne = 256;  // bytes of a text that cost as much as one value
 constexpr std::size_t kCall = 4;         // what a call costs, in values
 
@@ -35,7 +35,7 @@ class Walker {
         b_(graph),
         aliases_(graph),
         quantised_(graph, archive.storages),
-        copies_(file_bytes * kExpansion) {}
+        torch_(graph, aliases_, quantised_, archive.work, file_bytes) {}
 
   std::vector<ScriptOutput> forward(const PickleValue& root, std::vector<ScriptValue> inputs) {
     const ScriptFunction* f = a_.method(root.text, "forward");
@@ -65,7 +65,7 @@ class Walker {
       for (std::size_t i = 0; i < v.items().size(); ++i)
         tensors_of(v.items()[i], i < v.fields.size() ? v.fields[i] : "", out);
     } else if (v.plain.kind == Kind::zeros) {
-      out.push_back({zeros(v).tensor, name});
+      out.push_back({torch_.zeros(v).tensor, name});
     } else {
       throw AtenUnknown{"an output that is no tensor"};
     }
@@ -136,7 +136,7 @@ class Walker {
   }
 
   bool holds(const Statement& s, Scope& scope, const char* what) {
-    const ScriptValue condition = converted(b_, "bool", now(eval(s.value, scope)));
+    const ScriptValue condition = converted(b_, "bool", torch_.now(eval(s.value, scope)));
     if (condition.plain.kind != Kind::boolean)
       throw AtenUnknown{fmt::format("{} on data in line {}", what, s.line)};
     return condition.plain.integer != 0;
@@ -147,7 +147,7 @@ class Walker {
     if (range.kind != Expr::Kind::call || range.items.size() != 2 ||
         dotted_name(range.items[0]) != "range")
       throw AtenUnknown{fmt::format("a loop over what is no range in line {}", s.line)};
-    const ScriptValue count = converted(b_, "int", now(eval(range.items[1], scope)));
+    const ScriptValue count = converted(b_, "int", torch_.now(eval(range.items[1], scope)));
     if (!count.is(Kind::integer) || count.plain.free)
       throw AtenUnknown{fmt::format("a loop whose count hangs on data in line {}", s.line)};
     for (std::int64_t i = 0; i < count.plain.integer; ++i) {
@@ -432,7 +432,7 @@ class Walker {
     }
     if (dotted == "int" || dotted == "float" || dotted == "bool") {
       needs(1);
-      const ScriptValue v = converted(b_, dotted, now(args[0]));
+      const ScriptValue v = converted(b_, dotted, torch_.now(args[0]));
       if (dotted == "int" && v.is(Kind::tensor) && is_floating(b_.dtype(v.plain.tensor)))
         throw AtenUnknown{"int of a tensor that is no whole number"};
       return v;
@@ -455,11 +455,11 @@ class Walker {
     if (name.starts_with("__torch__.")) return own_function(name, std::move(args), e.keywords);
     if (name.starts_with("ops.prim.")) return primitive(name.substr(9), args);
     if (name.starts_with("ops.quantized.")) {
-      for (ScriptValue& v : args) v = now(std::move(v));
+      for (ScriptValue& v : args) v = torch_.now(std::move(v));
       return quantised_.call(name.substr(14), args);
     }
     if (!name.starts_with("torch.")) throw AtenUnknown{"a call of " + name};
-    return torch(name.substr(6), std::move(args), e.keywords);
+    return torch_.call(name.substr(6), std::move(args), e.keywords);
   }
 
   ScriptValue own_function(const std::string& name, std::vector<ScriptValue> args,
@@ -496,119 +496,21 @@ class Walker {
       return list_of(std::move(numbers));
     }
     std::vector<ScriptValue> values;
-    for (const ScriptValue& v : args) values.push_back(now(v));
+    for (const ScriptValue& v : args) values.push_back(torch_.now(v));
     if (!values.empty() && !values[0].is_none())
       if (auto known = known_call(b_, name, values, a_.work)) return *std::move(known);
     throw AtenUnknown{"a call of ops.prim." + name};
-  }
-
-  // The value that a tensor's name stands for now.
-  ScriptValue now(ScriptValue v) {
-    if (v.is(Kind::tensor) && v.plain.tensor != kAbsent)
-      v.plain.tensor = aliases_.now(v.plain.tensor);
-    return v;
-  }
-
-  // A number where a call wants a tensor: traced code counts sizes in tensors of one number.
-  ValueId tensor_of(const AtenValue& v) {
-    if (v.free) throw AtenUnknown{"an extent that is free, as a tensor"};
-    const bool real = v.kind == Kind::number;
-    const DType type = real ? DType::f32 : v.kind == Kind::boolean ? DType::boolean : DType::i64;
-    return b_.constant("number", scalar_of(type, real ? v.number : static_cast<double>(v.integer)));
-  }
-
-  void make_tensors(const std::string& op, AtenCall& c) {
-    const auto is_plain = [](const AtenValue& v) {
-      return v.kind == Kind::integer || v.kind == Kind::number || v.kind == Kind::boolean;
-    };
-    for (const char* name : {"self", "input", "condition", "src"})
-      if (const auto at = c.args.find(name); at != c.args.end() && is_plain(at->second))
-        if ((std::string_view(name) != "self" || !c.args.contains("exponent")) &&
-            (std::string_view(name) != "src" || !c.args.contains("dim")))
-          at->second = AtenValue::of(tensor_of(at->second));
-    if (!op.starts_with("select"))
-      for (const char* name : {"index", "indices"})
-        if (const auto at = c.args.find(name); at != c.args.end() && is_plain(at->second))
-          at->second = AtenValue::of(tensor_of(at->second));
-    if (const auto at = c.args.find("tensors"); at != c.args.end())
-      for (AtenValue& v : at->second.items)
-        if (is_plain(v)) v = AtenValue::of(tensor_of(v));
-  }
-
-  ScriptValue torch(const std::string& op, std::vector<ScriptValue> args,
-                    const std::vector<std::string>& keywords) {
-    for (ScriptValue& v : args) v = now(std::move(v));
-    if (auto v = known_call(b_, op, args, a_.work)) return *v;
-    const auto places = static_cast<std::size_t>(
-        std::ranges::count_if(keywords, [](const std::string& k) { return k.empty(); }));
-    const auto own = QuantisedCalls::arguments(op);
-    const auto order = own.empty() ? aten_arguments(op, places) : own;
-    if (order.empty()) throw AtenUnknown{"a call of torch." + op};
-    const bool state = op == "lstm" || op == "gru" || op.starts_with("rnn_");
-    AtenCall c;
-    for (std::size_t i = 0; i < args.size(); ++i) {
-      if (keywords[i].empty() && i >= order.size() && args[i].is_none()) continue;
-      if (keywords[i].empty() && i >= order.size())
-        throw AtenUnknown{fmt::format("torch.{} with {} arguments", op, args.size())};
-      AtenValue v = as_aten(args[i], a_.work);
-      if (v.kind == Kind::zeros && (!state || zeros_.contains(args[i].list))) v = zeros(args[i]);
-      for (std::size_t k = 0; v.kind == Kind::list && k < v.items.size(); ++k)
-        if (const ScriptValue& item = args[i].items()[k];
-            item.is(Kind::zeros) && (!state || zeros_.contains(item.list)))
-          v.items[k] = zeros(item);
-      c.args.emplace(keywords[i].empty() ? std::string(order[i]) : keywords[i], std::move(v));
-    }
-    const ErrorScope scope("torch." + op);
-    aliases_.resolve(c);
-    make_tensors(op, c);
-    count_copies(c);
-    std::string name = op.starts_with("_") ? op.substr(1) : op;
-    while (name.ends_with("_")) name.pop_back();
-    const auto values = quantised_.aten(op, name, c);
-    aliases_.called(op, c, values);
-    if (op == "arange" || op == "full" || op == "ones" || op.starts_with("new_"))
-      for (const ValueId v : values) count_bytes(v);
-    if (values.size() == 1 && !aten_gives_list(op)) return plain(AtenValue::of(values[0]));
-    ScriptItems items;
-    for (const ValueId v : values) items.push_back(plain(AtenValue::of(v)));
-    return list_of(std::move(items));
-  }
-
-  // Zeros that are no state, as a tensor: one, which calls may change in place.
-  AtenValue zeros(const ScriptValue& v) {
-    if (const auto at = zeros_.find(v.list); at != zeros_.end())
-      return AtenValue::of(aliases_.now(at->second));
-    AtenCall c;
-    c.args.emplace("size", as_aten(v, a_.work));
-    c.args["size"].kind = Kind::list;
-    const ValueId made = translate_aten(b_, "zeros", "zeros", c).at(0);
-    zeros_.emplace(v.list, made);
-    return AtenValue::of(made);
-  }
-
-  // Calls may lay weights out anew (transposed, joined): no more of that than the file justifies.
-  void count_copies(const AtenCall& c) {
-    for (const auto& [name, v] : c.args) {
-      count_bytes(v.tensor);
-      for (const AtenValue& i : v.items) count_bytes(i.tensor);
-    }
-  }
-  void count_bytes(ValueId v) {
-    const Tensor* t = v == kAbsent ? nullptr : b_.constant_of(v);
-    if (t == nullptr) return;
-    if (t->size_bytes() > copies_) throw AtenUnknown{"calls that copy weights time and again"};
-    copies_ -= t->size_bytes();
   }
 
   ScriptArchive& a_;
   GraphBuilder& b_;
   Aliases aliases_;
   QuantisedCalls quantised_;
+  TorchCalls torch_;
   std::map<const PickleValue*, ValueId> tensors_;
   std::map<const PickleValue*, ScriptValue> lists_;
-  std::map<std::shared_ptr<ScriptList>, ValueId> zeros_;
   int calls_ = 0, depth_ = 0;
-  std::size_t statements_ = 0, values_ = 0, copies_;
+  std::size_t statements_ = 0, values_ = 0;
 };
 
 }  // namespace
