@@ -20,7 +20,9 @@ constexpr std::int64_t kFewestStrips = 4;  // of n in a block
 constexpr std::size_t kLineBytes = 64;
 // Two threads that share the columns of y both read all of a, half of which the other one wrote:
 // its lines come from another core, later than packed ones of b come from the third cache. Of many
-// rows they share those, unless that makes a strip of a leave the first cache for few uses.
+// rows they share those, unless that makes a strip of a leave the first cache for few uses. Where a
+// lies k after k they share rows too: of each step a thread reads one run, and what must be packed
+// is packed once.
 constexpr std::int64_t kSharedRows = 128, kSharedTerms = 256;
 // Rows a multiple of kSetBytes apart all share one set of the first cache: a tile that reads its
 // rows where they lie takes no more of them than the set holds.
@@ -109,16 +111,17 @@ Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
   p.width =
       std::max(kFewestStrips, kBlockBytes / (terms * set.lanes * std::int64_t{sizeof(float)}));
   const std::int64_t wanted = threads * 4L;
-  if (threads > 1 && p.n_strips / p.width < wanted)
+  p.by_rows = threads > 1 && (p.apart ? task.packed_b != nullptr && task.m >= kSharedRows &&
+                                            (task.k <= kSharedTerms || task.m >= task.k)
+                                      : p.strips.count >= wanted);
+  if (threads > 1 && !p.by_rows && p.n_strips / p.width < wanted)
     p.width = std::max(kFewestStrips, (p.n_strips + wanted - 1) / wanted);
-  p.by_rows = threads > 1 && p.apart && task.packed_b != nullptr && task.m >= kSharedRows &&
-              (task.k <= kSharedTerms || task.m >= task.k);
   // Weights that come from memory arrive while those before them are used, and leave half of the
   // second cache to these.
   p.ahead = task.packed_b != nullptr && p.apart && set.lanes * sizeof(float) == kLineBytes &&
             b_bytes > kBlockBytes && p.strips.count >= 2 * kApartVectors;
   const std::int64_t half = kBlockBytes / 2 / (terms * set.lanes * std::int64_t{sizeof(float)});
-  if (p.by_rows) p.width = std::max(kFewestStrips, half);
+  if (p.by_rows && p.apart) p.width = std::max(kFewestStrips, half);
   if (p.ahead) p.width = even_width(p.n_strips, half, p.by_rows ? 1 : threads);
   p.width = std::min(p.width, p.n_strips);
   p.n_blocks = (p.n_strips + p.width - 1) / p.width;
