@@ -31,7 +31,8 @@ class Planted final : public SurveyPeer {
     for (std::size_t i = 0; i < x.size(); ++i) {
       const std::uint32_t b = bits_of(x[i]);
       if (off_by_four && b == 0x3f000123U) y[i] = float_of(bits_of(y[i]) + 4);
-      if (nan && b == 0x3f000200U) y[i] = float_of(kNanF32);
+      // The second of them lies in another thread's part, whose first input it is.
+      if (nan && (b == 0x3f000200U || b == 0x3f400000U)) y[i] = float_of(kNanF32);
       if (lost_sign && b == 0x80000000U) y[i] = 0.0F;
     }
     if (tail && x.size() % 8 == 5) y[x.size() - 1] = float_of(bits_of(y[x.size() - 1]) ^ 1U);
@@ -107,15 +108,15 @@ TEST_CASE("survey: distance, order and NaN; pieces are taken up again") {
   const SurveyCounts c = survey(surveyed_function("tanh"), peer, options);
   std::filesystem::remove_all(folder);
   CHECK(c.inputs == (1 << 24) + 127);
-  CHECK(c.wrong == 2);
-  CHECK(c.nan_wrong == 1);
+  CHECK(c.wrong == 3);
+  CHECK(c.nan_wrong == 2);
   CHECK(c.histogram[2] == 1);
   CHECK(c.max_ulp > 3.5);
   CHECK(c.max_ulp < 4.5);
   CHECK(c.worst.x == 0x3f000123U);
-  CHECK(c.special.x == 0x3f000200U);
+  CHECK(c.special.x == 0x3f000200U);  // the least, whichever thread ends first
   CHECK(c.order_breaks >= 1);
-  CHECK(c.symmetry_breaks == 2);
+  CHECK(c.symmetry_breaks == 3);
   const SurveyCounts again = survey_counts_from_json(to_json(c));
   CHECK(to_json(again) == to_json(c));
 }
