@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::int64_t kBlockBytes = 512 << 10;  // of V and of sums
 constexpr int kWide = 2, kMaxLanes = 8;
+constexpr std::int64_t kLines = 2 * 64 / sizeof(double);  // of weights that a step asks for ahead
 constexpr std::int64_t kBlockChannels = 128;
 std::int64_t channel_blocks(std::int64_t in) { return (in + kBlockChannels - 1) / kBlockChannels; }
 
@@ -166,8 +167,8 @@ void run_share(const ImageTask& t, const Share& share, const float* split,
                .last_lanes = set.lanes,
                .join = block > 0,
                .next = next,
-               .next_step = next < next_end ? kExactLines : 0});
-          next += std::min(next_end - next, (to - from) * kExactLines);
+               .next_step = next < next_end ? kLines : 0});
+          next += std::min(next_end - next, (to - from) * kLines);
         }
       }
     }

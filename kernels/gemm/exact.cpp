@@ -25,9 +25,16 @@ const ExactLanes* exact_lanes([[maybe_unused]] Isa isa) {
   return nullptr;
 }
 
+const ExactProducts* exact_products([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return &avx512::exact_products();
+  if (isa == Isa::avx2) return &avx2::exact_products();
+#endif
+  return nullptr;
+}
+
 namespace {
 
-constexpr int kWide = 2;  // vectors of a tile
 // Whether a tile of digits pays, by a model of both passes in ns (one core of a Sapphire Rapids
 // machine): strips of 16 are cut in steps of 64 terms, tiles multiplied and joined; the f64 pass
 // packs, multiplies at 60 Gflop/s and rounds. Small products and short sums fill tiles badly. A
@@ -270,64 +277,82 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
 void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
               std::vector<std::int64_t>& left) {
   const std::int64_t m = task.m, n = task.n, k = task.k;
-  const TileSet<double>& set = *tile_set_f64(isa);
+  const ExactProducts& products = *exact_products(isa);
   const ExactLanes& lanes = *exact_lanes(isa);
-  const RowStrips strips(m, set.rows);
+  const int width = 2 * products.lanes;  // of a strip of b
+  const RowStrips strips(m, products.rows);
   double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, m * k);
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
-  // Blocks of rows by columns whose sums, and the part of a under a block of k, fit the second
-  // cache: without blocks of k, strips of more than 500 terms come from the third one again and
-  // again. The sums of the blocks are joined rather than chained, so that a term meets the
-  // roundings of its own block and one for each block more.
-  constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 128, kBlockRows = 252;
-  const std::int64_t columns = vector_strips(n, set.lanes),
-                     block_vectors = kBlockColumns / set.lanes,
-                     block_strips = kBlockRows / set.rows;
-  const std::int64_t column_blocks = (columns + block_vectors - 1) / block_vectors;
+  // Blocks of rows by columns whose sums, and the part of a under a block of k and the next, fit
+  // the second cache: without blocks of k, strips of more than 500 terms come from the third one
+  // again and again. The sums of the blocks are joined rather than chained, so that a term meets
+  // the roundings of its own block and one for each block more.
+  constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 256, kBlockRows = 132;
+  const std::int64_t columns = vector_strips(n, width), block_width = kBlockColumns / width,
+                     block_strips = kBlockRows / products.rows;
+  const std::int64_t column_blocks = (columns + block_width - 1) / block_width;
   std::int64_t row_blocks = (strips.count + block_strips - 1) / block_strips;
   while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
   std::vector<double> bounds(static_cast<std::size_t>(m));
-  pack_broadcast(set, task.a, strips, k, threads, packed_a, [&](std::int64_t s) {
+  pack_broadcast(*tile_set_f64(isa), task.a, strips, k, threads, packed_a, [&](std::int64_t s) {
     for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r)
       bounds[static_cast<std::size_t>(r)] = factor * row_norm(lanes, task.a, r, k);
   });
+  const bool usual = task.c == nullptr && alpha == 1 && task.truth == nullptr;
   const std::int64_t c_row = kBlockColumns;
   std::mutex joining;
   parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     double* sums = thread_scratch<double>(ScratchSlot::tile, kBlockRows * c_row);
     double added[kMaxTileRows * kMaxOutputs] = {};
+    std::uint32_t open[kMaxTileRows];
     std::vector<std::int64_t> mine;
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t column = item / row_blocks * block_vectors,
-                         column_end = std::min(columns, column + block_vectors),
+      const std::int64_t column = item / row_blocks * block_width,
+                         column_end = std::min(columns, column + block_width),
                          strip = item % row_blocks * strips.count / row_blocks,
                          strip_end = (item % row_blocks + 1) * strips.count / row_blocks;
       for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
         const std::int64_t from = kb * k / k_blocks, to = (kb + 1) * k / k_blocks;
-        for (std::int64_t v = column; v < column_end; v += kWide) {
-          const int w = static_cast<int>(std::min<std::int64_t>(kWide, column_end - v));
-          const std::int64_t first = v * set.lanes;
-          const int count = static_cast<int>(std::min<std::int64_t>(w * set.lanes, n - first));
-          for (std::int64_t s = strip; s < strip_end; ++s) {
-            const int height = strips.height(s);
-            const std::int64_t top = strips.first(s);
-            double* c = sums + (top - strips.first(strip)) * c_row + (v - column) * set.lanes;
-            const std::int64_t at = top * n + first;
-            if (kb + 1 == k_blocks) lanes.ask(task.y + at, n, height, count);
-            set.plain[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](
-                {.k = to - from,
-                 .a = packed_a + top * k + from * height,
-                 .a_step = height,
-                 .b = b.strips.data<double>() + first * k + from * set.lanes,
-                 .b_strip = k * set.lanes,
-                 .b_step = set.lanes,
-                 .c = c,
-                 .c_row = c_row,
-                 .last_lanes = set.lanes,
-                 .join = kb > 0});
-            if (kb + 1 < k_blocks) continue;
+        const bool last = kb + 1 == k_blocks;
+        for (std::int64_t s = strip; s < strip_end; ++s) {
+          const int height = strips.height(s);
+          const std::int64_t top = strips.first(s);
+          const double* a = packed_a + top * k + from * height;
+          for (std::int64_t v = column; v < column_end; ++v) {
+            const std::int64_t first = v * width, at = top * n + first;
+            const int count = static_cast<int>(std::min<std::int64_t>(width, n - first));
+            const float* packed = b.strips.data<float>() + first * k;
+            // The next strip of a, or in the last one b under the next block.
+            const void* next = nullptr;
+            if (s + 1 == strip_end && !last)
+              next = packed + to * width;
+            else if (v == column && s + 1 < strip_end)
+              next = packed_a + strips.first(s + 1) * k + from * strips.height(s + 1);
+            if (last) lanes.ask(task.y + at, n, height, count);
+            const ExactEnd rounding{.bounds = bounds.data() + top,
+                                    .norms = b.norms.data() + first,
+                                    .added = kNothingAdded.data(),
+                                    .y = task.y + at,
+                                    .y_row = n,
+                                    .undecided = open};
+            const bool ends = last && usual && count == width;
+            const ExactProduct tile{
+                .k = to - from,
+                .a = a,
+                .b = packed + from * width,
+                .b_step = width,
+                .sums = sums + (top - strips.first(strip)) * c_row + (v - column) * width,
+                .sums_row = c_row,
+                .join = kb > 0,
+                .end = ends ? &rounding : nullptr,
+                .next = next,
+                .next_step = next == nullptr ? 0 : kExactLine};
+            const std::size_t vectors = count > products.lanes ? 2 : 1;
+            const std::uint32_t any = products.of[vectors][static_cast<std::size_t>(height)](tile);
+            if (any != 0) exact_ended(rounding, height, at, task.steps, mine);
+            if (!last || ends) continue;
             if (task.c != nullptr)
               for (int r = 0; r < height; ++r)
                 for (int i = 0; i < count; ++i)
@@ -335,7 +360,7 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
                       beta * static_cast<double>(
                                  task.c[(top + r) * task.c_row + (first + i) * task.c_col]);
             exact_tile(lanes,
-                       {.sums = c,
+                       {.sums = tile.sums,
                         .sums_row = c_row,
                         .rows = height,
                         .count = count,
@@ -371,13 +396,15 @@ void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threa
     pack_residues(residues_of(isa, shape.residues), b, n, k, true, threads, to.residues);
     return;
   }
-  const TileSet<double>& set = *tile_set_f64(isa);
+  const TileSet<float>& set = *tile_set_f32(isa);
   const ExactLanes& lanes = *exact_lanes(isa);
-  const std::int64_t strips = vector_strips(n, set.lanes);
-  double* packed = to.strips.at_least<double>(strips * set.lanes * k);
-  to.norms.resize(static_cast<std::size_t>(strips * set.lanes));
+  const std::int64_t columns = vector_strips(n, set.lanes) * set.lanes;
+  float* packed = to.strips.at_least<float>(columns * k);
+  to.norms.assign(static_cast<std::size_t>(columns), 0.0);
   pack_vector(set, b, n, k, threads, packed, [&](std::int64_t s) {
-    lanes.norms(packed + s * set.lanes * k, k, to.norms.data() + s * set.lanes);
+    double* norms = to.norms.data() + s * set.lanes;
+    lanes.squares(packed + s * set.lanes * k, set.lanes, k, norms);
+    for (int i = 0; i < set.lanes; ++i) norms[i] = std::sqrt(norms[i]);
   });
 }
 
