@@ -124,7 +124,7 @@ void settle(Isa isa, const KernelCall& call, const ConvGeometry& g,
   const Windows windows(g);
   std::vector<std::int64_t> rest;
   std::mutex joining;
-  parallel_for(static_cast<std::int64_t>(keyed.size()), call.threads, 64,
+  parallel_for(static_cast<std::int64_t>(keyed.size()), call.threads, exact_settled(k),
                [&](std::int64_t begin, std::int64_t end) {
                  std::vector<float> taps(static_cast<std::size_t>(k));
                  std::vector<std::int64_t> mine;
@@ -301,13 +301,17 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               row_added[r] = bias == nullptr ? -0.0 : static_cast<double>(bias[o]);
               if (bias != nullptr) std::fill_n(added + r * kMaxOutputs, kMaxOutputs, row_added[r]);
             }
-            // Weights of the strip to come, here or in the next block.
-            const double* next = nullptr;
-            if (s + 1 < last_strip)
-              next = packed_w + (group * out + row + height) * k + from * strips.height(s + 1);
-            else if (!last)
-              next = packed_w + (group * out + strips.first(first_strip)) * k +
-                     (from + terms) * strips.height(first_strip);
+            // Weights of the strip to come, here or in the next block, a share by each tile.
+            const double* next = packed_w;
+            std::int64_t ahead = 0;
+            if (s + 1 < last_strip) {
+              ahead = strips.height(s + 1);
+              next += (group * out + row + height) * k + from * ahead;
+            } else if (!last) {
+              ahead = strips.height(first_strip);
+              next += (group * out + strips.first(first_strip)) * k + (from + terms) * ahead;
+            }
+            const std::int64_t share = exact_share(ahead, count);
             const double* weights = packed_w + (group * out + row) * k + from * height;
             for (std::int64_t v = 0; v < count; ++v) {
               const std::int64_t pixel = (first + v) * width,
@@ -348,8 +352,8 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
                          .sums_row = c_row,
                          .join = kb > 0,
                          .end = ends ? &rounding : nullptr,
-                         .next = next,
-                         .next_step = v == 0 && next != nullptr ? kExactLine : 0});
+                         .next = reinterpret_cast<const char*>(next) + v * terms * share,
+                         .next_step = share});
                 if (any != 0) exact_ended(rounding, height, at, steps, left);
               }
               if (!last || ends) continue;

@@ -67,6 +67,9 @@ const ResidueSet& residues_of(Isa isa, const ResidueSet* instead) {
   return instead == nullptr ? *residue_set(isa) : *instead;
 }
 constexpr int kMaxOutputs = 16;  // of a row of a tile
+// A b of so many floats stays in the nearest caches as it lies, unless its rows share one set: read
+// so as fast as a copy of it, for which threads would wait for each other.
+constexpr std::int64_t kSmallElements = 1 << 16, kSetElements = 1024;
 
 // The norm of a row.
 double row_norm(const ExactLanes& lanes, const MatrixView& v, std::int64_t r, std::int64_t k) {
@@ -248,7 +251,7 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
   }
   std::vector<std::int64_t> rest;
   std::mutex joining;
-  parallel_for(static_cast<std::int64_t>(left.size()), threads, 64,
+  parallel_for(static_cast<std::int64_t>(left.size()), threads, exact_settled(task.k),
                [&](std::int64_t begin, std::int64_t end) {
                  RowsAlong rows(isa, task.a, task.m, task.k), columns(isa, task.b, n, task.k);
                  std::vector<std::int64_t> mine;
@@ -274,6 +277,43 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
   left = std::move(rest);
 }
 
+// Strips of a b that is read where it lies, with their norms; its last columns, where they fill no
+// strip, are a copy. One thread's own.
+class Columns {
+ public:
+  Columns(Isa isa, const ExactTask& task, std::int64_t width)
+      : set_(*tile_set_f32(isa)), lanes_(*exact_lanes(isa)), task_(task), width_(width) {}
+  // Strips [first, last).
+  void bring(std::int64_t first, std::int64_t last) {
+    if (first == first_) return;
+    first_ = first;
+    if (last * width_ > task_.n) {
+      const std::int64_t column = (last - 1) * width_;
+      tail_.resize(static_cast<std::size_t>(task_.k * width_));
+      pack_rows(set_, task_.b, column, static_cast<int>(task_.n - column), set_.lanes, task_.k,
+                tail_.data(), width_);
+    }
+    norms_.assign(static_cast<std::size_t>((last - first) * width_), 0.0);
+    for (std::int64_t v = first; v < last; ++v)
+      lanes_.squares(at(v), step(v), task_.k, norms_.data() + (v - first) * width_);
+    for (double& norm : norms_) norm = std::sqrt(norm);
+  }
+  const float* at(std::int64_t v) const {
+    return whole(v) ? task_.b.data + v * width_ : tail_.data();
+  }
+  std::int64_t step(std::int64_t v) const { return whole(v) ? task_.b.k_stride : width_; }
+  const double* norms(std::int64_t v) const { return norms_.data() + (v - first_) * width_; }
+
+ private:
+  bool whole(std::int64_t v) const { return (v + 1) * width_ <= task_.n; }
+  const TileSet<float>& set_;
+  const ExactLanes& lanes_;
+  const ExactTask& task_;
+  std::int64_t width_, first_ = -1;
+  std::vector<float> tail_;
+  std::vector<double> norms_;
+};
+
 void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
               std::vector<std::int64_t>& left) {
   const std::int64_t m = task.m, n = task.n, k = task.k;
@@ -296,10 +336,14 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
   std::vector<double> bounds(static_cast<std::size_t>(m));
-  pack_broadcast(*tile_set_f64(isa), task.a, strips, k, threads, packed_a, [&](std::int64_t s) {
+  const TileSet<double>& rows = *tile_set_f64(isa);
+  const auto row_bounds = [&](std::int64_t s) {
     for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r)
       bounds[static_cast<std::size_t>(r)] = factor * row_norm(lanes, task.a, r, k);
-  });
+  };
+  // Where no strip of a is met by two items, each packs its own and no thread waits for another.
+  const bool packs_own = column_blocks == 1;
+  if (!packs_own) pack_broadcast(rows, task.a, strips, k, threads, packed_a, row_bounds);
   const bool usual = task.c == nullptr && alpha == 1 && task.truth == nullptr;
   const std::int64_t c_row = kBlockColumns;
   std::mutex joining;
@@ -308,11 +352,19 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
     double added[kMaxTileRows * kMaxOutputs] = {};
     std::uint32_t open[kMaxTileRows];
     std::vector<std::int64_t> mine;
+    Columns own(isa, task, width);
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t column = item / row_blocks * block_width,
                          column_end = std::min(columns, column + block_width),
                          strip = item % row_blocks * strips.count / row_blocks,
                          strip_end = (item % row_blocks + 1) * strips.count / row_blocks;
+      for (std::int64_t s = strip; packs_own && s < strip_end; ++s) {
+        const std::int64_t top = strips.first(s);
+        const int height = strips.height(s);
+        pack_rows(rows, task.a, top, height, height, k, packed_a + top * k, height);
+        row_bounds(s);
+      }
+      if (b.in_place) own.bring(column, column_end);
       for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
         const std::int64_t from = kb * k / k_blocks, to = (kb + 1) * k / k_blocks;
         const bool last = kb + 1 == k_blocks;
@@ -320,19 +372,19 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
           const int height = strips.height(s);
           const std::int64_t top = strips.first(s);
           const double* a = packed_a + top * k + from * height;
+          // Of the next strip, a share by each tile.
+          const bool ahead = s + 1 < strip_end;
+          const double* next_a =
+              ahead ? packed_a + strips.first(s + 1) * k + from * strips.height(s + 1) : nullptr;
+          const std::int64_t share =
+              ahead ? exact_share(strips.height(s + 1), column_end - column) : 0;
           for (std::int64_t v = column; v < column_end; ++v) {
             const std::int64_t first = v * width, at = top * n + first;
             const int count = static_cast<int>(std::min<std::int64_t>(width, n - first));
-            const float* packed = b.strips.data<float>() + first * k;
-            // The next strip of a, or in the last one b under the next block.
-            const void* next = nullptr;
-            if (s + 1 == strip_end && !last)
-              next = packed + to * width;
-            else if (v == column && s + 1 < strip_end)
-              next = packed_a + strips.first(s + 1) * k + from * strips.height(s + 1);
             if (last) lanes.ask(task.y + at, n, height, count);
+            const double* norms = b.in_place ? own.norms(v) : b.norms.data() + first;
             const ExactEnd rounding{.bounds = bounds.data() + top,
-                                    .norms = b.norms.data() + first,
+                                    .norms = norms,
                                     .added = kNothingAdded.data(),
                                     .y = task.y + at,
                                     .y_row = n,
@@ -341,14 +393,15 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
             const ExactProduct tile{
                 .k = to - from,
                 .a = a,
-                .b = packed + from * width,
-                .b_step = width,
+                .b = b.in_place ? own.at(v) + from * own.step(v)
+                                : b.strips.data<float>() + first * k + from * width,
+                .b_step = b.in_place ? own.step(v) : width,
                 .sums = sums + (top - strips.first(strip)) * c_row + (v - column) * width,
                 .sums_row = c_row,
                 .join = kb > 0,
                 .end = ends ? &rounding : nullptr,
-                .next = next,
-                .next_step = next == nullptr ? 0 : kExactLine};
+                .next = reinterpret_cast<const char*>(next_a) + (v - column) * (to - from) * share,
+                .next_step = share};
             const std::size_t vectors = count > products.lanes ? 2 : 1;
             const std::uint32_t any = products.of[vectors][static_cast<std::size_t>(height)](tile);
             if (any != 0) exact_ended(rounding, height, at, task.steps, mine);
@@ -365,7 +418,7 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
                         .rows = height,
                         .count = count,
                         .bounds = bounds.data() + top,
-                        .norms = b.norms.data() + first,
+                        .norms = norms,
                         .scale = alpha,
                         .slack = alpha == 1 ? 0.0 : 0x1p-52,
                         .added = task.c == nullptr ? nullptr : added,
@@ -396,6 +449,9 @@ void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threa
     pack_residues(residues_of(isa, shape.residues), b, n, k, true, threads, to.residues);
     return;
   }
+  to.in_place = !shape.b_is_constant && b.row_stride == 1 && n * k <= kSmallElements &&
+                b.k_stride % kSetElements != 0;
+  if (to.in_place) return;
   const TileSet<float>& set = *tile_set_f32(isa);
   const ExactLanes& lanes = *exact_lanes(isa);
   const std::int64_t columns = vector_strips(n, set.lanes) * set.lanes;

@@ -13,6 +13,7 @@
 // (exact_settle.h), and only what that leaves goes to the definition.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -58,8 +59,14 @@ inline bool keep_busy(std::int64_t items, std::int64_t threads) {
   return 8 * ((items + threads - 1) / threads * threads) <= 9 * items;
 }
 
-// Bytes that a tile's step asks for ahead: a cache line.
-inline constexpr std::int64_t kExactLine = 64;
+// Bytes that a step of each of so many tiles asks for ahead, of a strip of so many rows.
+inline std::int64_t exact_share(std::int64_t rows, std::int64_t tiles) {
+  return (rows * std::int64_t{sizeof(double)} + tiles - 1) / tiles;
+}
+// Outputs of so many terms that a thread settles at a time: some microseconds.
+inline std::int64_t exact_settled(std::int64_t k) {
+  return std::clamp<std::int64_t>(4096 / std::max<std::int64_t>(1, k), 1, 64);
+}
 // To the sums of rows that add nothing (ExactEnd).
 inline constexpr std::array<double, kMaxTileRows> kNothingAdded = [] {
   std::array<double, kMaxTileRows> zeros{};
@@ -123,6 +130,7 @@ struct ExactOperand {
   DigitOperand digits;
   ResidueOperand residues;
   ExactFirst first = ExactFirst::f64;
+  bool in_place = false;  // of the f64 pass: nothing is packed
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;

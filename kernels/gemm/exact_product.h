@@ -31,7 +31,7 @@ struct ExactProduct {
   std::int64_t sums_row = 0;
   bool join = false;              // added to the sums, one rounding
   const ExactEnd* end = nullptr;  // where given, sums are not stored; two vectors only
-  // Each step asks for a cache line on behalf of a tile to come that will want them.
+  // Each step asks for a cache line on behalf of tiles to come.
   const void* next = nullptr;
   std::int64_t next_step = 0;  // bytes, or 0 where nothing is wanted
 };
