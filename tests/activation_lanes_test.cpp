@@ -219,9 +219,9 @@ TEST_CASE("activation lanes: a tiny number anywhere in a block of hard_swish") {
     if (detect_isa() < isa) continue;
     const Philox random{.seed = 43};
     for (const float tiny : {float_of(3), -float_of(3), float_of(0x00ffffffU), -0x1.000002p-126F}) {
-      std::vector<float> xs(9000), ys(xs.size());
+      std::vector<float> xs(40000), ys(xs.size());
       for (std::size_t i = 0; i < xs.size(); ++i) xs[i] = 4 * random.uniform(i);
-      for (const std::size_t at : {std::size_t{0}, std::size_t{4095}, std::size_t{8190}}) {
+      for (const std::size_t at : {std::size_t{0}, std::size_t{16383}, std::size_t{32766}}) {
         std::vector<float> x = xs;
         x[at] = tiny;
         lane_kernel(isa)(LaneFunction::hard_swish, swish.params(), x.data(), ys.data(),

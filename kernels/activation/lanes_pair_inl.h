@@ -472,7 +472,7 @@ struct LanePair {
     static std::int64_t run(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
       using V = Several<F, 1>;
       constexpr int kGroup = 64 / V::lanes;
-      constexpr std::int64_t kBlock = 4096, kStep = kGroup * V::lanes;
+      constexpr std::int64_t kBlock = 16384, kStep = kGroup * V::lanes;
       std::int64_t refused = 0;
       while (x != y && count >= kStep) {
         const std::int64_t n = (count < kBlock ? count : kBlock) / kStep * kStep;
