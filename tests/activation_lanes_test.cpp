@@ -209,6 +209,33 @@ TEST_CASE("activation lanes: the bits of the scalar ladder") {
   CHECK((lane_kernel(Isa::sse2) == nullptr));
 }
 
+// Blocks of usual numbers, in which one tiny number must show: its half is a tie that only the
+// square decides, and neither end of an interval sees it.
+TEST_CASE("activation lanes: a tiny number anywhere in a block of hard_swish") {
+  const Tested swish{LaneFunction::hard_swish, Function::exp, true};
+  const LaneFallback fallback{scalar, &swish};
+  int seen = 0;
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (detect_isa() < isa) continue;
+    const Philox random{.seed = 43};
+    for (const float tiny : {float_of(3), -float_of(3), float_of(0x00ffffffU), -0x1.000002p-126F}) {
+      std::vector<float> xs(40000), ys(xs.size());
+      for (std::size_t i = 0; i < xs.size(); ++i) xs[i] = 4 * random.uniform(i);
+      for (const std::size_t at : {std::size_t{0}, std::size_t{16383}, std::size_t{32766}}) {
+        std::vector<float> x = xs;
+        x[at] = tiny;
+        lane_kernel(isa)(LaneFunction::hard_swish, swish.params(), x.data(), ys.data(),
+                         static_cast<std::int64_t>(x.size()), fallback);
+        CHECK(bits_of(ys[at]) == bits_of(scalar(&swish, tiny)));
+        // A half to even would be another.
+        seen += bits_of(ys[at]) != bits_of(tiny / 2);
+        CHECK(bits_of(ys[at == 0 ? 1 : 0]) == bits_of(scalar(&swish, x[at == 0 ? 1 : 0])));
+      }
+    }
+  }
+  CHECK((seen > 0 || detect_isa() < Isa::avx2));
+}
+
 // A first pass lists what it leaves open and computes it later, out of its place: arrays in which
 // nothing is decided at once, longer than the list, in place, and such elements among others.
 TEST_CASE("activation lanes: whole rows that the first pass leaves open") {

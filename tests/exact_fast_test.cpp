@@ -338,6 +338,26 @@ int compare_winograd(bool every_pair) {
   return compared;
 }
 
+// Layers whose transformed weights are too large to be kept.
+TEST_CASE("exact: 3x3 layers by Winograd, weights transformed when due") {
+  if (detect_isa() < Isa::avx2) return;
+  ConvParams p;
+  p.pads_begin = p.pads_end = {1, 1};
+  for (const Data data : {Data::midpoint, Data::noise}) {
+    const Tensor x = make({2, 370, 3, 4}, 4, data), w = make({363, 370, 3, 3}, 5, data),
+                 bias = make({363}, 6, data);
+    const ConvGeometry g = conv_geometry(p, x.shape(), w.shape());
+    for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+      if (isa > detect_isa()) continue;
+      REQUIRE(fits_exact_winograd(isa, g));
+      WinogradWeights weights;
+      pack_exact_winograd(isa, g, w.data<float>().data(), 1, weights);
+      REQUIRE_FALSE(weights.transformed);
+    }
+    CHECK(compare(conv_op(), Params(p), {&x, &w, &bias}) >= 2);
+  }
+}
+
 TEST_CASE("exact: 3x3 layers by Winograd, odd extents, groups, padding") {
   if (detect_isa() < Isa::avx2) return;
   CHECK(compare_winograd(false) >= 3 * 2);

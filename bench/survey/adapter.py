@@ -7,7 +7,11 @@ First line out: {"version": ..., "functions": [...]}. Then for each line in, {"f
 or {"error": reason}.
 """
 import json
+import os
 import sys
+
+# Threads that wait for the next block would keep processors from who compares the last one.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def numpy_functions():
@@ -92,13 +96,19 @@ def main():
         answer({"error": f"{type(e).__name__}: {e}"})
         return
     answer({"version": version, "functions": functions, "python": sys.version.split()[0]})
+    mapped = {}  # whole files, once: a block's pages are then there
+
+    def block(path, count):
+        if path not in mapped:
+            mapped[path] = np.asarray(np.memmap(path, np.float32, "r+"))
+        return mapped[path][:count]
     for line in sys.stdin:
         try:
             job = json.loads(line)
-            x = np.memmap(job["x"], np.float32, "c", shape=(job["count"],))
-            y = run(job["function"], np.asarray(x), job["threads"])
+            x = block(job["x"], job["count"])
+            y = run(job["function"], x, job["threads"])
             assert y.dtype == np.float32 and y.shape == x.shape
-            np.memmap(job["y"], np.float32, "r+", shape=(job["count"],))[:] = y
+            block(job["y"], job["count"])[:] = y
             answer({"ok": True})
         except Exception as e:
             answer({"error": f"{type(e).__name__}: {e}"})

@@ -16,6 +16,7 @@
 #include "bench/runners/interpreters.h"
 #include "bench/runners/process.h"
 #include "engine/core/error.h"
+#include "engine/core/threads.h"
 #include "kernels/kernels.h"
 
 namespace etalon {
@@ -182,7 +183,7 @@ class ScriptPeer final : public SurveyPeer {
     return std::ranges::find(functions_, f.name) != functions_.end();
   }
   void compute(const SurveyedFunction& f, std::span<const float> x, std::span<float> y) override {
-    std::ranges::copy(x, x_.data());
+    copy(x.data(), x.size(), x_.data());
     const nlohmann::json job = {{"function", f.name},
                                 {"x", x_.path()},
                                 {"y", y_.path()},
@@ -193,10 +194,17 @@ class ScriptPeer final : public SurveyPeer {
     const nlohmann::json reply = answer(Seconds(300));
     if (!reply.contains("ok"))
       throw missing("{}: {}: {}", version_, f.name, reply.value("error", "no answer"));
-    std::copy_n(y_.data(), y.size(), y.begin());
+    copy(y_.data(), y.size(), y.data());
   }
 
  private:
+  void copy(const float* from, std::size_t count, float* to) const {
+    constexpr std::int64_t kGrain = 1 << 18;
+    parallel_for(static_cast<std::int64_t>(count), threads_, kGrain,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   std::copy_n(from + begin, end - begin, to + begin);
+                 });
+  }
   nlohmann::json answer(Seconds patience) {
     std::string line;
     if (process_->receive_line(line, patience) != Process::Status::line)

@@ -268,13 +268,19 @@ SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOpt
     check_interrupt();
     if (!done.contains(piece)) {
       const auto first = static_cast<std::uint32_t>(piece * kHalf);
-      fill_inputs(first, std::span(p.x).first(static_cast<std::size_t>(kHalf)));
-      fill_inputs(first | 0x80000000U, std::span(p.x).last(static_cast<std::size_t>(kHalf)));
+      // Blocks that no count of threads changes: what stands for the worst is found in each.
+      constexpr std::int64_t kBlock = 1 << 17;
+      parallel_for(2 * kHalf / kBlock, options.threads, 1, [&](std::int64_t b0, std::int64_t b1) {
+        for (std::int64_t begin = b0 * kBlock; begin < b1 * kBlock; begin += kBlock) {
+          const std::int64_t in_half = begin % kHalf;
+          fill_inputs(
+              (first | (begin < kHalf ? 0 : 0x80000000U)) + static_cast<std::uint32_t>(in_half),
+              std::span(p.x).subspan(static_cast<std::size_t>(begin), kBlock));
+        }
+      });
       peer.compute(f, p.x, p.got);
       SurveyCounts c;
       std::mutex mutex;
-      // Blocks that no count of threads changes: what stands for the worst is found in each.
-      constexpr std::int64_t kBlock = 1 << 17;
       parallel_for(2 * kHalf / kBlock, options.threads, 1, [&](std::int64_t b0, std::int64_t b1) {
         for (std::int64_t begin = b0 * kBlock; begin < b1 * kBlock; begin += kBlock) {
           const auto at = static_cast<std::size_t>(begin);

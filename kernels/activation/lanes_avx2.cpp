@@ -1,5 +1,6 @@
 #include "kernels/activation/lanes_inl.h"
 #include "kernels/simd/avx2.h"
+#include "kernels/simd/underflow.h"
 
 namespace etalon::avx2 {
 namespace {
@@ -8,6 +9,10 @@ namespace {
 struct Pairs : F32 {
   using Int = __m256i;
   static constexpr int kEntryBits = 3, kGeluVectors = 1;
+  ETALON_INLINE static void forget_underflow() { simd::forget_underflow(); }
+  ETALON_INLINE static bool underflowed() { return simd::underflowed(); }
+  // Made by now, wherever a compiler would rather make it.
+  ETALON_INLINE static void here(Int& a) { asm("" : "+x"(a)); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm256_min_ps(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a); }

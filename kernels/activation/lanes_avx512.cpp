@@ -1,5 +1,6 @@
 #include "kernels/activation/lanes_inl.h"
 #include "kernels/simd/avx512.h"
+#include "kernels/simd/underflow.h"
 
 namespace etalon::avx512 {
 namespace {
@@ -8,6 +9,10 @@ namespace {
 struct Pairs : F32 {
   using Int = __m512i;
   static constexpr int kEntryBits = 5, kGeluVectors = 2;
+  ETALON_INLINE static void forget_underflow() { simd::forget_underflow(); }
+  ETALON_INLINE static bool underflowed() { return simd::underflowed(); }
+  // Made by now, wherever a compiler would rather make it.
+  ETALON_INLINE static void here(Int& a) { asm("" : "+v"(a)); }
   ETALON_INLINE static Reg min(Reg a, Reg b) { return _mm512_min_ps(a, b); }  // b if one is NaN
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm512_abs_ps(a); }

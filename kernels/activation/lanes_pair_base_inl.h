@@ -178,13 +178,16 @@ struct Several {
   ETALON_INLINE static std::uint64_t differ(const Mask& m, const Reg& a, const Reg& b) {
     return bits([&](auto i) ETALON_INLINE_LAMBDA { return F::differ(m.v[i], a.v[i], b.v[i]); });
   }
-  // Whether a lane of a is not b's, by one look at the differences of all vectors.
-  ETALON_INLINE static bool any_differs(const Reg& a, const Reg& b) {
+  // The bits of the differences of all vectors: none where each lane of a is b's.
+  ETALON_INLINE static auto differences(const Reg& a, const Reg& b) {
     auto all = F::to_int(F::sub(a.v[0], b.v[0]));
     simd::unroll<K - 1>([&](auto i) ETALON_INLINE_LAMBDA {
       all = F::bits_or(all, F::to_int(F::sub(a.v[i + 1], b.v[i + 1])));
     });
-    return F::any_bit(all, 0xffffffffU);
+    return all;
+  }
+  ETALON_INLINE static bool any_differs(const Reg& a, const Reg& b) {
+    return F::any_bit(differences(a, b), 0xffffffffU);
   }
   // Whether a lane is below `limit` in size.
   ETALON_INLINE static bool any_tiny(const Reg& a, float limit) {

@@ -19,7 +19,6 @@ namespace etalon {
 namespace {
 
 constexpr std::int64_t kBlockBytes = 768 << 10, kBlockTerms = 256;
-constexpr int kWide = 2;         // vectors of a tile
 constexpr int kMaxOutputs = 16;  // of a row of a tile
 constexpr int kTapOutputs = 32;  // of one call
 // Of a vector's time, where it is a single pixel: a column of sums takes three cycles a term.
@@ -125,7 +124,7 @@ void settle(Isa isa, const KernelCall& call, const ConvGeometry& g,
   const Windows windows(g);
   std::vector<std::int64_t> rest;
   std::mutex joining;
-  parallel_for(static_cast<std::int64_t>(keyed.size()), call.threads, 64,
+  parallel_for(static_cast<std::int64_t>(keyed.size()), call.threads, exact_settled(k),
                [&](std::int64_t begin, std::int64_t end) {
                  std::vector<float> taps(static_cast<std::size_t>(k));
                  std::vector<std::int64_t> mine;
@@ -176,35 +175,36 @@ Prepared prepare(const Problem& problem, int threads) {
 // The first pass in f64. Appends what it leaves.
 void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               const ExactSteps& steps, std::vector<std::int64_t>& undecided) {
-  const TileSet<double>& set = *tile_set_f64(isa);
+  const ExactProducts& products = *exact_products(isa);
   const ExactLanes& lane_functions = *exact_lanes(isa);
+  const TileSet<float>& set = *tile_set_f32(isa);
   const ConvPlan plan(
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()));
   const ConvGeometry& g = plan.g;
   const std::int64_t k = plan.k, out = g.group_out();
-  const int lanes = set.lanes;
+  const int lanes = products.lanes, width = 2 * lanes;  // of a vector, of a tile
   const float* x = call.input(0).data<float>().data();
   const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
   float* y = call.output(0).mutable_data<float>().data();
   double* truth =
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
-  const RowStrips strips(out, set.rows);
+  const RowStrips strips(out, products.rows);
   PackedWeights fresh;
   const bool direct = out <= kDirectChannels && truth == nullptr;
   if (prepared == nullptr && !direct)
     pack_weights(isa, g, call.input(1).data<float>().data(), call.threads, fresh);
   const PackedWeights& w = prepared == nullptr ? fresh : *prepared;
   const double* packed_w = w.strips.data<double>();
-  const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
+  const std::int64_t vectors = vector_strips(plan.pixels, lanes),
+                     tiles = vector_strips(plan.pixels, width);
   // Blocks of k, and blocks of pixels whose windows under one of them and whose sums fit the second
   // cache: weights pass by once for each block of pixels.
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms),
                      k_block = (k + k_blocks - 1) / k_blocks;
-  const std::int64_t strip_bytes = std::max<std::int64_t>(
-      1, lanes * std::int64_t{sizeof(double)} * (k_block + (k_blocks > 1 ? out : 0)));
-  const std::int64_t most =
-      std::max<std::int64_t>(kWide, kBlockBytes / strip_bytes / kWide * kWide);
-  const std::int64_t tiles = (n_strips + kWide - 1) / kWide;
+  const std::int64_t tile_bytes =
+      std::max<std::int64_t>(1, width * (std::int64_t{sizeof(float)} * k_block +
+                                         std::int64_t{sizeof(double)} * (k_blocks > 1 ? out : 0)));
+  const std::int64_t most = std::max<std::int64_t>(1, kBlockBytes / tile_bytes);
   // Products, packing and rounding of a vector, in cycles.
   const auto cost = [&](std::int64_t parts) {
     const std::int64_t most_channels = (out + parts - 1) / parts;
@@ -213,9 +213,9 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
   };
   const bool last_is_column = plan.pixels % lanes == 1;
   const ExactCut cut =
-      cheapest_cut(g.groups, static_cast<double>(n_strips) - (last_is_column ? kColumnSaves : 0.0),
-                   tiles, (n_strips + most - 1) / most, strips.count, call.threads, cost);
-  const std::int64_t block = (tiles + cut.blocks - 1) / cut.blocks * kWide;
+      cheapest_cut(g.groups, static_cast<double>(vectors) - (last_is_column ? kColumnSaves : 0.0),
+                   tiles, (tiles + most - 1) / most, strips.count, call.threads, cost);
+  const std::int64_t block = (tiles + cut.blocks - 1) / cut.blocks;
   // Blocks are joined: a term meets the roundings of its own and one for each block more.
   const double factor = exact_factor(k_block + k_blocks);
   std::mutex joining;
@@ -258,101 +258,112 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
     }
     const std::int64_t items = g.groups * cut.parts * cut.blocks;
     parallel_for(items, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      double* packed = thread_scratch<double>(ScratchSlot::vector, block * lanes * k_block);
-      const std::int64_t c_row = k_blocks > 1 ? block * lanes : kWide * lanes;
+      float* packed = thread_scratch<float>(ScratchSlot::vector, block * width * k_block);
+      const std::int64_t c_row = k_blocks > 1 ? block * width : width;
       double* sums =
           thread_scratch<double>(ScratchSlot::tile, (k_blocks > 1 ? out : kMaxTileRows) * c_row);
       double added[kMaxTileRows * kMaxOutputs] = {};
-      std::vector<double> x_norm(static_cast<std::size_t>(block * lanes));
+      std::uint32_t open[kMaxTileRows];
+      std::vector<double> x_norm(static_cast<std::size_t>(block * width));
       std::vector<std::int64_t> left;
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t at_block = item % cut.blocks, part = item / cut.blocks % cut.parts,
                            group = item / cut.blocks / cut.parts;
-        const std::int64_t first = at_block * tiles / cut.blocks * kWide,
-                           last = std::min(n_strips, (at_block + 1) * tiles / cut.blocks * kWide),
-                           count = last - first;
+        const std::int64_t first = at_block * tiles / cut.blocks,
+                           count = (at_block + 1) * tiles / cut.blocks - first;
         const std::int64_t first_strip = part * strips.count / cut.parts,
                            last_strip = (part + 1) * strips.count / cut.parts;
+        std::ranges::fill(x_norm, 0.0);
         for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
           const std::int64_t from = kb * k_block, terms = std::min(k - from, k_block);
-          for (std::int64_t s = 0; s < count; ++s) {
-            const std::int64_t pixel = (first + s) * lanes;
+          const bool last = kb + 1 == k_blocks;
+          for (std::int64_t v = 0; v < count; ++v) {
+            const std::int64_t pixel = (first + v) * width;
             TapPiece pieces[kMaxPieces];
             bool touches = false;
             const int n =
                 plan.pieces(source + group * g.group_in() * plan.channel_stride, pixel,
-                            static_cast<int>(std::min<std::int64_t>(lanes, plan.pixels - pixel)),
+                            static_cast<int>(std::min<std::int64_t>(width, plan.pixels - pixel)),
                             pieces, touches);
-            double* to = packed + s * lanes * k_block;
-            set.pack_taps(pieces, n, plan.offset.data() + from, terms, lanes, to, lanes);
-            double norms[kMaxOutputs];
-            lane_functions.norms(to, terms, norms);
-            for (int i = 0; i < lanes; ++i) {
-              // The room for roundings of norms (exact_factor) covers the squares of their parts.
-              double& norm = x_norm[static_cast<std::size_t>(s * lanes + i)];
-              norm = kb == 0 ? norms[i] : std::sqrt(norm * norm + norms[i] * norms[i]);
-            }
+            float* to = packed + v * width * k_block;
+            set.pack_taps(pieces, n, plan.offset.data() + from, terms, width, to, width);
+            double* norms = x_norm.data() + v * width;
+            lane_functions.squares(to, width, terms, norms);
+            for (int i = 0; last && i < width; ++i) norms[i] = std::sqrt(norms[i]);
           }
           for (std::int64_t s = first_strip; s < last_strip; ++s) {
             const int height = strips.height(s);
             const std::int64_t row = strips.first(s);
-            double bounds[kMaxTileRows];
+            double bounds[kMaxTileRows], row_added[kMaxTileRows];
             for (int r = 0; r < height; ++r) {
               const std::int64_t o = group * out + row + r;
               bounds[r] = factor * w.norms[static_cast<std::size_t>(o)];
-              if (bias != nullptr)
-                std::fill_n(added + r * kMaxOutputs, kMaxOutputs, static_cast<double>(bias[o]));
+              row_added[r] = bias == nullptr ? -0.0 : static_cast<double>(bias[o]);
+              if (bias != nullptr) std::fill_n(added + r * kMaxOutputs, kMaxOutputs, row_added[r]);
             }
-            for (std::int64_t v = 0; v < count; v += kWide) {
-              const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - v));
-              const std::int64_t pixel = (first + v) * lanes,
+            // Weights of the strip to come, here or in the next block, a share by each tile.
+            const double* next = packed_w;
+            std::int64_t ahead = 0;
+            if (s + 1 < last_strip) {
+              ahead = strips.height(s + 1);
+              next += (group * out + row + height) * k + from * ahead;
+            } else if (!last) {
+              ahead = strips.height(first_strip);
+              next += (group * out + strips.first(first_strip)) * k + (from + terms) * ahead;
+            }
+            const std::int64_t share = exact_share(ahead, count);
+            const double* weights = packed_w + (group * out + row) * k + from * height;
+            for (std::int64_t v = 0; v < count; ++v) {
+              const std::int64_t pixel = (first + v) * width,
                                  at = (image * g.out_channels + group * out + row) * plan.pixels +
                                       pixel;
               const int outputs =
-                  static_cast<int>(std::min<std::int64_t>(wide * lanes, plan.pixels - pixel));
-              if (kb + 1 == k_blocks) lane_functions.ask(y + at, plan.pixels, height, outputs);
-              double* c = k_blocks > 1 ? sums + row * c_row + v * lanes : sums;
-              // Weights of the strip to come, a share by each tile of this one.
-              const std::int64_t share = v / kWide * terms * kExactLines;
-              const bool ahead = s + 1 < last_strip && share < terms * strips.height(s + 1);
-              const double* next = ahead ? packed_w + (group * out + row + height) * k +
-                                               from * strips.height(s + 1) + share
-                                         : nullptr;
-              const double* weights = packed_w + (group * out + row) * k + from * height;
+                  static_cast<int>(std::min<std::int64_t>(width, plan.pixels - pixel));
+              if (last) lane_functions.ask(y + at, plan.pixels, height, outputs);
+              double* c = k_blocks > 1 ? sums + row * c_row + v * width : sums;
+              const float* b = packed + v * width * k_block;
               // A vector of one pixel is a column of sums instead.
               const bool alone = outputs % lanes == 1;
-              const int whole = alone ? wide - 1 : wide;
+              const int whole = (outputs + lanes - 1) / lanes - (alone ? 1 : 0);
               if (alone)
                 lane_functions.column({.a = weights,
                                        .height = height,
-                                       .b = packed + (v + whole) * lanes * k_block,
-                                       .b_step = lanes,
+                                       .b = b + whole * lanes,
+                                       .b_step = width,
                                        .k = terms,
                                        .c = c + whole * lanes,
                                        .c_row = c_row,
                                        .join = kb > 0});
-              if (whole > 0)
-                set.plain[static_cast<std::size_t>(whole)][static_cast<std::size_t>(height)](
-                    {.k = terms,
-                     .a = weights,
-                     .a_step = height,
-                     .b = packed + v * lanes * k_block,
-                     .b_strip = k_block * lanes,
-                     .b_step = lanes,
-                     .c = c,
-                     .c_row = c_row,
-                     .last_lanes = lanes,
-                     .join = kb > 0,
-                     .next = next,
-                     .next_step = ahead ? kExactLines : 0});
-              if (kb + 1 < k_blocks) continue;
+              const ExactEnd rounding{.bounds = bounds,
+                                      .norms = x_norm.data() + v * width,
+                                      .added = row_added,
+                                      .y = y + at,
+                                      .y_row = plan.pixels,
+                                      .undecided = open};
+              const bool ends = last && outputs == width && truth == nullptr;
+              if (whole > 0) {
+                const std::uint32_t any =
+                    products.of[static_cast<std::size_t>(whole)][static_cast<std::size_t>(height)](
+                        {.k = terms,
+                         .a = weights,
+                         .b = b,
+                         .b_step = width,
+                         .sums = c,
+                         .sums_row = c_row,
+                         .join = kb > 0,
+                         .end = ends ? &rounding : nullptr,
+                         .next = reinterpret_cast<const char*>(next) + v * terms * share,
+                         .next_step = share});
+                if (any != 0) exact_ended(rounding, height, at, steps, left);
+              }
+              if (!last || ends) continue;
               exact_tile(lane_functions,
                          {.sums = c,
                           .sums_row = c_row,
                           .rows = height,
                           .count = outputs,
                           .bounds = bounds,
-                          .norms = x_norm.data() + v * lanes,
+                          .norms = x_norm.data() + v * width,
                           .added = bias == nullptr ? nullptr : added,
                           .added_row = kMaxOutputs,
                           .y = y + at,

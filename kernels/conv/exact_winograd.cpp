@@ -21,10 +21,20 @@ const WinogradLanes* winograd_lanes([[maybe_unused]] Isa isa) {
 
 namespace {
 
-constexpr std::int64_t kBlockBytes = 512 << 10;  // of V and of sums
-constexpr int kWide = 2, kMaxLanes = 8;
+constexpr std::int64_t kBlockBytes = 512 << 10;  // of V under a block of channels
+constexpr std::int64_t kKeptBytes = 16 << 20;    // of U that is made once
+constexpr int kWide = 2, kMaxLanes = 8, kTaps = 9;
 constexpr std::int64_t kBlockChannels = 128;
-std::int64_t channel_blocks(std::int64_t in) { return (in + kBlockChannels - 1) / kBlockChannels; }
+
+// The blocks of a group's input channels; sums under each are joined.
+struct ChannelBlocks {
+  std::int64_t in, count;
+  explicit ChannelBlocks(std::int64_t channels)
+      : in(channels), count((channels + kBlockChannels - 1) / kBlockChannels) {}
+  std::int64_t first(std::int64_t block) const { return block * in / count; }
+  std::int64_t size(std::int64_t block) const { return first(block + 1) - first(block); }
+  std::int64_t largest() const { return (in + count - 1) / count; }
+};
 
 // Tiles of one image in lanes, row by row. A patch's columns are read from arrays of the image's:
 // of even and odd columns, two of a patch to each and one idle lane behind a row of tiles; or,
@@ -71,6 +81,12 @@ Square transformed(const float* g, bool size) {
   Square u;
   for (std::size_t i = 0; i < kPatch; ++i) pass(half[i][0], half[i][1], half[i][2], &u[i][0], 1);
   return u;
+}
+double square_sum(const Square& u) {
+  double sum = 0;
+  for (const auto& row : u)
+    for (const double z : row) sum += z * z;
+  return sum;
 }
 
 struct ImageTask {
@@ -122,55 +138,72 @@ void run_share(const ImageTask& t, const Share& share, const float* split,
   const std::int64_t in = t.g.group_in(), out = t.g.group_out(), lanes = set.lanes;
   const RowStrips strips(out, set.rows);
   const std::int64_t begin = strips.first(first_rows), end = strips.first(last_rows);
-  const std::int64_t v_stride = count * in * lanes, m_row = count * lanes,
-                     m_stride = (end - begin) * m_row;
+  const ChannelBlocks blocks(in);
+  const std::int64_t v_stride = count * blocks.largest() * lanes, m_row = count * lanes,
+                     m_stride = (end - begin) * m_row, pairs = (count + kWide - 1) / kWide;
   double* v = thread_scratch<double>(ScratchSlot::vector, kPositions * v_stride);
   double* m = thread_scratch<double>(ScratchSlot::tile, kPositions * m_stride);
+  const std::int64_t u_stride = blocks.largest() * set.rows + kMaxLanes;
+  double* made = thread_scratch<double>(ScratchSlot::broadcast, kPositions * u_stride);
   std::vector<double> norms(static_cast<std::size_t>(count * lanes));
-  for (std::int64_t s = 0; s < count; ++s)
-    for (std::int64_t c = 0; c < in; ++c) {
-      const float* from = split + (group * in + c) * grid.channel() + (first + s) * lanes;
-      const float* patch[kPatch][kPatch];
-      for (int i = 0; i < kPatch; ++i)
-        for (int j = 0; j < kPatch; ++j) patch[i][j] = from + grid.at(i, j);
-      lane_functions.input(patch, v + (s * in + c) * lanes, v_stride, norms.data() + s * lanes);
-    }
-  for (double& norm : norms) norm = 2 * std::sqrt(norm);
-  const double* u = t.task.w->strips.data<double>() + group * kPositions * out * in;
-  const std::int64_t blocks = channel_blocks(in);
-  for (int p = 0; p < kPositions; ++p)
+  const WinogradWeights& weights = *t.task.w;
+  const std::int64_t parts = weights.transformed ? kPositions : kTaps;  // of a kernel
+  for (std::int64_t block = 0; block < blocks.count; ++block) {
+    const std::int64_t from = blocks.first(block), terms = blocks.size(block);
+    for (std::int64_t s = 0; s < count; ++s)
+      for (std::int64_t c = 0; c < terms; ++c) {
+        const float* image_at =
+            split + (group * in + from + c) * grid.channel() + (first + s) * lanes;
+        const float* patch[kPatch][kPatch];
+        for (int i = 0; i < kPatch; ++i)
+          for (int j = 0; j < kPatch; ++j) patch[i][j] = image_at + grid.at(i, j);
+        lane_functions.input(patch, v + (s * terms + c) * lanes, v_stride,
+                             norms.data() + s * lanes);
+      }
     for (std::int64_t s = first_rows; s < last_rows; ++s) {
       const int height = strips.height(s);
-      const std::int64_t row = strips.first(s);
-      const double* a = u + (p * out + row) * in;
+      const std::int64_t row = strips.first(s), kernels = terms * height;
+      const auto place = [&](std::int64_t strip) {
+        return parts * ((group * out + strips.first(strip)) * in + from * strips.height(strip));
+      };
+      const double* u = made;
+      std::int64_t apart = u_stride;
+      if (weights.transformed) {
+        u = weights.strips.data<double>() + place(s);
+        apart = kernels;
+      } else {
+        lane_functions.weights(weights.strips.data<float>() + place(s), kernels, made, u_stride);
+      }
       // Weights of the strip to come, a share by each tile of this one: with few pixels they come
       // from memory as fast as they are wanted.
-      const bool same = s + 1 < last_rows;
-      const double* next = same ? a + height * in : u + ((p + 1) * out + begin) * in;
-      const double* next_end = next + (same                 ? strips.height(s + 1) * in
-                                       : p + 1 < kPositions ? strips.height(first_rows) * in
-                                                            : std::int64_t{0});
-      for (std::int64_t i = 0; i < count; i += kWide) {
-        const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - i));
-        for (std::int64_t block = 0; block < blocks; ++block) {
-          const std::int64_t from = block * in / blocks, to = (block + 1) * in / blocks;
+      const bool more = s + 1 < last_rows;
+      const std::int64_t item_bytes = weights.transformed ? sizeof(double) : sizeof(float),
+                         bytes = more ? parts * terms * strips.height(s + 1) * item_bytes : 0,
+                         steps = std::max<std::int64_t>(1, terms / 2),
+                         all_steps = kPositions * pairs * steps * std::int64_t{sizeof(double)},
+                         ahead = (bytes + all_steps - 1) / all_steps;
+      const auto* next = weights.strips.data<double>() +
+                         (more ? place(s + 1) * item_bytes / std::int64_t{sizeof(double)} : 0);
+      for (int p = 0; p < kPositions; ++p)
+        for (std::int64_t i = 0; i < count; i += kWide, next += steps * ahead) {
+          const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - i));
           set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
-              {.k = to - from,
-               .a = a + from * height,
+              {.k = terms,
+               .a = u + p * apart,
                .a_step = height,
-               .b = v + p * v_stride + (i * in + from) * lanes,
-               .b_strip = in * lanes,
+               .b = v + p * v_stride + i * terms * lanes,
+               .b_strip = terms * lanes,
                .b_step = lanes,
                .c = m + p * m_stride + (row - begin) * m_row + i * lanes,
                .c_row = m_row,
                .last_lanes = set.lanes,
                .join = block > 0,
                .next = next,
-               .next_step = next < next_end ? kExactLines : 0});
-          next += std::min(next_end - next, (to - from) * kExactLines);
+               .next_step = ahead});
         }
-      }
     }
+  }
+  for (double& norm : norms) norm = 2 * std::sqrt(norm);
   // Lanes that are tiles, in runs of neighbours.
   struct Run {
     int lane, columns;
@@ -190,15 +223,14 @@ void run_share(const ImageTask& t, const Share& share, const float* split,
              .x = 2 * x});
       lane += static_cast<int>(std::max<std::int64_t>(1, size));
     }
-  // Its blocks are joined: a term meets the roundings of its own and one for each block more.
-  const double factor = exact_factor((in + blocks - 1) / blocks + blocks + kPositions);
+  const double factor = exact_factor(1);
   alignas(64) float y[2 * 2 * kMaxLanes];
   std::uint32_t open[2];
   for (std::int64_t o = begin; o < end; ++o) {
     const std::int64_t channel = group * out + o,
                        base = (image * t.g.out_channels + channel) * h.out * w.out;
     const double bias = t.task.bias == nullptr ? 0.0 : static_cast<double>(t.task.bias[channel]),
-                 bound = factor * t.task.w->norms[static_cast<std::size_t>(channel)];
+                 bound = factor * weights.bounds[static_cast<std::size_t>(channel)];
     for (std::int64_t s = 0; s < count; ++s) {
       lane_functions.output(m + (o - begin) * m_row + s * lanes, m_stride, bias, bound,
                             norms.data() + s * lanes, y, open);
@@ -237,7 +269,7 @@ void run_image(const ImageTask& t, std::int64_t image, int threads,
                      tiles = (strips + kWide - 1) / kWide,
                      row_strips = RowStrips(g.group_out(), set.rows).count;
   const std::int64_t strip_bytes =
-      kPositions * lanes * std::int64_t{sizeof(double)} * (g.group_in() + g.group_out());
+      kPositions * lanes * std::int64_t{sizeof(double)} * ChannelBlocks(g.group_in()).largest();
   const std::int64_t most = std::clamp<std::int64_t>(kBlockBytes / strip_bytes, 4, 16);
   const ExactCut cut =
       cheapest_cut(g.groups, static_cast<double>(strips), tiles, (strips + most - 1) / most,
@@ -287,27 +319,46 @@ void pack_exact_winograd(Isa isa, const ConvGeometry& g, const float* w, int thr
   const TileSet<double>& set = *tile_set_f64(isa);
   const std::int64_t in = g.group_in(), out = g.group_out();
   const RowStrips strips(out, set.rows);
-  double* packed = to.strips.at_least<double>(kPositions * g.out_channels * in);
-  to.norms.resize(static_cast<std::size_t>(g.out_channels));
+  const ChannelBlocks blocks(in);
+  const std::int64_t kernels = g.out_channels * in;
+  to.transformed = kPositions * kernels * std::int64_t{sizeof(double)} <= kKeptBytes;
+  double* all_u = to.transformed ? to.strips.at_least<double>(kPositions * kernels) : nullptr;
+  float* all_g = to.transformed ? nullptr : to.strips.at_least<float>(kTaps * kernels + kMaxLanes);
+  to.bounds.resize(static_cast<std::size_t>(g.out_channels));
   parallel_for(g.groups * strips.count, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    AlignedBuffer taps, made;
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t group = item / strips.count, s = item % strips.count,
-                         row = strips.first(s), height = strips.height(s);
-      for (std::int64_t r = 0; r < height; ++r) {
-        const std::int64_t o = group * out + row + r;
-        double square = 0;
-        for (std::int64_t c = 0; c < in; ++c) {
-          const Square u = transformed(w + (o * in + c) * 9, false),
-                       size = transformed(w + (o * in + c) * 9, true);
-          for (std::size_t p = 0; p < kPositions; ++p) {
-            const double z = size[p / kPatch][p % kPatch];
-            square += z * z;
-            packed[((group * kPositions + static_cast<std::int64_t>(p)) * out + row) * in +
-                   c * height + r] = u[p / kPatch][p % kPatch];
-          }
-        }
-        to.norms[static_cast<std::size_t>(o)] = std::sqrt(square);
+      const std::int64_t s = item % strips.count, height = strips.height(s),
+                         first = item / strips.count * out + strips.first(s);
+      for (std::int64_t block = 0; block < blocks.count; ++block) {
+        const std::int64_t from = blocks.first(block), count = blocks.size(block) * height,
+                           at = first * in + from * height;
+        float* g_taps =
+            to.transformed ? taps.at_least<float>(kTaps * count + kMaxLanes) : all_g + kTaps * at;
+        for (std::int64_t r = 0; r < height; ++r)
+          for (std::int64_t c = 0; c < blocks.size(block); ++c)
+            for (int tap = 0; tap < kTaps; ++tap)
+              g_taps[tap * count + c * height + r] = w[((first + r) * in + from + c) * kTaps + tap];
+        if (!to.transformed) continue;
+        const std::int64_t stride = count + kMaxLanes;
+        double* u = made.at_least<double>(kPositions * stride);
+        winograd_lanes(isa)->weights(g_taps, count, u, stride);
+        for (std::int64_t p = 0; p < kPositions; ++p)
+          std::copy_n(u + p * stride, count, all_u + kPositions * at + p * count);
       }
+    }
+  });
+  // A term meets the roundings of its own block and one for each block more.
+  const auto roundings = static_cast<double>(blocks.largest() + blocks.count);
+  parallel_for(g.out_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t o = begin; o < end; ++o) {
+      double u = 0, size = 0;
+      for (std::int64_t c = 0; c < in; ++c) {
+        u += square_sum(transformed(w + (o * in + c) * kTaps, false));
+        size += square_sum(transformed(w + (o * in + c) * kTaps, true));
+      }
+      to.bounds[static_cast<std::size_t>(o)] =
+          roundings * std::sqrt(u) + kPositions * std::sqrt(size);
     }
   });
 }

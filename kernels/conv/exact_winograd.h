@@ -13,16 +13,16 @@
 // **Bound.** u = 2^-53. An entry of U is two passes of at most two additions (halves are exact),
 // one of V two passes of one addition: fl(U) is within 4u(1 + 4u) of U relative to |G| |g| |G^T| =:
 // U', fl(V) within 2u(1 + 2u) relative to V' := |B^T| |d| |B|. A sum over channels by fused
-// multiply-adds, in blocks that are added up, adds C u / (1 - C u), C being the channels of a block
-// and the number of blocks; the two passes of A^T four additions more. No entry of A exceeds 1, so
-// each output is off by at most
+// multiply-adds, in blocks that are added up, adds C u / (1 - C u) of sums of |U| |V|, C being the
+// channels of a block and the number of blocks; the two passes of A^T four additions more. No entry
+// of A exceeds 1, so each output is off by at most
 //
-//     (C + 16) u (1 + 2^-10) sum over the 16 positions and all channels of U' V'
-//         <= (C + 16) u (1 + 2^-10) |U'| |V'|       (2-norms over positions and channels).
+//     u (1 + 2^-10) sum over the 16 positions and all channels of (C |U| + 16 U') V'
+//         <= u (1 + 2^-10) (C |U| + 16 |U'|) |V'|       (2-norms over positions and channels).
 //
-// |U'| is made from the weights. An entry of V' sums four |d|, so its square is at most four times
-// the sum of their squares, and d(i, j) is met by n(i) n(j) positions, n = (1, 3, 3, 1):
-// |V'|^2 <= 4 sum of n(i) n(j) d(i, j)^2. For usual data the bound is 5 to 9 times that of the
+// |U| and |U'| are made from the weights. An entry of V' sums four |d|, so its square is at most
+// four times the sum of their squares, and d(i, j) is met by n(i) n(j) positions, n = (1, 3, 3, 1):
+// |V'|^2 <= 4 sum of n(i) n(j) d(i, j)^2. For usual data the bound is 3 to 6 times that of the
 // plain sum, which has the same C u but norms over nine products a channel. Nothing under- or
 // overflows: sums of four f32, and of products of two of these.
 //
@@ -45,6 +45,9 @@ namespace etalon {
 inline constexpr int kPatch = 4, kPositions = kPatch * kPatch;
 
 struct WinogradLanes {
+  // U of kernels side by side: tap t of kernel i at g[t * count + i], position p of its U at
+  // to[p * stride + i]. Both have room for a vector behind the last.
+  void (*weights)(const float* g, std::int64_t count, double* to, std::int64_t stride) = nullptr;
   // Patches of neighbouring tiles of one channel: column j of row i at patch[i][j] + lane. Position
   // p of V goes to to[p * stride + lane]; squares[lane] += the sum of n(i) n(j) d(i, j)^2.
   void (*input)(const float* const (*patch)[kPatch], double* to, std::int64_t stride,
@@ -57,10 +60,14 @@ struct WinogradLanes {
 };
 const WinogradLanes* winograd_lanes(Isa isa);
 
-// U, position by position, as strips of output channels, group by group; |U'| of each channel.
+// The kernels of each strip of output channels, by blocks of input channels: [group][strip][block]
+// [tap][channel][row]. Where U is small it is made once, laid out so too with a position for a tap.
+// Else it would come from memory again and again, in 14 times the bytes, and is made when a strip
+// is due. With it C |U| + 16 |U'| of each output channel.
 struct WinogradWeights {
   AlignedBuffer strips;
-  std::vector<double> norms;
+  bool transformed = false;  // f64, else f32
+  std::vector<double> bounds;
 };
 // Whether it applies and is faster than the plain sum.
 bool fits_exact_winograd(Isa isa, const ConvGeometry& g);

@@ -7,6 +7,33 @@
 
 namespace etalon::simd {
 
+// Two additions a pass, as the bound has it; halves are exact.
+template <class V>
+void winograd_weights(const float* g, std::int64_t count, double* to, std::int64_t stride) {
+  using Reg = typename V::Reg;
+  const Reg half = V::set1(0.5), minus = V::set1(-0.5);
+  const auto pass = [&](Reg a, Reg b, Reg c, auto put) ETALON_INLINE_LAMBDA {
+    const Reg outer = V::mul(half, V::add(a, c));
+    put(0, a);
+    put(1, V::fma(half, b, outer));
+    put(2, V::fma(minus, b, outer));
+    put(3, c);
+  };
+  for (std::int64_t i = 0; i < count; i += V::lanes) {
+    Reg columns[kPatch][3];
+    unroll<3>([&](auto j) ETALON_INLINE_LAMBDA {
+      const float* at = g + j * count + i;
+      pass(V::widen(at), V::widen(at + 3 * count), V::widen(at + 6 * count),
+           [&](int row, Reg x) ETALON_INLINE_LAMBDA { columns[row][j] = x; });
+    });
+    unroll<kPatch>([&](auto row) ETALON_INLINE_LAMBDA {
+      double* at = to + row * kPatch * stride + i;
+      pass(columns[row][0], columns[row][1], columns[row][2],
+           [&](int column, Reg x) ETALON_INLINE_LAMBDA { V::store(at + column * stride, x); });
+    });
+  }
+}
+
 template <class V>
 void winograd_input(const float* const (*patch)[kPatch], double* to, std::int64_t stride,
                     double* squares) {
@@ -79,7 +106,7 @@ void winograd_output(const double* m, std::int64_t stride, double bias, double f
 
 template <class V>
 WinogradLanes make_winograd_lanes() {
-  return {.input = winograd_input<V>, .output = winograd_output<V>};
+  return {.weights = winograd_weights<V>, .input = winograd_input<V>, .output = winograd_output<V>};
 }
 
 }  // namespace etalon::simd

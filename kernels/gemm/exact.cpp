@@ -25,9 +25,16 @@ const ExactLanes* exact_lanes([[maybe_unused]] Isa isa) {
   return nullptr;
 }
 
+const ExactProducts* exact_products([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return &avx512::exact_products();
+  if (isa == Isa::avx2) return &avx2::exact_products();
+#endif
+  return nullptr;
+}
+
 namespace {
 
-constexpr int kWide = 2;  // vectors of a tile
 // Whether a tile of digits pays, by a model of both passes in ns (one core of a Sapphire Rapids
 // machine): strips of 16 are cut in steps of 64 terms, tiles multiplied and joined; the f64 pass
 // packs, multiplies at 60 Gflop/s and rounds. Small products and short sums fill tiles badly. A
@@ -60,6 +67,9 @@ const ResidueSet& residues_of(Isa isa, const ResidueSet* instead) {
   return instead == nullptr ? *residue_set(isa) : *instead;
 }
 constexpr int kMaxOutputs = 16;  // of a row of a tile
+// A b of so many floats stays in the nearest caches as it lies, unless its rows share one set: read
+// so as fast as a copy of it, for which threads would wait for each other.
+constexpr std::int64_t kSmallElements = 1 << 16, kSetElements = 1024;
 
 // The norm of a row.
 double row_norm(const ExactLanes& lanes, const MatrixView& v, std::int64_t r, std::int64_t k) {
@@ -241,7 +251,7 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
   }
   std::vector<std::int64_t> rest;
   std::mutex joining;
-  parallel_for(static_cast<std::int64_t>(left.size()), threads, 64,
+  parallel_for(static_cast<std::int64_t>(left.size()), threads, exact_settled(task.k),
                [&](std::int64_t begin, std::int64_t end) {
                  RowsAlong rows(isa, task.a, task.m, task.k), columns(isa, task.b, n, task.k);
                  std::vector<std::int64_t> mine;
@@ -267,67 +277,135 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
   left = std::move(rest);
 }
 
+// Strips of a b that is read where it lies, with their norms; its last columns, where they fill no
+// strip, are a copy. One thread's own.
+class Columns {
+ public:
+  Columns(Isa isa, const ExactTask& task, std::int64_t width)
+      : set_(*tile_set_f32(isa)), lanes_(*exact_lanes(isa)), task_(task), width_(width) {}
+  // Strips [first, last).
+  void bring(std::int64_t first, std::int64_t last) {
+    if (first == first_) return;
+    first_ = first;
+    if (last * width_ > task_.n) {
+      const std::int64_t column = (last - 1) * width_;
+      tail_.resize(static_cast<std::size_t>(task_.k * width_));
+      pack_rows(set_, task_.b, column, static_cast<int>(task_.n - column), set_.lanes, task_.k,
+                tail_.data(), width_);
+    }
+    norms_.assign(static_cast<std::size_t>((last - first) * width_), 0.0);
+    for (std::int64_t v = first; v < last; ++v)
+      lanes_.squares(at(v), step(v), task_.k, norms_.data() + (v - first) * width_);
+    for (double& norm : norms_) norm = std::sqrt(norm);
+  }
+  const float* at(std::int64_t v) const {
+    return whole(v) ? task_.b.data + v * width_ : tail_.data();
+  }
+  std::int64_t step(std::int64_t v) const { return whole(v) ? task_.b.k_stride : width_; }
+  const double* norms(std::int64_t v) const { return norms_.data() + (v - first_) * width_; }
+
+ private:
+  bool whole(std::int64_t v) const { return (v + 1) * width_ <= task_.n; }
+  const TileSet<float>& set_;
+  const ExactLanes& lanes_;
+  const ExactTask& task_;
+  std::int64_t width_, first_ = -1;
+  std::vector<float> tail_;
+  std::vector<double> norms_;
+};
+
 void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
               std::vector<std::int64_t>& left) {
   const std::int64_t m = task.m, n = task.n, k = task.k;
-  const TileSet<double>& set = *tile_set_f64(isa);
+  const ExactProducts& products = *exact_products(isa);
   const ExactLanes& lanes = *exact_lanes(isa);
-  const RowStrips strips(m, set.rows);
+  const int width = 2 * products.lanes;  // of a strip of b
+  const RowStrips strips(m, products.rows);
   double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, m * k);
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
-  // Blocks of rows by columns whose sums, and the part of a under a block of k, fit the second
-  // cache: without blocks of k, strips of more than 500 terms come from the third one again and
-  // again. The sums of the blocks are joined rather than chained, so that a term meets the
-  // roundings of its own block and one for each block more.
-  constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 128, kBlockRows = 252;
-  const std::int64_t columns = vector_strips(n, set.lanes),
-                     block_vectors = kBlockColumns / set.lanes,
-                     block_strips = kBlockRows / set.rows;
-  const std::int64_t column_blocks = (columns + block_vectors - 1) / block_vectors;
+  // Blocks of rows by columns whose sums, and the part of a under a block of k and the next, fit
+  // the second cache: without blocks of k, strips of more than 500 terms come from the third one
+  // again and again. The sums of the blocks are joined rather than chained, so that a term meets
+  // the roundings of its own block and one for each block more.
+  constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 256, kBlockRows = 132;
+  const std::int64_t columns = vector_strips(n, width), block_width = kBlockColumns / width,
+                     block_strips = kBlockRows / products.rows;
+  const std::int64_t column_blocks = (columns + block_width - 1) / block_width;
   std::int64_t row_blocks = (strips.count + block_strips - 1) / block_strips;
   while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
   std::vector<double> bounds(static_cast<std::size_t>(m));
-  pack_broadcast(set, task.a, strips, k, threads, packed_a, [&](std::int64_t s) {
+  const TileSet<double>& rows = *tile_set_f64(isa);
+  const auto row_bounds = [&](std::int64_t s) {
     for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r)
       bounds[static_cast<std::size_t>(r)] = factor * row_norm(lanes, task.a, r, k);
-  });
+  };
+  // Where no strip of a is met by two items, each packs its own and no thread waits for another.
+  const bool packs_own = column_blocks == 1;
+  if (!packs_own) pack_broadcast(rows, task.a, strips, k, threads, packed_a, row_bounds);
+  const bool usual = task.c == nullptr && alpha == 1 && task.truth == nullptr;
   const std::int64_t c_row = kBlockColumns;
   std::mutex joining;
   parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     double* sums = thread_scratch<double>(ScratchSlot::tile, kBlockRows * c_row);
     double added[kMaxTileRows * kMaxOutputs] = {};
+    std::uint32_t open[kMaxTileRows];
     std::vector<std::int64_t> mine;
+    Columns own(isa, task, width);
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t column = item / row_blocks * block_vectors,
-                         column_end = std::min(columns, column + block_vectors),
+      const std::int64_t column = item / row_blocks * block_width,
+                         column_end = std::min(columns, column + block_width),
                          strip = item % row_blocks * strips.count / row_blocks,
                          strip_end = (item % row_blocks + 1) * strips.count / row_blocks;
+      for (std::int64_t s = strip; packs_own && s < strip_end; ++s) {
+        const std::int64_t top = strips.first(s);
+        const int height = strips.height(s);
+        pack_rows(rows, task.a, top, height, height, k, packed_a + top * k, height);
+        row_bounds(s);
+      }
+      if (b.in_place) own.bring(column, column_end);
       for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
         const std::int64_t from = kb * k / k_blocks, to = (kb + 1) * k / k_blocks;
-        for (std::int64_t v = column; v < column_end; v += kWide) {
-          const int w = static_cast<int>(std::min<std::int64_t>(kWide, column_end - v));
-          const std::int64_t first = v * set.lanes;
-          const int count = static_cast<int>(std::min<std::int64_t>(w * set.lanes, n - first));
-          for (std::int64_t s = strip; s < strip_end; ++s) {
-            const int height = strips.height(s);
-            const std::int64_t top = strips.first(s);
-            double* c = sums + (top - strips.first(strip)) * c_row + (v - column) * set.lanes;
-            const std::int64_t at = top * n + first;
-            if (kb + 1 == k_blocks) lanes.ask(task.y + at, n, height, count);
-            set.plain[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](
-                {.k = to - from,
-                 .a = packed_a + top * k + from * height,
-                 .a_step = height,
-                 .b = b.strips.data<double>() + first * k + from * set.lanes,
-                 .b_strip = k * set.lanes,
-                 .b_step = set.lanes,
-                 .c = c,
-                 .c_row = c_row,
-                 .last_lanes = set.lanes,
-                 .join = kb > 0});
-            if (kb + 1 < k_blocks) continue;
+        const bool last = kb + 1 == k_blocks;
+        for (std::int64_t s = strip; s < strip_end; ++s) {
+          const int height = strips.height(s);
+          const std::int64_t top = strips.first(s);
+          const double* a = packed_a + top * k + from * height;
+          // Of the next strip, a share by each tile.
+          const bool ahead = s + 1 < strip_end;
+          const double* next_a =
+              ahead ? packed_a + strips.first(s + 1) * k + from * strips.height(s + 1) : nullptr;
+          const std::int64_t share =
+              ahead ? exact_share(strips.height(s + 1), column_end - column) : 0;
+          for (std::int64_t v = column; v < column_end; ++v) {
+            const std::int64_t first = v * width, at = top * n + first;
+            const int count = static_cast<int>(std::min<std::int64_t>(width, n - first));
+            if (last) lanes.ask(task.y + at, n, height, count);
+            const double* norms = b.in_place ? own.norms(v) : b.norms.data() + first;
+            const ExactEnd rounding{.bounds = bounds.data() + top,
+                                    .norms = norms,
+                                    .added = kNothingAdded.data(),
+                                    .y = task.y + at,
+                                    .y_row = n,
+                                    .undecided = open};
+            const bool ends = last && usual && count == width;
+            const ExactProduct tile{
+                .k = to - from,
+                .a = a,
+                .b = b.in_place ? own.at(v) + from * own.step(v)
+                                : b.strips.data<float>() + first * k + from * width,
+                .b_step = b.in_place ? own.step(v) : width,
+                .sums = sums + (top - strips.first(strip)) * c_row + (v - column) * width,
+                .sums_row = c_row,
+                .join = kb > 0,
+                .end = ends ? &rounding : nullptr,
+                .next = reinterpret_cast<const char*>(next_a) + (v - column) * (to - from) * share,
+                .next_step = share};
+            const std::size_t vectors = count > products.lanes ? 2 : 1;
+            const std::uint32_t any = products.of[vectors][static_cast<std::size_t>(height)](tile);
+            if (any != 0) exact_ended(rounding, height, at, task.steps, mine);
+            if (!last || ends) continue;
             if (task.c != nullptr)
               for (int r = 0; r < height; ++r)
                 for (int i = 0; i < count; ++i)
@@ -335,12 +413,12 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
                       beta * static_cast<double>(
                                  task.c[(top + r) * task.c_row + (first + i) * task.c_col]);
             exact_tile(lanes,
-                       {.sums = c,
+                       {.sums = tile.sums,
                         .sums_row = c_row,
                         .rows = height,
                         .count = count,
                         .bounds = bounds.data() + top,
-                        .norms = b.norms.data() + first,
+                        .norms = norms,
                         .scale = alpha,
                         .slack = alpha == 1 ? 0.0 : 0x1p-52,
                         .added = task.c == nullptr ? nullptr : added,
@@ -371,13 +449,18 @@ void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threa
     pack_residues(residues_of(isa, shape.residues), b, n, k, true, threads, to.residues);
     return;
   }
-  const TileSet<double>& set = *tile_set_f64(isa);
+  to.in_place = !shape.b_is_constant && b.row_stride == 1 && n * k <= kSmallElements &&
+                b.k_stride % kSetElements != 0;
+  if (to.in_place) return;
+  const TileSet<float>& set = *tile_set_f32(isa);
   const ExactLanes& lanes = *exact_lanes(isa);
-  const std::int64_t strips = vector_strips(n, set.lanes);
-  double* packed = to.strips.at_least<double>(strips * set.lanes * k);
-  to.norms.resize(static_cast<std::size_t>(strips * set.lanes));
+  const std::int64_t columns = vector_strips(n, set.lanes) * set.lanes;
+  float* packed = to.strips.at_least<float>(columns * k);
+  to.norms.assign(static_cast<std::size_t>(columns), 0.0);
   pack_vector(set, b, n, k, threads, packed, [&](std::int64_t s) {
-    lanes.norms(packed + s * set.lanes * k, k, to.norms.data() + s * set.lanes);
+    double* norms = to.norms.data() + s * set.lanes;
+    lanes.squares(packed + s * set.lanes * k, set.lanes, k, norms);
+    for (int i = 0; i < set.lanes; ++i) norms[i] = std::sqrt(norms[i]);
   });
 }
 

@@ -13,6 +13,8 @@
 // (exact_settle.h), and only what that leaves goes to the definition.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "engine/numerics/fp.h"
 #include "kernels/gemm/digits.h"
 #include "kernels/gemm/exact_lanes.h"
+#include "kernels/gemm/exact_product.h"
 #include "kernels/gemm/exact_settle.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/residue_operand.h"
@@ -56,8 +59,20 @@ inline bool keep_busy(std::int64_t items, std::int64_t threads) {
   return 8 * ((items + threads - 1) / threads * threads) <= 9 * items;
 }
 
-// Of f64 weights that a step of a tile asks for ahead (tile.h): two cache lines.
-inline constexpr std::int64_t kExactLines = 2 * 64 / sizeof(double);
+// Bytes that a step of each of so many tiles asks for ahead, of a strip of so many rows.
+inline std::int64_t exact_share(std::int64_t rows, std::int64_t tiles) {
+  return (rows * std::int64_t{sizeof(double)} + tiles - 1) / tiles;
+}
+// Outputs of so many terms that a thread settles at a time: some microseconds.
+inline std::int64_t exact_settled(std::int64_t k) {
+  return std::clamp<std::int64_t>(4096 / std::max<std::int64_t>(1, k), 1, 64);
+}
+// To the sums of rows that add nothing (ExactEnd).
+inline constexpr std::array<double, kMaxTileRows> kNothingAdded = [] {
+  std::array<double, kMaxTileRows> zeros{};
+  zeros.fill(-0.0);
+  return zeros;
+}();
 
 // Decides one output: t is the f64 value, e bounds its distance from the real one.
 inline bool exact_decide(double t, double e, float& y, double* truth) {
@@ -96,16 +111,26 @@ inline void exact_tile(const ExactLanes& lanes, const ExactTile& tile, double* t
       left.push_back(at + r * tile.y_row + __builtin_ctz(u));
 }
 
+// As exact_tile, for a tile that was rounded as it was summed.
+inline void exact_ended(const ExactEnd& end, int rows, std::int64_t at, const ExactSteps& steps,
+                        std::vector<std::int64_t>& left) {
+  if (!steps.rounding_test) return;
+  for (int r = 0; r < rows; ++r)
+    for (std::uint32_t u = end.undecided[r]; u != 0; u &= u - 1)
+      left.push_back(at + r * end.y_row + __builtin_ctz(u));
+}
+
 enum class ExactFirst { f64, digits, residues };  // the first pass
 
 // y = round(alpha * a b + beta * c) on raw matrices.
 struct ExactOperand {
-  AlignedBuffer strips;
+  AlignedBuffer strips;       // f32, two vectors of f64 wide
   std::vector<double> norms;  // of every lane of the strips
   // Instead of both, where there are int8 tiles and they pay.
   DigitOperand digits;
   ResidueOperand residues;
   ExactFirst first = ExactFirst::f64;
+  bool in_place = false;  // of the f64 pass: nothing is packed
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;

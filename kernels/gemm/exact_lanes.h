@@ -46,7 +46,7 @@ struct ExactRows {
 struct ExactColumn {
   const double* a = nullptr;
   int height = 0;  // at most kMaxTileRows
-  const double* b = nullptr;
+  const float* b = nullptr;
   std::int64_t b_step = 0, k = 0;
   double* c = nullptr;  // that of row r at c + r * c_row
   std::int64_t c_row = 0;
@@ -54,8 +54,8 @@ struct ExactColumn {
 };
 
 struct ExactLanes {
-  // The norm of each lane of a strip [k][lanes] of packed operands.
-  void (*norms)(const double* strip, std::int64_t k, double* to) = nullptr;
+  // squares[i] += the sum of b[k * step + i]^2 over k, for two vectors of outputs i.
+  void (*squares)(const float* b, std::int64_t step, std::int64_t k, double* squares) = nullptr;
   // The sum of squares of k values.
   double (*square)(const float* x, std::int64_t k) = nullptr;
   // y = the f64 values rounded. Bit i of undecided[r] is set where the interval does not round to

@@ -14,20 +14,24 @@
 namespace etalon::simd {
 
 template <class V>
-void exact_norms(const double* strip, std::int64_t k, double* to) {
+void exact_squares(const float* b, std::int64_t step, std::int64_t k, double* squares) {
   using Reg = typename V::Reg;
-  constexpr int chains = 4;
-  Reg s[chains];
-  unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA { s[j] = V::zero(); });
+  constexpr int chains = 4;  // of each vector
+  Reg s[chains][2];
+  unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA { s[j][0] = s[j][1] = V::zero(); });
   std::int64_t i = 0;
-  const auto step = [&](auto j) ETALON_INLINE_LAMBDA {
-    const Reg x = V::load(strip + (i + j) * V::lanes);
-    s[j] = V::fma(x, x, s[j]);
+  const auto add = [&](auto j) ETALON_INLINE_LAMBDA {
+    unroll<2>([&](auto w) ETALON_INLINE_LAMBDA {
+      const Reg x = V::widen(b + j * step + w * V::lanes);
+      s[j][w] = V::fma(x, x, s[j][w]);
+    });
   };
-  for (; i + chains <= k; i += chains) unroll<chains>(step);
-  for (; i < k; ++i) step(std::integral_constant<int, 0>{});
-  V::store(to, V::add(V::add(s[0], s[1]), V::add(s[2], s[3])));
-  for (int lane = 0; lane < V::lanes; ++lane) to[lane] = __builtin_sqrt(to[lane]);
+  for (; i + chains <= k; i += chains, b += chains * step) unroll<chains>(add);
+  for (; i < k; ++i, b += step) add(std::integral_constant<int, 0>{});
+  unroll<2>([&](auto w) ETALON_INLINE_LAMBDA {
+    double* to = squares + w * V::lanes;
+    V::store(to, V::add(V::load(to), V::add(V::add(s[0][w], s[1][w]), V::add(s[2][w], s[3][w]))));
+  });
 }
 
 template <class V>
@@ -117,9 +121,10 @@ void exact_column_of(const ExactColumn& t) {
     unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA { s[j][v] = V::zero(); });
   });
   const auto mask = V::first(t.height - (vectors - 1) * V::lanes);
-  const double *a = t.a, *b = t.b;
+  const double* a = t.a;
+  const float* b = t.b;
   const auto step = [&](auto j) ETALON_INLINE_LAMBDA {
-    const Reg x = V::set1(*b);
+    const Reg x = V::set1(static_cast<double>(*b));
     unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA {
       const Reg w = v + 1 < vectors ? V::load(a + v * V::lanes) : V::load(a + v * V::lanes, mask);
       s[j][v] = V::fma(w, x, s[j][v]);
@@ -333,7 +338,7 @@ ExactSum exact_dot(const float* a, const float* b, std::int64_t k) {
 
 template <class V>
 ExactLanes make_exact_lanes() {
-  return {.norms = exact_norms<V>,
+  return {.squares = exact_squares<V>,
           .square = exact_square<V>,
           .round = exact_round<V>,
           .ask = exact_ask,

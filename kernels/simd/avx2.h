@@ -161,13 +161,24 @@ struct F64 {
   // The first n values of v.
   ETALON_INLINE static void store_widened(double* p, Single::Reg v, int n) {
     const Reg low = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
-    if (n <= lanes) return store(p, low, first(n));
+    if (n < lanes) return store_first(p, low, n);
     store(p, low);
-    store(p + lanes, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)), first(n - lanes));
+    const Reg high = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+    n == 2 * lanes ? store(p + lanes, high) : store_first(p + lanes, high, n - lanes);
   }
   ETALON_INLINE static void store(double* p, Reg v) { _mm256_storeu_pd(p, v); }
   ETALON_INLINE static void store(double* p, Reg v, Mask m) {
-    to_bits(m) == 0xf ? store(p, v) : _mm256_maskstore_pd(p, m, v);
+    const std::uint32_t bits = to_bits(m);
+    if (bits == 0xf) return store(p, v);
+    if ((bits & (bits + 1)) != 0) return _mm256_maskstore_pd(p, m, v);
+    store_first(p, v, std::popcount(bits));
+  }
+  // The first n < lanes values of v, in pieces: see the masked store of f32.
+  ETALON_INLINE static void store_first(double* p, Reg v, int n) {
+    const __m128d low = _mm256_castpd256_pd128(v);
+    if (n == 1) return _mm_store_sd(p, low);
+    if (n >= 2) _mm_storeu_pd(p, low);
+    if (n == 3) _mm_store_sd(p + 2, _mm256_extractf128_pd(v, 1));
   }
   ETALON_INLINE static Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
   ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
