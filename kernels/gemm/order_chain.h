@@ -90,7 +90,7 @@ struct OrderMode {
 template <class T>
 struct OrderTiles {
   int width = 0;  // lanes of two vectors
-  // chains: of chains and sums that add products to something, scale and scale_add; either: of
+  // chains: of chains and sums that add products to something, scale and scale_add; others: of
   // those that do not, pairs, add and add_zero.
   OrderMode chains, others;
   void (*plain[kOrderHeights])(const OrderChain<T>&) = {};
