@@ -47,19 +47,23 @@ TEST_CASE("order rows: sums in f16 and bf16 that f32 would round to a midpoint")
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 4 * kRows);
 }
 
-TEST_CASE("order rows: single terms whose products vanish, or reach the largest f16") {
-  // Products, all negative or with zeros among them, that become -0 or +0; eight products of 8000,
-  // the most that the faster rounding takes, whose sums f16 holds, and sixteen that it does not.
-  const std::pair<float, float> cases[] = {{0x1p-13F, -0x1p-14F}, {0x1.8p-13F, -0x1.8p-13F},
-                                           {0x1p-70F, -0x1p-66F}, {80.0F, 100.0F},
-                                           {-80.5F, 100.0F},      {0x1p50F, -0x1p50F}};
+TEST_CASE("order rows: products that vanish, or reach the largest f16 or bf16") {
+  // Products, all negative or with zeros among them, that become -0 or +0; sums below and above the
+  // 2^15 from which on the faster rounding gives up, that f16 holds and that it does not; the same
+  // of bf16 around 2^111.
+  const std::pair<float, float> cases[] = {
+      {0x1p-13F, -0x1p-14F}, {0x1.8p-13F, -0x1.8p-13F}, {0x1p-70F, -0x1p-66F},
+      {80.0F, 50.0F},        {80.0F, 100.0F},           {-80.5F, 100.0F},
+      {0x1p50F, -0x1p50F},   {0x1p60F, 0x1p49F},        {0x1p63F, 0x1.8p62F}};
   Compared seen;
   std::set<std::uint32_t> bits;
   for (const auto& [one, other] : cases)
     for (const std::int64_t k : {8, 16, 21})
-      for (const char* text : {"acc=f16,order=pairwise:1", "acc=f16,fma=off,order=pairwise:1",
-                               "acc=bf16,order=pairwise:1", "acc=bf16,fma=off,order=pairwise:1",
-                               "order=pairwise:1", "round=rd,order=pairwise:1"}) {
+      for (const char* text :
+           {"acc=f16,order=pairwise:1", "acc=f16,fma=off,order=pairwise:1",
+            "acc=bf16,order=pairwise:1", "acc=bf16,fma=off,order=pairwise:1", "order=pairwise:1",
+            "round=rd,order=pairwise:1", "acc=f16,fma=off", "acc=f16,fma=off,order=blocks:5",
+            "acc=bf16,fma=off", "acc=bf16,fma=off,order=lanes:3"}) {
         std::vector<Tensor> in;
         in.push_back(make(Shape{11, k}, 61, Data::noise));
         in.push_back(make(Shape{k, 37}, 62, Data::noise));
@@ -80,7 +84,48 @@ TEST_CASE("order rows: single terms whose products vanish, or reach the largest 
   CHECK(bits.contains(0U));
   CHECK(bits.contains(std::bit_cast<std::uint32_t>(64000.0F)));
   CHECK(bits.contains(0x7f800000U));
-  if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 6 * 3 * 6 * kRows);
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 9 * 3 * 10 * kRows);
+}
+
+TEST_CASE("order rows: terms in the padding beside sums that are zeros of either sign") {
+  // Rows without their masks give +0 for the -0 of products that vanish, of which a term in the
+  // padding is none; pixels and weights that are zero, infinite or NaN.
+  Compared seen;
+  std::set<std::uint32_t> bits;
+  for (const float weight : {-0x1p-14F, -0x1p-70F, 0.0F, -0.0F, 1.5F})
+    for (const float rare : {0.0F, 1.0F, INFINITY, NAN})
+      for (const char* text :
+           {"acc=f16", "acc=bf16", "acc=f16,fma=off", "acc=bf16,fma=off", "acc=f16,order=blocks:4",
+            "acc=bf16,order=lanes:3", "acc=bf16,order=pairwise:1", "acc=f16,order=pairwise:1",
+            "acc=f16,order=pairwise:2", "acc=bf16,subnormals=flush",
+            "acc=f16,fma=off,subnormals=flush", "acc=bf16,round=rd"}) {
+        ConvParams p;
+        p.strides = p.dilations = p.pads_begin = p.pads_end = Ints{1, 1};
+        std::vector<Tensor> in;
+        in.push_back(make(Shape{1, 2, 5, 8}, 65, Data::noise));
+        in.push_back(make(Shape{18, 2, 3, 3}, 66, Data::noise));
+        const auto fill = [](Tensor& t, float value, float other) {
+          for (float& x : t.mutable_data<float>()) x = x > 0.93F ? other : value;
+        };
+        fill(in[0], weight < -0x1p-20F ? 0x1p-13F : 0x1p-66F, rare);
+        fill(in[1], weight, weight);
+        const Contract c = Contract::parse(text);
+        compare(conv_op(), Params(p), in, c, seen);
+        ConvTransposeParams turned;  // of its phases' orders some terms are missing
+        turned.strides = Ints{2, 1};
+        turned.dilations = turned.pads_begin = turned.pads_end = Ints{1, 1};
+        in[1] = in[1].reshaped(Shape{2, 18, 3, 3});
+        compare(conv_transpose_op(), Params(turned), in, c, seen);
+        in[1] = in[1].reshaped(Shape{18, 2, 3, 3});
+        RunOptions options{.contract = c};
+        options.kernels = "conv.definition";
+        const std::vector<const Tensor*> pointers{&in[0], &in[1]};
+        const Tensor y =
+            std::move(run_op(conv_op(), Params(p), pointers, all_kernels(), options).outputs[0]);
+        for (const float v : y.data<float>()) bits.insert(std::bit_cast<std::uint32_t>(v));
+      }
+  for (const std::uint32_t v : {0U, 0x80000000U, 0x7f800000U, 0x7fc00000U}) CHECK(bits.contains(v));
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 2 * 5 * 4 * 12 * kRows);
 }
 
 TEST_CASE("order rows: single terms in the padding beside infinite weights, rounded down too") {

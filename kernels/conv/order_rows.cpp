@@ -72,6 +72,43 @@ void convolve_planes(const KernelCall& call, const OrderTiles<T>& tiles,
                               .finish = finish});
 }
 
+bool few_outputs(const ConvGeometry& g, int width) {
+  return g.group_in() == 1 && g.group_out() < kOrderRows && g.groups * g.batch >= width &&
+         !refuse_order_windows(g.window);
+}
+
+// Weights as OrderTask::a has them, in the sequence of `terms`.
+struct PackedWeights {
+  AlignedBuffer strips;
+};
+
+template <class T>
+const T* pack_weights(const Tensor& weights, const ConvGeometry& g, const OrderTiles<T>& tiles,
+                      const Contract& contract, const std::vector<std::int64_t>& terms, int threads,
+                      PackedWeights& packed) {
+  const OrderOperand<T> w(weights, tiles, contract, threads);
+  const std::int64_t rows = g.group_out(), k = g.k();
+  T* to = packed.strips.at_least<T>(std::max<std::int64_t>(1, g.out_channels * k));
+  parallel_for(g.groups, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t group = begin; group < end; ++group)
+      pack_order_rows(w.data() + group * rows * k, rows, k, k, 1, terms.data(),
+                      to + group * rows * k);
+  });
+  return to;
+}
+
+template <class T>
+Prepared prepare_weights(const Problem& problem, const OrderTiles<T>& tiles, int threads) {
+  const Tensor* w = problem.inputs[1].value;
+  const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
+                                       problem.input(1).shape);
+  if (w == nullptr || few_outputs(g, tiles.width)) return nullptr;
+  const Contract& contract = *problem.contract;
+  auto packed = std::make_shared<PackedWeights>();
+  pack_weights(*w, g, tiles, contract, walk_terms(g, contract.walk), threads, *packed);
+  return packed;
+}
+
 template <class T>
 void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderProgram& program) {
   const Contract& contract = call.contract();
@@ -80,22 +117,17 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
   const std::int64_t pixels = g.window.out_points(), k = g.k(), taps = g.window.taps();
   const std::int64_t rows = g.group_out(), in_points = g.window.in_points();
   if (g.batch * g.out_channels * pixels == 0) return;
-  if (g.group_in() == 1 && rows < kOrderRows && g.groups * g.batch >= tiles.width &&
-      !refuse_order_windows(g.window))
-    return convolve_planes(call, tiles, program, g, false);
+  if (few_outputs(g, tiles.width)) return convolve_planes(call, tiles, program, g, false);
   const OrderOperand<T> x(call.input(0), tiles, contract, call.threads);
-  const OrderOperand<T> w(call.input(1), tiles, contract, call.threads);
   std::optional<OrderOperand<T>> bias;
   if (call.has(2)) bias.emplace(call.input(2), tiles, contract, 1);
 
   const std::vector<std::int64_t> terms = walk_terms(g, contract.walk);
-  AlignedBuffer strips;
-  T* packed_w = strips.at_least<T>(std::max<std::int64_t>(1, g.out_channels * k));
-  parallel_for(g.groups, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t group = begin; group < end; ++group)
-      pack_order_rows(w.data() + group * rows * k, rows, k, k, 1, terms.data(),
-                      packed_w + group * rows * k);
-  });
+  PackedWeights fresh;
+  const auto* constant = static_cast<const PackedWeights*>(call.prepared);
+  const T* packed_w = constant != nullptr ? constant->strips.data<T>()
+                                          : pack_weights(call.input(1), g, tiles, contract, terms,
+                                                         call.threads, fresh);
 
   const int width = tiles.width;
   const auto pack = [&](std::int64_t group, std::int64_t panel, T* to, std::uint32_t* mask) {
@@ -207,13 +239,23 @@ template void run_conv_order<Isa::avx512>(const KernelCall&, const OrderProgram&
 template void run_conv_order<Isa::avx2>(const KernelCall&, const OrderProgram&);
 
 template <Isa isa>
+Prepared prepare_conv_order(const Problem& problem, int threads) {
+  const Contract& c = *problem.contract;
+  if (c.acc == DType::f64) return prepare_weights(problem, order_tiles_f64(isa, c), threads);
+  return prepare_weights(problem, order_tiles_f32(isa, c), threads);
+}
+template Prepared prepare_conv_order<Isa::avx512>(const Problem&, int);
+template Prepared prepare_conv_order<Isa::avx2>(const Problem&, int);
+
+template <Isa isa>
 KernelRow conv_order_row(std::string_view name) {
   return {.op = "conv",
           .name = name,
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = refuse<isa>,
-          .run = run<isa>};
+          .run = run<isa>,
+          .prepare = prepare_conv_order<isa>};
 }
 template KernelRow conv_order_row<Isa::avx512>(std::string_view name);
 template KernelRow conv_order_row<Isa::avx2>(std::string_view name);

@@ -14,8 +14,10 @@ template <Isa isa>
 KernelRow conv_channels_last_order_row(std::string_view name);
 
 // What conv_order_row computes, with another program over the same terms than the contract's order
-// has.
+// has, and what it prepares.
 template <Isa isa>
 void run_conv_order(const KernelCall& call, const OrderProgram& program);
+template <Isa isa>
+Prepared prepare_conv_order(const Problem& problem, int threads);
 
 }  // namespace etalon

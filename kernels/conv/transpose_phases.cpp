@@ -59,6 +59,7 @@ struct PreparedPhases {
 struct Ways {
   std::span<const KernelRow> rows;
   void (*order)(const KernelCall&, const OrderProgram&) = nullptr;
+  Prepared (*prepare_order)(const Problem&, int threads) = nullptr;
 };
 
 const KernelRow* row_of(const Ways& ways, const Problem& problem, Refusal& why) {
@@ -103,19 +104,20 @@ std::shared_ptr<PreparedPhases> make_phases(const Ways& ways, const Problem& pro
   return out;
 }
 
-void pack(PreparedPhases& all, const Problem& problem, const Tensor& w, int threads) {
+void pack(const Ways& ways, PreparedPhases& all, const Problem& problem, const Tensor& w,
+          int threads) {
   for (TransposePhase& p : all.phases) {
     p.weights = phase_weights(p, all.g, w);
     p.inputs[1].value = &p.weights;
-    if (p.row != nullptr && p.row->prepare != nullptr)
-      p.prepared = p.row->prepare(p.problem(problem), threads);
+    const auto prepare = p.row != nullptr ? p.row->prepare : ways.prepare_order;
+    if (prepare != nullptr) p.prepared = prepare(p.problem(problem), threads);
   }
   all.packed = true;
 }
 
 Prepared prepare(const Ways& ways, const Problem& problem, int threads) {
   auto out = make_phases(ways, problem);
-  if (const Tensor* w = problem.inputs[1].value) pack(*out, problem, *w, threads);
+  if (const Tensor* w = problem.inputs[1].value) pack(ways, *out, problem, *w, threads);
   return out;
 }
 
@@ -124,7 +126,7 @@ void run(const Ways& ways, const KernelCall& call) {
   std::shared_ptr<PreparedPhases> fresh;
   if (prepared == nullptr || !prepared->packed) {
     fresh = make_phases(ways, *call.problem);
-    pack(*fresh, *call.problem, call.input(1), call.threads);
+    pack(ways, *fresh, *call.problem, call.input(1), call.threads);
     prepared = fresh.get();
   }
   const ConvTransposeGeometry& g = prepared->g;
@@ -174,7 +176,7 @@ Ways exact_ways() {
 }
 template <Isa isa>
 Ways order_ways() {
-  return {.order = run_conv_order<isa>};
+  return {.order = run_conv_order<isa>, .prepare_order = prepare_conv_order<isa>};
 }
 
 template <Isa isa>

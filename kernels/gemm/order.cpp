@@ -62,6 +62,12 @@ class Compiler {
       steps().push_back({Kind::chain, 0, 1, 0});
       program_.depth = 1;
     }
+    for (const OrderStep& s : steps()) {
+      program_.paired = program_.paired || s.pairs > 0;
+      program_.zeros = program_.zeros || s.zeros != 0;
+      program_.chained = program_.chained || s.kind == Kind::extend ||
+                         (s.kind == Kind::chain && s.pairs == 0 && s.count > 1);
+    }
     return std::move(program_);
   }
 
@@ -359,6 +365,50 @@ template void pack_order_rows<float>(const float*, std::int64_t, std::int64_t, s
 template void pack_order_rows<double>(const double*, std::int64_t, std::int64_t, std::int64_t,
                                       std::int64_t, const std::int64_t*, double*);
 
+namespace {
+
+// What may run without masks and with OrderTiles::quick, until a tile does not hold.
+template <class T>
+struct QuickOrder {
+  QuickOrder(const OrderTiles<T>& tiles, const OrderProgram& program, OrderMode mode, bool masked) {
+    const bool nearest = mode.rounding == OrderRounding::nearest;
+    chains = nearest && tiles.quick[0] != nullptr;
+    pairs = nearest && tiles.quick_pairs[0] != nullptr && program.paired &&
+            (!program.chained || !tiles.negative_zeros);
+    helps = tiles.held != nullptr && (masked || chains || pairs);
+    signs = pairs && tiles.negative_zeros && !program.zeros;
+    zeros_count = masked && program.chained && tiles.negative_zeros;
+  }
+  bool chains = false, pairs = false, helps = false;
+  // Sums of pairs may have lost the sign of a zero. Not where +0 is added to some: of it comes +0.
+  bool signs = false;
+  // A chain without its mask adds a zero instead, which makes +0 of -0, and of nothing else
+  // something else: where the last sum is not zero, none that it is made of matters.
+  bool zeros_count = false;
+};
+
+// -0 for the zeros that are sums of pairs of negative products that all vanish; any other product
+// makes +0 of such a sum.
+template <class T>
+void restore_signs(const OrderTiles<T>& tiles, const T* a, int height, const T* b,
+                   std::int64_t b_step, std::int64_t k, T* tile) {
+  const auto vanishes = [&](double p) {
+    return p < 0 && p >= -static_cast<double>(tiles.vanishing);
+  };
+  for (int r = 0; r < height; ++r)
+    for (int lane = 0; lane < tiles.width; ++lane) {
+      T& sum = tile[r * tiles.width + lane];
+      if (sum != 0) continue;
+      std::int64_t i = 0;
+      while (i < k && vanishes(static_cast<double>(a[i * height + r]) *
+                               static_cast<double>(b[i * b_step + lane])))
+        ++i;
+      if (i == k) sum = -T{0};
+    }
+}
+
+}  // namespace
+
 template <class T>
 void run_order(const OrderTask<T>& task) {
   const OrderTiles<T>& tiles = task.tiles;
@@ -392,39 +442,51 @@ void run_order(const OrderTask<T>& task) {
         else
           b_f32 = in_place;
       }
-      const T most = tiles.most == nullptr ? T{0} : tiles.most(b, task.k * b_step);
+      const OrderMode mode = order_mode(tiles, task.program, true);
+      const QuickOrder<T> could(tiles, task.program, mode, masked);
+      bool quick = could.helps;
+      std::uint32_t nonzero = 0;
+      for (std::int64_t k = 0; could.zeros_count && k < task.k; ++k) nonzero |= mask[k];
       const std::int64_t stop = std::min(task.rows, (part + 1) * strips / parts * kOrderRows);
       for (std::int64_t row = part * strips / parts * kOrderRows; row < stop;) {
         const int h = order_height(task.rows - row), height = 1 << h;
-        const auto chain = b_f32 != nullptr ? tiles.plain_of_f32[h]
-                           : masked         ? tiles.masked[h]
-                                            : tiles.plain[h];
         const T* a = task.a + (group * task.rows + row) * task.k;
-        const bool small =
-            tiles.most != nullptr && tiles.most(a, task.k * height) * most <= tiles.small;
-        run_order_steps(tiles, task.program, std::int64_t{height} * tiles.width, stack, size,
-                        [&](const OrderStep& s, T* tile, const OrderStep* join) {
-                          const int d = s.pairs - 1;
-                          const auto compute = s.pairs == 0       ? chain
-                                               : b_f32 != nullptr ? tiles.pairs_of_f32[d]
-                                               : small            ? tiles.small_pairs[d]
-                                               : masked           ? tiles.masked_pairs[d]
-                                                                  : tiles.pairs[d];
-                          compute({.count = s.count,
-                                   .a = a + s.first * height,
-                                   .a_step = s.stride * height,
-                                   .b = b_f32 == nullptr ? b + s.first * b_step : nullptr,
-                                   .b_f32 = b_f32 == nullptr ? nullptr : b_f32 + s.first * b_step,
-                                   .b_step = s.stride * b_step,
-                                   .mask = mask + s.first,
-                                   .mask_step = s.stride,
-                                   .tile = tile,
-                                   .rows = height,
-                                   .zeros = s.zeros,
-                                   .resume = s.kind == Kind::extend,
-                                   .join = join != nullptr,
-                                   .join_zero = join != nullptr && join->zeros != 0});
-                        });
+        const auto compute_tile = [&] {
+          const auto chain = b_f32 != nullptr        ? tiles.plain_of_f32[h]
+                             : quick && could.chains ? tiles.quick[h]
+                             : masked && !quick      ? tiles.masked[h]
+                                                     : tiles.plain[h];
+          run_order_steps(tiles, task.program, mode, std::int64_t{height} * tiles.width, stack,
+                          size, [&](const OrderStep& s, T* tile, const OrderStep* join) {
+                            const int d = s.pairs - 1;
+                            const auto compute = s.pairs == 0           ? chain
+                                                 : b_f32 != nullptr     ? tiles.pairs_of_f32[d]
+                                                 : quick && could.pairs ? tiles.quick_pairs[d]
+                                                 : masked && !quick     ? tiles.masked_pairs[d]
+                                                                        : tiles.pairs[d];
+                            compute({.count = s.count,
+                                     .a = a + s.first * height,
+                                     .a_step = s.stride * height,
+                                     .b = b_f32 == nullptr ? b + s.first * b_step : nullptr,
+                                     .b_f32 = b_f32 == nullptr ? nullptr : b_f32 + s.first * b_step,
+                                     .b_step = s.stride * b_step,
+                                     .mask = mask + s.first,
+                                     .mask_step = s.stride,
+                                     .tile = tile,
+                                     .rows = height,
+                                     .zeros = s.zeros,
+                                     .resume = s.kind == Kind::extend,
+                                     .join = join != nullptr,
+                                     .join_zero = join != nullptr && join->zeros != 0});
+                          });
+        };
+        compute_tile();
+        if (quick && !tiles.held(stack, height, nonzero)) {
+          quick = false;
+          compute_tile();
+        } else if (quick && could.signs && !tiles.held(stack, height, ~0U)) {
+          restore_signs(tiles, a, height, b, b_step, task.k, stack);
+        }
         task.finish(group, panel, row, height, stack);
         row += height;
       }

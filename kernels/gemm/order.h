@@ -45,6 +45,9 @@ struct OrderStep {
 struct OrderProgram {
   std::vector<OrderStep> steps;
   std::int64_t depth = 0;  // tiles on the stack at most
+  bool chained = false;    // some term is added to a sum
+  bool paired = false;     // some step has pairs
+  bool zeros = false;      // +0 is added somewhere
 };
 
 // Why a sum of k terms has no such program; the definition says the same in its own words.

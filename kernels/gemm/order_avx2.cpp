@@ -83,7 +83,14 @@ struct OrderF64 : F64 {
 
 template <OrderRounding Rounding>
 struct Half : OrderF32 {
-  static constexpr bool kQuickly = false;  // it asks for rounding to nearest
+  ETALON_INLINE static Reg power(Reg x) {
+    return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7f800000)));
+  }
+  // As unsigned numbers.
+  ETALON_INLINE static Reg larger_bits(Reg a, Reg b) {
+    return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm256_fnmadd_ps(a, b, c); }
   ETALON_INLINE static Reg fma_odd(Reg a, Reg b, Reg c) {
     const Reg t = fma(a, b, c);
     if constexpr (Rounding != OrderRounding::nearest) return t;
@@ -96,6 +103,7 @@ struct Half : OrderF32 {
 template <OrderRounding Rounding>
 struct RoundF16 : Half<Rounding> {
   static constexpr bool kLikeF32 = false;
+  static constexpr float kLeastNormal = 0x1p-14F, kQuickFactor = 0x1.8p13F, kQuickScale = 0x1p100F;
   using Reg = __m256;
   ETALON_INLINE static Reg narrow(Reg x) {
     constexpr int kMode =
@@ -110,6 +118,7 @@ struct RoundF16 : Half<Rounding> {
 template <OrderRounding Rounding>
 struct RoundBF16 : Half<Rounding> {
   static constexpr bool kLikeF32 = true;
+  static constexpr float kLeastNormal = 0x1p-126F, kQuickFactor = 0x1.8p16F, kQuickScale = 1;
   using Reg = __m256;
   ETALON_INLINE static Reg narrow(Reg v) {
     const __m256i x = _mm256_castps_si256(v);

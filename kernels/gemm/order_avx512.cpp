@@ -78,7 +78,6 @@ struct OrderF64 : F64 {
 
 template <OrderRounding Rounding>
 struct Half : OrderF32 {
-  static constexpr bool kQuickly = Rounding == OrderRounding::nearest;
   ETALON_INLINE static Reg power(Reg x) {
     return _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000)));
   }
@@ -87,8 +86,6 @@ struct Half : OrderF32 {
     return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_ps(a, b, c); }
-  ETALON_INLINE static Reg both(Reg a, Reg b) { return _mm512_and_ps(a, b); }
-  ETALON_INLINE static Reg either(Reg a, Reg b) { return _mm512_or_ps(a, b); }
   ETALON_INLINE static Reg fma_odd(Reg a, Reg b, Reg c) {
     if constexpr (Rounding == OrderRounding::nearest) {
       const Reg down = _mm512_fmadd_round_ps(a, b, c, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -104,8 +101,7 @@ struct Half : OrderF32 {
 template <OrderRounding Rounding>
 struct RoundF16 : Half<Rounding> {
   static constexpr bool kLikeF32 = false;
-  // Eight such products and their roundings are below 65504.
-  static constexpr float kLeastNormal = 0x1p-14F, kQuickFactor = 0x1.8p13F, kSmallProduct = 8000;
+  static constexpr float kLeastNormal = 0x1p-14F, kQuickFactor = 0x1.8p13F, kQuickScale = 0x1p100F;
   using Reg = __m512;
   ETALON_INLINE static Reg narrow(Reg x) {
     constexpr int kMode =
@@ -124,8 +120,7 @@ struct RoundF16 : Half<Rounding> {
 template <OrderRounding Rounding>
 struct RoundBF16 : Half<Rounding> {
   static constexpr bool kLikeF32 = true;
-  static constexpr float kLeastNormal = 0x1p-126F, kQuickFactor = 0x1.8p16F,
-                         kSmallProduct = 0x1p100F;
+  static constexpr float kLeastNormal = 0x1p-126F, kQuickFactor = 0x1.8p16F, kQuickScale = 1;
   using Reg = __m512;
   ETALON_INLINE static Reg narrow(Reg v) {
     const __m512i x = _mm512_castps_si512(v);

@@ -41,6 +41,9 @@ struct OrderChain {
 // squares.
 enum class OrderTerm : std::uint8_t { value, magnitude, square, product, result, result_square };
 inline constexpr int kOrderTerms = 6;
+inline constexpr bool sums_products(OrderTerm term) {
+  return term != OrderTerm::value && term != OrderTerm::magnitude && term != OrderTerm::result;
+}
 template <class T>
 struct OrderSum {
   std::int64_t count = 0;
@@ -86,9 +89,10 @@ struct OrderMode {
 
 template <class T>
 struct OrderTiles {
-  int width = 0;     // lanes of two vectors
-  OrderMode chains;  // of chains, sums, pairs, add, add_zero, scale, scale_add
-  OrderMode others;
+  int width = 0;  // lanes of two vectors
+  // chains: of chains and sums that add products to something, scale and scale_add; others: of
+  // those that do not, pairs, add and add_zero.
+  OrderMode chains, others;
   void (*plain[kOrderHeights])(const OrderChain<T>&) = {};
   void (*masked[kOrderHeights])(const OrderChain<T>&) = {};
   void (*sums[kOrderTerms][kOrderHeights])(const OrderSum<T>&) = {};
@@ -98,11 +102,17 @@ struct OrderTiles {
   // plain and pairs of terms of b that lie as f32, flushed or not; of f64, others have no need.
   void (*plain_of_f32[kOrderHeights])(const OrderChain<T>&) = {};
   void (*pairs_of_f32[kOrderPairs])(const OrderChain<T>&) = {};
-  // Both, and faster, where no product of an a and a b is larger than `small`. most(x, n) is the
-  // largest magnitude, NaN where one is. nullptr where an arithmetic has no such way.
-  void (*small_pairs[kOrderPairs])(const OrderChain<T>&) = {};
-  T (*most)(const T* x, std::int64_t n) = nullptr;
-  T small{};
+  // All of these without a look at the mask, and faster, but with +0 for any zero, and right only
+  // where held() says so: else some sum was too large for them. Where quick is nullptr, plain does.
+  // They ask for rounding to nearest.
+  void (*quick[kOrderHeights])(const OrderChain<T>&) = {};
+  void (*quick_pairs[kOrderPairs])(const OrderChain<T>&) = {};
+  // Whether a tile of so many rows is of finite numbers, and lane i of no row zero where bit i of
+  // `nonzero` is set; nullptr where chains are masked or plain only. negative_zeros: a sum may be
+  // -0. vanishing: the largest product that rounds to zero, where there is a quick.
+  bool (*held)(const T* tile, int rows, std::uint32_t nonzero) = nullptr;
+  bool negative_zeros = false;
+  T vanishing{};
   void (*sum_pairs[kOrderTerms][kOrderPairs])(const OrderSum<T>&) = {};
   // In the arithmetic of the contract, over n elements (a multiple of width): a += b; a *= s;
   // a = fma(s, c, a); a /= d; a = sqrt(a); a += +0.

@@ -1,27 +1,11 @@
 // Chains and joins of kernels/gemm/order.h over an arithmetic N: Scalar, Reg, Mask, lanes; load,
 // store, zero, set1, from_bits, raw, take, add, mul, fma, fma under a mask, div, sqrt, gather.
 // Included only by the files of one instruction set each.
-//
-// f16 and bf16 accumulators live in f32 registers (Narrow). An operation on them is computed in f32
-// and that rounded to the narrow format, of q bits. Toward one side (round=rz, ru, rd; the
-// processor is set to it) two roundings are one, as every narrow number is an f32. To nearest, the
-// result changes at the midpoints of narrow numbers, which are f32 too: the first rounding takes
-// nothing across one, but may end on one. It does not for
-//   quotients, roots: f32 has 2q + 2 bits or more (Figueroa, "When is double rounding innocuous?",
-//     SIGNUM 30(3), 1995)
-//   sums: if 24 bits do not hold a + b, then |b| < 2^(e - 12) with e the exponent of a, and lacks
-//     2^(e - 12 - q) or more of that; no midpoint is that near to a on either side, so the sum in
-//     f32, rounded any way, rounds to a, as the real one does
-//   products: of 2q bits, exact. Where f32 holds fewer, below 2^-126 in bf16, an inexact one is
-//     M 2^-150 or smaller, M = m n <= 255 * 255: below the least midpoint 2^-134 = 65536 2^-150 by
-//     511 steps or more, so that it becomes a zero either way, as it must
-// A fused multiply-add can end on one. It is rounded to odd (fma_odd): not a multiple of the last
-// bit's double if inexact, so on no midpoint, and on the side where the real result is (Boldo,
-// Melquiond, "Emulation of FMA and correctly rounded sums", IEEE TC 57(4), 2008).
 #pragma once
 
 #include <type_traits>
 
+#include "kernels/gemm/order_narrow_inl.h"
 #include "kernels/gemm/order_tiles.h"
 #include "kernels/simd/unroll.h"
 
@@ -62,81 +46,6 @@ struct PlainArithmetic : V {
   }
 };
 
-// Format: narrow(x) of an f32, as the contract rounds; fma_odd where that is to nearest, else fma;
-// flush; kLikeF32: what is subnormal in it is so in f32; and what quick() needs, where kQuickly.
-template <class Format, bool Fused, bool Flush>
-struct Narrow : Format {
-  using Reg = typename Format::Reg;
-  using Mask = typename Format::Mask;
-  static constexpr bool kSettles = true, kFlush = Flush, kFlushedByUse = Flush && Format::kLikeF32;
-  ETALON_INLINE static Reg take(const float* p) {
-    Reg x = Format::raw(p);
-    if constexpr (Flush) x = Format::flush_f32(x);
-    return flushed(Format::narrow(Format::canonical(x)));
-  }
-  ETALON_INLINE static Reg flushed(Reg v) {
-    if constexpr (Flush)
-      return Format::flush(v);
-    else
-      return v;
-  }
-  ETALON_INLINE static Reg add(Reg a, Reg b) { return done(Format::add(a, b)); }
-  ETALON_INLINE static Reg sub(Reg a, Reg b) { return done(Format::sub(a, b)); }
-  ETALON_INLINE static Reg mul(Reg a, Reg b) { return done(Format::mul(a, b)); }
-  ETALON_INLINE static Reg div(Reg a, Reg b) { return done(Format::div(a, b)); }
-  ETALON_INLINE static Reg sqrt(Reg a) { return done(Format::sqrt(a)); }
-  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) {
-    if constexpr (Fused)
-      return done(Format::fma_odd(a, b, c));
-    else
-      return add(c, mul(a, b));
-  }
-  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
-    return Format::select(m, fma(a, b, c), c);
-  }
-  // narrow(x) to nearest in half its time, where |x| is of `small` products and the sign of a zero
-  // does not matter, which becomes +0. m is the power of two that x begins with, or the least
-  // normal number; adding 1.5 * 2^(24 - q) m rounds x to a multiple of the last bit that it has in
-  // the narrow format, ties to the even one, as that sum of 24 bits has its last one there and
-  // 1.5 * 2^23 of them are even; subtracting that is exact. What is less than normal of a sum needs
-  // no rounding: any smaller m leaves it as it is.
-  static constexpr bool kQuick = Format::kQuickly && !Flush;
-  ETALON_INLINE static Reg quick(Reg x, Reg m) {
-    const Reg by = Format::set1(Format::kQuickFactor);
-    return Format::fnma(m, by, Format::fma(m, by, x));
-  }
-  ETALON_INLINE static Reg quick(Reg x) {
-    return quick(x, Format::larger_bits(Format::power(x), Format::set1(Format::kLeastNormal)));
-  }
-  ETALON_INLINE static Reg quick_add(Reg a, Reg b) {
-    const Reg x = Format::add(a, b);
-    return quick(x, Format::power(x));
-  }
-  ETALON_INLINE static Reg product(Reg a, Reg b) {
-    if constexpr (Fused)
-      return Format::fma(a, b, Format::zero());
-    else
-      return Format::mul(a, b);
-  }
-  // Sums of +0 and of products: -0 only where all of these are negative and fused.
-  static constexpr bool kSigned = Fused;
-  // fma(a, b, +0): of a product, and adding zero is exact.
-  ETALON_INLINE static Reg first_term(Reg a, Reg b) {
-    if constexpr (Fused)
-      return done(Format::fma(a, b, Format::zero()));
-    else
-      return Format::add_zero(mul(a, b));
-  }
-
- private:
-  ETALON_INLINE static Reg done(Reg v) {
-    if constexpr (Flush && !kFlushedByUse)
-      return Format::flush(Format::narrow(v));
-    else
-      return Format::narrow(v);
-  }
-};
-
 template <class N, class Chain>
 ETALON_INLINE void join_order(const Chain& t, typename N::Scalar* tile, typename N::Reg s) {
   if (t.join) s = N::add(N::load(tile), s);
@@ -169,11 +78,14 @@ struct OrderAccumulators {
       each([&](int, int, Reg& s) ETALON_INLINE_LAMBDA { s = N::zero(); });
   }
   template <class Chain>
-  ETALON_INLINE void end(const Chain& t) {
-    each([&](int r, int v, Reg& s) ETALON_INLINE_LAMBDA {
-      if (t.zeros != 0) s = N::add_zero(s);
-      join_order<N>(t, t.tile + r * kWidth + v * N::lanes, s);
-    });
+  ETALON_INLINE void end(const Chain& t, T* tile) {
+    const auto add_zero = [&](int, int, Reg& s) ETALON_INLINE_LAMBDA { s = N::add_zero(s); };
+    const auto at = [&](int r, int v) { return tile + r * kWidth + v * N::lanes; };
+    if (t.zeros != 0) each(add_zero);
+    if (t.join)
+      each([&](int r, int v, Reg& s) ETALON_INLINE_LAMBDA { s = N::add(N::load(at(r, v)), s); });
+    if (t.join_zero) each(add_zero);
+    each([&](int r, int v, Reg& s) ETALON_INLINE_LAMBDA { N::store(at(r, v), s); });
   }
 };
 
@@ -200,15 +112,11 @@ template <class N, int R, bool Masked, bool OfF32 = false>
 void order_chain(const OrderChain<typename N::Scalar>& t) {
   using T = typename N::Scalar;
   using Reg = typename N::Reg;
-  if constexpr (R > kRowsAtOnce<N>) {
-    OrderChain<T> half = t;
-    order_chain<N, R / 2, Masked, OfF32>(half);
-    half.a += R / 2;
-    half.tile += R / 2 * (2 * N::lanes);
-    order_chain<N, R / 2, Masked, OfF32>(half);
-  } else {
-    OrderAccumulators<N, R> s;
-    const T* a = t.a;
+  constexpr int kRows = R < kRowsAtOnce<N> ? R : kRowsAtOnce<N>;
+  for (int first = 0; first < R; first += kRows) {
+    OrderAccumulators<N, kRows> s;
+    const T* a = t.a + first;
+    T* tile = t.tile + first * (2 * N::lanes);
     const auto* b = order_b<OfF32, N>(t);
     const std::uint32_t* mask = t.mask;
     const std::int64_t a_step = t.a_step, b_step = t.b_step, mask_step = t.mask_step;
@@ -216,7 +124,7 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
     bool begun = false;
     if constexpr (requires { &N::first_term; } && !Masked) begun = !t.resume && t.count > 0;
     if (!begun) {
-      s.begin(t.tile, t.resume);
+      s.begin(tile, t.resume);
     } else if constexpr (requires { &N::first_term; }) {
       const Reg b0 = order_load<OfF32, N>(b), b1 = order_load<OfF32, N>(b + N::lanes);
       s.each([&](int r, int v, Reg& x)
@@ -240,7 +148,7 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
       a += a_step;
       b += b_step;
     }
-    s.end(t);
+    s.end(t, tile);
   }
 }
 
@@ -294,23 +202,20 @@ void order_sum(const OrderSum<typename N::Scalar>& t) {
           sum = N::add(sum, Term == OrderTerm::magnitude ? N::abs(x) : x);
       });
     }
-    s.end(t);
+    s.end(t, t.tile);
   }
 }
 
 // f(i) of 2^D terms from I on, joined in pairs, those in pairs; with +0 added where bits of zeros
 // say so.
-template <class N, int D, int I, bool Quick = false, class F>
+template <class N, int D, int I, class F>
 ETALON_INLINE typename N::Reg order_tree(const F& f) {
   if constexpr (D == 0) {
     return f(std::integral_constant<int, I>{});
   } else {
-    const auto x = order_tree<N, D - 1, I, Quick>(f);
-    const auto y = order_tree<N, D - 1, I + (1 << (D - 1)), Quick>(f);
-    if constexpr (Quick)
-      return N::quick_add(x, y);
-    else
-      return N::add(x, y);
+    const auto x = order_tree<N, D - 1, I>(f);
+    const auto y = order_tree<N, D - 1, I + (1 << (D - 1))>(f);
+    return N::add(x, y);
   }
 }
 template <class N, int D, class F>
@@ -382,46 +287,51 @@ void order_pairs(const OrderChain<typename N::Scalar>& t) {
   }
 }
 
-// The same with products of at most `small`: no sum overflows.
+// The same over a Quick arithmetic. Level by level through memory: of one row's tree a processor
+// waits for most of the sums, of all rows' it has enough to do. +0 added to a sum changes none.
 template <class N, int D>
-void order_small_pairs(const OrderChain<typename N::Scalar>& t) {
+void order_quick_pairs(const OrderChain<typename N::Scalar>& t) {
   using T = typename N::Scalar;
   using Reg = typename N::Reg;
   constexpr int kTerms = 1 << D, kWidth = 2 * N::lanes;
-  if (t.zeros != 0) return order_pairs<N, D, false>(t);
   const T* a[kTerms];
   unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { a[i] = t.a + i * t.a_step; });
+  const int rows = t.rows;
   for (int at = 0; at < kWidth; at += N::lanes) {
     Reg b[kTerms];
     unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { b[i] = N::load(t.b + i * t.b_step + at); });
-    for (std::int64_t r = 0; r < t.rows; ++r) {
-      [[maybe_unused]] Reg signs = N::set1(-0.0F);
-      const auto term = [&](auto i) ETALON_INLINE_LAMBDA {
-        const Reg p = N::product(N::set1(a[i][r]), b[i]);
-        if constexpr (N::kSigned) signs = N::both(signs, p);
-        return N::quick(p);
-      };
-      Reg sum = order_tree<N, D, 0, true>(term);
-      if constexpr (N::kSigned) sum = N::either(sum, signs);
-      join_order<N>(t, t.tile + r * kWidth + at, sum);
-    }
+    Reg sums[kOrderRows][kTerms / 2];
+    for (int r = 0; r < rows; ++r)
+      unroll<kTerms / 2>([&](auto i) ETALON_INLINE_LAMBDA {
+        const Reg x = N::first_term(N::set1(a[2 * i][r]), b[2 * i]);
+        sums[r][i] = N::add(x, N::first_term(N::set1(a[2 * i + 1][r]), b[2 * i + 1]));
+      });
+    unroll<D - 1>([&](auto level) ETALON_INLINE_LAMBDA {
+      for (int r = 0; r < rows; ++r)
+        unroll<(kTerms >> (level + 2))>([&](auto i) ETALON_INLINE_LAMBDA {
+          sums[r][i] = N::add(sums[r][2 * i], sums[r][2 * i + 1]);
+        });
+    });
+    for (int r = 0; r < rows; ++r) join_order<N>(t, t.tile + r * kWidth + at, sums[r][0]);
   }
 }
 
+// Whether a tile is of finite numbers, and those lanes of each row that `nonzero` names not zero.
 template <class N>
-typename N::Scalar order_most(const typename N::Scalar* x, std::int64_t n) {
-  typename N::Reg most = N::zero();
-  std::int64_t i = 0;
-  for (; i + N::lanes <= n; i += N::lanes) most = N::larger_bits(most, N::abs(N::load(x + i)));
-  if (i < n) most = N::larger_bits(most, N::abs(N::load(x + i, N::first(static_cast<int>(n - i)))));
-  typename N::Scalar values[N::lanes];
-  N::store(values, most);
-  // A NaN, of larger bits than any number, stays the largest.
-  typename N::Scalar largest = 0;
-  for (const typename N::Scalar v : values) largest = largest >= v ? largest : v;
-  for (const typename N::Scalar v : values)
-    if (!(v == v)) largest = v;
-  return largest;
+bool order_held(const typename N::Scalar* tile, int rows, std::uint32_t nonzero) {
+  using Reg = typename N::Reg;
+  const Reg one = N::set1(1);
+  Reg none = N::zero();
+  std::uint32_t zeros = 0;
+  for (int v = 0; v < 2; ++v) {
+    const typename N::Mask m = N::from_bits(nonzero >> (v * N::lanes));
+    for (int r = 0; r < rows; ++r) {
+      const Reg x = N::load(tile + (2 * r + v) * N::lanes);
+      none = N::add(none, N::sub(x, x));
+      zeros |= N::to_bits(N::is_zero(N::select(m, x, one)));
+    }
+  }
+  return zeros == 0 && N::to_bits(N::is_zero(none)) == (1U << N::lanes) - 1U;
 }
 
 template <class N, OrderTerm Term, int D>
@@ -503,7 +413,8 @@ void order_enter(const float* from, typename N::Scalar* to, std::int64_t n) {
   for (int lane = 0; lane < n - i; ++lane) to[i + lane] = values[lane];
 }
 
-template <class N, class Block, OrderRounding Rounding, OrderRounding Contracted>
+// Fast: what computes as N does where held() says so, or void.
+template <class N, class Fast, class Block, OrderRounding Rounding, OrderRounding Contracted>
 OrderTiles<typename N::Scalar> make_order_tiles() {
   using T = typename N::Scalar;
   OrderTiles<T> t;
@@ -513,6 +424,8 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   unroll<kOrderHeights>([&](auto h) ETALON_INLINE_LAMBDA {
     t.plain[h] = order_chain<N, 1 << h, false>;
     t.masked[h] = order_chain<N, 1 << h, true>;
+    if constexpr (!std::is_void_v<Fast>)
+      if constexpr (Fast::kChains) t.quick[h] = order_chain<Fast, 1 << h, false>;
     if constexpr (sizeof(T) == 8) t.plain_of_f32[h] = order_chain<N, 1 << h, false, true>;
     t.sums[0][h] = order_sum<N, OrderTerm::value, 1 << h>;
     t.sums[1][h] = order_sum<N, OrderTerm::magnitude, 1 << h>;
@@ -526,8 +439,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     if constexpr (sizeof(T) == 8) t.pairs_of_f32[d] = order_pairs<N, d + 1, false, false, true>;
     constexpr bool kDown = Rounding == OrderRounding::down;
     t.masked_pairs[d] = order_pairs<N, d + 1, true, kDown>;
-    if constexpr (requires { N::kQuick; })
-      if constexpr (N::kQuick) t.small_pairs[d] = order_small_pairs<N, d + 1>;
+    if constexpr (!std::is_void_v<Fast>) t.quick_pairs[d] = order_quick_pairs<Fast, d + 1>;
     t.sum_pairs[0][d] = order_sum_pairs<N, OrderTerm::value, d + 1>;
     t.sum_pairs[1][d] = order_sum_pairs<N, OrderTerm::magnitude, d + 1>;
     t.sum_pairs[2][d] = order_sum_pairs<N, OrderTerm::square, d + 1>;
@@ -535,11 +447,11 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sum_pairs[4][d] = order_sum_pairs<N, OrderTerm::result, d + 1>;
     t.sum_pairs[5][d] = order_sum_pairs<N, OrderTerm::result_square, d + 1>;
   });
-  if constexpr (requires { N::kQuick; })
-    if constexpr (N::kQuick) {
-      t.most = order_most<N>;
-      t.small = N::kSmallProduct;
-    }
+  if constexpr (N::kSettles && Contracted == OrderRounding::nearest) {
+    t.held = order_held<N>;
+    t.negative_zeros = N::kNegativeZeros;
+  }
+  if constexpr (!std::is_void_v<Fast>) t.vanishing = Fast::kVanishing;
   t.add_zero = [](T* a, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::add_zero(N::load(a + i)));
   };
@@ -612,10 +524,10 @@ struct OrderArithmetics {
   static const OrderTiles<double>& in_f64(const OrderArithmetic& a) { return wide<F64>(a); }
 
  private:
-  template <class N, OrderRounding Rounding, OrderRounding Contracted>
+  template <class N, OrderRounding Rounding, OrderRounding Contracted, class Fast = void>
   static const OrderTiles<typename N::Scalar>& made() {
     static const OrderTiles<typename N::Scalar> tiles =
-        make_order_tiles<N, F32, Rounding, Contracted>();
+        make_order_tiles<N, Fast, F32, Rounding, Contracted>();
     return tiles;
   }
   // f(arithmetic's rounding as a constant)
@@ -652,9 +564,13 @@ struct OrderArithmetics {
       using V = Format<kRounding>;
       if (a.flush)
         return a.fma ? made<Narrow<V, true, true>, kFma, kRounding>()
-                     : made<Narrow<V, false, true>, kFma, kRounding>();
-      return a.fma ? made<Narrow<V, true, false>, kFma, kRounding>()
-                   : made<Narrow<V, false, false>, kFma, kRounding>();
+                     : made<Narrow<V, false, true>, kRounding, kRounding>();
+      if constexpr (kRounding == OrderRounding::nearest)
+        return a.fma ? made<Narrow<V, true, false>, kFma, kRounding, Quick<V, true>>()
+                     : made<Narrow<V, false, false>, kRounding, kRounding, Quick<V, false>>();
+      else
+        return a.fma ? made<Narrow<V, true, false>, kRounding, kRounding>()
+                     : made<Narrow<V, false, false>, kRounding, kRounding>();
     });
   }
 };

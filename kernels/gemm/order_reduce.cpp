@@ -190,7 +190,8 @@ void sum_order(const OrderTiles<T>& tiles, const OrderProgram& program, const Or
                int height, T* stack) {
   const auto chain = tiles.sums[static_cast<int>(runs.of)][height];
   const auto& pairs = tiles.sum_pairs[static_cast<int>(runs.of)];
-  run_order_steps(tiles, program, std::int64_t{tiles.width} << height, stack,
+  run_order_steps(tiles, program, order_mode(tiles, program, sums_products(runs.of)),
+                  std::int64_t{tiles.width} << height, stack,
                   std::int64_t{kOrderRows} * tiles.width,
                   [&](const OrderStep& s, T* tile, const OrderStep* join) {
                     const auto compute = s.pairs == 0 ? chain : pairs[s.pairs - 1];

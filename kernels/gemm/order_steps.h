@@ -6,14 +6,20 @@
 
 namespace etalon {
 
+// How the processor rounds while a program runs, over products or other terms.
+template <class T>
+OrderMode order_mode(const OrderTiles<T>& tiles, const OrderProgram& program, bool products) {
+  return products && program.chained ? tiles.chains : tiles.others;
+}
+
 // stack: tiles `size` apart, of which `used` elements hold outputs. chain(step, tile, join)
 // computes a step's chain into the tile, or adds it to what is there, for the join that is given.
 template <class T, class Chain>
-void run_order_steps(const OrderTiles<T>& tiles, const OrderProgram& program, std::int64_t used,
-                     T* stack, std::int64_t size, const Chain& chain) {
+void run_order_steps(const OrderTiles<T>& tiles, const OrderProgram& program, OrderMode mode,
+                     std::int64_t used, T* stack, std::int64_t size, const Chain& chain) {
   using Kind = OrderStep::Kind;
   {
-    const RoundingScope scope(tiles.chains);
+    const RoundingScope scope(mode);
     T* top = stack - size;
     const std::vector<OrderStep>& steps = program.steps;
     for (std::size_t i = 0; i < steps.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/core/threads.h"
+#include "kernels/gemm/order_steps.h"
 #include "kernels/gemm/rounding_scope.h"
 
 namespace etalon {
@@ -170,18 +171,22 @@ class Windows {
       float* to = s.points + (rz * held + begin - top) * in_w * lanes_;
       const std::int64_t point = (z * h_.axis.in + begin) * in_w, count = (end - begin) * in_w;
       if (task_.channels_last > 0) {
-        const float* from = x_.data() + place(first, point, task_.window.in_points());
-        const std::int64_t present = present_lanes(first);
-        for (std::int64_t i = 0; i < count; ++i) {
-          std::copy_n(from + i * together_, present, to + i * lanes_);
-          std::fill_n(to + i * lanes_ + present, lanes_ - present, 0.0F);
-        }
+        copy_points(first, point, count, to);
       } else {
         for (std::int64_t lane = 0; lane < lanes_; lane += tiles_.block)
           tiles_.turn(x_.data() + point, s.first.data() + lane, count, to + lane, lanes_);
+        settle_order(tiles_, to, count * lanes_);
       }
-      settle_order(tiles_, to, count * lanes_);
     }
+    sum_rows(first, oz, oy0, rows, s);
+    store(first, (oz * h_.axis.out + oy0) * w_.axis.out, rows * w_.axis.out, s);
+  }
+
+  void sum_rows(std::int64_t first, std::int64_t oz, std::int64_t oy0, std::int64_t rows,
+                Scratch& s) const {
+    const std::int64_t in_w = w_.axis.in, top = h_.axis.at(oy0, 0), held = input_rows();
+    // The mode of all programs, in which each finds it.
+    const RoundingScope scope(order_mode(tiles_, task_.program, sums_products(task_.of)));
     const auto& z = d_.at(oz);
     T* sums = s.sums;
     for (std::int64_t oy = oy0; oy < oy0 + rows; ++oy) {
@@ -224,7 +229,24 @@ class Windows {
         }
       }
     }
-    store(first, (oz * h_.axis.out + oy0) * w_.axis.out, rows * w_.axis.out, s);
+  }
+
+  // Points of an image that lies with its channels last, settled.
+  void copy_points(std::int64_t first, std::int64_t point, std::int64_t count, float* to) const {
+    const float* from = x_.data() + place(first, point, task_.window.in_points());
+    const std::int64_t present = present_lanes(first);
+    const RoundingScope scope(tiles_.others);
+    const auto copy = [&](const float* some, float* there, std::int64_t n) {
+      if constexpr (std::is_same_v<T, float>) {
+        if (tiles_.settle != nullptr) return tiles_.enter(some, there, n);
+      }
+      std::copy_n(some, n, there);
+    };
+    if (present == together_ && present == lanes_) return copy(from, to, count * lanes_);
+    for (std::int64_t i = 0; i < count; ++i) {
+      copy(from + i * together_, to + i * lanes_, present);
+      std::fill_n(to + i * lanes_ + present, lanes_ - present, 0.0F);
+    }
   }
 
   // Outputs [at, at + count) of planes from `first` on.

@@ -1,7 +1,8 @@
 // The processor's rounding mode, and what it does with subnormal operands, for as long as the
 // object lives. Vectors of orders (order.h) need it; everything else in the program computes to
 // nearest and keeps subnormals (engine/numerics/fp.h). A compiler knows nothing of the mode: only
-// calls through the tables of order_chain.h belong inside.
+// calls through the tables of order_chain.h belong inside. A scope inside one of the same mode
+// costs next to nothing; a change of it stops the processor.
 #pragma once
 
 #if defined(__x86_64__)
@@ -17,21 +18,20 @@ class RoundingScope {
   RoundingScope(const RoundingScope&) = delete;
   RoundingScope& operator=(const RoundingScope&) = delete;
 #if defined(__x86_64__)
-  explicit RoundingScope(OrderMode mode)
-      : changes_(mode.rounding != OrderRounding::nearest || mode.zeros) {
-    if (!changes_) return;
-    before_ = _mm_getcsr();
+  explicit RoundingScope(OrderMode mode) : before_(_mm_getcsr()) {
     // Bits 13 and 14: nearest, down, up, toward zero. Bit 6: subnormal operands are zeros.
-    _mm_setcsr((before_ & ~0x6040U) | static_cast<unsigned>(mode.rounding) << 13 |
-               (mode.zeros ? 0x40U : 0U));
+    const unsigned during = (before_ & ~0x6040U) | static_cast<unsigned>(mode.rounding) << 13 |
+                            (mode.zeros ? 0x40U : 0U);
+    changes_ = (during & 0x6040U) != (before_ & 0x6040U);
+    if (changes_) _mm_setcsr(during);
   }
   ~RoundingScope() {
     if (changes_) _mm_setcsr(before_);
   }
 
  private:
+  unsigned before_;
   bool changes_;
-  unsigned before_ = 0;
 #else
   explicit RoundingScope(OrderMode) {}
 #endif

@@ -6,6 +6,7 @@
 #include "engine/core/threads.h"
 #include "kernels/activation/order_functions.h"
 #include "kernels/gemm/order_panel.h"
+#include "kernels/gemm/order_steps.h"
 #include "kernels/gemm/rounding_scope.h"
 #include "kernels/normalization/definition.h"
 
@@ -54,39 +55,59 @@ class Lrn {
     const std::int64_t blocks = (plan_.inner + lanes - 1) / lanes;
     const std::int64_t images = plan_.count / (channels * plan_.inner);
     parallel_for(images * blocks, call_.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      auto* squares = thread_scratch<float>(ScratchSlot::vector, channels * lanes);
       T* x = thread_scratch<T>(ScratchSlot::turned, 2 * channels * lanes);
       T* bases = x + channels * lanes;
       T* stack = thread_scratch<T>(ScratchSlot::tile, depth_ * kOrderRows * tiles_.width);
-      std::vector<std::int64_t> terms(static_cast<std::size_t>(plan_.params.size));
+      std::vector<std::int64_t> at(static_cast<std::size_t>(plan_.params.size));
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t first = item / blocks * channels * plan_.inner + item % blocks * lanes;
         const std::int64_t there = std::min(lanes, plan_.inner - item % blocks * lanes);
-        for (std::int64_t c = 0; c < channels; ++c) {
-          std::copy_n(x_.data() + first + c * plan_.inner, there, squares + c * lanes);
-          std::fill_n(squares + c * lanes + there, lanes - there, 0.0F);
-        }
-        {
-          const RoundingScope scope(tiles_.others);
-          tiles_.enter(squares, x, channels * lanes);
-        }
-        settle_order(tiles_, squares, channels * lanes);
-        for (std::int64_t c = 0; c < channels; ++c) {
-          const std::int64_t below = std::max<std::int64_t>(0, plan_.below - c);
-          const std::int64_t above = std::max<std::int64_t>(0, c + plan_.above - (channels - 1));
-          for (std::size_t k = 0; k < terms.size(); ++k)
-            terms[k] = (c - plan_.below + below + static_cast<std::int64_t>(k)) * lanes;
-          sum_order<T>(
-              tiles_, programs_[static_cast<std::size_t>(below * (plan_.above + 1) + above)],
-              {.of = OrderTerm::square, .from = squares, .terms = terms.data()}, height_, stack);
-          std::copy_n(stack, lanes, bases + c * lanes);
-        }
+        const float* terms = enter(first, there, lanes, x);
+        sum_windows(terms, lanes, stack, bases, at);
         finish(first, there, lanes, x, bases);
       }
     });
   }
 
  private:
+  // A block into x, [channel][lane]; returns the same as f32.
+  const float* enter(std::int64_t first, std::int64_t there, std::int64_t lanes, T* x) const {
+    const std::int64_t channels = plan_.channels;
+    const RoundingScope scope(tiles_.others);
+    if constexpr (std::is_same_v<T, float>) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        tiles_.enter(x_.data() + first + c * plan_.inner, x + c * lanes, there);
+        std::fill_n(x + c * lanes + there, lanes - there, 0.0F);
+      }
+      return x;
+    } else {
+      auto* singles = thread_scratch<float>(ScratchSlot::vector, channels * lanes);
+      for (std::int64_t c = 0; c < channels; ++c) {
+        std::copy_n(x_.data() + first + c * plan_.inner, there, singles + c * lanes);
+        std::fill_n(singles + c * lanes + there, lanes - there, 0.0F);
+      }
+      tiles_.enter(singles, x, channels * lanes);
+      return singles;
+    }
+  }
+
+  // Squares of each channel and its neighbours; at: room for their places.
+  void sum_windows(const float* terms, std::int64_t lanes, T* stack, T* sums,
+                   std::vector<std::int64_t>& at) const {
+    const std::int64_t channels = plan_.channels;
+    // The mode of all programs, in which each finds it.
+    const RoundingScope scope(order_mode(tiles_, programs_.front(), true));
+    for (std::int64_t c = 0; c < channels; ++c, sums += lanes) {
+      const std::int64_t below = std::max<std::int64_t>(0, plan_.below - c);
+      const std::int64_t above = std::max<std::int64_t>(0, c + plan_.above - (channels - 1));
+      for (std::size_t k = 0; k < at.size(); ++k)
+        at[k] = (c - plan_.below + below + static_cast<std::int64_t>(k)) * lanes;
+      sum_order<T>(tiles_, programs_[static_cast<std::size_t>(below * (plan_.above + 1) + above)],
+                   {.of = OrderTerm::square, .from = terms, .terms = at.data()}, height_, stack);
+      std::copy_n(stack, lanes, sums);
+    }
+  }
+
   void finish(std::int64_t first, std::int64_t there, std::int64_t lanes, T* x, T* bases) const {
     const std::int64_t channels = plan_.channels;
     {

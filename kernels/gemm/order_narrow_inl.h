@@ -1,0 +1,126 @@
+// Values of f16 and bf16 in registers of f32: the arithmetics of order_inl.h that round to them.
+//
+// An operation on them is computed in f32
+// and that rounded to the narrow format, of q bits. Toward one side (round=rz, ru, rd; the
+// processor is set to it) two roundings are one, as every narrow number is an f32. To nearest, the
+// result changes at the midpoints of narrow numbers, which are f32 too: the first rounding takes
+// nothing across one, but may end on one. It does not for
+//   quotients, roots: f32 has 2q + 2 bits or more (Figueroa, "When is double rounding innocuous?",
+//     SIGNUM 30(3), 1995)
+//   sums: if 24 bits do not hold a + b, then |b| < 2^(e - 12) with e the exponent of a, and lacks
+//     2^(e - 12 - q) or more of that; no midpoint is that near to a on either side, so the sum in
+//     f32, rounded any way, rounds to a, as the real one does
+//   products: of 2q bits, exact. Where f32 holds fewer, below 2^-126 in bf16, an inexact one is
+//     M 2^-150 or smaller, M = m n <= 255 * 255: below the least midpoint 2^-134 = 65536 2^-150 by
+//     511 steps or more, so that it becomes a zero either way, as it must
+// A fused multiply-add can end on one. It is rounded to odd (fma_odd): not a multiple of the last
+// bit's double if inexact, so on no midpoint, and on the side where the real result is (Boldo,
+// Melquiond, "Emulation of FMA and correctly rounded sums", IEEE TC 57(4), 2008).
+#pragma once
+
+#include "kernels/simd/unroll.h"
+
+namespace etalon::simd {
+
+// Format: narrow(x) of an f32, as the contract rounds; fma_odd where that is to nearest, else fma;
+// flush; kLikeF32: what is subnormal in it is so in f32; of that to nearest, what Quick needs.
+template <class Format, bool Fused, bool Flush>
+struct Narrow : Format {
+  using Reg = typename Format::Reg;
+  using Mask = typename Format::Mask;
+  static constexpr bool kSettles = true, kFlush = Flush, kFlushedByUse = Flush && Format::kLikeF32;
+  // To nearest, sums are -0 only where products fused to them underflow or flushing leaves it.
+  static constexpr bool kNegativeZeros = Fused || Flush;
+  ETALON_INLINE static Reg take(const float* p) {
+    Reg x = Format::raw(p);
+    if constexpr (Flush) x = Format::flush_f32(x);
+    return flushed(Format::narrow(Format::canonical(x)));
+  }
+  ETALON_INLINE static Reg flushed(Reg v) {
+    if constexpr (Flush)
+      return Format::flush(v);
+    else
+      return v;
+  }
+  ETALON_INLINE static Reg add(Reg a, Reg b) { return done(Format::add(a, b)); }
+  ETALON_INLINE static Reg sub(Reg a, Reg b) { return done(Format::sub(a, b)); }
+  ETALON_INLINE static Reg mul(Reg a, Reg b) { return done(Format::mul(a, b)); }
+  ETALON_INLINE static Reg div(Reg a, Reg b) { return done(Format::div(a, b)); }
+  ETALON_INLINE static Reg sqrt(Reg a) { return done(Format::sqrt(a)); }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) {
+    if constexpr (Fused)
+      return done(Format::fma_odd(a, b, c));
+    else
+      return add(c, mul(a, b));
+  }
+  ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
+    return Format::select(m, fma(a, b, c), c);
+  }
+  // fma(a, b, +0): of a product, and adding zero is exact.
+  ETALON_INLINE static Reg first_term(Reg a, Reg b) {
+    if constexpr (Fused)
+      return done(Format::fma(a, b, Format::zero()));
+    else
+      return Format::add_zero(mul(a, b));
+  }
+
+ private:
+  ETALON_INLINE static Reg done(Reg v) {
+    if constexpr (Flush && !kFlushedByUse)
+      return Format::flush(Format::narrow(v));
+    else
+      return Format::narrow(v);
+  }
+};
+
+// Narrow to nearest, nothing flushed, in half its time. nearest(x, m) is narrow(x), but +0 for any
+// zero. m is the power of two that x begins with, or the least normal number; adding
+// 1.5 * 2^(24 - q) m rounds x to a multiple of the last bit that it has in the narrow format, ties
+// to the even one, as that sum of 24 bits has its last one there and 1.5 * 2^23 of them are even;
+// subtracting that is exact. What is less than normal of a sum needs no rounding: any smaller m
+// leaves it as it is.
+//
+// Sums are right where the last one is finite, up to the sign of zeros: registers hold numbers
+// times kQuickScale, so that from 2^15 (f16) or 2^111 (bf16) on that addition is infinite, and
+// whatever is added to it is infinite or NaN.
+template <class Format, bool Fused>
+struct Quick : Narrow<Format, Fused, false> {
+  using Reg = typename Format::Reg;
+  static constexpr float kScale = Format::kQuickScale;
+  // The largest product that rounds to zero: half of the least number.
+  static constexpr float kVanishing =
+      Format::kLeastNormal * (Format::kQuickFactor / 1.5F) * 0x1p-24F;
+  // Products fused to a sum are not rounded before.
+  static constexpr bool kChains = !Fused;
+
+  ETALON_INLINE static Reg load(const float* p) { return times<kScale>(Format::load(p)); }
+  ETALON_INLINE static void store(float* p, Reg v) { Format::store(p, times<1 / kScale>(v)); }
+  ETALON_INLINE static Reg first_term(Reg a, Reg b) {
+    const Reg p = Format::mul(a, b);
+    return nearest(
+        p, Format::larger_bits(Format::power(p), Format::set1(Format::kLeastNormal * kScale)));
+  }
+  ETALON_INLINE static Reg add(Reg a, Reg b) {
+    const Reg x = Format::add(a, b);
+    return nearest(x, Format::power(x));
+  }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) {
+    static_assert(kChains);
+    return add(c, first_term(a, b));
+  }
+
+ private:
+  ETALON_INLINE static Reg nearest(Reg x, Reg m) {
+    const Reg by = Format::set1(Format::kQuickFactor);
+    return Format::fnma(m, by, Format::fma(m, by, x));
+  }
+  template <float By>
+  ETALON_INLINE static Reg times(Reg v) {
+    if constexpr (By == 1)
+      return v;
+    else
+      return Format::mul(v, Format::set1(By));
+  }
+};
+
+}  // namespace etalon::simd
