@@ -377,13 +377,14 @@ struct QuickOrder {
             (!program.chained || !tiles.negative_zeros);
     helps = tiles.held != nullptr && (masked || chains || pairs);
     signs = pairs && tiles.negative_zeros && !program.zeros;
-    zeros_count = masked && program.chained && tiles.negative_zeros;
+    zeros_count = tiles.negative_zeros && (chains || (masked && program.chained));
   }
   bool chains = false, pairs = false, helps = false;
   // Sums of pairs may have lost the sign of a zero. Not where +0 is added to some: of it comes +0.
   bool signs = false;
   // A chain without its mask adds a zero instead, which makes +0 of -0, and of nothing else
-  // something else: where the last sum is not zero, none that it is made of matters.
+  // something else: where the last sum is not zero, none that it is made of matters. So it is with
+  // OrderTiles::quick.
   bool zeros_count = false;
 };
 
@@ -445,8 +446,9 @@ void run_order(const OrderTask<T>& task) {
       const OrderMode mode = order_mode(tiles, task.program, true);
       const QuickOrder<T> could(tiles, task.program, mode, masked);
       bool quick = could.helps;
-      std::uint32_t nonzero = 0;
-      for (std::int64_t k = 0; could.zeros_count && k < task.k; ++k) nonzero |= mask[k];
+      std::uint32_t nonzero = could.zeros_count && !masked ? ~0U : 0;
+      for (std::int64_t k = 0; could.zeros_count && masked && k < task.k; ++k) nonzero |= mask[k];
+      int missed = 0;
       const std::int64_t stop = std::min(task.rows, (part + 1) * strips / parts * kOrderRows);
       for (std::int64_t row = part * strips / parts * kOrderRows; row < stop;) {
         const int h = order_height(task.rows - row), height = 1 << h;
@@ -482,8 +484,11 @@ void run_order(const OrderTask<T>& task) {
         };
         compute_tile();
         if (quick && !tiles.held(stack, height, nonzero)) {
+          // One zero is no sign that others follow.
+          const bool again = tiles.held(stack, height, 0) && ++missed < 4;
           quick = false;
           compute_tile();
+          quick = again;
         } else if (quick && could.signs && !tiles.held(stack, height, ~0U)) {
           restore_signs(tiles, a, height, b, b_step, task.k, stack);
         }

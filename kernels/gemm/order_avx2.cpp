@@ -91,6 +91,11 @@ struct Half : OrderF32 {
     return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
   }
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm256_fnmadd_ps(a, b, c); }
+  // x, or a NaN where m, as a number of bits, is above most.
+  ETALON_INLINE static Reg nan_above(Reg x, Reg m, Reg most) {
+    return _mm256_or_ps(x, _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_castps_si256(m),
+                                                                  _mm256_castps_si256(most))));
+  }
   ETALON_INLINE static Reg fma_odd(Reg a, Reg b, Reg c) {
     const Reg t = fma(a, b, c);
     if constexpr (Rounding != OrderRounding::nearest) return t;
@@ -111,6 +116,10 @@ struct RoundF16 : Half<Rounding> {
     return _mm256_cvtph_ps(_mm256_cvtps_ph(x, kMode | _MM_FROUND_NO_EXC));
   }
   ETALON_INLINE static Reg flush(Reg v) { return OrderF32::flush_below(v, 0x1p-14F); }
+  // What is subnormal becomes so in f32, exactly, and is read as zero.
+  ETALON_INLINE static Reg flush_in_mode(Reg v) {
+    return _mm256_mul_ps(_mm256_mul_ps(v, _mm256_set1_ps(0x1p-112F)), _mm256_set1_ps(0x1p112F));
+  }
 };
 
 // On the bits: a carry into the exponent is the right result too. NaNs here are 7fc00000 or

@@ -86,6 +86,11 @@ struct Half : OrderF32 {
     return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_ps(a, b, c); }
+  // x, or a NaN where m, as a number of bits, is above most.
+  ETALON_INLINE static Reg nan_above(Reg x, Reg m, Reg most) {
+    const Mask above = _mm512_cmpgt_epi32_mask(_mm512_castps_si512(m), _mm512_castps_si512(most));
+    return _mm512_mask_blend_ps(above, x, _mm512_castsi512_ps(_mm512_set1_epi32(-1)));
+  }
   ETALON_INLINE static Reg fma_odd(Reg a, Reg b, Reg c) {
     if constexpr (Rounding == OrderRounding::nearest) {
       const Reg down = _mm512_fmadd_round_ps(a, b, c, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -113,6 +118,7 @@ struct RoundF16 : Half<Rounding> {
         _mm512_cmp_ps_mask(_mm512_abs_ps(v), _mm512_set1_ps(0x1p-14F), _CMP_LT_OQ);
     return _mm512_mask_and_ps(v, small, v, _mm512_set1_ps(-0.0F));
   }
+  ETALON_INLINE static Reg flush_in_mode(Reg v) { return flush(v); }
 };
 
 // On the bits: a carry into the exponent is the right result too. NaNs here are 7fc00000 or

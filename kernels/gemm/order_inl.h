@@ -152,6 +152,30 @@ void order_chain(const OrderChain<typename N::Scalar>& t) {
   }
 }
 
+// The same over QuickFlushed.
+template <class N, int R>
+void order_watched_chain(const OrderChain<typename N::Scalar>& t) {
+  using Reg = typename N::Reg;
+  constexpr int kRows = R < kRowsAtOnce<N> ? R : kRowsAtOnce<N>, kWidth = 2 * N::lanes;
+  for (int first = 0; first < R; first += kRows) {
+    OrderAccumulators<N, kRows> s;
+    const auto* a = t.a + first;
+    const auto* b = t.b;
+    auto* tile = t.tile + first * kWidth;
+    const std::int64_t a_step = t.a_step, b_step = t.b_step;
+    s.begin(tile, t.resume);
+    Reg most = N::zero();
+    s.each([&](int, int, Reg& x) ETALON_INLINE_LAMBDA { most = N::watch(x, most); });
+    for (std::int64_t k = 0; k < t.count; ++k, a += a_step, b += b_step) {
+      const Reg b0 = N::load_term(b), b1 = N::load_term(b + N::lanes);
+      s.each([&](int r, int v, Reg& x)
+                 ETALON_INLINE_LAMBDA { x = N::fma(N::set1(a[r]), v == 0 ? b0 : b1, x, most); });
+    }
+    s.end(t, tile);
+    for (int at = 0; at < kRows * kWidth; at += N::lanes) N::check(tile + at, most);
+  }
+}
+
 template <OrderTerm Term>
 inline constexpr bool kOrderOfWeights =
     Term == OrderTerm::product || Term == OrderTerm::result || Term == OrderTerm::result_square;
@@ -419,13 +443,16 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   using T = typename N::Scalar;
   OrderTiles<T> t;
   t.width = 2 * N::lanes;
-  t.chains = {Rounding, N::kFlushedByUse};
-  t.others = {Contracted, N::kFlushedByUse};
+  t.chains = {Rounding, N::kFlush};
+  t.others = {Contracted, N::kFlush};
   unroll<kOrderHeights>([&](auto h) ETALON_INLINE_LAMBDA {
     t.plain[h] = order_chain<N, 1 << h, false>;
     t.masked[h] = order_chain<N, 1 << h, true>;
-    if constexpr (!std::is_void_v<Fast>)
+    if constexpr (requires { &Fast::check; }) {
+      t.quick[h] = order_watched_chain<Fast, 1 << h>;
+    } else if constexpr (!std::is_void_v<Fast>) {
       if constexpr (Fast::kChains) t.quick[h] = order_chain<Fast, 1 << h, false>;
+    }
     if constexpr (sizeof(T) == 8) t.plain_of_f32[h] = order_chain<N, 1 << h, false, true>;
     t.sums[0][h] = order_sum<N, OrderTerm::value, 1 << h>;
     t.sums[1][h] = order_sum<N, OrderTerm::magnitude, 1 << h>;
@@ -439,7 +466,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     if constexpr (sizeof(T) == 8) t.pairs_of_f32[d] = order_pairs<N, d + 1, false, false, true>;
     constexpr bool kDown = Rounding == OrderRounding::down;
     t.masked_pairs[d] = order_pairs<N, d + 1, true, kDown>;
-    if constexpr (!std::is_void_v<Fast>) t.quick_pairs[d] = order_quick_pairs<Fast, d + 1>;
+    if constexpr (requires { Fast::kVanishing; }) t.quick_pairs[d] = order_quick_pairs<Fast, d + 1>;
     t.sum_pairs[0][d] = order_sum_pairs<N, OrderTerm::value, d + 1>;
     t.sum_pairs[1][d] = order_sum_pairs<N, OrderTerm::magnitude, d + 1>;
     t.sum_pairs[2][d] = order_sum_pairs<N, OrderTerm::square, d + 1>;
@@ -451,7 +478,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.held = order_held<N>;
     t.negative_zeros = N::kNegativeZeros;
   }
-  if constexpr (!std::is_void_v<Fast>) t.vanishing = Fast::kVanishing;
+  if constexpr (requires { Fast::kVanishing; }) t.vanishing = Fast::kVanishing;
   t.add_zero = [](T* a, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::add_zero(N::load(a + i)));
   };
@@ -562,9 +589,11 @@ struct OrderArithmetics {
       constexpr OrderRounding kRounding = decltype(r)::value;
       constexpr OrderRounding kFma = kRounding == OrderRounding::nearest ? FmaRounding : kRounding;
       using V = Format<kRounding>;
+      using Flushed = std::conditional_t<kRounding == OrderRounding::nearest && !V::kLikeF32,
+                                         QuickFlushed<V>, void>;
       if (a.flush)
         return a.fma ? made<Narrow<V, true, true>, kFma, kRounding>()
-                     : made<Narrow<V, false, true>, kRounding, kRounding>();
+                     : made<Narrow<V, false, true>, kRounding, kRounding, Flushed>();
       if constexpr (kRounding == OrderRounding::nearest)
         return a.fma ? made<Narrow<V, true, false>, kFma, kRounding, Quick<V, true>>()
                      : made<Narrow<V, false, false>, kRounding, kRounding, Quick<V, false>>();

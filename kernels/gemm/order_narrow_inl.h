@@ -23,7 +23,9 @@
 namespace etalon::simd {
 
 // Format: narrow(x) of an f32, as the contract rounds; fma_odd where that is to nearest, else fma;
-// flush; kLikeF32: what is subnormal in it is so in f32; of that to nearest, what Quick needs.
+// flush, and flush_in_mode where the processor takes subnormal operands for zeros, as it does
+// wherever a contract flushes; kLikeF32: what is subnormal in it is so in f32; of that to nearest,
+// what Quick needs.
 template <class Format, bool Fused, bool Flush>
 struct Narrow : Format {
   using Reg = typename Format::Reg;
@@ -48,10 +50,12 @@ struct Narrow : Format {
   ETALON_INLINE static Reg div(Reg a, Reg b) { return done(Format::div(a, b)); }
   ETALON_INLINE static Reg sqrt(Reg a) { return done(Format::sqrt(a)); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) {
-    if constexpr (Fused)
-      return done(Format::fma_odd(a, b, c));
-    else
+    if constexpr (!Fused)
       return add(c, mul(a, b));
+    else if constexpr (Flush && !kFlushedByUse)
+      return Format::flush_in_mode(Format::narrow(Format::fma_odd(a, b, c)));
+    else
+      return done(Format::fma_odd(a, b, c));
   }
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return Format::select(m, fma(a, b, c), c);
@@ -120,6 +124,58 @@ struct Quick : Narrow<Format, Fused, false> {
       return v;
     else
       return Format::mul(v, Format::set1(By));
+  }
+};
+
+// The same for f16, flushed, products rounded before: chains only (order_watched_chain). Registers
+// hold sums times kScale, at which what is subnormal in f16 is so in f32 and read as zero by the
+// processor. A sum below the least normal number is exact, so that it may be taken for zero before
+// it is rounded; a product may round up to that number, and is rounded kUp times larger.
+//
+// No sum is infinite here: `most` keeps the largest power of two that one began with. As long as
+// sums are below 2^15, products were below 2^16. Zeros are +0, where they may have to be -0.
+template <class Format>
+struct QuickFlushed : Format {
+  using Reg = typename Format::Reg;
+  static constexpr float kScale = 0x1p-126F / Format::kLeastNormal, kUp = 0x1p64F;
+
+  ETALON_INLINE static Reg load(const float* p) {
+    return Format::mul(Format::load(p), Format::set1(kScale));
+  }
+  ETALON_INLINE static Reg load_term(const float* p) {
+    return Format::mul(Format::load(p), Format::set1(kScale * kUp));
+  }
+  ETALON_INLINE static void store(float* p, Reg v) {
+    Format::store(p, Format::mul(v, Format::set1(1 / kScale)));
+  }
+  ETALON_INLINE static Reg watch(Reg x, Reg most) {
+    return Format::larger_bits(most, Format::power(x));
+  }
+  ETALON_INLINE static Reg add(Reg a, Reg b) {
+    const Reg x = Format::add(a, b);
+    return nearest(x, Format::power(x));
+  }
+  ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c, Reg& most) {
+    const Reg p = Format::mul(a, b);
+    const Reg rounded = nearest(
+        p,
+        Format::larger_bits(Format::power(p), Format::set1(Format::kLeastNormal * kScale * kUp)));
+    const Reg x = Format::add(c, Format::mul(rounded, Format::set1(1 / kUp)));
+    const Reg m = Format::power(x);
+    most = Format::larger_bits(most, m);
+    return nearest(x, m);
+  }
+  // What is stored at p, NaN where it or `most` is too large.
+  ETALON_INLINE static void check(float* p, Reg most) {
+    const Reg v = Format::load(p);
+    most = watch(Format::mul(v, Format::set1(kScale)), most);
+    Format::store(p, Format::nan_above(v, most, Format::set1(0x1p14F * kScale)));
+  }
+
+ private:
+  ETALON_INLINE static Reg nearest(Reg x, Reg m) {
+    const Reg by = Format::set1(Format::kQuickFactor);
+    return Format::fnma(m, by, Format::fma(m, by, x));
   }
 };
 
