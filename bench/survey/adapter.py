@@ -102,6 +102,7 @@ def main():
         if path not in mapped:
             mapped[path] = np.asarray(np.memmap(path, np.float32, "r+"))
         return mapped[path][:count]
+
     for line in sys.stdin:
         try:
             job = json.loads(line)

@@ -152,7 +152,6 @@ class Item {
     to_ = (part + 1) * plan.strips.count / plan.m_parts;
     first_ = (plan.by_rows ? item % plan.n_blocks : item / plan.m_parts) * plan.width;
     last_ = std::min(plan.n_strips, first_ + plan.width);
-    asks_ = plan.ahead && last_ < plan.n_strips;
   }
 
   void run() {
@@ -249,7 +248,7 @@ class Item {
       if (t.ending != nullptr) end_columns(*task.ending, v * lanes, t.c - task.y, ending);
       // Each strip of rows asks for one of the vectors that stand where these do in the next block.
       if (const std::int64_t ask = v + plan_.width + s - from_;
-          asks_ && s - from_ < w && ask < plan_.n_strips) {
+          plan_.ahead && s - from_ < w && ask < plan_.n_strips) {
         t.next = task.packed_b + ask * b_strip_;
         t.next_step = lanes;
       } else {
@@ -280,7 +279,7 @@ class Item {
   const Plan& plan_;
   std::int64_t from_, to_, first_, last_;
   std::int64_t terms_ = 0;
-  bool resume_ = false, ends_ = true, asks_ = false;
+  bool resume_ = false, ends_ = true;
   const float *b_ = nullptr, *tail_ = nullptr;
   std::int64_t b_strip_ = 0, b_step_ = 0;
 };
