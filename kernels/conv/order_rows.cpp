@@ -164,7 +164,7 @@ void convolve(const KernelCall& call, const OrderTiles<T>& tiles, const OrderPro
   run_order(OrderTask<T>{.tiles = tiles,
                          .program = program,
                          .groups = g.groups,
-                         .panels = (g.batch * pixels + width - 1) / width,
+                         .columns = g.batch * pixels,
                          .rows = rows,
                          .k = k,
                          .a = packed_w,

@@ -96,6 +96,15 @@ struct Half : OrderF32 {
     return _mm256_or_ps(x, _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_castps_si256(m),
                                                                   _mm256_castps_si256(most))));
   }
+  // The number without its last bits, rounded to nearest, ties to even.
+  template <int Bits>
+  ETALON_INLINE static Reg round_bits(Reg v) {
+    const __m256i x = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, Bits), _mm256_set1_epi32(1));
+    const __m256i half = _mm256_add_epi32(x, _mm256_set1_epi32((1 << (Bits - 1)) - 1));
+    return _mm256_castsi256_ps(
+        _mm256_and_si256(_mm256_add_epi32(half, odd), _mm256_set1_epi32(-(1 << Bits))));
+  }
   ETALON_INLINE static Reg fma_odd(Reg a, Reg b, Reg c) {
     const Reg t = fma(a, b, c);
     if constexpr (Rounding != OrderRounding::nearest) return t;
@@ -134,8 +143,7 @@ struct RoundBF16 : Half<Rounding> {
     if constexpr (Rounding == OrderRounding::zero) {
       return upper(x);
     } else if constexpr (Rounding == OrderRounding::nearest) {
-      const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
-      return upper(_mm256_add_epi32(_mm256_add_epi32(x, _mm256_set1_epi32(0x7fff)), odd));
+      return Half<Rounding>::template round_bits<16>(v);
     } else {
       const __m256i negative = _mm256_srai_epi32(x, 31), bits = _mm256_set1_epi32(0xffff);
       return upper(_mm256_add_epi32(x, Rounding == OrderRounding::down
@@ -151,8 +159,12 @@ struct RoundBF16 : Half<Rounding> {
   }
 };
 
+// Toward one side the processor knows which.
+template <OrderRounding Rounding>
+using RoundAnyF16 = RoundF16<Rounding == OrderRounding::nearest ? Rounding : OrderRounding::zero>;
+
 using Arithmetics =
-    simd::OrderArithmetics<OrderF32, OrderF64, RoundF16, RoundBF16, OrderRounding::zero>;
+    simd::OrderArithmetics<OrderF32, OrderF64, RoundAnyF16, RoundBF16, OrderRounding::zero>;
 
 }  // namespace
 

@@ -91,6 +91,15 @@ struct Half : OrderF32 {
     const Mask above = _mm512_cmpgt_epi32_mask(_mm512_castps_si512(m), _mm512_castps_si512(most));
     return _mm512_mask_blend_ps(above, x, _mm512_castsi512_ps(_mm512_set1_epi32(-1)));
   }
+  // The number without its last bits, rounded to nearest, ties to even.
+  template <int Bits>
+  ETALON_INLINE static Reg round_bits(Reg v) {
+    const __m512i x = _mm512_castps_si512(v);
+    const __mmask16 odd = _mm512_test_epi32_mask(x, _mm512_set1_epi32(1 << Bits));
+    const __m512i half = _mm512_add_epi32(x, _mm512_set1_epi32((1 << (Bits - 1)) - 1));
+    const __m512i sum = _mm512_mask_add_epi32(half, odd, half, _mm512_set1_epi32(1));
+    return _mm512_castsi512_ps(_mm512_and_si512(sum, _mm512_set1_epi32(-(1 << Bits))));
+  }
   ETALON_INLINE static Reg fma_odd(Reg a, Reg b, Reg c) {
     if constexpr (Rounding == OrderRounding::nearest) {
       const Reg down = _mm512_fmadd_round_ps(a, b, c, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -133,9 +142,7 @@ struct RoundBF16 : Half<Rounding> {
     if constexpr (Rounding == OrderRounding::zero) {
       return upper(x);
     } else if constexpr (Rounding == OrderRounding::nearest) {
-      const __mmask16 up = _mm512_test_epi32_mask(x, _mm512_set1_epi32(0x10000));
-      const __m512i half = _mm512_add_epi32(x, _mm512_set1_epi32(0x7fff));
-      return upper(_mm512_mask_add_epi32(half, up, half, _mm512_set1_epi32(1)));
+      return Half<Rounding>::template round_bits<16>(v);
     } else {
       const __mmask16 negative = _mm512_movepi32_mask(x);
       const __mmask16 away = Rounding == OrderRounding::down
@@ -152,8 +159,12 @@ struct RoundBF16 : Half<Rounding> {
   }
 };
 
+// Toward one side the processor knows which.
+template <OrderRounding Rounding>
+using RoundAnyF16 = RoundF16<Rounding == OrderRounding::nearest ? Rounding : OrderRounding::zero>;
+
 using Arithmetics =
-    simd::OrderArithmetics<OrderF32, OrderF64, RoundF16, RoundBF16, OrderRounding::nearest>;
+    simd::OrderArithmetics<OrderF32, OrderF64, RoundAnyF16, RoundBF16, OrderRounding::nearest>;
 
 }  // namespace
 

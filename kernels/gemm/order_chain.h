@@ -25,6 +25,7 @@ struct OrderChain {
   const T* b = nullptr;          // b[k * b_step + lane]
   const float* b_f32 = nullptr;  // in its place, for *_of_f32
   std::int64_t b_step = 0;
+  std::int64_t b_panel = 0;  // for across: b_f32[k * b_step + row * b_panel + lane]
   // Bit lane of mask[k * mask_step]; without it the term does not count, and its b is +0. nullptr:
   // every term counts.
   const std::uint32_t* mask = nullptr;
@@ -102,14 +103,20 @@ struct OrderTiles {
   // plain and pairs of terms of b that lie as f32, flushed or not; of f64, others have no need.
   void (*plain_of_f32[kOrderHeights])(const OrderChain<T>&) = {};
   void (*pairs_of_f32[kOrderPairs])(const OrderChain<T>&) = {};
-  // All of these without a look at the mask, and faster, but with +0 for any zero, and right only
-  // where held() says so: else some sum was too large for them. Where quick is nullptr, plain does.
-  // They ask for rounding to nearest.
+  // Of one row of a, whose sums over kOrderRows panels are the rows of the tile: chains (0) and
+  // trees of 2^i terms (i). b_f32 holds values of the accumulator's format (0), or any f32 (1). A
+  // single row's chain waits for each sum; f16 and bf16 only, in which that takes long.
+  void (*across[2][kOrderPairs + 1])(const OrderChain<T>&) = {};
+  // Chains and trees without a look at the mask, and faster, but with +0 for any zero, and
+  // right only where held() says so: else some sum was too large for them. Where quick is nullptr,
+  // plain does. They ask for rounding to nearest.
   void (*quick[kOrderHeights])(const OrderChain<T>&) = {};
   void (*quick_pairs[kOrderPairs])(const OrderChain<T>&) = {};
+  void (*quick_across[2][kOrderPairs])(const OrderChain<T>&) = {};
   // Whether a tile of so many rows is of finite numbers, and lane i of no row zero where bit i of
   // `nonzero` is set; nullptr where chains are masked or plain only. negative_zeros: a sum may be
-  // -0. vanishing: the largest product that rounds to zero, where there is a quick.
+  // -0. vanishing: the largest product that rounds to zero, where quick_pairs lose no other sign of
+  // a zero than that of negative products that all vanish; else 0.
   bool (*held)(const T* tile, int rows, std::uint32_t nonzero) = nullptr;
   bool negative_zeros = false;
   T vanishing{};

@@ -167,7 +167,7 @@ void order_watched_chain(const OrderChain<typename N::Scalar>& t) {
     Reg most = N::zero();
     s.each([&](int, int, Reg& x) ETALON_INLINE_LAMBDA { most = N::watch(x, most); });
     for (std::int64_t k = 0; k < t.count; ++k, a += a_step, b += b_step) {
-      const Reg b0 = N::load_term(b), b1 = N::load_term(b + N::lanes);
+      const Reg b0 = N::load(b), b1 = N::load(b + N::lanes);
       s.each([&](int r, int v, Reg& x)
                  ETALON_INLINE_LAMBDA { x = N::fma(N::set1(a[r]), v == 0 ? b0 : b1, x, most); });
     }
@@ -311,32 +311,109 @@ void order_pairs(const OrderChain<typename N::Scalar>& t) {
   }
 }
 
-// The same over a Quick arithmetic. Level by level through memory: of one row's tree a processor
-// waits for most of the sums, of all rows' it has enough to do. +0 added to a sum changes none.
+// OrderTiles::across
+template <class N, bool OfF32>
+void order_across(const OrderChain<typename N::Scalar>& t) {
+  using Reg = typename N::Reg;
+  constexpr int kRows = kOrderRows < kRowsAtOnce<N> ? kOrderRows : kRowsAtOnce<N>;
+  constexpr int kWidth = 2 * N::lanes;
+  for (int first = 0; first < kOrderRows; first += kRows) {
+    OrderAccumulators<N, kRows> s;
+    s.begin(t.tile + first * kWidth, t.resume);
+    const auto* a = t.a;
+    const float* b = t.b_f32 + first * t.b_panel;
+    const std::int64_t b_panel = t.b_panel;
+    for (std::int64_t k = 0; k < t.count; ++k, a += t.a_step, b += t.b_step) {
+      const Reg x = N::set1(*a);
+      s.each([&](int p, int v, Reg& sum) ETALON_INLINE_LAMBDA {
+        sum = N::fma(x, order_load<OfF32, N>(b + p * b_panel + v * N::lanes), sum);
+      });
+    }
+    s.end(t, t.tile + first * kWidth);
+  }
+}
+template <class N, int D, bool OfF32>
+void order_pairs_across(const OrderChain<typename N::Scalar>& t) {
+  constexpr int kWidth = 2 * N::lanes;
+  for (int at = 0; at < kOrderRows * kWidth; at += N::lanes) {
+    const float* b = t.b_f32 + at / kWidth * t.b_panel + at % kWidth;
+    const auto term = [&](int i) ETALON_INLINE_LAMBDA {
+      return order_first<N>(N::set1(t.a[i * t.a_step]), order_load<OfF32, N>(b + i * t.b_step));
+    };
+    join_order<N>(t, t.tile + at,
+                  t.zeros == 0 ? order_tree<N, D, 0>(term) : order_tree<N, D>(0, term, t.zeros));
+  }
+}
+
+// The same over QuickFlushed.
+template <class N, int D, bool OfF32>
+void order_quick_across(const OrderChain<typename N::Scalar>& t) {
+  using Reg = typename N::Reg;
+  constexpr int kWidth = 2 * N::lanes;
+  Reg largest_a = N::zero();
+  for (int i = 0; i < 1 << D; ++i)
+    largest_a = N::larger_bits(largest_a, N::abs(N::set1(t.a[i * t.a_step])));
+  for (int at = 0; at < kOrderRows * kWidth; at += N::lanes) {
+    const float* from = t.b_f32 + at / kWidth * t.b_panel + at % kWidth;
+    Reg largest_b = N::zero();
+    Reg s = order_tree<N, D, 0>([&](int i) ETALON_INLINE_LAMBDA {
+      const Reg b = order_load<OfF32, N>(from + i * t.b_step);
+      largest_b = N::larger_bits(largest_b, N::abs(b));
+      return N::first_term(N::set1(t.a[i * t.a_step]), b);
+    });
+    if (t.join) s = N::add(N::load(t.tile + at), s);
+    N::store(t.tile + at, s, largest_a, largest_b);
+  }
+}
+
+// The same as order_pairs over a Quick arithmetic or QuickFlushed. Level by level through memory:
+// of one row's tree a processor waits for most of the sums, of all rows' it has enough to do. +0
+// added to a sum changes none.
 template <class N, int D>
 void order_quick_pairs(const OrderChain<typename N::Scalar>& t) {
   using T = typename N::Scalar;
   using Reg = typename N::Reg;
   constexpr int kTerms = 1 << D, kWidth = 2 * N::lanes;
+  constexpr bool kWatched = requires { &N::check; };
   const T* a[kTerms];
   unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { a[i] = t.a + i * t.a_step; });
   const int rows = t.rows;
+  [[maybe_unused]] T largest_a[kOrderRows + N::lanes];
+  if constexpr (kWatched) N::template largest<kTerms>(a, rows, largest_a);
+  // Terms whose b stays in registers beside constants.
+  constexpr int kHeld = kTerms < N::registers / 4 ? kTerms : N::registers / 4;
   for (int at = 0; at < kWidth; at += N::lanes) {
-    Reg b[kTerms];
-    unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { b[i] = N::load(t.b + i * t.b_step + at); });
     Reg sums[kOrderRows][kTerms / 2];
-    for (int r = 0; r < rows; ++r)
-      unroll<kTerms / 2>([&](auto i) ETALON_INLINE_LAMBDA {
-        const Reg x = N::first_term(N::set1(a[2 * i][r]), b[2 * i]);
-        sums[r][i] = N::add(x, N::first_term(N::set1(a[2 * i + 1][r]), b[2 * i + 1]));
+    [[maybe_unused]] Reg largest_b = N::zero();
+    unroll<kTerms / kHeld>([&](auto part) ETALON_INLINE_LAMBDA {
+      Reg b[kHeld];
+      unroll<kHeld>([&](auto i) ETALON_INLINE_LAMBDA {
+        b[i] = N::load(t.b + (part * kHeld + i) * t.b_step + at);
+        if constexpr (kWatched) largest_b = N::larger_bits(largest_b, N::abs(b[i]));
       });
+      const T* const* of = a + part * kHeld;
+      for (int r = 0; r < rows; ++r)
+        unroll<kHeld / 2>([&](auto i) ETALON_INLINE_LAMBDA {
+          const Reg x = N::first_term(N::set1(of[2 * i][r]), b[2 * i]);
+          sums[r][part * (kHeld / 2) + i] =
+              N::add(x, N::first_term(N::set1(of[2 * i + 1][r]), b[2 * i + 1]));
+        });
+    });
     unroll<D - 1>([&](auto level) ETALON_INLINE_LAMBDA {
       for (int r = 0; r < rows; ++r)
         unroll<(kTerms >> (level + 2))>([&](auto i) ETALON_INLINE_LAMBDA {
           sums[r][i] = N::add(sums[r][2 * i], sums[r][2 * i + 1]);
         });
     });
-    for (int r = 0; r < rows; ++r) join_order<N>(t, t.tile + r * kWidth + at, sums[r][0]);
+    for (int r = 0; r < rows; ++r) {
+      T* tile = t.tile + r * kWidth + at;
+      Reg s = sums[r][0];
+      if (t.join) s = N::add(N::load(tile), s);
+      if constexpr (kWatched)
+        N::store(tile, s, N::set1(largest_a[r]), largest_b);
+      else
+        N::store(tile, s);
+    }
   }
 }
 
@@ -448,10 +525,11 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   unroll<kOrderHeights>([&](auto h) ETALON_INLINE_LAMBDA {
     t.plain[h] = order_chain<N, 1 << h, false>;
     t.masked[h] = order_chain<N, 1 << h, true>;
-    if constexpr (requires { &Fast::check; }) {
-      t.quick[h] = order_watched_chain<Fast, 1 << h>;
-    } else if constexpr (!std::is_void_v<Fast>) {
-      if constexpr (Fast::kChains) t.quick[h] = order_chain<Fast, 1 << h, false>;
+    if constexpr (!std::is_void_v<Fast>) {
+      if constexpr (Fast::kChains && requires { &Fast::check; })
+        t.quick[h] = order_watched_chain<Fast, 1 << h>;
+      else if constexpr (Fast::kChains)
+        t.quick[h] = order_chain<Fast, 1 << h, false>;
     }
     if constexpr (sizeof(T) == 8) t.plain_of_f32[h] = order_chain<N, 1 << h, false, true>;
     t.sums[0][h] = order_sum<N, OrderTerm::value, 1 << h>;
@@ -466,7 +544,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     if constexpr (sizeof(T) == 8) t.pairs_of_f32[d] = order_pairs<N, d + 1, false, false, true>;
     constexpr bool kDown = Rounding == OrderRounding::down;
     t.masked_pairs[d] = order_pairs<N, d + 1, true, kDown>;
-    if constexpr (requires { Fast::kVanishing; }) t.quick_pairs[d] = order_quick_pairs<Fast, d + 1>;
+    if constexpr (!std::is_void_v<Fast>) t.quick_pairs[d] = order_quick_pairs<Fast, d + 1>;
     t.sum_pairs[0][d] = order_sum_pairs<N, OrderTerm::value, d + 1>;
     t.sum_pairs[1][d] = order_sum_pairs<N, OrderTerm::magnitude, d + 1>;
     t.sum_pairs[2][d] = order_sum_pairs<N, OrderTerm::square, d + 1>;
@@ -474,6 +552,18 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sum_pairs[4][d] = order_sum_pairs<N, OrderTerm::result, d + 1>;
     t.sum_pairs[5][d] = order_sum_pairs<N, OrderTerm::result_square, d + 1>;
   });
+  if constexpr (N::kSettles) {
+    t.across[0][0] = order_across<N, false>;
+    t.across[1][0] = order_across<N, true>;
+    unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
+      t.across[0][d + 1] = order_pairs_across<N, d + 1, false>;
+      t.across[1][d + 1] = order_pairs_across<N, d + 1, true>;
+      if constexpr (requires { &Fast::check; }) {
+        t.quick_across[0][d] = order_quick_across<Fast, d + 1, false>;
+        t.quick_across[1][d] = order_quick_across<Fast, d + 1, true>;
+      }
+    });
+  }
   if constexpr (N::kSettles && Contracted == OrderRounding::nearest) {
     t.held = order_held<N>;
     t.negative_zeros = N::kNegativeZeros;
@@ -589,11 +679,15 @@ struct OrderArithmetics {
       constexpr OrderRounding kRounding = decltype(r)::value;
       constexpr OrderRounding kFma = kRounding == OrderRounding::nearest ? FmaRounding : kRounding;
       using V = Format<kRounding>;
-      using Flushed = std::conditional_t<kRounding == OrderRounding::nearest && !V::kLikeF32,
-                                         QuickFlushed<V>, void>;
+      constexpr bool kQuickFlushed = kRounding == OrderRounding::nearest && !V::kLikeF32;
+      if constexpr (kQuickFlushed)
+        if (a.flush)
+          return a.fma
+                     ? made<Narrow<V, true, true>, kFma, kRounding, QuickFlushed<V, true>>()
+                     : made<Narrow<V, false, true>, kRounding, kRounding, QuickFlushed<V, false>>();
       if (a.flush)
         return a.fma ? made<Narrow<V, true, true>, kFma, kRounding>()
-                     : made<Narrow<V, false, true>, kRounding, kRounding, Flushed>();
+                     : made<Narrow<V, false, true>, kRounding, kRounding>();
       if constexpr (kRounding == OrderRounding::nearest)
         return a.fma ? made<Narrow<V, true, false>, kFma, kRounding, Quick<V, true>>()
                      : made<Narrow<V, false, false>, kRounding, kRounding, Quick<V, false>>();

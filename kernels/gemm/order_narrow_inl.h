@@ -35,7 +35,7 @@ struct Narrow : Format {
   static constexpr bool kNegativeZeros = Fused || Flush;
   ETALON_INLINE static Reg take(const float* p) {
     Reg x = Format::raw(p);
-    if constexpr (Flush) x = Format::flush_f32(x);
+    if constexpr (Flush && Format::kLikeF32) x = Format::flush_f32(x);  // else they vanish below
     return flushed(Format::narrow(Format::canonical(x)));
   }
   ETALON_INLINE static Reg flushed(Reg v) {
@@ -127,41 +127,58 @@ struct Quick : Narrow<Format, Fused, false> {
   }
 };
 
-// The same for f16, flushed, products rounded before: chains only (order_watched_chain). Registers
-// hold sums times kScale, at which what is subnormal in f16 is so in f32 and read as zero by the
-// processor. A sum below the least normal number is exact, so that it may be taken for zero before
-// it is rounded; a product may round up to that number, and is rounded kUp times larger.
+// The same for f16, flushed. Registers hold numbers times kScale, at which what is subnormal in f16
+// is so in f32 and read as zero by the processor, if as an operand: a product's bits are rounded as
+// they are, since f32's subnormal numbers are as evenly spaced as f16's, 2^13 of theirs to one; it
+// is exact from half of the least normal number on, and below that rounds to nothing that is
+// normal. A sum below the least normal number is exact, so that it may be taken for zero before it
+// is rounded.
 //
-// No sum is infinite here: `most` keeps the largest power of two that one began with. As long as
-// sums are below 2^15, products were below 2^16. Zeros are +0, where they may have to be -0.
-template <class Format>
+// No sum is infinite here, so that the powers of two that numbers begin with are watched. Of a
+// chain: as long as sums are below 2^15, products were below 2^16. Of a tree of eight terms or
+// fewer: products below 2^12 keep all sums at 2^15 or below, and so it is enough to watch them by
+// bounds, and what is stored. Zeros are +0, where they may have to be -0.
+template <class Format, bool Fused>
 struct QuickFlushed : Format {
   using Reg = typename Format::Reg;
-  static constexpr float kScale = 0x1p-126F / Format::kLeastNormal, kUp = 0x1p64F;
+  static constexpr float kScale = 0x1p-126F / Format::kLeastNormal;
+  // Products fused to a sum are not rounded before.
+  static constexpr bool kChains = !Fused;
 
   ETALON_INLINE static Reg load(const float* p) {
     return Format::mul(Format::load(p), Format::set1(kScale));
   }
-  ETALON_INLINE static Reg load_term(const float* p) {
-    return Format::mul(Format::load(p), Format::set1(kScale * kUp));
+  ETALON_INLINE static Reg take(const float* p) {
+    return Format::mul(Narrow<Format, Fused, true>::take(p), Format::set1(kScale));
   }
   ETALON_INLINE static void store(float* p, Reg v) {
     Format::store(p, Format::mul(v, Format::set1(1 / kScale)));
   }
+  // to[r], r < rows: the largest |a[i][r]|; whole vectors are written.
+  template <int Terms>
+  ETALON_INLINE static void largest(const float* const* a, int rows, float* to) {
+    for (int r = 0; r < rows; r += Format::lanes) {
+      Reg most = Format::zero();
+      unroll<Terms>([&](auto i) ETALON_INLINE_LAMBDA {
+        const Reg x = Format::load(a[i] + r, Format::first(rows - r));
+        most = Format::larger_bits(most, Format::abs(x));
+      });
+      Format::store(to + r, most);
+    }
+  }
   ETALON_INLINE static Reg watch(Reg x, Reg most) {
     return Format::larger_bits(most, Format::power(x));
+  }
+  ETALON_INLINE static Reg first_term(Reg a, Reg b) {
+    return Format::template round_bits<13>(Format::mul(a, b));
   }
   ETALON_INLINE static Reg add(Reg a, Reg b) {
     const Reg x = Format::add(a, b);
     return nearest(x, Format::power(x));
   }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c, Reg& most) {
-    const Reg p = Format::mul(a, b);
-    const Reg rounded = nearest(
-        p,
-        Format::larger_bits(Format::power(p), Format::set1(Format::kLeastNormal * kScale * kUp)));
-    const Reg x = Format::add(c, Format::mul(rounded, Format::set1(1 / kUp)));
-    const Reg m = Format::power(x);
+    static_assert(kChains);
+    const Reg x = Format::add(c, first_term(a, b)), m = Format::power(x);
     most = Format::larger_bits(most, m);
     return nearest(x, m);
   }
@@ -170,6 +187,13 @@ struct QuickFlushed : Format {
     const Reg v = Format::load(p);
     most = watch(Format::mul(v, Format::set1(kScale)), most);
     Format::store(p, Format::nan_above(v, most, Format::set1(0x1p14F * kScale)));
+  }
+  // Stores a tree's sum, NaN where it is too large or the product of a and b, its largest terms.
+  ETALON_INLINE static void store(float* p, Reg v, Reg a, Reg b) {
+    const Reg bound = Format::mul(a, Format::mul(b, Format::set1(0x1p3F)));
+    const Reg most = watch(v, Format::power(bound));
+    Format::store(p, Format::nan_above(Format::mul(v, Format::set1(1 / kScale)), most,
+                                       Format::set1(0x1p14F * kScale)));
   }
 
  private:

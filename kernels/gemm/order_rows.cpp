@@ -130,7 +130,7 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
   OrderTask<T> task{.tiles = tiles,
                     .program = program,
                     .groups = p.batches,
-                    .panels = (p.n + width - 1) / width,
+                    .columns = p.n,
                     .rows = p.m,
                     .k = p.k,
                     .a = packed_a,
@@ -139,14 +139,16 @@ void multiply(const KernelCall& call, const OrderTiles<T>& tiles, const Products
                     .threads = call.threads};
   if (const auto* constant = static_cast<const PackedColumns*>(call.prepared)) {
     task.b = constant->panels.data<float>();
-    task.b_panels = task.panels;
+    task.b_panels = task.panels();
     task.b_panel = p.k * width;
     task.b_step = width;
-  } else if (std::is_same_v<T, double> && p.batches == 1 && p.m <= kOrderRows && p.b_col == 1) {
+  } else if (p.batches == 1 && p.m <= (std::is_same_v<T, double> ? kOrderRows : 1) &&
+             p.b_col == 1) {
     task.b = b.data() + p.b_first(0);  // read once, as it lies
     task.b_panels = p.n / width;
     task.b_panel = width;
     task.b_step = p.b_k;
+    task.b_raw = true;
   }
   run_order(task);
 }

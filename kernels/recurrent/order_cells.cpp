@@ -167,7 +167,7 @@ class Cells {
     const std::int64_t width = tiles_.width;
     run_order<T>({.tiles = tiles_,
                   .program = program,
-                  .panels = panels_,
+                  .columns = g_.hidden,
                   .rows = rows,
                   .k = terms,
                   .a = strips,
