@@ -94,6 +94,33 @@ TEST_CASE("order rows: products that vanish, or reach the largest f16 or bf16") 
   if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 12 * 3 * 17 * kRows);
 }
 
+TEST_CASE("order rows: products beyond f16 that cancel to a sum within it") {
+  Compared seen;
+  for (const std::int64_t m : {1, 11})
+    for (const char* text :
+         {"acc=f16,subnormals=flush,order=pairwise:1", "acc=f16,order=pairwise:1",
+          "acc=f16,fma=off,subnormals=flush,order=pairwise:1",
+          "acc=f16,fma=off,subnormals=flush"}) {
+      std::vector<Tensor> in;
+      in.push_back(make(Shape{m, 16}, 71, Data::noise));
+      in.push_back(make(Shape{16, 300}, 72, Data::noise));
+      for (float& x : in[0].mutable_data<float>()) x = 300.0F + x;
+      for (std::size_t i = 0; i < 16 * 300; ++i) {
+        float& x = in[1].mutable_data<float>()[i];
+        x = i % 300 < 150 ? x : (i / 300 % 2 == 0 ? 1.0F : -1.0F) * (300.0F + x);
+      }
+      compare(gemm_op(), Params(GemmParams{}), in, Contract::parse(text), seen);
+      RunOptions options{.contract = Contract::parse(text)};
+      options.kernels = "gemm.definition";
+      const std::vector<const Tensor*> pointers{&in[0], &in[1]};
+      const Tensor y = std::move(
+          run_op(gemm_op(), Params(GemmParams{}), pointers, all_kernels(), options).outputs[0]);
+      CHECK(std::isfinite(y.data<float>()[0]));
+      CHECK(!std::isfinite(y.data<float>()[299]));
+    }
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 2 * 4 * kRows);
+}
+
 TEST_CASE("order rows: terms in the padding beside sums that are zeros of either sign") {
   // Rows without their masks give +0 for the -0 of products that vanish, of which a term in the
   // padding is none; pixels and weights that are zero, infinite or NaN.
