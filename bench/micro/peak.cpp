@@ -37,7 +37,7 @@ double rate(int threads, int rounds, double units, const Work& work) {
 }
 
 double flops(int threads, Isa isa) {
-  const TileSet<float>* set = tile_set_f32(isa);
+  const TileSet* set = tile_set_f32(isa);
   if (set == nullptr) return 0;
   constexpr std::int64_t kTerms = 192;
   const int rows = set->rows, width = 2 * set->lanes;
@@ -53,7 +53,7 @@ double flops(int threads, Isa isa) {
   }
   const auto work = [&](int thread) {
     Operands& o = own[size(thread)];
-    TileCall<float> t;
+    TileCall t;
     t.k = kTerms;
     t.a = o.a.data();
     t.a_step = rows;

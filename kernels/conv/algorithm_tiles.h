@@ -36,7 +36,7 @@ void pack_tile_weights(PreparedTiles& p, const TileTransforms& set, int tile_row
 // A run of images computed together, and the tiles [first, first + count) of them.
 struct TileChunk {
   const TileTransforms& set;
-  const TileSet<float>& gemm;
+  const TileSet& gemm;
   const PreparedTiles& p;
   const float* x;  // padded copies: [image][channel][plane]
   const float* bias;

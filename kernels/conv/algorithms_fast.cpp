@@ -38,14 +38,14 @@ constexpr std::int64_t kCopyBytes = 16 << 20;
 constexpr std::int64_t kLine = 64 / sizeof(float);
 
 // S of rows [first, first + height) at one vector or more of tiles, over terms [k0, k1).
-void product(const TileChunk& c, const TileBlock& b, const TileCall<float>& whole, int height,
+void product(const TileChunk& c, const TileBlock& b, const TileCall& whole, int height,
              std::int64_t k0, std::int64_t k1, float* to, std::int64_t to_row) {
   const PreparedTiles& p = c.p;
   const int lanes = c.gemm.lanes;
   const int most = widest_tile(c.gemm, height);
   const std::int64_t vectors = b.padded / lanes;
   if (p.run == 0 || k1 - k0 <= p.run) {
-    TileCall<float> t = whole;
+    TileCall t = whole;
     t.k = k1 - k0;
     t.a += k0 * height;
     t.c_row = to_row;
@@ -75,13 +75,13 @@ void multiply(const TileChunk& c, const TileBlock& b, std::int64_t group, std::i
   const float* u = c.p.weights.data<float>() + (group * p.positions + position) * p.rows * p.k;
   for (std::int64_t s = first_strip; s < last_strip; ++s) {
     const int height = strips.height(s);
-    TileCall<float> t{.k = p.k,
-                      .a = u + strips.first(s) * p.k,
-                      .a_step = height,
-                      .b = b.v + position * b.v_position,
-                      .b_strip = c.gemm.lanes,
-                      .b_step = b.padded,
-                      .last_lanes = c.gemm.lanes};
+    TileCall t{.k = p.k,
+               .a = u + strips.first(s) * p.k,
+               .a_step = height,
+               .b = b.v + position * b.v_position,
+               .b_strip = c.gemm.lanes,
+               .b_step = b.padded,
+               .last_lanes = c.gemm.lanes};
     if (p.run == 0) {
       t.next = t.a + height * p.k;
       t.next_step = s + 1 < last_strip ? kLine : 0;

@@ -64,7 +64,7 @@ Way way_of(const ConvGeometry& g) {
   return is_product(g) ? Way::product : is_depthwise(g) ? Way::depthwise : Way::tiles;
 }
 
-void pack(PreparedLast& p, const TileSet<float>& set, const float* w, int threads) {
+void pack(PreparedLast& p, const TileSet& set, const float* w, int threads) {
   const ConvGeometry& g = p.g;
   const std::int64_t k = g.k(), out = g.out_channels;
   switch (p.way) {
@@ -80,7 +80,7 @@ void pack(PreparedLast& p, const TileSet<float>& set, const float* w, int thread
   p.packed = true;
 }
 
-std::shared_ptr<PreparedLast> make(const TileSet<float>& set, const ConvGeometry& g, const float* w,
+std::shared_ptr<PreparedLast> make(const TileSet& set, const ConvGeometry& g, const float* w,
                                    int threads) {
   auto p = std::make_shared<PreparedLast>();
   p->g = g;
@@ -113,7 +113,7 @@ void sample(const ConvGeometry& g, const float* x, float* to, int threads) {
                });
 }
 
-void run_product(const KernelCall& call, const PreparedLast& p, const TileSet<float>& set,
+void run_product(const KernelCall& call, const PreparedLast& p, const TileSet& set,
                  const float* bias, float* y) {
   const ConvGeometry& g = p.g;
   const float* x = call.input(0).data<float>().data();
@@ -200,7 +200,7 @@ void run_depthwise(const KernelCall& call, const PreparedLast& p, const float* b
 
 template <Isa isa>
 void run(const KernelCall& call) {
-  const TileSet<float>& set = *tile_set_f32(isa);
+  const TileSet& set = *tile_set_f32(isa);
   const auto* prepared = static_cast<const PreparedLast*>(call.prepared);
   std::shared_ptr<PreparedLast> fresh;
   if (prepared == nullptr || !prepared->packed) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/conv/channels_last_depthwise.h"
+#include "kernels/simd/least_part.h"
 #include "kernels/simd/unroll.h"
 
 namespace etalon::simd {
@@ -257,14 +258,15 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
   finish();
 }
 
-// Such tiles, of up to kMost outputs of a row. Of pixels 2 KiB apart sixteen lines fill their sets
-// of the first cache; with a stride of two there are few fma to hide that, and two vectors lie in
-// two sets. In sixteen registers the weights are operands from memory, and two vectors are a line:
-// a load should have its whole line where that would come twice, for want of fma or of sets.
+// Such tiles, of up to kMost outputs of a row of kDepthwiseRun or more. Of pixels 2 KiB apart
+// sixteen lines fill their sets of the first cache; with a stride of two there are few fma to hide
+// that, and two vectors lie in two sets. In sixteen registers the weights are operands from memory,
+// and two vectors are a line: a load should have its whole line where that would come twice, for
+// want of fma or of sets.
 inline constexpr std::int64_t kSharingChannels = 512;
 template <class V, int kVectors, int kMost, int kStride>
 void depthwise_columns(const DepthwiseRun& d) {
-  constexpr int kLeast = kMost / 2;
+  constexpr int kLeast = least_part(kDepthwiseRun, kMost);
   const std::int64_t tiles = (d.count + kMost - 1) / kMost;
   for (std::int64_t t = 0; t < tiles; ++t) {
     const std::int64_t i = t * d.count / tiles, size = (t + 1) * d.count / tiles - i;

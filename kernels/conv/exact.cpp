@@ -37,7 +37,7 @@ struct PackedWeights {
 };
 
 void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, PackedWeights& to) {
-  const TileSet<double>& set = *tile_set_f64(isa);
+  const ExactProducts& set = *exact_products(isa);
   const std::int64_t k = g.k(), out = g.group_out();
   const RowStrips strips(out, set.rows);
   double* packed = to.strips.at_least<double>(g.out_channels * k);
@@ -177,7 +177,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               const ExactSteps& steps, std::vector<std::int64_t>& undecided) {
   const ExactProducts& products = *exact_products(isa);
   const ExactLanes& lane_functions = *exact_lanes(isa);
-  const TileSet<float>& set = *tile_set_f32(isa);
+  const TileSet& set = *tile_set_f32(isa);
   const ConvPlan plan(
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()));
   const ConvGeometry& g = plan.g;

@@ -130,8 +130,7 @@ struct Share {
 
 void run_share(const ImageTask& t, const Share& share, const float* split,
                std::vector<std::int64_t>& left) {
-  const TileSet<double>& set = *tile_set_f64(t.isa);
-  const WinogradLanes& lane_functions = *winograd_lanes(t.isa);
+  const WinogradLanes& set = *winograd_lanes(t.isa);
   const WindowAxis &h = t.g.window.axes[1], &w = t.g.window.axes[2];
   const TileGrid& grid = t.grid;
   const auto [image, group, first, count, first_rows, last_rows] = share;
@@ -157,8 +156,7 @@ void run_share(const ImageTask& t, const Share& share, const float* split,
         const float* patch[kPatch][kPatch];
         for (int i = 0; i < kPatch; ++i)
           for (int j = 0; j < kPatch; ++j) patch[i][j] = image_at + grid.at(i, j);
-        lane_functions.input(patch, v + (s * terms + c) * lanes, v_stride,
-                             norms.data() + s * lanes);
+        set.input(patch, v + (s * terms + c) * lanes, v_stride, norms.data() + s * lanes);
       }
     for (std::int64_t s = first_rows; s < last_rows; ++s) {
       const int height = strips.height(s);
@@ -172,7 +170,7 @@ void run_share(const ImageTask& t, const Share& share, const float* split,
         u = weights.strips.data<double>() + place(s);
         apart = kernels;
       } else {
-        lane_functions.weights(weights.strips.data<float>() + place(s), kernels, made, u_stride);
+        set.weights(weights.strips.data<float>() + place(s), kernels, made, u_stride);
       }
       // Weights of the strip to come, a share by each tile of this one: with few pixels they come
       // from memory as fast as they are wanted.
@@ -187,16 +185,13 @@ void run_share(const ImageTask& t, const Share& share, const float* split,
       for (int p = 0; p < kPositions; ++p)
         for (std::int64_t i = 0; i < count; i += kWide, next += steps * ahead) {
           const int wide = static_cast<int>(std::min<std::int64_t>(kWide, count - i));
-          set.plain[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
-              {.k = terms,
-               .a = u + p * apart,
-               .a_step = height,
-               .b = v + p * v_stride + i * terms * lanes,
-               .b_strip = terms * lanes,
-               .b_step = lanes,
-               .c = m + p * m_stride + (row - begin) * m_row + i * lanes,
-               .c_row = m_row,
-               .last_lanes = set.lanes,
+          set.sums[static_cast<std::size_t>(wide)][static_cast<std::size_t>(height)](
+              {.channels = terms,
+               .u = u + p * apart,
+               .v = v + p * v_stride + i * terms * lanes,
+               .v_vector = terms * lanes,
+               .m = m + p * m_stride + (row - begin) * m_row + i * lanes,
+               .m_row = m_row,
                .join = block > 0,
                .next = next,
                .next_step = ahead});
@@ -232,8 +227,8 @@ void run_share(const ImageTask& t, const Share& share, const float* split,
     const double bias = t.task.bias == nullptr ? 0.0 : static_cast<double>(t.task.bias[channel]),
                  bound = factor * weights.bounds[static_cast<std::size_t>(channel)];
     for (std::int64_t s = 0; s < count; ++s) {
-      lane_functions.output(m + (o - begin) * m_row + s * lanes, m_stride, bias, bound,
-                            norms.data() + s * lanes, y, open);
+      set.output(m + (o - begin) * m_row + s * lanes, m_stride, bias, bound,
+                 norms.data() + s * lanes, y, open);
       if (!t.task.steps.rounding_test) open[0] = open[1] = 0;
       for (const Run& run : runs[static_cast<std::size_t>(s)])
         for (int i = 0; i < 2 && run.y + i < h.out; ++i) {
@@ -256,7 +251,7 @@ double tile_cost(std::int64_t group_in, std::int64_t group_out) {
 void run_image(const ImageTask& t, std::int64_t image, int threads,
                std::vector<std::int64_t>& undecided) {
   const ConvGeometry& g = t.g;
-  const TileSet<double>& set = *tile_set_f64(t.isa);
+  const WinogradLanes& set = *winograd_lanes(t.isa);
   const std::int64_t lanes = set.lanes, points = g.window.in_points(), channel = t.grid.channel();
   float* split = thread_scratch<float>(ScratchSlot::padded, g.in_channels * channel + kMaxLanes);
   const float* x = t.task.x + image * g.in_channels * points;
@@ -304,8 +299,8 @@ bool fits_exact_winograd(Isa isa, const ConvGeometry& g) {
   const auto& [d, h, w] = g.window.axes;
   if (d.kernel != 1 || d.in != 1 || d.out != 1 || h.kernel != 3 || w.kernel != 3) return false;
   if (h.stride != 1 || w.stride != 1 || h.dilation != 1 || w.dilation != 1) return false;
-  if (g.group_in() < 8 || g.group_out() < 8) return false;
-  const TileSet<double>& set = *tile_set_f64(isa);
+  if (std::min(g.group_in(), g.group_out()) < kWinogradChannels) return false;
+  const WinogradLanes& set = *winograd_lanes(isa);
   const auto vectors = [&](std::int64_t n) {
     return static_cast<double>(vector_strips(n, set.lanes));
   };
@@ -316,7 +311,7 @@ bool fits_exact_winograd(Isa isa, const ConvGeometry& g) {
 
 void pack_exact_winograd(Isa isa, const ConvGeometry& g, const float* w, int threads,
                          WinogradWeights& to) {
-  const TileSet<double>& set = *tile_set_f64(isa);
+  const WinogradLanes& set = *winograd_lanes(isa);
   const std::int64_t in = g.group_in(), out = g.group_out();
   const RowStrips strips(out, set.rows);
   const ChannelBlocks blocks(in);
@@ -342,7 +337,7 @@ void pack_exact_winograd(Isa isa, const ConvGeometry& g, const float* w, int thr
         if (!to.transformed) continue;
         const std::int64_t stride = count + kMaxLanes;
         double* u = made.at_least<double>(kPositions * stride);
-        winograd_lanes(isa)->weights(g_taps, count, u, stride);
+        set.weights(g_taps, count, u, stride);
         for (std::int64_t p = 0; p < kPositions; ++p)
           std::copy_n(u + p * stride, count, all_u + kPositions * at + p * count);
       }
@@ -365,7 +360,7 @@ void pack_exact_winograd(Isa isa, const ConvGeometry& g, const float* w, int thr
 
 void exact_winograd(Isa isa, const ConvGeometry& g, const WinogradTask& task, int threads,
                     std::vector<std::int64_t>& undecided) {
-  const ImageTask t{isa, g, task, TileGrid(g, tile_set_f64(isa)->lanes)};
+  const ImageTask t{isa, g, task, TileGrid(g, winograd_lanes(isa)->lanes)};
   const std::int64_t whole = g.batch / threads * threads;
   std::mutex joining;
   parallel_for(whole, threads, 1, [&](std::int64_t begin, std::int64_t end) {

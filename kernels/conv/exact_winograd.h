@@ -34,17 +34,40 @@
 // is a load of neighbours.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "engine/ops/conv.h"
 #include "kernels/gemm/exact.h"
+#include "kernels/gemm/tile.h"
 
 namespace etalon {
 
 inline constexpr int kPatch = 4, kPositions = kPatch * kPatch;
+// Channels of a group, in and out, from which it applies.
+inline constexpr int kWinogradChannels = 8;
+
+// The sums of a position under a block of channels, a strip of output channels by one or two
+// vectors of tiles.
+struct WinogradSums {
+  std::int64_t channels = 0;
+  const double* u = nullptr;  // u[channel * rows + row]
+  const double* v = nullptr;  // vector w at v + w * v_vector: v[channel * lanes + lane]
+  std::int64_t v_vector = 0;
+  double* m = nullptr;  // row r, vector w at m + r * m_row + w * lanes
+  std::int64_t m_row = 0;
+  bool join = false;  // added to m, one rounding
+  // Each step, or every second one, asks for two cache lines on behalf of strips to come.
+  const double* next = nullptr;
+  std::int64_t next_step = 0;  // elements, or 0 where nothing is wanted
+};
+using WinogradSumsFn = void (*)(const WinogradSums&);
 
 struct WinogradLanes {
+  int lanes = 0, rows = 0;  // of a vector, of a tile with two vectors
+  // [vectors][rows], rows as kWinogradChannels or more are cut.
+  std::array<std::array<WinogradSumsFn, kMaxTileRows + 1>, 3> sums{};
   // U of kernels side by side: tap t of kernel i at g[t * count + i], position p of its U at
   // to[p * stride + i]. Both have room for a vector behind the last.
   void (*weights)(const float* g, std::int64_t count, double* to, std::int64_t stride) = nullptr;

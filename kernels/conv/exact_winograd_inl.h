@@ -2,8 +2,11 @@
 // by the files of one instruction set each.
 #pragma once
 
+#include <immintrin.h>
+
 #include "kernels/conv/exact_winograd.h"
-#include "kernels/simd/unroll.h"
+#include "kernels/gemm/tile_inl.h"
+#include "kernels/simd/least_part.h"
 
 namespace etalon::simd {
 
@@ -104,9 +107,71 @@ void winograd_output(const double* m, std::int64_t stride, double bias, double f
   });
 }
 
+template <class V, int R, int W>
+void winograd_sums(const WinogradSums& t) {
+  using Reg = typename V::Reg;
+  Reg acc[R][W];
+  unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::zero(); });
+  });
+  const double *u = t.u, *v = t.v;
+  const double* next = t.next_step == 0 ? t.u : t.next;
+  const std::int64_t channels = t.channels, v_vector = t.v_vector, next_step = t.next_step;
+  const auto ask = [&]() ETALON_INLINE_LAMBDA {
+    _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(next + 8), _MM_HINT_T1);
+    next += next_step;
+  };
+  std::int64_t c = 0;
+  if constexpr (kHalfLines<V>) {
+    // Four at a time, for the reasons of quick_steps (kernels/gemm/tile_inl.h).
+    constexpr int kSteps = 4;
+    for (; c + kSteps <= channels; c += kSteps, u += kSteps * R, v += kSteps * V::lanes)
+      unroll<kSteps>([&](auto i) ETALON_INLINE_LAMBDA {
+        if constexpr (i % 2 == 0) ask();
+        Reg bv[W];
+        unroll<W>([&](auto w)
+                      ETALON_INLINE_LAMBDA { bv[w] = V::load(v + w * v_vector + i * V::lanes); });
+        unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+          const Reg av = V::set1(u[i * R + r]);
+          unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { V::fma_onto(acc[r][w], av, bv[w]); });
+        });
+      });
+  }
+  for (; c < channels; ++c, u += R, v += V::lanes) {
+    ask();
+    Reg bv[W];
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+      const double* at = v + w * v_vector;
+      _mm_prefetch(reinterpret_cast<const char*>(at + kAheadSteps * V::lanes), _MM_HINT_T0);
+      bv[w] = V::load(at);
+    });
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { fma_row<V, R, W, r>(acc, u + r, bv); });
+  }
+  const auto each = [&](auto f) ETALON_INLINE_LAMBDA {
+    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+      unroll<W>([&](auto w)
+                    ETALON_INLINE_LAMBDA { f(acc[r][w], t.m + r * t.m_row + w * V::lanes); });
+    });
+  };
+  if (t.join)
+    each([](Reg& sum, const double* m) ETALON_INLINE_LAMBDA { sum = V::add(V::load(m), sum); });
+  each([](Reg& sum, double* m) ETALON_INLINE_LAMBDA { V::store(m, sum); });
+}
+
 template <class V>
 WinogradLanes make_winograd_lanes() {
-  return {.weights = winograd_weights<V>, .input = winograd_input<V>, .output = winograd_output<V>};
+  constexpr int rows = max_rows<V>(2), least = least_part(kWinogradChannels, rows);
+  WinogradLanes set{.lanes = V::lanes,
+                    .rows = rows,
+                    .weights = winograd_weights<V>,
+                    .input = winograd_input<V>,
+                    .output = winograd_output<V>};
+  unroll<rows - least + 1>([&](auto i) {
+    set.sums[1][least + i] = winograd_sums<V, least + i, 1>;
+    set.sums[2][least + i] = winograd_sums<V, least + i, 2>;
+  });
+  return set;
 }
 
 }  // namespace etalon::simd

@@ -46,7 +46,7 @@ ConvGeometry of_sample(ConvGeometry g) {
 
 }  // namespace
 
-PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet<float>& set, bool last)
+PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet& set, bool last)
     : met(g),
       given(met.geometry()),
       sampled(is_sampled(given)),
@@ -76,7 +76,7 @@ bool prefer_channels(const ConvPlan& plan, int lanes, int rows, std::int64_t ima
   return by_channels * (far || is_amd() ? 1.0 : 1.1) < by_pixels;
 }
 
-void pack_weights(PreparedConv& p, const TileSet<float>& set, const float* w, int threads) {
+void pack_weights(PreparedConv& p, const TileSet& set, const float* w, int threads) {
   const ConvGeometry& g = p.plan.g;
   const std::int64_t k = p.plan.k, out = g.group_out();
   const std::int64_t group_size =
@@ -98,7 +98,7 @@ void pack_weights(PreparedConv& p, const TileSet<float>& set, const float* w, in
 
 }  // namespace
 
-std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet<float>& set,
+std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet& set,
                                            bool channels_last, const float* w, int threads) {
   auto p = std::make_shared<PreparedConv>(g, set, channels_last);
   p->channels_in_lanes =
@@ -142,7 +142,7 @@ void copy_sample(const Window& window, const float* from, float* to, SplitPairs 
 
 }  // namespace
 
-void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet<float>& set,
+void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet& set,
                   const float* x, float* y) {
   const ConvPlan& plan = prepared.plan;
   const ConvGeometry& g = plan.g;
@@ -215,7 +215,7 @@ namespace {
 
 template <Isa isa>
 void run(const KernelCall& call) {
-  const TileSet<float>& set = *tile_set_f32(isa);
+  const TileSet& set = *tile_set_f32(isa);
   const auto* prepared = static_cast<const PreparedConv*>(call.prepared);
   std::shared_ptr<PreparedConv> fresh;
   if (prepared == nullptr || !prepared->packed) {

@@ -7,8 +7,8 @@ namespace {
 
 // The outputs of one pixel in a panel of channels, with padding masked out of the sum.
 void repair_channels(const ConvChunk& c, std::int64_t group, std::int64_t pixel, std::int64_t strip,
-                     int w, TileCall<float> t, float* to) {
-  const TileSet<float>& set = c.set;
+                     int w, TileCall t, float* to) {
+  const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
   const std::int64_t k = plan.k;
   float* taps = thread_scratch<float>(ScratchSlot::norms, k + set.lanes);
@@ -35,7 +35,7 @@ void repair_channels(const ConvChunk& c, std::int64_t group, std::int64_t pixel,
 }  // namespace
 
 void conv_by_channels(const ConvChunk& c) {
-  const TileSet<float>& set = c.set;
+  const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
   const ConvGeometry& g = plan.g;
   const int lanes = set.lanes;
@@ -107,21 +107,20 @@ void conv_by_channels(const ConvChunk& c) {
               const bool direct = c.p.channels_last && carried == nullptr && last_lanes == lanes;
               const std::int64_t square_row = direct ? g.out_channels : row;
               if (direct) square = c.y + pixel * g.out_channels + group * out + o;
-              TileCall<float> t{
-                  .k = terms,
-                  .a = packed + (pixel - origin) * terms,
-                  .a_step = height,
-                  .b = c.p.weights.data<float>() + (group * o_strips + strip) * lanes * k +
-                       k0 * lanes,
-                  .b_strip = k * lanes,
-                  .b_step = lanes,
-                  .c = square,
-                  .c_row = square_row,
-                  .last_lanes = last_lanes,
-                  .resume = kb > 0,
-                  .lane_bias =
-                      c.bias == nullptr || !last_block ? nullptr : c.bias + group * out + o,
-                  .report_zero = last_block && border[static_cast<std::size_t>(s)] != 0};
+              TileCall t{.k = terms,
+                         .a = packed + (pixel - origin) * terms,
+                         .a_step = height,
+                         .b = c.p.weights.data<float>() + (group * o_strips + strip) * lanes * k +
+                              k0 * lanes,
+                         .b_strip = k * lanes,
+                         .b_step = lanes,
+                         .c = square,
+                         .c_row = square_row,
+                         .last_lanes = last_lanes,
+                         .resume = kb > 0,
+                         .lane_bias =
+                             c.bias == nullptr || !last_block ? nullptr : c.bias + group * out + o,
+                         .report_zero = last_block && border[static_cast<std::size_t>(s)] != 0};
               // The panel to come, a vector by each of the first tiles of this one.
               if (const std::int64_t turn = s - part * count / parts;
                   turn < kWide && strip + kWide + turn < o_strips) {

@@ -31,12 +31,12 @@ struct PreparedConv {
   bool finite_weights = true;
   AlignedBuffer weights;
   InPlaceConv in_place;
-  PreparedConv(const ConvGeometry& g, const TileSet<float>& set, bool channels_last = false);
+  PreparedConv(const ConvGeometry& g, const TileSet& set, bool channels_last = false);
 };
 
 // One run of images that are computed together.
 struct ConvChunk {
-  const TileSet<float>& set;
+  const TileSet& set;
   const PreparedConv& p;
   const float* x;  // first image, as the plan reads it
   std::int64_t images;
@@ -93,17 +93,17 @@ struct KBlocks {
 };
 
 // w, where given, is packed.
-std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet<float>& set,
+std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet& set,
                                            bool channels_last, const float* w, int threads);
 // The outputs that meet the input, to y. Channels of x come first, but where prepared.in_place
 // serves a convolution whose channels are last.
-void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet<float>& set,
+void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet& set,
                   const float* x, float* y);
 
 // Pixels in lanes (fast_pixels.cpp), channels in lanes (fast_channels.cpp).
 void conv_by_pixels(const ConvChunk& c);
 // Of conv_by_pixels, as KernelRow::ending.
-Ending ending_by_pixels(const PreparedConv& p, const TileSet<float>& set, const UsualSteps& steps);
+Ending ending_by_pixels(const PreparedConv& p, const TileSet& set, const UsualSteps& steps);
 void conv_by_channels(const ConvChunk& c);
 
 }  // namespace etalon

@@ -11,7 +11,7 @@ constexpr std::int64_t kAnnouncedVectors = 8;
 // Outputs of one vector of pixels that are computed again, with padding masked out of the sum.
 void repair_pixels(const ConvChunk& c, std::int64_t image, std::int64_t group, std::int64_t strip,
                    const std::vector<std::int64_t>& row_strips) {
-  const TileSet<float>& set = c.set;
+  const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
   const std::int64_t k = plan.k, out = plan.g.group_out(), pixel = strip * set.lanes;
   const int count = static_cast<int>(std::min<std::int64_t>(set.lanes, plan.pixels - pixel));
@@ -45,7 +45,7 @@ void repair_pixels(const ConvChunk& c, std::int64_t image, std::int64_t group, s
 // Packs terms [k0, k0 + terms) of `count` vectors of pixels; whole ones side by side go together.
 void pack_pixels(const ConvChunk& c, const float* base, std::int64_t first, std::int64_t count,
                  std::int64_t k0, std::int64_t terms, float* packed, char* border) {
-  const TileSet<float>& set = c.set;
+  const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
   const std::int64_t* offset = plan.offset.data() + k0;
   const std::int64_t size = terms * set.lanes;
@@ -74,7 +74,7 @@ void pack_pixels(const ConvChunk& c, const float* base, std::int64_t first, std:
 // where that is more than it takes, and they were packed here.
 int gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, int w, std::int64_t k0,
                   std::int64_t terms, float* packed, char* border, TileGather& gather) {
-  const TileSet<float>& set = c.set;
+  const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
   TapPiece pieces[kMaxTileVectors][kMaxPieces];
   int runs[kMaxTileVectors];
@@ -144,7 +144,7 @@ PixelGrid make_pixel_grid(std::int64_t outer, std::int64_t n_strips, std::int64_
 
 }  // namespace
 
-Ending ending_by_pixels(const PreparedConv& p, const TileSet<float>& set, const UsualSteps& steps) {
+Ending ending_by_pixels(const PreparedConv& p, const TileSet& set, const UsualSteps& steps) {
   const ConvPlan& plan = p.plan;
   const RowStrips strips(plan.g.group_out(), set.rows);
   // Tiles that read have no ending.
@@ -160,7 +160,7 @@ Ending ending_by_pixels(const PreparedConv& p, const TileSet<float>& set, const 
 }
 
 void conv_by_pixels(const ConvChunk& c) {
-  const TileSet<float>& set = c.set;
+  const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
   const ConvGeometry& g = plan.g;
   const int lanes = set.lanes;
@@ -213,14 +213,14 @@ void conv_by_pixels(const ConvChunk& c) {
           const int height = strips.height(s);
           const std::int64_t row = strips.first(s), o = group * out + row;
           float* y = c.y + (image * g.out_channels + o) * plan.pixels;
-          TileCall<float> t{.k = terms,
-                            .a = weights + row * k + k0 * height,
-                            .a_step = height,
-                            .b_strip = terms * lanes,
-                            .b_step = lanes,
-                            .c_row = plan.pixels,
-                            .resume = kb > 0,
-                            .row_bias = c.bias == nullptr || !last_block ? nullptr : c.bias + o};
+          TileCall t{.k = terms,
+                     .a = weights + row * k + k0 * height,
+                     .a_step = height,
+                     .b_strip = terms * lanes,
+                     .b_step = lanes,
+                     .c_row = plan.pixels,
+                     .resume = kb > 0,
+                     .row_bias = c.bias == nullptr || !last_block ? nullptr : c.bias + o};
           const int most = widest_tile(set, height);
           bool repaired = false;
           std::int64_t announced = 0;  // vectors
@@ -257,7 +257,7 @@ void conv_by_pixels(const ConvChunk& c) {
               ending = c.ending(*steps, o, t.c);
               t.ending = &ending;
             }
-            const TileFn<float> tile =
+            const TileFn tile =
                 runs == 0 ? set.plain[tile_index(w)][tile_index(height)]
                 : reads   ? set.reading[tile_index(runs)][tile_index(w)][tile_index(height)]
                           : set.gathering[tile_index(runs)][tile_index(w)][tile_index(height)];

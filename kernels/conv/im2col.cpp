@@ -31,7 +31,7 @@ std::shared_ptr<PreparedMatrix> make_plan(const Problem& problem) {
       problem.params->as<ConvParams>(), problem.input(0).shape, problem.input(1).shape));
 }
 
-void pack_weights(PreparedMatrix& p, const TileSet<float>& set, const float* w, int threads) {
+void pack_weights(PreparedMatrix& p, const TileSet& set, const float* w, int threads) {
   const ConvGeometry& g = p.plan.g;
   const std::int64_t k = p.plan.k, out = g.group_out();
   float* to = p.weights.at_least<float>(g.out_channels * k);
@@ -51,7 +51,7 @@ Prepared prepare(const Problem& problem, int threads) {
 
 template <Isa isa>
 void run(const KernelCall& call) {
-  const TileSet<float>& set = *tile_set_f32(isa);
+  const TileSet& set = *tile_set_f32(isa);
   const auto* p = static_cast<const PreparedMatrix*>(call.prepared);
   std::shared_ptr<PreparedMatrix> fresh;
   if (p == nullptr || !p->packed) {
@@ -102,17 +102,17 @@ void run(const KernelCall& call) {
           const int most = widest_tile(set, height);
           for (std::int64_t v = begin; v < end;) {
             const int w = static_cast<int>(std::min<std::int64_t>(most, end - v));
-            TileCall<float> t{.k = k,
-                              .a = p->weights.data<float>() + (group * out + row) * k,
-                              .a_step = height,
-                              .b = matrix + v * k * lanes,
-                              .b_strip = k * lanes,
-                              .b_step = lanes,
-                              .c = y + (image * g.out_channels + o) * plan.pixels + v * lanes,
-                              .c_row = plan.pixels,
-                              .last_lanes = static_cast<int>(
-                                  std::min<std::int64_t>(lanes, plan.pixels - (v + w - 1) * lanes)),
-                              .row_bias = bias == nullptr ? nullptr : bias + o};
+            TileCall t{.k = k,
+                       .a = p->weights.data<float>() + (group * out + row) * k,
+                       .a_step = height,
+                       .b = matrix + v * k * lanes,
+                       .b_strip = k * lanes,
+                       .b_step = lanes,
+                       .c = y + (image * g.out_channels + o) * plan.pixels + v * lanes,
+                       .c_row = plan.pixels,
+                       .last_lanes = static_cast<int>(
+                           std::min<std::int64_t>(lanes, plan.pixels - (v + w - 1) * lanes)),
+                       .row_bias = bias == nullptr ? nullptr : bias + o};
             set.plain[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)](t);
             v += w;
           }

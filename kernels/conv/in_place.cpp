@@ -108,8 +108,7 @@ struct InPlaceConv::Item {
   std::int64_t next_count = 0;
 };
 
-InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set,
-                         bool channels_last)
+InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet& set, bool channels_last)
     : g_(geometry), set_(set), channels_last_(channels_last) {
   const auto& [d, h, w] = g_.window.axes;
   const std::int64_t k = g_.k(), out = g_.group_out();

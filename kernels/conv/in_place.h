@@ -31,7 +31,7 @@ namespace etalon {
 class InPlaceConv {
  public:
   // channels_last: x is [N,H,W,C] and y [N,H,W,O].
-  InPlaceConv(const ConvGeometry& geometry, const TileSet<float>& set, bool channels_last = false);
+  InPlaceConv(const ConvGeometry& geometry, const TileSet& set, bool channels_last = false);
 
   // Where this way is the faster one.
   bool worthwhile() const { return worthwhile_; }
@@ -75,7 +75,7 @@ class InPlaceConv {
   std::int64_t add_terms(std::int64_t row);
 
   ConvGeometry g_;
-  const TileSet<float>& set_;
+  const TileSet& set_;
   bool channels_last_ = false;
   const InPlaceTiles* tiles_ = nullptr;
   bool worthwhile_ = false;

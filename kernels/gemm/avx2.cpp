@@ -6,12 +6,8 @@
 
 namespace etalon::avx2 {
 
-const TileSet<float>& tiles_f32() {
-  static const TileSet<float> set = simd::make_tile_set<F32>(Isa::avx2);
-  return set;
-}
-const TileSet<double>& tiles_f64() {
-  static const TileSet<double> set = simd::make_tile_set<F64>(Isa::avx2);
+const TileSet& tiles_f32() {
+  static const TileSet set = simd::make_tile_set<F32>(Isa::avx2);
   return set;
 }
 

@@ -230,7 +230,7 @@ class RowsAlong {
 
  private:
   const ResidueSet* set_;
-  const TileSet<float>& tiles_;
+  const TileSet& tiles_;
   MatrixView from_;
   std::int64_t rows_, k_, stride_, at_ = -1;
   AlignedBuffer copy_;
@@ -306,7 +306,7 @@ class Columns {
 
  private:
   bool whole(std::int64_t v) const { return (v + 1) * width_ <= task_.n; }
-  const TileSet<float>& set_;
+  const TileSet& set_;
   const ExactLanes& lanes_;
   const ExactTask& task_;
   std::int64_t width_, first_ = -1;
@@ -336,14 +336,13 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
   std::vector<double> bounds(static_cast<std::size_t>(m));
-  const TileSet<double>& rows = *tile_set_f64(isa);
   const auto row_bounds = [&](std::int64_t s) {
     for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r)
       bounds[static_cast<std::size_t>(r)] = factor * row_norm(lanes, task.a, r, k);
   };
   // Where no strip of a is met by two items, each packs its own and no thread waits for another.
   const bool packs_own = column_blocks == 1;
-  if (!packs_own) pack_broadcast(rows, task.a, strips, k, threads, packed_a, row_bounds);
+  if (!packs_own) pack_broadcast(products, task.a, strips, k, threads, packed_a, row_bounds);
   const bool usual = task.c == nullptr && alpha == 1 && task.truth == nullptr;
   const std::int64_t c_row = kBlockColumns;
   std::mutex joining;
@@ -361,7 +360,7 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
       for (std::int64_t s = strip; packs_own && s < strip_end; ++s) {
         const std::int64_t top = strips.first(s);
         const int height = strips.height(s);
-        pack_rows(rows, task.a, top, height, height, k, packed_a + top * k, height);
+        pack_rows(products, task.a, top, height, height, k, packed_a + top * k, height);
         row_bounds(s);
       }
       if (b.in_place) own.bring(column, column_end);
@@ -452,7 +451,7 @@ void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threa
   to.in_place = !shape.b_is_constant && b.row_stride == 1 && n * k <= kSmallElements &&
                 b.k_stride % kSetElements != 0;
   if (to.in_place) return;
-  const TileSet<float>& set = *tile_set_f32(isa);
+  const TileSet& set = *tile_set_f32(isa);
   const ExactLanes& lanes = *exact_lanes(isa);
   const std::int64_t columns = vector_strips(n, set.lanes) * set.lanes;
   float* packed = to.strips.at_least<float>(columns * k);

@@ -41,6 +41,8 @@ using ExactProductFn = std::uint32_t (*)(const ExactProduct&);
 struct ExactProducts {
   int lanes = 0, rows = 0;                                           // of a vector, of a tile
   std::array<std::array<ExactProductFn, kMaxTileRows + 1>, 3> of{};  // [vectors][rows]
+  // Of the rows.
+  PackFn<double> pack_contiguous = nullptr, pack_strided = nullptr;
 };
 const ExactProducts* exact_products(Isa isa);  // nullptr where the set is not compiled in
 

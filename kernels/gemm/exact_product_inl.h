@@ -99,7 +99,10 @@ std::uint32_t exact_product(const ExactProduct& t) {
 
 template <class V>
 ExactProducts make_exact_products() {
-  ExactProducts set{.lanes = V::lanes, .rows = max_rows<V>(2)};
+  ExactProducts set{.lanes = V::lanes,
+                    .rows = max_rows<V>(2),
+                    .pack_contiguous = pack_contiguous<V>,
+                    .pack_strided = pack_strided<V>};
   unroll<max_rows<V>(2)>([&](auto r) {
     set.of[1][r + 1] = exact_product<V, r + 1, 1>;
     set.of[2][r + 1] = exact_product<V, r + 1, 2>;

@@ -94,7 +94,7 @@ std::int64_t even_width(std::int64_t strips, std::int64_t most, int threads) {
   return best;
 }
 
-Plan make_plan(const TileSet<float>& set, const GemmTask& task, int threads) {
+Plan make_plan(const TileSet& set, const GemmTask& task, int threads) {
   Plan p;
   p.n_strips = vector_strips(task.n, set.lanes);
   p.apart = task.a.k_stride == 1;
@@ -145,7 +145,7 @@ void end_columns(const UsualSteps& steps, std::int64_t column, std::int64_t at, 
 // One item: rows of the strips [from, to) by columns of the strips [first, last).
 class Item {
  public:
-  Item(const TileSet<float>& set, const GemmTask& task, const Plan& plan, std::int64_t item)
+  Item(const TileSet& set, const GemmTask& task, const Plan& plan, std::int64_t item)
       : set_(set), task_(task), plan_(plan) {
     const std::int64_t part = plan.by_rows ? item / plan.n_blocks : item % plan.m_parts;
     from_ = part * plan.strips.count / plan.m_parts;
@@ -206,15 +206,15 @@ class Item {
     const bool apart = plan_.apart && height > 1;
     MatrixView a = task.a;
     a.data += k * a.k_stride;
-    TileCall<float> t{.k = terms_,
-                      .a = a.data + row * a.row_stride,
-                      .a_step = plan_.apart    ? 1
-                                : plan_.beside ? a.k_stride
-                                               : height,
-                      .a_row = a.row_stride,
-                      .b_strip = b_strip_,
-                      .c_row = task.n,
-                      .resume = resume_};
+    TileCall t{.k = terms_,
+               .a = a.data + row * a.row_stride,
+               .a_step = plan_.apart    ? 1
+                         : plan_.beside ? a.k_stride
+                                        : height,
+               .a_row = a.row_stride,
+               .b_strip = b_strip_,
+               .c_row = task.n,
+               .resume = resume_};
     if (!plan_.apart && !plan_.beside) {
       float* packed = thread_scratch<float>(ScratchSlot::broadcast, terms_ * set_.rows);
       pack_rows(set_, a, row, height, height, terms_, packed, height);
@@ -230,7 +230,7 @@ class Item {
     const auto* tiles = apart ? set_.rows_apart.data() : set_.plain.data();
     TileEnding ending;
     if (task.ending != nullptr && ends_) {
-      ending = {.by_lanes = true, .relu = task.ending->relu};
+      ending.relu = task.ending->relu;
       if (task.ending->affine != nullptr) ending.fused = task.ending->affine->fused;
       t.ending = &ending;
     }
@@ -254,7 +254,7 @@ class Item {
       } else {
         t.next_step = 0;
       }
-      const TileFn<float> tile =
+      const TileFn tile =
           row_alone ? set_.row[static_cast<std::size_t>(w)]
                     : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
       tile(t);
@@ -274,7 +274,7 @@ class Item {
         {.begin = row * task.n + column, .count = columns, .rows = height, .stride = task.n});
   }
 
-  const TileSet<float>& set_;
+  const TileSet& set_;
   const GemmTask& task_;
   const Plan& plan_;
   std::int64_t from_, to_, first_, last_;
@@ -286,8 +286,10 @@ class Item {
 
 }  // namespace
 
-void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads) {
+void gemm_f32(const TileSet& set, const GemmTask& task, int threads) {
   if (task.m == 0 || task.n == 0) return;
+  if (task.ending != nullptr && (task.m < 2 || task.a.k_stride != 1))
+    throw internal_error("no tile of gemm ends such sums");
   if (turns(task.m, task.n, task.k, task.a.k_stride) && task.packed_b == nullptr) {
     GemmTask turned = task;
     std::swap(turned.m, turned.n);
@@ -317,7 +319,7 @@ template <Isa isa>
 Prepared prepare(const Problem& problem, int threads) {
   const Tensor* b = problem.inputs[1].value;
   if (b == nullptr) return nullptr;
-  const TileSet<float>& set = *tile_set_f32(isa);
+  const TileSet& set = *tile_set_f32(isa);
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
   if (turns(g.m, g.n, g.k, g.a_col)) return nullptr;

@@ -24,11 +24,11 @@ struct GemmTask {
   float* y = nullptr;                  // [m, n]
   const Finished* finished = nullptr;  // as KernelCall::finished, where nothing ends the sums
   // What the sums end with, in registers: normalisation of columns, an operand laid out as y, ReLU.
-  // For m > 1, and not with alpha, beta or c other than a bias by column.
+  // For m > 1 and rows of a along k, and not with alpha, beta or c other than a bias by column.
   const UsualSteps* ending = nullptr;
 };
 
-void gemm_f32(const TileSet<float>& set, const GemmTask& task, int threads);
+void gemm_f32(const TileSet& set, const GemmTask& task, int threads);
 
 // The row on the tiles of one instruction set.
 template <Isa isa>

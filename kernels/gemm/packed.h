@@ -28,10 +28,13 @@ struct MatrixView {
   std::int64_t k_stride = 0;
 };
 
+// A set of tiles here says lanes and how its operands are packed: TileSet, or ExactProducts for
+// f64.
+
 // Packs rows [first, first + count) of `from` as [k][step]; lanes behind count up to fill are zero.
-template <class T>
-void pack_rows(const TileSet<T>& set, const MatrixView& from, std::int64_t first, int count,
-               int fill, std::int64_t k, T* to, std::int64_t step) {
+template <class Set, class T>
+void pack_rows(const Set& set, const MatrixView& from, std::int64_t first, int count, int fill,
+               std::int64_t k, T* to, std::int64_t step) {
   const float* source = from.data + first * from.row_stride;
   if (from.row_stride == 1) {
     // A tile of f64 may have more rows than a vector has lanes.
@@ -53,9 +56,9 @@ struct NothingMore {
 };
 
 // All strips of the broadcast side; then(s) after strip s, on its thread.
-template <class T, class Then = NothingMore>
-void pack_broadcast(const TileSet<T>& set, const MatrixView& from, const RowStrips& strips,
-                    std::int64_t k, int threads, T* to, const Then& then = {}) {
+template <class Set, class T, class Then = NothingMore>
+void pack_broadcast(const Set& set, const MatrixView& from, const RowStrips& strips, std::int64_t k,
+                    int threads, T* to, const Then& then = {}) {
   parallel_for(strips.count, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t s = begin; s < end; ++s) {
       const int height = strips.height(s);
@@ -70,16 +73,16 @@ inline std::int64_t vector_strips(std::int64_t columns, int lanes) {
 }
 
 // All strips of the vector side; strip s is [k][lanes] at to + s * k * lanes. then as above.
-template <class T, class Then = NothingMore>
-void pack_vector(const TileSet<T>& set, const MatrixView& from, std::int64_t columns,
-                 std::int64_t k, int threads, T* to, const Then& then = {}) {
+template <class Then = NothingMore>
+void pack_vector(const TileSet& set, const MatrixView& from, std::int64_t columns, std::int64_t k,
+                 int threads, float* to, const Then& then = {}) {
   const std::int64_t strips = vector_strips(columns, set.lanes);
   const std::int64_t whole = columns / set.lanes;
   const std::int64_t group = from.row_stride == 1 ? kWideStrips : 1;
   parallel_for((strips + group - 1) / group, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t s = begin * group; s < std::min(strips, end * group);) {
       const std::int64_t first = s * set.lanes;
-      T* at = to + first * k;
+      float* at = to + first * k;
       const int wide = static_cast<int>(std::min(group, std::max<std::int64_t>(1, whole - s)));
       if (wide > 1) {
         set.pack_wide(from.data + first, from.k_stride, wide, k, at, k * set.lanes);
@@ -94,8 +97,7 @@ void pack_vector(const TileSet<T>& set, const MatrixView& from, std::int64_t col
 }
 
 // The widest tile whose accumulators fit the registers at this height.
-template <class T>
-int widest_tile(const TileSet<T>& set, int height) {
+inline int widest_tile(const TileSet& set, int height) {
   int w = kMaxTileVectors;
   while (w > 1 && set.max_rows[static_cast<std::size_t>(w)] < height) --w;
   return w;

@@ -6,9 +6,6 @@
 // the one fma chain of contract seq whatever R, W, the vector length or the blocking of k: a block
 // of k that is not the first takes its accumulators from c, where the block before left them as
 // the f32 they were.
-//
-// Types: f32 for seq; f64 (operands widened when packed, products exact) for the first pass of
-// exact.
 #pragma once
 
 #include <array>
@@ -36,49 +33,51 @@ struct TileGather {
 };
 
 // What follows a tile's sums before they are stored (UsualSteps of engine/backend/pointwise.h), for
-// tiles of f32 that are plain, that gather, or whose rows are apart.
+// tiles that are plain, that gather, or whose rows are apart.
 struct TileEnding {
-  const float *mean = nullptr, *factor = nullptr, *bias = nullptr;  // by row; nullptr: no affine
-  bool by_lanes = false;                                            // they are: W * lanes values
+  // By row; by lane, W * lanes values, where rows are apart. nullptr: no affine.
+  const float *mean = nullptr, *factor = nullptr, *bias = nullptr;
   bool fused = true;
   const float* other = nullptr;  // laid out as c, which it may be; nullptr: no addition
   bool relu = false;
 };
 
-template <class T>
+// What a form of tiles is not asked for, as said behind a field, it does not look at.
 struct TileCall {
   std::int64_t k = 0;
-  const T* a = nullptr;  // a[k * a_step + row]; rows apart: a[k + row * a_row]
+  const float* a = nullptr;  // a[k * a_step + row]; rows apart: a[k + row * a_row]
   std::int64_t a_step = 0;
   std::int64_t a_row = 0;
-  const T* b = nullptr;  // strip w at b + w * b_strip: b[k * b_step + lane]
+  const float* b = nullptr;  // strip w at b + w * b_strip: b[k * b_step + lane]
   std::int64_t b_strip = 0;
   std::int64_t b_step = 0;  // lanes where packed; a row of the matrix itself where it is not
-  T* c = nullptr;           // row r, vector w at c + r * c_row + w * lanes
+  float* c = nullptr;       // row r, vector w at c + r * c_row + w * lanes
   std::int64_t c_row = 0;
-  int last_lanes = 0;            // lanes of the last vector that are stored
-  bool resume = false;           // accumulators start from c, else from +0
-  bool join = false;             // they start from +0 and are added to c, one rounding: plain only
-  const T* row_bias = nullptr;   // added last, one rounding; per row
-  const T* lane_bias = nullptr;  // the same per lane: W * lanes values
+  int last_lanes = 0;  // lanes of the last vector that are stored
+  // Accumulators start from c, else from +0. Not masked tiles.
+  bool resume = false;
+  // Added last, one rounding; per row. Not where rows are apart, nor the row that asks for nothing.
+  const float* row_bias = nullptr;
+  // The same per lane: W * lanes values. Not gathering and reading tiles.
+  const float* lane_bias = nullptr;
   // Masked tiles only: bit `lane` of mask[w * mask_strip + k] says whether the term counts.
   const std::uint16_t* mask = nullptr;
   std::int64_t mask_strip = 0;
   // Plain tiles, and of vectors of a whole line those of rows apart, ask for a cache line a step of
-  // k, of f64 for two, on behalf of a tile to come that will want them.
-  const T* next = nullptr;
+  // k on behalf of a tile to come that will want them.
+  const float* next = nullptr;
   std::int64_t next_step = 0;          // elements of these, or 0 where nothing is wanted
   const TileGather* gather = nullptr;  // gathering and reading tiles only, in the place of b
   // Where given, and no zero is reported, sums are stored after it.
   const TileEnding* ending = nullptr;
-  bool report_zero = false;
+  bool report_zero = false;  // plain, gathering and reading tiles
 };
 
 // Returns, with report_zero, a bit for each row in which some stored sum (before the bias) is zero.
-template <class T>
-using TileFn = std::uint32_t (*)(const TileCall<T>&);
+using TileFn = std::uint32_t (*)(const TileCall&);
 
-// Copies f32 operands into strips. `count` rows (at most lanes), the rest up to `fill` zeros.
+// Copies f32 operands into strips, of f64 for exact_product.h. `count` rows (at most lanes), the
+// rest up to `fill` zeros.
 //   contiguous: dst[k * step + i] = src[k * stride + i]
 //   strided:    dst[k * step + i] = src[i * stride + k]
 template <class T>
@@ -95,60 +94,55 @@ struct TapPiece {
 inline constexpr int kMaxPieces = 16;
 // dst[k * step + lane] for lanes [0, fill); lanes of no run are zero. dst must have room for a
 // whole vector behind the last step.
-template <class T>
 using TapFn = void (*)(const TapPiece* pieces, int count, const std::int64_t* offset,
-                       std::int64_t k, int fill, T* dst, std::int64_t step);
+                       std::int64_t k, int fill, float* dst, std::int64_t step);
 
 // The same for whole vectors side by side, `strips` of them: each step reads them together, so that
 // memory is walked in runs of several cache lines. Strip s is [k][lanes] at dst + s * dst_strip.
 //   contiguous: from src + k * stride + s * lanes
 //   taps:       from sources[s] + offset[k]
-template <class T>
 using PackWideFn = void (*)(const float* src, std::int64_t stride, int strips, std::int64_t k,
-                            T* dst, std::int64_t dst_strip);
-template <class T>
+                            float* dst, std::int64_t dst_strip);
 using TapWideFn = void (*)(const float* const* sources, int strips, const std::int64_t* offset,
-                           std::int64_t k, T* dst, std::int64_t dst_strip);
+                           std::int64_t k, float* dst, std::int64_t dst_strip);
 inline constexpr int kWideStrips = 8;
 
 inline constexpr int kMaxTileRows = 14;
 
-template <class T>
 struct TileSet {
   Isa isa = Isa::sse2;
   int lanes = 0;
   int rows = 0;                                     // rows of the tile with 2 vectors
   std::array<int, kMaxTileVectors + 1> max_rows{};  // by number of vectors
-  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kMaxTileVectors + 1> plain{};  // [w][r]
-  // w <= 2, and one row of three.
-  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, 4> masked{};
-  // The broadcast side not packed: each of its rows is contiguous in k. w <= kApartVectors.
-  std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kApartVectors + 1> rows_apart{};
-  // [runs][w][r]; with one run a vector, all its lanes.
-  std::array<std::array<std::array<TileFn<T>, kMaxTileRows + 1>, kGatherVectors + 1>,
-             kGatherRuns + 1>
+  std::array<std::array<TileFn, kMaxTileRows + 1>, kMaxTileVectors + 1> plain{};  // [w][r]
+  // One vector, or one row of up to three.
+  std::array<std::array<TileFn, kMaxTileRows + 1>, 4> masked{};
+  // The broadcast side not packed: each of its rows, two or more, is contiguous in k.
+  // w <= kApartVectors.
+  std::array<std::array<TileFn, kMaxTileRows + 1>, kApartVectors + 1> rows_apart{};
+  // [runs][w][r]; with one run a vector, all its lanes. Of rows for which there is no wider tile:
+  // those that have one are packed.
+  std::array<std::array<std::array<TileFn, kMaxTileRows + 1>, kGatherVectors + 1>, kGatherRuns + 1>
       gathering{};
-  // The same. nullptr where masks would take registers.
-  std::array<std::array<std::array<TileFn<T>, kReadingRows + 1>, kMaxTileVectors + 1>,
-             kGatherRuns + 1>
+  // [runs][w][r] likewise. nullptr where masks would take registers.
+  std::array<std::array<std::array<TileFn, kReadingRows + 1>, kMaxTileVectors + 1>, kGatherRuns + 1>
       reading{};
-  PackFn<T> pack_contiguous = nullptr;
-  PackFn<T> pack_strided = nullptr;
-  TapFn<T> pack_taps = nullptr;
-  PackWideFn<T> pack_wide = nullptr;  // at most kWideStrips strips
-  TapWideFn<T> pack_taps_wide = nullptr;
+  PackFn<float> pack_contiguous = nullptr;
+  PackFn<float> pack_strided = nullptr;
+  TapFn pack_taps = nullptr;
+  PackWideFn pack_wide = nullptr;  // at most kWideStrips strips
+  TapWideFn pack_taps_wide = nullptr;
   // y = alpha * y, rounded, then fma(beta, c[i * c_step], y) where c is not nullptr.
-  void (*scale_add)(T* y, std::int64_t count, T alpha, T beta, const T* c,
+  void (*scale_add)(float* y, std::int64_t count, float alpha, float beta, const float* c,
                     std::int64_t c_step) = nullptr;
   // y[lane * y_stride + row] = c[row * c_row + lane] for `rows` rows (at most lanes) and `count`
   // lanes: rows of a tile become columns.
-  void (*store_transposed)(const T* c, std::int64_t c_row, int rows, int count, T* y,
+  void (*store_transposed)(const float* c, std::int64_t c_row, int rows, int count, float* y,
                            std::int64_t y_stride) = nullptr;
-  std::array<TileFn<T>, kMaxTileVectors + 1> row{};  // one row that asks for no line ahead
+  std::array<TileFn, kMaxTileVectors + 1> row{};  // one row that asks for no line ahead
 };
 
 // nullptr where the set is not compiled in (another processor).
-const TileSet<float>* tile_set_f32(Isa isa);
-const TileSet<double>* tile_set_f64(Isa isa);
+const TileSet* tile_set_f32(Isa isa);
 
 }  // namespace etalon

@@ -21,6 +21,21 @@ enum class TileForm {
   reading_whole,
   reading
 };
+constexpr bool gathers(TileForm f) {
+  return f == TileForm::gathering || f == TileForm::gathering_whole;
+}
+constexpr bool reads(TileForm f) { return f == TileForm::reading || f == TileForm::reading_whole; }
+// What a form is asked for beside sums (TileCall): nobody compiles the rest.
+constexpr bool resumes(TileForm f) { return f != TileForm::masked; }
+constexpr bool reports_zero(TileForm f) { return f == TileForm::plain || gathers(f) || reads(f); }
+constexpr bool adds_by_row(TileForm f) {
+  return f != TileForm::unasked && f != TileForm::rows_apart;
+}
+constexpr bool adds_by_lane(TileForm f) { return !gathers(f) && !reads(f); }
+constexpr bool ends_by_lane(TileForm f) { return f == TileForm::rows_apart; }
+constexpr bool ends_sums(TileForm f) {
+  return f == TileForm::plain || gathers(f) || ends_by_lane(f);
+}
 
 // acc = fma(*a, b, acc) as one instruction that broadcasts as it loads.
 #if defined(__AVX512F__)
@@ -66,9 +81,9 @@ ETALON_INLINE void fma_row(typename V::Reg (&acc)[R][W], const typename V::Scala
 // Returns the steps made.
 template <class V, int R, int W, bool kBeside>
 ETALON_INLINE std::int64_t quick_steps(typename V::Reg (&acc)[R][W], std::int64_t terms,
-                                       const typename V::Scalar*& a, const typename V::Scalar*& b,
-                                       std::int64_t b_strip, std::int64_t b_step,
-                                       const typename V::Scalar*& next, std::int64_t next_step) {
+                                       const float*& a, const float*& b, std::int64_t b_strip,
+                                       std::int64_t b_step, const float*& next,
+                                       std::int64_t next_step) {
   using Reg = typename V::Reg;
   constexpr int kSteps = 4;
   std::int64_t k = 0;
@@ -77,9 +92,6 @@ ETALON_INLINE std::int64_t quick_steps(typename V::Reg (&acc)[R][W], std::int64_
       Reg bv[W];
       if constexpr (!kBeside && i % 2 == 0) {
         _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
-        if constexpr (sizeof(typename V::Scalar) == sizeof(double))
-          _mm_prefetch(reinterpret_cast<const char*>(next + 64 / sizeof(typename V::Scalar)),
-                       _MM_HINT_T1);
         next += next_step;
       }
       unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
@@ -113,7 +125,7 @@ ETALON_INLINE void ask_outputs(const float* c, const float* other, std::int64_t 
 }
 
 // Steps on the sums of a tile, in registers, but for a ReLU: that is the caller's.
-template <class V, int R, int W>
+template <class V, int R, int W, bool kByLane>
 ETALON_INLINE void end_sums(const TileEnding& e, typename V::Reg (&acc)[R][W], std::int64_t c_row,
                             typename V::Mask last) {
   using Reg = typename V::Reg;
@@ -127,7 +139,7 @@ ETALON_INLINE void end_sums(const TileEnding& e, typename V::Reg (&acc)[R][W], s
       const Reg centered = V::sub(sum, mean);
       sum = fused ? V::fma(centered, factor, bias) : V::add(V::mul(centered, factor), bias);
     };
-    if (e.by_lanes)
+    if constexpr (kByLane)
       unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
         const auto load = [&](const float* p) ETALON_INLINE_LAMBDA {
           return w == W - 1 ? V::load(p + w * V::lanes, last) : V::load(p + w * V::lanes);
@@ -154,31 +166,36 @@ ETALON_INLINE void end_sums(const TileEnding& e, typename V::Reg (&acc)[R][W], s
 }
 
 template <class V, int R, int W, TileForm form>
-std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
-  using T = typename V::Scalar;
+std::uint32_t tile(const TileCall& t) {
   using Reg = typename V::Reg;
   Reg acc[R][W];
   const typename V::Mask last = V::first(t.last_lanes);
-  if (t.resume) {
-    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-        const T* from = t.c + r * t.c_row + w * V::lanes;
-        if constexpr (w == W - 1)
-          acc[r][w] = V::load(from, last);
-        else
-          acc[r][w] = V::load(from);
-      });
-    });
-  } else {
+  const auto begin_at_zero = [&]() ETALON_INLINE_LAMBDA {
     unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
       unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::zero(); });
     });
+  };
+  if constexpr (resumes(form)) {
+    if (t.resume)
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+          const float* from = t.c + r * t.c_row + w * V::lanes;
+          if constexpr (w == W - 1)
+            acc[r][w] = V::load(from, last);
+          else
+            acc[r][w] = V::load(from);
+        });
+      });
+    else
+      begin_at_zero();
+  } else {
+    begin_at_zero();
   }
-  const T* a = t.a;
-  const T* b = t.b;
+  const float* a = t.a;
+  const float* b = t.b;
   // Rows that are not packed: four to a pointer, so that the addresses fit the registers.
   constexpr int kGroups = (R + 3) / 4;
-  const T* group[kGroups];
+  const float* group[kGroups];
   const std::int64_t apart = form == TileForm::rows_apart ? t.a_row : 0;
   const std::int64_t within[4] = {0, apart, 2 * apart, 3 * apart};
   if constexpr (form == TileForm::rows_apart)
@@ -190,10 +207,8 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
   [[maybe_unused]] const float* source[W][kGatherRuns];
   [[maybe_unused]] typename V::Mask run[W][kGatherRuns];
   [[maybe_unused]] const std::int64_t* offset = nullptr;
-  [[maybe_unused]] T* packed = nullptr;
-  constexpr bool kReads = form == TileForm::reading || form == TileForm::reading_whole;
-  constexpr bool kGathers = form == TileForm::gathering || form == TileForm::gathering_whole;
-  if constexpr (kReads || kGathers) {
+  [[maybe_unused]] float* packed = nullptr;
+  if constexpr (reads(form) || gathers(form)) {
     offset = t.gather->offset;
     packed = t.gather->to;
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
@@ -203,12 +218,10 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
       });
     });
   }
-  constexpr bool kEnds = (form == TileForm::plain || form == TileForm::rows_apart || kGathers) &&
-                         std::is_same_v<T, float>;
-  if constexpr (kEnds) {
+  if constexpr (ends_sums(form)) {
     if (t.ending != nullptr) ask_outputs<V, R, W>(t.c, t.ending->other, t.c_row);
   }
-  const T* next = t.next_step == 0 ? t.a : t.next;
+  const float* next = t.next_step == 0 ? t.a : t.next;
   const std::int64_t next_step = t.next_step;
   std::int64_t k = 0;
   if constexpr (kHalfLines<V> && form == TileForm::plain) {
@@ -221,13 +234,10 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
     Reg bv[W];
     if constexpr (kAsksNext<V, form>) {
       _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
-      // A step of f64 weights is nearly two lines.
-      if constexpr (sizeof(T) == sizeof(double))
-        _mm_prefetch(reinterpret_cast<const char*>(next + 64 / sizeof(T)), _MM_HINT_T1);
       next += next_step;
     }
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-      if constexpr (kGathers) {
+      if constexpr (gathers(form)) {
         _mm_prefetch(reinterpret_cast<const char*>(source[w][0] + offset[kAheadSteps]),
                      _MM_HINT_T0);
         if constexpr (form == TileForm::gathering_whole)
@@ -267,53 +277,44 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
     }
     a += a_step;
     b += b_step;
-    if constexpr (kGathers) packed += b_step;
-    if constexpr (kReads || kGathers) ++offset;
-  }
-  if constexpr (form == TileForm::plain) {
-    if (t.join)
-      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-          const T* from = t.c + r * t.c_row + w * V::lanes;
-          if constexpr (w == W - 1)
-            acc[r][w] = V::add(V::load(from, last), acc[r][w]);
-          else
-            acc[r][w] = V::add(V::load(from), acc[r][w]);
-        });
-      });
+    if constexpr (gathers(form)) packed += b_step;
+    if constexpr (reads(form) || gathers(form)) ++offset;
   }
   std::uint32_t zero_rows = 0;
-  if (t.report_zero) {
-    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-      std::uint32_t zero = 0;
-      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-        std::uint32_t z = V::to_bits(V::is_zero(acc[r][w]));
-        if constexpr (w == W - 1) z &= V::to_bits(last);
-        zero |= z;
+  if constexpr (reports_zero(form)) {
+    if (t.report_zero)
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        std::uint32_t zero = 0;
+        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+          std::uint32_t z = V::to_bits(V::is_zero(acc[r][w]));
+          if constexpr (w == W - 1) z &= V::to_bits(last);
+          zero |= z;
+        });
+        if (zero != 0) zero_rows |= 1U << r;
       });
-      if (zero != 0) zero_rows |= 1U << r;
-    });
   }
-  if (t.row_bias != nullptr) {
-    unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-      const Reg bias = V::set1(t.row_bias[r]);
-      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::add(acc[r][w], bias); });
-    });
+  if constexpr (adds_by_row(form)) {
+    if (t.row_bias != nullptr)
+      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
+        const Reg bias = V::set1(t.row_bias[r]);
+        unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::add(acc[r][w], bias); });
+      });
   }
-  if (t.lane_bias != nullptr) {
-    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-      Reg bias;
-      if constexpr (w == W - 1)
-        bias = V::load(t.lane_bias + w * V::lanes, last);
-      else
-        bias = V::load(t.lane_bias + w * V::lanes);
-      unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { acc[r][w] = V::add(acc[r][w], bias); });
-    });
+  if constexpr (adds_by_lane(form)) {
+    if (t.lane_bias != nullptr)
+      unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
+        Reg bias;
+        if constexpr (w == W - 1)
+          bias = V::load(t.lane_bias + w * V::lanes, last);
+        else
+          bias = V::load(t.lane_bias + w * V::lanes);
+        unroll<R>([&](auto r) ETALON_INLINE_LAMBDA { acc[r][w] = V::add(acc[r][w], bias); });
+      });
   }
   const auto store = [&](auto value) ETALON_INLINE_LAMBDA {
     unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
       unroll<W>([&](auto w) ETALON_INLINE_LAMBDA {
-        T* to = t.c + r * t.c_row + w * V::lanes;
+        float* to = t.c + r * t.c_row + w * V::lanes;
         if constexpr (w == W - 1)
           V::store(to, value(acc[r][w]), last);
         else
@@ -321,9 +322,9 @@ std::uint32_t tile(const TileCall<typename V::Scalar>& t) {
       });
     });
   };
-  if constexpr (kEnds) {
+  if constexpr (ends_sums(form)) {
     if (t.ending != nullptr && zero_rows == 0) {
-      end_sums<V, R, W>(*t.ending, acc, t.c_row, last);
+      end_sums<V, R, W, ends_by_lane(form)>(*t.ending, acc, t.c_row, last);
       if (t.ending->relu) {  // NaN is canonical then
         store([](Reg v) ETALON_INLINE_LAMBDA { return V::relu(v); });
         return 0;
@@ -402,7 +403,7 @@ void pack_strided(const float* src, std::int64_t stride, int count, int fill, st
 // Runs are few: the count is a template argument so that the inner loop holds no branch.
 template <class V, int P>
 void pack_pieces(const TapPiece* pieces, const std::int64_t* offset, std::int64_t k, int fill,
-                 typename V::Scalar* dst, std::int64_t step) {
+                 float* dst, std::int64_t step) {
   using Reg = typename V::Reg;
   typename V::Mask masks[P];
   const float* sources[P];
@@ -415,14 +416,11 @@ void pack_pieces(const TapPiece* pieces, const std::int64_t* offset, std::int64_
   for (std::int64_t i = 0; i < k; ++i) {
     Reg v;
     if (whole) {
-      v = load_f32<V>(sources[0] + offset[i]);
+      v = V::load(sources[0] + offset[i]);
     } else {
-      v = load_f32<V>(sources[0] + offset[i], masks[0]);
+      v = V::load(sources[0] + offset[i], masks[0]);
       unroll<P - 1>([&](auto p) ETALON_INLINE_LAMBDA {
-        if constexpr (sizeof(typename V::Scalar) == sizeof(float))
-          v = V::load_into(v, sources[p + 1] + offset[i], masks[p + 1]);
-        else
-          v = V::add(v, load_f32<V>(sources[p + 1] + offset[i], masks[p + 1]));
+        v = V::load_into(v, sources[p + 1] + offset[i], masks[p + 1]);
       });
     }
     if (fill == V::lanes)
@@ -434,7 +432,7 @@ void pack_pieces(const TapPiece* pieces, const std::int64_t* offset, std::int64_
 
 template <class V>
 void pack_taps(const TapPiece* pieces, int count, const std::int64_t* offset, std::int64_t k,
-               int fill, typename V::Scalar* dst, std::int64_t step) {
+               int fill, float* dst, std::int64_t step) {
   switch (count) {
     case 1:
       return pack_pieces<V, 1>(pieces, offset, k, fill, dst, step);
@@ -448,7 +446,7 @@ void pack_taps(const TapPiece* pieces, int count, const std::int64_t* offset, st
       break;
   }
   for (std::int64_t i = 0; i < k; ++i) {
-    typename V::Scalar* to = dst + i * step;
+    float* to = dst + i * step;
     for (int lane = 0; lane < fill; ++lane) to[lane] = 0;
     for (int p = 0; p < count; ++p)
       for (int lane = 0; lane < pieces[p].size; ++lane)
@@ -457,15 +455,14 @@ void pack_taps(const TapPiece* pieces, int count, const std::int64_t* offset, st
 }
 
 template <class V, int S, class Source>
-ETALON_INLINE void copy_strips(Source source, std::int64_t k, typename V::Scalar* dst,
-                               std::int64_t dst_strip) {
+ETALON_INLINE void copy_strips(Source source, std::int64_t k, float* dst, std::int64_t dst_strip) {
   // Each step lies in another page: asked for some steps ahead, the loads do not wait for it.
   constexpr std::int64_t kAhead = 6;
   const std::int64_t safe = k - kAhead;
   for (std::int64_t i = 0; i < k; ++i, dst += V::lanes)
     unroll<S>([&](auto s) ETALON_INLINE_LAMBDA {
       if (i < safe) _mm_prefetch(reinterpret_cast<const char*>(source(s, i + kAhead)), _MM_HINT_T0);
-      V::store(dst + s * dst_strip, load_f32<V>(source(s, i)));
+      V::store(dst + s * dst_strip, V::load(source(s, i)));
     });
 }
 
@@ -480,8 +477,8 @@ ETALON_INLINE void in_fours(int strips, F f) {
 }
 
 template <class V>
-void pack_wide(const float* src, std::int64_t stride, int strips, std::int64_t k,
-               typename V::Scalar* dst, std::int64_t dst_strip) {
+void pack_wide(const float* src, std::int64_t stride, int strips, std::int64_t k, float* dst,
+               std::int64_t dst_strip) {
   in_fours(strips, [&](int first, auto count) ETALON_INLINE_LAMBDA {
     const float* from = src + first * V::lanes;
     copy_strips<V, count>([&](int s, std::int64_t i)
@@ -492,7 +489,7 @@ void pack_wide(const float* src, std::int64_t stride, int strips, std::int64_t k
 
 template <class V>
 void pack_taps_wide(const float* const* sources, int strips, const std::int64_t* offset,
-                    std::int64_t k, typename V::Scalar* dst, std::int64_t dst_strip) {
+                    std::int64_t k, float* dst, std::int64_t dst_strip) {
   in_fours(strips, [&](int first, auto count) ETALON_INLINE_LAMBDA {
     const float* from[count];
     for (int s = 0; s < count; ++s) from[s] = sources[first + s];
@@ -503,8 +500,8 @@ void pack_taps_wide(const float* const* sources, int strips, const std::int64_t*
 }
 
 template <class V>
-void scale_add(typename V::Scalar* y, std::int64_t count, typename V::Scalar alpha,
-               typename V::Scalar beta, const typename V::Scalar* c, std::int64_t c_step) {
+void scale_add(float* y, std::int64_t count, float alpha, float beta, const float* c,
+               std::int64_t c_step) {
   const typename V::Reg alphas = V::set1(alpha), betas = V::set1(beta);
   for (std::int64_t i = 0; i < count; i += V::lanes) {
     const typename V::Mask m =
@@ -519,23 +516,18 @@ void scale_add(typename V::Scalar* y, std::int64_t count, typename V::Scalar alp
 }
 
 template <class V>
-void store_transposed(const typename V::Scalar* c, std::int64_t c_row, int rows, int count,
-                      typename V::Scalar* y, std::int64_t y_stride) {
-  if constexpr (sizeof(typename V::Scalar) == sizeof(float)) {
-    const typename V::Mask out = V::first(rows);
-    typename V::Reg square[V::lanes];
-    for (int i = 0; i < V::lanes; ++i) square[i] = i < rows ? V::load(c + i * c_row) : V::zero();
-    V::transpose(square);
-    for (int i = 0; i < count; ++i) V::store(y + i * y_stride, square[i], out);
-  } else {
-    for (int i = 0; i < count; ++i)
-      for (int r = 0; r < rows; ++r) y[i * y_stride + r] = c[r * c_row + i];
-  }
+void store_transposed(const float* c, std::int64_t c_row, int rows, int count, float* y,
+                      std::int64_t y_stride) {
+  const typename V::Mask out = V::first(rows);
+  typename V::Reg square[V::lanes];
+  for (int i = 0; i < V::lanes; ++i) square[i] = i < rows ? V::load(c + i * c_row) : V::zero();
+  V::transpose(square);
+  for (int i = 0; i < count; ++i) V::store(y + i * y_stride, square[i], out);
 }
 
 template <class V>
-TileSet<typename V::Scalar> make_tile_set(Isa isa) {
-  TileSet<typename V::Scalar> set;
+TileSet make_tile_set(Isa isa) {
+  TileSet set;
   set.isa = isa;
   set.lanes = V::lanes;
   set.rows = max_rows<V>(2);
@@ -543,23 +535,23 @@ TileSet<typename V::Scalar> make_tile_set(Isa isa) {
     constexpr int w = w0 + 1;
     set.max_rows[w] = max_rows<V>(w);
     unroll<max_rows<V>(w)>([&](auto r0) {
-      set.plain[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::plain>;
-      if constexpr (w == 3 && r0 == 0 && sizeof(typename V::Scalar) == sizeof(float))
-        set.masked[w][1] = tile<V, 1, w, TileForm::masked>;
-      if constexpr (w <= 2 && sizeof(typename V::Scalar) == sizeof(float)) {
-        set.masked[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::masked>;
-        set.rows_apart[w][r0 + 1] = tile<V, r0 + 1, w, TileForm::rows_apart>;
-        set.gathering[2][w][r0 + 1] = tile<V, r0 + 1, w, TileForm::gathering>;
+      constexpr int r = r0 + 1;
+      set.plain[w][r] = tile<V, r, w, TileForm::plain>;
+      if constexpr (w == 1 || (w <= 3 && r == 1))
+        set.masked[w][r] = tile<V, r, w, TileForm::masked>;
+      if constexpr (w <= kApartVectors && r > 1)
+        set.rows_apart[w][r] = tile<V, r, w, TileForm::rows_apart>;
+      if constexpr (w <= kGatherVectors && r > max_rows<V>(kGatherVectors + 1)) {
+        set.gathering[2][w][r] = tile<V, r, w, TileForm::gathering>;
         // Masks take registers where there are few.
         if constexpr (kHalfLines<V>)
-          set.gathering[1][w][r0 + 1] = tile<V, r0 + 1, w, TileForm::gathering_whole>;
+          set.gathering[1][w][r] = tile<V, r, w, TileForm::gathering_whole>;
         else
-          set.gathering[1][w][r0 + 1] = set.gathering[2][w][r0 + 1];
+          set.gathering[1][w][r] = set.gathering[2][w][r];
       }
-      if constexpr (kBroadcasts<V> && r0 < kReadingRows &&
-                    sizeof(typename V::Scalar) == sizeof(float)) {
-        set.reading[1][w][r0 + 1] = tile<V, r0 + 1, w, TileForm::reading_whole>;
-        set.reading[2][w][r0 + 1] = tile<V, r0 + 1, w, TileForm::reading>;
+      if constexpr (kBroadcasts<V> && r <= kReadingRows) {
+        set.reading[1][w][r] = tile<V, r, w, TileForm::reading_whole>;
+        set.reading[2][w][r] = tile<V, r, w, TileForm::reading>;
       }
     });
     set.row[w] = tile<V, 1, w, TileForm::unasked>;

@@ -4,10 +4,8 @@
 #include "kernels/gemm/tile.h"
 
 namespace etalon::avx512 {
-const TileSet<float>& tiles_f32();
-const TileSet<double>& tiles_f64();
+const TileSet& tiles_f32();
 }  // namespace etalon::avx512
 namespace etalon::avx2 {
-const TileSet<float>& tiles_f32();
-const TileSet<double>& tiles_f64();
+const TileSet& tiles_f32();
 }  // namespace etalon::avx2

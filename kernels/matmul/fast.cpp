@@ -19,7 +19,7 @@ Prepared prepare(const Problem& problem, int threads) {
   const Tensor* b = problem.inputs[1].value;
   const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
   if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0) return nullptr;
-  const TileSet<float>& set = *tile_set_f32(isa);
+  const TileSet& set = *tile_set_f32(isa);
   auto prepared = std::make_shared<PreparedMatMul>();
   pack_vector(set, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads,
               prepared->b.at_least<float>(vector_strips(g.n, set.lanes) * set.lanes * g.k));

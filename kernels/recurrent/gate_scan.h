@@ -60,9 +60,8 @@ inline void gather_parts(const float* from, std::span<const std::int64_t> blocks
 }
 
 // `blocks`: which of the op's blocks of H rows, in which sequence; all of them as they lie.
-inline std::shared_ptr<GateWeights> pack_gates(const TileSet<float>& set,
-                                               const RecurrentGeometry& g, const Tensor& w,
-                                               const Tensor& r,
+inline std::shared_ptr<GateWeights> pack_gates(const TileSet& set, const RecurrentGeometry& g,
+                                               const Tensor& w, const Tensor& r,
                                                std::span<const std::int64_t> blocks, int threads,
                                                std::int64_t parts = 1) {
   auto packed = std::make_shared<GateWeights>();
@@ -324,7 +323,7 @@ class GateScan {
   // of those of the eight steps to come theirs of x.
   void add_state_and_ahead(const Sums& sums, const float* state, const float* bias, float* to,
                            std::int64_t part) const {
-    const TileSet<float>& set = *tile_set_f32(isa);
+    const TileSet& set = *tile_set_f32(isa);
     const std::int64_t k = g_.hidden, strip = k * set.lanes, width = kGateVectors * set.lanes;
     const std::int64_t blocks = sums.weights->part_rows() / width, begin = part * blocks * width;
     const float *w = strips(*sums.weights, Terms::of_x) + begin * k,

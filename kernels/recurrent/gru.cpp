@@ -17,7 +17,7 @@ RecurrentGeometry geometry(const Problem& problem) {
   return recurrent_geometry(Kind, problem.params->as<P>(), InferInputs(problem.inputs));
 }
 
-Packed pack(const TileSet<float>& set, const RecurrentGeometry& g, const Tensor& w, const Tensor& r,
+Packed pack(const TileSet& set, const RecurrentGeometry& g, const Tensor& w, const Tensor& r,
             int threads) {
   Packed packed;
   const std::array<std::int64_t, 2> first{g.block_of[0], g.block_of[1]};

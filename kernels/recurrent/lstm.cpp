@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::array<std::int64_t, 4> kAllGates{0, 1, 2, 3};
 
-std::shared_ptr<GateWeights> pack(const TileSet<float>& set, const RecurrentGeometry& g,
-                                  const Tensor& w, const Tensor& r, int threads) {
+std::shared_ptr<GateWeights> pack(const TileSet& set, const RecurrentGeometry& g, const Tensor& w,
+                                  const Tensor& r, int threads) {
   return pack_gates(set, g, w, r, kAllGates, threads, unit_parts(g, set.lanes, threads));
 }
 
