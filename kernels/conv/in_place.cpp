@@ -155,21 +155,19 @@ InPlaceConv::InPlaceConv(const ConvGeometry& geometry, const TileSet& set, bool 
   worthwhile_ = true;
 }
 
-// Tiles for outputs [column, column + height) of a row, and whether zeros of its padding still
-// count as terms.
-const InPlaceTiles::Rows& InPlaceConv::tiles_for(std::int64_t column, std::int64_t height,
-                                                 bool& zeros_count) const {
+// What a tile for outputs [column, column + height) of a row leaves out; whether zeros of its
+// padding still count as terms.
+bool InPlaceConv::leave_out(std::int64_t column, std::int64_t height, InPlaceTileCall& t) const {
   const WindowAxis& w = g_.window.axes[2];
   const bool at_left = touches_padding(w, column),
              at_right = touches_padding(w, column + height - 1);
-  zeros_count = padded_ && (at_left || at_right);
-  if (!window_) return tiles_->any[is_grouped(w) ? index(w.stride) : 0];
+  if (!window_) return padded_ && (at_left || at_right);
   const std::int64_t half = w.kernel / 2;
-  const bool left = w.at(column, 0) == -half;
-  const bool right = w.stride == 1 && w.at(column + height - 1, w.kernel - 1) == w.in - 1 + half;
-  // What touches on either side lies in the columns that are left out.
-  zeros_count = zeros_count && !((!at_left || left) && (!at_right || right));
-  return tiles_->window[index(w.stride)][index(w.kernel == 5)][index(left)][index(right)];
+  t.columns = static_cast<int>(w.kernel);
+  t.left = w.at(column, 0) == -half;
+  t.right = w.stride == 1 && w.at(column + height - 1, w.kernel - 1) == w.in - 1 + half;
+  // Unless what touches on either side lies in the columns that are left out.
+  return padded_ && ((at_left && !t.left) || (at_right && !t.right));
 }
 
 std::int64_t InPlaceConv::add_terms(std::int64_t row) {
@@ -261,6 +259,7 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
   const std::int64_t k = g_.k(), out = g_.group_out();
   const std::int64_t o = item.group * out + item.strip * set_.lanes;
   const RowStrips strips(w.out, tile_rows_);
+  const InPlaceTiles::Rows& tiles = tiles_->of[is_grouped(w) ? index(w.stride) : 0];
   const std::int64_t channels = g_.group_in(), rows = last - first;
   const float* panel =
       call.weights + (item.group * vector_strips(out, set_.lanes) + item.strip) * set_.lanes * k;
@@ -277,9 +276,6 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
     for (std::int64_t s = 0; s < strips.count; ++s) {
       const std::int64_t column = strips.first(s);
       const int height = strips.height(s);
-      bool touches = false;
-      const InPlaceTiles::Rows& tiles = tiles_for(column, height, touches);
-      touches = touches && ends;
       float* to = sums + ((row - first) * w.out + column) * sums_row;
       InPlaceTileCall t{.count = count,
                         .groups = terms.groups.data() + begin,
@@ -292,8 +288,9 @@ void InPlaceConv::add_rows(const Call& call, const Item& item, std::int64_t firs
                         .y = to,
                         .y_row = sums_row,
                         .last_lanes = item.last_lanes,
-                        .report_zero = touches,
                         .ask_outputs = channels_last_ && call.kernel->finished != nullptr};
+      const bool touches = leave_out(column, height, t) && ends;
+      t.report_zero = touches;
       if (blocks_ == 1)
         ask_panel(item, (row - item.first_row) * strips.count + s, t);
       else

@@ -58,8 +58,7 @@ class InPlaceConv {
   };
 
   void run_item(const Call& call, const Item& item) const;
-  const InPlaceTiles::Rows& tiles_for(std::int64_t column, std::int64_t height,
-                                      bool& zeros_count) const;
+  bool leave_out(std::int64_t column, std::int64_t height, InPlaceTileCall& t) const;
   void add_rows(const Call& call, const Item& item, std::int64_t first, std::int64_t last,
                 float* sums, std::int64_t sums_row) const;
   void ask_panel(const Item& item, std::int64_t tile, InPlaceTileCall& t) const;

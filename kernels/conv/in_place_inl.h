@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include <type_traits>
+
 #include "kernels/conv/in_place_tile.h"
 #include "kernels/simd/unroll.h"
 
@@ -89,10 +91,51 @@ ETALON_INLINE void add_tap(typename V::Reg (&acc)[R][W], const float* x, std::in
   });
 }
 
-// kStep: from output to output, 0 where only x_step says it and groups have one tap. kColumns:
-// those of a window whose padding is left out at either end (InPlaceTiles::window), or 0.
-template <class V, int R, int W, int kStep, int kColumns = 0, bool kLeft = false,
-          bool kRight = false>
+// A group of a window of kColumns, or of any.
+template <class V, int R, int W, int kStep, int kColumns, bool kLeft, bool kRight>
+ETALON_INLINE void add_taps(typename V::Reg (&acc)[R][W], int taps, const float* x, const float* w,
+                            std::int64_t w_vector) {
+  if constexpr (kColumns == 3) {
+    add_group<V, R, W, kStep, 3, kLeft, kRight>(acc, x, w, w_vector);
+  } else if constexpr (kColumns == 5) {
+    // Padding to the left is under the first three taps alone, to the right under the other two.
+    if (taps == 3)
+      add_group<V, R, W, kStep, 3, kLeft ? 2 : 0, 0>(acc, x, w, w_vector);
+    else
+      add_group<V, R, W, kStep, 2, 0, kRight ? 2 : 0>(acc, x, w, w_vector);
+  } else {
+    if (taps == 3)
+      add_group<V, R, W, kStep, 3>(acc, x, w, w_vector);
+    else if (taps == 2)
+      add_group<V, R, W, kStep, 2>(acc, x, w, w_vector);
+    else
+      add_group<V, R, W, kStep, 1>(acc, x, w, w_vector);
+  }
+}
+
+// f(columns, left, right) as constants: a loop for each, in one tile.
+template <int kStep, class F>
+ETALON_INLINE void with_ends(const InPlaceTileCall& t, F f) {
+  constexpr std::integral_constant<int, 3> kThree;
+  constexpr std::integral_constant<int, 5> kFive;
+  const auto either = [](bool value, auto g) ETALON_INLINE_LAMBDA {
+    value ? g(std::true_type{}) : g(std::false_type{});
+  };
+  if (t.columns == 0)
+    return f(std::integral_constant<int, 0>{}, std::false_type{}, std::false_type{});
+  either(t.left, [&](auto left) ETALON_INLINE_LAMBDA {
+    if constexpr (kStep == 2)
+      f(kThree, left, std::false_type{});
+    else
+      either(t.right, [&](auto right) ETALON_INLINE_LAMBDA {
+        t.columns == 3 ? f(kThree, left, right) : f(kFive, left, right);
+      });
+  });
+}
+
+// kStep: from output to output, 0 where only x_step says it and groups have one tap. kEnds: whether
+// the call may leave padding out.
+template <class V, int R, int W, int kStep, bool kEnds>
 std::uint32_t in_place_tile(const InPlaceTileCall& t) {
   typename V::Reg acc[R][W];
   unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
@@ -109,33 +152,29 @@ std::uint32_t in_place_tile(const InPlaceTileCall& t) {
     });
   const std::int64_t x_step = t.x_step, w_vector = t.w_vector;
   const float *x = t.x, *weights = t.w;
-  const TapGroup* group = t.groups;
   const float* next = t.next_step == 0 ? t.w : t.next;
   const std::int64_t next_step = t.next_step;
-  for (std::int64_t k = 0; k < t.count; ++k, ++group) {
-    _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
-    next += next_step;
-    _mm_prefetch(reinterpret_cast<const char*>(x + group[kGroupsAhead].x), _MM_HINT_T0);
-    const float *from = x + group->x, *w = weights + group->w;
-    if constexpr (kStep == 0) {
-      add_tap<V>(acc, from, x_step, w, w_vector);
-    } else if constexpr (kColumns == 3) {
-      add_group<V, R, W, kStep, 3, kLeft, kRight>(acc, from, w, w_vector);
-    } else if constexpr (kColumns == 5) {
-      // Padding to the left is under the first three taps alone, to the right under the other two.
-      if (group->taps == 3)
-        add_group<V, R, W, kStep, 3, kLeft ? 2 : 0, 0>(acc, from, w, w_vector);
-      else
-        add_group<V, R, W, kStep, 2, 0, kRight ? 2 : 0>(acc, from, w, w_vector);
-    } else {
-      if (group->taps == 3)
-        add_group<V, R, W, kStep, 3>(acc, from, w, w_vector);
-      else if (group->taps == 2)
-        add_group<V, R, W, kStep, 2>(acc, from, w, w_vector);
-      else
-        add_group<V, R, W, kStep, 1>(acc, from, w, w_vector);
+  const auto walk = [&](auto add) ETALON_INLINE_LAMBDA {
+    const TapGroup* group = t.groups;
+    for (std::int64_t k = 0; k < t.count; ++k, ++group) {
+      _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+      next += next_step;
+      _mm_prefetch(reinterpret_cast<const char*>(x + group[kGroupsAhead].x), _MM_HINT_T0);
+      add(group->taps, x + group->x, weights + group->w);
     }
-  }
+  };
+  const auto walk_ends = [&](auto columns, auto left, auto right) ETALON_INLINE_LAMBDA {
+    walk([&](int taps, const float* from, const float* w) ETALON_INLINE_LAMBDA {
+      add_taps<V, R, W, kStep, columns, left, right>(acc, taps, from, w, w_vector);
+    });
+  };
+  if constexpr (kStep == 0)
+    walk([&](int, const float* from, const float* w)
+             ETALON_INLINE_LAMBDA { add_tap<V>(acc, from, x_step, w, w_vector); });
+  else if constexpr (kEnds)
+    with_ends<kStep>(t, walk_ends);
+  else
+    walk_ends(std::integral_constant<int, 0>{}, std::false_type{}, std::false_type{});
   const typename V::Mask last = V::first(t.last_lanes);
   std::uint32_t zero_rows = 0;
   if (t.report_zero)
@@ -225,19 +264,10 @@ InPlaceTiles in_place_tiles_of() {
            : rows <= kTwo ? 2
                           : 1>([&](auto v) {
       constexpr int vectors = v + 1;
-      unroll<kInPlaceSteps + 1>(
-          [&](auto step) { all.any[step][vectors][rows] = in_place_tile<V, rows, vectors, step>; });
-      if constexpr (rows <= kTwo)
-        unroll<2>([&](auto left) {
-          all.window[2][0][left][0][vectors][rows] =
-              in_place_tile<V, rows, vectors, 2, 3, left, false>;
-          unroll<2>([&](auto right) {
-            all.window[1][0][left][right][vectors][rows] =
-                in_place_tile<V, rows, vectors, 1, 3, left, right>;
-            all.window[1][1][left][right][vectors][rows] =
-                in_place_tile<V, rows, vectors, 1, 5, left, right>;
-          });
-        });
+      unroll<kInPlaceSteps + 1>([&](auto step) {
+        all.of[step][vectors][rows] = in_place_tile < V, rows, vectors, step,
+        step != 0 && rows <= kTwo > ;
+      });
     });
   });
   return all;

@@ -28,6 +28,13 @@ struct InPlaceTileCall {
   const TapGroup* groups = nullptr;  // count of them and kGroupsAhead more
   const float* x = nullptr;
   std::int64_t x_step = 1;
+  // 3, 5: a window of three columns with one column of padding, of five with two, in groups of
+  // three and two taps. left leaves out the inputs before the first output's own and right those
+  // behind the last one's, which are padding. 0: any window, and nothing is left out. Of steps 1
+  // and 2, up to rows[2] outputs; step 2 has windows of three and no right: even images have no
+  // padding there.
+  int columns = 0;
+  bool left = false, right = false;
   const float* w = nullptr;  // vector v at w + v * w_vector
   std::int64_t w_vector = 0;
   const float* bias = nullptr;  // of each channel, added last
@@ -54,13 +61,7 @@ struct InPlaceTiles {
   std::array<int, kInPlaceVectors + 1> rows{};
   using Rows = std::array<std::array<InPlaceTile, kInPlaceMost + 1>,
                           kInPlaceVectors + 1>;  // [vectors][outputs], from half of rows[2] on
-  std::array<Rows, kInPlaceSteps + 1> any;       // [step]
-  // Windows of three columns with one column of padding, and of five with two, to rows[2] outputs:
-  // [step][three, five][left][right], where left leaves out the inputs before the first output's
-  // own and right those behind the last one's, which are padding. Step 2 has windows of three and
-  // no right: even images have no padding there.
-  using Ends = std::array<std::array<Rows, 2>, 2>;
-  std::array<std::array<Ends, 2>, kInPlaceSteps + 1> window;
+  std::array<Rows, kInPlaceSteps + 1> of;        // [step]
   // y[lane * y_stride + row] = c[row * c_row + lane] for as many rows as a vector has lanes.
   void (*square)(const float* c, std::int64_t c_row, float* y, std::int64_t y_stride) = nullptr;
   // rows[c * stride + i] = x[3 * i + c] for i < count: pixels of three channels to a row of each.
