@@ -265,8 +265,8 @@ InPlaceTiles in_place_tiles_of() {
                           : 1>([&](auto v) {
       constexpr int vectors = v + 1;
       unroll<kInPlaceSteps + 1>([&](auto step) {
-        all.of[step][vectors][rows] = in_place_tile < V, rows, vectors, step,
-        step != 0 && rows <= kTwo > ;
+        constexpr bool leaves_out = step != 0 && kTwo >= rows;
+        all.of[step][vectors][rows] = in_place_tile<V, rows, vectors, step, leaves_out>;
       });
     });
   });
