@@ -14,6 +14,9 @@ inline int order_height(std::int64_t rows_left) {
   return rows_left >= 8 ? 3 : rows_left >= 4 ? 2 : rows_left >= 2 ? 1 : 0;
 }
 
+// Panels of b whose sums with one row are computed side by side.
+inline constexpr int kOrderAcross = 4;
+
 // Levels of a tree of single terms that one step computes.
 inline constexpr int kOrderPairs = 3;
 

@@ -315,27 +315,24 @@ void order_pairs(const OrderChain<typename N::Scalar>& t) {
 template <class N, bool OfF32>
 void order_across(const OrderChain<typename N::Scalar>& t) {
   using Reg = typename N::Reg;
-  constexpr int kRows = kOrderRows < kRowsAtOnce<N> ? kOrderRows : kRowsAtOnce<N>;
-  constexpr int kWidth = 2 * N::lanes;
-  for (int first = 0; first < kOrderRows; first += kRows) {
-    OrderAccumulators<N, kRows> s;
-    s.begin(t.tile + first * kWidth, t.resume);
-    const auto* a = t.a;
-    const float* b = t.b_f32 + first * t.b_panel;
-    const std::int64_t b_panel = t.b_panel;
-    for (std::int64_t k = 0; k < t.count; ++k, a += t.a_step, b += t.b_step) {
-      const Reg x = N::set1(*a);
-      s.each([&](int p, int v, Reg& sum) ETALON_INLINE_LAMBDA {
-        sum = N::fma(x, order_load<OfF32, N>(b + p * b_panel + v * N::lanes), sum);
-      });
-    }
-    s.end(t, t.tile + first * kWidth);
+  static_assert(kOrderAcross <= kRowsAtOnce<N>);
+  OrderAccumulators<N, kOrderAcross> s;
+  s.begin(t.tile, t.resume);
+  const auto* a = t.a;
+  const float* b = t.b_f32;
+  const std::int64_t b_panel = t.b_panel;
+  for (std::int64_t k = 0; k < t.count; ++k, a += t.a_step, b += t.b_step) {
+    const Reg x = N::set1(*a);
+    s.each([&](int p, int v, Reg& sum) ETALON_INLINE_LAMBDA {
+      sum = N::fma(x, order_load<OfF32, N>(b + p * b_panel + v * N::lanes), sum);
+    });
   }
+  s.end(t, t.tile);
 }
 template <class N, int D, bool OfF32>
 void order_pairs_across(const OrderChain<typename N::Scalar>& t) {
   constexpr int kWidth = 2 * N::lanes;
-  for (int at = 0; at < kOrderRows * kWidth; at += N::lanes) {
+  for (int at = 0; at < kOrderAcross * kWidth; at += N::lanes) {
     const float* b = t.b_f32 + at / kWidth * t.b_panel + at % kWidth;
     const auto term = [&](int i) ETALON_INLINE_LAMBDA {
       return order_first<N>(N::set1(t.a[i * t.a_step]), order_load<OfF32, N>(b + i * t.b_step));
@@ -345,24 +342,40 @@ void order_pairs_across(const OrderChain<typename N::Scalar>& t) {
   }
 }
 
-// The same over QuickFlushed.
+// The same over QuickFlushed, level by level as order_quick_pairs.
 template <class N, int D, bool OfF32>
 void order_quick_across(const OrderChain<typename N::Scalar>& t) {
+  using T = typename N::Scalar;
   using Reg = typename N::Reg;
-  constexpr int kWidth = 2 * N::lanes;
-  Reg largest_a = N::zero();
-  for (int i = 0; i < 1 << D; ++i)
+  constexpr int kTerms = 1 << D, kWidth = 2 * N::lanes, kVectors = 2 * kOrderAcross;
+  Reg sums[kVectors][kTerms / 2], largest_b[kVectors], largest_a = N::zero();
+  for (int i = 0; i < kTerms; ++i)
     largest_a = N::larger_bits(largest_a, N::abs(N::set1(t.a[i * t.a_step])));
-  for (int at = 0; at < kOrderRows * kWidth; at += N::lanes) {
-    const float* from = t.b_f32 + at / kWidth * t.b_panel + at % kWidth;
-    Reg largest_b = N::zero();
-    Reg s = order_tree<N, D, 0>([&](int i) ETALON_INLINE_LAMBDA {
+  for (int v = 0; v < kVectors; ++v) {
+    const float* from = t.b_f32 + v / 2 * t.b_panel + v % 2 * N::lanes;
+    Reg largest = N::zero();
+    const auto term = [&](int i) ETALON_INLINE_LAMBDA {
       const Reg b = order_load<OfF32, N>(from + i * t.b_step);
-      largest_b = N::larger_bits(largest_b, N::abs(b));
+      largest = N::larger_bits(largest, N::abs(b));
       return N::first_term(N::set1(t.a[i * t.a_step]), b);
+    };
+    unroll<kTerms / 2>([&](auto i) ETALON_INLINE_LAMBDA {
+      const Reg x = term(2 * i);
+      sums[v][i] = N::add(x, term(2 * i + 1));
     });
-    if (t.join) s = N::add(N::load(t.tile + at), s);
-    N::store(t.tile + at, s, largest_a, largest_b);
+    largest_b[v] = largest;
+  }
+  unroll<D - 1>([&](auto level) ETALON_INLINE_LAMBDA {
+    for (int v = 0; v < kVectors; ++v)
+      unroll<(kTerms >> (level + 2))>([&](auto i) ETALON_INLINE_LAMBDA {
+        sums[v][i] = N::add(sums[v][2 * i], sums[v][2 * i + 1]);
+      });
+  });
+  for (int v = 0; v < kVectors; ++v) {
+    T* tile = t.tile + v / 2 * kWidth + v % 2 * N::lanes;
+    Reg s = sums[v][0];
+    if (t.join) s = N::add(N::load(tile), s);
+    N::store(tile, s, largest_a, largest_b[v]);
   }
 }
 
@@ -552,12 +565,16 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.sum_pairs[4][d] = order_sum_pairs<N, OrderTerm::result, d + 1>;
     t.sum_pairs[5][d] = order_sum_pairs<N, OrderTerm::result_square, d + 1>;
   });
-  if constexpr (N::kSettles) {
-    t.across[0][0] = order_across<N, false>;
+  if constexpr (N::kSettles || sizeof(T) == 8) {
     t.across[1][0] = order_across<N, true>;
     unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
-      t.across[0][d + 1] = order_pairs_across<N, d + 1, false>;
       t.across[1][d + 1] = order_pairs_across<N, d + 1, true>;
+    });
+  }
+  if constexpr (N::kSettles) {
+    t.across[0][0] = order_across<N, false>;
+    unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
+      t.across[0][d + 1] = order_pairs_across<N, d + 1, false>;
       if constexpr (requires { &Fast::check; }) {
         t.quick_across[0][d] = order_quick_across<Fast, d + 1, false>;
         t.quick_across[1][d] = order_quick_across<Fast, d + 1, true>;

@@ -82,6 +82,12 @@ OrderChain<T> step_of(const OrderStep& s, T* tile, const OrderStep* join) {
           .join_zero = join != nullptr && join->zeros != 0};
 }
 
+// Whether b in its place is any f32: so it is for f64.
+template <class T>
+bool is_raw(const OrderTask<T>& task) {
+  return task.b_raw || std::is_same_v<T, double>;
+}
+
 // The lanes of a panel that are columns.
 template <class T>
 std::uint32_t lanes_of(const OrderTask<T>& task, std::int64_t panel) {
@@ -168,25 +174,25 @@ void run_panel(const OrderTask<T>& task, std::int64_t group, std::int64_t panel,
   }
 }
 
-// The only row, kOrderRows panels of b from `panel` on.
+// The only row, kOrderAcross panels of b from `panel` on.
 template <class T>
 void run_across(const OrderTask<T>& task, std::int64_t group, std::int64_t panel) {
   const OrderTiles<T>& tiles = task.tiles;
   const OrderScratch<T> own(task);
   const T* a = task.a + group * task.k;
   const float* b = task.b + (group * task.panels() + panel) * task.b_panel;
-  const int raw = task.b_raw ? 1 : 0;
+  const int raw = is_raw(task) ? 1 : 0;
   const OrderMode mode = order_mode(tiles, task.program, true);
   const auto compute = [&](bool fast) {
-    run_order_steps(tiles, task.program, mode, own.size, own.stack, own.size,
-                    [&](const OrderStep& s, T* tile, const OrderStep* join) {
+    run_order_steps(tiles, task.program, mode, std::int64_t{kOrderAcross} * tiles.width, own.stack,
+                    own.size, [&](const OrderStep& s, T* tile, const OrderStep* join) {
                       OrderChain<T> t = step_of(s, tile, join);
                       t.a = a + s.first;
                       t.a_step = s.stride;
                       t.b_f32 = b + s.first * task.b_step;
                       t.b_step = s.stride * task.b_step;
                       t.b_panel = task.b_panel;
-                      t.rows = kOrderRows;
+                      t.rows = kOrderAcross;
                       const auto run = fast && s.pairs > 0 ? tiles.quick_across[raw][s.pairs - 1]
                                                            : tiles.across[raw][s.pairs];
                       run(t);
@@ -196,10 +202,10 @@ void run_across(const OrderTask<T>& task, std::int64_t group, std::int64_t panel
                     tiles.quick_across[raw][0] != nullptr;
   compute(fast);
   bool holds = true;
-  for (int i = 0; fast && i < kOrderRows; ++i)
+  for (int i = 0; fast && i < kOrderAcross; ++i)
     holds = holds && tiles.held(own.stack + i * tiles.width, 1, lanes_of(task, panel + i));
   if (!holds) compute(false);
-  for (int i = 0; i < kOrderRows; ++i)
+  for (int i = 0; i < kOrderAcross; ++i)
     task.finish(group, panel + i, 0, 1, own.stack + i * tiles.width);
 }
 
@@ -209,9 +215,10 @@ template <class T>
 void run_order(const OrderTask<T>& task) {
   // Strips of kOrderRows rows; where panels are few, several threads share one and pack it apart.
   const std::int64_t strips = (task.rows + kOrderRows - 1) / kOrderRows;
-  const bool across = task.rows == 1 && task.b != nullptr && task.tiles.across[0][0] != nullptr;
-  const std::int64_t blocks = across ? task.b_panels / kOrderRows : 0,
-                     blocked = blocks * kOrderRows;
+  const bool across =
+      task.rows == 1 && task.b != nullptr && task.tiles.across[is_raw(task) ? 1 : 0][0] != nullptr;
+  const std::int64_t blocks = across ? task.b_panels / kOrderAcross : 0,
+                     blocked = blocks * kOrderAcross;
   const std::int64_t each = blocks + task.panels() - blocked, items = task.groups * each;
   const std::int64_t wanted = task.threads <= 1 ? 1 : task.threads * 4L;
   const std::int64_t parts = std::clamp<std::int64_t>(items == 0 ? 1 : wanted / items, 1,
@@ -220,7 +227,7 @@ void run_order(const OrderTask<T>& task) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t part = i % parts, item = i / parts % each, group = i / parts / each;
       if (item < blocks)
-        run_across(task, group, item * kOrderRows);
+        run_across(task, group, item * kOrderAcross);
       else
         run_panel(task, group, blocked + item - blocks, part * strips / parts * kOrderRows,
                   std::min(task.rows, (part + 1) * strips / parts * kOrderRows));
