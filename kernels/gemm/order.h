@@ -102,13 +102,14 @@ struct OrderTask {
   const OrderTiles<T>& tiles;
   const OrderProgram& program;
   std::int64_t groups = 1, columns = 0, rows = 0, k = 0;
-  const T* a = nullptr;  // [group][strip][k][height], as pack_order_rows leaves them
   std::int64_t panels() const { return (columns + tiles.width - 1) / tiles.width; }
+  const T* a = nullptr;  // [group][strip][k][height], as pack_order_rows leaves them
   // Fills packed[k][width] and, where some term does not count, mask[k]; whether it did the latter.
   FunctionRef<bool(std::int64_t group, std::int64_t panel, T* packed, std::uint32_t* mask)> pack;
   // Where this is not null, the first `b_panels` panels are not packed: f32 that lie so in memory,
   // panels `b_panel` elements apart and terms `b_step`; where T is f32, as the accumulator has
-  // them, but any f32 where `b_raw`: those serve one row only, and rows that pack serve the rest.
+  // them, but any f32 where `b_raw`: of these only one row makes use, kOrderAcross panels at a
+  // time; what is left over is packed.
   const float* b = nullptr;
   std::int64_t b_panels = 0, b_panel = 0, b_step = 0;
   bool b_raw = false;

@@ -106,13 +106,13 @@ struct OrderTiles {
   // plain and pairs of terms of b that lie as f32, flushed or not; of f64, others have no need.
   void (*plain_of_f32[kOrderHeights])(const OrderChain<T>&) = {};
   void (*pairs_of_f32[kOrderPairs])(const OrderChain<T>&) = {};
-  // Of one row of a, whose sums over kOrderRows panels are the rows of the tile: chains (0) and
-  // trees of 2^i terms (i). b_f32 holds values of the accumulator's format (0), or any f32 (1). A
-  // single row's chain waits for each sum; f16 and bf16 only, in which that takes long.
+  // Of one row of a, whose sums over kOrderAcross panels are the rows of the tile: chains (0) and
+  // trees of 2^i terms (i). b_f32 holds values of the accumulator's format (0; not of f64), or any
+  // f32 (1). A single panel's chain waits for each sum; not of f32, which waits for b.
   void (*across[2][kOrderPairs + 1])(const OrderChain<T>&) = {};
-  // Chains and trees without a look at the mask, and faster, but with +0 for any zero, and
-  // right only where held() says so: else some sum was too large for them. Where quick is nullptr,
-  // plain does. They ask for rounding to nearest.
+  // Chains and trees without a look at the mask, and faster, but with +0 for any zero, and right
+  // only where held() says so: else some sum was too large for them. Where one is nullptr, those
+  // above do. They ask for rounding to nearest.
   void (*quick[kOrderHeights])(const OrderChain<T>&) = {};
   void (*quick_pairs[kOrderPairs])(const OrderChain<T>&) = {};
   void (*quick_across[2][kOrderPairs])(const OrderChain<T>&) = {};
