@@ -18,6 +18,18 @@
 using namespace etalon;
 using namespace etalon::test;
 
+namespace {
+
+Tensor gemm_by_definition(const std::vector<Tensor>& in, const Contract& c) {
+  RunOptions options{.contract = c};
+  options.kernels = "gemm.definition";
+  const std::vector<const Tensor*> pointers{&in[0], &in[1]};
+  return std::move(
+      run_op(gemm_op(), Params(GemmParams{}), pointers, all_kernels(), options).outputs[0]);
+}
+
+}  // namespace
+
 TEST_CASE("order rows: sums in f16 and bf16 that f32 would round to a midpoint") {
   Compared seen;
   for (const char* text : {"acc=bf16", "acc=f16"}) {
@@ -27,11 +39,7 @@ TEST_CASE("order rows: sums in f16 and bf16 that f32 would round to a midpoint")
     in.push_back(make(Shape{9, 140}, 52, Data::ties));
     compare(gemm_op(), Params(GemmParams{}), in, c, seen);
     // The data can see it: a chain that rounds to f32 first ends elsewhere.
-    RunOptions options{.contract = c};
-    options.kernels = "gemm.definition";
-    const std::vector<const Tensor*> pointers{&in[0], &in[1]};
-    const Tensor y = std::move(
-        run_op(gemm_op(), Params(GemmParams{}), pointers, all_kernels(), options).outputs[0]);
+    const Tensor y = gemm_by_definition(in, c);
     const auto a = in[0].data<float>(), b = in[1].data<float>(), expected = y.data<float>();
     int elsewhere = 0;
     for (std::size_t i = 0; i < 160; ++i)
@@ -80,11 +88,7 @@ TEST_CASE("order rows: products that vanish, or reach the largest f16 or bf16") 
         fill(in[0], one);
         fill(in[1], other);
         compare(gemm_op(), Params(GemmParams{}), in, Contract::parse(text), seen);
-        RunOptions options{.contract = Contract::parse(text)};
-        options.kernels = "gemm.definition";
-        const std::vector<const Tensor*> pointers{&in[0], &in[1]};
-        const Tensor y = std::move(
-            run_op(gemm_op(), Params(GemmParams{}), pointers, all_kernels(), options).outputs[0]);
+        const Tensor y = gemm_by_definition(in, Contract::parse(text));
         for (const float v : y.data<float>()) bits.insert(std::bit_cast<std::uint32_t>(v));
       }
   CHECK(bits.contains(0x80000000U));
@@ -110,11 +114,7 @@ TEST_CASE("order rows: products beyond f16 that cancel to a sum within it") {
         x = i % 300 < 150 ? x : (i / 300 % 2 == 0 ? 1.0F : -1.0F) * (300.0F + x);
       }
       compare(gemm_op(), Params(GemmParams{}), in, Contract::parse(text), seen);
-      RunOptions options{.contract = Contract::parse(text)};
-      options.kernels = "gemm.definition";
-      const std::vector<const Tensor*> pointers{&in[0], &in[1]};
-      const Tensor y = std::move(
-          run_op(gemm_op(), Params(GemmParams{}), pointers, all_kernels(), options).outputs[0]);
+      const Tensor y = gemm_by_definition(in, Contract::parse(text));
       CHECK(std::isfinite(y.data<float>()[0]));
       CHECK(!std::isfinite(y.data<float>()[299]));
     }
@@ -222,8 +222,8 @@ TEST_CASE("order rows: gemm and matmul have the definition's bits under every co
 }
 
 TEST_CASE("order rows: one row of a, panels of b side by side, has the definition's bits") {
-  // 16 panels and one that is not whole with AVX2, 8 of AVX-512's; terms enough for trees of every
-  // height and one that is left over.
+  // 16 panels and one that is not whole with AVX2, 8 and one of AVX-512's; terms enough for trees
+  // of every height and one that is left over.
   Compared seen;
   const auto row_of = [&](Data data, std::int64_t k, const Contract& c) {
     std::vector<Tensor> in;
@@ -240,8 +240,12 @@ TEST_CASE("order rows: one row of a, panels of b side by side, has the definitio
     if (!seen_here(data)) continue;
     for (const char* text : kContracts) row_of(data, 23, Contract::parse(text));
     row_of(data, 1, Contract::parse("acc=f16"));
+    for (const char* text :
+         {"acc=f64,order=pairwise:1", "round=ru,acc=f64,fma=off,order=pairwise:1",
+          "acc=f64,subnormals=flush,order=pairwise:1"})
+      row_of(data, 23, Contract::parse(text));
     Contract tree = tree_contract(23);
-    for (const DType acc : {DType::f32, DType::f16, DType::bf16}) {
+    for (const DType acc : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       tree.acc = acc;
       row_of(data, 23, tree);
     }
