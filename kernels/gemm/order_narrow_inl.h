@@ -1,4 +1,4 @@
-// Values of f16 and bf16 in registers of f32: the arithmetics of order_inl.h that round to them.
+// Values of f16 and bf16 in registers of f32: the arithmetics of order_chains_inl.h that round to them.
 //
 // An operation on them is computed in f32
 // and that rounded to the narrow format, of q bits. Toward one side (round=rz, ru, rd; the

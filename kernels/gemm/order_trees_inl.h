@@ -152,25 +152,18 @@ void order_quick_pairs(const OrderChain<typename N::Scalar>& t) {
   const int rows = t.rows;
   [[maybe_unused]] T largest_a[kOrderRows + N::lanes];
   if constexpr (kWatched) N::template largest<kTerms>(a, rows, largest_a);
-  // Terms whose b stays in registers beside constants.
-  constexpr int kHeld = kTerms < N::registers / 4 ? kTerms : N::registers / 4;
   for (int at = 0; at < kWidth; at += N::lanes) {
-    Reg sums[kOrderRows][kTerms / 2];
+    Reg b[kTerms], sums[kOrderRows][kTerms / 2];
     [[maybe_unused]] Reg largest_b = N::zero();
-    unroll<kTerms / kHeld>([&](auto part) ETALON_INLINE_LAMBDA {
-      Reg b[kHeld];
-      unroll<kHeld>([&](auto i) ETALON_INLINE_LAMBDA {
-        b[i] = N::load(t.b + (part * kHeld + i) * t.b_step + at);
-        if constexpr (kWatched) largest_b = N::larger_bits(largest_b, N::abs(b[i]));
-      });
-      const T* const* of = a + part * kHeld;
-      for (int r = 0; r < rows; ++r)
-        unroll<kHeld / 2>([&](auto i) ETALON_INLINE_LAMBDA {
-          const Reg x = N::first_term(N::set1(of[2 * i][r]), b[2 * i]);
-          sums[r][part * (kHeld / 2) + i] =
-              N::add(x, N::first_term(N::set1(of[2 * i + 1][r]), b[2 * i + 1]));
-        });
+    unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA {
+      b[i] = N::load(t.b + i * t.b_step + at);
+      if constexpr (kWatched) largest_b = N::larger_bits(largest_b, N::abs(b[i]));
     });
+    for (int r = 0; r < rows; ++r)
+      unroll<kTerms / 2>([&](auto i) ETALON_INLINE_LAMBDA {
+        const Reg x = N::first_term(N::set1(a[2 * i][r]), b[2 * i]);
+        sums[r][i] = N::add(x, N::first_term(N::set1(a[2 * i + 1][r]), b[2 * i + 1]));
+      });
     unroll<D - 1>([&](auto level) ETALON_INLINE_LAMBDA {
       for (int r = 0; r < rows; ++r)
         unroll<(kTerms >> (level + 2))>([&](auto i) ETALON_INLINE_LAMBDA {
