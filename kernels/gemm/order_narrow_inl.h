@@ -1,10 +1,10 @@
-// Values of f16 and bf16 in registers of f32: the arithmetics of order_chains_inl.h that round to them.
+// Values of f16 and bf16 in registers of f32: what order_chains_inl.h computes with where a
+// contract rounds to them.
 //
-// An operation on them is computed in f32
-// and that rounded to the narrow format, of q bits. Toward one side (round=rz, ru, rd; the
-// processor is set to it) two roundings are one, as every narrow number is an f32. To nearest, the
-// result changes at the midpoints of narrow numbers, which are f32 too: the first rounding takes
-// nothing across one, but may end on one. It does not for
+// An operation is computed in f32 and that rounded to the narrow format, of q bits. Toward one side
+// (round=rz, ru, rd; the processor is set to it) two roundings are one, as every narrow number is
+// an f32. To nearest, the result changes at the midpoints of narrow numbers, which are f32 too: the
+// first rounding takes nothing across one, but may end on one. It does not for
 //   quotients, roots: f32 has 2q + 2 bits or more (Figueroa, "When is double rounding innocuous?",
 //     SIGNUM 30(3), 1995)
 //   sums: if 24 bits do not hold a + b, then |b| < 2^(e - 12) with e the exponent of a, and lacks
