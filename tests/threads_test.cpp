@@ -8,6 +8,12 @@
 #include <thread>
 #include <vector>
 
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+#include "engine/core/processor.h"
+
 using namespace etalon;
 
 namespace {
@@ -59,3 +65,44 @@ TEST_CASE("threads: the first exception comes out, and the next loop is whole") 
     CHECK(visits(100, threads, 1) == std::vector<int>(100, 1));
   }
 }
+
+#ifdef __linux__
+TEST_CASE("threads: one leaves a processor where it may run on others, and may come back") {
+  const auto allowed = [] {
+    cpu_set_t set;
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+    return set;
+  };
+  // In a thread of its own: the others keep what they may run on.
+  std::thread([&] {
+    const cpu_set_t before = allowed();
+    std::vector<int> processors;
+    for (int p = 0; p < CPU_SETSIZE; ++p)
+      if (CPU_ISSET(static_cast<unsigned>(p), &before)) processors.push_back(p);
+    for (const int p : processors) {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(static_cast<unsigned>(p), &one);
+      REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+      leave_processor(p);  // there is no other
+      CHECK(current_processor() == p);
+      cpu_set_t now = allowed();
+      CHECK(CPU_EQUAL(&now, &one));
+
+      REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+      leave_processor(p);
+      now = allowed();
+      CHECK(CPU_EQUAL(&now, &before));
+    }
+    // The system may move a thread at any time, but seldom does.
+    if (processors.size() == 1) return;
+    int left = 0;
+    for (int i = 0; i < 20; ++i) {
+      const int p = current_processor();
+      leave_processor(p);
+      left += current_processor() != p ? 1 : 0;
+    }
+    CHECK(left > 10);
+  }).join();
+}
+#endif

@@ -12,7 +12,6 @@ namespace etalon {
 struct TensorPool::State {
   std::mutex mutex;
   std::multimap<std::size_t, Tensor> free;  // by capacity in bytes; u8 tensors that only own memory
-  std::size_t made = 0;
 };
 
 namespace {
@@ -21,21 +20,18 @@ namespace {
 // writes a tile of some channels whose planes are pages apart, and on a virtual machine each walk
 // of the page tables is two.
 constexpr std::size_t kHugePage = std::size_t{2} << 20, kHugeFrom = kHugePage / 4;
+constexpr std::size_t kPage = 4096;
 
-// Addresses that share their lowest twelve bits are one address to a processor that looks whether a
-// load meets a store before it: the blocks of a pool begin at different places of a page, so that
-// an op does not wait for its own stores where its input and output are walked side by side.
-constexpr std::size_t kPage = 4096, kStagger = 1088;
-
-Tensor fresh_block(std::size_t wanted, std::size_t index) {
+Tensor fresh_block(std::size_t wanted) {
 #ifdef __linux__
   if (wanted >= kHugeFrom) {
-    // A page more, so that a block of whole pages lies inside.
-    const std::size_t offset = index * kStagger % kPage;
-    const std::size_t size = (wanted + offset + kHugePage - 1) / kHugePage * kHugePage;
+    // A huge page more, so that a block of whole ones lies inside, and a page for the place in one
+    // that each large tensor has of its own.
+    const std::size_t size = (wanted + kPage + kHugePage - 1) / kHugePage * kHugePage;
     Tensor all = Tensor::uninitialized(DType::u8, {static_cast<std::int64_t>(size + kHugePage)});
     std::byte* bytes = all.mutable_bytes().data();
     const std::size_t past = reinterpret_cast<std::uintptr_t>(bytes) % kHugePage;
+    const std::size_t offset = past % kPage;
     if (past != 0) bytes += kHugePage - past;
     madvise(bytes, size, MADV_HUGEPAGE);  // a wish: refusal changes nothing
     return Tensor::owned(DType::u8, {static_cast<std::int64_t>(wanted)}, bytes + offset,
@@ -53,7 +49,6 @@ Tensor TensorPool::take(DType dtype, const Shape& shape) {
   const std::size_t wanted =
       static_cast<std::size_t>(checked_mul(shape.numel(), size_bytes(dtype)));
   Tensor block;
-  std::size_t index = 0;
   {
     const std::lock_guard lock(state_->mutex);
     // A block up to four times as large: what one layer has left in the caches serves the next,
@@ -63,11 +58,9 @@ Tensor TensorPool::take(DType dtype, const Shape& shape) {
     if (at != state_->free.end() && at->first <= 4 * wanted + 4096) {
       block = std::move(at->second);
       state_->free.erase(at);
-    } else {
-      index = state_->made++;
     }
   }
-  if (!block) block = fresh_block(wanted, index);
+  if (!block) block = fresh_block(wanted);
   const std::byte* bytes = block.bytes().data();
   struct Holder {
     Tensor block;

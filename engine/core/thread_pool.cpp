@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/core/processor.h"
 #include "engine/core/threads.h"
 
 #if defined(__x86_64__)
@@ -61,6 +62,8 @@ struct ThreadPool::State {
   std::atomic<bool> ending{false};
   const std::function<void(int)>* work = nullptr;
   int helpers_wanted = 0;
+  int processor = -1;  // the caller's
+  std::atomic<int> came{0};
   std::vector<std::thread> helpers;
 
   void help(int index) {
@@ -77,7 +80,11 @@ struct ThreadPool::State {
                                                              std::memory_order_acquire)) {
       }
       if ((g & kOpen) == 0) continue;
-      if (index < helpers_wanted) (*work)(index + 1);
+      if (index < helpers_wanted) {
+        came.fetch_add(1, std::memory_order_relaxed);
+        if (processor >= 0 && current_processor() == processor) leave_processor(processor);
+        (*work)(index + 1);
+      }
       if (gate.fetch_sub(1, std::memory_order_acq_rel) == 1) gate.notify_one();
     }
   }
@@ -106,12 +113,15 @@ void ThreadPool::run(int threads, const std::function<void(int)>& work) {
     s.helpers.emplace_back([&s, index = static_cast<int>(s.helpers.size())] { s.help(index); });
   s.work = &work;
   s.helpers_wanted = threads - 1;
+  s.processor = current_processor();
+  s.came.store(0, std::memory_order_relaxed);
   s.gate.store(State::kOpen, std::memory_order_release);
   s.loops.fetch_add(1, std::memory_order_acq_rel);
   s.loops.notify_all();
   inside_loop = true;
   work(0);
   inside_loop = false;
+  if (s.came.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
   s.gate.fetch_and(~State::kOpen, std::memory_order_acq_rel);
   const auto left = [&] { return s.gate.load(std::memory_order_acquire) == 0; };
   while (!watch(threads > hardware_threads() ? kWatchCrowded : kWatch, left))

@@ -3,7 +3,11 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
+#include "engine/core/processor.h"
 #include "engine/core/threads.h"
 
 namespace etalon::onednn {
@@ -63,8 +67,37 @@ Refusal refuse_cap(const Problem& problem, Takes takes) {
   return std::nullopt;
 }
 
+namespace {
+
+// OpenMP's threads leave the caller's processor, as those of our pool do in every loop
+// (engine/core/thread_pool.h): a barrier among threads of one processor takes time slices.
+void part_threads(int threads) {
+  const int processor = current_processor();
+  std::atomic<int> others = threads - 1;
+#pragma omp parallel num_threads(threads)
+  if (omp_get_thread_num() != 0) {
+    if (processor >= 0 && current_processor() == processor) leave_processor(processor);
+    others.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    // Fewer may have come than were asked for.
+    for (int i = 0; i < 1000 && others.load(std::memory_order_relaxed) > 0; ++i)
+      std::this_thread::yield();
+  }
+}
+
+// They come onto it by being woken, seldom while they work; this costs 1 us.
+constexpr std::chrono::milliseconds kPartEvery{1};
+
+}  // namespace
+
 WithThreads::WithThreads(int threads) : before_(omp_get_max_threads()) {
   omp_set_num_threads(threads);
+  thread_local std::chrono::steady_clock::time_point parted;
+  if (threads <= 1) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - parted < kPartEvery) return;
+  part_threads(threads);
+  parted = now;
 }
 WithThreads::~WithThreads() { omp_set_num_threads(before_); }
 
