@@ -88,6 +88,17 @@ struct PowFallback {
 using PowKernel = std::int64_t (*)(const float* base, const float* exponent, bool exponent_varies,
                                    float* out, std::int64_t count, const PowFallback& fallback);
 
+// Rows for ExpLanes::summed.
+inline constexpr int kExpRows = 4;
+struct ExpRows {
+  const float* x = nullptr;
+  const float* largest = nullptr;  // [rows]: finite, and no element of the row is larger
+  float* y = nullptr;              // may be x
+  std::int64_t stride = 0, n = 0;  // of x and y
+  int rows = 0;                    // at most kExpRows
+  float* sums = nullptr;           // [rows]
+};
+
 // Steps of sums of exponentials (softmax), all but the last in f64 with relative errors.
 struct ExpLanes {
   // e[i] = exp(x[i] - m), relative error below 2^-45; at least e^-200, and e^-200 below that.
@@ -102,6 +113,9 @@ struct ExpLanes {
   // Returns how many elements `scalar` computed.
   std::int64_t (*rounded)(const float* x, float m, float* y, std::int64_t count,
                           const LaneFallback& fallback);
+  // The same of a few rows, and each row's sum in one chain, from +0: the chains' additions wait
+  // for one another while the exponentials of later columns are computed.
+  std::int64_t (*summed)(const ExpRows& rows, const LaneFallback& fallback);
 };
 const ExpLanes* exp_lanes(Isa isa);
 

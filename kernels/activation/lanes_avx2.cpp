@@ -202,7 +202,8 @@ struct Lanes : F64 {
 }  // namespace
 
 const ExpLanes exp_lanes = {LaneMath<Lanes>::exp_shifted, LaneMath<Lanes>::divide,
-                            LaneMath<Lanes>::subtract, LaneMath<Lanes>::rounded};
+                            LaneMath<Lanes>::subtract, LaneMath<Lanes>::rounded,
+                            LaneMath<Lanes>::summed};
 
 std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
                        std::int64_t count, const LaneFallback& fallback) {

@@ -318,34 +318,67 @@ struct LaneMath : LaneBase<D> {
     return round_tested(v, error, y, n,
                         [&](std::int64_t at) { return fallback.scalar(fallback.context, d[at]); });
   }
+  // kStep elements; returns what the scalar function computed.
+  static constexpr int kStep = kInStep * D::lanes;
+  template <class Half>
+  ETALON_INLINE static std::int64_t rounded_step(const float* x, float m, float* y, Half shift,
+                                                 Half normal, const LaneFallback& fallback) {
+    Half d[kInStep];
+    R v[kInStep];
+    simd::unroll<kInStep>([&](auto j) ETALON_INLINE_LAMBDA {
+      d[j] = D::sub(D::load_half(x + j * D::lanes), shift);
+      v[j] = D::widen(d[j]);
+    });
+    const auto least = D::min(D::min(d[0], d[1]), D::min(d[2], d[3]));
+    Exp::exp_each(v);
+    typename D::Test open[kInStep];
+    simd::unroll<kInStep>([&](auto j) ETALON_INLINE_LAMBDA { open[j] = undecided(v[j]); });
+    if (D::any_less(least, normal) ||
+        D::any(D::either(open[0], open[1]), D::either(open[2], open[3]))) [[unlikely]]
+      return rounded_slow(x, m, y, kStep, fallback);
+    simd::unroll<kInStep>(
+        [&](auto j) ETALON_INLINE_LAMBDA { D::narrow_store(y + j * D::lanes, D::narrow(v[j])); });
+    return 0;
+  }
   static std::int64_t rounded(const float* x, float m, float* y, std::int64_t count,
                               const LaneFallback& fallback) {
-    constexpr int kStep = kInStep * D::lanes;
     const auto shift = D::set1_half(m), normal = D::set1_half(kNormal);
     std::int64_t refused = 0, i = 0;
-    for (; i + kStep <= count; i += kStep) {
-      decltype(D::set1_half(0)) d[kInStep];
-      R v[kInStep];
-      simd::unroll<kInStep>([&](auto j) ETALON_INLINE_LAMBDA {
-        d[j] = D::sub(D::load_half(x + i + j * D::lanes), shift);
-        v[j] = D::widen(d[j]);
-      });
-      const auto least = D::min(D::min(d[0], d[1]), D::min(d[2], d[3]));
-      Exp::exp_each(v);
-      typename D::Test open[kInStep];
-      simd::unroll<kInStep>([&](auto j) ETALON_INLINE_LAMBDA { open[j] = undecided(v[j]); });
-      if (D::any_less(least, normal) ||
-          D::any(D::either(open[0], open[1]), D::either(open[2], open[3]))) [[unlikely]] {
-        refused += rounded_slow(x + i, m, y + i, kStep, fallback);
-        continue;
-      }
-      simd::unroll<kInStep>([&](auto j) ETALON_INLINE_LAMBDA {
-        D::narrow_store(y + i + j * D::lanes, D::narrow(v[j]));
-      });
-    }
+    for (; i + kStep <= count; i += kStep)
+      refused += rounded_step(x + i, m, y + i, shift, normal, fallback);
     return i == count
                ? refused
                : refused + rounded_slow(x + i, m, y + i, static_cast<int>(count - i), fallback);
+  }
+  // The chains stay a step behind: what was stored just now in pieces of half a vector is not asked
+  // for yet.
+  static std::int64_t summed(const ExpRows& rows, const LaneFallback& fallback) {
+    const auto normal = D::set1_half(kNormal);
+    const float* terms[kExpRows];
+    float sum[kExpRows] = {};
+    for (int r = 0; r < kExpRows; ++r)  // spare chains repeat the last row's
+      terms[r] = rows.y + (r < rows.rows ? r : rows.rows - 1) * rows.stride;
+    const auto chain = [&](std::int64_t first, std::int64_t last) ETALON_INLINE_LAMBDA {
+      for (std::int64_t k = first; k < last; ++k)
+        simd::unroll<kExpRows>([&](auto r) ETALON_INLINE_LAMBDA { sum[r] += terms[r][k]; });
+    };
+    std::int64_t refused = 0, i = 0;
+    for (; i + kStep <= rows.n; i += kStep) {
+      for (int r = 0; r < rows.rows; ++r) {
+        const std::int64_t at = r * rows.stride + i;
+        const float m = rows.largest[r];
+        refused += rounded_step(rows.x + at, m, rows.y + at, D::set1_half(m), normal, fallback);
+      }
+      if (i > 0) chain(i - kStep, i);
+    }
+    for (int r = 0; r < rows.rows && i < rows.n; ++r) {
+      const std::int64_t at = r * rows.stride + i;
+      refused += rounded_slow(rows.x + at, rows.largest[r], rows.y + at,
+                              static_cast<int>(rows.n - i), fallback);
+    }
+    chain(i == 0 ? 0 : i - kStep, rows.n);
+    for (int r = 0; r < rows.rows; ++r) rows.sums[r] = sum[r];
+    return refused;
   }
   ETALON_INLINE static bool store_if_decided(R v, double error, float* y, int n) {
     const auto low = D::narrow(D::fnma(v, c(error), v)), high = D::narrow(D::fma(v, c(error), v));

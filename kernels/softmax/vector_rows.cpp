@@ -60,19 +60,32 @@ void softmax_rows(const Contract& contract, const float* x, float* y, float* scr
   const auto finite = [&](std::int64_t r) {
     return is_finite(static_cast<double>(largest[static_cast<std::size_t>(r)]));
   };
-  for (std::int64_t r = 0; r < rows; ++r) {
-    if (finite(r))
-      exp_lanes(kIsa)->rounded(x + r * n, largest[static_cast<std::size_t>(r)], e + r * n, n,
-                               {scalar_exp, nullptr});
-    else
-      std::fill_n(e + r * n, n, 1.0F);  // what becomes of it is not looked at
-  }
   const Order& order = contract.order;
-  if (order.kind == OrderKind::seq)
-    steps.chains(nullptr, e, n, rows, n, sums.data());
-  else
-    for (std::int64_t r = 0; r < rows; ++r)
-      sums[static_cast<std::size_t>(r)] = steps.lanes(nullptr, e + r * n, n, order.sizes[0]);
+  bool all_finite = true;
+  for (std::int64_t r = 0; r < rows; ++r) all_finite &= finite(r);
+  if (order.kind == OrderKind::seq && rows <= kExpRows && all_finite) {
+    exp_lanes(kIsa)->summed({.x = x,
+                             .largest = largest.data(),
+                             .y = e,
+                             .stride = n,
+                             .n = n,
+                             .rows = static_cast<int>(rows),
+                             .sums = sums.data()},
+                            {scalar_exp, nullptr});
+  } else {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      if (finite(r))
+        exp_lanes(kIsa)->rounded(x + r * n, largest[static_cast<std::size_t>(r)], e + r * n, n,
+                                 {scalar_exp, nullptr});
+      else
+        std::fill_n(e + r * n, n, 1.0F);  // what becomes of it is not looked at
+    }
+    if (order.kind == OrderKind::seq)
+      steps.chains(nullptr, e, n, rows, n, sums.data());
+    else
+      for (std::int64_t r = 0; r < rows; ++r)
+        sums[static_cast<std::size_t>(r)] = steps.lanes(nullptr, e + r * n, n, order.sizes[0]);
+  }
   if (kLog)
     lane_kernel(kIsa)(LaneFunction::log, {}, sums.data(), sums.data(), rows, {scalar_log, nullptr});
   for (std::int64_t r = 0; r < rows; ++r) {
