@@ -10,9 +10,6 @@
 namespace etalon {
 namespace {
 
-// Pixels that are taken through all channels at once: the rows of a window stay in the first cache.
-constexpr std::int64_t kPixels = 512;
-
 float power(float base) {
   static const Contract seq = Contract::seq();
   ContractArithmetic<NativeF32Ops> a(seq);
@@ -26,26 +23,29 @@ void run(const KernelCall& call) {
   const LrnDefinition::Plan plan = LrnDefinition::plan(call);
   if (plan.count == 0) return;
   const std::int64_t channels = plan.channels, inner = plan.inner;
-  const std::int64_t blocks = (inner + kPixels - 1) / kPixels;
+  const std::int64_t blocks = (inner + kLrnPixels - 1) / kLrnPixels;
   const float* x = call.input(0).data<float>().data();
   float* y = call.output(0).mutable_data<float>().data();
   parallel_for(
       call.input(0).shape()[0] * blocks, call.threads, 1,
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t item = begin; item < end; ++item) {
-          const std::int64_t pixel = item % blocks * kPixels;
+          const std::int64_t pixel = item % blocks * kLrnPixels;
           for (std::int64_t c = 0; c < channels;) {
             // Channels whose windows lie inside are alike.
             const bool inside = c >= plan.below && c + kLrnChannels - 1 + plan.above < channels;
             const std::int64_t at = (item / blocks * channels + c) * inner + pixel;
             const std::int64_t together = inside ? kLrnChannels : 1;
+            const bool more = c + 2 * kLrnChannels + plan.above <= channels;
             kLrn({.x = x + at,
                   .y = y + at,
-                  .n = std::min(kPixels, inner - pixel),
+                  .n = std::min(kLrnPixels, inner - pixel),
                   .first = std::max(-plan.below, -c),
                   .last = std::min(plan.above, channels - 1 - c),
                   .step = inner,
                   .channels = together,
+                  .next_x = more ? (kLrnChannels + plan.above) * inner : 0,
+                  .next_y = more ? kLrnChannels * inner : 0,
                   .factor = p.alpha_divided ? p.alpha / static_cast<float>(p.size) : p.alpha,
                   .bias = p.bias,
                   .power = power});

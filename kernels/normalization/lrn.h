@@ -15,11 +15,13 @@
 
 namespace etalon {
 
-// Channels that a call takes at best: windows of neighbours share what they load.
-inline constexpr std::int64_t kLrnChannels = 4;
+// Channels that a call takes at best: windows of neighbours share what they load. Pixels at most:
+// the rows of a window stay in the first cache.
+inline constexpr std::int64_t kLrnChannels = 4, kLrnPixels = 256;
 
-// n neighbouring elements of each of `channels` channels, all with windows of the same distances;
-// the elements of the channel at distance d lie at x + d * step, their outputs at y + d * step.
+// n <= kLrnPixels neighbouring elements of each of `channels` channels, all with windows of the
+// same distances; the elements of the channel at distance d lie at x + d * step, their outputs at y
+// + d * step.
 struct LrnCall {
   const float* x = nullptr;
   float* y = nullptr;
@@ -27,6 +29,9 @@ struct LrnCall {
   std::int64_t first = 0, last = 0;  // distances of the channels in the sum
   std::int64_t step = 0;
   std::int64_t channels = 1;  // at most kLrnChannels
+  // Distances, from an element of x and an output, of what the next call loads and stores: no
+  // prefetcher of the processor sees a jump from channel to channel.
+  std::int64_t next_x = 0, next_y = 0;
   float factor = 0, bias = 0;
   float (*power)(float base) = nullptr;  // the definition's
 };

@@ -94,6 +94,8 @@ std::int64_t outputs(const LrnCall& c, const float* bases, const float* x, float
   const auto vector = [&](std::int64_t i, auto whole) ETALON_INLINE_LAMBDA {
     const int lanes = whole ? V::lanes : static_cast<int>(count - i);
     const typename V::Mask m = V::first(lanes);
+    __builtin_prefetch(x + i + c.next_x);
+    __builtin_prefetch(y + i + c.next_y, 1);
     const Reg base = V::load(bases + i);
     const Bounds<V> power = by_f32_roots<V>(base);
     const std::uint32_t decided =
@@ -117,25 +119,21 @@ std::int64_t outputs(const LrnCall& c, const float* bases, const float* x, float
 // than what the processor looks ahead.
 template <class V>
 std::int64_t lrn_of(const LrnCall& c) {
-  constexpr std::int64_t kBlock = 256;
-  alignas(64) float bases[kLrnChannels * kBlock];
+  constexpr std::int64_t kApart = kLrnPixels;
+  alignas(64) float bases[kLrnChannels * kApart];
   const bool together = c.channels == kLrnChannels && c.last - c.first == 4;
-  std::int64_t computed = 0;
-  for (std::int64_t first = 0; first < c.n; first += kBlock) {
-    const std::int64_t count = c.n - first < kBlock ? c.n - first : kBlock;
-    const auto bases_of = [&](std::int64_t at, auto whole) ETALON_INLINE_LAMBDA {
-      const typename V::Mask m = V::first(static_cast<int>(whole ? V::lanes : count - at));
-      for (std::int64_t k = 0; k < c.channels; ++k)
-        V::store(bases + k * kBlock + at, base_at<V, whole>(c, c.x + k * c.step + first + at, m));
-    };
-    std::int64_t i = 0;
-    for (; i + V::lanes <= count; i += V::lanes)
-      together ? bases_at<V>(c, c.x + first + i, bases + i, kBlock) : bases_of(i, std::true_type{});
-    if (i < count) bases_of(i, std::false_type{});
+  const auto bases_of = [&](std::int64_t at, auto whole) ETALON_INLINE_LAMBDA {
+    const typename V::Mask m = V::first(static_cast<int>(whole ? V::lanes : c.n - at));
     for (std::int64_t k = 0; k < c.channels; ++k)
-      computed += outputs<V>(c, bases + k * kBlock, c.x + k * c.step + first,
-                             c.y + k * c.step + first, count);
-  }
+      V::store(bases + k * kApart + at, base_at<V, whole>(c, c.x + k * c.step + at, m));
+  };
+  std::int64_t i = 0;
+  for (; i + V::lanes <= c.n; i += V::lanes)
+    together ? bases_at<V>(c, c.x + i, bases + i, kApart) : bases_of(i, std::true_type{});
+  if (i < c.n) bases_of(i, std::false_type{});
+  std::int64_t computed = 0;
+  for (std::int64_t k = 0; k < c.channels; ++k)
+    computed += outputs<V>(c, bases + k * kApart, c.x + k * c.step, c.y + k * c.step, c.n);
   return computed;
 }
 
