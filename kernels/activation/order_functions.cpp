@@ -1,6 +1,7 @@
 #include "kernels/activation/order_functions.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -57,9 +58,11 @@ std::optional<F64Function> f64_function(Function f) {
 }  // namespace
 
 // The real value lies within half an ulp of y, so that it rounds to f16 or bf16 as y does unless y
-// is a midpoint of two of them or its neighbour.
+// is a midpoint of two of them or its neighbour; or within margin - 1/2, and y no further than
+// `margin` from one.
 void round_from_f32(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
-                    std::int64_t count, FunctionRef<float(std::int64_t)> scalar) {
+                    std::int64_t count, FunctionRef<float(std::int64_t)> scalar,
+                    std::uint32_t margin) {
   const bool flush = c.subnormals == Subnormals::flush;
   // Loops of a constant length, which compilers turn into vectors.
   std::uint32_t bits[kBlock], open[kBlock];
@@ -82,7 +85,8 @@ void round_from_f32(const Contract& c, const OrderTiles<float>& tiles, const flo
   const std::uint32_t low = half ? 0x1fffU : 0xffffU, middle = (low + 1) / 2;
   std::uint32_t any = 0, small = 0;
   for (int i = 0; i < kBlock; ++i) {
-    open[i] = static_cast<std::int32_t>((bits[i] + 1 - middle) & low) <= 2 ? 1 : 0;
+    const auto beside = static_cast<std::int32_t>((bits[i] + margin - middle) & low);
+    open[i] = beside <= static_cast<std::int32_t>(2 * margin) ? 1 : 0;
     any |= open[i];
     small |= static_cast<std::int32_t>(bits[i] & 0x7fffffffU) < 0x38800000 ? 1U : 0U;
   }
@@ -160,6 +164,34 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<double>& /
   f64_kernel(isa)(*vectors, {}, values, count, {scalar, &context});
 }
 
+namespace {
+
+// x^(3/4), the power of every published LRN, as root(x) root(root(x)) in f32: with u = 2^-24 the
+// roots err by u and (1/2 + 1) u, their product by one u more, 3.5 u or as many places at most.
+// False if some x is not in [2^-96, 2^96], where no root nor product is subnormal.
+constexpr std::uint32_t kRootsMargin = 4;
+bool by_roots(const float* x, float* y, std::int64_t count) {
+  constexpr auto kLeast = std::bit_cast<std::int32_t>(0x1p-96F);
+  constexpr auto kMost = std::bit_cast<std::int32_t>(0x1p96F);
+  float of[kBlock];
+  std::copy_n(x, count, of);
+  std::fill(of + count, of + kBlock, 1.0F);
+  int outside = 0;
+  for (int i = 0; i < kBlock; ++i) {
+    const auto bits = static_cast<std::int32_t>(bits_of(of[i]));
+    outside |= (bits < kLeast ? 1 : 0) | (bits > kMost ? 1 : 0);
+  }
+  if (outside != 0) return false;
+  for (int i = 0; i < kBlock; ++i) {
+    const float root = __builtin_sqrtf(of[i]);
+    of[i] = root * __builtin_sqrtf(root);
+  }
+  std::copy_n(of, count, y);
+  return true;
+}
+
+}  // namespace
+
 template <>
 void call_order_power(const Contract& c, Isa isa, const OrderTiles<float>& tiles, double exponent,
                       float* values, std::int64_t count) {
@@ -181,8 +213,13 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<float>& tiles
     float y[kBlock];
     float* x = values + at;
     const std::int64_t n = std::min<std::int64_t>(kBlock, count - at);
-    kernel(x, &power, false, y, n, {fallback});
-    round_from_f32(c, tiles, y, x, n, [&](std::int64_t i) { return scalar(x[i]); });
+    const auto of = [&](std::int64_t i) { return scalar(x[i]); };
+    if (exponent == 0.75 && c.acc != DType::f32 && by_roots(x, y, n)) {
+      round_from_f32(c, tiles, y, x, n, of, kRootsMargin);
+    } else {
+      kernel(x, &power, false, y, n, {fallback});
+      round_from_f32(c, tiles, y, x, n, of);
+    }
   }
 }
 

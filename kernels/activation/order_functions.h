@@ -22,9 +22,12 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<T>& tiles, do
                       T* values, std::int64_t count);
 
 // Correctly rounded f32 in y, of values x, at most kFunctionBlock of them: what the contract, which
-// rounds to nearest, makes of them, in place of x. scalar(i) computes element i of x.
+// rounds to nearest, makes of them, in place of x. scalar(i) computes element i of x. Where the
+// accumulator is f16 or bf16, `margin` may be more: values that many places of f32 off, less half
+// of one.
 inline constexpr int kFunctionBlock = 256;
 void round_from_f32(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
-                    std::int64_t count, FunctionRef<float(std::int64_t)> scalar);
+                    std::int64_t count, FunctionRef<float(std::int64_t)> scalar,
+                    std::uint32_t margin = 1);
 
 }  // namespace etalon
