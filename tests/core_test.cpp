@@ -1,12 +1,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "engine/core/hash.h"
 #include "engine/core/philox.h"
 #include "engine/core/shape.h"
 #include "engine/core/tensor.h"
+#include "engine/core/tensor_pool.h"
 #include "engine/core/threads.h"
 #include "engine/numerics/contract.h"
 #include "engine/numerics/sum_tree.h"
@@ -65,6 +68,31 @@ TEST_CASE("tensor: a deferred one is made when it is read, once") {
   const Tensor other =
       Tensor::deferred(DType::f32, {2}, [] { return Tensor::zeros(DType::f64, {2}); });
   CHECK_THROWS_WITH_AS(other.bytes(), doctest::Contains("came as f64[2]"), Error);
+}
+
+TEST_CASE("tensor: large ones begin at different lines of a page, also those of a pool") {
+  const auto line = [](const Tensor& t) {
+    const auto at = reinterpret_cast<std::uintptr_t>(t.bytes().data());
+    CHECK(at % 64 == 0);
+    return at % 4096 / 64;
+  };
+  TensorPool pool;
+  for (const bool pooled : {false, true})
+    for (const std::int64_t bytes : {std::int64_t{1} << 15, std::int64_t{3} << 20}) {
+      std::vector<Tensor> tensors;
+      for (int i = 0; i < 5; ++i)
+        tensors.push_back(pooled ? pool.take(DType::u8, {bytes})
+                                 : Tensor::uninitialized(DType::u8, {bytes}));
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) {
+          const auto apart = (line(tensors[i]) - line(tensors[j])) % 64;
+          CHECK(std::min(apart, 64 - apart) >= 3);
+        }
+      for (Tensor& t : tensors) {
+        std::ranges::fill(t.mutable_bytes(), std::byte{7});
+        CHECK(t.bytes().back() == std::byte{7});
+      }
+    }
 }
 
 TEST_CASE("hash: type, shape and every bit count") {
