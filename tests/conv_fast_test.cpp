@@ -9,6 +9,7 @@
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/ops/conv.h"
+#include "kernels/conv/fast_chunk.h"
 #include "kernels/kernels.h"
 #include "tests/on_this_cpu.h"
 #include "tests/special_data.h"
@@ -170,11 +171,27 @@ const Case kCases[] = {
     {{1, 32, 16, 24}, {64, 32, 1, 1}, {}, {}, {}, {}, 1, false},
 };
 
+// Images side by side (kernels/conv/images.h): several strips of them, one, as few as go; last
+// panels of one vector and of few channels; groups, steps, taps far apart, other padding on each
+// side; outputs that meet nothing; more inputs than are copied at
+// a time.
+const Case kSideBySide[] = {
+    {{29, 5, 4, 4}, {37, 5, 5, 5}, {}, {}, {2, 2}, {2, 2}},
+    {{7, 6, 2, 2}, {40, 3, 5, 5}, {}, {}, {2, 2}, {2, 2}, 2},
+    {{13, 4, 5, 3}, {48, 4, 3, 5}, {2, 1}, {}, {2, 2}, {0, 3}},
+    {{25, 3, 6, 6}, {32, 3, 3, 3}, {}, {3, 3}, {3, 3}, {3, 3}, 1, false},
+    {{6, 4, 3, 3}, {33, 4, 7, 7}, {}, {}, {3, 3}, {3, 3}, 1, false},
+    {{12, 2, 2, 2}, {32, 2, 3, 3}, {1, 2}, {}, {4, 3}, {3, 3}},
+    {{26, 20, 20, 20}, {32, 20, 3, 3}, {}, {12, 12}, {12, 12}, {12, 12}},
+};
+
 // Each case with each kind of data, at every count of threads or at two in turn, so that a case
 // meets all four. Returns how many runs were compared.
 int compare_rows(bool every_count) {
   int compared = 0, turn = 0;
-  for (const Case& c : kCases) {
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  cases.insert(cases.end(), std::begin(kSideBySide), std::end(kSideBySide));
+  for (const Case& c : cases) {
     ++turn;
     for (const Data data : {Data::noise, Data::special, Data::tiny, Data::sparse}) {
       std::vector<int> counts{1, 2, 3, 7};
@@ -219,6 +236,22 @@ TEST_SUITE("long") {
   }
 }
 
+#if defined(__x86_64__)
+TEST_CASE("conv: small images with much padding go side by side, others do not") {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (detect_isa() < isa) continue;
+    const auto side_by_side = [&](const Case& c) {
+      return prepare_conv(conv_geometry(params(c), c.x, c.w), *tile_set_f32(isa), false, nullptr, 1)
+          ->images.has_value();
+    };
+    for (const Case& c : kSideBySide) CHECK_MESSAGE(side_by_side(c), to_string(c.x));
+    CHECK(!side_by_side({{2, 5, 4, 4}, {37, 5, 5, 5}, {}, {}, {2, 2}, {2, 2}}));       // few images
+    CHECK(!side_by_side({{29, 5, 4, 4}, {37, 5, 3, 3}, {}, {}, {1, 0}, {1, 0}}));      // all inside
+    CHECK(!side_by_side({{29, 64, 14, 14}, {64, 64, 3, 3}, {}, {}, {1, 1}, {1, 1}}));  // in place
+  }
+}
+#endif
+
 TEST_CASE("conv: the data of this test shows the order, and padding added as zeros") {
   const Tensor x = make({1, 40, 14, 14}, 1, Data::noise), w = make({64, 40, 3, 3}, 2, Data::noise);
   const Tensor* in[] = {&x, &w};
@@ -244,7 +277,7 @@ TEST_CASE("conv: the data of this test shows the order, and padding added as zer
 }
 
 TEST_CASE("conv: an image of a batch equals the image alone") {
-  for (const Case& c : {kCases[1], kCases[5], kCases[13]}) {
+  for (const Case& c : {kCases[1], kCases[5], kCases[13], kSideBySide[0]}) {
     const Tensor x = make(c.x, 1, Data::noise), w = make(c.w, 2, Data::noise);
     const Tensor b = make({c.w[0]}, 3, Data::noise);
     const Tensor* in[] = {&x, &w, &b};

@@ -5,6 +5,7 @@
 // few pixels, where whole vectors of channels waste nothing.
 // Same bits: each accumulator walks all of k in a register; padding is a zero that changes nothing,
 // and where it could (plan.h) the outputs are computed again without it.
+// Small images with much padding go side by side (images.h), long rows in place (in_place.h).
 // Here: which way a convolution goes, and what it reads; the loops are in fast_pixels.cpp and
 // fast_channels.cpp.
 // Limit: two 512-bit fma a cycle; share reached, and what was tried: README.md.
@@ -52,7 +53,11 @@ PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet& set, bool last)
       sampled(is_sampled(given)),
       plan(sampled ? of_sample(given) : given),
       channels_last(last),
-      in_place(plan.g, set, last) {}
+      in_place(plan.g, set, last) {
+  if (in_place.worthwhile() || channels_last) return;
+  images.emplace(plan.g, set);
+  if (!images->worthwhile()) images.reset();
+}
 
 namespace {
 
@@ -102,7 +107,7 @@ std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet&
                                            bool channels_last, const float* w, int threads) {
   auto p = std::make_shared<PreparedConv>(g, set, channels_last);
   p->channels_in_lanes =
-      channels_last || p->in_place.worthwhile() ||
+      channels_last || p->in_place.worthwhile() || p->images ||
       prefer_channels(p->plan, set.lanes, set.rows, std::max<std::int64_t>(1, g.batch));
   if (w != nullptr) pack_weights(*p, set, w, threads);
   return p;
@@ -159,6 +164,13 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
          .y = y,
          .threads = threads,
          .kernel = &call});
+  if (prepared.images)
+    return prepared.images->run({.x = x,
+                                 .weights = prepared.weights.data<float>(),
+                                 .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
+                                 .y = y,
+                                 .threads = threads,
+                                 .kernel = &call});
   const std::int64_t in_points = prepared.given.window.in_points();
   const std::int64_t in_size = g.in_channels * in_points;
   const bool copies = plan.copied || prepared.sampled;

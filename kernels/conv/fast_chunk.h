@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "engine/backend/pointwise.h"
+#include "kernels/conv/images.h"
 #include "kernels/conv/in_place.h"
 #include "kernels/conv/met_outputs.h"
 #include "kernels/conv/plan.h"
@@ -31,6 +33,7 @@ struct PreparedConv {
   bool finite_weights = true;
   AlignedBuffer weights;
   InPlaceConv in_place;
+  std::optional<ImagesConv> images;  // where it is worthwhile, and the other is not
   PreparedConv(const ConvGeometry& g, const TileSet& set, bool channels_last = false);
 };
 
