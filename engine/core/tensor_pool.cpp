@@ -16,14 +16,13 @@ struct TensorPool::State {
 
 namespace {
 
-// Blocks of so many bytes lie in huge pages, where the system gives them on request: a kernel
-// writes a tile of some channels whose planes are pages apart, and on a virtual machine each walk
-// of the page tables is two.
-constexpr std::size_t kHugePage = std::size_t{2} << 20, kHugeFrom = kHugePage / 4;
-constexpr std::size_t kPage = 4096;
-
 Tensor fresh_block(std::size_t wanted) {
 #ifdef __linux__
+  // Blocks of so many bytes lie in huge pages, where the system gives them on request: a kernel
+  // writes a tile of some channels whose planes are pages apart, and on a virtual machine each walk
+  // of the page tables is two.
+  constexpr std::size_t kHugePage = std::size_t{2} << 20, kHugeFrom = kHugePage / 4;
+  constexpr std::size_t kPage = 4096;
   if (wanted >= kHugeFrom) {
     // A huge page more, so that a block of whole ones lies inside, and a page for the place in one
     // that each large tensor has of its own.
