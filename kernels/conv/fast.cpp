@@ -155,22 +155,17 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
   const double flops = 2.0 * static_cast<double>(g.batch * g.out_channels * plan.pixels) *
                        static_cast<double>(plan.k);
   const int threads = flops < kSerialFlops ? 1 : call.threads;
-  if (prepared.in_place.worthwhile())
-    return prepared.in_place.run(
-        {.x = x,
-         .weights = prepared.weights.data<float>(),
-         .finite_weights = prepared.finite_weights,
-         .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
-         .y = y,
-         .threads = threads,
-         .kernel = &call});
-  if (prepared.images)
-    return prepared.images->run({.x = x,
-                                 .weights = prepared.weights.data<float>(),
-                                 .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
-                                 .y = y,
-                                 .threads = threads,
-                                 .kernel = &call});
+  if (prepared.images || prepared.in_place.worthwhile()) {
+    const InPlaceConv::Call direct{
+        .x = x,
+        .weights = prepared.weights.data<float>(),
+        .finite_weights = prepared.finite_weights,
+        .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
+        .y = y,
+        .threads = threads,
+        .kernel = &call};
+    return prepared.images ? prepared.images->run(direct) : prepared.in_place.run(direct);
+  }
   const std::int64_t in_points = prepared.given.window.in_points();
   const std::int64_t in_size = g.in_channels * in_points;
   const bool copies = plan.copied || prepared.sampled;

@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/backend/kernel.h"
 #include "engine/ops/conv.h"
+#include "kernels/conv/in_place.h"
 #include "kernels/conv/in_place_tile.h"
 #include "kernels/gemm/tile.h"
 
@@ -27,16 +27,8 @@ class ImagesConv {
   // Where this way is the faster one.
   bool worthwhile() const { return worthwhile_; }
 
-  // `weights`: each group's channels as vectors [strip][k][lanes] (pack_vector). x and y begin at
-  // the call's first image.
-  struct Call {
-    const float* x = nullptr;
-    const float* weights = nullptr;
-    const float* bias = nullptr;
-    float* y = nullptr;
-    int threads = 1;
-    const KernelCall* kernel = nullptr;
-  };
+  // What the other way is given; padding is not walked, so weights need not be finite.
+  using Call = InPlaceConv::Call;
   void run(const Call& call) const;
 
  private:
