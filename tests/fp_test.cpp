@@ -219,6 +219,9 @@ TEST_CASE("fma emulation: midpoints, cancellation, range ends equal MPFR") {
   }
   CHECK(double_rounding_seen > 20);  // else the data could not see the fault the emulation avoids
   CHECK(bits_of(fma_f64_emulated(1, 1, -1)) == bits_of(0.0));
+  CHECK(bits_of(fma_f64_emulated(1, 1, -1, Round::downward)) == bits_of(-0.0));
+  CHECK(bits_of(fma_f64_emulated(0, 1, -0.0, Round::downward)) == bits_of(-0.0));
+  CHECK(bits_of(fma_f64_emulated(0, 1, 0.0, Round::downward)) == bits_of(0.0));
   CHECK(bits_of(fma_f64_emulated(-0.0, 1, -0.0)) == bits_of(-0.0));
   CHECK(bits_of(fma_f64_emulated(-0x1p-1000, 0x1p-1000, 0.0)) == bits_of(-0.0));
   CHECK(is_nan(fma_f64_emulated(kInfinity, 1, -kInfinity)));

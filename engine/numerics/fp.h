@@ -239,8 +239,9 @@ ETALON_HD ETALON_NOINLINE inline double round_sum_to(double hi, double lo, DType
 // ---- fused multiply-add
 // ---------------------------------------------------------------------------
 
-// a * b + c rounded once to nearest even, with or without an instruction for it. The product of two
-// f32 is exact in f64 (48 bits, exponents within range); the sum is rounded to odd, then once more.
+// a * b + c rounded once, with or without an instruction for it, to nearest even where no mode is
+// given. The product of two f32 is exact in f64 (48 bits, exponents within range); the sum is
+// rounded to odd, then once more.
 ETALON_HD inline float fma_f32_emulated(float a, float b, float c) {
   const TwoDoubles s =
       two_sum(static_cast<double>(a) * static_cast<double>(b), static_cast<double>(c));
@@ -251,7 +252,9 @@ ETALON_HD inline float fma_f32_emulated(float a, float b, float c) {
 // smaller was shifted right with its lost bits or-ed into the last. A shift of one or none loses
 // nothing (at least 20 low bits are zero); after a longer one at most one leading bit cancels: the
 // last bit, far below the rounding position, then only says "not zero".
-ETALON_HD inline double fma_f64_emulated(double a, double b, double c) {
+ETALON_HD inline double fma_f64_emulated(double a, double b, double c,
+                                         Round mode = Round::nearest_even) {
+  const double zero_sum = mode == Round::downward ? -0.0 : 0.0;  // x - x
   const std::uint64_t ua = bits_of(a), ub = bits_of(b), uc = bits_of(c);
   constexpr std::uint64_t kFraction = 0x000fffffffffffffU, kHidden = 0x0010000000000000U;
   const int ea = static_cast<int>((ua >> 52) & 0x7ff), eb = static_cast<int>((ub >> 52) & 0x7ff),
@@ -259,7 +262,10 @@ ETALON_HD inline double fma_f64_emulated(double a, double b, double c) {
   if (ea == 0x7ff || eb == 0x7ff) return a * b + c;
   if (ec == 0x7ff) return c + c;
   // a*b is a zero (if it only underflows, neither factor is zero): IEEE signs decide.
-  if (a == 0 || b == 0) return a * b + c;
+  if (a == 0 || b == 0) {
+    if (c != 0) return c;
+    return sign_bit(a * b) == sign_bit(c) ? c : zero_sum;
+  }
   const std::uint64_t ma = ea == 0 ? ua & kFraction : (ua & kFraction) | kHidden;
   const std::uint64_t mb = eb == 0 ? ub & kFraction : (ub & kFraction) | kHidden;
   const std::uint64_t mc = ec == 0 ? uc & kFraction : (uc & kFraction) | kHidden;
@@ -292,13 +298,12 @@ ETALON_HD inline double fma_f64_emulated(double a, double b, double c) {
     p = same ? large + small : large - small;
     q = c_larger ? qc : q;
     negative = c_larger ? c_negative : negative;
-    if (p == 0) return 0.0;  // x - x
+    if (p == 0) return zero_sum;
   }
   shift = clz(p);
   p <<= shift;
   return round_scaled(negative, static_cast<std::uint64_t>(p >> 64), std::int64_t{q} - shift + 64,
-                      static_cast<std::uint64_t>(p) != 0, DType::f64, Round::nearest_even,
-                      Subnormals::keep);
+                      static_cast<std::uint64_t>(p) != 0, DType::f64, mode, Subnormals::keep);
 }
 
 ETALON_HD inline float fma_f32(float a, float b, float c) {

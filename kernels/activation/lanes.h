@@ -81,12 +81,22 @@ using LaneKernel = std::int64_t (*)(LaneFunction f, const LaneParams& params, co
 using LaneValues = double (*)(LaneFunction f, const LaneParams& params, const float* x, double* y,
                               std::int64_t count);
 
+// The second pass, for orders that round another way, in the processor's mode of the moment: y[i]
+// is v[i] as that mode rounds to f32, where both ends of v[i] (1 +- error) round alike, being cut
+// to `limit` in size; else, and for NaN and infinite v[i], i is noted in `open`. Returns how many
+// are. A function that reaches a limit at infinity alone is below it everywhere else.
+using LaneEnds = int (*)(const double* v, double error, double limit, float* y, int count,
+                         std::uint16_t* open);
+
 // out[i] = base[i]^exponent[i], or with one exponent for all.
 struct PowFallback {
   float (*scalar)(float base, float exponent);
 };
 using PowKernel = std::int64_t (*)(const float* base, const float* exponent, bool exponent_varies,
                                    float* out, std::int64_t count, const PowFallback& fallback);
+// Its first pass, as LaneValues; infinite where the base is not above zero.
+using PowValues = double (*)(const float* base, const float* exponent, bool exponent_varies,
+                             double* y, std::int64_t count);
 
 // Rows for ExpLanes::summed.
 inline constexpr int kExpRows = 4;
@@ -122,7 +132,9 @@ const ExpLanes* exp_lanes(Isa isa);
 // For an instruction set that has vectors for it (avx2 and up on x86-64), else nullptr.
 LaneKernel lane_kernel(Isa isa);
 LaneValues lane_values(Isa isa);
+LaneEnds lane_ends(Isa isa);
 PowKernel pow_kernel(Isa isa);
+PowValues pow_values(Isa isa);
 
 namespace avx2 {
 extern const ExpLanes exp_lanes;
@@ -133,8 +145,11 @@ std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const 
                                 std::int64_t count, const LaneFallback& fallback);
 double run_values(LaneFunction f, const LaneParams& params, const float* x, double* y,
                   std::int64_t count);
+int run_ends(const double* v, double error, double limit, float* y, int count, std::uint16_t* open);
 std::int64_t run_pow(const float* base, const float* exponent, bool exponent_varies, float* out,
                      std::int64_t count, const PowFallback& fallback);
+double run_pow_values(const float* base, const float* exponent, bool exponent_varies, double* y,
+                      std::int64_t count);
 }  // namespace avx2
 namespace avx512 {
 extern const ExpLanes exp_lanes;
@@ -144,8 +159,11 @@ std::int64_t run_lanes_untested(LaneFunction f, const LaneParams& params, const 
                                 std::int64_t count, const LaneFallback& fallback);
 double run_values(LaneFunction f, const LaneParams& params, const float* x, double* y,
                   std::int64_t count);
+int run_ends(const double* v, double error, double limit, float* y, int count, std::uint16_t* open);
 std::int64_t run_pow(const float* base, const float* exponent, bool exponent_varies, float* out,
                      std::int64_t count, const PowFallback& fallback);
+double run_pow_values(const float* base, const float* exponent, bool exponent_varies, double* y,
+                      std::int64_t count);
 }  // namespace avx512
 
 }  // namespace etalon

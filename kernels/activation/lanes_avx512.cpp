@@ -227,5 +227,13 @@ std::int64_t run_pow(const float* base, const float* exponent, bool exponent_var
                      std::int64_t count, const PowFallback& fallback) {
   return LaneMath<Lanes>::run_pow(base, exponent, exponent_varies, out, count, fallback);
 }
+double run_pow_values(const float* base, const float* exponent, bool exponent_varies, double* y,
+                      std::int64_t count) {
+  return LaneMath<Lanes>::pow_values(base, exponent, exponent_varies, y, count);
+}
+int run_ends(const double* v, double error, double limit, float* y, int count,
+             std::uint16_t* open) {
+  return LaneMath<Lanes>::ends(v, error, limit, y, count, open);
+}
 
 }  // namespace etalon::avx512

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/core/cpu.h"
+#include "engine/numerics/contract.h"
 
 namespace etalon {
 
@@ -31,18 +32,18 @@ struct F64Fallback {
   const void* context = nullptr;
 };
 
-// x[i] = f(x[i])
-using F64Kernel = void (*)(F64Function f, const F64Params& params, double* x, std::int64_t count,
-                           const F64Fallback& fallback);
+// x[i] = f(x[i]), rounded so.
+using F64Kernel = void (*)(F64Function f, Round round, const F64Params& params, double* x,
+                           std::int64_t count, const F64Fallback& fallback);
 // For avx2 and up.
 F64Kernel f64_kernel(Isa isa);
 
 namespace avx2 {
-void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
+void run_f64(F64Function f, Round round, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback);
 }
 namespace avx512 {
-void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
+void run_f64(F64Function f, Round round, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback);
 }
 

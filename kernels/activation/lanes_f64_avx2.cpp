@@ -10,6 +10,8 @@ struct Doubles {
   using Bits = __m256i;
   using Mask = __m256d;
   static constexpr int lanes = 4;
+  static constexpr bool kNearest = true;
+  ETALON_INLINE static Reg last(Reg high, Reg low) { return add(high, low); }
   ETALON_INLINE static Reg load(const double* p) { return _mm256_loadu_pd(p); }
   ETALON_INLINE static void store(double* p, Reg v) { _mm256_storeu_pd(p, v); }
   ETALON_INLINE static std::uint32_t to_bits(Mask m) {
@@ -74,11 +76,46 @@ struct Doubles {
   ETALON_INLINE static Bits one() { return _mm256_set1_epi64x(0x3ff0000000000000); }
 };
 
+// The sum to nearest and what it lacks, exactly (|high| >= |low|); where that lies on the other
+// side, the neighbour: sums are normal numbers, whose neighbours' bits are one more or less.
+template <Round kRound>
+struct Directed : Doubles {
+  static constexpr bool kNearest = false;
+  ETALON_INLINE static Reg last(Reg high, Reg low) {
+    const Reg sum = add(high, low), lacks = sub(low, sub(sum, high)), zero = _mm256_setzero_pd();
+    const Reg sign = _mm256_and_pd(c(-0.0), sum);
+    // Outward: where what lacks has this sign, the size grows; else it shrinks.
+    const Reg outward = _mm256_xor_pd(lacks, sign);
+    const Bits one = _mm256_set1_epi64x(1);
+    Bits moved = bits(sum);
+    if constexpr (kRound == Round::toward_zero) {
+      const Bits shrinks = bits(_mm256_cmp_pd(outward, zero, _CMP_LT_OQ));
+      moved = _mm256_sub_epi64(moved, _mm256_and_si256(shrinks, one));
+    } else {
+      constexpr int kWanted = kRound == Round::upward ? _CMP_GT_OQ : _CMP_LT_OQ;
+      const Bits moves = bits(_mm256_cmp_pd(lacks, zero, kWanted));
+      const Bits grows = bits(_mm256_cmp_pd(outward, zero, _CMP_GT_OQ));
+      const Bits step = _mm256_blendv_epi8(_mm256_set1_epi64x(-1), one, grows);
+      moved = _mm256_add_epi64(moved, _mm256_and_si256(moves, step));
+    }
+    return _mm256_castsi256_pd(moved);
+  }
+};
+
 }  // namespace
 
-void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
+void run_f64(F64Function f, Round round, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback) {
-  simd::run_f64<Doubles>(f, params, x, count, fallback);
+  switch (round) {
+    case Round::nearest_even:
+      return simd::run_f64<Doubles>(f, params, x, count, fallback);
+    case Round::toward_zero:
+      return simd::run_f64<Directed<Round::toward_zero>>(f, params, x, count, fallback);
+    case Round::upward:
+      return simd::run_f64<Directed<Round::upward>>(f, params, x, count, fallback);
+    case Round::downward:
+      return simd::run_f64<Directed<Round::downward>>(f, params, x, count, fallback);
+  }
 }
 
 }  // namespace etalon::avx2

@@ -10,6 +10,8 @@ struct Doubles {
   using Bits = __m512i;
   using Mask = __mmask8;
   static constexpr int lanes = 8;
+  static constexpr bool kNearest = true;
+  ETALON_INLINE static Reg last(Reg high, Reg low) { return add(high, low); }
   ETALON_INLINE static Reg load(const double* p) { return _mm512_loadu_pd(p); }
   ETALON_INLINE static void store(double* p, Reg v) { _mm512_storeu_pd(p, v); }
   ETALON_INLINE static std::uint32_t to_bits(Mask m) { return m; }
@@ -71,11 +73,32 @@ struct Doubles {
   ETALON_INLINE static Bits one() { return _mm512_set1_epi64(0x3ff0000000000000); }
 };
 
+template <Round kRound>
+struct Directed : Doubles {
+  static constexpr bool kNearest = false;
+  ETALON_INLINE static Reg last(Reg high, Reg low) {
+    constexpr int kMode = (kRound == Round::toward_zero ? _MM_FROUND_TO_ZERO
+                           : kRound == Round::upward    ? _MM_FROUND_TO_POS_INF
+                                                        : _MM_FROUND_TO_NEG_INF) |
+                          _MM_FROUND_NO_EXC;
+    return _mm512_add_round_pd(high, low, kMode);
+  }
+};
+
 }  // namespace
 
-void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t count,
+void run_f64(F64Function f, Round round, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback) {
-  simd::run_f64<Doubles>(f, params, x, count, fallback);
+  switch (round) {
+    case Round::nearest_even:
+      return simd::run_f64<Doubles>(f, params, x, count, fallback);
+    case Round::toward_zero:
+      return simd::run_f64<Directed<Round::toward_zero>>(f, params, x, count, fallback);
+    case Round::upward:
+      return simd::run_f64<Directed<Round::upward>>(f, params, x, count, fallback);
+    case Round::downward:
+      return simd::run_f64<Directed<Round::downward>>(f, params, x, count, fallback);
+  }
 }
 
 }  // namespace etalon::avx512

@@ -161,6 +161,28 @@ struct LaneMath : LaneBase<D> {
     return refused;
   }
 
+  // Every step, of an error or of an end, may be rounded either way: one operation each, covered by
+  // the slack of the bounds. The order of operands lets NaN pass.
+  static int ends(const double* v, double error, double limit, float* y, int count,
+                  std::uint16_t* open) {
+    int found = 0;
+    each(count, [&](std::int64_t i, int n) ETALON_INLINE_LAMBDA {
+      const R r = n == D::lanes ? D::load(v + i) : D::load(v + i, D::first(n));
+      const auto end = [&](R x) ETALON_INLINE_LAMBDA {
+        return D::narrow(D::min(c(limit), D::max(c(-limit), x)));
+      };
+      const auto low = end(D::fnma(r, c(error), r)), high = end(D::fma(r, c(error), r));
+      if (n == D::lanes)
+        D::narrow_store(y + i, high);
+      else
+        D::narrow_store(y + i, high, n);
+      std::uint32_t bad = D::narrow_differ(low, high) & ((1U << n) - 1U);
+      for (; bad != 0; bad &= bad - 1)
+        open[found++] = static_cast<std::uint16_t>(i + __builtin_ctz(bad));
+    });
+    return found;
+  }
+
   static constexpr std::int64_t kBlock = 256;
 
   // x Phi(x) and x s(alpha x) are x/2 and something positive, below 2^-180 where x is so small that
@@ -246,7 +268,40 @@ struct LaneMath : LaneBase<D> {
     return by_doubles(f, p, x, y, count, fallback, scale);
   }
 
-  // e^(y log x), x > 0: the error of y log x, below 30 u, counts |y log x| <= 104 times: 2^-41.3.
+  // e^(y log x), x > 0: the error of y log x, below 30 u, counts |y log x| <= 104 times: 2^-41.3. A
+  // square is exact; the 3/4 of LRN is sqrt(x) sqrt(sqrt(x)), off by 3.5 u.
+  static double pow_values(const float* x, const float* y, bool y_varies, double* v,
+                           std::int64_t count) {
+    const auto powers = [&](auto power) ETALON_INLINE_LAMBDA {
+      each(count, [&](std::int64_t k, int n) ETALON_INLINE_LAMBDA {
+        const R r = power(widened(x + k, n), k, n);
+        if (n == D::lanes)
+          D::store(v + k, r);
+        else
+          D::store(v + k, r, D::first(n));
+      });
+    };
+    const auto above_zero = [](R base, R r) ETALON_INLINE_LAMBDA {
+      return refuse(D::not_inside(base, c(0), c(0x1p128)), r);
+    };
+    if (!y_varies && *y == 2) {
+      powers([](R base, std::int64_t, int) ETALON_INLINE_LAMBDA { return D::mul(base, base); });
+      return 0;
+    }
+    if (!y_varies && *y == 0.75F) {
+      powers([&](R base, std::int64_t, int) ETALON_INLINE_LAMBDA {
+        const R root = D::sqrt(base);
+        return above_zero(base, D::mul(root, D::sqrt(root)));
+      });
+      return 0x1p-50;
+    }
+    powers([&](R base, std::int64_t k, int n) ETALON_INLINE_LAMBDA {
+      const R exponent = y_varies ? widened(y + k, n) : c(static_cast<double>(*y));
+      const R z = D::mul(exponent, Log::template log<true>(base));
+      return finite_only(exponent, above_zero(base, Exp::exp_fine(clamp(z, -200, 200))));
+    });
+    return 0x1p-40;
+  }
   static std::int64_t run_pow(const float* x, const float* y, bool y_varies, float* out,
                               std::int64_t count, const PowFallback& fallback) {
     using F = typename D::Floats;
@@ -259,15 +314,8 @@ struct LaneMath : LaneBase<D> {
     std::int64_t refused = 0;
     for (std::int64_t i = 0; i < count; i += kBlock) {
       const std::int64_t block = count - i < kBlock ? count - i : kBlock;
-      each(block, [&](std::int64_t k, int n) ETALON_INLINE_LAMBDA {
-        const R base = widened(x + i + k, n);
-        const R exponent = y_varies ? widened(y + i + k, n) : c(static_cast<double>(*y));
-        const R z = D::mul(exponent, Log::template log<true>(base));
-        const R r = finite_only(exponent, refuse(D::not_inside(base, c(0), c(0x1p128)),
-                                                 Exp::exp_fine(clamp(z, -200, 200))));
-        D::store(v + k, r);  // whole vectors: the block has room
-      });
-      refused += round_tested(v, 0x1p-40, out + i, block, [&](std::int64_t at) {
+      const double error = pow_values(x + i, y_varies ? y + i : y, y_varies, v, block);
+      refused += round_tested(v, error, out + i, block, [&](std::int64_t at) {
         return fallback.scalar(x[i + at], y_varies ? y[i + at] : *y);
       });
     }

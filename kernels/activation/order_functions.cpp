@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "engine/numerics/contract_arithmetic.h"
@@ -117,6 +118,36 @@ void round_from_f32(const Contract& c, const OrderTiles<float>& tiles, const flo
   for (std::int64_t i = 0; i < count; ++i) x[i] = open[i] != 0 ? scalar(i) : rounded[i];
 }
 
+// f16 and bf16 are values of f32, so that rounding to f32 first, the same way, changes nothing.
+void round_directed(const Contract& c, Isa isa, const OrderTiles<float>& tiles,
+                    const DirectedValues& values, float* x, std::int64_t count,
+                    FunctionRef<float(std::int64_t)> scalar) {
+  const bool flush = c.subnormals == Subnormals::flush;
+  float y[kBlock];
+  std::uint16_t open[2 * kBlock];
+  // At infinities functions reach what they are below everywhere else.
+  for (std::int64_t i = 0; i < count; ++i)
+    if (!(std::fabs(x[i]) < std::numeric_limits<float>::infinity())) values.v[i] = kNan;
+  int opened = 0;
+  {
+    const RoundingScope scope(tiles.others);
+    opened = lane_ends(isa)(values.v, values.error, values.limit, y, static_cast<int>(count), open);
+  }
+  if (flush && c.acc != DType::f16)
+    for (std::int64_t i = 0; i < count; ++i)
+      if (y[i] != 0 && std::fabs(y[i]) < 0x1p-126F) {
+        // What is subnormal in f32 may be the smallest normal number of bf16.
+        if (c.acc == DType::bf16) open[opened++] = static_cast<std::uint16_t>(i);
+        y[i] = std::copysign(0.0F, y[i]);
+      }
+  if (c.acc != DType::f32) {
+    const RoundingScope scope(tiles.others);
+    tiles.settle(y, count);
+  }
+  for (int k = 0; k < opened; ++k) y[open[k]] = scalar(open[k]);
+  std::copy_n(y, count, x);
+}
+
 template <>
 void call_order_function(const Contract& c, Isa isa, const OrderTiles<float>& tiles, Function f,
                          float* values, std::int64_t count) {
@@ -125,8 +156,20 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<float>& ti
     return static_cast<float>(a.call(f, static_cast<double>(x)));
   };
   const std::optional<LaneFunction> lane = lane_function(f);
-  if (c.round != Round::nearest_even || !lane) {
+  if (!lane) {
     for (std::int64_t i = 0; i < count; ++i) values[i] = scalar(values[i]);
+    return;
+  }
+  if (c.round != Round::nearest_even) {
+    const bool below_one = f == Function::tanh || f == Function::sigmoid;
+    for (std::int64_t at = 0; at < count; at += kBlock) {
+      double v[kBlock];
+      float* x = values + at;
+      const std::int64_t n = std::min<std::int64_t>(kBlock, count - at);
+      const double error = lane_values(isa)(*lane, {}, x, v, n);
+      round_directed(c, isa, tiles, {v, error, below_one ? next_down(1.0) : kInfinity}, x, n,
+                     [&](std::int64_t i) { return scalar(x[i]); });
+    }
     return;
   }
   const auto fallback = [](const void* of, float x) {
@@ -147,7 +190,7 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<double>& /
                          Function f, double* values, std::int64_t count) {
   const Arithmetic a(c);
   const std::optional<F64Function> vectors = f64_function(f);
-  if (c.round != Round::nearest_even || !vectors) {
+  if (!vectors) {
     for (std::int64_t i = 0; i < count; ++i) values[i] = a.call(f, values[i]);
     return;
   }
@@ -161,7 +204,7 @@ void call_order_function(const Contract& c, Isa isa, const OrderTiles<double>& /
     if ((to->f == Function::log && x < 0) || (to->f == Function::log1p && x < -1)) return kNan;
     return to->a.call(to->f, x);
   };
-  f64_kernel(isa)(*vectors, {}, values, count, {scalar, &context});
+  f64_kernel(isa)(*vectors, c.round, {}, values, count, {scalar, &context});
 }
 
 namespace {
@@ -196,11 +239,21 @@ template <>
 void call_order_power(const Contract& c, Isa isa, const OrderTiles<float>& tiles, double exponent,
                       float* values, std::int64_t count) {
   const Arithmetic a(c);
+  // An exact case that is no rarity: the bias of LRN.
   const auto scalar = [&](float x) {
-    return static_cast<float>(a.pow(static_cast<double>(x), exponent));
+    return x == 1 ? 1 : static_cast<float>(a.pow(static_cast<double>(x), exponent));
   };
+  const auto power = static_cast<float>(exponent);
   if (c.round != Round::nearest_even) {
-    for (std::int64_t i = 0; i < count; ++i) values[i] = scalar(values[i]);
+    for (std::int64_t at = 0; at < count; at += kBlock) {
+      double v[kBlock];
+      float* x = values + at;
+      const std::int64_t n = std::min<std::int64_t>(kBlock, count - at);
+      // A bias of LRN that nothing of a narrow accumulator's last place is added to.
+      if (std::all_of(x, x + n, [](float one) { return one == 1; })) continue;
+      const double error = pow_values(isa)(x, &power, false, v, n);
+      round_directed(c, isa, tiles, {v, error}, x, n, [&](std::int64_t i) { return scalar(x[i]); });
+    }
     return;
   }
   const auto fallback = [](float x, float y) {
@@ -208,7 +261,6 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<float>& tiles
         correctly_rounded_power(static_cast<double>(x), static_cast<double>(y), DType::f32));
   };
   const PowKernel kernel = pow_kernel(isa);
-  const auto power = static_cast<float>(exponent);
   for (std::int64_t at = 0; at < count; at += kBlock) {
     float y[kBlock];
     float* x = values + at;
@@ -227,7 +279,7 @@ template <>
 void call_order_power(const Contract& c, Isa isa, const OrderTiles<double>& /*tiles*/,
                       double exponent, double* values, std::int64_t count) {
   const Arithmetic a(c);
-  if (c.round != Round::nearest_even || std::fabs(exponent) >= 0x1p10) {
+  if (std::fabs(exponent) >= 0x1p10) {
     for (std::int64_t i = 0; i < count; ++i) values[i] = a.pow(values[i], exponent);
     return;
   }
@@ -237,9 +289,10 @@ void call_order_power(const Contract& c, Isa isa, const OrderTiles<double>& /*ti
   } const context{a, exponent};
   const auto scalar = [](const void* of, double x) {
     const auto* to = static_cast<const Context*>(of);
-    return to->a.pow(x, to->exponent);
+    return x == 1 ? 1 : to->a.pow(x, to->exponent);
   };
-  f64_kernel(isa)(F64Function::pow, {.alpha = exponent}, values, count, {scalar, &context});
+  f64_kernel(isa)(F64Function::pow, c.round, {.alpha = exponent}, values, count,
+                  {scalar, &context});
 }
 
 }  // namespace etalon

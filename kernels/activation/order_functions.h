@@ -2,7 +2,8 @@
 // the contract says, the bits of ContractArithmetic::call and ::pow.
 //
 // f32 comes from lanes.h. An f16 or bf16 value is its f32 rounded again, but beside midpoints,
-// where the scalar computes it: once in some thousand. f64: lanes_f64.h.
+// where the scalar computes it: once in some thousand. f64: lanes_f64.h. Other modes than nearest
+// round what those leave in f64, or in pairs, their own way.
 #pragma once
 
 #include "engine/core/cpu.h"
@@ -29,5 +30,16 @@ inline constexpr int kFunctionBlock = 256;
 void round_from_f32(const Contract& c, const OrderTiles<float>& tiles, const float* y, float* x,
                     std::int64_t count, FunctionRef<float(std::int64_t)> scalar,
                     std::uint32_t margin = 1);
+
+// The same of a contract that rounds another way, of values v in f64 with a relative error, which
+// are written to, and below or at `limit` in size unless x is infinite.
+struct DirectedValues {
+  double* v;
+  double error;
+  double limit = __builtin_inf();
+};
+void round_directed(const Contract& c, Isa isa, const OrderTiles<float>& tiles,
+                    const DirectedValues& values, float* x, std::int64_t count,
+                    FunctionRef<float(std::int64_t)> scalar);
 
 }  // namespace etalon

@@ -182,7 +182,7 @@ void run(const KernelCall& call) {
 
 template <Isa isa>
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_products(problem)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   if (problem.input(0).shape.numel() > std::numeric_limits<std::int32_t>::max())
     return "reaches 2^31 elements of the input";
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
@@ -205,7 +205,7 @@ void run_last(const KernelCall& call) {
 }
 
 Refusal refuse_last(const Problem& problem) {
-  if (Refusal r = refuse_order_products(problem)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   const ConvGeometry g = conv_channels_last_geometry(
       problem.params->as<ConvParams>(), problem.input(0).shape, problem.input(1).shape);
   if (g.group_in() != 1 || g.group_out() != 1) return "takes one channel a group, one output of it";

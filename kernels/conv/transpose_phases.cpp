@@ -181,7 +181,7 @@ Ways order_ways() {
 
 template <Isa isa>
 Refusal refuse_orders(const Problem& problem) {
-  if (Refusal reason = refuse_order_products(problem)) return reason;
+  if (Refusal reason = refuse_order_contract(problem)) return reason;
   if (problem.input(0).shape.numel() > std::numeric_limits<std::int32_t>::max())
     return "reaches 2^31 elements of the input";
   const ConvTransposeGeometry g = geometry_of(problem);

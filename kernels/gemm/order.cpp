@@ -287,13 +287,6 @@ Refusal refuse_order_contract(const Problem& problem, std::size_t operands) {
   return std::nullopt;
 }
 
-Refusal refuse_order_products(const Problem& problem, std::size_t operands) {
-  const Contract& c = *problem.contract;
-  if (c.acc == DType::f64 && c.fma && c.round != Round::nearest_even)
-    return "fuses products in f64 to nearest only";
-  return refuse_order_contract(problem, operands);
-}
-
 namespace {
 
 // Rows that come here need AVX2 at least, which knows these two.

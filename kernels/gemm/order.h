@@ -66,8 +66,6 @@ const OrderTiles<double>& order_tiles_f64(Isa isa, const Contract& contract);
 // What the rows of order.h's kind refuse of a contract and of the types of the first `operands`
 // inputs.
 Refusal refuse_order_contract(const Problem& problem, std::size_t operands = 3);
-// Further, of sums of products: the definition's refusal, that of a product fused in f64.
-Refusal refuse_order_products(const Problem& problem, std::size_t operands = 3);
 inline constexpr std::string_view kOrderContracts =
     "every order, walk, acc, fma, round and subnormals";
 

@@ -205,12 +205,6 @@ void OrderPanels<T>::store(const OrderPanel<T>& p) const {
 template class OrderPanels<float>;
 template class OrderPanels<double>;
 
-Refusal refuse_order_functions(const Contract& contract) {
-  if (contract.acc == DType::f64 && contract.round != Round::nearest_even)
-    return "computes functions in f64 to nearest only";
-  return std::nullopt;
-}
-
 Refusal refuse_order_panels(const Contract& contract, std::int64_t n) {
   if (n > kMostPanelTerms) return "takes rows of at most 2^16 elements";
   if (n == 0) return "takes rows that hold an element";

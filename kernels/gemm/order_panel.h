@@ -140,8 +140,5 @@ const OrderTiles<T>& order_tiles(Isa isa, const Contract& contract) {
 // Panels hold all terms of their rows.
 inline constexpr std::int64_t kMostPanelTerms = std::int64_t{1} << 16;
 Refusal refuse_order_panels(const Contract& contract, std::int64_t n);
-// Of ops whose functions leave f64 numbers of every size: where a product or a quotient of two ends
-// below 2^-968 the definition loses what a directed rounding asks for, the processor does not.
-Refusal refuse_order_functions(const Contract& contract);
 
 }  // namespace etalon

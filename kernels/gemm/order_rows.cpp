@@ -215,7 +215,7 @@ void run_matmul(const KernelCall& call) {
 
 template <Isa isa>
 Refusal refuse_gemm(const Problem& problem) {
-  if (Refusal r = refuse_order_products(problem)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   const GemmGeometry g = gemm_geometry(problem.params->as<GemmParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
   return refuse_order(problem.contract->order, g.k);
@@ -223,7 +223,7 @@ Refusal refuse_gemm(const Problem& problem) {
 
 template <Isa isa>
 Refusal refuse_matmul(const Problem& problem) {
-  if (Refusal r = refuse_order_products(problem)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   return refuse_order(problem.contract->order,
                       matmul_geometry(problem.input(0).shape, problem.input(1).shape).k);
 }

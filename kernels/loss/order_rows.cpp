@@ -223,10 +223,7 @@ LossReduction reduction(const Problem& problem) {
 }
 
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_products(problem)) return r;
-  const Loss kind = loss_kind(problem.op->name);
-  if (kind == Loss::bce || kind == Loss::bce_logits || kind == Loss::kl_div)
-    if (Refusal r = refuse_order_functions(*problem.contract)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   const std::int64_t n = problem.input(0).shape.numel();
   if (reduction(problem) == LossReduction::none) return std::nullopt;
   const Order& order = problem.contract->order;

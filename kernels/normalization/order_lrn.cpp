@@ -142,8 +142,7 @@ class Lrn {
 };
 
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_products(problem)) return r;
-  if (Refusal r = refuse_order_functions(*problem.contract)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   const auto& p = problem.params->as<LrnParams>();
   if (p.size > kMostWindow) return "sums at most 64 channels";
   return refuse_order(problem.contract->order, p.size);

@@ -170,7 +170,7 @@ std::int64_t row_length(const Problem& problem) {
 }
 
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_order_products(problem)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   return refuse_order_panels(*problem.contract, row_length(problem));
 }
 
@@ -259,7 +259,7 @@ KernelRow batch_norm_row(std::string_view name) {
           .name = name,
           .isa = isa,
           .contracts = kOrderContracts,
-          .refuse = [](const Problem& problem) { return refuse_order_products(problem, 5); },
+          .refuse = [](const Problem& problem) { return refuse_order_contract(problem, 5); },
           .run =
               [](const KernelCall& call) {
                 if (call.input(0).numel() == 0) return;
@@ -320,26 +320,21 @@ std::int64_t lp_row_length(const Problem& problem) {
 
 template <Isa isa>
 KernelRow lp_norm_row(std::string_view name) {
-  return {
-      .op = "lp_norm",
-      .name = name,
-      .isa = isa,
-      .contracts = kOrderContracts,
-      .refuse = [](const Problem& problem) -> Refusal {
-        const float p = problem.params->as<LpNormParams>().p;
-        if (Refusal r = p == 2 ? refuse_order_products(problem) : refuse_order_contract(problem))
-          return r;
-        if (p != 1 && p != 2)
-          if (Refusal r = refuse_order_functions(*problem.contract)) return r;
-        return refuse_order_panels(*problem.contract, lp_row_length(problem));
-      },
-      .run =
-          [](const KernelCall& call) {
-            if (call.input(0).numel() == 0) return;
-            with_accumulator(call.contract(), [&]<class T>(T) { lp_normalize<T>(call, isa); });
+  return {.op = "lp_norm",
+          .name = name,
+          .isa = isa,
+          .contracts = kOrderContracts,
+          .refuse = [](const Problem& problem) -> Refusal {
+            if (Refusal r = refuse_order_contract(problem)) return r;
+            return refuse_order_panels(*problem.contract, lp_row_length(problem));
           },
-      .prepare = [](const Problem& problem,
-                    int) { return prepare_order(*problem.contract, lp_row_length(problem)); }};
+          .run =
+              [](const KernelCall& call) {
+                if (call.input(0).numel() == 0) return;
+                with_accumulator(call.contract(), [&]<class T>(T) { lp_normalize<T>(call, isa); });
+              },
+          .prepare = [](const Problem& problem,
+                        int) { return prepare_order(*problem.contract, lp_row_length(problem)); }};
 }
 
 }  // namespace

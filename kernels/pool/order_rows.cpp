@@ -64,9 +64,9 @@ Refusal refuse_global(const Problem& problem) {
                                 global_pool_geometry(problem.input(0).shape).window.taps());
 }
 
-Refusal refuse_power(const Problem& problem, float p) {
+Refusal refuse_power(float p) {
   if (p != 1 && p != 2) return "sums magnitudes or squares";
-  return p == 2 ? refuse_order_products(problem) : std::nullopt;
+  return std::nullopt;
 }
 
 template <Isa isa>
@@ -129,7 +129,7 @@ KernelRow lp_pool_order_row(std::string_view name) {
           .contracts = kOrderContracts,
           .refuse = [](const Problem& problem) -> Refusal {
             const auto& p = problem.params->as<LpPoolParams>();
-            if (Refusal r = refuse_power(problem, p.p)) return r;
+            if (Refusal r = refuse_power(p.p)) return r;
             return refuse_window(problem, pool_geometry(p, problem.input(0).shape));
           },
           .run =
@@ -146,8 +146,7 @@ KernelRow global_lp_pool_order_row(std::string_view name) {
           .isa = isa,
           .contracts = kOrderContracts,
           .refuse = [](const Problem& problem) -> Refusal {
-            if (Refusal r = refuse_power(problem, problem.params->as<GlobalLpPoolParams>().p))
-              return r;
+            if (Refusal r = refuse_power(problem.params->as<GlobalLpPoolParams>().p)) return r;
             return refuse_global(problem);
           },
           .run =

@@ -398,8 +398,7 @@ void run(const KernelCall& call) {
 template <CellKind Kind, class P>
 Refusal refuse(const Problem& problem) {
   const Contract& c = *problem.contract;
-  if (Refusal r = refuse_order_products(problem)) return r;
-  if (Refusal r = refuse_order_functions(*problem.contract)) return r;
+  if (Refusal r = refuse_order_contract(problem)) return r;
   const auto& params = problem.params->as<P>();
   const RecurrentGeometry g = recurrent_geometry(Kind, params, InferInputs(problem.inputs));
   if (Refusal r = refuse_order(c.order, g.inputs + g.hidden)) return r;

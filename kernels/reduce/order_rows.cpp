@@ -32,9 +32,7 @@ constexpr bool by_panels(Reduction of) {
 
 template <Reduction of>
 Refusal refuse(const Problem& problem) {
-  if (Refusal r =
-          squares(of) ? refuse_order_products(problem, 1) : refuse_order_contract(problem, 1))
-    return r;
+  if (Refusal r = refuse_order_contract(problem, 1)) return r;
   try {
     const ReduceGeometry g =
         reduce_geometry(problem.params->as<ReduceParams>(), InferInputs(problem.inputs));

@@ -62,7 +62,6 @@ void run(const KernelCall& call) {
 
 [[maybe_unused]] Refusal refuse(const Problem& problem) {
   if (Refusal r = refuse_order_contract(problem)) return r;
-  if (Refusal r = refuse_order_functions(*problem.contract)) return r;
   return refuse_order_panels(
       *problem.contract,
       softmax_geometry(problem.params->as<SoftmaxParams>(), problem.input(0).shape).length);

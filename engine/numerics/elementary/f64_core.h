@@ -75,7 +75,8 @@ ETALON_HD inline double log(double hi, double lo) {
   const double j = (m * 64 + 0x1.8p52) - 0x1.8p52;
   const double c = j * 0x1p-6;
   double f = m - c;
-  f += lo * double_of(static_cast<std::uint64_t>(1023 - e) << 52);  // lo is 0 where e = 1023
+  // From e = 1023 on, where the power of two is no normal number, lo is 0.
+  f += lo * double_of(e < 1023 ? static_cast<std::uint64_t>(1023 - e) << 52 : 0);
   const double s = f / (m + c), ss = s * s;
   const double p = 2 * s + s * ss * (2.0 / 3 + ss * (2.0 / 5 + ss * (2.0 / 7)));
   const double k = static_cast<double>(e);

@@ -1,12 +1,15 @@
-// Elementary functions correctly rounded to f64, nearest even: a first pass in pairs of doubles
-// over a vector (or scalar) type V, with a rounding test. What it leaves open (one value in 2^11 or
-// fewer, and everything beyond the stated ranges) belongs to the ladder of real.h.
+// Elementary functions correctly rounded to f64: a first pass in pairs of doubles over a vector (or
+// scalar) type V, with a rounding test. What it leaves open (one value in 2^9 or fewer, and
+// everything beyond the stated ranges) belongs to the ladder of real.h. V says the way of rounding,
+// of the last addition alone: all others are to nearest, on whose exact errors pairs stand. Results
+// that are f64 exactly, whose ends round apart, are open to directed roundings.
 //
 // V: Reg, Bits, Mask; c(x), add, sub, mul, div, fma (rounded once or twice), abs, min, copy_sign;
 // product(a, b, p, e): p + e = a b; bits(a), low_bits(b, mask), entry(table, b); power(b): 2^n of
 // 64 n + j, the low bits of b; split(x, m): x = 2^e m, m in [sqrt 1/2, sqrt 2), returns e;
 // inside(low, x, high), both(a, b); open(inside, a, b): not inside, or a != b; take_where_below(x,
-// limit, v, value, open). pow_three_quarters: sqrt, and sub(a, b, c), a - b c rounded once.
+// limit, v, value, open); kNearest, and last(high, low): their sum rounded V's way, |low| at most
+// an ulp of high or so. pow_three_quarters: sqrt, and sub(a, b, c), a - b c rounded once.
 //
 // A value is high + low, |low| at most an ulp of high, in error by less than the bound that is
 // said; u = 2^-53 and an operation on `low` errs by u of it.
@@ -148,17 +151,17 @@ struct F64Pairs {
     typename V::Mask open;
   };
   ETALON_PAIRS static Result tested_within(Pair y, R error, typename V::Mask inside) {
-    const R above = V::add(y.high, V::add(y.low, error));
-    return {above, V::open(inside, above, V::add(y.high, V::sub(y.low, error)))};
+    const R above = V::last(y.high, V::add(y.low, error));
+    return {above, V::open(inside, above, V::last(y.high, V::sub(y.low, error)))};
   }
   ETALON_PAIRS static Result tested(Pair y, double error, typename V::Mask inside) {
     return tested_within(y, V::mul(y.high, c(error)), inside);
   }
 
-  // Below -746 the result is +0: less than half of the least subnormal.
+  // Below -746 the result is +0, to nearest: less than half of the least subnormal.
   ETALON_PAIRS static Result exp_result(R x) {
     Result r = tested(exp(x, c(0)), 0x1p-70, V::inside(c(-660), x, c(709)));
-    V::take_where_below(x, c(-746), c(0), r.value, r.open);
+    if constexpr (V::kNearest) V::take_where_below(x, c(-746), c(0), r.value, r.open);
     return r;
   }
   ETALON_PAIRS static Result log_result(R x) {
@@ -185,9 +188,9 @@ struct F64Pairs {
     const Pair y = quotient({V::sub(c(0), n.high), V::sub(c(0), n.low)}, plus(2, n));
     const R error =
         V::add(V::mul(y.high, c(0x1p-66)), V::min(c(0x1p-71), V::mul(y.high, c(0x1p-62))));
-    Result r = tested_within(y, error, V::inside(c(0x1p-20), V::abs(x), c(0x1p1000)));
-    r.value = V::copy_sign(r.value, x);
-    return r;
+    const R sign = V::copy_sign(c(1), x);
+    return tested_within({V::mul(y.high, sign), V::mul(y.low, sign)}, error,
+                         V::inside(c(0x1p-20), V::abs(x), c(0x1p1000)));
   }
   // alpha (e^x - 1) of x < 0: e^x - 1 errs as N does above, and the product by twice that.
   ETALON_PAIRS static Result elu_result(R x, double alpha) {
@@ -213,7 +216,7 @@ struct F64Pairs {
   // log(1 + e^x). Of x >= -20, 1 + e^x errs by 2^-70 e^x, its logarithm by as much of itself,
   // beside that as log does, and by 2^-105, which is 2^-76 of it. Below, e = e^x < 2^-28, the
   // result is e - e^2/2 + e^3/3 but for 2^-86 of it, what is subtracted errs by 2^-81. From 60 on
-  // it is x.
+  // it is x, to nearest.
   ETALON_PAIRS static Result softplus_result(R x) {
     const Pair e = exp(V::min(x, c(61)), c(0)), s = plus(1, e);
     const Pair y = log<true>(s.high, s.low);
@@ -221,14 +224,16 @@ struct F64Pairs {
     const Pair t = fast_sum(e.high, V::add(square, V::mul(V::mul(square, e.high), c(-2.0 / 3))));
     const R error = V::mul(y.high, c(0x1p-63)), t_error = V::mul(t.high, c(0x1p-68));
     const R t_low = V::add(t.low, e.low);
-    R above = V::add(y.high, V::add(y.low, error)), below = V::add(y.high, V::sub(y.low, error));
-    const auto inside = V::inside(c(-600), x, c(0x1p1000));
+    R above = V::last(y.high, V::add(y.low, error)), below = V::last(y.high, V::sub(y.low, error));
+    const auto inside = V::inside(c(-600), x, c(60));
     auto unused = inside;
-    V::take_where_below(x, c(-20), V::add(t.high, V::add(t_low, t_error)), above, unused);
-    V::take_where_below(x, c(-20), V::add(t.high, V::sub(t_low, t_error)), below, unused);
+    V::take_where_below(x, c(-20), V::last(t.high, V::add(t_low, t_error)), above, unused);
+    V::take_where_below(x, c(-20), V::last(t.high, V::sub(t_low, t_error)), below, unused);
     Result r{above, V::open(inside, above, below)};
-    V::take_where_below(V::sub(c(0), x), c(-60), x, r.value, r.open);
-    V::take_where_below(x, c(-746), c(0), r.value, r.open);
+    if constexpr (V::kNearest) {
+      V::take_where_below(V::sub(c(0), x), c(-60), x, r.value, r.open);
+      V::take_where_below(x, c(-746), c(0), r.value, r.open);
+    }
     return r;
   }
   // x^y, x > 0: the exponent errs by |y| 2^-73.
@@ -254,8 +259,10 @@ struct F64Pairs {
   }
 };
 
-// V of one double.
+// V of one double, to nearest.
 struct OneDouble {
+  static constexpr bool kNearest = true;
+  ETALON_PAIRS static double last(double high, double low) { return high + low; }
   using Reg = double;
   using Bits = std::uint64_t;
   using Mask = bool;

@@ -168,6 +168,7 @@ ETALON_HD inline V at(RealF64& a, Function f, double x) {
       // max(x, 0) + log1p(E): relative error of E not amplified.
       if (x > 40) {  // x < softplus(x) < x + 2^-57
         const double y = next_up(x);
+        if (!is_finite(y)) return a.undecide();
         return {y, y - x};
       }
       if (x < -690) return tiny();
