@@ -152,10 +152,17 @@ class Cells {
     return room;
   }
   // What the state keeps of values of acc, or of others: the stored format, rounded once.
-  void keep(Values& v, std::int64_t rows, bool others = false) const {
+  void keep(Values& v, std::int64_t rows, std::vector<float>& room, bool others = false) const {
     const Contract& c = call_.contract();
     if (!others && (stored_ == c.acc || (stored_ == DType::f32 && c.acc != DType::f64))) return;
     const std::int64_t n = rows * pitch_;
+    if (!others) {
+      room.resize(static_cast<std::size_t>(n));
+      if (leave_order(call_, tiles_, v.data(), room.data(), n)) {
+        std::copy_n(room.data(), n, v.data());
+        return;
+      }
+    }
     for (std::int64_t i = 0; i < n; ++i)
       v[static_cast<std::size_t>(i)] = static_cast<T>(round_to(
           static_cast<double>(v[static_cast<std::size_t>(i)]), stored_, c.round, c.subnormals));
@@ -199,11 +206,22 @@ class Cells {
     }
     pack_order_rows<T>(rows.data(), count, terms, terms, 1, nullptr, to.data());
   }
+  // What a step needs beside its states, of which there are no more in a later one.
+  struct Room {
+    Values unpacked, packed, gates[4], more, of_states[2];
+    std::vector<float> kept;
+  };
   void step(std::int64_t d, const std::vector<std::int64_t>& running,
-            const std::vector<std::int64_t>& x_at, Values& h, Values& c) const;
+            const std::vector<std::int64_t>& x_at, Values& h, Values& c, Room& room) const;
+  // Values of the stored format.
   void store(std::size_t output, std::int64_t at, const T* values) const {
     const Tensor& t = call_.outputs[output];
     auto* bytes = const_cast<std::byte*>(t.bytes().data());
+    if (t.dtype() == DType::f32) {
+      auto* to = reinterpret_cast<float*>(bytes) + at;
+      for (std::int64_t j = 0; j < g_.hidden; ++j) to[j] = canonical(static_cast<float>(values[j]));
+      return;
+    }
     for (std::int64_t j = 0; j < g_.hidden; ++j)
       store_from_double(t.dtype(), bytes, at + j, static_cast<double>(values[j]));
   }
@@ -228,12 +246,13 @@ class Cells {
 // h and c: [row][pitch] of the running rows, values of the stored format.
 template <class T>
 void Cells<T>::step(std::int64_t d, const std::vector<std::int64_t>& running,
-                    const std::vector<std::int64_t>& x_at, Values& h, Values& c) const {
+                    const std::vector<std::int64_t>& x_at, Values& h, Values& c, Room& room) const {
   using enum OrderEach;
   const auto rows = static_cast<std::int64_t>(running.size());
-  Values unpacked, packed, s[4], more(h.size()), room[2];
+  auto& [unpacked, packed, s, more, of_states, kept] = room;
   for (Values& v : s) v.resize(h.size());
-  const Values& state = entered(h, room[0]);
+  more.resize(h.size());
+  const Values& state = entered(h, of_states[0]);
   const auto add_bias = [&](std::int64_t q, bool recurrent, Values& to) {
     if (p_.b) each(add, to, of(to), {bias(d, q, recurrent)}, rows);
   };
@@ -257,13 +276,13 @@ void Cells<T>::step(std::int64_t d, const std::vector<std::int64_t>& running,
   if (g_.kind == CellKind::rnn) {
     argument(0, s[0]);
     activate(d, 0, s[0], rows);
-    keep(s[0], rows);
+    keep(s[0], rows, kept);
     h.swap(s[0]);
     return;
   }
   if (g_.kind == CellKind::lstm) {
     Values &i = s[0], &o = s[1], &f = s[2], &u = s[3];
-    const Values& before = entered(c, room[1]);
+    const Values& before = entered(c, of_states[1]);
     argument(0, i, &before);
     activate(d, 0, i, rows);
     if (p_.input_forget) {
@@ -276,18 +295,18 @@ void Cells<T>::step(std::int64_t d, const std::vector<std::int64_t>& running,
     activate(d, 1, u, rows);
     each(mul, more, of(i), of(u), rows);
     each(fma, c, of(f), of(before), rows, of(more));
-    keep(c, rows);
+    keep(c, rows, kept);
     if (p_.cell_clip > 0) {
       hold(c, p_.cell_clip);
-      keep(c, rows, true);
+      keep(c, rows, kept, true);
     }
     products(1, o);
-    finish(1, o, &entered(c, room[1]));
+    finish(1, o, &entered(c, of_states[1]));
     activate(d, 0, o, rows);
     more = c;
     activate(d, 2, more, rows);
     each(mul, h, of(o), of(more), rows);
-    keep(h, rows);
+    keep(h, rows, kept);
     return;
   }
   Values &z = s[0], &r = s[1], &n = s[2];
@@ -311,7 +330,7 @@ void Cells<T>::step(std::int64_t d, const std::vector<std::int64_t>& running,
   each(mul, more, of(z), of(state), rows);
   each(sub, z, {&one_, 0, true}, of(z), rows);
   each(fma, h, of(z), of(n), rows, of(more));
-  keep(h, rows);
+  keep(h, rows, kept);
 }
 
 template <class T>
@@ -357,6 +376,7 @@ void Cells<T>::run(std::int64_t d, std::int64_t first, std::int64_t last) const 
       if (lstm) put(2, p_.initial_c);
     }
   };
+  Room room;
   for (std::int64_t s = 0;; ++s) {
     while (!running.empty() && length[running.size() - 1] <= s) {
       finish(running.size() - 1);
@@ -369,7 +389,7 @@ void Cells<T>::run(std::int64_t d, std::int64_t first, std::int64_t last) const 
     x_at.clear();
     for (std::size_t i = 0; i < running.size(); ++i)
       x_at.push_back(g_.x_at(step_of(i), running[i]));
-    step(d, running, x_at, h, c);
+    step(d, running, x_at, h, c, room);
     for (std::size_t i = 0; i < running.size(); ++i)
       store(0, g_.y_at(step_of(i), d, running[i]), h.data() + at(i));
   }
