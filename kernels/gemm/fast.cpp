@@ -71,6 +71,11 @@ struct Plan {
   bool by_rows = false;  // the items of a part of m follow each other, else those of a block of n
 };
 
+// Two or three rows are bound by reading b as one is, which four vectors at a time hide better than
+// two. Where b lies as it is, lines must be asked for, and rows of a be packed, for that.
+bool few_rows(const GemmTask& task) {
+  return task.m > 1 && task.m <= kUnaskedRows && task.ending == nullptr;
+}
 bool crowds(std::int64_t stride) { return stride * std::int64_t{sizeof(float)} % kSetBytes == 0; }
 
 std::int64_t block_terms(const GemmTask& task, const Plan& p) {
@@ -97,15 +102,15 @@ std::int64_t even_width(std::int64_t strips, std::int64_t most, int threads) {
 Plan make_plan(const TileSet& set, const GemmTask& task, int threads) {
   Plan p;
   p.n_strips = vector_strips(task.n, set.lanes);
-  p.apart = task.a.k_stride == 1;
+  const bool as_it_lies = task.packed_b == nullptr && task.b.row_stride == 1;
+  p.apart = task.a.k_stride == 1 && !(few_rows(task) && as_it_lies);
   p.beside = !p.apart && task.a.row_stride == 1 && p.n_strips <= kBesideStrips;
   p.strips = RowStrips(
       task.m, p.apart && crowds(task.a.row_stride) ? std::min(kSetWays, set.rows) : set.rows);
   // With few rows each element of b is used a few times only: read it where it lies.
   const std::int64_t b_bytes = task.k * task.n * std::int64_t{sizeof(float)};
   const bool near = b_bytes <= (task.m < kManyRows ? kNearBytes : kSmallBytes);
-  p.b_in_place = task.packed_b == nullptr && task.b.row_stride == 1 &&
-                 (task.m < kPackRows || (near && !crowds(task.b.k_stride)));
+  p.b_in_place = as_it_lies && (task.m < kPackRows || (near && !crowds(task.b.k_stride)));
   const std::int64_t terms = std::max<std::int64_t>(1, std::min(task.k, block_terms(task, p)));
   p.k_blocks = std::max<std::int64_t>(1, (task.k + terms - 1) / terms);
   p.width =
@@ -220,10 +225,10 @@ class Item {
       pack_rows(set_, a, row, height, height, terms_, packed, height);
       t.a = packed;
     }
-    const int widest =
-        apart ? std::min(kApartVectors, widest_tile(set_, height)) : widest_tile(set_, height);
-    const bool row_alone =
-        task.m == 1 && !asks_ahead(task.k * task.n * std::int64_t{sizeof(float)});
+    const bool unasked = (task.m == 1 || (apart && few_rows(task))) &&
+                         !asks_ahead(task.k * task.n * std::int64_t{sizeof(float)});
+    const int most = widest_tile(set_, height);
+    const int widest = apart && !unasked ? std::min(kApartVectors, most) : most;
     const bool plain = task.alpha == 1.0F && task.beta == 1.0F;
     const bool lane_bias = plain && task.c != nullptr && task.c_row == 0 && task.c_col == 1;
     const bool scaled = !lane_bias && (task.alpha != 1.0F || task.c != nullptr);
@@ -255,8 +260,8 @@ class Item {
         t.next_step = 0;
       }
       const TileFn tile =
-          row_alone ? set_.row[static_cast<std::size_t>(w)]
-                    : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
+          unasked ? set_.unasked[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)]
+                  : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
       tile(t);
       if (scaled && ends_) {
         const std::int64_t columns = (w - 1) * lanes + t.last_lanes;

@@ -23,6 +23,7 @@ inline constexpr int kGatherVectors = 2, kGatherRuns = 2;
 // one strip, nobody comes after them.
 inline constexpr int kReadingRows = 4;
 inline constexpr int kMaxTileVectors = 4, kApartVectors = 2;
+inline constexpr int kUnaskedRows = 3;
 // Steps of k from the asking for a vector to its use: 16 x 14 cycles cover the second cache.
 inline constexpr std::int64_t kAheadSteps = 16;
 struct TileGather {
@@ -56,7 +57,7 @@ struct TileCall {
   int last_lanes = 0;  // lanes of the last vector that are stored
   // Accumulators start from c, else from +0. Not masked tiles.
   bool resume = false;
-  // Added last, one rounding; per row. Not where rows are apart, nor the row that asks for nothing.
+  // Added last, one rounding; per row. Not where rows are apart, nor those that ask for nothing.
   const float* row_bias = nullptr;
   // The same per lane: W * lanes values. Not gathering and reading tiles.
   const float* lane_bias = nullptr;
@@ -139,7 +140,8 @@ struct TileSet {
   // lanes: rows of a tile become columns.
   void (*store_transposed)(const float* c, std::int64_t c_row, int rows, int count, float* y,
                            std::int64_t y_stride) = nullptr;
-  std::array<TileFn, kMaxTileVectors + 1> row{};  // one row that asks for no line ahead
+  // Few rows that ask for no line ahead.
+  std::array<std::array<TileFn, kUnaskedRows + 1>, kMaxTileVectors + 1> unasked{};
 };
 
 // nullptr where the set is not compiled in (another processor).

@@ -10,7 +10,7 @@
 
 namespace etalon::simd {
 
-// unasked: plain, without asking for cache lines ahead of their use.
+// unasked: rows apart, without asking for cache lines ahead of their use.
 enum class TileForm {
   plain,
   unasked,
@@ -24,13 +24,12 @@ enum class TileForm {
 constexpr bool gathers(TileForm f) {
   return f == TileForm::gathering || f == TileForm::gathering_whole;
 }
+constexpr bool apart(TileForm f) { return f == TileForm::rows_apart || f == TileForm::unasked; }
 constexpr bool reads(TileForm f) { return f == TileForm::reading || f == TileForm::reading_whole; }
 // What a form is asked for beside sums (TileCall): nobody compiles the rest.
 constexpr bool resumes(TileForm f) { return f != TileForm::masked; }
 constexpr bool reports_zero(TileForm f) { return f == TileForm::plain || gathers(f) || reads(f); }
-constexpr bool adds_by_row(TileForm f) {
-  return f != TileForm::unasked && f != TileForm::rows_apart;
-}
+constexpr bool adds_by_row(TileForm f) { return !apart(f); }
 constexpr bool adds_by_lane(TileForm f) { return !gathers(f) && !reads(f); }
 constexpr bool ends_by_lane(TileForm f) { return f == TileForm::rows_apart; }
 constexpr bool ends_sums(TileForm f) {
@@ -196,10 +195,10 @@ std::uint32_t tile(const TileCall& t) {
   // Rows that are not packed: four to a pointer, so that the addresses fit the registers.
   constexpr int kGroups = (R + 3) / 4;
   const float* group[kGroups];
-  const std::int64_t apart = form == TileForm::rows_apart ? t.a_row : 0;
-  const std::int64_t within[4] = {0, apart, 2 * apart, 3 * apart};
-  if constexpr (form == TileForm::rows_apart)
-    unroll<kGroups>([&](auto i) ETALON_INLINE_LAMBDA { group[i] = a + 4 * i * apart; });
+  const std::int64_t a_row = apart(form) ? t.a_row : 0;
+  const std::int64_t within[4] = {0, a_row, 2 * a_row, 3 * a_row};
+  if constexpr (apart(form))
+    unroll<kGroups>([&](auto i) ETALON_INLINE_LAMBDA { group[i] = a + 4 * i * a_row; });
   const std::int64_t b_strip = t.b_strip;
   const std::int64_t b_step = t.b_step;
   const std::int64_t a_step = t.a_step;
@@ -267,7 +266,7 @@ std::uint32_t tile(const TileCall& t) {
         unroll<W>([&](auto w)
                       ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(m[w], av, bv[w], acc[r][w]); });
       });
-    } else if constexpr (form == TileForm::rows_apart) {
+    } else if constexpr (apart(form)) {
       unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
         fma_row<V, R, W, r>(acc, group[r / 4] + within[r % 4], bv);
       });
@@ -377,6 +376,11 @@ void pack_strided(const float* src, std::int64_t stride, int count, int fill, st
   std::int64_t done = 0;
   if constexpr (sizeof(typename V::Scalar) == sizeof(float)) {
     const typename V::Mask out = V::first(fill);
+    for (; count == V::lanes && done + V::lanes <= k; done += V::lanes) {
+      typename V::Reg square[V::lanes];
+      V::load_turned([&](int i) ETALON_INLINE_LAMBDA { return src + i * stride + done; }, square);
+      for (int i = 0; i < V::lanes; ++i) V::store(dst + (done + i) * step, square[i]);
+    }
     for (; done + V::lanes <= k; done += V::lanes) {
       typename V::Reg square[V::lanes];
       for (int i = 0; i < V::lanes; ++i)
@@ -554,7 +558,10 @@ TileSet make_tile_set(Isa isa) {
         set.reading[2][w][r] = tile<V, r, w, TileForm::reading>;
       }
     });
-    set.row[w] = tile<V, 1, w, TileForm::unasked>;
+    unroll<kUnaskedRows>([&](auto r0) {
+      constexpr int r = r0 + 1;
+      if constexpr (r <= max_rows<V>(w)) set.unasked[w][r] = tile<V, r, w, TileForm::unasked>;
+    });
   });
   set.pack_contiguous = pack_contiguous<V>;
   set.pack_strided = pack_strided<V>;

@@ -348,7 +348,7 @@ class GateScan {
         continue;
       }
       for (std::int64_t v = 0; v < kGateVectors; v += kMaxTileVectors)
-        set.row[kMaxTileVectors](
+        set.unasked[kMaxTileVectors][1](
             {.k = k,
              .a = state,
              .a_step = 1,

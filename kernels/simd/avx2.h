@@ -128,6 +128,24 @@ struct F32 {
     });
     simd::unroll<8>([&](auto i) ETALON_INLINE_LAMBDA { m[i] = t[i]; });
   }
+  // m[k] = element k of eight rows, lane i from row(i): halves of rows are put in their place as
+  // they are loaded.
+  template <class Row>
+  ETALON_INLINE static void load_turned(Row row, Reg (&m)[8]) {
+    simd::unroll<2>([&](auto q) ETALON_INLINE_LAMBDA {
+      Reg part[4];
+      simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+        part[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row(i) + 4 * q)),
+                                       _mm_loadu_ps(row(i + 4) + 4 * q), 1);
+      });
+      const Reg a = _mm256_unpacklo_ps(part[0], part[1]), b = _mm256_unpackhi_ps(part[0], part[1]);
+      const Reg c = _mm256_unpacklo_ps(part[2], part[3]), d = _mm256_unpackhi_ps(part[2], part[3]);
+      m[4 * q] = _mm256_shuffle_ps(a, c, 0x44);
+      m[4 * q + 1] = _mm256_shuffle_ps(a, c, 0xee);
+      m[4 * q + 2] = _mm256_shuffle_ps(b, d, 0x44);
+      m[4 * q + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    });
+  }
 };
 
 struct F64 {

@@ -114,6 +114,30 @@ struct F32 {
       m[8 + i] = _mm512_shuffle_f32x4(t[i], t[8 + i], 0xdd);
     });
   }
+  // m[k] = element k of sixteen rows, lane i from row(i): quarters of rows are put in their place
+  // as they are loaded, which leaves half of the shuffles.
+  template <class Row>
+  ETALON_INLINE static void load_turned(Row row, Reg (&m)[16]) {
+    simd::unroll<4>([&](auto q) ETALON_INLINE_LAMBDA {
+      Reg part[4];
+      simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+        const auto quarter = [&](int r)
+                                 ETALON_INLINE_LAMBDA { return _mm_loadu_ps(row(r) + 4 * q); };
+        const auto two = [&](int r) ETALON_INLINE_LAMBDA {
+          return _mm256_insertf128_ps(_mm256_castps128_ps256(quarter(r)), quarter(r + 4), 1);
+        };
+        part[i] = _mm512_insertf32x8(_mm512_castps256_ps512(two(i)), two(i + 8), 1);
+      });
+      const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(part[0], part[1]));
+      const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(part[0], part[1]));
+      const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(part[2], part[3]));
+      const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(part[2], part[3]));
+      m[4 * q] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+      m[4 * q + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+      m[4 * q + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+      m[4 * q + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    });
+  }
 };
 
 struct F64 {
