@@ -145,6 +145,14 @@ void copy_sample(const Window& window, const float* from, float* to, SplitPairs 
   }
 }
 
+// Whether threads take images instead of panels of channels, each of which meets the pixels that
+// all threads have packed, half of them from another core. Each takes all weights then: not where
+// those are more than its pixels.
+bool by_images(const PreparedConv& p, std::int64_t images, int threads) {
+  return p.channels_in_lanes && threads > 1 && images % threads == 0 &&
+         images / threads * p.plan.pixels >= p.plan.g.out_channels;
+}
+
 }  // namespace
 
 void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet& set,
@@ -205,16 +213,26 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
           });
       source = copy;
     }
-    const ConvChunk chunk{set,
-                          prepared,
-                          source,
-                          images,
-                          call.has(2) ? call.input(2).data<float>().data() : nullptr,
-                          y + image * g.out_channels * plan.pixels,
-                          threads,
-                          call,
-                          image * g.out_channels * plan.pixels};
-    prepared.channels_in_lanes ? conv_by_channels(chunk) : conv_by_pixels(chunk);
+    const std::int64_t of_image = g.out_channels * plan.pixels;
+    const auto compute = [&](std::int64_t first, std::int64_t count, int threads_of) {
+      const ConvChunk chunk{set,
+                            prepared,
+                            source + first * plan.image_stride,
+                            count,
+                            call.has(2) ? call.input(2).data<float>().data() : nullptr,
+                            y + (image + first) * of_image,
+                            threads_of,
+                            call,
+                            (image + first) * of_image};
+      prepared.channels_in_lanes ? conv_by_channels(chunk) : conv_by_pixels(chunk);
+    };
+    if (!by_images(prepared, images, threads)) {
+      compute(0, images, threads);
+      continue;
+    }
+    parallel_for(threads, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) compute(i * images / threads, images / threads, 1);
+    });
   }
 }
 
