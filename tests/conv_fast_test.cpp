@@ -198,7 +198,7 @@ int compare_rows(bool every_count) {
     ++turn;
     for (const Data data : {Data::noise, Data::special, Data::tiny, Data::sparse}) {
       // A sanitizer takes twenty times as long.
-      if (kKeepsFreed && (data == Data::tiny || data == Data::sparse)) continue;
+      if (test::kKeepsFreed && (data == Data::tiny || data == Data::sparse)) continue;
       std::vector<int> counts{1, 2, 3, 7};
       if (!every_count) counts = ++turn % 2 == 0 ? std::vector{1, 3} : std::vector{2, 7};
       const Tensor x = make(c.x, 1, data), w = make(c.w, 2, data);
@@ -231,13 +231,13 @@ int compare_rows(bool every_count) {
 
 TEST_CASE("conv: every fast row has the bits of the definition") {
   const int compared = compare_rows(false);
-  if (detect_isa() >= Isa::avx2) CHECK(compared >= (kKeepsFreed ? 150 : 300));
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= (test::kKeepsFreed ? 150 : 300));
 }
 
 TEST_SUITE("long") {
   TEST_CASE("conv: every fast row has the bits of the definition at every count of threads") {
     const int compared = compare_rows(true);
-    if (detect_isa() >= Isa::avx2) CHECK(compared >= (kKeepsFreed ? 300 : 600));
+    if (detect_isa() >= Isa::avx2) CHECK(compared >= (test::kKeepsFreed ? 300 : 600));
   }
 }
 

@@ -50,7 +50,7 @@ std::vector<double> arguments() {
                            1.3e308};
   const Philox random{77, 0};
   // A sanitizer takes twenty times as long.
-  for (std::uint64_t i = 0; i < (kKeepsFreed ? 500 : 4000); ++i) {
+  for (std::uint64_t i = 0; i < (test::kKeepsFreed ? 500 : 4000); ++i) {
     const double u = static_cast<double>(random.uniform(i)) +
                      static_cast<double>(random.uniform(i + 100000)) * 0x1p-26;
     constexpr double kScales[] = {1, 8, 40, 0x1p-3, 0x1p-9, 0x1p-25, 0x1p-40, 600};
