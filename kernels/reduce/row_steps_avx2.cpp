@@ -16,11 +16,6 @@ struct Rows : F32 {
     ETALON_INLINE Reg quick(Reg a) const { return div(a, s); }
     ETALON_INLINE Reg divide(Reg a) const { return div(a, s); }
   };
-  // m[i] is element k + i of eight rows.
-  ETALON_INLINE static void columns(const float* const* row, std::int64_t k, Reg (&m)[8]) {
-    simd::unroll<8>([&](auto r) ETALON_INLINE_LAMBDA { m[r] = load(row[r] + k); });
-    transpose(m);
-  }
   ETALON_INLINE static float most(Reg s) {
     const __m128 q = _mm_max_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
     const __m128 two = _mm_max_ps(q, _mm_movehl_ps(q, q));

@@ -45,35 +45,6 @@ struct Rows : F32 {
     }
     ETALON_INLINE Reg divide(Reg a) const { return div(a, s); }
   };
-  // m[i] is element k + i of sixteen rows. Halves of two rows are joined as they are loaded, which
-  // saves one of the four rounds of shuffles that a whole square takes.
-  ETALON_INLINE static void columns(const float* const* row, std::int64_t k, Reg (&m)[16]) {
-    const auto halves = [](const float* low, const float* high) ETALON_INLINE_LAMBDA {
-      return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(low)), _mm256_loadu_ps(high),
-                                1);
-    };
-    Reg p[16];  // of rows r and r + 4: elements k to k + 7, then those from k + 8 on
-    simd::unroll<8>([&](auto i) ETALON_INLINE_LAMBDA {
-      constexpr int r = i < 4 ? i : i + 4;
-      p[i] = halves(row[r] + k, row[r + 4] + k);
-      p[8 + i] = halves(row[r] + k + 8, row[r + 4] + k + 8);
-    });
-    simd::unroll<4>([&](auto quarter) ETALON_INLINE_LAMBDA {
-      constexpr int h = 8 * (quarter / 2);
-      __m512 t[4];  // four elements of rows j, j + 4, j + 8, j + 12
-      simd::unroll<4>([&](auto j) ETALON_INLINE_LAMBDA {
-        t[j] = _mm512_shuffle_f32x4(p[h + j], p[h + 4 + j], quarter % 2 == 0 ? 0x88 : 0xdd);
-      });
-      const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(t[0], t[1]));
-      const __m512d b = _mm512_castps_pd(_mm512_unpacklo_ps(t[2], t[3]));
-      const __m512d c = _mm512_castps_pd(_mm512_unpackhi_ps(t[0], t[1]));
-      const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(t[2], t[3]));
-      m[4 * quarter] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-      m[4 * quarter + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-      m[4 * quarter + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
-      m[4 * quarter + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
-    });
-  }
   ETALON_INLINE static float most(Reg s) {
     const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
     const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));

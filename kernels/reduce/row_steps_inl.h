@@ -1,4 +1,4 @@
-// row_steps.h over a vector type V, which has a Divisor and columns() beside kernels/simd's;
+// row_steps.h over a vector type V, which has a Divisor beside what kernels/simd's have;
 // included only by the files of one instruction set each.
 #pragma once
 
@@ -26,8 +26,7 @@ void row_chains(const float* means, const float* const* row, std::int64_t n, flo
   typename V::Reg s = V::zero(), square[V::lanes];
   std::int64_t k = 0;
   for (; k + V::lanes <= n; k += V::lanes) {
-    unroll<V::lanes>([&](auto r) ETALON_INLINE_LAMBDA { square[r] = V::load(row[r] + k); });
-    V::transpose(square);
+    V::load_turned([&](int r) ETALON_INLINE_LAMBDA { return row[r] + k; }, square);
     unroll<V::lanes>([&](auto i)
                          ETALON_INLINE_LAMBDA { s = take<V, kSquare>(s, square[i], mean); });
   }
@@ -76,7 +75,8 @@ void row_pair(const float* const* row, std::int64_t n, const float* means, float
   };
   std::int64_t k = 0;
   for (; k + V::lanes <= n; k += V::lanes) {
-    if constexpr (kSum) V::columns(row, k, column);
+    if constexpr (kSum)
+      V::load_turned([&](int r) ETALON_INLINE_LAMBDA { return row[r] + k; }, column);
     unroll<V::lanes>([&](auto i)
                          ETALON_INLINE_LAMBDA { step(turned + (k + i) * V::lanes, column[i]); });
   }
