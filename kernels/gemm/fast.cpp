@@ -48,12 +48,10 @@ constexpr std::int64_t kSmallBytes = 256 << 10, kNearBytes = 8 << 20;
 constexpr std::int64_t kThirdCache = 16 << 20;
 bool asks_ahead(std::int64_t bytes) { return !is_amd() || bytes > kThirdCache; }
 
-// Vectors are columns of y. Of a single one they would hold one lane; its rows fill them, where a
-// lies in the second cache: 20 bytes a ns instead of 14. From beyond it rows that are read along k
-// come at 12 to 13 in one lane, and at 8 to 11 to be turned.
-constexpr std::int64_t kTurnBytes = 4 << 20;
-bool turns(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_k_stride) {
-  return n == 1 && m > 1 && a_k_stride == 1 && m * k * std::int64_t{sizeof(float)} <= kTurnBytes;
+// Vectors are columns of y. Of a single one they would hold one lane; its rows fill them: from the
+// second cache 20 bytes a ns instead of 14, from memory 14 instead of 12.
+bool turns(std::int64_t m, std::int64_t n, std::int64_t a_k_stride) {
+  return n == 1 && m > 1 && a_k_stride == 1;
 }
 
 // How a product is cut. Items are blocks of n times parts of m; each walks the blocks of k and
@@ -121,6 +119,9 @@ Plan make_plan(const TileSet& set, const GemmTask& task, int threads) {
                                       : p.strips.count >= wanted);
   if (threads > 1 && !p.by_rows && p.n_strips / p.width < wanted)
     p.width = std::max(kFewestStrips, (p.n_strips + wanted - 1) / wanted);
+  // Of one strip of m no other part is left to a thread.
+  if (threads > 1 && p.strips.count == 1)
+    p.width = std::min(p.width, (p.n_strips + threads - 1) / threads);
   // Weights that come from memory arrive while those before them are used, and leave half of the
   // second cache to these.
   p.ahead = task.packed_b != nullptr && p.apart && set.lanes * sizeof(float) == kLineBytes &&
@@ -295,7 +296,7 @@ void gemm_f32(const TileSet& set, const GemmTask& task, int threads) {
   if (task.m == 0 || task.n == 0) return;
   if (task.ending != nullptr && (task.m < 2 || task.a.k_stride != 1))
     throw internal_error("no tile of gemm ends such sums");
-  if (turns(task.m, task.n, task.k, task.a.k_stride) && task.packed_b == nullptr) {
+  if (turns(task.m, task.n, task.a.k_stride) && task.packed_b == nullptr) {
     GemmTask turned = task;
     std::swap(turned.m, turned.n);
     std::swap(turned.a, turned.b);
@@ -327,7 +328,7 @@ Prepared prepare(const Problem& problem, int threads) {
   const TileSet& set = *tile_set_f32(isa);
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
-  if (turns(g.m, g.n, g.k, g.a_col)) return nullptr;
+  if (turns(g.m, g.n, g.a_col)) return nullptr;
   auto prepared = std::make_shared<PreparedGemm>();
   pack_vector(set, {b->data<float>().data(), g.b_col, g.b_row}, g.n, g.k, threads,
               prepared->b.at_least<float>(vector_strips(g.n, set.lanes) * set.lanes * g.k));
