@@ -70,7 +70,7 @@ struct Plan {
 };
 
 // Two or three rows are bound by reading b as one is, which four vectors at a time hide better than
-// two. Where b lies as it is, lines must be asked for, and rows of a be packed, for that.
+// two. Where lines must be asked for, of b as it lies or of one in memory, a is packed for that.
 bool few_rows(const GemmTask& task) {
   return task.m > 1 && task.m <= kUnaskedRows && task.ending == nullptr;
 }
@@ -101,12 +101,12 @@ Plan make_plan(const TileSet& set, const GemmTask& task, int threads) {
   Plan p;
   p.n_strips = vector_strips(task.n, set.lanes);
   const bool as_it_lies = task.packed_b == nullptr && task.b.row_stride == 1;
-  p.apart = task.a.k_stride == 1 && !(few_rows(task) && as_it_lies);
+  const std::int64_t b_bytes = task.k * task.n * std::int64_t{sizeof(float)};
+  p.apart = task.a.k_stride == 1 && !(few_rows(task) && (as_it_lies || asks_ahead(b_bytes)));
   p.beside = !p.apart && task.a.row_stride == 1 && p.n_strips <= kBesideStrips;
   p.strips = RowStrips(
       task.m, p.apart && crowds(task.a.row_stride) ? std::min(kSetWays, set.rows) : set.rows);
   // With few rows each element of b is used a few times only: read it where it lies.
-  const std::int64_t b_bytes = task.k * task.n * std::int64_t{sizeof(float)};
   const bool near = b_bytes <= (task.m < kManyRows ? kNearBytes : kSmallBytes);
   p.b_in_place = as_it_lies && (task.m < kPackRows || (near && !crowds(task.b.k_stride)));
   const std::int64_t terms = std::max<std::int64_t>(1, std::min(task.k, block_terms(task, p)));
@@ -226,8 +226,8 @@ class Item {
       pack_rows(set_, a, row, height, height, terms_, packed, height);
       t.a = packed;
     }
-    const bool unasked = (task.m == 1 || (apart && few_rows(task))) &&
-                         !asks_ahead(task.k * task.n * std::int64_t{sizeof(float)});
+    const bool unasked = task.m == 1 ? !asks_ahead(task.k * task.n * std::int64_t{sizeof(float)})
+                                     : apart && few_rows(task);
     const int most = widest_tile(set_, height);
     const int widest = apart && !unasked ? std::min(kApartVectors, most) : most;
     const bool plain = task.alpha == 1.0F && task.beta == 1.0F;
