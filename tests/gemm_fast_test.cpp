@@ -10,6 +10,7 @@
 #include "engine/ops/gemm.h"
 #include "kernels/kernels.h"
 #include "tests/on_this_cpu.h"
+#include "tests/order_compare.h"
 #include "tests/special_data.h"
 
 using namespace etalon;
@@ -74,7 +75,12 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
       {130, 20, 2500, {.alpha = 0.7F, .trans_a = true}, Shape{20}},
       {1024, 5, 100, {.beta = 0.5F, .trans_a = true}, Shape{1024, 1}},
       {30, 70, 1100, {.trans_a = true}, kNone},
-      // One column: its rows are the vectors, but of a matrix beyond the second cache.
+      // Two and three rows: tails, k in blocks, b as it lies and turned.
+      {2, 70, 300, {}, Shape{70}},
+      {3, 129, 2100, {.alpha = 0.7F, .beta = -1.3F}, Shape{3, 129}},
+      {2, 200, 77, {.trans_b = true}, Shape{2, 1}},
+      {3, 67, 4200, {.trans_b = true}, kNone},
+      // One column: its rows are the vectors; so few that they are one vector for each thread.
       {1030, 1, 1025, {}, Shape{1030, 1}},
       {37, 1, 2100, {.alpha = 0.7F, .beta = -1.3F}, Shape{37, 1}},
       {33, 1, 300, {.trans_b = true}, Shape{1}},
@@ -101,6 +107,12 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
               same_bits(run(c.p, in, std::string(row->name).c_str(), detect_isa(), threads), want));
           ++compared;
         }
+        // Nothing packed beforehand.
+        const std::vector<Tensor> got = test::run_of_variables(*row, gemm_op(), Params(c.p), in,
+                                                               {&want, 1}, Contract::parse("seq"));
+        CAPTURE(row->name);
+        CAPTURE(c.m);
+        CHECK(same_bits(got[0], want));
       }
     }
   if (detect_isa() >= Isa::avx2) CHECK(compared >= 120);

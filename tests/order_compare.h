@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <span>
 
 #include "engine/core/hash.h"
 #include "engine/core/philox.h"
@@ -115,7 +116,7 @@ struct Compared {
 inline std::vector<Tensor> run_of_variables(const KernelRow& row, const OpRow& op,
                                             const Params& params,
                                             const std::vector<const Tensor*>& in,
-                                            const std::vector<Tensor>& like,
+                                            std::span<const Tensor> like,
                                             const Contract& contract) {
   std::vector<InferInput> known;
   for (const Tensor* t : in) known.push_back({t->type(), nullptr, true});
