@@ -147,10 +147,11 @@ void copy_sample(const Window& window, const float* from, float* to, SplitPairs 
 
 // Whether threads take images instead of panels of channels, each of which meets the pixels that
 // all threads have packed, half of them from another core. Each takes all weights then: not where
-// those are more than its pixels.
-bool by_images(const PreparedConv& p, std::int64_t images, int threads) {
+// those are more than its pixels, unless there are too few panels for the threads anyway.
+bool by_images(const PreparedConv& p, int lanes, std::int64_t images, int threads) {
+  const std::int64_t out = p.plan.g.out_channels;
   return p.channels_in_lanes && threads > 1 && images % threads == 0 &&
-         images / threads * p.plan.pixels >= p.plan.g.out_channels;
+         (images / threads * p.plan.pixels >= out || out <= 2 * lanes);
 }
 
 }  // namespace
@@ -226,7 +227,7 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
                             (image + first) * of_image};
       prepared.channels_in_lanes ? conv_by_channels(chunk) : conv_by_pixels(chunk);
     };
-    if (!by_images(prepared, images, threads)) {
+    if (!by_images(prepared, set.lanes, images, threads)) {
       compute(0, images, threads);
       continue;
     }
