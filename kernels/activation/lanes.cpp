@@ -2,58 +2,29 @@
 
 namespace etalon {
 
-LaneKernel lane_kernel(Isa isa) {
 #if defined(__x86_64__)
-  if (isa >= Isa::avx512) return avx512::run_lanes;
-  if (isa >= Isa::avx2) return avx2::run_lanes;
-#endif
-  (void)isa;
-  return nullptr;
+namespace {
+
+template <class T>
+T of_isa(Isa isa, T of_avx512, T of_avx2) {
+  return isa >= Isa::avx512 ? of_avx512 : isa >= Isa::avx2 ? of_avx2 : nullptr;
 }
 
-LaneValues lane_values(Isa isa) {
-#if defined(__x86_64__)
-  if (isa >= Isa::avx512) return avx512::run_values;
-  if (isa >= Isa::avx2) return avx2::run_values;
-#endif
-  (void)isa;
-  return nullptr;
-}
+}  // namespace
 
-LaneEnds lane_ends(Isa isa) {
-#if defined(__x86_64__)
-  if (isa >= Isa::avx512) return avx512::run_ends;
-  if (isa >= Isa::avx2) return avx2::run_ends;
+LaneKernel lane_kernel(Isa isa) { return of_isa(isa, avx512::run_lanes, avx2::run_lanes); }
+LaneValues lane_values(Isa isa) { return of_isa(isa, avx512::run_values, avx2::run_values); }
+LaneEnds lane_ends(Isa isa) { return of_isa(isa, avx512::run_ends, avx2::run_ends); }
+PowKernel pow_kernel(Isa isa) { return of_isa(isa, avx512::run_pow, avx2::run_pow); }
+PowValues pow_values(Isa isa) { return of_isa(isa, avx512::run_pow_values, avx2::run_pow_values); }
+const ExpLanes* exp_lanes(Isa isa) { return of_isa(isa, &avx512::exp_lanes, &avx2::exp_lanes); }
+#else
+LaneKernel lane_kernel(Isa /*isa*/) { return nullptr; }
+LaneValues lane_values(Isa /*isa*/) { return nullptr; }
+LaneEnds lane_ends(Isa /*isa*/) { return nullptr; }
+PowKernel pow_kernel(Isa /*isa*/) { return nullptr; }
+PowValues pow_values(Isa /*isa*/) { return nullptr; }
+const ExpLanes* exp_lanes(Isa /*isa*/) { return nullptr; }
 #endif
-  (void)isa;
-  return nullptr;
-}
-
-PowValues pow_values(Isa isa) {
-#if defined(__x86_64__)
-  if (isa >= Isa::avx512) return avx512::run_pow_values;
-  if (isa >= Isa::avx2) return avx2::run_pow_values;
-#endif
-  (void)isa;
-  return nullptr;
-}
-
-PowKernel pow_kernel(Isa isa) {
-#if defined(__x86_64__)
-  if (isa >= Isa::avx512) return avx512::run_pow;
-  if (isa >= Isa::avx2) return avx2::run_pow;
-#endif
-  (void)isa;
-  return nullptr;
-}
-
-const ExpLanes* exp_lanes(Isa isa) {
-#if defined(__x86_64__)
-  if (isa >= Isa::avx512) return &avx512::exp_lanes;
-  if (isa >= Isa::avx2) return &avx2::exp_lanes;
-#endif
-  (void)isa;
-  return nullptr;
-}
 
 }  // namespace etalon

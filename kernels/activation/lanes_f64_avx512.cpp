@@ -89,16 +89,7 @@ struct Directed : Doubles {
 
 void run_f64(F64Function f, Round round, const F64Params& params, double* x, std::int64_t count,
              const F64Fallback& fallback) {
-  switch (round) {
-    case Round::nearest_even:
-      return simd::run_f64<Doubles>(f, params, x, count, fallback);
-    case Round::toward_zero:
-      return simd::run_f64<Directed<Round::toward_zero>>(f, params, x, count, fallback);
-    case Round::upward:
-      return simd::run_f64<Directed<Round::upward>>(f, params, x, count, fallback);
-    case Round::downward:
-      return simd::run_f64<Directed<Round::downward>>(f, params, x, count, fallback);
-  }
+  simd::run_f64_rounded<Doubles, Directed>(f, round, params, x, count, fallback);
 }
 
 }  // namespace etalon::avx512

@@ -66,4 +66,20 @@ void run_f64(F64Function f, const F64Params& params, double* x, std::int64_t cou
   }
 }
 
+// Doubles rounds to nearest, Directed<round> the other ways.
+template <class Doubles, template <Round> class Directed>
+void run_f64_rounded(F64Function f, Round round, const F64Params& params, double* x,
+                     std::int64_t count, const F64Fallback& fallback) {
+  switch (round) {
+    case Round::nearest_even:
+      return run_f64<Doubles>(f, params, x, count, fallback);
+    case Round::toward_zero:
+      return run_f64<Directed<Round::toward_zero>>(f, params, x, count, fallback);
+    case Round::upward:
+      return run_f64<Directed<Round::upward>>(f, params, x, count, fallback);
+    case Round::downward:
+      return run_f64<Directed<Round::downward>>(f, params, x, count, fallback);
+  }
+}
+
 }  // namespace etalon::simd
