@@ -58,13 +58,16 @@ TEST_CASE("order rows: sums in f16 and bf16 that f32 would round to a midpoint")
 TEST_CASE("order rows: products that vanish, or reach the largest f16 or bf16") {
   // Products, all negative or with zeros among them, that become -0 or +0; sums below and above the
   // 2^15 from which on the faster rounding gives up, that f16 holds and that it does not; the same
-  // of bf16 around 2^111; products that round up to the least normal f16, which flushing keeps, and
-  // that just do not.
-  const std::pair<float, float> cases[] = {
-      {0x1p-13F, -0x1p-14F},  {0x1.8p-13F, -0x1.8p-13F}, {0x1p-70F, -0x1p-66F},
-      {80.0F, 50.0F},         {80.0F, 100.0F},           {-80.5F, 100.0F},
-      {0x1p50F, -0x1p50F},    {0x1p60F, 0x1p49F},        {0x1p63F, 0x1.8p62F},
-      {0x1.ffcp-8F, 0x1p-7F}, {0x1.ffcp-8F, -0x1p-7F},   {0x1.ff8p-8F, -0x1p-7F}};
+  // of bf16 around 2^111; products that round up to the least normal f16 or bf16, which flushing
+  // keeps, and that just do not.
+  const std::pair<float, float> cases[] = {{0x1p-13F, -0x1p-14F},     {0x1.8p-13F, -0x1.8p-13F},
+                                           {0x1p-70F, -0x1p-66F},     {80.0F, 50.0F},
+                                           {80.0F, 100.0F},           {-80.5F, 100.0F},
+                                           {0x1p50F, -0x1p50F},       {0x1p60F, 0x1p49F},
+                                           {0x1p63F, 0x1.8p62F},      {0x1.ffcp-8F, 0x1p-7F},
+                                           {0x1.ffcp-8F, -0x1p-7F},   {0x1.ff8p-8F, -0x1p-7F},
+                                           {0x1.fep-60F, 0x1p-67F},   {0x1.04p-60F, -0x1.f8p-67F},
+                                           {0x1.02p-60F, 0x1.fap-67F}};
   Compared seen;
   std::set<std::uint32_t> bits;
   for (const auto& [one, other] : cases)
@@ -78,7 +81,8 @@ TEST_CASE("order rows: products that vanish, or reach the largest f16 or bf16") 
             "acc=f16,fma=off,subnormals=flush,order=lanes:3",
             "acc=f16,subnormals=flush,order=pairwise:1",
             "acc=f16,fma=off,subnormals=flush,order=pairwise:1",
-            "acc=bf16,fma=off,subnormals=flush"}) {
+            "acc=bf16,fma=off,subnormals=flush", "acc=bf16,subnormals=flush,order=pairwise:1",
+            "acc=bf16,fma=off,subnormals=flush,order=pairwise:1"}) {
         std::vector<Tensor> in;
         in.push_back(make(Shape{11, k}, 61, Data::noise));
         in.push_back(make(Shape{k, 37}, 62, Data::noise));
@@ -95,7 +99,8 @@ TEST_CASE("order rows: products that vanish, or reach the largest f16 or bf16") 
   CHECK(bits.contains(0U));
   CHECK(bits.contains(std::bit_cast<std::uint32_t>(64000.0F)));
   CHECK(bits.contains(0x7f800000U));
-  if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 12 * 3 * 17 * kRows);
+  CHECK(bits.contains(std::bit_cast<std::uint32_t>(8 * 0x1p-126F)));
+  if (detect_isa() >= Isa::avx2) CHECK(seen.rows == 2 * 15 * 3 * 19 * kRows);
 }
 
 TEST_CASE("order rows: products beyond f16 that cancel to a sum within it") {

@@ -90,11 +90,19 @@ struct Half : OrderF32 {
   ETALON_INLINE static Reg larger_bits(Reg a, Reg b) {
     return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
   }
+  ETALON_INLINE static Reg smaller_bits(Reg a, Reg b) {
+    return _mm256_castsi256_ps(_mm256_min_epu32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  // The number of bits less one.
+  ETALON_INLINE static Reg bits_before(Reg x) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), _mm256_set1_epi32(-1)));
+  }
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm256_fnmadd_ps(a, b, c); }
-  // x, or a NaN where m, as a number of bits, is above most.
+  // x, or a NaN where m, as a number of bits, is above most; of bf16 one of bf16.
   ETALON_INLINE static Reg nan_above(Reg x, Reg m, Reg most) {
-    return _mm256_or_ps(x, _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_castps_si256(m),
-                                                                  _mm256_castps_si256(most))));
+    const __m256i above = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_castps_si256(most));
+    return _mm256_or_ps(
+        x, _mm256_castsi256_ps(_mm256_and_si256(above, _mm256_set1_epi32(0x7fc00000))));
   }
   // The number without its last bits, rounded to nearest, ties to even.
   template <int Bits>

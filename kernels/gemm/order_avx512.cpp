@@ -85,11 +85,18 @@ struct Half : OrderF32 {
   ETALON_INLINE static Reg larger_bits(Reg a, Reg b) {
     return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
+  ETALON_INLINE static Reg smaller_bits(Reg a, Reg b) {
+    return _mm512_castsi512_ps(_mm512_min_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  // The number of bits less one.
+  ETALON_INLINE static Reg bits_before(Reg x) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(-1)));
+  }
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_ps(a, b, c); }
-  // x, or a NaN where m, as a number of bits, is above most.
+  // x, or a NaN where m, as a number of bits, is above most; of bf16 one of bf16.
   ETALON_INLINE static Reg nan_above(Reg x, Reg m, Reg most) {
     const Mask above = _mm512_cmpgt_epi32_mask(_mm512_castps_si512(m), _mm512_castps_si512(most));
-    return _mm512_mask_blend_ps(above, x, _mm512_castsi512_ps(_mm512_set1_epi32(-1)));
+    return _mm512_mask_blend_ps(above, x, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
   }
   // The number without its last bits, rounded to nearest, ties to even.
   template <int Bits>

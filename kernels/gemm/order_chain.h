@@ -116,6 +116,10 @@ struct OrderTiles {
   void (*quick[kOrderHeights])(const OrderChain<T>&) = {};
   void (*quick_pairs[kOrderPairs])(const OrderChain<T>&) = {};
   void (*quick_across[2][kOrderPairs])(const OrderChain<T>&) = {};
+  // Where quick_pairs do not find out themselves (else nullptr): the bound of an operand's terms,
+  // rows of `count` numbers `step` apart, and whether quick_pairs are right for two such bounds.
+  T (*bound)(const T* from, std::int64_t rows, std::int64_t step, std::int64_t count) = nullptr;
+  bool (*within)(T a, T b) = nullptr;
   // Whether a tile of so many rows is of finite numbers, and lane i of no row zero where bit i of
   // `nonzero` is set; nullptr where chains are masked or plain only. negative_zeros: a sum may be
   // -0. vanishing: the largest product that rounds to zero, where quick_pairs lose no other sign of

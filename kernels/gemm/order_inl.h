@@ -27,6 +27,38 @@ bool order_held(const typename N::Scalar* tile, int rows, std::uint32_t nonzero)
   return zeros == 0 && N::to_bits(N::is_zero(none)) == (1U << N::lanes) - 1U;
 }
 
+// An operation's result, flushed where only its use would do that.
+template <class N>
+ETALON_INLINE typename N::Reg order_done(typename N::Reg v) {
+  if constexpr (N::kFlushedByUse)
+    return N::flushed(v);
+  else
+    return v;
+}
+
+// OrderTiles::bound and within, over an arithmetic with bounds.
+template <class N>
+typename N::Scalar order_bound(const typename N::Scalar* from, std::int64_t rows, std::int64_t step,
+                               std::int64_t count) {
+  using Reg = typename N::Reg;
+  Reg all = N::bound();
+  const typename N::Mask rest = N::first(static_cast<int>(count % N::lanes));
+  for (std::int64_t r = 0; r < rows; ++r, from += step) {
+    std::int64_t i = 0;
+    for (; i + N::lanes <= count; i += N::lanes) all = N::bound(all, N::Plain::load(from + i));
+    if (i < count) all = N::bound(all, N::Plain::load(from + i, rest));
+  }
+  typename N::Scalar lanes[N::lanes];
+  N::Plain::store(lanes, all);
+  for (const auto lane : lanes) all = N::meet(all, N::set1(lane));
+  N::Plain::store(lanes, all);
+  return lanes[0];
+}
+template <class N>
+bool order_within(typename N::Scalar a, typename N::Scalar b) {
+  return N::to_bits(N::is_nan(N::marked(N::zero(), N::set1(a), N::held(N::set1(b))))) == 0;
+}
+
 template <class N, OrderEach Op>
 void order_each(const OrderOperands<typename N::Scalar>& o) {
   using T = typename N::Scalar;
@@ -51,8 +83,8 @@ void order_each(const OrderOperands<typename N::Scalar>& o) {
       else if constexpr (Op == OrderEach::fma)
         r = N::fma(x, y, t.c.one ? N::set1(*c) : N::load(c + i));
       else
-        r = N::max_keep(x, y);
-      N::store(to + i, N::flushed(r));
+        r = N::flushed(N::max_keep(x, y));
+      N::store(to + i, order_done<N>(r));
     }
   }
 }
@@ -133,7 +165,7 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.across[0][0] = order_across<N, false>;
     unroll<kOrderPairs>([&](auto d) ETALON_INLINE_LAMBDA {
       t.across[0][d + 1] = order_pairs_across<N, d + 1, false>;
-      if constexpr (requires { &Fast::check; }) {
+      if constexpr (requires { Fast::bound(); }) {
         t.quick_across[0][d] = order_quick_across<Fast, d + 1, false>;
         t.quick_across[1][d] = order_quick_across<Fast, d + 1, true>;
       }
@@ -144,20 +176,24 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
     t.negative_zeros = N::kNegativeZeros;
   }
   if constexpr (requires { Fast::kVanishing; }) t.vanishing = Fast::kVanishing;
+  if constexpr (requires { Fast::bound(); }) {
+    t.bound = order_bound<Fast>;
+    t.within = order_within<Fast>;
+  }
   t.add_zero = [](T* a, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes) N::store(a + i, N::add_zero(N::load(a + i)));
   };
   t.add = [](T* a, const T* b, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::flushed(N::add(N::load(a + i), N::load(b + i))));
+      N::store(a + i, order_done<N>(N::add(N::load(a + i), N::load(b + i))));
   };
   t.scale = [](T* a, T s, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::flushed(N::mul(N::set1(s), N::load(a + i))));
+      N::store(a + i, order_done<N>(N::mul(N::set1(s), N::load(a + i))));
   };
   t.scale_add = [](T* a, T s, const T* c, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::flushed(N::fma(N::set1(s), N::load(c + i), N::load(a + i))));
+      N::store(a + i, order_done<N>(N::fma(N::set1(s), N::load(c + i), N::load(a + i))));
   };
   t.each[0] = order_each<N, OrderEach::add>;
   t.each[1] = order_each<N, OrderEach::sub>;
@@ -167,11 +203,11 @@ OrderTiles<typename N::Scalar> make_order_tiles() {
   t.each[5] = order_each<N, OrderEach::max>;
   t.divide = [](T* a, const T* d, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::flushed(N::div(N::load(a + i), N::load(d + i))));
+      N::store(a + i, order_done<N>(N::div(N::load(a + i), N::load(d + i))));
   };
   t.root = [](T* a, std::int64_t n) {
     for (std::int64_t i = 0; i < n; i += N::lanes)
-      N::store(a + i, N::flushed(N::sqrt(N::load(a + i))));
+      N::store(a + i, order_done<N>(N::sqrt(N::load(a + i))));
   };
   t.enter = order_enter<N>;
   if constexpr (N::kSettles) t.settle = [](float* x, std::int64_t n) { order_enter<N>(x, x, n); };
@@ -248,21 +284,20 @@ struct OrderArithmetics {
                    : made<PlainArithmetic<V, false, false>, kRounding, kRounding>();
     });
   }
+  template <class V, OrderRounding Rounding, bool Fused>
+  using Flushed = std::conditional_t<
+      Rounding != OrderRounding::nearest, void,
+      std::conditional_t<V::kLikeF32, QuickFlushedWide<V>, QuickFlushed<V, Fused>>>;
   template <template <OrderRounding> class Format>
   static const OrderTiles<float>& narrow(const OrderArithmetic& a) {
     return with_rounding(a.rounding, [&](auto r) -> const auto& {
       constexpr OrderRounding kRounding = decltype(r)::value;
       constexpr OrderRounding kFma = kRounding == OrderRounding::nearest ? FmaRounding : kRounding;
       using V = Format<kRounding>;
-      constexpr bool kQuickFlushed = kRounding == OrderRounding::nearest && !V::kLikeF32;
-      if constexpr (kQuickFlushed)
-        if (a.flush)
-          return a.fma
-                     ? made<Narrow<V, true, true>, kFma, kRounding, QuickFlushed<V, true>>()
-                     : made<Narrow<V, false, true>, kRounding, kRounding, QuickFlushed<V, false>>();
       if (a.flush)
-        return a.fma ? made<Narrow<V, true, true>, kFma, kRounding>()
-                     : made<Narrow<V, false, true>, kRounding, kRounding>();
+        return a.fma ? made<Narrow<V, true, true>, kFma, kRounding, Flushed<V, kRounding, true>>()
+                     : made<Narrow<V, false, true>, kRounding, kRounding,
+                            Flushed<V, kRounding, false>>();
       if constexpr (kRounding == OrderRounding::nearest)
         return a.fma ? made<Narrow<V, true, false>, kFma, kRounding, Quick<V, true>>()
                      : made<Narrow<V, false, false>, kRounding, kRounding, Quick<V, false>>();

@@ -140,31 +140,29 @@ struct Quick : Narrow<Format, Fused, false> {
 // bounds, and what is stored. Zeros are +0, where they may have to be -0.
 template <class Format, bool Fused>
 struct QuickFlushed : Format {
+  using Plain = Format;
   using Reg = typename Format::Reg;
   static constexpr float kScale = 0x1p-126F / Format::kLeastNormal;
   // Products fused to a sum are not rounded before.
   static constexpr bool kChains = !Fused;
 
-  ETALON_INLINE static Reg load(const float* p) {
-    return Format::mul(Format::load(p), Format::set1(kScale));
-  }
+  ETALON_INLINE static Reg load(const float* p) { return held(Format::load(p)); }
   ETALON_INLINE static Reg take(const float* p) {
-    return Format::mul(Narrow<Format, Fused, true>::take(p), Format::set1(kScale));
+    return held(Narrow<Format, Fused, true>::take(p));
   }
   ETALON_INLINE static void store(float* p, Reg v) {
     Format::store(p, Format::mul(v, Format::set1(1 / kScale)));
   }
-  // to[r], r < rows: the largest |a[i][r]|; whole vectors are written.
-  template <int Terms>
-  ETALON_INLINE static void largest(const float* const* a, int rows, float* to) {
-    for (int r = 0; r < rows; r += Format::lanes) {
-      Reg most = Format::zero();
-      unroll<Terms>([&](auto i) ETALON_INLINE_LAMBDA {
-        const Reg x = Format::load(a[i] + r, Format::first(rows - r));
-        most = Format::larger_bits(most, Format::abs(x));
-      });
-      Format::store(to + r, most);
-    }
+  // The largest magnitude of an operand's terms.
+  ETALON_INLINE static Reg bound() { return Format::zero(); }
+  ETALON_INLINE static Reg bound(Reg most, Reg x) { return meet(most, Format::abs(x)); }
+  ETALON_INLINE static Reg meet(Reg one, Reg other) { return Format::larger_bits(one, other); }
+  // What `load` makes of a number.
+  ETALON_INLINE static Reg held(Reg v) { return Format::mul(v, Format::set1(kScale)); }
+  // v, NaN where products of terms of these bounds may be too large; b as it is held.
+  ETALON_INLINE static Reg marked(Reg v, Reg a, Reg b) {
+    const Reg most = Format::mul(a, Format::mul(b, Format::set1(0x1p3F)));
+    return Format::nan_above(v, Format::power(most), Format::set1(0x1p14F * kScale));
   }
   ETALON_INLINE static Reg watch(Reg x, Reg most) {
     return Format::larger_bits(most, Format::power(x));
@@ -188,17 +186,49 @@ struct QuickFlushed : Format {
     most = watch(Format::mul(v, Format::set1(kScale)), most);
     Format::store(p, Format::nan_above(v, most, Format::set1(0x1p14F * kScale)));
   }
-  // Stores a tree's sum, NaN where it is too large or the product of a and b, its largest terms.
-  ETALON_INLINE static void store(float* p, Reg v, Reg a, Reg b) {
-    const Reg bound = Format::mul(a, Format::mul(b, Format::set1(0x1p3F)));
-    const Reg most = watch(v, Format::power(bound));
-    Format::store(p, Format::nan_above(Format::mul(v, Format::set1(1 / kScale)), most,
+  // Stores a tree's sum, NaN where it is too large.
+  ETALON_INLINE static void store_tree(float* p, Reg v) {
+    Format::store(p, Format::nan_above(Format::mul(v, Format::set1(1 / kScale)), Format::power(v),
                                        Format::set1(0x1p14F * kScale)));
   }
 
  private:
   ETALON_INLINE static Reg nearest(Reg x, Reg m) {
     const Reg by = Format::set1(Format::kQuickFactor);
+    return Format::fnma(m, by, Format::fma(m, by, x));
+  }
+};
+
+// The same for bf16, flushed: trees only. The processor reads subnormal operands as zero, which is
+// all that flushing does to a sum, for below the least normal number sums are exact. It is not to a
+// product just below, which may round to that number: so the least operands that are not zero are
+// kept, whose product bounds all others. Overflow shows as in Quick. Zeros are +0, where they may
+// have to be -0.
+template <class Format>
+struct QuickFlushedWide : Format {
+  using Plain = Format;
+  using Reg = typename Format::Reg;
+  static constexpr bool kChains = false;
+
+  ETALON_INLINE static Reg take(const float* p) { return Narrow<Format, true, true>::take(p); }
+  // One bit less than the least magnitude: of zero, the most that there is.
+  ETALON_INLINE static Reg bound() { return Format::set1(1); }
+  ETALON_INLINE static Reg bound(Reg least, Reg x) {
+    return meet(least, Format::bits_before(Format::abs(x)));
+  }
+  ETALON_INLINE static Reg meet(Reg one, Reg other) { return Format::smaller_bits(one, other); }
+  ETALON_INLINE static Reg held(Reg v) { return v; }
+  // v, NaN where some product may be below the least normal number.
+  ETALON_INLINE static Reg marked(Reg v, Reg a, Reg b) {
+    return Format::nan_above(v, Format::set1(2 * Format::kLeastNormal), Format::mul(a, b));
+  }
+  ETALON_INLINE static Reg first_term(Reg a, Reg b) { return nearest(Format::mul(a, b)); }
+  ETALON_INLINE static Reg add(Reg a, Reg b) { return nearest(Format::add(a, b)); }
+  ETALON_INLINE static void store_tree(float* p, Reg v) { Format::store(p, v); }
+
+ private:
+  ETALON_INLINE static Reg nearest(Reg x) {
+    const Reg by = Format::set1(Format::kQuickFactor), m = Format::power(x);
     return Format::fnma(m, by, Format::fma(m, by, x));
   }
 };

@@ -118,6 +118,10 @@ void run_panel(const OrderTask<T>& task, std::int64_t group, std::int64_t panel,
   const OrderMode mode = order_mode(tiles, task.program, true);
   const QuickOrder<T> could(tiles, task.program, mode, masked);
   bool quick = could.helps;
+  // Of trees, where operands have to be within bounds: of this panel, of each strip.
+  const bool bounded = could.pairs && tiles.bound != nullptr;
+  const T bound_b = bounded ? tiles.bound(b, task.k, b_step, tiles.width) : T{};
+  bool pairs = could.pairs;
   // The lanes of columns, and those of them in which a zero is not known to be +0.
   const std::uint32_t lanes = lanes_of(task, panel);
   std::uint32_t nonzero = could.zeros_count && !masked ? lanes : 0;
@@ -134,11 +138,11 @@ void run_panel(const OrderTask<T>& task, std::int64_t group, std::int64_t panel,
                     own.stack + first * tiles.width, own.size,
                     [&](const OrderStep& s, T* tile, const OrderStep* join) {
                       const int d = s.pairs - 1;
-                      const auto run = s.pairs == 0          ? chain
-                                       : b_f32 != nullptr    ? tiles.pairs_of_f32[d]
-                                       : fast && could.pairs ? tiles.quick_pairs[d]
-                                       : masked && !fast     ? tiles.masked_pairs[d]
-                                                             : tiles.pairs[d];
+                      const auto run = s.pairs == 0       ? chain
+                                       : b_f32 != nullptr ? tiles.pairs_of_f32[d]
+                                       : fast && pairs    ? tiles.quick_pairs[d]
+                                       : masked && !fast  ? tiles.masked_pairs[d]
+                                                          : tiles.pairs[d];
                       OrderChain<T> t = step_of(s, tile, join);
                       t.a = a + s.first * height + first;
                       t.a_step = s.stride * height;
@@ -155,6 +159,7 @@ void run_panel(const OrderTask<T>& task, std::int64_t group, std::int64_t panel,
   for (std::int64_t row = begin; row < end;) {
     const int h = order_height(task.rows - row), height = 1 << h;
     const T* a = task.a + (group * task.rows + row) * task.k;
+    if (quick && bounded) pairs = tiles.within(tiles.bound(a, 1, 0, task.k * height), bound_b);
     compute(a, h, 0, h, quick);
     if (quick && !tiles.held(own.stack, height, 0)) {
       quick = false;

@@ -101,28 +101,27 @@ void order_pairs_across(const OrderChain<typename N::Scalar>& t) {
   }
 }
 
-// The same over QuickFlushed, level by level as order_quick_pairs.
+// The same over QuickFlushed or QuickFlushedWide, level by level through memory.
 template <class N, int D, bool OfF32>
 void order_quick_across(const OrderChain<typename N::Scalar>& t) {
   using T = typename N::Scalar;
   using Reg = typename N::Reg;
   constexpr int kTerms = 1 << D, kWidth = 2 * N::lanes, kVectors = 2 * kOrderAcross;
-  Reg sums[kVectors][kTerms / 2], largest_b[kVectors], largest_a = N::zero();
-  for (int i = 0; i < kTerms; ++i)
-    largest_a = N::larger_bits(largest_a, N::abs(N::set1(t.a[i * t.a_step])));
+  Reg sums[kVectors][kTerms / 2], bound_b[kVectors], bound_a = N::bound();
+  for (int i = 0; i < kTerms; ++i) bound_a = N::bound(bound_a, N::set1(t.a[i * t.a_step]));
   for (int v = 0; v < kVectors; ++v) {
     const float* from = t.b_f32 + v / 2 * t.b_panel + v % 2 * N::lanes;
-    Reg largest = N::zero();
+    Reg bound = N::bound();
     const auto term = [&](int i) ETALON_INLINE_LAMBDA {
       const Reg b = order_load<OfF32, N>(from + i * t.b_step);
-      largest = N::larger_bits(largest, N::abs(b));
+      bound = N::bound(bound, b);
       return N::first_term(N::set1(t.a[i * t.a_step]), b);
     };
     unroll<kTerms / 2>([&](auto i) ETALON_INLINE_LAMBDA {
       const Reg x = term(2 * i);
       sums[v][i] = N::add(x, term(2 * i + 1));
     });
-    largest_b[v] = largest;
+    bound_b[v] = bound;
   }
   unroll<D - 1>([&](auto level) ETALON_INLINE_LAMBDA {
     for (int v = 0; v < kVectors; ++v)
@@ -134,48 +133,35 @@ void order_quick_across(const OrderChain<typename N::Scalar>& t) {
     T* tile = t.tile + v / 2 * kWidth + v % 2 * N::lanes;
     Reg s = sums[v][0];
     if (t.join) s = N::add(N::load(tile), s);
-    N::store(tile, s, largest_a, largest_b[v]);
+    N::store_tree(tile, N::marked(s, bound_a, bound_b[v]));
   }
 }
 
-// The same as order_pairs over a Quick arithmetic or QuickFlushed. Level by level through memory:
-// of one row's tree a processor waits for most of the sums, of all rows' it has enough to do. +0
-// added to a sum changes none.
+// The same as order_pairs over a Quick arithmetic or one with bounds, which are the caller's to
+// look at. All rows' first sums go through memory: of one row's tree a processor waits for most of
+// the sums, of all rows' it has enough to do. +0 added to a sum changes none.
 template <class N, int D>
 void order_quick_pairs(const OrderChain<typename N::Scalar>& t) {
   using T = typename N::Scalar;
   using Reg = typename N::Reg;
   constexpr int kTerms = 1 << D, kWidth = 2 * N::lanes;
-  constexpr bool kWatched = requires { &N::check; };
   const T* a[kTerms];
   unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { a[i] = t.a + i * t.a_step; });
   const int rows = t.rows;
-  [[maybe_unused]] T largest_a[kOrderRows + N::lanes];
-  if constexpr (kWatched) N::template largest<kTerms>(a, rows, largest_a);
   for (int at = 0; at < kWidth; at += N::lanes) {
     Reg b[kTerms], sums[kOrderRows][kTerms / 2];
-    [[maybe_unused]] Reg largest_b = N::zero();
-    unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA {
-      b[i] = N::load(t.b + i * t.b_step + at);
-      if constexpr (kWatched) largest_b = N::larger_bits(largest_b, N::abs(b[i]));
-    });
+    unroll<kTerms>([&](auto i) ETALON_INLINE_LAMBDA { b[i] = N::load(t.b + i * t.b_step + at); });
     for (int r = 0; r < rows; ++r)
       unroll<kTerms / 2>([&](auto i) ETALON_INLINE_LAMBDA {
         const Reg x = N::first_term(N::set1(a[2 * i][r]), b[2 * i]);
         sums[r][i] = N::add(x, N::first_term(N::set1(a[2 * i + 1][r]), b[2 * i + 1]));
       });
-    unroll<D - 1>([&](auto level) ETALON_INLINE_LAMBDA {
-      for (int r = 0; r < rows; ++r)
-        unroll<(kTerms >> (level + 2))>([&](auto i) ETALON_INLINE_LAMBDA {
-          sums[r][i] = N::add(sums[r][2 * i], sums[r][2 * i + 1]);
-        });
-    });
     for (int r = 0; r < rows; ++r) {
       T* tile = t.tile + r * kWidth + at;
-      Reg s = sums[r][0];
+      Reg s = order_tree<N, D - 1, 0>([&](auto i) ETALON_INLINE_LAMBDA { return sums[r][i]; });
       if (t.join) s = N::add(N::load(tile), s);
-      if constexpr (kWatched)
-        N::store(tile, s, N::set1(largest_a[r]), largest_b);
+      if constexpr (requires { N::store_tree(tile, s); })
+        N::store_tree(tile, s);
       else
         N::store(tile, s);
     }
