@@ -15,10 +15,12 @@ bool touches_padding(const WindowAxis& a, std::int64_t o) {
   return a.at(o, 0) < 0 || a.at(o, a.kernel - 1) >= a.in;
 }
 
-bool is_read(const WindowAxis& a, std::int64_t padded) {
-  for (std::int64_t r = 0; r < a.kernel; ++r)
-    if (padded >= r * a.dilation && (padded - r * a.dilation) % a.stride == 0) return true;
-  return false;
+std::vector<char> read_by_taps(const WindowAxis& a) {
+  std::vector<char> read(static_cast<std::size_t>(std::max<std::int64_t>(0, extent(a))), 0);
+  for (std::int64_t o = 0; o < a.out; ++o)
+    for (std::int64_t r = 0; r < a.kernel; ++r)
+      read[static_cast<std::size_t>(o * a.stride + r * a.dilation)] = 1;
+  return read;
 }
 
 }  // namespace
@@ -37,6 +39,9 @@ ConvPlan::ConvPlan(const ConvGeometry& geometry)
     row_stride = phase_stride * static_cast<std::int64_t>(phases.size());
     plane_stride = row_stride * extent(h);
     channel_stride = plane_stride * extent(d);
+    planes_read = read_by_taps(d);
+    rows_read = read_by_taps(h);
+    set_columns();
   } else {
     phases = {0};
     row_stride = w.in;
@@ -62,57 +67,62 @@ ConvPlan::ConvPlan(const ConvGeometry& geometry)
     offset.push_back(k == 0 ? 0 : offset[static_cast<std::size_t>(i)] + kAheadPixels);
 }
 
+void ConvPlan::set_columns() {
+  const WindowAxis& w = g.window.axes[2];
+  // Of stride 2 and both remainders read: element 2i of the input is column i + e of one phase,
+  // 2i + 1 column i + o of the other.
+  if (w.stride == 2 && phases.size() == 2) {
+    const std::int64_t e = (w.pad_begin + 1) / 2 - w.pad_begin % 2, o = (w.pad_begin + 1) / 2;
+    const bool swapped = w.pad_begin % 2 != 0;  // then the odd ones are phase 0
+    split_count = std::max<std::int64_t>(
+        0, std::min({w.in, 2 * (phase_stride - e), 2 * (phase_stride - o) + 1}));
+    split_even = (swapped ? phase_stride : 0) + e;
+    split_odd = (swapped ? 0 : phase_stride) + o;
+  }
+  for (const std::int64_t phase : phases) {
+    PhaseColumns c{.shift = phase - w.pad_begin};
+    c.end = w.in > c.shift ? std::min((w.in - 1 - c.shift) / w.stride + 1, phase_stride) : 0;
+    c.begin = std::min(c.shift >= 0 ? 0 : (-c.shift + w.stride - 1) / w.stride, c.end);
+    c.rest = split_count > std::max<std::int64_t>(0, c.shift)
+                 ? std::clamp((split_count - 1 - c.shift) / 2 + 1, c.begin, c.end)
+                 : c.begin;
+    columns.push_back(c);
+  }
+}
+
 std::int64_t ConvPlan::copied_rows() const { return extent(g.window.axes[1]); }
 
 void ConvPlan::copy_rows(const float* from, float* to, std::int64_t first, std::int64_t last,
                          void (*split)(const PairRows&)) const {
   const auto& [d, h, w] = g.window.axes;
-  const std::int64_t planes = extent(d);
-  for (std::int64_t z = 0; z < planes; ++z) {
-    if (!is_read(d, z)) continue;
-    const std::int64_t iz = z - d.pad_begin;
+  const bool splits = split != nullptr && split_count > 0;
+  for (std::size_t z = 0; z < planes_read.size(); ++z) {
+    if (planes_read[z] == 0) continue;
+    const std::int64_t iz = static_cast<std::int64_t>(z) - d.pad_begin;
     for (std::int64_t y = first; y < last; ++y) {
-      if (!is_read(h, y)) continue;
+      if (rows_read[static_cast<std::size_t>(y)] == 0) continue;
       const std::int64_t iy = y - h.pad_begin;
-      float* row = to + z * plane_stride + y * row_stride;
+      float* row = to + static_cast<std::int64_t>(z) * plane_stride + y * row_stride;
       if (iz < 0 || iz >= d.in || iy < 0 || iy >= h.in) {
         std::fill_n(row, row_stride, 0.0F);
         continue;
       }
       const float* source = from + (iz * h.in + iy) * w.in;
-      // Of stride 2 and both remainders read: element 2i of the input is column i + e of one
-      // phase, 2i + 1 column i + o of the other.
-      std::int64_t split_count = 0;  // elements that are there
-      if (split != nullptr && w.stride == 2 && phases.size() == 2) {
-        const std::int64_t e = (w.pad_begin + 1) / 2 - w.pad_begin % 2, o = (w.pad_begin + 1) / 2;
-        const bool swapped = w.pad_begin % 2 != 0;  // then the odd ones are phase 0
-        split_count = std::min({w.in, 2 * (phase_stride - e), 2 * (phase_stride - o) + 1});
-        if (split_count > 0)
-          split({.from = source,
-                 .rows = 1,
-                 .count = split_count,
-                 .even = row + (swapped ? phase_stride : 0) + e,
-                 .odd = row + (swapped ? 0 : phase_stride) + o});
-      }
-      for (const std::int64_t phase : phases) {
-        // Column j of this phase is padded column j * stride + phase.
-        const std::int64_t shift = phase - w.pad_begin;
-        std::int64_t begin = shift >= 0 ? 0 : (-shift + w.stride - 1) / w.stride;
-        std::int64_t end = w.in > shift ? (w.in - 1 - shift) / w.stride + 1 : 0;
-        end = std::min(end, phase_stride);
-        begin = std::min(begin, end);
-        std::fill_n(row, begin, 0.0F);
-        if (w.stride == 1) {
-          std::memcpy(row + begin, source + begin + shift,
-                      static_cast<std::size_t>(end - begin) * sizeof(float));
-        } else {
-          // Columns whose element is below split_count are there.
-          std::int64_t j = begin;
-          if (split_count > 0 && split_count > shift)
-            j = std::clamp((split_count - 1 - shift) / 2 + 1, begin, end);
-          for (; j < end; ++j) row[j] = source[j * w.stride + shift];
-        }
-        std::fill_n(row + end, phase_stride - end, 0.0F);
+      if (splits)
+        split({.from = source,
+               .rows = 1,
+               .count = split_count,
+               .even = row + split_even,
+               .odd = row + split_odd});
+      for (const PhaseColumns& c : columns) {
+        if (c.begin > 0) std::fill_n(row, c.begin, 0.0F);
+        if (w.stride == 1)
+          std::memcpy(row + c.begin, source + c.begin + c.shift,
+                      static_cast<std::size_t>(c.end - c.begin) * sizeof(float));
+        else
+          for (std::int64_t j = splits ? c.rest : c.begin; j < c.end; ++j)
+            row[j] = source[j * w.stride + c.shift];
+        if (c.end < phase_stride) std::fill_n(row + c.end, phase_stride - c.end, 0.0F);
         row += phase_stride;
       }
     }

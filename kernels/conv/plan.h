@@ -42,7 +42,16 @@ struct ConvPlan {
   std::int64_t plane_stride = 0, row_stride = 0;
   std::int64_t phase_stride = 0;
   std::vector<std::int64_t> phases;  // remainders of columns that some tap reads
-  std::vector<std::int64_t> offset;  // [k], then some that are only asked for ahead
+  // Of each in a copied row: column j holds element j * stride + shift of the input, begin <= j <
+  // end; those from `rest` on where the others were split in pairs.
+  struct PhaseColumns {
+    std::int64_t shift = 0, begin = 0, end = 0, rest = 0;
+  };
+  std::vector<PhaseColumns> columns;
+  // Elements of a row to be split in pairs, and where in a copied row even and odd ones begin.
+  std::int64_t split_count = 0, split_even = 0, split_odd = 0;
+  std::vector<char> planes_read, rows_read;  // which ones of the padded input some tap reads
+  std::vector<std::int64_t> offset;          // [k], then some that are only asked for ahead
 
   explicit ConvPlan(const ConvGeometry& geometry);
 
@@ -64,6 +73,9 @@ struct ConvPlan {
   // Whether each term of the sum of these pixels is inside the input: bit i of mask[k] for pixel
   // first + i.
   void masks(std::int64_t first, int count, std::uint16_t* mask) const;
+
+ private:
+  void set_columns();
 };
 
 }  // namespace etalon
