@@ -19,6 +19,8 @@ constexpr int kTwo = 2, kThree = 3;  // vectors of channels in a panel
 constexpr std::int64_t kPanelBytes = 512 << 10, kBlockBytes = 320 << 10;
 // Of the work, how much more than its part a thread may be given before rows are cut instead.
 constexpr double kUneven = 1.15;
+// Of its part of the rows, how much more for the sake of whole lines.
+constexpr double kUnevenRows = 1.06;
 constexpr std::int64_t kLine = 64 / sizeof(float);  // a cache line
 constexpr std::int64_t kFewestRows = 7;  // of a thread that takes rows although panels are equal
 // Bytes of input that stay there while all panels pass: few where all weights stay too, so that the
@@ -436,13 +438,18 @@ std::int64_t InPlaceConv::copy_rows(const float* x, std::int64_t first_row, std:
   return first;
 }
 
-// Rows of a chunk, so that there are as many chunks for each thread.
+// Rows of a chunk, so that there are as many chunks for each thread: whole runs of rows that are
+// stored together, unless a thread would have more than its part of those. Where two threads meet
+// they then write one line of each channel in turn.
 std::int64_t InPlaceConv::even_rows(std::int64_t threads) const {
   const std::int64_t rows = g_.window.axes[1].out, unit = channels_last_ ? 1 : store_rows(rows);
-  const std::int64_t chunks = (rows + chunk_rows_ - 1) / chunk_rows_;
-  const std::int64_t even = (chunks + threads - 1) / threads * threads;
-  const std::int64_t units = (rows + unit - 1) / unit;
-  return std::min(chunk_rows_, (units + even - 1) / even * unit);
+  const auto up = [](std::int64_t n, std::int64_t by) { return (n + by - 1) / by; };
+  const std::int64_t even = up(up(rows, chunk_rows_), threads) * threads;
+  const std::int64_t whole = std::min(chunk_rows_, up(up(rows, unit), even) * unit);
+  const std::int64_t most = std::min(rows, up(up(rows, whole), threads) * whole);
+  return static_cast<double>(most * threads) > kUnevenRows * static_cast<double>(rows)
+             ? up(rows, even)
+             : whole;
 }
 
 void InPlaceConv::run(const Call& call) const {
