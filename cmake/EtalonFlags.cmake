@@ -67,10 +67,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 if(ETALON_SANITIZE)
   # Each load through a pointer is checked by the address sanitizer, and by the processor where it has
-  # to be aligned; arrays of registers are indexed by constants. With the checks of the language that
-  # an integer can still break alone, clang takes two thirds of the time and half of the two gigabytes
-  # for a convolution's tiles. A quarter of what is left was where each instruction of a tile comes
-  # from: a report names the function, without the line.
+  # to be aligned; arrays of registers are indexed by constants. Left are the checks that an integer can
+  # still break: those of pointers were half of the time and of the two gigabytes that clang takes for
+  # the tiles of gemm, the others a sixth of what remained for a convolution's. A quarter was where each
+  # instruction of a tile comes from: a report names the function, without the line.
   foreach(isa avx2 avx512)
     list(APPEND ETALON_FLAGS_${isa} -fno-sanitize=undefined -fsanitize=signed-integer-overflow,shift -g0)
   endforeach()
