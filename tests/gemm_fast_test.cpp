@@ -71,6 +71,12 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
       // apart, a packed.
       {35, 1024, 600, {}, Shape{1024}},
       {70, 90, 1200, {}, Shape{90}},
+      // b packed by the first strip of rows: from far, with a tail and an odd strip of n, few rows
+      // and rows for tiles of eight; from near; by both threads of a block.
+      {37, 537, 700, {}, Shape{537}},
+      {33, 300, 1024, {.alpha = 0.7F, .beta = -1.3F}, Shape{33, 300}},
+      {90, 85, 1100, {}, kNone},
+      {200, 530, 530, {}, kNone},
       {70, 5, 9000, {}, Shape{70, 5}},
       {130, 20, 2500, {.alpha = 0.7F, .trans_a = true}, Shape{20}},
       {1024, 5, 100, {.beta = 0.5F, .trans_a = true}, Shape{1024, 1}},

@@ -65,7 +65,9 @@ struct Plan {
   std::int64_t k_blocks = 1;
   std::int64_t width = 1;  // strips of n in a block
   std::int64_t n_blocks = 1, m_parts = 1;
-  bool ahead = false;    // the next block of n is asked for while one is computed
+  bool ahead = false;         // the next block of n is asked for while one is computed
+  bool source_ahead = false;  // so is what is packed next
+  bool copies = false;        // the first strip of rows packs b on its way
   bool by_rows = false;  // the items of a part of m follow each other, else those of a block of n
 };
 
@@ -130,6 +132,11 @@ Plan make_plan(const TileSet& set, const GemmTask& task, int threads) {
   if (p.by_rows && p.apart) p.width = std::max(kFewestStrips, half);
   if (p.ahead) p.width = even_width(p.n_strips, half, p.by_rows ? 1 : threads);
   p.width = std::min(p.width, p.n_strips);
+  // What is packed comes from memory likewise, and half-line tiles of rows apart do not ask: from
+  // there eight vectors of a row at a time arrive sooner than a tile's two.
+  const bool packs_rows = as_it_lies && p.apart && !p.b_in_place, far = b_bytes > kBlockBytes;
+  p.source_ahead = packs_rows && far && set.lanes * sizeof(float) == kLineBytes;
+  p.copies = packs_rows && (p.source_ahead || !far);
   p.n_blocks = (p.n_strips + p.width - 1) / p.width;
   if (p.by_rows)
     p.m_parts = std::min<std::int64_t>(p.strips.count, threads);
@@ -152,26 +159,32 @@ void end_columns(const UsualSteps& steps, std::int64_t column, std::int64_t at, 
 class Item {
  public:
   Item(const TileSet& set, const GemmTask& task, const Plan& plan, std::int64_t item)
-      : set_(set), task_(task), plan_(plan) {
+      : set_(set), task_(task), plan_(plan), item_(item) {
     const std::int64_t part = plan.by_rows ? item / plan.n_blocks : item % plan.m_parts;
     from_ = part * plan.strips.count / plan.m_parts;
     to_ = (part + 1) * plan.strips.count / plan.m_parts;
-    first_ = (plan.by_rows ? item % plan.n_blocks : item / plan.m_parts) * plan.width;
+    first_ = first_strip(item);
     last_ = std::min(plan.n_strips, first_ + plan.width);
   }
 
   void run() {
     for (std::int64_t block = 0; block < plan_.k_blocks; ++block) {
-      const std::int64_t k = block * task_.k / plan_.k_blocks;
-      terms_ = (block + 1) * task_.k / plan_.k_blocks - k;
+      const std::int64_t k = first_term(block);
+      terms_ = first_term(block + 1) - k;
       resume_ = task_.resume || block > 0;
       ends_ = block + 1 == plan_.k_blocks;
       bring_columns(k);
+      ahead_ = plan_.source_ahead ? following(block) : nullptr;
       for (std::int64_t s = from_; s < to_; ++s) rows(s, k);
     }
   }
 
  private:
+  std::int64_t first_term(std::int64_t block) const { return block * task_.k / plan_.k_blocks; }
+  std::int64_t first_strip(std::int64_t item) const {
+    return (plan_.by_rows ? item % plan_.n_blocks : item / plan_.m_parts) * plan_.width;
+  }
+
   // The vector side of this block of k.
   void bring_columns(std::int64_t k) {
     const std::int64_t lanes = set_.lanes;
@@ -188,10 +201,18 @@ class Item {
     if (!plan_.b_in_place) {
       float* packed =
           thread_scratch<float>(ScratchSlot::vector, plan_.width * lanes * (terms_ + 1));
-      pack_vector(set_, view, columns, terms_, 1, packed);
       b_ = packed;
       b_strip_ = terms_ * lanes;
       b_step_ = lanes;
+      if (copies()) {
+        copied_ = view.data;
+        copy_ = packed;
+        whole_ = first_ + columns / lanes;
+        view.data += columns - columns % lanes;
+        pack_vector(set_, view, columns % lanes, terms_, 1, packed + (whole_ - first_) * b_strip_);
+      } else {
+        pack_vector(set_, view, columns, terms_, 1, packed);
+      }
       return;
     }
     b_ = view.data;
@@ -201,6 +222,42 @@ class Item {
       float* packed = thread_scratch<float>(ScratchSlot::vector, terms_ * lanes);
       pack_rows(set_, view, columns - left, left, set_.lanes, terms_, packed, lanes);
       tail_ = packed;
+    }
+  }
+
+  // Where what is packed after this block begins: a thread goes on to the next item.
+  const float* following(std::int64_t block) const {
+    std::int64_t k = 0, first = first_;
+    if (block + 1 < plan_.k_blocks) {
+      k = first_term(block + 1);
+    } else {
+      const std::int64_t item = item_ + 1;
+      if (item >= plan_.n_blocks * plan_.m_parts) return nullptr;
+      first = first_strip(item);
+    }
+    return task_.b.data + k * task_.b.k_stride + first * set_.lanes;
+  }
+
+  bool copies() const {
+    return plan_.copies && to_ - from_ > 1 &&
+           set_.copying[1][static_cast<std::size_t>(plan_.strips.height(from_))] != nullptr;
+  }
+
+  // Which lines the tile of `w` strips from `v` on asks for, `tiles_left` before the block's end.
+  void ask(std::int64_t s, std::int64_t v, int w, std::int64_t tiles_left, TileCall& t) const {
+    t.next_step = 0;
+    if (ahead_ != nullptr) {
+      // The last tiles ask, each for one strip.
+      const std::int64_t strips = last_ - first_;
+      if (tiles_left > strips) return;
+      t.next = ahead_ + (strips - tiles_left) * set_.lanes;
+      t.next_step = task_.b.k_stride;
+    } else if (plan_.ahead && s - from_ < w) {
+      // Each strip of rows asks for one of the vectors that stand where these do in the next block.
+      const std::int64_t next = v + plan_.width + s - from_;
+      if (next >= plan_.n_strips) return;
+      t.next = task_.packed_b + next * b_strip_;
+      t.next_step = set_.lanes;
     }
   }
 
@@ -218,7 +275,6 @@ class Item {
                          : plan_.beside ? a.k_stride
                                         : height,
                .a_row = a.row_stride,
-               .b_strip = b_strip_,
                .c_row = task.n,
                .resume = resume_};
     if (!plan_.apart && !plan_.beside) {
@@ -241,28 +297,32 @@ class Item {
       t.ending = &ending;
     }
     int w = 0;
+    std::int64_t tiles_left = (to_ - s) * ((last_ - first_ + widest - 1) / widest);
     for (std::int64_t next = first_; next < last_; next += w) {
       const bool at_tail = tail_ != nullptr && next == last_ - 1;
-      const std::int64_t stop = tail_ != nullptr && !at_tail ? last_ - 1 : last_;
+      const bool copying = copied_ != nullptr && s == from_ && next < whole_;
+      const std::int64_t stop = copying ? whole_ : tail_ != nullptr && !at_tail ? last_ - 1 : last_;
       w = static_cast<int>(std::min<std::int64_t>(widest, stop - next));
       const std::int64_t v = task.backwards ? first_ + last_ - next - w : next;
       t.b = at_tail ? tail_ : b_ + (v - first_) * b_strip_;
       t.b_step = at_tail ? lanes : b_step_;
+      t.b_strip = b_strip_;
+      if (copying) {
+        t.b = copied_ + (v - first_) * lanes;
+        t.b_strip = lanes;
+        t.b_step = task.b.k_stride;
+        t.copy = copy_ + (v - first_) * b_strip_;
+        t.copy_strip = b_strip_;
+      }
       t.c = task.y + row * task.n + v * lanes;
       t.last_lanes = static_cast<int>(std::min<std::int64_t>(lanes, task.n - (v + w - 1) * lanes));
       t.lane_bias = lane_bias && ends_ ? task.c + v * lanes : nullptr;
       if (t.ending != nullptr) end_columns(*task.ending, v * lanes, t.c - task.y, ending);
-      // Each strip of rows asks for one of the vectors that stand where these do in the next block.
-      if (const std::int64_t ask = v + plan_.width + s - from_;
-          plan_.ahead && s - from_ < w && ask < plan_.n_strips) {
-        t.next = task.packed_b + ask * b_strip_;
-        t.next_step = lanes;
-      } else {
-        t.next_step = 0;
-      }
+      ask(s, v, w, tiles_left--, t);
       const TileFn tile =
-          unasked ? set_.unasked[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)]
-                  : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
+          copying   ? set_.copying[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)]
+          : unasked ? set_.unasked[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)]
+                    : tiles[static_cast<std::size_t>(w)][static_cast<std::size_t>(height)];
       tile(t);
       if (scaled && ends_) {
         const std::int64_t columns = (w - 1) * lanes + t.last_lanes;
@@ -283,10 +343,15 @@ class Item {
   const TileSet& set_;
   const GemmTask& task_;
   const Plan& plan_;
+  std::int64_t item_;
   std::int64_t from_, to_, first_, last_;
   std::int64_t terms_ = 0;
   bool resume_ = false, ends_ = true;
-  const float *b_ = nullptr, *tail_ = nullptr;
+  const float *b_ = nullptr, *tail_ = nullptr, *ahead_ = nullptr;
+  // b of this block where it lies, if the first strip of rows copies it, up to strip `whole_`.
+  const float* copied_ = nullptr;
+  float* copy_ = nullptr;
+  std::int64_t whole_ = 0;
   std::int64_t b_strip_ = 0, b_step_ = 0;
 };
 

@@ -69,6 +69,9 @@ struct TileCall {
   const float* next = nullptr;
   std::int64_t next_step = 0;          // elements of these, or 0 where nothing is wanted
   const TileGather* gather = nullptr;  // gathering and reading tiles only, in the place of b
+  // Copying tiles only: strip w of b is left at copy + w * copy_strip, [k][lanes].
+  float* copy = nullptr;
+  std::int64_t copy_strip = 0;
   // Where given, and no zero is reported, sums are stored after it.
   const TileEnding* ending = nullptr;
   bool report_zero = false;  // plain, gathering and reading tiles
@@ -121,6 +124,9 @@ struct TileSet {
   // The broadcast side not packed: each of its rows, two or more, is contiguous in k.
   // w <= kApartVectors.
   std::array<std::array<TileFn, kMaxTileRows + 1>, kApartVectors + 1> rows_apart{};
+  // The same where b lies as in its matrix and is left packed: loads and stores of the copy hide
+  // behind the fma. Of whole vectors, and of rows for which there is no widest tile; else nullptr.
+  std::array<std::array<TileFn, kMaxTileRows + 1>, kApartVectors + 1> copying{};
   // [runs][w][r]; with one run a vector, all its lanes. Of rows for which there is no wider tile:
   // those that have one are packed.
   std::array<std::array<std::array<TileFn, kMaxTileRows + 1>, kGatherVectors + 1>, kGatherRuns + 1>

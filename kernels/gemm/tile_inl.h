@@ -10,12 +10,14 @@
 
 namespace etalon::simd {
 
-// unasked: rows apart, without asking for cache lines ahead of their use.
+// unasked: rows apart, without asking for cache lines ahead of their use; copying: rows apart, b
+// left packed for the tiles to come.
 enum class TileForm {
   plain,
   unasked,
   masked,
   rows_apart,
+  copying,
   gathering_whole,
   gathering,
   reading_whole,
@@ -24,14 +26,18 @@ enum class TileForm {
 constexpr bool gathers(TileForm f) {
   return f == TileForm::gathering || f == TileForm::gathering_whole;
 }
-constexpr bool apart(TileForm f) { return f == TileForm::rows_apart || f == TileForm::unasked; }
+constexpr bool apart(TileForm f) {
+  return f == TileForm::rows_apart || f == TileForm::copying || f == TileForm::unasked;
+}
 constexpr bool reads(TileForm f) { return f == TileForm::reading || f == TileForm::reading_whole; }
 // What a form is asked for beside sums (TileCall): nobody compiles the rest.
 constexpr bool resumes(TileForm f) { return f != TileForm::masked; }
 constexpr bool reports_zero(TileForm f) { return f == TileForm::plain || gathers(f) || reads(f); }
 constexpr bool adds_by_row(TileForm f) { return !apart(f); }
 constexpr bool adds_by_lane(TileForm f) { return !gathers(f) && !reads(f); }
-constexpr bool ends_by_lane(TileForm f) { return f == TileForm::rows_apart; }
+constexpr bool ends_by_lane(TileForm f) {
+  return f == TileForm::rows_apart || f == TileForm::copying;
+}
 constexpr bool ends_sums(TileForm f) {
   return f == TileForm::plain || gathers(f) || ends_by_lane(f);
 }
@@ -58,7 +64,8 @@ inline constexpr bool kHalfLines = sizeof(typename V::Reg) == 32;
 // there are sixteen.
 template <class V, TileForm form>
 inline constexpr bool kAsksNext =
-    form == TileForm::plain || (form == TileForm::rows_apart && !kHalfLines<V>);
+    form == TileForm::plain ||
+    ((form == TileForm::rows_apart || form == TileForm::copying) && !kHalfLines<V>);
 
 // Row r of a tile of W vectors: every second row of two vectors broadcasts in its fma instead of
 // apart. That is an instruction less and a load more; a core has loads to spare here, and where
@@ -207,6 +214,7 @@ std::uint32_t tile(const TileCall& t) {
   [[maybe_unused]] typename V::Mask run[W][kGatherRuns];
   [[maybe_unused]] const std::int64_t* offset = nullptr;
   [[maybe_unused]] float* packed = nullptr;
+  if constexpr (form == TileForm::copying) packed = t.copy;
   if constexpr (reads(form) || gathers(form)) {
     offset = t.gather->offset;
     packed = t.gather->to;
@@ -255,6 +263,7 @@ std::uint32_t tile(const TileCall& t) {
           _mm_prefetch(reinterpret_cast<const char*>(b + w * b_strip + kAheadSteps * b_step),
                        _MM_HINT_T0);
         bv[w] = V::load(b + w * b_strip);
+        if constexpr (form == TileForm::copying) V::store(packed + w * t.copy_strip, bv[w]);
       }
     });
     if constexpr (form == TileForm::masked) {
@@ -277,6 +286,7 @@ std::uint32_t tile(const TileCall& t) {
     a += a_step;
     b += b_step;
     if constexpr (gathers(form)) packed += b_step;
+    if constexpr (form == TileForm::copying) packed += V::lanes;
     if constexpr (reads(form) || gathers(form)) ++offset;
   }
   std::uint32_t zero_rows = 0;
@@ -545,6 +555,8 @@ TileSet make_tile_set(Isa isa) {
         set.masked[w][r] = tile<V, r, w, TileForm::masked>;
       if constexpr (w <= kApartVectors && r > 1)
         set.rows_apart[w][r] = tile<V, r, w, TileForm::rows_apart>;
+      if constexpr (w <= kApartVectors && r > max_rows<V>(kMaxTileVectors))
+        set.copying[w][r] = tile<V, r, w, TileForm::copying>;
       if constexpr (w <= kGatherVectors && r > max_rows<V>(kGatherVectors + 1)) {
         set.gathering[2][w][r] = tile<V, r, w, TileForm::gathering>;
         // Masks take registers where there are few.
