@@ -98,17 +98,6 @@ using PowKernel = std::int64_t (*)(const float* base, const float* exponent, boo
 using PowValues = double (*)(const float* base, const float* exponent, bool exponent_varies,
                              double* y, std::int64_t count);
 
-// Rows for ExpLanes::summed.
-inline constexpr int kExpRows = 4;
-struct ExpRows {
-  const float* x = nullptr;
-  const float* largest = nullptr;  // [rows]: finite, and no element of the row is larger
-  float* y = nullptr;              // may be x
-  std::int64_t stride = 0, n = 0;  // of x and y
-  int rows = 0;                    // at most kExpRows
-  float* sums = nullptr;           // [rows]
-};
-
 // Steps of sums of exponentials (softmax), all but the last in f64 with relative errors.
 struct ExpLanes {
   // e[i] = exp(x[i] - m), relative error below 2^-45; at least e^-200, and e^-200 below that.
@@ -119,13 +108,6 @@ struct ExpLanes {
   // The same for y[i] = (x[i] - m) - log_sum, where x[i] <= m, 0 <= log_sum.
   bool (*subtract)(const float* x, float m, double log_sum, double error, float* y,
                    std::int64_t count);
-  // y[i] = e^d correctly rounded, of d = x[i] - m rounded to f32; m is finite, no x[i] is larger.
-  // Returns how many elements `scalar` computed.
-  std::int64_t (*rounded)(const float* x, float m, float* y, std::int64_t count,
-                          const LaneFallback& fallback);
-  // The same of a few rows, and each row's sum in one chain, from +0: the chains' additions wait
-  // for one another while the exponentials of later columns are computed.
-  std::int64_t (*summed)(const ExpRows& rows, const LaneFallback& fallback);
 };
 const ExpLanes* exp_lanes(Isa isa);
 

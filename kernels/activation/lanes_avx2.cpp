@@ -173,21 +173,6 @@ struct Lanes : F64 {
   ETALON_INLINE static Int shift_right(Int a) {
     return _mm256_srli_epi64(a, N);
   }
-  // Lanes that have none of the bits of `mask`.
-  ETALON_INLINE static Test none_set(Int a, Int mask) {
-    return _mm256_castsi256_pd(
-        _mm256_cmpeq_epi64(_mm256_and_si256(a, mask), _mm256_setzero_si256()));
-  }
-  ETALON_INLINE static Test either(Test a, Test b) { return _mm256_or_pd(a, b); }
-  ETALON_INLINE static bool any(Test a, Test b) { return (to_bits(a) | to_bits(b)) != 0; }
-  // Floats, as many as a vector has doubles.
-  ETALON_INLINE static __m128 set1_half(float a) { return _mm_set1_ps(a); }
-  ETALON_INLINE static __m128 load_half(const float* p) { return _mm_loadu_ps(p); }
-  ETALON_INLINE static __m128 sub(__m128 a, __m128 b) { return _mm_sub_ps(a, b); }
-  ETALON_INLINE static __m128 min(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
-  ETALON_INLINE static bool any_less(__m128 a, __m128 b) {
-    return _mm_movemask_ps(_mm_cmplt_ps(a, b)) != 0;
-  }
   ETALON_INLINE static Reg widen(__m128 a) { return _mm256_cvtps_pd(a); }
   ETALON_INLINE static __m128 narrow(Reg a) { return _mm256_cvtpd_ps(a); }
   ETALON_INLINE static std::uint32_t narrow_differ(__m128 a, __m128 b) {
@@ -202,8 +187,7 @@ struct Lanes : F64 {
 }  // namespace
 
 const ExpLanes exp_lanes = {LaneMath<Lanes>::exp_shifted, LaneMath<Lanes>::divide,
-                            LaneMath<Lanes>::subtract, LaneMath<Lanes>::rounded,
-                            LaneMath<Lanes>::summed};
+                            LaneMath<Lanes>::subtract};
 
 std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
                        std::int64_t count, const LaneFallback& fallback) {

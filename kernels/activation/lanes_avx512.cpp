@@ -182,18 +182,6 @@ struct Lanes : F64 {
   ETALON_INLINE static Int shift_right(Int a) {
     return _mm512_srli_epi64(a, N);
   }
-  // Lanes that have none of the bits of `mask`.
-  ETALON_INLINE static Test none_set(Int a, Int mask) { return _mm512_testn_epi64_mask(a, mask); }
-  ETALON_INLINE static Test either(Test a, Test b) { return static_cast<Test>(a | b); }
-  ETALON_INLINE static bool any(Test a, Test b) { return (a | b) != 0; }
-  // Floats, as many as a vector has doubles.
-  ETALON_INLINE static __m256 set1_half(float a) { return _mm256_set1_ps(a); }
-  ETALON_INLINE static __m256 load_half(const float* p) { return _mm256_loadu_ps(p); }
-  ETALON_INLINE static __m256 sub(__m256 a, __m256 b) { return _mm256_sub_ps(a, b); }
-  ETALON_INLINE static __m256 min(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
-  ETALON_INLINE static bool any_less(__m256 a, __m256 b) {
-    return _mm256_cmp_ps_mask(a, b, _CMP_LT_OQ) != 0;
-  }
   ETALON_INLINE static Reg widen(__m256 a) { return _mm512_cvtps_pd(a); }
   ETALON_INLINE static __m256 narrow(Reg a) { return _mm512_cvtpd_ps(a); }
   ETALON_INLINE static std::uint32_t narrow_differ(__m256 a, __m256 b) {
@@ -208,8 +196,7 @@ struct Lanes : F64 {
 }  // namespace
 
 const ExpLanes exp_lanes = {LaneMath<Lanes>::exp_shifted, LaneMath<Lanes>::divide,
-                            LaneMath<Lanes>::subtract, LaneMath<Lanes>::rounded,
-                            LaneMath<Lanes>::summed};
+                            LaneMath<Lanes>::subtract};
 
 std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
                        std::int64_t count, const LaneFallback& fallback) {

@@ -40,28 +40,6 @@ struct LaneExp : LaneBase<D> {
       return exp_fine(times<kFactor>(w));
     }
   }
-  // The same of N vectors in step: their chains hide each other's latency.
-  template <int N>
-  ETALON_INLINE static void exp_each(R (&w)[N]) {
-    if constexpr (D::quick) {
-      constexpr auto& p = polynomials::kExpSixteenth;
-      constexpr int kTerms = sizeof(p) / sizeof(p[0]);
-      Reduced t[N];
-      R e[N];
-      simd::unroll<N>([&](auto i) ETALON_INLINE_LAMBDA { t[i] = reduce<1.0>(w[i]); });
-      simd::unroll<N>([&](auto i) ETALON_INLINE_LAMBDA { e[i] = c(p[kTerms - 1]); });
-      simd::unroll<kTerms - 1>([&](auto k) ETALON_INLINE_LAMBDA {
-        simd::unroll<N>([&](auto i) ETALON_INLINE_LAMBDA {
-          e[i] = D::fma(e[i], t[i].r, c(p[kTerms - 2 - k]));
-        });
-      });
-      simd::unroll<N>([&](auto i) ETALON_INLINE_LAMBDA {
-        w[i] = D::mul(e[i], D::power_sixteenth(D::bits64(t[i].shifted)));
-      });
-    } else {
-      simd::unroll<N>([&](auto i) ETALON_INLINE_LAMBDA { w[i] = exp_fine(w[i]); });
-    }
-  }
   // 2^k p + (2^k - 1): exact second part; for k <= -1 and k >= 1 at most 2.4 times the errors.
   // Quick: the result is 0.0219 at least where the power is not 1, whose rounding then counts
   // 2^-47.5; the polynomial's 2^-41 are of p, which is 0.0219 at most. Zeros come out as +0.

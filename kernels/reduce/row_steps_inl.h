@@ -76,9 +76,16 @@ void row_pair(const float* const* row, std::int64_t n, const float* means, float
   std::int64_t k = 0;
   for (; k + V::lanes <= n; k += V::lanes) {
     if constexpr (kSum)
-      V::load_turned([&](int r) ETALON_INLINE_LAMBDA { return row[r] + k; }, column);
-    unroll<V::lanes>([&](auto i)
-                         ETALON_INLINE_LAMBDA { step(turned + (k + i) * V::lanes, column[i]); });
+      V::load_turned_by_fours([&](int r) ETALON_INLINE_LAMBDA { return row[r] + k; },
+                              [&](auto first, const Reg(&four)[4]) ETALON_INLINE_LAMBDA {
+                                unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
+                                  step(turned + (k + first + i) * V::lanes, four[i]);
+                                });
+                                asm volatile("" : "+v"(s), "+v"(q) : : "memory");
+                              });
+    else
+      unroll<V::lanes>([&](auto i)
+                           ETALON_INLINE_LAMBDA { step(turned + (k + i) * V::lanes, column[i]); });
   }
   if (k < n) {
     const auto rest = static_cast<int>(n - k);

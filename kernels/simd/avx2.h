@@ -132,6 +132,13 @@ struct F32 {
   // they are loaded.
   template <class Row>
   ETALON_INLINE static void load_turned(Row row, Reg (&m)[8]) {
+    load_turned_by_fours(row, [&](auto first, const Reg(&four)[4]) ETALON_INLINE_LAMBDA {
+      simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA { m[first + i] = four[i]; });
+    });
+  }
+  // The same, use(k, elements k to k + 3) for k = 0 and 4 as they come.
+  template <class Row, class Use>
+  ETALON_INLINE static void load_turned_by_fours(Row row, Use use) {
     simd::unroll<2>([&](auto q) ETALON_INLINE_LAMBDA {
       Reg part[4];
       simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
@@ -140,10 +147,9 @@ struct F32 {
       });
       const Reg a = _mm256_unpacklo_ps(part[0], part[1]), b = _mm256_unpackhi_ps(part[0], part[1]);
       const Reg c = _mm256_unpacklo_ps(part[2], part[3]), d = _mm256_unpackhi_ps(part[2], part[3]);
-      m[4 * q] = _mm256_shuffle_ps(a, c, 0x44);
-      m[4 * q + 1] = _mm256_shuffle_ps(a, c, 0xee);
-      m[4 * q + 2] = _mm256_shuffle_ps(b, d, 0x44);
-      m[4 * q + 3] = _mm256_shuffle_ps(b, d, 0xee);
+      const Reg four[4] = {_mm256_shuffle_ps(a, c, 0x44), _mm256_shuffle_ps(a, c, 0xee),
+                           _mm256_shuffle_ps(b, d, 0x44), _mm256_shuffle_ps(b, d, 0xee)};
+      use(std::integral_constant<int, 4 * q>{}, four);
     });
   }
 };

@@ -120,6 +120,13 @@ struct F32 {
   // next.
   template <class Row>
   ETALON_INLINE static void load_turned(Row row, Reg (&m)[16]) {
+    load_turned_by_fours(row, [&](auto first, const Reg(&four)[4]) ETALON_INLINE_LAMBDA {
+      simd::unroll<4>([&](auto i) ETALON_INLINE_LAMBDA { m[first + i] = four[i]; });
+    });
+  }
+  // The same, use(k, elements k to k + 3) for k = 0, 4, 8 and 12 as they come.
+  template <class Row, class Use>
+  ETALON_INLINE static void load_turned_by_fours(Row row, Use use) {
     const auto halves = [](const float* low, const float* high) ETALON_INLINE_LAMBDA {
       return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(low)), _mm256_loadu_ps(high),
                                 1);
@@ -140,10 +147,10 @@ struct F32 {
       const __m512d b = _mm512_castps_pd(_mm512_unpacklo_ps(t[2], t[3]));
       const __m512d c = _mm512_castps_pd(_mm512_unpackhi_ps(t[0], t[1]));
       const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(t[2], t[3]));
-      m[4 * quarter] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-      m[4 * quarter + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-      m[4 * quarter + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
-      m[4 * quarter + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
+      const Reg four[4] = {
+          _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)),
+          _mm512_castpd_ps(_mm512_unpacklo_pd(c, d)), _mm512_castpd_ps(_mm512_unpackhi_pd(c, d))};
+      use(std::integral_constant<int, 4 * quarter>{}, four);
     });
   }
 };

@@ -23,7 +23,6 @@ struct NarrowCall {
   int n = 0;           // 1 to kNarrow
   bool log = false;
   std::int64_t lanes = 0;  // of order=lanes:N; 0 is seq
-  const ExpLanes* exponentials = nullptr;
   LaneKernel functions = nullptr;
   LaneFallback exp, logarithm;
 };

@@ -53,7 +53,7 @@ bool narrow_run(const NarrowCall& call) {
   if ((nan | V::to_bits(V::is_nan(V::sub(largest, largest)))) != 0) return false;
   for (int k = 0; k < n; ++k)
     V::store(d + k * V::lanes, V::sub(V::load(d + k * V::lanes), largest));
-  call.exponentials->rounded(d, 0, e, std::int64_t{n} * V::lanes, call.exp);
+  call.functions(LaneFunction::exp, {}, d, e, std::int64_t{n} * V::lanes, call.exp);
 
   Reg sum = narrow_sum<V>(e, n, call.lanes);
   if (call.log) {
