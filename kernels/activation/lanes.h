@@ -98,6 +98,17 @@ using PowKernel = std::int64_t (*)(const float* base, const float* exponent, boo
 using PowValues = double (*)(const float* base, const float* exponent, bool exponent_varies,
                              double* y, std::int64_t count);
 
+// Rows of ExpLanes, `stride` elements from one to the next.
+struct ExpRows {
+  const float* x = nullptr;
+  const float* largest = nullptr;  // [rows]: finite, and no element of the row is larger
+  float* y = nullptr;              // may be x
+  std::int64_t stride = 0, n = 0;  // of x and y
+  int rows = 0;
+};
+// Rows whose chains ExpLanes::summed keeps.
+inline constexpr int kExpChains = 4;
+
 // Steps of sums of exponentials (softmax), all but the last in f64 with relative errors.
 struct ExpLanes {
   // e[i] = exp(x[i] - m), relative error below 2^-45; at least e^-200, and e^-200 below that.
@@ -108,6 +119,11 @@ struct ExpLanes {
   // The same for y[i] = (x[i] - m) - log_sum, where x[i] <= m, 0 <= log_sum.
   bool (*subtract)(const float* x, float m, double log_sum, double error, float* y,
                    std::int64_t count);
+  // y[i] = e^d correctly rounded, of d = x[i] - m rounded to f32. Returns how many elements
+  // `scalar` computed.
+  std::int64_t (*rounded)(const ExpRows& rows, const LaneFallback& fallback);
+  // The same of at most kExpChains rows, and each one's sum in one chain, from +0.
+  std::int64_t (*summed)(const ExpRows& rows, float* sums, const LaneFallback& fallback);
 };
 const ExpLanes* exp_lanes(Isa isa);
 

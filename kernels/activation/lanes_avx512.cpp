@@ -1,4 +1,4 @@
-#include "kernels/activation/lanes_inl.h"
+#include "kernels/activation/lanes_softmax_inl.h"
 #include "kernels/simd/avx512.h"
 #include "kernels/simd/underflow.h"
 
@@ -195,8 +195,9 @@ struct Lanes : F64 {
 
 }  // namespace
 
-const ExpLanes exp_lanes = {LaneMath<Lanes>::exp_shifted, LaneMath<Lanes>::divide,
-                            LaneMath<Lanes>::subtract};
+const ExpLanes exp_lanes = {LaneSoftmax<Lanes>::exp_shifted, LaneSoftmax<Lanes>::divide,
+                            LaneSoftmax<Lanes>::subtract, LaneSoftmax<Lanes>::rounded,
+                            LaneSoftmax<Lanes>::summed};
 
 std::int64_t run_lanes(LaneFunction f, const LaneParams& params, const float* x, float* y,
                        std::int64_t count, const LaneFallback& fallback) {

@@ -332,42 +332,6 @@ struct LaneMath : LaneBase<D> {
   ETALON_INLINE static R widened(const float* x, int n) {
     return n == D::lanes ? D::widen(x) : D::widen(x, D::first(n));
   }
-  // x - m errs by u |x - m| and the exponential by as much, |x - m| <= 200: 200 u; and 5 u.
-  static void exp_shifted(const float* x, float m, double* e, std::int64_t count) {
-    const R shift = c(static_cast<double>(m));
-    each(count, [&](std::int64_t i, int n) ETALON_INLINE_LAMBDA {
-      const R y = Exp::exp_fine(D::max(c(-200), D::sub(widened(x + i, n), shift)));
-      if (n == D::lanes)
-        D::store(e + i, y);
-      else
-        D::store(e + i, y, D::first(n));
-    });
-  }
-  ETALON_INLINE static bool store_if_decided(R v, double error, float* y, int n) {
-    const auto low = D::narrow(D::fnma(v, c(error), v)), high = D::narrow(D::fma(v, c(error), v));
-    if (n == D::lanes)
-      D::narrow_store(y, high);
-    else
-      D::narrow_store(y, high, n);
-    return (D::narrow_differ(low, high) & ((1U << n) - 1U)) == 0;
-  }
-  static bool divide(const double* e, double s, double error, float* y, std::int64_t count) {
-    bool decided = true;
-    each(count, [&](std::int64_t i, int n) ETALON_INLINE_LAMBDA {
-      const R v = n == D::lanes ? D::load(e + i) : D::load(e + i, D::first(n));
-      decided &= store_if_decided(D::div(v, c(s)), error, y + i, n);
-    });
-    return decided;
-  }
-  static bool subtract(const float* x, float m, double log_sum, double error, float* y,
-                       std::int64_t count) {
-    bool decided = true;
-    each(count, [&](std::int64_t i, int n) ETALON_INLINE_LAMBDA {
-      const R d = D::sub(widened(x + i, n), c(static_cast<double>(m)));
-      decided &= store_if_decided(D::sub(d, c(log_sum)), error, y + i, n);
-    });
-    return decided;
-  }
 };
 
 }  // namespace etalon

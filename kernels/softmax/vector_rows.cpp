@@ -8,7 +8,6 @@
 #include "kernels/activation/lanes.h"
 #include "kernels/reduce/row_steps.h"
 #include "kernels/simd/machine.h"
-#include "kernels/simd/unroll.h"
 #include "kernels/softmax/definition.h"
 #include "kernels/softmax/narrow.h"
 
@@ -48,70 +47,6 @@ const RowSteps& row_steps() {
   return kIsa >= Isa::avx512 ? row_steps_avx512(is_amd()) : row_steps_avx2();
 }
 
-// Rows of softmax in f32, e^(x - m) correctly rounded.
-template <Isa kIsa>
-struct Exponentials {
-  const float *x, *largest;
-  float* e;
-  std::int64_t rows, n;
-  const RowSteps& steps = row_steps<kIsa>();
-  const LaneKernel functions = lane_kernel(kIsa);
-
-  // Elements of a call, which stay in the first cache from one step to the next.
-  static constexpr std::int64_t kCall = 2048;
-  // Rows whose sums are made beside, and the columns between the two.
-  static constexpr std::int64_t kFewRows = 4, kColumns = kIsa >= Isa::avx512 ? 128 : 512;
-
-  void distances(std::int64_t row, std::int64_t k, std::int64_t count) const {
-    float* to = e + row * n + k;
-    if (is_finite(static_cast<double>(largest[row])))
-      steps.subtract(x + row * n + k, largest[row], 0, to, count);
-    else
-      std::fill_n(to, count, 0.0F);  // what becomes of it is not looked at
-  }
-  void exponentials(std::int64_t at, std::int64_t count) const {
-    functions(LaneFunction::exp, {}, e + at, e + at, count, {scalar_exp, nullptr});
-  }
-  void all() const {
-    const std::int64_t together = std::max<std::int64_t>(1, kCall / n);
-    for (std::int64_t first = 0; first < rows; first += together) {
-      const std::int64_t count = std::min(together, rows - first);
-      for (std::int64_t k = 0; k < n; k += kCall) {
-        const std::int64_t columns = std::min(kCall, n - k);
-        for (std::int64_t r = first; r < first + count; ++r) distances(r, k, columns);
-        exponentials(first * n + k, count * columns);
-      }
-    }
-  }
-  // The same of few rows, and each row's sum in one chain, from +0. Additions wait for one another
-  // while the exponentials of later columns are computed, and come a part after each row's: a
-  // processor looks ahead by so many operations, and all of them at once would fill its lists.
-  template <int kRows>
-  void summed(float* sums) const {
-    const float* terms[kRows];
-    float sum[kRows] = {};
-    for (int r = 0; r < kRows; ++r)  // spare chains repeat the last row's
-      terms[r] = e + (r < rows ? r : rows - 1) * n;
-    const auto chain = [&](std::int64_t first, std::int64_t last) ETALON_INLINE_LAMBDA {
-      for (std::int64_t k = first; k < last; ++k)
-        simd::unroll<kRows>([&](auto r) ETALON_INLINE_LAMBDA { sum[r] += terms[r][k]; });
-    };
-    std::int64_t done = 0;
-    for (std::int64_t k = 0; k < n; k += kColumns) {
-      const std::int64_t columns = std::min(kColumns, n - k);
-      for (std::int64_t r = 0; r < rows; ++r) {
-        distances(r, k, columns);
-        exponentials(r * n + k, columns);
-        const std::int64_t to = done + (k - done) / (rows - r);
-        chain(done, to);
-        done = to;
-      }
-    }
-    chain(done, n);
-    std::copy_n(sum, rows, sums);
-  }
-};
-
 // Up to kRowsAtOnce rows, so that the sums of order=seq are as many chains side by side and, in any
 // order, one row's sum goes on beside the next one's.
 template <bool kLog, Isa kIsa>
@@ -123,11 +58,18 @@ void softmax_rows(const Contract& contract, const float* x, float* y, float* scr
   for (std::int64_t r = 0; r < rows; ++r)
     largest[static_cast<std::size_t>(r)] = steps.largest(x + r * n, n);
   const Order& order = contract.order;
-  const Exponentials<kIsa> exps{x, largest.data(), e, rows, n};
-  if (order.kind == OrderKind::seq && rows <= exps.kFewRows) {
-    rows <= 2 ? exps.template summed<2>(sums.data()) : exps.template summed<4>(sums.data());
+  const auto finite = [&](std::int64_t r) {
+    return is_finite(static_cast<double>(largest[static_cast<std::size_t>(r)]));
+  };
+  std::array<float, kRowsAtOnce> shift{};  // what becomes of the others is not looked at
+  for (std::int64_t r = 0; r < rows; ++r)
+    if (finite(r)) shift[static_cast<std::size_t>(r)] = largest[static_cast<std::size_t>(r)];
+  const ExpRows exponentials{
+      .x = x, .largest = shift.data(), .y = e, .stride = n, .n = n, .rows = static_cast<int>(rows)};
+  if (order.kind == OrderKind::seq && rows <= kExpChains) {
+    exp_lanes(kIsa)->summed(exponentials, sums.data(), {scalar_exp, nullptr});
   } else {
-    exps.all();
+    exp_lanes(kIsa)->rounded(exponentials, {scalar_exp, nullptr});
     if (order.kind == OrderKind::seq)
       steps.chains(nullptr, e, n, rows, n, sums.data());
     else
@@ -138,7 +80,7 @@ void softmax_rows(const Contract& contract, const float* x, float* y, float* scr
     lane_kernel(kIsa)(LaneFunction::log, {}, sums.data(), sums.data(), rows, {scalar_log, nullptr});
   for (std::int64_t r = 0; r < rows; ++r) {
     const float s = sums[static_cast<std::size_t>(r)];
-    if (!is_finite(static_cast<double>(largest[static_cast<std::size_t>(r)])))
+    if (!finite(r))
       std::fill_n(y + r * n, n, float_of(kNanF32));
     else if constexpr (kLog)
       steps.subtract(x + r * n, largest[static_cast<std::size_t>(r)], s, y + r * n, n);
