@@ -59,6 +59,12 @@ void row_chains(const float* means, const float* x, std::int64_t stride, std::in
   }
 }
 
+// What is computed and stored so far comes before what follows, for the compiler.
+template <class V>
+ETALON_INLINE void in_order(typename V::Reg& a, typename V::Reg& b) {
+  asm volatile("" : "+v"(a), "+v"(b) : : "memory");
+}
+
 // V::lanes rows to be summed, and as many whose turned terms lie in `turned`.
 template <class V, bool kSum, bool kSquare>
 void row_pair(const float* const* row, std::int64_t n, const float* means, float* turned,
@@ -81,7 +87,7 @@ void row_pair(const float* const* row, std::int64_t n, const float* means, float
                                 unroll<4>([&](auto i) ETALON_INLINE_LAMBDA {
                                   step(turned + (k + first + i) * V::lanes, four[i]);
                                 });
-                                asm volatile("" : "+v"(s), "+v"(q) : : "memory");
+                                in_order<V>(s, q);
                               });
     else
       unroll<V::lanes>([&](auto i)
