@@ -303,7 +303,57 @@ TEST_CASE("activation lanes: the rounding test is needed, and falls back") {
     }
 }
 
+namespace {
+
+// Every `step`th float from -0 past the distance whose exponential is 0, and -inf: softmax's loop
+// over rows, which subtracts and computes in registers, against the function's own.
+void check_rounded(std::uint32_t step) {
+  constexpr std::uint32_t kLast = 0xc2e00000U;  // -112
+  const Tested t{LaneFunction::exp, Function::exp};
+  const LaneFallback fallback{scalar, &t};
+  std::vector<float> xs, wanted(1 << 16), got(1 << 16);
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (detect_isa() < isa) continue;
+    const auto rounded = [&](float largest) {
+      const auto n = static_cast<std::int64_t>(xs.size());
+      return exp_lanes(isa)->rounded(
+          {.x = xs.data(), .largest = &largest, .y = got.data(), .stride = n, .n = n, .rows = 1},
+          fallback);
+    };
+    std::int64_t wrong = 0, refused = 0, compared = 0;
+    const auto compare = [&] {
+      const auto n = static_cast<std::int64_t>(xs.size());
+      lane_kernel(isa)(LaneFunction::exp, {}, xs.data(), wanted.data(), n, fallback);
+      refused += rounded(0);
+      for (std::size_t i = 0; i < xs.size(); ++i) wrong += bits_of(got[i]) != bits_of(wanted[i]);
+      compared += n;
+      xs.clear();
+    };
+    for (std::uint64_t b = 0x80000000U; b <= kLast; b += step) {
+      xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(b)));
+      if (xs.size() == wanted.size() - 7) compare();
+    }
+    xs.push_back(-std::numeric_limits<float>::infinity());
+    compare();
+    CHECK(wrong == 0);
+    CHECK(refused > 0);
+    CHECK(compared > (kLast - 0x80000000U) / step);
+    // Distances are rounded to f32 first.
+    xs = {-3.1F, 0.1F, -0x1p-30F, 1.25F};
+    rounded(1.25F);
+    for (std::size_t i = 0; i < 4; ++i)
+      CHECK(bits_of(got[i]) == bits_of(scalar(&t, xs[i] - 1.25F)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("activation lanes: the exponential of a distance is the table's") { check_rounded(211); }
+
 TEST_SUITE("long") {
+  TEST_CASE("activation lanes: the exponential of every distance is the table's") {
+    check_rounded(1);
+  }
   TEST_CASE("activation lanes: 300 000 inputs each") {
     for (const Isa isa : {Isa::avx2, Isa::avx512})
       if (detect_isa() >= isa) check(lane_kernel(isa), 300000);

@@ -101,7 +101,7 @@ using PowValues = double (*)(const float* base, const float* exponent, bool expo
 // Rows of ExpLanes, `stride` elements from one to the next.
 struct ExpRows {
   const float* x = nullptr;
-  const float* largest = nullptr;  // [rows]: finite, and no element of the row is larger
+  const float* largest = nullptr;  // [rows], finite; a larger element's exponential is right, too
   float* y = nullptr;              // may be x
   std::int64_t stride = 0, n = 0;  // of x and y
   int rows = 0;
