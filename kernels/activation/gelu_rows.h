@@ -1,5 +1,5 @@
 // clang-format off
-// Written by generate_polynomials.py: Phi(-a), the normal distribution, by rows for c in 128ths (lanes_pair_inl.h):
+// Written by generate_polynomials.py: Phi(-a), the normal distribution, by rows for c in 128ths (lanes_pair_gelu_inl.h):
 // g = Phi(-c) and its slope h as floats, what both lack in one word, the bound of a Phi(-a). The last row is for
 // whatever is beyond: it decides nothing.
 #pragma once

@@ -182,7 +182,7 @@ assert e < mp.mpf(2) ** -27
 out.append("// log(1 + r) - r + r^2/2 is r^3 times this on |r| <= 0.0163 but for 2^-27 r^2.\n"
            f"ETALON_TABLE float kPairLog1p[] = {{{', '.join(c.hex() + 'F' for c in p)}}};\n")
 
-# Phi(-a) = erfc(a/sqrt(2))/2 for GELU (lanes_pair_inl.h), a rounded to c in 128ths, d = a - c:
+# Phi(-a) = erfc(a/sqrt(2))/2 for GELU (lanes_pair_gelu_inl.h), a rounded to c in 128ths, d = a - c:
 #   Phi(-(c + d)) = g - h d (1 + y), y = v P(v), v = d (c + d/3),
 # P once for all; a row for each c holds g and h in f32, one word for what both lack, and the bound of the result.
 GELU_ROWS, GELU_REACH = 1033, mp.ldexp(1, -8)
@@ -260,7 +260,7 @@ def short(v):
 
 with open("gelu_rows.h", "w") as file:
     file.write(
-        "// clang-format off\n// Written by generate_polynomials.py: Phi(-a), the normal distribution, by rows for c in 128ths (lanes_pair_inl.h):\n"
+        "// clang-format off\n// Written by generate_polynomials.py: Phi(-a), the normal distribution, by rows for c in 128ths (lanes_pair_gelu_inl.h):\n"
         "// g = Phi(-c) and its slope h as floats, what both lack in one word, the bound of a Phi(-a). The last row is for\n"
         "// whatever is beyond: it decides nothing.\n"
         "#pragma once\n\nnamespace etalon::polynomials {\n\n"

@@ -84,13 +84,13 @@ struct Pairs : F32 {
     const Int last = _mm256_set1_epi32(static_cast<int>(limit - 1));
     return lanes_of(_mm256_cmpeq_epi32(_mm256_min_epu32(a, last), a));
   }
-  ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
-    const Reg bit = _mm256_set1_ps(-0.0F);
-    return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(sign, bit));
+  // Of a that has no sign, or the wanted one.
+  ETALON_INLINE static Reg with_sign(Reg a, Reg sign) {
+    return _mm256_or_ps(a, _mm256_and_ps(sign, _mm256_set1_ps(-0.0F)));
   }
   // Where m the magnitude with sign's sign, else `sign` itself.
   ETALON_INLINE static Reg signed_where(Mask m, Reg magnitude, Reg sign) {
-    return select(m, copy_sign(magnitude, sign), sign);
+    return select(m, with_sign(magnitude, sign), sign);
   }
   ETALON_INLINE static Int no_bits() { return _mm256_setzero_si256(); }
   // Bits of `all`, and those in which t differs from `wanted`.

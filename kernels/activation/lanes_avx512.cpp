@@ -84,10 +84,11 @@ struct Pairs : F32 {
   ETALON_INLINE static std::uint32_t bits_below(Int a, std::uint32_t limit) {
     return _mm512_cmplt_epu32_mask(a, _mm512_set1_epi32(static_cast<int>(limit)));
   }
-  ETALON_INLINE static Reg copy_sign(Reg magnitude, Reg sign) {
+  // Of a that has no sign, or the wanted one.
+  ETALON_INLINE static Reg with_sign(Reg a, Reg sign) {
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
         _mm512_castps_si512(_mm512_set1_ps(-0.0F)), _mm512_castps_si512(sign),
-        _mm512_castps_si512(magnitude), 0xca));  // first ? second : third
+        _mm512_castps_si512(a), 0xea));  // (first and second) or third
   }
   // Where m the magnitude with sign's sign, else `sign` itself.
   ETALON_INLINE static Reg signed_where(Mask m, Reg magnitude, Reg sign) {

@@ -1,4 +1,4 @@
-// First passes in pairs of floats: what lanes_pair_inl.h is written over.
+// First passes in pairs of floats: what lanes_pair_inl.h and its neighbours are written over.
 //
 // A vector has twice as many floats as doubles. A sum high + low of two floats, |low| a few
 // thousandth of |high|, is known to 2^-34 or so (2^-31 with AVX2) where every operation on `high`
@@ -96,6 +96,9 @@ struct Several {
   ETALON_INLINE static Reg fnms(const Reg& a, const Reg& b, const Reg& c) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::fnms(a.v[i], b.v[i], c.v[i]); });
   }
+  ETALON_INLINE static Reg div(const Reg& a, const Reg& b) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::div(a.v[i], b.v[i]); });
+  }
   ETALON_INLINE static Reg near_reciprocal(const Reg& a) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::near_reciprocal(a.v[i]); });
   }
@@ -159,9 +162,8 @@ struct Several {
                        no.v[i]);
     });
   }
-  ETALON_INLINE static Reg copy_sign(const Reg& magnitude, const Reg& sign) {
-    return each([&](auto i)
-                    ETALON_INLINE_LAMBDA { return F::copy_sign(magnitude.v[i], sign.v[i]); });
+  ETALON_INLINE static Reg with_sign(const Reg& a, const Reg& sign) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::with_sign(a.v[i], sign.v[i]); });
   }
   template <class Op>
   ETALON_INLINE static std::uint64_t bits(Op op) {
@@ -262,30 +264,63 @@ struct OpenElements {
   }
 };
 
-// Formula::apply<K> over an array, Formula::kVectors at a time; y may be x.
-template <class F, class Formula, class Doubles>
-std::int64_t run_pairs(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
+// What a formula is given of an element: itself, or its distance from a number.
+struct Itself {
+  template <class V>
+  ETALON_INLINE typename V::Reg of(const typename V::Reg& x) const {
+    return x;
+  }
+};
+struct DistanceFrom {
+  float number;
+  template <class V>
+  ETALON_INLINE typename V::Reg of(const typename V::Reg& x) const {
+    return V::sub(x, V::c(number));
+  }
+};
+
+// y[i] = Formula::apply<K>(argument of x[i]) for i from `first` to `end`, Formula::kVectors at a
+// time, between() behind each such step; y may be x. Some elements may be left in `open`.
+template <class F, class Formula, class Argument, class Between, class Doubles>
+ETALON_INLINE std::int64_t pairs_of(const float* x, float* y, std::int64_t first, std::int64_t end,
+                                    const Argument& argument, OpenElements& open,
+                                    const Doubles& doubles, Between between) {
   using V = Several<F, Formula::kVectors>;
-  OpenElements open;
-  std::int64_t refused = 0, i = 0;
-  for (; i + V::lanes <= count; i += V::lanes) {
-    const auto r = Formula::template apply<Formula::kVectors>(V::load(x + i));
+  using One = Several<F, 1>;
+  float arguments[V::lanes];
+  std::int64_t refused = 0, i = first;
+  for (; i + V::lanes <= end; i += V::lanes) {
+    const auto r =
+        Formula::template apply<Formula::kVectors>(argument.template of<V>(V::load(x + i)));
     if (r.open == 0) [[likely]] {
       V::store(y + i, r.value);
+      between();
       continue;
     }
-    open.note(r.open, x + i, i);
+    V::store(arguments, argument.template of<V>(V::load(x + i)));
+    open.note(r.open, arguments, i);
     V::store(y + i, r.value);
     if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
+    between();
   }
-  for (; i < count; i += F::lanes) {
-    const int n = count - i < F::lanes ? static_cast<int>(count - i) : F::lanes;
+  for (; i < end; i += F::lanes) {
+    const int n = end - i < F::lanes ? static_cast<int>(end - i) : F::lanes;
     const auto m = F::first(n);
-    const auto r = Formula::template apply<1>(typename Several<F, 1>::Reg(F::load(x + i, m)));
-    open.note(r.open & ((std::uint64_t{1} << n) - 1), x + i, i);
+    const auto of = argument.template of<One>(typename One::Reg(F::load(x + i, m)));
+    const auto r = Formula::template apply<1>(of);
+    One::store(arguments, of);
+    open.note(r.open & ((std::uint64_t{1} << n) - 1), arguments, i);
     F::store(y + i, r.value.v[0], m);
     if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
   }
+  return refused;
+}
+
+// Formula::apply<K> over an array; y may be x.
+template <class F, class Formula, class Doubles>
+std::int64_t run_pairs(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
+  OpenElements open;
+  const std::int64_t refused = pairs_of<F, Formula>(x, y, 0, count, Itself{}, open, doubles, [] {});
   return refused + open.settle(y, doubles);
 }
 

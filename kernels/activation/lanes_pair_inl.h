@@ -1,5 +1,5 @@
-// Exponentials of lanes.h and what is made of one, and hard_swish, in pairs of floats
-// (lanes_pair_base_inl.h).
+// Functions of lanes.h in pairs of floats (lanes_pair_base_inl.h): exponentials and what is made of
+// one, here, and those of lanes_pair_gelu_inl.h and lanes_pair_hard_swish_inl.h.
 //
 // Half an ulp of a number below 2^k is at most 2^(k-25): that is what each operation below may err
 // by, and what is not mentioned is below 2^-46 of the result. The bounds of the tests are at least
@@ -30,9 +30,10 @@
 #include <array>
 #include <bit>
 
-#include "kernels/activation/gelu_rows.h"
 #include "kernels/activation/lanes.h"
 #include "kernels/activation/lanes_pair_base_inl.h"
+#include "kernels/activation/lanes_pair_gelu_inl.h"
+#include "kernels/activation/lanes_pair_hard_swish_inl.h"
 #include "kernels/activation/polynomials.h"
 
 namespace etalon {
@@ -196,7 +197,7 @@ struct LanePair {
       const R high = V::mul(x, l.near), low = V::fms(x, l.near, high);
       const R above = V::add(high, V::fma(high, l.above, low));
       const R below = V::add(high, V::fma(high, l.below, low));
-      return {V::copy_sign(above, x), V::differ(above, below) | l.open | V::tiny(x, 0x1p-100F)};
+      return {V::with_sign(above, x), V::differ(above, below) | l.open | V::tiny(x, 0x1p-100F)};
     }
   };
 
@@ -275,82 +276,56 @@ struct LanePair {
     }
   };
 
-  // x t/(t + 2), t = e (e + 2), e = e^x = H + L as for Exp, x > -66 and in e cut at 15: above it
-  // the quotient is 1.
-  //   G + g = H + 2 exactly (2 - G is below 2^24), t = H G + (what that left out + H g + L (e + H +
-  //   2)); t + 2 = d + d', the larger first; 1/d as for Logistic, with it t/(t + 2) = c + c' as
-  //   for Tanh. The result is x c + x c', the first product exact in the last fma.
-  // e's error counts once at most (4 (e + 1)/((e + 2) (t + 2)) times): 1.7e-11. The low part of t
-  // is below 1.2e-4 of it and errs by 3 * 2^-24 of that, which counts 2/(t + 2) times: 1.1e-11. d'
-  // by 7e-12; in the reciprocal, e and u below 1.8e-4: 2^-39, 2^-37, 2^-37, e^3 6e-12: 2.3e-11. t u
-  // by t's rounding 1.1e-11; t's correction, c', that with the bound, and x times that, all below
-  // 3e-4: 1.8e-11 each. Together 1.4e-10, tested with 1.9e-10.
-  //
-  // By 8 powers (H, L) is tight: e 2.6e-10, L^2 and t's low part next to nothing, e in the
-  // reciprocal below 3.7e-4, 2^-36 three times, e^3 4.9e-11, u times t's low part 4.4e-11, and five
-  // roundings of that size, 2.2e-11 each: 5.2e-10, tested with 6.9e-10.
+  // x t/(t + 2), t = e (e + 2), e = e^x = H + L as for Exp and tight, x held at -70, in e also at
+  // 15: above it the quotient is 1.
+  //   G + g = H + 2 exactly (2 - G is below 2^24), t = H G + t', t' = what that left out + H g + L
+  //   (2 H + 2); t + 2 = d + d', the larger first. The quotient is c + c': c = t/d rounded, for fma
+  //   are what the formula waits for, and a divider works beside them; c' = (t - c d, exactly, + t'
+  //   - c d') n, n near 1/d. The result is x c + x c', the first product exact in the last fma.
+  // e's error counts once at most (4 (e + 1)/((e + 2) (t + 2)) times): 1.7e-11. L^2, and what the
+  // sums of small parts round, are next to nothing. c' is below 5 * 2^-24 of c (1 for the quotient,
+  // 1 for d; 1 for t, 1 for G, L's 2 (H + 1)/(H + 2), these three 2/(t + 2) times), of which n's
+  // 2^-14 is 1.8e-11: 3.5e-11, tested with 4.7e-11. By 8 powers 2.6e-10 and 1.1e-10, n being within
+  // 1.5 * 2^-12: 3.7e-10, tested with 5.2e-10.
+  // Results below 2^-88, those of x held at -70 among them, are left open: what is larger has no
+  // subnormal part. Zeros keep their sign.
   struct Mish {
-    static constexpr int kVectors = k32 ? 3 : 2;
-    static constexpr int kNotes = 3;
+    static constexpr int kVectors = 3;
+    static constexpr int kNotes = 2;
     template <class V>
-    struct Exponential {
-      typename V::Reg t, h, l;
-    };
-    template <class V>
-    ETALON_INLINE static Exponential<V> exponential(const typename V::Reg& x) {
-      const auto p = reduced<V, 96, false>(V::min(V::c(15), x));
-      const auto power = V::power(kPowers<96>.data(), p.t), h = V::fma(power, p.r, power);
-      Exponential<V> e{p.t, h, V::fma(power, p.q, V::fms(power, p.r, V::sub(h, power)))};
-      if constexpr (!k32) tight<V>(e.h, e.l);
-      return e;
+    ETALON_INLINE static typename V::Reg held(const typename V::Reg& x) {
+      return V::max(V::c(-70), x);
     }
     template <int K>
     ETALON_INLINE static void first(const typename Several<F, K>::Reg& x, std::uint32_t* notes) {
       using V = Several<F, K>;
-      const auto e = exponential<V>(x);
-      V::template note<kNotes>(notes, 0, e.t);
-      V::template note<kNotes>(notes, 1, e.h);
-      V::template note<kNotes>(notes, 2, e.l);
+      const auto p = reduced<V, 104, false>(V::min(V::c(15), held<V>(x)));
+      const auto power = V::power(kPowers<104>.data(), p.t);
+      auto high = V::fma(power, p.r, power);
+      auto low = V::fma(power, p.q, V::fms(power, p.r, V::sub(high, power)));
+      tight<V>(high, low);
+      V::template note<kNotes>(notes, 0, high);
+      V::template note<kNotes>(notes, 1, low);
     }
     template <int K>
-    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x,
+    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& element,
                                                 const std::uint32_t* notes) {
       using V = Several<F, K>;
-      return finish<K>(x, {V::template noted<kNotes>(notes, 0), V::template noted<kNotes>(notes, 1),
-                           V::template noted<kNotes>(notes, 2)});
-    }
-    template <int K>
-    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
-      return finish<K>(x, exponential<Several<F, K>>(x));
-    }
-    template <int K>
-    ETALON_INLINE static PairResult<F, K> finish(const typename Several<F, K>::Reg& x,
-                                                 const Exponential<Several<F, K>>& p) {
-      using V = Several<F, K>;
       using R = typename V::Reg;
-      const R &h = p.h, &l = p.l, one = V::c(1), two = V::c(2);
+      const R h = V::template noted<kNotes>(notes, 0), l = V::template noted<kNotes>(notes, 1);
+      const R x = held<V>(element), two = V::c(2);
       const R g = V::add(two, h), g_rest = V::add(V::sub(two, g), h);
       const R t = V::mul(h, g);
-      const R both = V::add(k32 ? V::add(h, l) : h, g);
-      const R t_rest = V::fma(l, both, V::fma(h, g_rest, V::fms(h, g, t)));
+      const R t_rest = V::fma(l, V::add(h, g), V::fma(h, g_rest, V::fms(h, g, t)));
       const R d = V::add(t, two);
       const R d_rest = V::add(V::add(V::sub(V::max(t, two), d), V::min(t, two)), t_rest);
       const R n = V::near_reciprocal(d);
-      const R e = V::fnma(d_rest, n, V::fnma(d, n, one)), u = V::fma(e, e, e);
-      const R c = V::mul(n, t);
-      const R whole = k32 ? V::add(t, t_rest) : t;
-      const R c_rest = V::fma(n, V::fma(whole, u, t_rest), V::fms(n, t, c));
-      R more, less;
-      if constexpr (k32) {
-        const R bound = V::mul(c, V::c(0x1.ap-33F));
-        more = V::add(c_rest, bound), less = V::sub(c_rest, bound);
-      } else {
-        const R error = V::c(0x1.8p-31F);
-        more = V::fma(c, error, c_rest), less = V::fnma(c, error, c_rest);
-      }
+      const R c = V::div(t, d);
+      const R rest = V::mul(n, V::add(V::fnma(c, d, t), V::fnma(c, d_rest, t_rest)));
+      const R error = V::c(k32 ? 0x1.ap-35F : 0x1.2p-31F);
+      const R more = V::fma(c, error, rest), less = V::fnma(c, error, rest);
       const R above = V::fma(x, c, V::mul(x, more)), below = V::fma(x, c, V::mul(x, less));
-      return {V::copy_sign(above, x),
-              V::differ(above, below) | outside<V, 7>(p.t) | V::tiny(x, 0x1p-100F)};
+      return {V::with_sign(above, x), V::differ(above, below) | V::tiny(above, 0x1p-88F)};
     }
   };
 
@@ -416,159 +391,6 @@ struct LanePair {
     }
   };
 
-  // x (x + 3)/6 where that is below x, or below -0 for x < 0: above 3 it is more than x, below -3
-  // more than 0, so that the smaller of it and max(x, -0) is the function.
-  //   m = x/6 (1 - 2^-22) rounded, p = 1/2 + m rounded, q = 1/2 - p: exact from -3 on, for p is
-  //   exact where it is below 1/4 (m a multiple of 2^-26 below -1/4), and else by Sterbenz. r = 6 q
-  //   + x is exact too, below 2^-22 + 2^-21 |x| and a multiple of the smaller of 2^-25 and x's last
-  //   place; and (x + 3)/6 = p + r/6. l = m r is x r/6 (1 - 2^-22) but for two roundings and that
-  //   of the constant: x r/6 lies between l (1 + 2^-24) and l (1 + 2^-21).
-  // The result x p + l is one fma of either end. They differ for one element in 10^5, more near -3,
-  // where p is small, and at -3. Below it q may be rounded, which only makes a positive number
-  // another. l may underflow where |x| < 2^-61: there x p is x/2, exactly a float down to 2^-125,
-  // and whatever is positive below its last place rounds alike. What is smaller is left open; so
-  // are infinities and squares that overflow, the difference of both ends being none. Zeros: l has
-  // the sign of m, which is x's, so that a zero result has it too.
-  struct HardSwish {
-    static constexpr int kVectors = k32 ? 2 : 4;
-    template <class V>
-    struct Parts {
-      typename V::Reg p, l;
-    };
-    template <class V>
-    ETALON_INLINE static Parts<V> parts(const typename V::Reg& x) {
-      using R = typename V::Reg;
-      const R half = V::c(0.5F), m = V::mul(x, V::c(0x1.555550p-3F));
-      const R p = V::add(half, m), r = V::fma(V::c(6), V::sub(half, p), x);
-      return {p, V::mul(m, r)};
-    }
-    // The ends; what is stored is `below`, limited.
-    template <class V>
-    ETALON_INLINE static void ends(const typename V::Reg& x, const Parts<V>& of,
-                                   typename V::Reg& below, typename V::Reg& above) {
-      below = V::fma(x, of.p, of.l);
-      above = V::fma(x, of.p, V::mul(of.l, V::c(1 + 0x1p-21F)));
-    }
-    template <class V>
-    ETALON_INLINE static typename V::Reg limited(const typename V::Reg& x,
-                                                 const typename V::Reg& y) {
-      return V::min(y, V::max(V::c(-0.0F), x));
-    }
-    template <int K>
-    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
-      using V = Several<F, K>;
-      typename V::Reg below, above;
-      ends<V>(x, parts<V>(x), below, above);
-      const auto y = limited<V>(x, below);
-      if (!V::any_differs(below, above) && !V::any_tiny(x, 0x1p-125F)) [[likely]]
-        return {y, 0};
-      return {y, V::differ(below, above) | V::tiny(x, 0x1p-125F)};
-    }
-
-    // Over arrays that are not the same: what is tiny shows in the processor's flags, since its
-    // half or l underflow, once for a block, which is then done again; and ends are compared once
-    // for kGroup vectors, one after another.
-    template <class Doubles>
-    static std::int64_t run(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
-      using V = Several<F, 1>;
-      constexpr int kGroup = 64 / V::lanes;
-      constexpr std::int64_t kBlock = 16384, kStep = kGroup * V::lanes;
-      std::int64_t refused = 0;
-      while (x != y && count >= kStep) {
-        const std::int64_t n = (count < kBlock ? count : kBlock) / kStep * kStep;
-        OpenElements open;
-        F::forget_underflow();
-        for (std::int64_t k = 0; k < n; k += kStep) {
-          auto differences = F::no_bits();
-          simd::unroll<kGroup>([&](auto j) ETALON_INLINE_LAMBDA {
-            const auto v = V::load(x + k + j * V::lanes);
-            typename V::Reg below, above;
-            ends<V>(v, parts<V>(v), below, above);
-            V::store(y + k + j * V::lanes, limited<V>(v, below));
-            differences = F::bits_or(differences, V::differences(below, above));
-            F::here(differences);  // not behind the group, from memory
-          });
-          if (!F::any_bit(differences, 0xffffffffU)) [[likely]]
-            continue;
-          open.note(apply<kGroup>(Several<F, kGroup>::load(x + k)).open, x + k, k);
-          if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
-        }
-        const bool tiny = F::underflowed();
-        refused += open.settle(y, doubles);
-        if (tiny) refused += run_pairs<F, HardSwish>(x, y, n, doubles);
-        x += n;
-        y += n;
-        count -= n;
-      }
-      return refused + run_pairs<F, HardSwish>(x, y, count, doubles);
-    }
-  };
-
-  // B - a Phi(-a), B = max(x, 0), a = |x|, Phi the normal distribution: one formula for both signs.
-  //
-  // **Phi(-a)** by a row of a table in memory for c = a rounded to 128ths; d = a - c exactly, |d|
-  // <= 2^-8. Phi(-a) = g - h d (1 + y), g = Phi(-c), h the density there; 1 + y is the mean of
-  // e^(-c s
-  // - s^2/2), s from 0 to d: with v = d (c + d/3), but for c d^3/72, (1 - e^-v)/v, and y = v P(v).
-  // h d < 2^-4.9 g and v < 2^-4.9, so that z = h d y/Phi(-a) is below 2^-10.9.
-  //   p = g - h d rounded, e what it lacks: the difference is exact (Sterbenz), the last fma but
-  //   for
-  //     2^-48.
-  //   rest = e + (what g lacks) - d (h y + what h lacks): Phi(-a) = p + rest.
-  // high = B - a p rounded; B - high is exact (Sterbenz: a p <= B/2, or B = 0), low = what high
-  // lacks, and - a rest.
-  //
-  // Errors, relative to Phi(-a), in units of 2^-24: of v 2 (its sum, its product), which count for
-  // y as much, of P 1, y 1, h y 1, rest 1, all of z, and 2^-23 for e, its sum and what is lacking:
-  // 6.3 z + 4 * 2^-24; low, z + 3 * 2^-24 of a Phi(-a) = B - high, errs by one of it, low with the
-  // bound by another: 8.3 z + 10 * 2^-24. With the row's approximation, summed for each row by
-  // generate_polynomials.py: 2e-11 to 4.3e-10, tested with four thirds. Those of low's part below
-  // 2^-24 high count twice 2^-48 of the result too: B 2^-46.
-  //
-  // From kGeluEnd on the row's bound is infinite, and no result below 2^-101 survives 2^-126, so
-  // that no part of one that does is subnormal: the result is x from kGeluEnd on and for zeros;
-  // the others and NaN are left open.
-  struct Gelu {
-    static constexpr int kVectors = F::kGeluVectors;
-    static constexpr int kNotes = 1;
-    // c + 2^16: the table's row in its last 16 bits. NaN has the last row.
-    template <int K>
-    ETALON_INLINE static void first(const typename Several<F, K>::Reg& x, std::uint32_t* places) {
-      using V = Several<F, K>;
-      const auto a = V::min(V::abs(x), V::c(polynomials::kGeluEnd));
-      V::store_places(places, V::add(a, V::c(0x1p16F)));
-    }
-    template <int K>
-    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x,
-                                                const std::uint32_t* places) {
-      using V = Several<F, K>;
-      using R = typename V::Reg;
-      constexpr auto& m = polynomials::kGeluMean;
-      R row[4];
-      V::rows(polynomials::kGeluRows[0], places, row);
-      const R &g = row[0], &h = row[1], &lacks = row[2], &error = row[3];
-      const R a = V::abs(x), shift = V::c(0x1p16F), c = V::sub(V::add(a, shift), shift);
-      const R d = V::sub(a, c);
-      const R v = V::mul(d, V::fma(d, V::c(1.0F / 3), c));
-      const R y = V::mul(V::fma(V::fma(V::c(m[2]), v, V::c(m[1])), v, V::c(m[0])), v);
-      const R p = V::fnma(h, d, g), e = V::fnma(h, d, V::sub(g, p));
-      const R slope = V::fma(h, y, V::template without_first<polynomials::kGeluShift>(lacks));
-      const R rest = V::fnma(d, slope, V::add(e, lacks));
-      const R b = V::max(V::c(0), x);
-      const R high = V::fnma(a, p, b), taken = V::sub(b, high);
-      const R low = V::fnms(a, rest, V::fms(a, p, taken));
-      const R bound = V::fma(taken, error, V::fma(b, V::c(0x1p-46F), V::c(0x1p-126F)));
-      const R above = V::add(high, V::add(low, bound));
-      const R below = V::add(high, V::sub(low, bound));
-      const std::uint64_t open = V::differ(above, below);
-      if (open == 0) [[likely]]
-        return {above, 0};
-      const auto inside = V::not_less(V::c(polynomials::kGeluEnd), x);  // NaN too
-      const std::uint64_t left = V::differ(x, V::c(0)) & V::to_bits(inside);
-      return {V::select_bits(left, above, x), open & left};
-    }
-  };
-
   static bool takes(LaneFunction f, const LaneParams& p) {
     switch (f) {
       case LaneFunction::tanh:
@@ -605,14 +427,11 @@ struct LanePair {
         if constexpr (k32) return run_pairs<F, Tanh>(x, y, count, doubles);
         return 0;
       case LaneFunction::gelu:
-        return run_two_steps<F, Gelu>(x, y, count, doubles);
+        return run_two_steps<F, PairGelu<F>>(x, y, count, doubles);
       case LaneFunction::hard_swish:
-        return HardSwish::run(x, y, count, doubles);
+        return PairHardSwish<F>::run(x, y, count, doubles);
       case LaneFunction::mish:
-        if constexpr (k32)
-          return run_pairs<F, Mish>(x, y, count, doubles);
-        else
-          return run_two_steps<F, Mish>(x, y, count, doubles);
+        return run_two_steps<F, Mish>(x, y, count, doubles);
       case LaneFunction::softplus:
         return run_pairs<F, Softplus<false>>(x, y, count, doubles);
       case LaneFunction::log_sigmoid:

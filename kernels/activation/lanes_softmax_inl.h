@@ -48,48 +48,22 @@ struct LaneSoftmax : LaneBase<D> {
     return decided;
   }
 
-  // y = e^(x - m) of columns [first, end) of all rows; between() after each vector.
+  // y = e^(x - m) of columns [first, end) of all rows; between() as of pairs_of.
   template <class Between>
   ETALON_INLINE static std::int64_t exponentials(const ExpRows& rows, std::int64_t first,
                                                  std::int64_t end, const LaneFallback& fallback,
                                                  Between between) {
-    using F = typename D::FloatPairs;
-    using Formula = typename LanePair<F>::Exp;
-    using V = Several<F, Formula::kVectors>;
-    using One = Several<F, 1>;
+    using Pairs = typename D::FloatPairs;
     const auto doubles = [&](const float* open, float* result, std::int64_t n) {
       return Math::by_doubles(LaneFunction::exp, {}, open, result, n, fallback, 1);
     };
     OpenElements open;
     std::int64_t refused = 0;
-    float distances[V::lanes];
-    const auto note = [&](std::uint64_t bits, std::int64_t at) {
-      open.note(bits, distances, at);
-      if (open.count >= OpenElements::kEnough) refused += open.settle(rows.y, doubles);
-    };
     for (int r = 0; r < rows.rows; ++r) {
-      const std::int64_t start = r * rows.stride, stop = start + end;
-      std::int64_t at = start + first;
-      for (; at + V::lanes <= stop; at += V::lanes) {
-        const auto d = V::sub(V::load(rows.x + at), V::c(rows.largest[r]));
-        const auto e = Formula::template apply<Formula::kVectors>(d);
-        V::store(rows.y + at, e.value);
-        if (e.open != 0) [[unlikely]] {
-          V::store(distances, d);
-          note(e.open, at);
-        }
-        between();
-      }
-      for (; at < stop; at += F::lanes) {
-        const int n = stop - at < F::lanes ? static_cast<int>(stop - at) : F::lanes;
-        const auto m = F::first(n);
-        const auto d =
-            One::sub(typename One::Reg(F::load(rows.x + at, m)), One::c(rows.largest[r]));
-        const auto e = Formula::template apply<1>(d);
-        F::store(rows.y + at, e.value.v[0], m);
-        One::store(distances, d);
-        note(e.open & ((std::uint64_t{1} << n) - 1), at);
-      }
+      const std::int64_t start = r * rows.stride;
+      refused += pairs_of<Pairs, typename LanePair<Pairs>::Exp>(
+          rows.x, rows.y, start + first, start + end, DistanceFrom{rows.largest[r]}, open, doubles,
+          between);
     }
     return refused + open.settle(rows.y, doubles);
   }
