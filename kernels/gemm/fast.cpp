@@ -86,17 +86,21 @@ std::int64_t block_terms(const GemmTask& task, const Plan& p) {
   return p.beside ? kBesideTerms : kTerms;
 }
 
-// Strips of a block, up to `most`, whole tiles of them, that leave the threads the most equal
-// parts.
+// Strips of a block, whole tiles of them and up to `most`: the widest, so that a is read least, of
+// those that leave the threads parts as equal as any, or nearly (465 strips in blocks of two, for
+// the sake of one part in 200, took 1.1 of the time of blocks of six).
 std::int64_t even_width(std::int64_t strips, std::int64_t most, int threads) {
   const auto longest = [&](std::int64_t width) {
     const std::int64_t blocks = (strips + width - 1) / width;
     return (blocks + threads - 1) / threads * width;
   };
-  std::int64_t best = kApartVectors;
-  for (std::int64_t width = best; width <= most; width += kApartVectors)
-    if (longest(width) <= longest(best)) best = width;
-  return best;
+  std::int64_t best = longest(kApartVectors);
+  for (std::int64_t width = kApartVectors; width <= most; width += kApartVectors)
+    best = std::min(best, longest(width));
+  std::int64_t widest = kApartVectors;
+  for (std::int64_t width = widest; width <= most; width += kApartVectors)
+    if (longest(width) <= best + best / 32) widest = width;
+  return widest;
 }
 
 Plan make_plan(const TileSet& set, const GemmTask& task, int threads) {
