@@ -45,6 +45,19 @@ ConvGeometry of_sample(ConvGeometry g) {
   return g;
 }
 
+std::int64_t copies_at_once(const ConvPlan& plan) {
+  const std::int64_t bytes = plan.image_stride * std::int64_t{sizeof(float)};
+  return std::clamp<std::int64_t>(kCopyBytes / std::max<std::int64_t>(1, bytes), 1,
+                                  std::max<std::int64_t>(1, plan.g.batch));
+}
+
+// Threads of a call that may use `threads`.
+int threads_for(const ConvPlan& plan, int threads) {
+  const double flops = 2.0 * static_cast<double>(plan.g.batch * plan.g.out_channels * plan.pixels) *
+                       static_cast<double>(plan.k);
+  return flops < kSerialFlops ? 1 : threads;
+}
+
 }  // namespace
 
 PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet& set, bool last)
@@ -53,6 +66,7 @@ PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet& set, bool last)
       sampled(is_sampled(given)),
       plan(sampled ? of_sample(given) : given),
       channels_last(last),
+      images_at_once(plan.copied || sampled ? copies_at_once(plan) : plan.g.batch),
       in_place(plan.g, set, last) {
   if (in_place.worthwhile() || channels_last) return;
   images.emplace(plan.g, set);
@@ -109,6 +123,8 @@ std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet&
   p->channels_in_lanes =
       channels_last || p->in_place.worthwhile() || p->images ||
       prefer_channels(p->plan, set.lanes, set.rows, std::max<std::int64_t>(1, g.batch));
+  if (!p->channels_in_lanes && g.batch * g.out_channels * p->plan.pixels > 0)
+    p->grid = pixel_grid(*p, set, p->images_at_once, threads_for(p->plan, threads));
   if (w != nullptr) pack_weights(*p, set, w, threads);
   return p;
 }
@@ -161,9 +177,7 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
   const ConvPlan& plan = prepared.plan;
   const ConvGeometry& g = plan.g;
   if (g.batch == 0 || g.out_channels == 0 || plan.pixels == 0) return;
-  const double flops = 2.0 * static_cast<double>(g.batch * g.out_channels * plan.pixels) *
-                       static_cast<double>(plan.k);
-  const int threads = flops < kSerialFlops ? 1 : call.threads;
+  const int threads = threads_for(plan, call.threads);
   if (prepared.images || prepared.in_place.worthwhile()) {
     const InPlaceConv::Call direct{
         .x = x,
@@ -178,16 +192,19 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
   const std::int64_t in_points = prepared.given.window.in_points();
   const std::int64_t in_size = g.in_channels * in_points;
   const bool copies = plan.copied || prepared.sampled;
-  const std::int64_t images_at_once =
-      copies ? std::clamp<std::int64_t>(
-                   kCopyBytes /
-                       std::max<std::int64_t>(1, plan.image_stride * std::int64_t{sizeof(float)}),
-                   1, g.batch)
-             : g.batch;
+  const std::int64_t images_at_once = prepared.images_at_once;
   for (std::int64_t image = 0; image < g.batch; image += images_at_once) {
     const std::int64_t images = std::min(images_at_once, g.batch - image);
     const float* source = x + image * in_size;
-    if (copies) {
+    PixelGrid grid;
+    if (!prepared.channels_in_lanes)
+      grid = prepared.grid.images == images && prepared.grid.threads == threads
+                 ? prepared.grid
+                 : pixel_grid(prepared, set, images, threads);
+    // Elsewhere the copy of all rows comes first, in a loop of its own.
+    const bool by_block = plan.copied && !prepared.sampled && !prepared.channels_in_lanes &&
+                          grid.parts == 1 && plan.channel_stride == plan.plane_stride;
+    if (copies && !by_block) {
       float* copy = thread_scratch<float>(ScratchSlot::padded, images * plan.image_stride);
       // A thread copies the rows of all channels whose pixels it computes, if these are cut alike:
       // what one thread writes and another reads crosses between their caches, and back when it is
@@ -224,7 +241,9 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
                             y + (image + first) * of_image,
                             threads_of,
                             call,
-                            (image + first) * of_image};
+                            (image + first) * of_image,
+                            grid,
+                            by_block};
       prepared.channels_in_lanes ? conv_by_channels(chunk) : conv_by_pixels(chunk);
     };
     if (!by_images(prepared, set.lanes, images, threads)) {

@@ -22,6 +22,13 @@ inline constexpr std::int64_t kLine = 64 / sizeof(float);  // a cache line
 // Of a set's lists of tiles.
 inline std::size_t tile_index(int n) { return static_cast<std::size_t>(n); }
 
+// How the work of conv_by_pixels is cut: blocks of pixels, and parts of the channels' strips.
+struct PixelGrid {
+  std::int64_t images = 0;  // what it was made for
+  int threads = 0;
+  std::int64_t block = 1, blocks = 1, parts = 1;  // vectors of pixels; of an image and group
+};
+
 struct PreparedConv {
   MetOutputs met;
   ConvGeometry given;  // of those
@@ -29,7 +36,9 @@ struct PreparedConv {
   ConvPlan plan;  // of the sample, where there is one
   bool channels_in_lanes = false;
   bool channels_last = false;  // of y, and of x where in_place serves
-  bool packed = false;         // weights below are filled
+  std::int64_t images_at_once;
+  PixelGrid grid;       // of so many images, unless channels are in lanes
+  bool packed = false;  // weights below are filled
   bool finite_weights = true;
   AlignedBuffer weights;
   InPlaceConv in_place;
@@ -41,13 +50,15 @@ struct PreparedConv {
 struct ConvChunk {
   const TileSet& set;
   const PreparedConv& p;
-  const float* x;  // first image, as the plan reads it
+  const float* x;  // first image, as the plan reads it, or to be copied by block
   std::int64_t images;
   const float* bias;
   float* y;  // first image
   int threads;
   const KernelCall& call;
-  std::int64_t y_first;  // where y stands in the output
+  std::int64_t y_first;   // where y stands in the output
+  PixelGrid grid;         // of conv_by_pixels
+  bool by_block = false;  // each block of pixels copies the rows it reads
 
   // What a tile that begins with channel o at `to` ends its sums with.
   TileEnding ending(const UsualSteps& steps, std::int64_t o, const float* to) const {
@@ -105,6 +116,7 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
 
 // Pixels in lanes (fast_pixels.cpp), channels in lanes (fast_channels.cpp).
 void conv_by_pixels(const ConvChunk& c);
+PixelGrid pixel_grid(const PreparedConv& p, const TileSet& set, std::int64_t images, int threads);
 // Of conv_by_pixels, as KernelRow::ending.
 Ending ending_by_pixels(const PreparedConv& p, const TileSet& set, const UsualSteps& steps);
 void conv_by_channels(const ConvChunk& c);

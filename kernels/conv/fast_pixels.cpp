@@ -1,5 +1,6 @@
 // conv, f32, contract seq, a vector of pixels at a time (fast.cpp): each block of pixels is packed
 // once for all channels, by the first strip of channels where its tiles can gather for themselves.
+#include "kernels/conv/depthwise.h"
 #include "kernels/conv/fast_chunk.h"
 
 namespace etalon {
@@ -9,8 +10,8 @@ namespace {
 constexpr std::int64_t kAnnouncedVectors = 8;
 
 // Outputs of one vector of pixels that are computed again, with padding masked out of the sum.
-void repair_pixels(const ConvChunk& c, std::int64_t image, std::int64_t group, std::int64_t strip,
-                   const std::vector<std::int64_t>& row_strips) {
+void repair_pixels(const ConvChunk& c, const float* x, std::int64_t image, std::int64_t group,
+                   std::int64_t strip, const std::vector<std::int64_t>& row_strips) {
   const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
   const std::int64_t k = plan.k, out = plan.g.group_out(), pixel = strip * set.lanes;
@@ -20,9 +21,7 @@ void repair_pixels(const ConvChunk& c, std::int64_t image, std::int64_t group, s
   std::uint16_t* mask = thread_scratch<std::uint16_t>(ScratchSlot::masks, k);
   TapPiece pieces[kMaxPieces];
   bool touches = false;
-  const int n =
-      plan.pieces(c.x + image * plan.image_stride + group * plan.g.group_in() * plan.channel_stride,
-                  pixel, count, pieces, touches);
+  const int n = plan.pieces(x, pixel, count, pieces, touches);
   set.pack_taps(pieces, n, plan.offset.data(), k, set.lanes, packed, set.lanes);
   plan.masks(pixel, count, mask);
   for (const std::int64_t s : row_strips) {
@@ -108,41 +107,61 @@ int gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, int
   return whole ? 1 : kGatherRuns;
 }
 
-// How the work of by_pixels is cut: blocks of pixels, and parts of the channels' strips. Threads
-// that take neighbouring blocks both write the cache line where the blocks meet, in every channel:
-// a line that changes hands costs more than a vector's whole sum where k is small, so images of few
-// pixels are cut by channels instead. Each part packs its pixels again, in passing.
-struct PixelGrid {
-  std::int64_t block = 1, blocks = 1, parts = 1;
-};
+// The rows that pixels [first, first + count) of a group read, where the copy of all would have
+// them.
+const float* copy_block(const ConvChunk& c, std::int64_t image, std::int64_t group,
+                        std::int64_t first, std::int64_t count) {
+  const ConvPlan& plan = c.p.plan;
+  const ConvGeometry& g = plan.g;
+  const auto& [d, h, w] = g.window.axes;
+  float* copy = thread_scratch<float>(ScratchSlot::padded, g.group_in() * plan.channel_stride);
+  const std::int64_t last = std::min(first + count, plan.pixels) - 1;
+  const std::int64_t first_row = first / w.out * h.stride;
+  const std::int64_t last_row = last / w.out * h.stride + (h.kernel - 1) * h.dilation + 1;
+  const std::int64_t points = g.window.in_points();
+  const float* x = c.x + (image * g.in_channels + group * g.group_in()) * points;
+  for (std::int64_t i = 0; i < g.group_in(); ++i)
+    plan.copy_rows(x + i * points, copy + i * plan.channel_stride, first_row, last_row,
+                   split_pairs(c.set.isa));
+  return copy;
+}
 
-PixelGrid make_pixel_grid(std::int64_t outer, std::int64_t n_strips, std::int64_t most,
-                          std::int64_t widest, std::int64_t k, const RowStrips& strips,
-                          std::int64_t threads) {
+}  // namespace
+
+// Threads that take neighbouring blocks both write the cache line where the blocks meet, in every
+// channel: a line that changes hands costs more than a vector's whole sum where k is small, so
+// images of few pixels are cut by channels instead. Each part packs its pixels again, in passing.
+PixelGrid pixel_grid(const PreparedConv& p, const TileSet& set, std::int64_t images, int threads) {
   constexpr double kSharedLine = 200, kItem = 5000;  // cycles
   const auto cut = [](std::int64_t n, std::int64_t pieces) { return (n + pieces - 1) / pieces; };
+  const ConvPlan& plan = p.plan;
+  const RowStrips strips(plan.g.group_out(), set.rows);
+  const std::int64_t n_strips = vector_strips(plan.pixels, set.lanes);
+  const std::int64_t outer = images * plan.g.groups, widest = widest_tile(set, strips.height(0));
+  const std::int64_t strip_bytes = std::max<std::int64_t>(1, KBlocks(plan.k).longest()) *
+                                   set.lanes * std::int64_t{sizeof(float)};
+  const std::int64_t most = std::max(widest, kConvBlockBytes / strip_bytes);
   PixelGrid best;
   double best_cycles = -1;
   for (std::int64_t blocks = cut(n_strips, most); blocks <= cut(n_strips, widest); ++blocks) {
-    PixelGrid g;
+    PixelGrid g{.images = images, .threads = threads};
     g.block = std::min(cut(cut(n_strips, blocks), widest) * widest, n_strips);
     g.blocks = cut(n_strips, g.block);
-    for (g.parts = 1; g.parts <= std::min(strips.count, 2 * threads); ++g.parts) {
+    for (g.parts = 1; g.parts <= std::min<std::int64_t>(strips.count, 2L * threads); ++g.parts) {
       const auto rounds = static_cast<double>(cut(outer * g.blocks * g.parts, threads));
       const double rows = static_cast<double>(cut(strips.count, g.parts) * strips.rows) /
                           static_cast<double>(strips.count);
-      const double cycles = rounds * (static_cast<double>(g.block * k) * (rows * 0.5 + 2) + kItem +
-                                      (g.blocks > 1 && threads > 1 ? rows * kSharedLine : 0));
+      const double cycles =
+          rounds * (static_cast<double>(g.block * plan.k) * (rows * 0.5 + 2) + kItem +
+                    (g.blocks > 1 && threads > 1 ? rows * kSharedLine : 0));
       if (best_cycles >= 0 && cycles >= best_cycles) continue;
       best_cycles = cycles;
       best = g;
     }
-    if (threads <= 1 || outer * g.blocks > 16 * threads) break;
+    if (threads <= 1 || outer * g.blocks > 16L * threads) break;
   }
   return best;
 }
-
-}  // namespace
 
 Ending ending_by_pixels(const PreparedConv& p, const TileSet& set, const UsualSteps& steps) {
   const ConvPlan& plan = p.plan;
@@ -168,16 +187,11 @@ void conv_by_pixels(const ConvChunk& c) {
   const KBlocks k_blocks(k);
   const RowStrips strips(out, set.rows);
   const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
-  const int widest = widest_tile(set, strips.height(0));
   const std::optional<UsualSteps> steps =
       c.call.steps.empty() ? std::nullopt : usual_steps(c.call.steps);
 
-  const std::int64_t strip_bytes =
-      std::max<std::int64_t>(1, k_blocks.longest()) * lanes * std::int64_t{sizeof(float)};
   const std::int64_t outer = c.images * g.groups;
-  const auto [block, blocks, parts] = make_pixel_grid(
-      outer, n_strips, std::max<std::int64_t>(widest, kConvBlockBytes / strip_bytes), widest, k,
-      strips, c.threads);
+  const std::int64_t block = c.grid.block, blocks = c.grid.blocks, parts = c.grid.parts;
 
   parallel_for(outer * blocks * parts, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
     float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k_blocks.longest());
@@ -192,7 +206,9 @@ void conv_by_pixels(const ConvChunk& c) {
       const std::int64_t group = item / parts / blocks % g.groups;
       const std::int64_t image = item / parts / blocks / g.groups;
       const std::int64_t first = b * block, count = std::min(block, n_strips - first);
-      const float* x = c.x + image * plan.image_stride + group * g.group_in() * plan.channel_stride;
+      const float* x =
+          c.by_block ? copy_block(c, image, group, first * lanes, count * lanes)
+                     : c.x + image * plan.image_stride + group * g.group_in() * plan.channel_stride;
       const float* weights = c.p.weights.data<float>() + group * out * k;
       repairs.clear();
       later.clear();
@@ -284,7 +300,7 @@ void conv_by_pixels(const ConvChunk& c) {
       }
       for (std::size_t v = 0; v < repairs.size(); ++v)
         if (!repairs[v].empty())
-          repair_pixels(c, image, group, first + static_cast<std::int64_t>(v), repairs[v]);
+          repair_pixels(c, x, image, group, first + static_cast<std::int64_t>(v), repairs[v]);
       for (const auto& [s, v, end_v] : later)
         c.finished(image, group * out + strips.first(s), strips.height(s), pixel + v * lanes,
                    std::min(pixel_count, end_v * lanes) - v * lanes);
