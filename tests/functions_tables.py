@@ -1,10 +1,11 @@
 """Writes docs/functions-tables.md: what is proven of each function, and where libraries are wrong.
 
-    tests/functions_tables.py --state STATE --survey RECORD.json [--survey RECORD.json ...]
+    tests/functions_tables.py [--state STATE] [--survey RECORD.json ...]
 
 STATE is etalon_prove's file (--state), RECORD what `etalon survey ... --json` wrote. The page says
-which part of the range a survey looked at. Functions that STATE lacks keep their rows, and without
-RECORD the libraries keep theirs: a proof holds as long as the function's hash is the one on record.
+which part of the range a survey looked at; of two records of a row the later one counts. Functions
+that STATE lacks keep their rows, and without RECORD the libraries keep theirs: a proof holds as long as
+the function's hash is the one on record. Without --state all functions keep theirs.
 """
 import argparse
 import json
@@ -14,6 +15,7 @@ import struct
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "functions-tables.md"
 LIBRARIES = "## Libraries"
+ALL = 1 << 32
 
 FIELDS = "inputs exact lemma law taylor refused rn rz ru rd sampled wrong apart".split()
 NAMES = {"glibc": "glibc", "onednn": "oneDNN", "numpy": "NumPy", "pytorch": "PyTorch", "onnxruntime": "ONNX Runtime"}
@@ -55,8 +57,8 @@ def proof_table(path, out):
     out.append("| Function | by lemma or exact | by a law | by polynomials | left to MPFR: nearest, directed | wrong | "
                "nearest to a midpoint, ULP | at x |\n|---|---|---|---|---|---|---|---|")
     rows = {m[1]: m[0] for m in re.finditer(r"^\| `(\w+)` \|.*$", PAGE.read_text().split(LIBRARIES)[0], re.M)}
-    for name, s, distance, bits in proofs(path):
-        assert s["inputs"] == 1 << 32 and s["apart"] == 0, name
+    for name, s, distance, bits in proofs(path) if path else []:
+        assert s["inputs"] == ALL and s["apart"] == 0, name
         near = ("", "") if distance >= 1 else (f"{distance:.2g}" if distance else "below 1.9e-9", f"`{hex_float(bits)}`")
         rows[name] = (f"| `{name}` | {count(s['lemma'] + s['exact'])} | {count(s['law'])} | {count(s['taylor'])} | "
                       f"{s['rn']}, {s['rz'] + s['ru'] + s['rd']} | {s['wrong']} | {near[0]} | {near[1]} |")
@@ -72,15 +74,19 @@ def survey_tables(records, out):
     order = [name for name in NAMES if name in libraries]
     functions = list(dict.fromkeys(row["function"] for row in rows))
     at = {(row["function"], row["library"]): row for row in rows}
-    out.append("Libraries: " + ", ".join(libraries[name] for name in order) + ". Inputs of each row: "
-               + ", ".join(sorted({count(row["inputs"]) for row in rows})) + ".\n")
+    samples = sorted({row["inputs"] for row in at.values() if row["inputs"] != ALL})
+    of = [f"all {count(ALL)} inputs"] if any(row["inputs"] == ALL for row in at.values()) else []
+    of += [f"a sample of {count(n)} where a ~ stands" for n in samples]
+    out.append("Libraries: " + ", ".join(libraries[name] for name in order) + ". Of " + ", ".join(of) + ".\n")
     out.append("Share that is not correctly rounded, and the largest error in ULP:\n")
     out.append("| Function | " + " | ".join(NAMES[n] for n in order) + " |\n|---" * 1 + "|---" * len(order) + "|")
     for f in functions:
         cells = []
         for n in order:
             row = at.get((f, n))
-            cells.append("" if row is None else f"{share(row['wrong'], row['inputs'])}, {max(row['max_ulp'], 0.5):.3g}")
+            sample = "" if row is None or row["inputs"] == ALL else "~ "
+            cells.append("" if row is None else
+                         f"{sample}{share(row['wrong'], row['inputs'])}, {max(row['max_ulp'], 0.5):.3g}")
         out.append(f"| `{f}` | " + " | ".join(cells) + " |")
     out.append("\nWitnesses of the largest errors:\n")
     out.append("| Function | Library | x | its result | the right one |\n|---|---|---|---|---|")
@@ -110,7 +116,7 @@ def survey_tables(records, out):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--state", required=True)
+    parser.add_argument("--state")
     parser.add_argument("--survey", action="append", default=[])
     options = parser.parse_args()
     out = ["# The functions, measured", "",

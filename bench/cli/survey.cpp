@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -76,7 +75,6 @@ int run(const Args& args, const Globals& g) {
             throw missing("{} has no {}; 'etalon survey all' takes what it has", library, f->name);
           continue;
         }
-        const auto start = std::chrono::steady_clock::now();
         SurveyOptions options;
         options.threads = g.threads;
         options.isa = g.isa;
@@ -88,13 +86,10 @@ int run(const Args& args, const Globals& g) {
           options.progress = [&](int done, int) { progress.update(done); };
           c = survey(*f, *peer, options);
         }
-        const double seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         nlohmann::json j = to_json(c);
         j["function"] = f->name;
         j["library"] = library;
         j["version"] = peer->version();
-        j["seconds"] = seconds;
         j["symmetric"] = f->symmetry != Symmetry::none;
         j["monotone"] = f->monotone != Monotone::no;
         const std::int64_t special = c.nan_wrong + c.infinity_wrong + c.zero_sign_wrong;
@@ -104,7 +99,7 @@ int run(const Args& args, const Globals& g) {
                    fmt::to_string(special),
                    f->monotone == Monotone::no ? "-" : fmt::to_string(c.order_breaks),
                    f->symmetry == Symmetry::none ? "-" : fmt::to_string(c.symmetry_breaks),
-                   fmt::format("{}/{}", c.place_breaks, c.place_tried), human_seconds(seconds)});
+                   fmt::format("{}/{}", c.place_breaks, c.place_tried), human_seconds(c.seconds)});
         std::string text;
         witness(j, "worst", "worst", text);
         witness(j, "special", "special", text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -28,19 +29,64 @@ void keep(SurveyWitness& w, const SurveyWitness& other) {
   if (other.given && (!w.given || other.x < w.x)) w = other;
 }
 
-// One piece: x, the correct values, the library's, and f64 values where the lanes give them.
+// One piece: x, the correct values, the library's.
 struct Piece {
   std::vector<float> x, right, got;
-  std::vector<double> value;
 };
 
-// Everything but symmetry and place for indices [begin, end), which lie in one half: used once.
+// What lanes give in f64 for inputs of a block, by runs of them: few wrong results come so near the
+// worst that anybody asks, and all of them are a quarter of a survey's time.
+class NearValues {
+ public:
+  NearValues(const SurveyedFunction& f, Isa isa, const float* x, std::int64_t count)
+      : f_(f),
+        lanes_(f.lane < LaneFunction::leaky_relu ? lane_values(isa) : nullptr),
+        x_(x),
+        run_of_(static_cast<std::size_t>(count / kRun), -1) {}
+
+  // NaN where there are no lanes.
+  double at(std::int64_t i) {
+    if (lanes_ == nullptr) return kNan;
+    std::int32_t& run = run_of_[static_cast<std::size_t>(i / kRun)];
+    if (run < 0) {
+      run = static_cast<std::int32_t>(values_.size() / kRun);
+      values_.resize(values_.size() + kRun);
+      lanes_(f_.lane, f_.params, x_ + i / kRun * kRun, &values_[at_run(run)], kRun);
+    }
+    return values_[at_run(run) + static_cast<std::size_t>(i % kRun)];
+  }
+
+ private:
+  static constexpr std::int64_t kRun = 64;
+  static std::size_t at_run(std::int32_t run) {
+    return static_cast<std::size_t>(run) * static_cast<std::size_t>(kRun);
+  }
+  const SurveyedFunction& f_;
+  LaneValues lanes_;
+  const float* x_;
+  std::vector<std::int32_t> run_of_;
+  std::vector<double> values_;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Everything but symmetry and place for indices [begin, end), which lie in one half.
 class Judge {
  public:
-  Judge(const SurveyedFunction& f, const Piece& p, SurveyCounts& c)
-      : f_(f), p_(p), c_(c), worst_(f) {}
+  Judge(const SurveyedFunction& f, Isa isa, const Piece& p, std::int64_t begin, std::int64_t end,
+        SurveyCounts& c)
+      : f_(f),
+        p_(p),
+        c_(c),
+        worst_(f),
+        near_(f, isa, &p.x[static_cast<std::size_t>(begin)], end - begin),
+        begin_(begin),
+        end_(end) {}
 
-  void range(std::int64_t begin, std::int64_t end) {
+  void run() {
+    const std::int64_t begin = begin_, end = end_;
     for (std::int64_t k = begin; k < end; ++k) {
       const auto i = static_cast<std::size_t>(k);
       const std::uint32_t r = bits(p_.right[i]), g = bits(p_.got[i]);
@@ -81,7 +127,7 @@ class Judge {
     const int bucket = std::min(23, static_cast<int>(std::bit_width(distance - 1)));
     ++c_.histogram[static_cast<std::size_t>(bucket)];
     if (std::isinf(a) || std::isinf(b) || worst_.is_less(distance, b, a)) return;
-    worst_.add(p_.x[i], b, a, p_.value.empty() ? kNan : p_.value[i]);
+    worst_.add(p_.x[i], b, a, near_.at(static_cast<std::int64_t>(i) - begin_));
   }
   void order(std::int64_t begin, std::int64_t end) {
     const bool rising = (f_.monotone == Monotone::rising) == (begin < kHalf);
@@ -99,6 +145,8 @@ class Judge {
   const Piece& p_;
   SurveyCounts& c_;
   WorstError worst_;
+  NearValues near_;
+  std::int64_t begin_, end_;
 };
 
 bool same(float a, float b) { return bits(a) == bits(b) || (a != a && b != b); }
@@ -178,6 +226,8 @@ void SurveyCounts::add(const SurveyCounts& o) {
   symmetry_breaks += o.symmetry_breaks;
   place_breaks += o.place_breaks;
   place_tried += o.place_tried;
+  seconds += o.seconds;
+  library_seconds += o.library_seconds;
   keep(special, o.special);
   keep(order, o.order);
   keep(symmetry, o.symmetry);
@@ -197,7 +247,9 @@ nlohmann::json to_json(const SurveyCounts& c) {
                       {"order_breaks", c.order_breaks},
                       {"symmetry_breaks", c.symmetry_breaks},
                       {"place_breaks", c.place_breaks},
-                      {"place_tried", c.place_tried}};
+                      {"place_tried", c.place_tried},
+                      {"seconds", c.seconds},
+                      {"library_seconds", c.library_seconds}};
   const auto put = [&](const char* name, const SurveyWitness& w) {
     if (w.given)
       j[name] = {{"x", fmt::format("{:a}", float_of(w.x))},
@@ -228,6 +280,8 @@ SurveyCounts survey_counts_from_json(const nlohmann::json& j) {
   c.symmetry_breaks = j.at("symmetry_breaks");
   c.place_breaks = j.at("place_breaks");
   c.place_tried = j.at("place_tried");
+  c.seconds = j.at("seconds");
+  c.library_seconds = j.at("library_seconds");
   const auto get = [&](const char* name, SurveyWitness& w) {
     if (!j.contains(name)) return;
     const auto& b = j.at(name).at("bits");
@@ -249,8 +303,9 @@ SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOpt
     state = state_file(options.state, f, peer);
     std::ifstream in(state);
     for (std::string line; std::getline(in, line);) {
-      const auto j = nlohmann::json::parse(line, nullptr, false);  // a line cut short: again
-      if (j.is_object() && j.contains("piece"))
+      const auto j = nlohmann::json::parse(line, nullptr, false);
+      // A line that was cut short, or is of a version without times: again.
+      if (j.is_object() && j.contains("piece") && j.contains("library_seconds"))
         done[j.at("piece").get<int>()] = survey_counts_from_json(j);
     }
   }
@@ -259,14 +314,13 @@ SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOpt
   p.x.resize(whole);
   p.right.resize(whole);
   p.got.resize(whole);
-  const LaneValues lanes = f.lane < LaneFunction::leaky_relu ? lane_values(options.isa) : nullptr;
-  if (lanes != nullptr) p.value.resize(whole);
   SurveyCounts all;
   int surveyed = 0;
   const std::vector<int> pieces = chosen_pieces(options.pieces);
   for (const int piece : pieces) {
     check_interrupt();
     if (!done.contains(piece)) {
+      const auto start = std::chrono::steady_clock::now();
       const auto first = static_cast<std::uint32_t>(piece * kHalf);
       // Blocks that no count of threads changes: what stands for the worst is found in each.
       constexpr std::int64_t kBlock = 1 << 17;
@@ -278,17 +332,17 @@ SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOpt
               std::span(p.x).subspan(static_cast<std::size_t>(begin), kBlock));
         }
       });
+      const auto asked = std::chrono::steady_clock::now();
       peer.compute(f, p.x, p.got);
       SurveyCounts c;
+      c.library_seconds = seconds_since(asked);
       std::mutex mutex;
       parallel_for(2 * kHalf / kBlock, options.threads, 1, [&](std::int64_t b0, std::int64_t b1) {
         for (std::int64_t begin = b0 * kBlock; begin < b1 * kBlock; begin += kBlock) {
           const auto at = static_cast<std::size_t>(begin);
           correctly_rounded_block(f, options.isa, &p.x[at], &p.right[at], kBlock);
-          if (lanes != nullptr) lanes(f.lane, f.params, &p.x[at], &p.value[at], kBlock);
           SurveyCounts part;
-          Judge judge(f, p, part);
-          judge.range(begin, begin + kBlock);
+          Judge(f, options.isa, p, begin, begin + kBlock, part).run();
           const std::scoped_lock lock(mutex);
           c.add(part);
         }
@@ -296,6 +350,7 @@ SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOpt
       c.inputs = 2 * kHalf;
       judge_symmetry(f, p, c);
       judge_place(f, peer, piece, p, c);
+      c.seconds = seconds_since(start);
       if (!state.empty()) {
         nlohmann::json j = to_json(c);
         j["piece"] = piece;

@@ -33,6 +33,7 @@ struct SurveyCounts {
   double max_ulp = 0.5;      // of finite results
   std::int64_t order_breaks = 0, symmetry_breaks = 0, place_breaks = 0, place_tried = 0;
   SurveyWitness worst, special, order, symmetry, place;
+  double seconds = 0, library_seconds = 0;  // of all pieces, whenever they ran; in the library
   void add(const SurveyCounts& other);
 };
 
