@@ -6,7 +6,7 @@
 
 A ratio is our time divided by theirs, the geometric mean over the record's shapes or networks, as
 `etalon bench` wrote it into the record's summary: of medians. Beside a library it stands again of the
-fastest samples of both, which a processor that was taken away for a while does not touch.
+fastest samples of both, to tell a slow kernel from a slow stretch of the machine.
 """
 
 import json
