@@ -24,12 +24,6 @@ namespace {
 constexpr double kSerialFlops = 4e5;
 // Weights of more bytes come from the third cache.
 constexpr std::int64_t kSecondCache = 4 << 20;
-// Padded copies of images that are held at a time.
-constexpr std::int64_t kCopyBytes = 16 << 20;
-// Bands of rows of a copy, so that threads come out even; where two of them meet in a small plane,
-// threads write one cache line in turn: samples of 7x7 in bands took 1.4 times as long.
-constexpr std::int64_t kBandsByThread = 4, kBandBytes = 4096;
-
 // A single tap that steps over elements reads a sample of its input; of that sample it is a tap of
 // stride 1, and an image of it one run of neighbours.
 bool is_sampled(const ConvGeometry& g) {
@@ -43,12 +37,6 @@ bool is_sampled(const ConvGeometry& g) {
 ConvGeometry of_sample(ConvGeometry g) {
   for (WindowAxis& a : g.window.axes) a = {.in = a.out, .out = a.out};
   return g;
-}
-
-std::int64_t copies_at_once(const ConvPlan& plan) {
-  const std::int64_t bytes = plan.image_stride * std::int64_t{sizeof(float)};
-  return std::clamp<std::int64_t>(kCopyBytes / std::max<std::int64_t>(1, bytes), 1,
-                                  std::max<std::int64_t>(1, plan.g.batch));
 }
 
 // Threads of a call that may use `threads`.
@@ -66,7 +54,6 @@ PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet& set, bool last)
       sampled(is_sampled(given)),
       plan(sampled ? of_sample(given) : given),
       channels_last(last),
-      images_at_once(plan.copied || sampled ? copies_at_once(plan) : plan.g.batch),
       in_place(plan.g, set, last) {
   if (in_place.worthwhile() || channels_last) return;
   images.emplace(plan.g, set);
@@ -80,17 +67,17 @@ namespace {
 // tenth slower on images of 12x12 to 28x28, unless the weights come from far: they are then read
 // for more pixels at a time. That was on Sapphire Rapids; Zen 4 agrees with the count, with nine
 // for a store: sums of 256 terms at 14x14 lose what they gain once something follows them.
-bool prefer_channels(const ConvPlan& plan, int lanes, int rows, std::int64_t images) {
+bool prefer_channels(const ConvPlan& plan, int lanes, int rows) {
   const double k = static_cast<double>(std::max<std::int64_t>(1, plan.k));
+  const auto images = static_cast<double>(std::max<std::int64_t>(1, plan.g.batch));
   const auto o = static_cast<double>(plan.g.group_out());
   const auto pixels = static_cast<double>(plan.pixels);
   const double pixel_vectors = std::ceil(pixels / lanes);
   const double channel_vectors = std::ceil(o / lanes);
   const double by_pixels = pixel_vectors * (o * 0.5 + 2);
-  const double by_channels =
-      channel_vectors * pixels * 0.5 +
-      std::ceil(pixels * static_cast<double>(images) / rows) / static_cast<double>(images) * 2 +
-      channel_vectors * pixels * (is_amd() ? 9 : 6) / k;
+  const double by_channels = channel_vectors * pixels * 0.5 +
+                             std::ceil(pixels * images / rows) / images * 2 +
+                             channel_vectors * pixels * (is_amd() ? 9 : 6) / k;
   const bool far = plan.g.group_out() * plan.k * std::int64_t{sizeof(float)} > kSecondCache;
   return by_channels * (far || is_amd() ? 1.0 : 1.1) < by_pixels;
 }
@@ -115,16 +102,19 @@ void pack_weights(PreparedConv& p, const TileSet& set, const float* w, int threa
   p.packed = true;
 }
 
+WorkGrid work_grid(const PreparedConv& p, const TileSet& set, int threads) {
+  return p.channels_in_lanes ? channel_grid(p, set, threads) : pixel_grid(p, set, threads);
+}
+
 }  // namespace
 
 std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet& set,
                                            bool channels_last, const float* w, int threads) {
   auto p = std::make_shared<PreparedConv>(g, set, channels_last);
-  p->channels_in_lanes =
-      channels_last || p->in_place.worthwhile() || p->images ||
-      prefer_channels(p->plan, set.lanes, set.rows, std::max<std::int64_t>(1, g.batch));
-  if (!p->channels_in_lanes && g.batch * g.out_channels * p->plan.pixels > 0)
-    p->grid = pixel_grid(*p, set, p->images_at_once, threads_for(p->plan, threads));
+  p->channels_in_lanes = channels_last || p->in_place.worthwhile() || p->images ||
+                         prefer_channels(p->plan, set.lanes, set.rows);
+  if (!p->in_place.worthwhile() && !p->images && g.batch * g.out_channels * p->plan.pixels > 0)
+    p->grid = work_grid(*p, set, threads_for(p->plan, threads));
   if (w != nullptr) pack_weights(*p, set, w, threads);
   return p;
 }
@@ -140,37 +130,58 @@ Prepared prepare(const Problem& problem, int threads) {
                       threads);
 }
 
-// Channel of an image that one tap reads, [out], to `to`.
-void copy_sample(const Window& window, const float* from, float* to, SplitPairs split) {
+// Of a channel of an image that one tap reads, [out] at `to`: the rows of pixels [first, end).
+void copy_sample(const Window& window, const float* from, float* to, std::int64_t first,
+                 std::int64_t end, SplitPairs split) {
   const auto& [d, h, w] = window.axes;
-  for (std::int64_t z = 0; z < d.out; ++z) {
-    const float* row = from + (d.at(z, 0) * h.in + h.at(0, 0)) * w.in + w.at(0, 0);
-    const std::int64_t from_row = h.stride * w.in;
+  const std::int64_t end_row = (end - 1) / w.out + 1, from_row = h.stride * w.in;
+  for (std::int64_t row = first / w.out, rows; row < end_row; row += rows) {
+    rows = std::min(end_row, (row / h.out + 1) * h.out) - row;  // of one plane
+    const float* source =
+        from + (d.at(row / h.out, 0) * h.in + h.at(row % h.out, 0)) * w.in + w.at(0, 0);
+    float* at = to + row * w.out;
     if (w.stride == 2) {
-      split({.from = row,
+      split({.from = source,
              .from_row = from_row,
-             .rows = h.out,
+             .rows = rows,
              .count = 2 * w.out - 1,
-             .even = to,
+             .even = at,
              .to_row = w.out});
-      to += h.out * w.out;
       continue;
     }
-    for (std::int64_t y = 0; y < h.out; ++y, row += from_row, to += w.out)
-      for (std::int64_t x = 0; x < w.out; ++x) to[x] = row[x * w.stride];
+    for (std::int64_t y = 0; y < rows; ++y, source += from_row, at += w.out)
+      for (std::int64_t x = 0; x < w.out; ++x) at[x] = source[x * w.stride];
   }
 }
 
-// Whether threads take images instead of panels of channels, each of which meets the pixels that
-// all threads have packed, half of them from another core. Each takes all weights then: not where
-// those are more than its pixels, unless there are too few panels for the threads anyway.
-bool by_images(const PreparedConv& p, int lanes, std::int64_t images, int threads) {
-  const std::int64_t out = p.plan.g.out_channels;
-  return p.channels_in_lanes && threads > 1 && images % threads == 0 &&
-         (images / threads * p.plan.pixels >= out || out <= 2 * lanes);
-}
-
 }  // namespace
+
+PixelsRead pixels_read(const ConvRun& c, std::int64_t group, std::int64_t first, std::int64_t end) {
+  const ConvPlan& plan = c.p.plan;
+  const ConvGeometry& g = plan.g;
+  const std::int64_t image = first / plan.pixels, last_image = (end - 1) / plan.pixels;
+  const std::int64_t channel = group * g.group_in();
+  if (!c.p.copies())
+    return {c.x + image * plan.image_stride + channel * plan.channel_stride, image};
+  float* copy =
+      thread_scratch<float>(ScratchSlot::padded, (last_image - image) * plan.image_stride +
+                                                     g.group_in() * plan.channel_stride);
+  const std::int64_t points = c.p.given.window.in_points();
+  const SplitPairs split = split_pairs(c.set.isa);
+  for (std::int64_t i = image; i <= last_image; ++i) {
+    const std::int64_t from = i == image ? first % plan.pixels : 0;
+    const std::int64_t to = i == last_image ? (end - 1) % plan.pixels + 1 : plan.pixels;
+    const ConvPlan::Rows rows = plan.rows_of(from, to);
+    const float* x = c.x + (i * g.in_channels + channel) * points;
+    float* at = copy + (i - image) * plan.image_stride;
+    for (std::int64_t n = 0; n < g.group_in(); ++n, x += points, at += plan.channel_stride)
+      if (c.p.sampled)
+        copy_sample(c.p.given.window, x, at, from, to, split);
+      else
+        plan.copy_rows(x, at, rows, split);
+  }
+  return {copy, image};
+}
 
 void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet& set,
                   const float* x, float* y) {
@@ -189,71 +200,12 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
         .kernel = &call};
     return prepared.images ? prepared.images->run(direct) : prepared.in_place.run(direct);
   }
-  const std::int64_t in_points = prepared.given.window.in_points();
-  const std::int64_t in_size = g.in_channels * in_points;
-  const bool copies = plan.copied || prepared.sampled;
-  const std::int64_t images_at_once = prepared.images_at_once;
-  for (std::int64_t image = 0; image < g.batch; image += images_at_once) {
-    const std::int64_t images = std::min(images_at_once, g.batch - image);
-    const float* source = x + image * in_size;
-    PixelGrid grid;
-    if (!prepared.channels_in_lanes)
-      grid = prepared.grid.images == images && prepared.grid.threads == threads
-                 ? prepared.grid
-                 : pixel_grid(prepared, set, images, threads);
-    // Elsewhere the copy of all rows comes first, in a loop of its own.
-    const bool by_block = plan.copied && !prepared.sampled && !prepared.channels_in_lanes &&
-                          grid.parts == 1 && plan.channel_stride == plan.plane_stride;
-    if (copies && !by_block) {
-      float* copy = thread_scratch<float>(ScratchSlot::padded, images * plan.image_stride);
-      // A thread copies the rows of all channels whose pixels it computes, if these are cut alike:
-      // what one thread writes and another reads crosses between their caches, and back when it is
-      // written again.
-      const std::int64_t rows = prepared.sampled ? 1 : plan.copied_rows();
-      const std::int64_t most = rows * plan.row_stride * std::int64_t{sizeof(float)} / kBandBytes;
-      const std::int64_t bands = threads <= 1 || images >= threads || prepared.sampled
-                                     ? 1
-                                     : std::clamp<std::int64_t>(most, 1, kBandsByThread * threads);
-      parallel_for(
-          images * bands * g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-            const SplitPairs split = split_pairs(set.isa);
-            for (std::int64_t item = begin; item < end; ++item) {
-              const std::int64_t band = item / g.in_channels % bands;
-              const std::int64_t i =
-                  item / g.in_channels / bands * g.in_channels + item % g.in_channels;
-              const float* from = source + i * in_points;
-              float* to = copy + i * plan.channel_stride;
-              if (prepared.sampled)
-                copy_sample(prepared.given.window, from, to, split);
-              else
-                plan.copy_rows(from, to, band * rows / bands, (band + 1) * rows / bands, split);
-            }
-          });
-      source = copy;
-    }
-    const std::int64_t of_image = g.out_channels * plan.pixels;
-    const auto compute = [&](std::int64_t first, std::int64_t count, int threads_of) {
-      const ConvChunk chunk{set,
-                            prepared,
-                            source + first * plan.image_stride,
-                            count,
-                            call.has(2) ? call.input(2).data<float>().data() : nullptr,
-                            y + (image + first) * of_image,
-                            threads_of,
-                            call,
-                            (image + first) * of_image,
-                            grid,
-                            by_block};
-      prepared.channels_in_lanes ? conv_by_channels(chunk) : conv_by_pixels(chunk);
-    };
-    if (!by_images(prepared, set.lanes, images, threads)) {
-      compute(0, images, threads);
-      continue;
-    }
-    parallel_for(threads, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) compute(i * images / threads, images / threads, 1);
-    });
-  }
+  const ConvRun run{
+      set, prepared,
+      x,   call.has(2) ? call.input(2).data<float>().data() : nullptr,
+      y,   prepared.grid.threads == threads ? prepared.grid : work_grid(prepared, set, threads),
+      call};
+  prepared.channels_in_lanes ? conv_by_channels(run) : conv_by_pixels(run);
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// What the two ways of conv's f32 row (fast.cpp) share: the prepared convolution, and the images
-// that are computed together.
+// What the two ways of conv's f32 row (fast.cpp) share: the prepared convolution, how its work is
+// cut, and what a call reads and writes.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,17 @@ inline constexpr std::int64_t kLine = 64 / sizeof(float);  // a cache line
 // Of a set's lists of tiles.
 inline std::size_t tile_index(int n) { return static_cast<std::size_t>(n); }
 
-// How the work of conv_by_pixels is cut: blocks of pixels, and parts of the channels' strips.
-struct PixelGrid {
-  std::int64_t images = 0;  // what it was made for
+// How the work is cut for so many threads: pixels in blocks (by pixels: `block` vectors of one
+// image; by channels: strips of all images, as even as can be), channels in parts. Whoever takes a
+// block and a part reads, copies and packs for itself: what another thread wrote comes from that
+// core's cache, and is lost again to the next run's writes.
+struct WorkGrid {
   int threads = 0;
-  std::int64_t block = 1, blocks = 1, parts = 1;  // vectors of pixels; of an image and group
+  std::int64_t block = 1, blocks = 1, parts = 1;
 };
+// What its choice weighs, in cycles of two fma each: a line of y that two threads write in turn, an
+// item by itself.
+inline constexpr double kSharedLine = 200, kItemCycles = 5000;
 
 struct PreparedConv {
   MetOutputs met;
@@ -36,29 +41,29 @@ struct PreparedConv {
   ConvPlan plan;  // of the sample, where there is one
   bool channels_in_lanes = false;
   bool channels_last = false;  // of y, and of x where in_place serves
-  std::int64_t images_at_once;
-  PixelGrid grid;       // of so many images, unless channels are in lanes
-  bool packed = false;  // weights below are filled
+  WorkGrid grid;               // unless in_place or images serves
+  bool packed = false;         // weights below are filled
   bool finite_weights = true;
   AlignedBuffer weights;
   InPlaceConv in_place;
   std::optional<ImagesConv> images;  // where it is worthwhile, and the other is not
   PreparedConv(const ConvGeometry& g, const TileSet& set, bool channels_last = false);
+  bool copies() const { return plan.copied || sampled; }
+  // Cycles for a vector of inputs under one k, before any sum.
+  double packing() const {
+    constexpr double kPacked = 2, kCopied = 2;
+    return kPacked + (copies() ? kCopied / static_cast<double>(plan.g.window.taps()) : 0);
+  }
 };
 
-// One run of images that are computed together.
-struct ConvChunk {
+struct ConvRun {
   const TileSet& set;
   const PreparedConv& p;
-  const float* x;  // first image, as the plan reads it, or to be copied by block
-  std::int64_t images;
+  const float* x;
   const float* bias;
-  float* y;  // first image
-  int threads;
+  float* y;
+  WorkGrid grid;
   const KernelCall& call;
-  std::int64_t y_first;   // where y stands in the output
-  PixelGrid grid;         // of conv_by_pixels
-  bool by_block = false;  // each block of pixels copies the rows it reads
 
   // What a tile that begins with channel o at `to` ends its sums with.
   TileEnding ending(const UsualSteps& steps, std::int64_t o, const float* to) const {
@@ -69,7 +74,7 @@ struct ConvChunk {
       e.bias = steps.affine->bias + o;
       e.fused = steps.affine->fused;
     }
-    if (steps.add != nullptr) e.other = steps.add->other + (y_first + (to - y));
+    if (steps.add != nullptr) e.other = steps.add->other + (to - y);
     return e;
   }
 
@@ -79,7 +84,7 @@ struct ConvChunk {
                 std::int64_t count) const {
     if (call.finished == nullptr || count == 0) return;
     const std::int64_t pixels = p.plan.pixels;
-    const std::int64_t at = y_first + (image * p.plan.g.out_channels + o) * pixels + first;
+    const std::int64_t at = (image * p.plan.g.out_channels + o) * pixels + first;
     (*call.finished)({.begin = at, .count = count, .rows = rows, .stride = pixels});
   }
   // The same where channels are last: `count` of them from o on, of pixels [first, first + rows) of
@@ -88,10 +93,8 @@ struct ConvChunk {
                      std::int64_t rows) const {
     if (call.finished == nullptr || rows == 0) return;
     const std::int64_t channels = p.plan.g.out_channels;
-    (*call.finished)({.begin = y_first + first * channels + o,
-                      .count = count,
-                      .rows = rows,
-                      .stride = channels});
+    (*call.finished)(
+        {.begin = first * channels + o, .count = count, .rows = rows, .stride = channels});
   }
 };
 
@@ -114,11 +117,20 @@ std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet&
 void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet& set,
                   const float* x, float* y);
 
+// What pixels [first, end) of a group read, counted through all images: the first channel of the
+// group in the first of their images, in x or in this thread's own copy of the rows they need.
+struct PixelsRead {
+  const float* base;
+  std::int64_t image;
+};
+PixelsRead pixels_read(const ConvRun& c, std::int64_t group, std::int64_t first, std::int64_t end);
+
 // Pixels in lanes (fast_pixels.cpp), channels in lanes (fast_channels.cpp).
-void conv_by_pixels(const ConvChunk& c);
-PixelGrid pixel_grid(const PreparedConv& p, const TileSet& set, std::int64_t images, int threads);
+void conv_by_pixels(const ConvRun& c);
+WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads);
 // Of conv_by_pixels, as KernelRow::ending.
 Ending ending_by_pixels(const PreparedConv& p, const TileSet& set, const UsualSteps& steps);
-void conv_by_channels(const ConvChunk& c);
+void conv_by_channels(const ConvRun& c);
+WorkGrid channel_grid(const PreparedConv& p, const TileSet& set, int threads);
 
 }  // namespace etalon

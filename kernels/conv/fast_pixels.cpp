@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kAnnouncedVectors = 8;
 
 // Outputs of one vector of pixels that are computed again, with padding masked out of the sum.
-void repair_pixels(const ConvChunk& c, const float* x, std::int64_t image, std::int64_t group,
+void repair_pixels(const ConvRun& c, const float* x, std::int64_t image, std::int64_t group,
                    std::int64_t strip, const std::vector<std::int64_t>& row_strips) {
   const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
@@ -42,7 +42,7 @@ void repair_pixels(const ConvChunk& c, const float* x, std::int64_t image, std::
 }
 
 // Packs terms [k0, k0 + terms) of `count` vectors of pixels; whole ones side by side go together.
-void pack_pixels(const ConvChunk& c, const float* base, std::int64_t first, std::int64_t count,
+void pack_pixels(const ConvRun& c, const float* base, std::int64_t first, std::int64_t count,
                  std::int64_t k0, std::int64_t terms, float* packed, char* border) {
   const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
@@ -71,7 +71,7 @@ void pack_pixels(const ConvChunk& c, const float* base, std::int64_t first, std:
 
 // Vectors of pixels that the tile gathers itself, [first, first + w): in how many runs each, or 0
 // where that is more than it takes, and they were packed here.
-int gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, int w, std::int64_t k0,
+int gather_pixels(const ConvRun& c, const float* base, std::int64_t first, int w, std::int64_t k0,
                   std::int64_t terms, float* packed, char* border, TileGather& gather) {
   const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
@@ -107,44 +107,26 @@ int gather_pixels(const ConvChunk& c, const float* base, std::int64_t first, int
   return whole ? 1 : kGatherRuns;
 }
 
-// The rows that pixels [first, first + count) of a group read, where the copy of all would have
-// them.
-const float* copy_block(const ConvChunk& c, std::int64_t image, std::int64_t group,
-                        std::int64_t first, std::int64_t count) {
-  const ConvPlan& plan = c.p.plan;
-  const ConvGeometry& g = plan.g;
-  const auto& [d, h, w] = g.window.axes;
-  float* copy = thread_scratch<float>(ScratchSlot::padded, g.group_in() * plan.channel_stride);
-  const std::int64_t last = std::min(first + count, plan.pixels) - 1;
-  const std::int64_t first_row = first / w.out * h.stride;
-  const std::int64_t last_row = last / w.out * h.stride + (h.kernel - 1) * h.dilation + 1;
-  const std::int64_t points = g.window.in_points();
-  const float* x = c.x + (image * g.in_channels + group * g.group_in()) * points;
-  for (std::int64_t i = 0; i < g.group_in(); ++i)
-    plan.copy_rows(x + i * points, copy + i * plan.channel_stride, first_row, last_row,
-                   split_pairs(c.set.isa));
-  return copy;
-}
-
 }  // namespace
 
 // Threads that take neighbouring blocks both write the cache line where the blocks meet, in every
 // channel: a line that changes hands costs more than a vector's whole sum where k is small, so
 // images of few pixels are cut by channels instead. Each part packs its pixels again, in passing.
-PixelGrid pixel_grid(const PreparedConv& p, const TileSet& set, std::int64_t images, int threads) {
-  constexpr double kSharedLine = 200, kItem = 5000;  // cycles
+WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads) {
   const auto cut = [](std::int64_t n, std::int64_t pieces) { return (n + pieces - 1) / pieces; };
   const ConvPlan& plan = p.plan;
   const RowStrips strips(plan.g.group_out(), set.rows);
   const std::int64_t n_strips = vector_strips(plan.pixels, set.lanes);
-  const std::int64_t outer = images * plan.g.groups, widest = widest_tile(set, strips.height(0));
+  const std::int64_t outer = plan.g.batch * plan.g.groups;
+  const std::int64_t widest = widest_tile(set, strips.height(0));
   const std::int64_t strip_bytes = std::max<std::int64_t>(1, KBlocks(plan.k).longest()) *
                                    set.lanes * std::int64_t{sizeof(float)};
   const std::int64_t most = std::max(widest, kConvBlockBytes / strip_bytes);
-  PixelGrid best;
+  const double pack = p.packing();
+  WorkGrid best;
   double best_cycles = -1;
   for (std::int64_t blocks = cut(n_strips, most); blocks <= cut(n_strips, widest); ++blocks) {
-    PixelGrid g{.images = images, .threads = threads};
+    WorkGrid g{.threads = threads};
     g.block = std::min(cut(cut(n_strips, blocks), widest) * widest, n_strips);
     g.blocks = cut(n_strips, g.block);
     for (g.parts = 1; g.parts <= std::min<std::int64_t>(strips.count, 2L * threads); ++g.parts) {
@@ -152,7 +134,7 @@ PixelGrid pixel_grid(const PreparedConv& p, const TileSet& set, std::int64_t ima
       const double rows = static_cast<double>(cut(strips.count, g.parts) * strips.rows) /
                           static_cast<double>(strips.count);
       const double cycles =
-          rounds * (static_cast<double>(g.block * plan.k) * (rows * 0.5 + 2) + kItem +
+          rounds * (static_cast<double>(g.block * plan.k) * (rows * 0.5 + pack) + kItemCycles +
                     (g.blocks > 1 && threads > 1 ? rows * kSharedLine : 0));
       if (best_cycles >= 0 && cycles >= best_cycles) continue;
       best_cycles = cycles;
@@ -178,7 +160,7 @@ Ending ending_by_pixels(const PreparedConv& p, const TileSet& set, const UsualSt
   return KBlocks(plan.k).count == 1 && !plan.padded ? Ending::in_place : Ending::applied;
 }
 
-void conv_by_pixels(const ConvChunk& c) {
+void conv_by_pixels(const ConvRun& c) {
   const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
   const ConvGeometry& g = plan.g;
@@ -190,10 +172,11 @@ void conv_by_pixels(const ConvChunk& c) {
   const std::optional<UsualSteps> steps =
       c.call.steps.empty() ? std::nullopt : usual_steps(c.call.steps);
 
-  const std::int64_t outer = c.images * g.groups;
+  const std::int64_t outer = g.batch * g.groups;
   const std::int64_t block = c.grid.block, blocks = c.grid.blocks, parts = c.grid.parts;
+  const int threads = c.grid.threads;
 
-  parallel_for(outer * blocks * parts, c.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(outer * blocks * parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     float* packed = thread_scratch<float>(ScratchSlot::vector, block * lanes * k_blocks.longest());
     std::vector<char> border(static_cast<std::size_t>(block));
     std::vector<std::vector<std::int64_t>> repairs;
@@ -206,14 +189,13 @@ void conv_by_pixels(const ConvChunk& c) {
       const std::int64_t group = item / parts / blocks % g.groups;
       const std::int64_t image = item / parts / blocks / g.groups;
       const std::int64_t first = b * block, count = std::min(block, n_strips - first);
-      const float* x =
-          c.by_block ? copy_block(c, image, group, first * lanes, count * lanes)
-                     : c.x + image * plan.image_stride + group * g.group_in() * plan.channel_stride;
       const float* weights = c.p.weights.data<float>() + group * out * k;
       repairs.clear();
       later.clear();
       const std::int64_t pixel = first * lanes;
       const std::int64_t pixel_count = std::min(count * lanes, plan.pixels - pixel);
+      const std::int64_t of_all = image * plan.pixels + pixel;
+      const float* x = pixels_read(c, group, of_all, of_all + pixel_count).base;
       for (std::int64_t kb = 0; kb < k_blocks.count; ++kb) {
         const std::int64_t k0 = k_blocks.first(kb), terms = k_blocks.first(kb + 1) - k0;
         const bool last_block = kb + 1 == k_blocks.count;

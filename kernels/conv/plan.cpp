@@ -90,19 +90,38 @@ void ConvPlan::set_columns() {
   }
 }
 
-std::int64_t ConvPlan::copied_rows() const { return extent(g.window.axes[1]); }
+ConvPlan::Rows ConvPlan::all_rows() const {
+  return {.end_plane = extent(g.window.axes[0]), .end = extent(g.window.axes[1])};
+}
 
-void ConvPlan::copy_rows(const float* from, float* to, std::int64_t first, std::int64_t last,
+ConvPlan::Rows ConvPlan::rows_of(std::int64_t first, std::int64_t end) const {
+  const auto& [d, h, w] = g.window.axes;
+  const auto read = [](const WindowAxis& a, std::int64_t o) {
+    return o * a.stride + (a.kernel - 1) * a.dilation + 1;
+  };
+  const std::int64_t row = first / w.out, last_row = (end - 1) / w.out;
+  const std::int64_t plane = row / h.out, last_plane = last_row / h.out;
+  Rows rows = all_rows();
+  rows.first_plane = plane * d.stride;
+  rows.end_plane = read(d, last_plane);
+  if (plane == last_plane) {
+    rows.first = row % h.out * h.stride;
+    rows.end = read(h, last_row % h.out);
+  }
+  return rows;
+}
+
+void ConvPlan::copy_rows(const float* from, float* to, const Rows& rows,
                          void (*split)(const PairRows&)) const {
   const auto& [d, h, w] = g.window.axes;
   const bool splits = split != nullptr && split_count > 0;
-  for (std::size_t z = 0; z < planes_read.size(); ++z) {
-    if (planes_read[z] == 0) continue;
-    const std::int64_t iz = static_cast<std::int64_t>(z) - d.pad_begin;
-    for (std::int64_t y = first; y < last; ++y) {
+  for (std::int64_t z = rows.first_plane; z < rows.end_plane; ++z) {
+    if (planes_read[static_cast<std::size_t>(z)] == 0) continue;
+    const std::int64_t iz = z - d.pad_begin;
+    for (std::int64_t y = rows.first; y < rows.end; ++y) {
       if (rows_read[static_cast<std::size_t>(y)] == 0) continue;
       const std::int64_t iy = y - h.pad_begin;
-      float* row = to + static_cast<std::int64_t>(z) * plane_stride + y * row_stride;
+      float* row = to + z * plane_stride + y * row_stride;
       if (iz < 0 || iz >= d.in || iy < 0 || iy >= h.in) {
         std::fill_n(row, row_stride, 0.0F);
         continue;

@@ -55,15 +55,20 @@ struct ConvPlan {
 
   explicit ConvPlan(const ConvGeometry& geometry);
 
-  // Copies channel c of an image into `to` (channel_stride elements). `split`, where given, serves
-  // rows of stride 2.
-  void copy_channel(const float* from, float* to, void (*split)(const PairRows&) = nullptr) const {
-    copy_rows(from, to, 0, copied_rows(), split);
-  }
-  // Rows [first, last) of it, of each plane.
-  void copy_rows(const float* from, float* to, std::int64_t first, std::int64_t last,
+  // Planes and rows of a padded channel, behind the last of each the end.
+  struct Rows {
+    std::int64_t first_plane = 0, end_plane = 0, first = 0, end = 0;
+  };
+  Rows all_rows() const;
+  // Those that output pixels [first, end) of an image read.
+  Rows rows_of(std::int64_t first, std::int64_t end) const;
+  // Copies these of a channel of an image to where they stand in `to` (channel_stride elements).
+  // `split`, where given, serves rows of stride 2.
+  void copy_rows(const float* from, float* to, const Rows& rows,
                  void (*split)(const PairRows&) = nullptr) const;
-  std::int64_t copied_rows() const;
+  void copy_channel(const float* from, float* to, void (*split)(const PairRows&) = nullptr) const {
+    copy_rows(from, to, all_rows(), split);
+  }
 
   // Output pixels [first, first + count) of a run of images as pieces; `base` is the first channel
   // of the group in the first image. Returns their number; border tells whether a window of
