@@ -12,10 +12,12 @@
 
 #include "bench/cli/bench_peaks.h"
 #include "bench/cli/bench_state.h"
+#include "bench/cli/bench_trips.h"
 #include "bench/compare/ulp.h"
 #include "bench/micro/machine_watch.h"
 #include "bench/micro/order_search.h"
 #include "engine/core/error.h"
+#include "engine/core/threads.h"
 #include "importers/importers.h"
 #include "kernels/kernels.h"
 #include "tests/importer_files.h"
@@ -198,6 +200,34 @@ TEST_CASE("bench: a candidate of several threads is awake when its time begins")
       {{"sleeper", sleeper}}, {.repetitions = 3, .min_time_s = 1e-3, .threads = 2});
   CHECK(wakings >= 3);  // one for each repetition
   CHECK(got[0].median_s < 1e-3);
+
+  // How far apart the processors were is known of each repetition, where there are two.
+  if (hardware_threads() > 1) {
+    CHECK(got[0].line_round_trips.size() == 3);
+    for (const double trip : got[0].line_round_trips) {
+      CHECK(trip > 5e-9);  // no processor's cache is nearer
+      CHECK(trip < 1);
+    }
+  }
+  CHECK(time_interleaved({{"alone", [] {}}}, {.repetitions = 3, .min_time_s = 1e-5})[0]
+            .line_round_trips.empty());
+}
+
+TEST_CASE("bench: processors that came to lie apart are told") {
+  json bench = {{"rows", {{{"line_round_trips_s", {5e-8, 6e-8}}, {"vs", json::object()}}}}};
+  cli::sum_up_trips(bench);
+  CHECK(bench["load"]["line_round_trip"]["far"] == 0);
+  CHECK(cli::trips_text(bench).empty());
+  bench["rows"][0]["vs"]["onednn"] = {{"line_round_trips_s", {3.2e-7, 5e-8}}};
+  cli::sum_up_trips(bench);
+  const json& trip = bench["load"]["line_round_trip"];
+  CHECK(trip["least_s"] == 5e-8);
+  CHECK(trip["most_s"] == 3.2e-7);
+  CHECK(trip["far"] == 0.25);
+  CHECK(cli::trips_text(bench).find("50 to 320 ns") != std::string::npos);
+  json one_thread = {{"rows", {{{"samples", {1.0}}}}}};
+  cli::sum_up_trips(one_thread);
+  CHECK(!one_thread.contains("load"));
 }
 
 TEST_CASE("bench: a limit of time costs repetitions, never a row") {

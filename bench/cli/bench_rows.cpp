@@ -40,6 +40,7 @@ void add_entry(json& out, const BenchEntry& e) {
   out["spread"] = e.timing.spread;
   out["repetitions"] = e.timing.repetitions;
   out["samples"] = e.timing.samples;
+  if (!e.timing.line_round_trips.empty()) out["line_round_trips_s"] = e.timing.line_round_trips;
   out["gflops"] = e.gflops;
   out["gbytes"] = e.gbytes;
   out["set_up_s"] = e.set_up_s;

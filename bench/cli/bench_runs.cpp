@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/cli/bench_peaks.h"
+#include "bench/cli/bench_trips.h"
 #include "bench/cli/terminal.h"
 #include "bench/micro/significance.h"
 #include "bench/micro/timing.h"
@@ -65,12 +66,15 @@ double median_field(const std::vector<const json*>& of, const char* field) {
 
 // One timed thing of all runs, into the first run's.
 void merge_timing(json& to, const std::vector<const json*>& of) {
-  std::vector<double> samples, fastest;
+  std::vector<double> samples, fastest, trips;
   bool same_bits = true;
   for (const json* one : of) {
     const auto own = (*one)["samples"].get<std::vector<double>>();
     fastest.push_back(std::ranges::min(own));
     samples.insert(samples.end(), own.begin(), own.end());
+    if (one->contains("line_round_trips_s"))
+      for (const double trip : (*one)["line_round_trips_s"].get<std::vector<double>>())
+        trips.push_back(trip);
     same_bits = same_bits && one->value("hash", "") == of[0]->value("hash", "");
   }
   const Timing all = summarize(std::move(samples));
@@ -83,6 +87,7 @@ void merge_timing(json& to, const std::vector<const json*>& of) {
   to["spread"] = all.spread;
   to["repetitions"] = all.repetitions;
   to["samples"] = all.samples;
+  if (!trips.empty()) to["line_round_trips_s"] = trips;
   to["run_fastest"] = fastest;
   if (!same_bits) to["hash"] = "varies";
 }
@@ -181,6 +186,7 @@ json merged_benches(const std::vector<json>& records) {
     kept.push_back(row);
   }
   merged["rows"] = std::move(kept);
+  sum_up_trips(merged);
   for (const json& record : records) merge_peaks(merged, record["bench"]);
   settle_peaks(merged);
   return merged;

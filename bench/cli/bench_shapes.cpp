@@ -11,6 +11,7 @@
 #include "bench/cli/bench_peaks.h"
 #include "bench/cli/bench_rows.h"
 #include "bench/cli/bench_state.h"
+#include "bench/cli/bench_trips.h"
 #include "bench/cli/cli.h"
 #include "bench/cli/terminal.h"
 #include "bench/micro/framework_peers.h"
@@ -180,11 +181,13 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& bas
   }
   settle_peaks(bench);
   bench["load"] = load_json(load);
+  sum_up_trips(bench);
   bench["complete"] = !interrupted_early;
   print_bench_rows(bench, how.sort, how.wide);
   fmt::print("\n");
   print_peaks(bench);
   if (const std::string noise = noise_text(load); !noise.empty()) fmt::print("{}\n", noise);
+  if (const std::string trips = trips_text(bench); !trips.empty()) fmt::print("{}\n", trips);
   if (!state.fault().empty())
     fmt::print("{}; this run's record has its rows, another run would time them again\n",
                state.fault());

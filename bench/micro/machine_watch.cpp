@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 
 namespace etalon {
 namespace {
@@ -111,6 +113,47 @@ Pinned::Pinned(int threads) {
 Pinned::~Pinned() {
   if (!before_.empty())
     sched_setaffinity(0, before_.size(), reinterpret_cast<const cpu_set_t*>(before_.data()));
+}
+
+double line_round_trip_s() {
+  constexpr int kRuns = 4, kTrips = 250;
+  constexpr std::int64_t kMostSpins = 1 << 22;  // some 20 ms: the other one does not run
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
+  int first = -1, last = -1;
+  for (int i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &allowed)) (first < 0 ? first : last) = i;
+  if (last < 0) return 0;
+  const auto hold = [](int processor) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+  };
+  alignas(64) std::atomic<int> turn{0};  // odd: the other's; negative: the end
+  std::thread other([&] {
+    hold(last);
+    for (int now; (now = turn.load(std::memory_order_acquire)) >= 0;)
+      if (now % 2 == 1) turn.compare_exchange_strong(now, now + 1, std::memory_order_acq_rel);
+  });
+  double best = 0;
+  std::int64_t spins = 0;
+  if (hold(first))
+    for (int run = 0; run < kRuns; ++run) {
+      const double start = now_s();
+      for (int i = 0; i < kTrips; ++i) {
+        const int now = turn.load(std::memory_order_relaxed);
+        turn.store(now + 1, std::memory_order_release);
+        while (turn.load(std::memory_order_acquire) == now + 1 && spins < kMostSpins) ++spins;
+      }
+      const double trip = (now_s() - start) / kTrips;
+      best = run == 0 ? trip : std::min(best, trip);
+    }
+  for (int now = turn.load(); now >= 0 && !turn.compare_exchange_weak(now, -1);) {
+  }
+  other.join();
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  return spins < kMostSpins ? best : 0;
 }
 
 std::int64_t resident_bytes() { return status_bytes("VmRSS:"); }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "bench/micro/machine_watch.h"
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
 
@@ -103,6 +104,7 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
 
   std::exception_ptr failure;
   Collector collector;
+  std::map<std::string, std::vector<double>> trips;  // of each call below
   bool any = false;  // the library complains when it is given nothing to run
   benchmark::ClearRegisteredBenchmarks();
   const bool cold = options.cache == Cache::cold;
@@ -123,6 +125,7 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
     auto* registered =
         benchmark::RegisterBenchmark(candidate.name.c_str(), [&](benchmark::State& state) {
           settle(options.threads, Watchers::library);
+          if (options.threads > 1) trips[candidate.name].push_back(line_round_trip_s());
           try {
             if (!cold) wake(options.threads, candidate.run);
             for (auto _ : state) {
@@ -153,8 +156,13 @@ std::vector<Timing> time_interleaved(const std::vector<TimedCandidate>& candidat
   if (failure) std::rethrow_exception(failure);
 
   std::vector<Timing> timings;
-  for (const TimedCandidate& candidate : candidates)
-    timings.push_back(summarize(collector.seconds[candidate.name]));
+  for (const TimedCandidate& candidate : candidates) {
+    Timing& timing = timings.emplace_back(summarize(collector.seconds[candidate.name]));
+    // The library calls several times before the first repetition, to find how many runs fill it.
+    const std::vector<double>& before = trips[candidate.name];
+    if (before.size() >= timing.samples.size())
+      timing.line_round_trips.assign(before.end() - std::ssize(timing.samples), before.end());
+  }
   return timings;
 }
 

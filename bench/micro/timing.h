@@ -54,6 +54,8 @@ struct Timing {
   double spread = 0;  // (third quartile - first quartile) / median
   int repetitions = 0;
   std::vector<double> samples;  // a repetition each, in the sequence they were taken
+  // What line_round_trip_s() was before each of them; empty on one thread, or where nobody asked.
+  std::vector<double> line_round_trips;
 };
 
 // In the sequence of the candidates. What a candidate throws is thrown here.
