@@ -177,8 +177,7 @@ WorkGrid channel_grid(const PreparedConv& p, const TileSet& set, int threads) {
                     kItemCycles + (meet ? vectors * set.lanes * kSharedLine : 0));
       if (best_cycles >= 0 && cycles >= best_cycles) continue;
       best_cycles = cycles;
-      best = {
-          .threads = threads, .block = cut(pixels.count, blocks), .blocks = blocks, .parts = parts};
+      best = {.threads = threads, .blocks = blocks, .parts = parts};
     }
   return best;
 }
