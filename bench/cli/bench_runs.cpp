@@ -72,9 +72,9 @@ void merge_timing(json& to, const std::vector<const json*>& of) {
     const auto own = (*one)["samples"].get<std::vector<double>>();
     fastest.push_back(std::ranges::min(own));
     samples.insert(samples.end(), own.begin(), own.end());
-    if (one->contains("line_round_trips_s"))
-      for (const double trip : (*one)["line_round_trips_s"].get<std::vector<double>>())
-        trips.push_back(trip);
+    // One for each sample: 0 where a run does not know.
+    const auto before = one->value("line_round_trips_s", std::vector<double>(own.size(), 0.0));
+    trips.insert(trips.end(), before.begin(), before.end());
     same_bits = same_bits && one->value("hash", "") == of[0]->value("hash", "");
   }
   const Timing all = summarize(std::move(samples));
@@ -87,7 +87,8 @@ void merge_timing(json& to, const std::vector<const json*>& of) {
   to["spread"] = all.spread;
   to["repetitions"] = all.repetitions;
   to["samples"] = all.samples;
-  if (!trips.empty()) to["line_round_trips_s"] = trips;
+  if (std::ranges::any_of(trips, [](double trip) { return trip > 0; }))
+    to["line_round_trips_s"] = trips;
   to["run_fastest"] = fastest;
   if (!same_bits) to["hash"] = "varies";
 }

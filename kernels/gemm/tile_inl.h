@@ -116,8 +116,7 @@ ETALON_INLINE std::int64_t quick_steps(typename V::Reg (&acc)[R][W], std::int64_
 
 // Asks for the cache lines of a tile's outputs, to be written, and for what is added to them: in a
 // network both come from far, and they arrive while the sums are made. A row that begins inside a
-// line ends in one more, which the tile beside it asks for: but the last of a thread's pixels lie in
-// a line that another thread writes, and stores to 13 of those waited for each other.
+// line ends in one more: the next tile's, but behind a thread's last pixels it is another thread's.
 template <class V, int R, int W>
 ETALON_INLINE void ask_outputs(const float* c, const float* other, std::int64_t c_row) {
   const auto each = [&](auto f) ETALON_INLINE_LAMBDA {
