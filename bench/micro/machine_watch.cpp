@@ -117,7 +117,7 @@ Pinned::~Pinned() {
 
 double line_round_trip_s() {
   constexpr int kRuns = 4, kTrips = 250;
-  constexpr std::int64_t kMostSpins = 1 << 22;  // some 20 ms: the other one does not run
+  constexpr std::int64_t kMostSpins = 1 << 22;  // some milliseconds: the other one does not run
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
   int first = -1, last = -1;
@@ -131,11 +131,15 @@ double line_round_trip_s() {
     return sched_setaffinity(0, sizeof one, &one) == 0;
   };
   alignas(64) std::atomic<int> turn{0};  // odd: the other's; negative: the end
+  std::atomic<bool> there{false};
   std::thread other([&] {
     hold(last);
+    there.store(true, std::memory_order_release);
     for (int now; (now = turn.load(std::memory_order_acquire)) >= 0;)
       if (now % 2 == 1) turn.compare_exchange_strong(now, now + 1, std::memory_order_acq_rel);
   });
+  // It may begin on this thread's processor, and moves when it runs.
+  while (!there.load(std::memory_order_acquire)) std::this_thread::yield();
   double best = 0;
   std::int64_t spins = 0;
   if (hold(first))

@@ -115,8 +115,7 @@ ETALON_INLINE std::int64_t quick_steps(typename V::Reg (&acc)[R][W], std::int64_
 }
 
 // Asks for the cache lines of a tile's outputs, to be written, and for what is added to them: in a
-// network both come from far, and they arrive while the sums are made. A row that begins inside a
-// line ends in one more: the next tile's, but behind a thread's last pixels it is another thread's.
+// network both come from far, and they arrive while the sums are made.
 template <class V, int R, int W>
 ETALON_INLINE void ask_outputs(const float* c, const float* other, std::int64_t c_row) {
   const auto each = [&](auto f) ETALON_INLINE_LAMBDA {
@@ -125,9 +124,6 @@ ETALON_INLINE void ask_outputs(const float* c, const float* other, std::int64_t 
     });
   };
   each([&](std::int64_t at) ETALON_INLINE_LAMBDA { asm volatile("prefetchw %0" : : "m"(c[at])); });
-  unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-    asm volatile("prefetchw %0" : : "m"(c[r * c_row + W * V::lanes - 1]));
-  });
   if (other != nullptr && other != c)
     each([&](std::int64_t at) ETALON_INLINE_LAMBDA {
       _mm_prefetch(reinterpret_cast<const char*>(other + at), _MM_HINT_T0);
