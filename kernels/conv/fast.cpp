@@ -88,13 +88,12 @@ void pack_weights(PreparedConv& p, const TileSet& set, const float* w, int threa
   const std::int64_t group_size =
       p.channels_in_lanes ? vector_strips(out, set.lanes) * set.lanes * k : out * k;
   float* to = p.weights.at_least<float>(g.groups * group_size);
-  const RowStrips strips(out, set.rows);
   for (std::int64_t group = 0; group < g.groups; ++group) {
     const MatrixView view{w + group * out * k, k, 1};
     if (p.channels_in_lanes)
       pack_vector(set, view, out, k, threads, to + group * group_size);
     else
-      pack_broadcast(set, view, strips, k, threads, to + group * group_size);
+      pack_broadcast(set, view, p.strips, k, threads, to + group * group_size);
   }
   p.finite_weights = true;
   for (std::int64_t i = 0; i < g.out_channels * k; ++i)
@@ -115,6 +114,7 @@ std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet&
                          prefer_channels(p->plan, set.lanes, set.rows);
   if (!p->in_place.worthwhile() && !p->images && g.batch * g.out_channels * p->plan.pixels > 0)
     p->grid = work_grid(*p, set, threads_for(p->plan, threads));
+  if (!p->channels_in_lanes) p->strips = RowStrips(g.group_out(), set.rows, p->grid.parts);
   if (w != nullptr) pack_weights(*p, set, w, threads);
   return p;
 }
@@ -240,7 +240,7 @@ Ending ending(const Problem& problem, const void* prepared, std::span<const Poin
   if (!usual || p == nullptr || !p->packed || !p->met.all() || p->channels_in_lanes ||
       problem.input(0).shape.numel() == 0)
     return Ending::announced;
-  return ending_by_pixels(*p, *tile_set_f32(isa), *usual);
+  return ending_by_pixels(*p, *usual);
 }
 
 }  // namespace

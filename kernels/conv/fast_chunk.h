@@ -42,6 +42,7 @@ struct PreparedConv {
   bool channels_in_lanes = false;
   bool channels_last = false;  // of y, and of x where in_place serves
   WorkGrid grid;               // unless in_place or images serves
+  RowStrips strips;            // of a group's channels, where pixels are in lanes
   bool packed = false;         // weights below are filled
   bool finite_weights = true;
   AlignedBuffer weights;
@@ -129,7 +130,7 @@ PixelsRead pixels_read(const ConvRun& c, std::int64_t group, std::int64_t first,
 void conv_by_pixels(const ConvRun& c);
 WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads);
 // Of conv_by_pixels, as KernelRow::ending.
-Ending ending_by_pixels(const PreparedConv& p, const TileSet& set, const UsualSteps& steps);
+Ending ending_by_pixels(const PreparedConv& p, const UsualSteps& steps);
 void conv_by_channels(const ConvRun& c);
 WorkGrid channel_grid(const PreparedConv& p, const TileSet& set, int threads);
 

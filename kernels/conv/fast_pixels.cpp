@@ -8,6 +8,7 @@ namespace {
 
 // Vectors of pixels that are announced together: of 14 channels 7 KiB, still in the first cache.
 constexpr std::int64_t kAnnouncedVectors = 8;
+constexpr double kPackedApart = 3;  // cycles: for a vector of inputs under one k
 
 // Outputs of one vector of pixels that are computed again, with padding masked out of the sum.
 void repair_pixels(const ConvRun& c, const float* x, std::int64_t image, std::int64_t group,
@@ -16,7 +17,7 @@ void repair_pixels(const ConvRun& c, const float* x, std::int64_t image, std::in
   const ConvPlan& plan = c.p.plan;
   const std::int64_t k = plan.k, out = plan.g.group_out(), pixel = strip * set.lanes;
   const int count = static_cast<int>(std::min<std::int64_t>(set.lanes, plan.pixels - pixel));
-  const RowStrips strips(out, set.rows);
+  const RowStrips& strips = c.p.strips;
   float* packed = thread_scratch<float>(ScratchSlot::tile, k * set.lanes);
   std::uint16_t* mask = thread_scratch<std::uint16_t>(ScratchSlot::masks, k);
   TapPiece pieces[kMaxPieces];
@@ -109,33 +110,43 @@ int gather_pixels(const ConvRun& c, const float* base, std::int64_t first, int w
 
 }  // namespace
 
-// Threads that take neighbouring blocks both write the cache line where the blocks meet, in every
-// channel: a line that changes hands costs more than a vector's whole sum where k is small, so
-// images of few pixels are cut by channels instead. Each part packs its pixels again, in passing.
+// Threads that take neighbouring blocks take lines of y from each other where the blocks meet, in
+// every channel: the one that both write, and those that the one's stores prefetch from the other's
+// block. A line that changes hands costs more than a vector's whole sum where k is small, so images
+// of few pixels are cut by channels instead. Each part packs its pixels again, in passing.
 WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads) {
   const auto cut = [](std::int64_t n, std::int64_t pieces) { return (n + pieces - 1) / pieces; };
   const ConvPlan& plan = p.plan;
-  const RowStrips strips(plan.g.group_out(), set.rows);
+  // Those that the weights are packed in, or, before they are, those that suit the parts.
+  const auto strips_of = [&](std::int64_t parts) {
+    return p.strips.count > 0 ? p.strips : RowStrips(plan.g.group_out(), set.rows, parts);
+  };
   const std::int64_t n_strips = vector_strips(plan.pixels, set.lanes);
   const std::int64_t outer = plan.g.batch * plan.g.groups;
-  const std::int64_t widest = widest_tile(set, strips.height(0));
+  const std::int64_t most_parts = std::min<std::int64_t>(strips_of(1).count, 2L * threads);
+  const std::int64_t widest = widest_tile(set, strips_of(1).height(0));
   const std::int64_t strip_bytes = std::max<std::int64_t>(1, KBlocks(plan.k).longest()) *
                                    set.lanes * std::int64_t{sizeof(float)};
   const std::int64_t most = std::max(widest, kConvBlockBytes / strip_bytes);
-  const double pack = p.packing();
   WorkGrid best;
   double best_cycles = -1;
   for (std::int64_t blocks = cut(n_strips, most); blocks <= cut(n_strips, widest); ++blocks) {
     WorkGrid g{.threads = threads};
     g.block = std::min(cut(cut(n_strips, blocks), widest) * widest, n_strips);
     g.blocks = cut(n_strips, g.block);
-    for (g.parts = 1; g.parts <= std::min<std::int64_t>(strips.count, 2L * threads); ++g.parts) {
+    for (g.parts = 1; g.parts <= most_parts; ++g.parts) {
+      const RowStrips strips = strips_of(g.parts);
       const auto rounds = static_cast<double>(cut(outer * g.blocks * g.parts, threads));
       const double rows = static_cast<double>(cut(strips.count, g.parts) * strips.rows) /
                           static_cast<double>(strips.count);
+      // A tile of few rows takes more vectors than one that packs in passing.
+      const bool passes = widest_tile(set, strips.height(0)) <= kGatherVectors;
+      const double pack = p.packing() + (passes ? 0 : kPackedApart);
+      // Unless each thread has whole images of a part.
+      const bool meet = g.blocks > 1 && outer * g.parts % threads != 0;
       const double cycles =
           rounds * (static_cast<double>(g.block * plan.k) * (rows * 0.5 + pack) + kItemCycles +
-                    (g.blocks > 1 && threads > 1 ? rows * kSharedLine : 0));
+                    (meet ? rows * kSharedLine : 0));
       if (best_cycles >= 0 && cycles >= best_cycles) continue;
       best_cycles = cycles;
       best = g;
@@ -145,9 +156,9 @@ WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads) {
   return best;
 }
 
-Ending ending_by_pixels(const PreparedConv& p, const TileSet& set, const UsualSteps& steps) {
+Ending ending_by_pixels(const PreparedConv& p, const UsualSteps& steps) {
   const ConvPlan& plan = p.plan;
-  const RowStrips strips(plan.g.group_out(), set.rows);
+  const RowStrips& strips = p.strips;
   // Tiles that read have no ending.
   if (plan.pixels == 0 || strips.count == 0 ||
       (strips.count == 1 && strips.height(0) <= kReadingRows))
@@ -167,7 +178,7 @@ void conv_by_pixels(const ConvRun& c) {
   const int lanes = set.lanes;
   const std::int64_t k = plan.k, out = g.group_out();
   const KBlocks k_blocks(k);
-  const RowStrips strips(out, set.rows);
+  const RowStrips& strips = c.p.strips;
   const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
   const std::optional<UsualSteps> steps =
       c.call.steps.empty() ? std::nullopt : usual_steps(c.call.steps);
@@ -185,7 +196,7 @@ void conv_by_pixels(const ConvRun& c) {
     };
     std::vector<Later> later;
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t part = item % parts, b = item / parts % blocks;
+      const std::int64_t b = item % blocks, part = item / blocks % parts;
       const std::int64_t group = item / parts / blocks % g.groups;
       const std::int64_t image = item / parts / blocks / g.groups;
       const std::int64_t first = b * block, count = std::min(block, n_strips - first);

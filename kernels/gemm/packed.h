@@ -10,13 +10,14 @@
 namespace etalon {
 
 // The broadcast side: `rows` rows in as few strips as the tile allows, all of nearly equal height,
-// so that 64 rows are 13+13+13+13+12 and not 14+14+14+14+8. Strip i starts at element first(i) * k.
+// so that 64 rows are 13+13+13+13+12 and not 14+14+14+14+8; for `parts` that each take as many
+// strips, as few as that allows: two take 11+11+10 each. Strip i starts at element first(i) * k.
 struct RowStrips {
   std::int64_t rows = 0;
   std::int64_t count = 0;
   RowStrips() = default;
-  RowStrips(std::int64_t all_rows, int tile_rows)
-      : rows(all_rows), count((all_rows + tile_rows - 1) / tile_rows) {}
+  RowStrips(std::int64_t all_rows, int tile_rows, std::int64_t parts = 1)
+      : rows(all_rows), count((all_rows + parts * tile_rows - 1) / (parts * tile_rows) * parts) {}
   std::int64_t first(std::int64_t strip) const { return strip * rows / count; }
   int height(std::int64_t strip) const { return static_cast<int>(first(strip + 1) - first(strip)); }
 };
