@@ -144,9 +144,8 @@ WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads) {
       const double pack = p.packing() + (passes ? 0 : kPackedApart);
       // Unless each thread has whole images of a part.
       const bool meet = g.blocks > 1 && outer * g.parts % threads != 0;
-      const double cycles =
-          rounds * (static_cast<double>(g.block * plan.k) * (rows * 0.5 + pack) + kItemCycles +
-                    (meet ? rows * kSharedLine : 0));
+      const double cycles = rounds * (static_cast<double>(g.block * plan.k) * (rows * 0.5 + pack) +
+                                      kItemCycles + (meet ? rows * kSharedLine : 0));
       if (best_cycles >= 0 && cycles >= best_cycles) continue;
       best_cycles = cycles;
       best = g;
