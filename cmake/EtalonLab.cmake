@@ -15,7 +15,7 @@ set(lab_sources
   kernels/conv/winograd_matrices.cpp)
 file(GLOB lab_globbed CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
   engine/numerics/*.cpp engine/numerics/elementary/*.cpp bench/lab/*.cpp bench/lab/wasm/*.cpp)
-list(FILTER lab_globbed EXCLUDE REGEX "(^|[/_])(avx2|avx512|amx)\\.cpp$|bench/lab/site\\.cpp")
+list(FILTER lab_globbed EXCLUDE REGEX "(^|[/_])(avx2|avx512|avx512bf16|amx)\\.cpp$|bench/lab/site\\.cpp")
 add_executable(lab ${lab_sources} ${lab_globbed})
 set_target_properties(lab PROPERTIES SUFFIX .wasm)
 target_include_directories(lab PRIVATE ${CMAKE_SOURCE_DIR})

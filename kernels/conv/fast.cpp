@@ -53,8 +53,17 @@ PreparedConv::PreparedConv(const ConvGeometry& g, const TileSet& set, bool last)
       given(met.geometry()),
       sampled(is_sampled(given)),
       plan(sampled ? of_sample(given) : given),
+      steps((plan.k + set.terms - 1) / set.terms),
+      words(set.terms > 1),
       channels_last(last),
       in_place(plan.g, set, last) {
+  if (words) {
+    // An odd k ends on a word whose other term is zero times what is there.
+    if (plan.k % 2 != 0)
+      plan.offset[static_cast<std::size_t>(plan.k)] =
+          plan.offset[static_cast<std::size_t>(plan.k - 1)];
+    return;
+  }
   if (in_place.worthwhile() || channels_last) return;
   images.emplace(plan.g, set);
   if (!images->worthwhile()) images.reset();
@@ -84,7 +93,7 @@ bool prefer_channels(const ConvPlan& plan, int lanes, int rows) {
 
 void pack_weights(PreparedConv& p, const TileSet& set, const float* w, int threads) {
   const ConvGeometry& g = p.plan.g;
-  const std::int64_t k = p.plan.k, out = g.group_out();
+  const std::int64_t k = p.steps, out = g.group_out();
   const std::int64_t group_size =
       p.channels_in_lanes ? vector_strips(out, set.lanes) * set.lanes * k : out * k;
   float* to = p.weights.at_least<float>(g.groups * group_size);
@@ -95,8 +104,8 @@ void pack_weights(PreparedConv& p, const TileSet& set, const float* w, int threa
     else
       pack_broadcast(set, view, p.strips, k, threads, to + group * group_size);
   }
-  p.finite_weights = true;
-  for (std::int64_t i = 0; i < g.out_channels * k; ++i)
+  p.finite_weights = true;  // words are
+  for (std::int64_t i = 0; !p.words && i < g.out_channels * k; ++i)
     if (!std::isfinite(w[i])) p.finite_weights = false;
   p.packed = true;
 }
@@ -110,9 +119,9 @@ WorkGrid work_grid(const PreparedConv& p, const TileSet& set, int threads) {
 std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet& set,
                                            bool channels_last, const float* w, int threads) {
   auto p = std::make_shared<PreparedConv>(g, set, channels_last);
-  p->channels_in_lanes = channels_last || p->in_place.worthwhile() || p->images ||
-                         prefer_channels(p->plan, set.lanes, set.rows);
-  if (!p->in_place.worthwhile() && !p->images && g.batch * g.out_channels * p->plan.pixels > 0)
+  p->channels_in_lanes = !p->words && (channels_last || p->in_place.worthwhile() || p->images ||
+                                       prefer_channels(p->plan, set.lanes, set.rows));
+  if (!p->goes_in_place() && !p->images && g.batch * g.out_channels * p->plan.pixels > 0)
     p->grid = work_grid(*p, set, threads_for(p->plan, threads));
   if (!p->channels_in_lanes) p->strips = RowStrips(g.group_out(), set.rows, p->grid.parts);
   if (w != nullptr) pack_weights(*p, set, w, threads);
@@ -189,7 +198,7 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
   const ConvGeometry& g = plan.g;
   if (g.batch == 0 || g.out_channels == 0 || plan.pixels == 0) return;
   const int threads = threads_for(plan, call.threads);
-  if (prepared.images || prepared.in_place.worthwhile()) {
+  if (prepared.images || prepared.goes_in_place()) {
     const InPlaceConv::Call direct{
         .x = x,
         .weights = prepared.weights.data<float>(),
@@ -208,6 +217,19 @@ void run_prepared(const KernelCall& call, const PreparedConv& prepared, const Ti
   prepared.channels_in_lanes ? conv_by_channels(run) : conv_by_pixels(run);
 }
 
+void run_conv(const KernelCall& call, const PreparedConv& prepared, const TileSet& set) {
+  const float* x = call.input(0).data<float>().data();
+  if (prepared.met.all())
+    return run_prepared(call, prepared, set, x, call.output(0).mutable_data<float>().data());
+  const ConvGeometry& g = prepared.given;
+  float* part =
+      thread_scratch<float>(ScratchSlot::turned, g.batch * g.out_channels * g.window.out_points());
+  KernelCall met = call;
+  met.finished = nullptr;
+  run_prepared(met, prepared, set, x, part);
+  prepared.met.place(part, call);
+}
+
 namespace {
 
 template <Isa isa>
@@ -221,16 +243,7 @@ void run(const KernelCall& call) {
         false, call.input(1).data<float>().data(), call.threads);
     prepared = fresh.get();
   }
-  const float* x = call.input(0).data<float>().data();
-  if (prepared->met.all())
-    return run_prepared(call, *prepared, set, x, call.output(0).mutable_data<float>().data());
-  const ConvGeometry& g = prepared->given;
-  float* part =
-      thread_scratch<float>(ScratchSlot::turned, g.batch * g.out_channels * g.window.out_points());
-  KernelCall met = call;
-  met.finished = nullptr;
-  run_prepared(met, *prepared, set, x, part);
-  prepared->met.place(part, call);
+  run_conv(call, *prepared, set);
 }
 
 template <Isa isa>
@@ -245,12 +258,16 @@ Ending ending(const Problem& problem, const void* prepared, std::span<const Poin
 
 }  // namespace
 
-Refusal refuse_conv_seq_f32(const Problem& problem) {
+Refusal refuse_conv_seq(const Problem& problem) {
   Contract c = *problem.contract;
   // With one channel or one tap every walk is the same.
   const Shape& w = problem.input(1).shape;
   if (w.rank() >= 3 && (w[1] == 1 || w.product(2, w.rank()) == 1)) c.walk = Walk{};
   if (!c.is_seq()) return "promises seq with walk=crs only";
+  return std::nullopt;
+}
+Refusal refuse_conv_seq_f32(const Problem& problem) {
+  if (Refusal r = refuse_conv_seq(problem)) return r;
   return refuse_unless_f32(problem);
 }
 

@@ -5,7 +5,8 @@
 
 namespace etalon {
 
-// Of every f32 row whose sum is one chain along crs.
+// Of every row whose sum is one chain along crs; of those over f32.
+Refusal refuse_conv_seq(const Problem& problem);
 Refusal refuse_conv_seq_f32(const Problem& problem);
 
 template <Isa isa>

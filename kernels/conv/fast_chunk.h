@@ -39,6 +39,8 @@ struct PreparedConv {
   ConvGeometry given;  // of those
   bool sampled = false;
   ConvPlan plan;  // of the sample, where there is one
+  std::int64_t steps = 0;  // of a tile: k, or as many words of it as the set's elements hold
+  bool words = false;      // those of two bf16: pixels in lanes, and zeros in padding change no sum
   bool channels_in_lanes = false;
   bool channels_last = false;  // of y, and of x where in_place serves
   WorkGrid grid;               // unless in_place or images serves
@@ -50,6 +52,7 @@ struct PreparedConv {
   std::optional<ImagesConv> images;  // where it is worthwhile, and the other is not
   PreparedConv(const ConvGeometry& g, const TileSet& set, bool channels_last = false);
   bool copies() const { return plan.copied || sampled; }
+  bool goes_in_place() const { return !words && in_place.worthwhile(); }
   // Cycles for a vector of inputs under one k, before any sum.
   double packing() const {
     constexpr double kPacked = 2, kCopied = 2;
@@ -110,9 +113,12 @@ struct KBlocks {
   std::int64_t longest() const { return (k + count - 1) / count; }
 };
 
-// w, where given, is packed.
+// w, where given, is packed: [out_channels][steps], of words where the set's elements hold them.
 std::shared_ptr<PreparedConv> prepare_conv(const ConvGeometry& g, const TileSet& set,
                                            bool channels_last, const float* w, int threads);
+// Outputs of a row of conv from x on: those that meet the input by run_prepared, the others their
+// bias.
+void run_conv(const KernelCall& call, const PreparedConv& prepared, const TileSet& set);
 // The outputs that meet the input, to y. Channels of x come first, but where prepared.in_place
 // serves a convolution whose channels are last.
 void run_prepared(const KernelCall& call, const PreparedConv& prepared, const TileSet& set,

@@ -42,12 +42,13 @@ void repair_pixels(const ConvRun& c, const float* x, std::int64_t image, std::in
   }
 }
 
-// Packs terms [k0, k0 + terms) of `count` vectors of pixels; whole ones side by side go together.
+// Packs terms (or words of them) [k0, k0 + terms) of `count` vectors of pixels; whole ones side by
+// side go together.
 void pack_pixels(const ConvRun& c, const float* base, std::int64_t first, std::int64_t count,
                  std::int64_t k0, std::int64_t terms, float* packed, char* border) {
   const TileSet& set = c.set;
   const ConvPlan& plan = c.p.plan;
-  const std::int64_t* offset = plan.offset.data() + k0;
+  const std::int64_t* offset = plan.offset.data() + k0 * set.terms;
   const std::int64_t size = terms * set.lanes;
   const float* whole[kWideStrips];
   int wide = 0;
@@ -125,7 +126,7 @@ WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads) {
   const std::int64_t outer = plan.g.batch * plan.g.groups;
   const std::int64_t most_parts = std::min<std::int64_t>(strips_of(1).count, 2L * threads);
   const std::int64_t widest = widest_tile(set, strips_of(1).height(0));
-  const std::int64_t strip_bytes = std::max<std::int64_t>(1, KBlocks(plan.k).longest()) *
+  const std::int64_t strip_bytes = std::max<std::int64_t>(1, KBlocks(p.steps).longest()) *
                                    set.lanes * std::int64_t{sizeof(float)};
   const std::int64_t most = std::max(widest, kConvBlockBytes / strip_bytes);
   WorkGrid best;
@@ -140,11 +141,11 @@ WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads) {
       const double rows = static_cast<double>(cut(strips.count, g.parts) * strips.rows) /
                           static_cast<double>(strips.count);
       // A tile of few rows takes more vectors than one that packs in passing.
-      const bool passes = widest_tile(set, strips.height(0)) <= kGatherVectors;
+      const bool passes = widest_tile(set, strips.height(0)) <= kGatherVectors && !p.words;
       const double pack = p.packing() + (passes ? 0 : kPackedApart);
       // Unless each thread has whole images of a part.
       const bool meet = g.blocks > 1 && outer * g.parts % threads != 0;
-      const double cycles = rounds * (static_cast<double>(g.block * plan.k) * (rows * 0.5 + pack) +
+      const double cycles = rounds * (static_cast<double>(g.block * p.steps) * (rows * 0.5 + pack) +
                                       kItemCycles + (meet ? rows * kSharedLine : 0));
       if (best_cycles >= 0 && cycles >= best_cycles) continue;
       best_cycles = cycles;
@@ -175,7 +176,7 @@ void conv_by_pixels(const ConvRun& c) {
   const ConvPlan& plan = c.p.plan;
   const ConvGeometry& g = plan.g;
   const int lanes = set.lanes;
-  const std::int64_t k = plan.k, out = g.group_out();
+  const std::int64_t k = c.p.steps, out = g.group_out();
   const KBlocks k_blocks(k);
   const RowStrips& strips = c.p.strips;
   const std::int64_t n_strips = vector_strips(plan.pixels, lanes);
@@ -215,7 +216,7 @@ void conv_by_pixels(const ConvRun& c) {
         const bool reads = strips.count == 1 && strips.height(0) <= kReadingRows &&
                            set.reading[1][1][1] != nullptr;
         const bool gathers =
-            reads || widest_tile(set, strips.height(first_strip)) <= kGatherVectors;
+            reads || (!c.p.words && widest_tile(set, strips.height(first_strip)) <= kGatherVectors);
         if (!gathers) pack_pixels(c, x, first, count, k0, terms, packed, border.data());
         for (std::int64_t s = first_strip; s < last_strip; ++s) {
           const int height = strips.height(s);
@@ -247,7 +248,7 @@ void conv_by_pixels(const ConvRun& c) {
                                    border.data() + v, gather);
             if (runs > 0) t.gather = &gather;
             bool touches = false;
-            if (last_block && plan.padded)
+            if (last_block && plan.padded && !c.p.words)
               for (int i = 0; i < w; ++i)
                 touches = touches || border[static_cast<std::size_t>(v + i)] != 0;
             t.b = packed + v * terms * lanes;

@@ -9,8 +9,10 @@
 #include "kernels/conv/exact.h"
 #include "kernels/conv/fast.h"
 #include "kernels/conv/order_rows.h"
+#include "kernels/conv/pairs.h"
 #include "kernels/conv/transpose_definition.h"
 #include "kernels/conv/transpose_phases.h"
+#include "kernels/gemm/halves_row.h"
 
 namespace etalon {
 
@@ -34,10 +36,17 @@ std::span<const KernelRow> conv_rows() {
       conv_exact_row<Isa::amx>("conv.exact.amx.residues"),
       conv_exact_row<Isa::avx512>("conv.exact.avx512.14x16"),
       conv_exact_row<Isa::avx2>("conv.exact.avx2.6x8"),
+      halves_row<depthwise_f32_row<Isa::avx512>>("conv.halves.avx512.depthwise"),
+      conv_pairs_row("conv.bf16.avx512.14x32"),
+      halves_row<conv_f32_row<Isa::avx512>>("conv.halves.avx512.14x32"),
+      halves_row<depthwise_f32_row<Isa::avx2>>("conv.halves.avx2.depthwise"),
+      halves_row<conv_f32_row<Isa::avx2>>("conv.halves.avx2.6x16"),
       conv_order_row<Isa::avx512>("conv.order.avx512"),
       conv_order_row<Isa::avx2>("conv.order.avx2"),
       conv_channels_last_seq_row<Isa::avx512>("conv_channels_last.f32.avx512.14x32"),
       conv_channels_last_seq_row<Isa::avx2>("conv_channels_last.f32.avx2.6x16"),
+      halves_row<conv_channels_last_seq_row<Isa::avx512>>("conv_channels_last.halves.avx512.14x32"),
+      halves_row<conv_channels_last_seq_row<Isa::avx2>>("conv_channels_last.halves.avx2.6x16"),
       conv_channels_last_order_row<Isa::avx512>("conv_channels_last.order.avx512"),
       conv_channels_last_order_row<Isa::avx2>("conv_channels_last.order.avx2"),
       conv_channels_last_turned_row<Isa::avx512>("conv_channels_last.turned.avx512"),
@@ -46,6 +55,8 @@ std::span<const KernelRow> conv_rows() {
       conv_transpose_seq_row<Isa::avx2>("conv_transpose.f32.avx2.phases"),
       conv_transpose_exact_row<Isa::avx512>("conv_transpose.exact.avx512.phases"),
       conv_transpose_exact_row<Isa::avx2>("conv_transpose.exact.avx2.phases"),
+      halves_row<conv_transpose_seq_row<Isa::avx512>>("conv_transpose.halves.avx512.phases"),
+      halves_row<conv_transpose_seq_row<Isa::avx2>>("conv_transpose.halves.avx2.phases"),
       conv_transpose_order_row<Isa::avx512>("conv_transpose.order.avx512"),
       conv_transpose_order_row<Isa::avx2>("conv_transpose.order.avx2"),
 #endif

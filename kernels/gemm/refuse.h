@@ -1,25 +1,36 @@
 // The refusals that fast rows share, each one sentence.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "engine/backend/kernel.h"
 
 namespace etalon {
 
-inline Refusal refuse_unless_f32(const Problem& problem) {
+inline Refusal refuse_unless(const Problem& problem, std::initializer_list<DType> types,
+                             std::string_view said) {
   for (std::size_t i = 0; i < problem.inputs.size(); ++i)
-    if (problem.has(i) && problem.input(i).dtype != DType::f32)
+    if (problem.has(i) && std::ranges::find(types, problem.input(i).dtype) == types.end())
       return "input " + std::to_string(i) + " is " + std::string(name(problem.input(i).dtype)) +
-             ", this kernel takes f32";
+             ", this kernel takes " + std::string(said);
   return std::nullopt;
+}
+inline Refusal refuse_unless_f32(const Problem& problem) {
+  return refuse_unless(problem, {DType::f32}, "f32");
 }
 
 // For ops whose sum has one axis, where a walk has no meaning.
-inline Refusal refuse_unless_seq_f32(const Problem& problem) {
+inline Refusal refuse_unless_seq(const Problem& problem) {
   Contract c = *problem.contract;
   c.walk = Walk{};
   if (!c.is_seq()) return "promises seq only";
+  return std::nullopt;
+}
+inline Refusal refuse_unless_seq_f32(const Problem& problem) {
+  if (Refusal r = refuse_unless_seq(problem)) return r;
   return refuse_unless_f32(problem);
 }
 

@@ -3,7 +3,9 @@
 #include "kernels/gemm/definition.h"
 #include "kernels/gemm/exact.h"
 #include "kernels/gemm/fast.h"
+#include "kernels/gemm/halves_row.h"
 #include "kernels/gemm/order_rows.h"
+#include "kernels/gemm/pairs.h"
 
 namespace etalon {
 
@@ -19,6 +21,9 @@ std::span<const KernelRow> gemm_rows() {
       gemm_exact_row<Isa::amx>("gemm.exact.amx"),
       gemm_exact_row<Isa::avx512>("gemm.exact.avx512.14x16"),
       gemm_exact_row<Isa::avx2>("gemm.exact.avx2.6x8"),
+      gemm_pairs_row("gemm.bf16.avx512.14x32"),
+      halves_row<gemm_f32_row<Isa::avx512>>("gemm.halves.avx512.14x32"),
+      halves_row<gemm_f32_row<Isa::avx2>>("gemm.halves.avx2.6x16"),
       gemm_order_row<Isa::avx512>("gemm.order.avx512"),
       gemm_order_row<Isa::avx2>("gemm.order.avx2"),
 #endif

@@ -66,7 +66,7 @@ class AlignedBuffer {
 // What one thread packs, kept from call to call: fresh pages from the system cost more than the
 // packing. The slots are one list because a convolution and the product inside it run on one
 // thread.
-enum class ScratchSlot { broadcast, vector, padded, tile, masks, norms, turned, count };
+enum class ScratchSlot { broadcast, vector, padded, tile, masks, norms, turned, halves, count };
 
 inline std::atomic<int> g_scratch_age = 0;
 

@@ -42,20 +42,8 @@ constexpr bool ends_sums(TileForm f) {
   return f == TileForm::plain || gathers(f) || ends_by_lane(f);
 }
 
-// acc = fma(*a, b, acc) as one instruction that broadcasts as it loads.
-#if defined(__AVX512F__)
-ETALON_INLINE void fma_broadcast(__m512& acc, const float* a, __m512 b) {
-  asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(b), "m"(*a));
-}
-ETALON_INLINE void fma_broadcast(__m512d& acc, const double* a, __m512d b) {
-  asm("vfmadd231pd %2%{1to8%}, %1, %0" : "+v"(acc) : "v"(b), "m"(*a));
-}
 template <class V>
 inline constexpr bool kBroadcasts = sizeof(typename V::Reg) == 64;
-#else
-template <class V>
-inline constexpr bool kBroadcasts = false;
-#endif
 // Vectors of half a cache line, of which there are sixteen registers.
 template <class V>
 inline constexpr bool kHalfLines = sizeof(typename V::Reg) == 32;
@@ -74,7 +62,7 @@ template <class V, int R, int W, int r>
 ETALON_INLINE void fma_row(typename V::Reg (&acc)[R][W], const typename V::Scalar* a,
                            const typename V::Reg (&b)[W]) {
   if constexpr (kBroadcasts<V> && W == 2 && r % 2 == 1) {
-    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { fma_broadcast(acc[r][w], a, b[w]); });
+    unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { V::fma_broadcast(acc[r][w], a, b[w]); });
   } else {
     const typename V::Reg av = V::set1(*a);
     unroll<W>([&](auto w) ETALON_INLINE_LAMBDA { acc[r][w] = V::fma(av, b[w], acc[r][w]); });
@@ -539,8 +527,9 @@ void store_transposed(const float* c, std::int64_t c_row, int rows, int count, f
   for (int i = 0; i < count; ++i) V::store(y + i * y_stride, square[i], out);
 }
 
+// The tiles that only sum.
 template <class V>
-TileSet make_tile_set(Isa isa) {
+TileSet make_sum_tiles(Isa isa) {
   TileSet set;
   set.isa = isa;
   set.lanes = V::lanes;
@@ -551,12 +540,28 @@ TileSet make_tile_set(Isa isa) {
     unroll<max_rows<V>(w)>([&](auto r0) {
       constexpr int r = r0 + 1;
       set.plain[w][r] = tile<V, r, w, TileForm::plain>;
-      if constexpr (w == 1 || (w <= 3 && r == 1))
-        set.masked[w][r] = tile<V, r, w, TileForm::masked>;
       if constexpr (w <= kApartVectors && r > 1)
         set.rows_apart[w][r] = tile<V, r, w, TileForm::rows_apart>;
       if constexpr (w <= kApartVectors && r > max_rows<V>(kMaxTileVectors))
         set.copying[w][r] = tile<V, r, w, TileForm::copying>;
+    });
+    unroll<kUnaskedRows>([&](auto r0) {
+      constexpr int r = r0 + 1;
+      if constexpr (r <= max_rows<V>(w)) set.unasked[w][r] = tile<V, r, w, TileForm::unasked>;
+    });
+  });
+  return set;
+}
+
+template <class V>
+TileSet make_tile_set(Isa isa) {
+  TileSet set = make_sum_tiles<V>(isa);
+  unroll<kMaxTileVectors>([&](auto w0) {
+    constexpr int w = w0 + 1;
+    unroll<max_rows<V>(w)>([&](auto r0) {
+      constexpr int r = r0 + 1;
+      if constexpr (w == 1 || (w <= 3 && r == 1))
+        set.masked[w][r] = tile<V, r, w, TileForm::masked>;
       if constexpr (w <= kGatherVectors && r > max_rows<V>(kGatherVectors + 1)) {
         set.gathering[2][w][r] = tile<V, r, w, TileForm::gathering>;
         // Masks take registers where there are few.
@@ -569,10 +574,6 @@ TileSet make_tile_set(Isa isa) {
         set.reading[1][w][r] = tile<V, r, w, TileForm::reading_whole>;
         set.reading[2][w][r] = tile<V, r, w, TileForm::reading>;
       }
-    });
-    unroll<kUnaskedRows>([&](auto r0) {
-      constexpr int r = r0 + 1;
-      if constexpr (r <= max_rows<V>(w)) set.unasked[w][r] = tile<V, r, w, TileForm::unasked>;
     });
   });
   set.pack_contiguous = pack_contiguous<V>;

@@ -1,6 +1,7 @@
 #include "kernels/matmul/rows.h"
 
 #include "engine/backend/bits_row.h"
+#include "kernels/gemm/halves_row.h"
 #include "kernels/gemm/order_rows.h"
 #include "kernels/matmul/definition.h"
 #include "kernels/matmul/exact.h"
@@ -55,6 +56,8 @@ std::span<const KernelRow> matmul_rows() {
 #if defined(__x86_64__)
       matmul_f32_row<Isa::avx512>("matmul.f32.avx512.14x32"),
       matmul_f32_row<Isa::avx2>("matmul.f32.avx2.6x16"),
+      halves_row<matmul_f32_row<Isa::avx512>>("matmul.halves.avx512.14x32"),
+      halves_row<matmul_f32_row<Isa::avx2>>("matmul.halves.avx2.6x16"),
       matmul_exact_row<Isa::amx>("matmul.exact.amx"),
       matmul_exact_row<Isa::avx512>("matmul.exact.avx512.14x16"),
       matmul_exact_row<Isa::avx2>("matmul.exact.avx2.6x8"),

@@ -41,6 +41,10 @@ struct F32 {
   ETALON_INLINE static Reg div(Reg a, Reg b) { return _mm512_div_ps(a, b); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }
   ETALON_INLINE static void fma_onto(Reg& acc, Reg a, Reg b) { acc = fma(a, b, acc); }
+  // acc = fma(*a, b, acc) as one instruction that broadcasts as it loads.
+  ETALON_INLINE static void fma_broadcast(Reg& acc, const float* a, Reg b) {
+    asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(b), "m"(*a));
+  }
   // Lanes outside the mask keep c.
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm512_mask3_fmadd_ps(a, b, c, m);
@@ -190,6 +194,10 @@ struct F64 {
   ETALON_INLINE static Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
   ETALON_INLINE static Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
   ETALON_INLINE static Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_pd(a, b, c); }
+  // As F32's.
+  ETALON_INLINE static void fma_broadcast(Reg& acc, const double* a, Reg b) {
+    asm("vfmadd231pd %2%{1to8%}, %1, %0" : "+v"(acc) : "v"(b), "m"(*a));
+  }
   ETALON_INLINE static Reg fma(Mask m, Reg a, Reg b, Reg c) {
     return _mm512_mask3_fmadd_pd(a, b, c, m);
   }

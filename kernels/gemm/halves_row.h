@@ -1,0 +1,143 @@
+// Rows over f16 and bf16 tensors that are made of the op's row over f32: operands are widened once,
+// which is exact, and each result is rounded once, from the f32 that the contract's sum is.
+//
+// So they are for ops that round to the format of their tensors in one place, where an output is
+// stored. Constant operands are widened when the problem is prepared. Limit: the f32 row, and the
+// bytes of the copies.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backend/bits_row.h"
+#include "engine/core/threads.h"
+#include "kernels/gemm/halves.h"
+#include "kernels/gemm/refuse.h"
+#include "kernels/gemm/scratch.h"
+
+namespace etalon {
+
+inline constexpr std::int64_t kHalvesGrain = 16384;
+
+// The problem as its f32 row sees it.
+class WidenedProblem {
+ public:
+  explicit WidenedProblem(const Problem& p)
+      : inputs_(p.inputs.begin(), p.inputs.end()), outputs_(p.outputs.begin(), p.outputs.end()) {
+    for (InferInput& input : inputs_)
+      input = {{DType::f32, input.type.shape}, nullptr, input.given};
+    for (TensorType& output : outputs_) output.dtype = DType::f32;
+    problem_ = p;
+    problem_.inputs = inputs_;
+    problem_.outputs = outputs_;
+  }
+  WidenedProblem(const WidenedProblem&) = delete;
+  WidenedProblem& operator=(const WidenedProblem&) = delete;
+  void constant(std::size_t i, const Tensor* value) { inputs_[i].value = value; }
+  const Problem& problem() const { return problem_; }
+
+ private:
+  std::vector<InferInput> inputs_;
+  std::vector<TensorType> outputs_;
+  Problem problem_;
+};
+
+inline void widen_halves_on(int threads, const Tensor& t, float* to) {
+  const std::byte* from = t.bytes().data();
+  parallel_for(t.numel(), threads, kHalvesGrain, [&](std::int64_t begin, std::int64_t end) {
+    avx2::widen_halves(t.dtype(), from + 2 * begin, to + begin, end - begin);
+  });
+}
+
+inline void narrow_halves_on(int threads, const float* from, const KernelCall& call,
+                             std::size_t output) {
+  std::byte* to = output_bytes(call, output);
+  const DType type = call.output(output).dtype();
+  parallel_for(call.output(output).numel(), threads, kHalvesGrain,
+               [&](std::int64_t begin, std::int64_t end) {
+                 avx2::narrow_halves(type, from + begin, to + 2 * begin, end - begin);
+               });
+}
+
+// What a row of halves prepares: the f32 row's own state, and constants in f32.
+struct PreparedHalves {
+  Prepared inner;
+  std::vector<Tensor> constants;  // absent where an operand is not constant
+};
+
+// Calls run with operands in f32 that lie side by side in what this thread keeps, then rounds.
+inline void run_widened(const KernelCall& call, FunctionRef<void(const KernelCall&)> run) {
+  const auto* prepared = static_cast<const PreparedHalves*>(call.prepared);
+  const auto known = [&](std::size_t i) {
+    return prepared != nullptr && i < prepared->constants.size() && prepared->constants[i];
+  };
+  constexpr std::int64_t kAlign = 64 / sizeof(float);
+  const auto room = [](const Tensor& t) { return (t.numel() + kAlign - 1) / kAlign * kAlign; };
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.has(i) && !known(i)) count += room(call.input(i));
+  for (const Tensor& y : call.outputs) count += room(y);
+
+  float* at = thread_scratch<float>(ScratchSlot::halves, count);
+  const auto bytes_of = [](float* p) { return reinterpret_cast<std::byte*>(p); };
+  WidenedProblem wide(*call.problem);
+  std::vector<Tensor> inputs(call.inputs.size()), outputs;
+  std::vector<const Tensor*> given(call.inputs.size());
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.has(i)) continue;
+    const Tensor& x = call.input(i);
+    if (known(i)) {
+      given[i] = &prepared->constants[i];
+      continue;
+    }
+    widen_halves_on(call.threads, x, at);
+    inputs[i] =
+        Tensor::view(DType::f32, x.shape(),
+                     {bytes_of(at), static_cast<std::size_t>(x.numel()) * sizeof(float)}, nullptr);
+    given[i] = &inputs[i];
+    at += room(x);
+  }
+  for (const Tensor& y : call.outputs) {
+    outputs.push_back(Tensor::owned(DType::f32, y.shape(), bytes_of(at), std::make_shared<char>()));
+    at += room(y);
+  }
+
+  KernelCall inner = call;
+  inner.problem = &wide.problem();
+  inner.inputs = given;
+  inner.outputs = outputs;
+  inner.prepared = prepared == nullptr ? nullptr : prepared->inner.get();
+  run(inner);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    narrow_halves_on(call.threads, outputs[i].data<float>().data(), call, i);
+}
+
+// `f32_row` makes the row over f32 from a name.
+template <KernelRow (*f32_row)(std::string_view)>
+KernelRow halves_row(std::string_view name) {
+  static const KernelRow inner = f32_row({});
+  KernelRow row{.op = inner.op, .name = name, .isa = inner.isa, .contracts = inner.contracts};
+  row.refuse = [](const Problem& p) {
+    if (Refusal r = refuse_unless(p, {DType::f16, DType::bf16}, "f16 and bf16")) return r;
+    return inner.refuse(WidenedProblem(p).problem());
+  };
+  row.run = [](const KernelCall& call) { run_widened(call, inner.run); };
+  row.prepare = [](const Problem& p, int threads) -> Prepared {
+    WidenedProblem wide(p);
+    auto prepared = std::make_shared<PreparedHalves>();
+    prepared->constants.resize(p.inputs.size());
+    for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+      if (!p.has(i) || p.inputs[i].value == nullptr) continue;
+      const Tensor& x = *p.inputs[i].value;
+      Tensor& t = prepared->constants[i] = Tensor::uninitialized(DType::f32, x.shape());
+      widen_halves_on(threads, x, t.mutable_data<float>().data());
+      wide.constant(i, &t);
+    }
+    if (inner.prepare != nullptr) prepared->inner = inner.prepare(wide.problem(), threads);
+    return prepared;
+  };
+  return row;
+}
+
+}  // namespace etalon
