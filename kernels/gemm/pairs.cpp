@@ -8,14 +8,13 @@
 #include "kernels/gemm/halves_row.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/simd/machine.h"
 
 namespace etalon {
 
 Refusal refuse_pairs() {
   static const Refusal refusal = []() -> Refusal {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512bf16") == 0)
-      return "needs AVX512_BF16, which this processor lacks";
+    if (!has_avx512_bf16()) return "needs AVX512_BF16, which this processor lacks";
     if (!avx512bf16::adds_in_order())
       return "needs a VDPBF16PS that adds one product after the other, as this processor's does "
              "not";

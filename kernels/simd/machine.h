@@ -1,4 +1,4 @@
-// Who made the processor: which tile is the faster one was measured on AMD's Zen 4 and on Intel's
+// Who made the processor, and what it has beside its instruction set (engine/core/cpu.h): which tile is the faster one was measured on AMD's Zen 4 and on Intel's
 // Sapphire Rapids, and differs. Choices that hang on it are of speed alone; no bit does.
 #pragma once
 
@@ -11,6 +11,18 @@ inline bool is_amd() {
     return __builtin_cpu_is("amd") != 0;
   }();
   return amd;
+#else
+  return false;
+#endif
+}
+
+inline bool has_avx512_bf16() {
+#if defined(__x86_64__)
+  static const bool has = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bf16") != 0;
+  }();
+  return has;
 #else
   return false;
 #endif
