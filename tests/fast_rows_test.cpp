@@ -43,7 +43,8 @@ int compare(const char* op, const Params& params, std::vector<const Tensor*> in,
   int compared = 0;
   for (const KernelRow* row : all_kernels().rows_of(op)) {
     if (row->promise != Promise::defined || row->contracts == "all" || row->contracts == "exact" ||
-        !test::on_this_cpu(*row) || row->name.find(part) == std::string_view::npos)
+        test::takes_halves_only(*row) || !test::on_this_cpu(*row) ||
+        row->name.find(part) == std::string_view::npos)
       continue;
     for (const int threads : {1, 2, 3, 7}) {
       options.kernels = row->name;

@@ -11,4 +11,9 @@ inline bool on_this_cpu(const KernelRow& row) {
   return row.device == Device::cpu && row.isa <= detect_isa();
 }
 
+// Rows over f16 and bf16 alone, which say so in what they promise (kernels/gemm/halves_row.h).
+inline bool takes_halves_only(const KernelRow& row) {
+  return row.contracts.find(" of ") != std::string_view::npos;
+}
+
 }  // namespace etalon::test

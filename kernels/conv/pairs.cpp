@@ -85,7 +85,7 @@ KernelRow conv_pairs_row(std::string_view name) {
   return {.op = "conv",
           .name = name,
           .isa = Isa::avx512,
-          .contracts = "seq",
+          .contracts = "seq of bf16",
           .refuse = refuse,
           .run = run,
           .prepare = prepare};

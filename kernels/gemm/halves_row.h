@@ -117,7 +117,8 @@ inline void run_widened(const KernelCall& call, FunctionRef<void(const KernelCal
 template <KernelRow (*f32_row)(std::string_view)>
 KernelRow halves_row(std::string_view name) {
   static const KernelRow inner = f32_row({});
-  KernelRow row{.op = inner.op, .name = name, .isa = inner.isa, .contracts = inner.contracts};
+  static const std::string promised = std::string(inner.contracts) + " of f16, bf16";
+  KernelRow row{.op = inner.op, .name = name, .isa = inner.isa, .contracts = promised};
   row.refuse = [](const Problem& p) {
     if (Refusal r = refuse_unless(p, {DType::f16, DType::bf16}, "f16 and bf16")) return r;
     return inner.refuse(WidenedProblem(p).problem());

@@ -136,7 +136,7 @@ KernelRow gemm_pairs_row(std::string_view name) {
   return {.op = "gemm",
           .name = name,
           .isa = Isa::avx512,
-          .contracts = "seq",
+          .contracts = "seq of bf16",
           .refuse = refuse,
           .run = run,
           .prepare = prepare};
