@@ -38,7 +38,7 @@ struct PreparedConv {
   MetOutputs met;
   ConvGeometry given;  // of those
   bool sampled = false;
-  ConvPlan plan;  // of the sample, where there is one
+  ConvPlan plan;           // of the sample, where there is one
   std::int64_t steps = 0;  // of a tile: k, or as many words of it as the set's elements hold
   bool words = false;      // those of two bf16: pixels in lanes, and zeros in padding change no sum
   bool channels_in_lanes = false;

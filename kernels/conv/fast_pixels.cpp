@@ -90,7 +90,7 @@ int gather_pixels(const ConvRun& c, const float* base, std::int64_t first, int w
     few = few && runs[i] <= kGatherRuns;
     whole = whole && pieces[i][0].size == set.lanes;
   }
-  const std::int64_t* offset = plan.offset.data() + k0;
+  const std::int64_t* offset = plan.offset.data() + k0 * set.terms;
   if (!few) {
     for (int i = 0; i < w; ++i)
       set.pack_taps(pieces[i], runs[i], offset, terms, set.lanes, packed + i * terms * set.lanes,
@@ -141,7 +141,7 @@ WorkGrid pixel_grid(const PreparedConv& p, const TileSet& set, int threads) {
       const double rows = static_cast<double>(cut(strips.count, g.parts) * strips.rows) /
                           static_cast<double>(strips.count);
       // A tile of few rows takes more vectors than one that packs in passing.
-      const bool passes = widest_tile(set, strips.height(0)) <= kGatherVectors && !p.words;
+      const bool passes = widest_tile(set, strips.height(0)) <= kGatherVectors;
       const double pack = p.packing() + (passes ? 0 : kPackedApart);
       // Unless each thread has whole images of a part.
       const bool meet = g.blocks > 1 && outer * g.parts % threads != 0;
@@ -216,7 +216,7 @@ void conv_by_pixels(const ConvRun& c) {
         const bool reads = strips.count == 1 && strips.height(0) <= kReadingRows &&
                            set.reading[1][1][1] != nullptr;
         const bool gathers =
-            reads || (!c.p.words && widest_tile(set, strips.height(first_strip)) <= kGatherVectors);
+            reads || widest_tile(set, strips.height(first_strip)) <= kGatherVectors;
         if (!gathers) pack_pixels(c, x, first, count, k0, terms, packed, border.data());
         for (std::int64_t s = first_strip; s < last_strip; ++s) {
           const int height = strips.height(s);

@@ -52,8 +52,8 @@ inline std::int64_t pair_steps(std::int64_t k) { return (k + 1) / 2; }
 // Why not, in one sentence: the processor lacks the instruction, or it does not do as above.
 Refusal refuse_pairs();
 
-// The tiles of tile_set_f32(Isa::avx512), whose packed elements are words of two terms; masked,
-// gathering and reading ones are missing. Where refuse_pairs() has nothing against it.
+// The tiles of tile_set_f32(Isa::avx512), whose packed elements are words of two terms; masked and
+// reading ones are missing. Where refuse_pairs() has nothing against it.
 const TileSet& pair_tiles();
 
 namespace avx512bf16 {

@@ -117,7 +117,7 @@ struct TileSet {
   Isa isa = Isa::sse2;
   int lanes = 0;
   int terms = 1;  // of k that a packed element holds: two bf16, or one f32 (pairs.h)
-  int rows = 0;                                     // rows of the tile with 2 vectors
+  int rows = 0;   // rows of the tile with 2 vectors
   std::array<int, kMaxTileVectors + 1> max_rows{};  // by number of vectors
   std::array<std::array<TileFn, kMaxTileRows + 1>, kMaxTileVectors + 1> plain{};  // [w][r]
   // One vector, or one row of up to three.

@@ -48,6 +48,20 @@ inline constexpr bool kBroadcasts = sizeof(typename V::Reg) == 64;
 template <class V>
 inline constexpr bool kHalfLines = sizeof(typename V::Reg) == 32;
 
+// Taps of a convolution in one packed element, and that element from them.
+template <class V>
+inline constexpr int kTaps = 1;
+template <class V>
+  requires requires { V::taps; }
+inline constexpr int kTaps<V> = V::taps;
+template <class V, class Tap>
+ETALON_INLINE typename V::Reg joined(Tap tap) {
+  if constexpr (kTaps<V> == 1)
+    return tap(0);
+  else
+    return V::join(tap(0), tap(1));
+}
+
 // Whether a tile asks for lines on behalf of one to come. Rows apart leave no register for it where
 // there are sixteen.
 template <class V, TileForm form>
@@ -235,11 +249,14 @@ std::uint32_t tile(const TileCall& t) {
       if constexpr (gathers(form)) {
         _mm_prefetch(reinterpret_cast<const char*>(source[w][0] + offset[kAheadSteps]),
                      _MM_HINT_T0);
-        if constexpr (form == TileForm::gathering_whole)
-          bv[w] = V::load(source[w][0] + *offset);
-        else
-          bv[w] = V::load_into(V::load(source[w][0] + *offset, run[w][0]), source[w][1] + *offset,
-                               run[w][1]);
+        bv[w] = joined<V>([&](int tap) ETALON_INLINE_LAMBDA {
+          const std::int64_t at = offset[tap];
+          if constexpr (form == TileForm::gathering_whole)
+            return V::load(source[w][0] + at);
+          else
+            return V::load_into(V::load(source[w][0] + at, run[w][0]), source[w][1] + at,
+                                run[w][1]);
+        });
         V::store(packed + w * b_strip, bv[w]);
       } else if constexpr (form == TileForm::reading_whole) {
         bv[w] = V::load(source[w][0] + *offset);
@@ -275,7 +292,7 @@ std::uint32_t tile(const TileCall& t) {
     b += b_step;
     if constexpr (gathers(form)) packed += b_step;
     if constexpr (form == TileForm::copying) packed += V::lanes;
-    if constexpr (reads(form) || gathers(form)) ++offset;
+    if constexpr (reads(form) || gathers(form)) offset += kTaps<V>;
   }
   std::uint32_t zero_rows = 0;
   if constexpr (reports_zero(form)) {
@@ -544,6 +561,14 @@ TileSet make_sum_tiles(Isa isa) {
         set.rows_apart[w][r] = tile<V, r, w, TileForm::rows_apart>;
       if constexpr (w <= kApartVectors && r > max_rows<V>(kMaxTileVectors))
         set.copying[w][r] = tile<V, r, w, TileForm::copying>;
+      if constexpr (w <= kGatherVectors && r > max_rows<V>(kGatherVectors + 1)) {
+        set.gathering[2][w][r] = tile<V, r, w, TileForm::gathering>;
+        // Masks take registers where there are few.
+        if constexpr (kHalfLines<V>)
+          set.gathering[1][w][r] = tile<V, r, w, TileForm::gathering_whole>;
+        else
+          set.gathering[1][w][r] = set.gathering[2][w][r];
+      }
     });
     unroll<kUnaskedRows>([&](auto r0) {
       constexpr int r = r0 + 1;
@@ -562,14 +587,6 @@ TileSet make_tile_set(Isa isa) {
       constexpr int r = r0 + 1;
       if constexpr (w == 1 || (w <= 3 && r == 1))
         set.masked[w][r] = tile<V, r, w, TileForm::masked>;
-      if constexpr (w <= kGatherVectors && r > max_rows<V>(kGatherVectors + 1)) {
-        set.gathering[2][w][r] = tile<V, r, w, TileForm::gathering>;
-        // Masks take registers where there are few.
-        if constexpr (kHalfLines<V>)
-          set.gathering[1][w][r] = tile<V, r, w, TileForm::gathering_whole>;
-        else
-          set.gathering[1][w][r] = set.gathering[2][w][r];
-      }
       if constexpr (kBroadcasts<V> && r <= kReadingRows) {
         set.reading[1][w][r] = tile<V, r, w, TileForm::reading_whole>;
         set.reading[2][w][r] = tile<V, r, w, TileForm::reading>;

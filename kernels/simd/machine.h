@@ -1,6 +1,6 @@
-// Who made the processor, and what it has beside its instruction set (engine/core/cpu.h). Which tile
-// is the faster one was measured on AMD's Zen 4 and on Intel's Sapphire Rapids, and differs. Choices
-// that hang on these are of speed alone; no bit does.
+// Who made the processor, and what it has beside its instruction set (engine/core/cpu.h). Which
+// tile is the faster one was measured on AMD's Zen 4 and on Intel's Sapphire Rapids, and differs.
+// Choices that hang on these are of speed alone; no bit does.
 #pragma once
 
 namespace etalon {
