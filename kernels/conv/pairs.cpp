@@ -10,6 +10,7 @@
 #include "kernels/gemm/halves_row.h"
 #include "kernels/gemm/pairs.h"
 
+#if defined(__x86_64__)
 namespace etalon {
 namespace {
 
@@ -92,3 +93,4 @@ KernelRow conv_pairs_row(std::string_view name) {
 }
 
 }  // namespace etalon
+#endif

@@ -10,6 +10,7 @@
 #include "kernels/gemm/refuse.h"
 #include "kernels/simd/machine.h"
 
+#if defined(__x86_64__)
 namespace etalon {
 
 Refusal refuse_pairs() {
@@ -143,3 +144,4 @@ KernelRow gemm_pairs_row(std::string_view name) {
 }
 
 }  // namespace etalon
+#endif
