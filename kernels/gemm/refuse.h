@@ -13,7 +13,8 @@ namespace etalon {
 inline Refusal refuse_unless(const Problem& problem, std::initializer_list<DType> types,
                              std::string_view said) {
   for (std::size_t i = 0; i < problem.inputs.size(); ++i)
-    if (problem.has(i) && std::ranges::find(types, problem.input(i).dtype) == types.end())
+    if (problem.has(i) &&
+        std::find(types.begin(), types.end(), problem.input(i).dtype) == types.end())
       return "input " + std::to_string(i) + " is " + std::string(name(problem.input(i).dtype)) +
              ", this kernel takes " + std::string(said);
   return std::nullopt;
