@@ -2,8 +2,8 @@
 //
 // The instruction adds to an f32 the product of the upper halves of two words of 32 bits, then that
 // of the lower ones: two roundings, to nearest even, inputs and results that are subnormal taken
-// for zero (Intel, "BFLOAT16 Hardware Numerics Definition", 2018, section 4; AMD's does the same,
-// which `adds_in_order` sees for itself). So words that hold terms 2j, upper, and 2j + 1 make a
+// for zero (the operation of VDPBF16PS in Intel's instruction set reference; AMD's Zen 4 does the
+// same, and `adds_in_order` sees for itself). So words that hold terms 2j, upper, and 2j + 1 make a
 // chain that walks k upwards, and differ from the fma chain of seq only where a product is not an
 // f32 or a result is flushed. Neither happens where all numbers are finite and the magnitudes other
 // than zero lie in [2^p, 2^(q+1)) for a, [2^r, 2^(s+1)) for b, with
