@@ -69,7 +69,7 @@ Tensor widened(const Tensor& t) {
 
 Magnitudes seen(const Tensor& t) {
   Magnitudes m;
-  avx512bf16::see(reinterpret_cast<const std::uint16_t*>(t.bytes().data()), t.numel(), m);
+  avx512bf16::see(bf16_bits(t), t.numel(), m);
   return m;
 }
 
@@ -154,9 +154,7 @@ Hash128 sums(const Case& c, const Operands& in, const std::vector<const Tensor*>
   Job job(c, wide, false);
   std::vector<Tensor> out;
   out.push_back(Tensor::uninitialized(DType::f32, job.types[0].shape));
-  const auto halves = [&](std::size_t i) {
-    return reinterpret_cast<const std::uint16_t*>(in.tensors[i].bytes().data());
-  };
+  const auto halves = [&](std::size_t i) { return bf16_bits(in.tensors[i]); };
   Magnitudes all;
   const Shape& w = in.tensors[1].shape();
   if (std::string_view(c.op) == "conv") {

@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::int64_t kGrain = 8;  // channels
 
-const std::uint16_t* bits(const Tensor& t) {
-  return reinterpret_cast<const std::uint16_t*>(t.bytes().data());
-}
-
 struct PreparedPairsConv {
   std::shared_ptr<PreparedConv> conv;
   Magnitudes weights;  // where conv->packed
@@ -37,7 +33,7 @@ std::shared_ptr<PreparedPairsConv> prepare_words(const ConvGeometry& g, const Te
         seen_by(g.out_channels, threads, kGrain,
                 [&](std::int64_t begin, std::int64_t end, Magnitudes& all) {
                   for (std::int64_t o = begin; o < end; ++o)
-                    avx512bf16::pair_along(bits(*w) + o * k, k, to + o * steps, all);
+                    avx512bf16::pair_along(bf16_bits(*w) + o * k, k, to + o * steps, all);
                 });
   }
   prepared->conv = prepare_conv(g, pair_tiles(), false, words.data<float>(), threads);
@@ -62,7 +58,7 @@ void run(const KernelCall& call) {
   const Tensor& x = call.input(0);
   const Magnitudes seen = seen_by(x.numel(), call.threads, kHalvesGrain,
                                   [&](std::int64_t begin, std::int64_t end, Magnitudes& all) {
-                                    avx512bf16::see(bits(x) + begin, end - begin, all);
+                                    avx512bf16::see(bf16_bits(x) + begin, end - begin, all);
                                   });
   KernelCall inner = call;
   inner.prepared = nullptr;
@@ -75,9 +71,8 @@ void run(const KernelCall& call) {
 }
 
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_unless(problem, {DType::bf16}, "bf16")) return r;
   if (Refusal r = refuse_conv_seq(problem)) return r;
-  return refuse_pairs();
+  return refuse_pairs(problem);
 }
 
 }  // namespace

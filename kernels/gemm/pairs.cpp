@@ -24,15 +24,16 @@ Refusal refuse_pairs() {
   return refusal;
 }
 
+Refusal refuse_pairs(const Problem& problem) {
+  if (Refusal r = refuse_unless(problem, {DType::bf16}, "bf16")) return r;
+  return refuse_pairs();
+}
+
 const TileSet& pair_tiles() { return avx512bf16::tiles(); }
 
 namespace {
 
 constexpr std::int64_t kGrain = 8;  // rows
-
-const std::uint16_t* bits(const Tensor& t) {
-  return reinterpret_cast<const std::uint16_t*>(t.bytes().data());
-}
 
 // An operand of `rows` by k in words: along k where its terms are neighbours, else as rows of k.
 struct Words {
@@ -41,7 +42,7 @@ struct Words {
 };
 Words words(const Tensor& t, std::int64_t rows, std::int64_t k, std::int64_t k_stride, int threads,
             float* to) {
-  const std::uint16_t* from = bits(t);
+  const std::uint16_t* from = bf16_bits(t);
   const std::int64_t steps = pair_steps(k);
   if (k_stride == 1) {
     const Magnitudes seen =
@@ -126,9 +127,8 @@ void run(const KernelCall& call) {
 }
 
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_unless(problem, {DType::bf16}, "bf16")) return r;
   if (Refusal r = refuse_unless_seq(problem)) return r;
-  return refuse_pairs();
+  return refuse_pairs(problem);
 }
 
 }  // namespace

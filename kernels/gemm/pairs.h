@@ -51,6 +51,11 @@ inline std::int64_t pair_steps(std::int64_t k) { return (k + 1) / 2; }
 
 // Why not, in one sentence: the processor lacks the instruction, or it does not do as above.
 Refusal refuse_pairs();
+Refusal refuse_pairs(const Problem& problem);  // nor where an operand is not bf16
+
+inline const std::uint16_t* bf16_bits(const Tensor& t) {
+  return reinterpret_cast<const std::uint16_t*>(t.bytes().data());
+}
 
 // The tiles of tile_set_f32(Isa::avx512), whose packed elements are words of two terms; masked and
 // reading ones are missing. Where refuse_pairs() has nothing against it.
