@@ -92,7 +92,7 @@ using ExactRun = void (*)(const KernelCall&, Isa, const ExactSteps&);
 
 // How many outputs differ from the definition's when a row runs with these steps only.
 inline int wrong_outputs(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in,
-                         ExactRun run, Isa isa, const ExactSteps& steps) {
+                         ExactRun run, Isa isa, const ExactSteps& steps, int threads = 1) {
   const Contract exact = Contract::exact_preset();
   RunOptions options{.contract = exact};
   options.kernels = std::string(op.name) + ".definition";
@@ -104,7 +104,7 @@ inline int wrong_outputs(const OpRow& op, const Params& p, const std::vector<con
       .op = &op, .params = &p, .inputs = inputs, .outputs = types, .contract = &exact, .isa = isa};
   std::vector<Tensor> out;
   out.push_back(Tensor::uninitialized(types[0].dtype, types[0].shape));
-  run({.problem = &problem, .inputs = in, .outputs = out, .threads = 1}, isa, steps);
+  run({.problem = &problem, .inputs = in, .outputs = out, .threads = threads}, isa, steps);
   int wrong = 0;
   const auto a = out[0].data<float>(), b = want.outputs[0].data<float>();
   for (std::size_t i = 0; i < a.size(); ++i) wrong += bits_of(a[i]) != bits_of(b[i]) ? 1 : 0;

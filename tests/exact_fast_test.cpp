@@ -314,67 +314,187 @@ TEST_CASE("exact: dilated taps, one and three dimensions") {
   }
 }
 
-// Each kind of data with each geometry, or with one of its own.
+// Layers that go by each form: odd extents, groups, padding on one side, strides as channels,
+// vectors of tiles that cross rows and those that do not, images side by side.
+struct WinogradCase {
+  int form;
+  Shape x, w;
+  std::int64_t groups, stride, pad_begin, pad_end;
+};
+const WinogradCase kWinogradCases[] = {{0, {2, 32, 9, 7}, {40, 32, 3, 3}, 1, 1, 1, 0},
+                                       {0, {2, 64, 3, 4}, {72, 64, 3, 3}, 1, 1, 1, 1},
+                                       {1, {2, 32, 14, 13}, {40, 32, 3, 3}, 1, 1, 1, 1},
+                                       {1, {1, 32, 9, 30}, {40, 16, 3, 3}, 2, 1, 0, 1},
+                                       {1, {3, 12, 13, 13}, {19, 12, 3, 3}, 1, 1, 1, 1},
+                                       {1, {1, 8, 35, 39}, {24, 8, 11, 11}, 1, 4, 2, 2},
+                                       {1, {1, 9, 27, 22}, {32, 9, 5, 5}, 1, 2, 2, 1},
+                                       {1, {1, 4, 46, 41}, {20, 4, 7, 8}, 1, 3, 3, 0},
+                                       {2, {1, 3, 60, 58}, {24, 3, 7, 7}, 1, 2, 3, 3},
+                                       {2, {2, 24, 17, 20}, {16, 24, 4, 4}, 1, 1, 1, 2},
+                                       {3, {1, 24, 14, 15}, {36, 12, 5, 5}, 2, 1, 2, 2},
+                                       {3, {2, 8, 11, 27}, {17, 8, 5, 5}, 1, 1, 0, 2}};
+
+// Each kind of data with each layer, or with one in three.
 int compare_winograd(bool every_pair) {
   int compared = 0, kind = 0;
+  bool seen[kWinogradFormCount] = {};
   for (const Data data : {Data::midpoint, Data::noise, Data::special}) {
-    int geometry = kind++;
-    for (const auto& [height, width, pad, groups] :
-         {std::tuple{14, 13, 1, 1}, {9, 18, 0, 2}, {7, 16, 2, 1}, {7, 7, 1, 1}}) {
-      if (geometry++ % 3 != 0 && !every_pair) continue;
+    int layer = kind++;
+    for (const WinogradCase& c : kWinogradCases) {
+      if (layer++ % 3 != 0 && !every_pair) continue;
       ConvParams p;
-      p.groups = groups;
-      p.pads_begin = {pad, 1};
-      p.pads_end = {1, pad};
-      const Tensor x = make({2, 32, height, width}, 4, data),
-                   w = make({40, 32 / groups, 3, 3}, 5, data), bias = make({40}, 6, data);
+      p.groups = c.groups;
+      p.strides = {c.stride, c.stride};
+      p.pads_begin = {c.pad_begin, c.pad_end};
+      p.pads_end = {c.pad_end, c.pad_begin};
+      const Tensor x = make(c.x, 4, data), w = make(c.w, 5, data), bias = make({c.w[0]}, 6, data);
+      CAPTURE(to_string(c.x));
+      CAPTURE(to_string(c.w));
       for (const Isa isa : {Isa::avx2, Isa::avx512}) {
-        const ConvGeometry g = conv_geometry(p, x.shape(), w.shape());
-        if (isa <= detect_isa()) CHECK(fits_exact_winograd(isa, g));
+        if (isa > detect_isa()) continue;
+        REQUIRE(exact_winograd_layer(isa, conv_geometry(p, x.shape(), w.shape()), c.form));
+        for (const int threads : {1, 3})
+          CHECK(wrong_outputs(conv_op(), Params(p), {&x, &w, &bias}, run_conv_exact, isa,
+                              {.winograd = c.form}, threads) == 0);
+        ++compared;
       }
-      compared += compare(conv_op(), Params(p), {&x, &w, &bias});
+      seen[c.form] = true;
     }
   }
+  for (const bool form : seen) CHECK(form);
   return compared;
 }
 
 // Layers whose transformed weights are too large to be kept.
-TEST_CASE("exact: 3x3 layers by Winograd, weights transformed when due") {
+TEST_CASE("exact: layers by Winograd, weights transformed when due") {
   if (detect_isa() < Isa::avx2) return;
   ConvParams p;
   p.pads_begin = p.pads_end = {1, 1};
-  for (const Data data : {Data::midpoint, Data::noise}) {
-    const Tensor x = make({2, 370, 3, 4}, 4, data), w = make({363, 370, 3, 3}, 5, data),
-                 bias = make({363}, 6, data);
-    const ConvGeometry g = conv_geometry(p, x.shape(), w.shape());
-    for (const Isa isa : {Isa::avx2, Isa::avx512}) {
-      if (isa > detect_isa()) continue;
-      REQUIRE(fits_exact_winograd(isa, g));
-      WinogradWeights weights;
-      pack_exact_winograd(isa, g, w.data<float>().data(), 1, weights);
-      REQUIRE_FALSE(weights.transformed);
+  for (const int form : {0, 1})
+    for (const Data data : {Data::midpoint, Data::noise}) {
+      const Tensor x = make({2, 370, 3, 4}, 4, data), w = make({363, 370, 3, 3}, 5, data),
+                   bias = make({363}, 6, data);
+      const ConvGeometry g = conv_geometry(p, x.shape(), w.shape());
+      for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+        if (isa > detect_isa()) continue;
+        WinogradWeights weights;
+        pack_exact_winograd(isa, g, *exact_winograd_layer(isa, g, form), w.data<float>().data(), 1,
+                            weights);
+        REQUIRE_FALSE(weights.transformed);
+        CHECK(wrong_outputs(conv_op(), Params(p), {&x, &w, &bias}, run_conv_exact, isa,
+                            {.winograd = form}) == 0);
+      }
     }
-    CHECK(compare(conv_op(), Params(p), {&x, &w, &bias}) >= 2);
+}
+
+// What is taken without being told, with prepared weights and without.
+TEST_CASE("exact: layers by Winograd are taken where they are faster") {
+  if (detect_isa() < Isa::avx2) return;
+  ConvParams p;
+  p.pads_begin = p.pads_end = {1, 1};
+  const Tensor x = make({1, 24, 28, 28}, 4, Data::noise), w = make({40, 24, 3, 3}, 5, Data::noise);
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > detect_isa()) continue;
+    const auto layer = exact_winograd_layer(isa, conv_geometry(p, x.shape(), w.shape()));
+    REQUIRE(layer);
+    CHECK(layer->f().outputs == 4);
+    CHECK_FALSE(exact_winograd_layer(isa, conv_geometry(p, x.shape(), Shape({40, 24, 1, 1}))));
+  }
+  CHECK(compare(conv_op(), Params(p), {&x, &w}) >= 2);
+}
+
+// What exact_winograd.h says of the transforms, on data whose exponents spread: within so many
+// roundings of the transforms of magnitudes, and norms that are no smaller than they have to be.
+TEST_CASE("exact: Winograd's transforms are as near as their bound says, their norms as large") {
+  constexpr double u = 0x1p-53;
+  const Philox random{7, 1};
+  std::uint64_t next = 0;
+  const auto draw = [&] {
+    const int exponent = static_cast<int>(random.word(next++) % 60) - 30;
+    return std::ldexp(random.uniform(next++), exponent);
+  };
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > detect_isa()) continue;
+    const WinogradLanes& set = *winograd_lanes(isa);
+    double largest_v = 0, largest_u = 0;
+    for (int form = 0; form < kWinogradFormCount; ++form) {
+      const WinogradForm& f = kWinogradForms[form];
+      CAPTURE(form);
+      const int P = f.patch, R = f.taps, lanes = set.lanes, pairs = (P - 2) / 2;
+      for (int round = 0; round < 200; ++round) {
+        std::vector<float> d(static_cast<std::size_t>(P * P * lanes)),
+            g(static_cast<std::size_t>((R * R + 1) * lanes));
+        for (float& x : d) x = draw();
+        for (float& x : g) x = draw();
+        std::vector<std::int64_t> patch;
+        for (int i = 0; i < P * P; ++i) patch.push_back(std::int64_t{i} * lanes);
+        std::vector<double> v(static_cast<std::size_t>(P * P * lanes)), w = v;
+        std::vector<double> squares(static_cast<std::size_t>(2 * lanes));
+        w.resize(w.size() + static_cast<std::size_t>(lanes));
+        set.transforms[form].input(d.data(), patch.data(), v.data(), lanes, squares.data());
+        set.transforms[form].weights(g.data(), lanes, w.data(), lanes);
+        for (int lane = 0; lane < lanes; ++lane) {
+          // In long double: 11 bits more than f64.
+          long double sum_v = 0, sum_size = 0;
+          for (int p = 0; p < P; ++p)
+            for (int q = 0; q < P; ++q) {
+              long double x = 0, size = 0, y = 0, y_size = 0;
+              for (int i = 0; i < P; ++i)
+                for (int j = 0; j < P; ++j) {
+                  const long double term = static_cast<long double>(f.bt[p][i]) * f.bt[q][j] *
+                                           d[static_cast<std::size_t>((i * P + j) * lanes + lane)];
+                  x += term;
+                  size += std::abs(term);
+                }
+              for (int i = 0; i < R; ++i)
+                for (int j = 0; j < R; ++j) {
+                  const long double term = static_cast<long double>(f.g[p][i]) * f.g[q][j] *
+                                           g[static_cast<std::size_t>((i * R + j) * lanes + lane)];
+                  y += term;
+                  y_size += std::abs(term);
+                }
+              const auto at = static_cast<std::size_t>((p * P + q) * lanes + lane);
+              const auto error_v = static_cast<double>(std::abs(v[at] - x)),
+                         error_u = static_cast<double>(std::abs(w[at] - y));
+              REQUIRE(error_v <= 2 * pairs * u * (1 + 0x1p-8) * static_cast<double>(size));
+              REQUIRE(error_u <=
+                      (f.roundings - 2 * pairs) * u * (1 + 0x1p-8) * static_cast<double>(y_size));
+              largest_v = std::max(largest_v, error_v / (u * static_cast<double>(size)));
+              largest_u = std::max(largest_u, error_u / (u * static_cast<double>(y_size)));
+              sum_v += static_cast<long double>(v[at]) * v[at];
+              sum_size += size * size;
+            }
+          REQUIRE(squares[static_cast<std::size_t>(lane)] >=
+                  static_cast<double>(sum_v) * (1 - 0x1p-40));
+          REQUIRE(squares[static_cast<std::size_t>(lanes + lane)] >=
+                  static_cast<double>(sum_size) * (1 - 0x1p-40));
+        }
+      }
+    }
+    CHECK(largest_v > 0.5);  // roundings do occur
+    CHECK(largest_u > 0.5);
   }
 }
 
-TEST_CASE("exact: 3x3 layers by Winograd, odd extents, groups, padding") {
+TEST_CASE("exact: layers by Winograd in each form, odd extents, groups, padding, strides") {
   if (detect_isa() < Isa::avx2) return;
-  CHECK(compare_winograd(false) >= 3 * 2);
+  CHECK(compare_winograd(false) >= 12);
   // Without the rounding test, and without what settles, wrong bits come out.
   ConvParams p;
   p.pads_begin = p.pads_end = {1, 1};
   const Tensor x = make({1, 32, 12, 12}, 4, Data::midpoint),
                w = make({40, 32, 3, 3}, 5, Data::midpoint);
-  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
-    if (isa > detect_isa()) continue;
-    const auto wrong = [&](const ExactSteps& steps) {
-      return wrong_outputs(conv_op(), Params(p), {&x, &w}, run_conv_exact, isa, steps);
-    };
-    CHECK(wrong({}) == 0);
-    CHECK(wrong({.rounding_test = false}) > 0);
-    CHECK(wrong({.settle = false, .definition = false}) > 0);
-  }
+  for (const Isa isa : {Isa::avx2, Isa::avx512})
+    for (const int form : {0, 1}) {
+      if (isa > detect_isa()) continue;
+      const auto wrong = [&](ExactSteps steps) {
+        steps.winograd = form;
+        return wrong_outputs(conv_op(), Params(p), {&x, &w}, run_conv_exact, isa, steps);
+      };
+      CHECK(wrong({}) == 0);
+      CHECK(wrong({.rounding_test = false}) > 0);
+      CHECK(wrong({.settle = false, .definition = false}) > 0);
+    }
 }
 
 TEST_CASE("exact: sums of 10^5 terms, beyond where int32 levels are cut") {
@@ -394,9 +514,9 @@ TEST_CASE("exact: sums of 10^5 terms, beyond where int32 levels are cut") {
 }
 
 TEST_SUITE("long") {
-  TEST_CASE("exact: 3x3 layers by Winograd, every kind of data in every geometry") {
+  TEST_CASE("exact: layers by Winograd, every kind of data in every layer") {
     if (detect_isa() < Isa::avx2) return;
-    CHECK(compare_winograd(true) >= 9 * 2);
+    CHECK(compare_winograd(true) >= 36);
   }
   TEST_CASE("exact: hostile data in odd shapes, every kind in every shape") {
     if (detect_isa() < Isa::avx2) return;

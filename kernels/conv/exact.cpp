@@ -3,8 +3,11 @@
 #include "kernels/conv/exact.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/conv/depthwise.h"
@@ -20,7 +23,10 @@ namespace {
 
 constexpr std::int64_t kBlockBytes = 768 << 10, kBlockTerms = 256;
 constexpr int kMaxOutputs = 16;  // of a row of a tile
-constexpr int kTapOutputs = 32;  // of one call
+// Outputs that are settled together, by their terms, which are to stay in the second cache.
+constexpr std::int64_t kSettledTerms = 64 << 10, kMostSettled = 64;
+constexpr std::int64_t kLineFloats = 16;  // of a cache line
+constexpr int kTapOutputs = 32;           // of one call
 // Of a vector's time, where it is a single pixel: a column of sums takes three cycles a term.
 constexpr double kColumnSaves = 0.8;
 // Groups of so few channels read their windows in place: packing a window for them costs more than
@@ -33,7 +39,7 @@ struct PackedWeights {
   std::vector<double> norms;
   ConvResidues residues;     // instead, where there is such a pass
   WinogradWeights winograd;  // likewise
-  bool in_winograd = false;
+  std::optional<WinogradLayer> layer;
 };
 
 void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, PackedWeights& to) {
@@ -61,44 +67,69 @@ const ResidueSet* residues_for(Isa isa, const ConvGeometry& g, const ExactSteps&
   return refuse_conv_residues(g) ? nullptr : residue_set(isa);
 }
 
-// The inputs under one output, in the order of w; zeros in the padding.
+// The inputs under outputs, in the order of w; zeros in the padding.
 class Windows {
  public:
   explicit Windows(const ConvGeometry& g) : g_(g) {
     const auto& [d, h, w] = g.window.axes;
-    for (std::int64_t c = 0; c < g.group_in(); ++c)
-      for (std::int64_t rz = 0; rz < d.kernel; ++rz)
-        for (std::int64_t ry = 0; ry < h.kernel; ++ry)
-          for (std::int64_t rx = 0; rx < w.kernel; ++rx)
-            offset_.push_back(c * g.window.in_points() +
-                              (rz * d.dilation * h.in + ry * h.dilation) * w.in + rx * w.dilation);
+    for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+      for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+        for (std::int64_t rx = 0; rx < w.kernel; ++rx)
+          offset_.push_back((rz * d.dilation * h.in + ry * h.dilation) * w.in + rx * w.dilation);
   }
-  void copy(const float* x, std::int64_t group, std::int64_t pixel, float* to) const {
+  struct One {
+    const float* x = nullptr;  // the group's
+    std::int64_t pixel = 0;
+    float* to = nullptr;
+  };
+  // Channel after channel for all of them: what neighbours share is then read once.
+  void copy(const std::vector<One>& windows) const {
     const auto& [d, h, w] = g_.window.axes;
-    const std::int64_t ox = pixel % w.out, oy = pixel / w.out % h.out, oz = pixel / (w.out * h.out);
-    const float* from = x + group * g_.group_in() * g_.window.in_points();
+    const std::int64_t channels = g_.group_in(), points = g_.window.in_points(),
+                       taps = g_.window.taps();
     const auto inside = [](const WindowAxis& a, std::int64_t o) {
       return a.at(o, 0) >= 0 && a.at(o, a.kernel - 1) < a.in;
     };
-    if (inside(d, oz) && inside(h, oy) && inside(w, ox)) {
-      from += (d.at(oz, 0) * h.in + h.at(oy, 0)) * w.in + w.at(ox, 0);
-      const std::int64_t* offset = offset_.data();
-      for (std::size_t i = 0; i < offset_.size(); ++i) to[i] = from[offset[i]];
-      return;
+    std::vector<std::pair<const float*, float*>> whole;
+    for (const auto& [x, pixel, to] : windows) {
+      const std::int64_t ox = pixel % w.out, oy = pixel / w.out % h.out,
+                         oz = pixel / (w.out * h.out);
+      if (inside(d, oz) && inside(h, oy) && inside(w, ox)) {
+        whole.emplace_back(x + (d.at(oz, 0) * h.in + h.at(oy, 0)) * w.in + w.at(ox, 0), to);
+        continue;
+      }
+      float* at = to;
+      for (std::int64_t c = 0; c < channels; ++c)
+        for (std::int64_t rz = 0; rz < d.kernel; ++rz)
+          for (std::int64_t ry = 0; ry < h.kernel; ++ry)
+            for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
+              const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry), i = w.at(ox, rx);
+              const bool there = z >= 0 && z < d.in && y >= 0 && y < h.in && i >= 0 && i < w.in;
+              *at++ = there ? x[((c * d.in + z) * h.in + y) * w.in + i] : 0.0F;
+            }
     }
-    for (std::int64_t c = 0; c < g_.group_in(); ++c, from += g_.window.in_points())
-      for (std::int64_t rz = 0; rz < d.kernel; ++rz)
-        for (std::int64_t ry = 0; ry < h.kernel; ++ry)
-          for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
-            const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry), at = w.at(ox, rx);
-            const bool there = z >= 0 && z < d.in && y >= 0 && y < h.in && at >= 0 && at < w.in;
-            *to++ = there ? from[(z * h.in + y) * w.in + at] : 0.0F;
-          }
+    if (w.dilation == 1 && w.kernel == 3)
+      copy_runs<3>(whole, channels, points, taps);
+    else if (w.dilation == 1 && w.kernel == 5)
+      copy_runs<5>(whole, channels, points, taps);
+    else
+      copy_runs<1>(whole, channels, points, taps);
   }
 
  private:
+  // Taps side by side in both.
+  template <int run>
+  void copy_runs(const std::vector<std::pair<const float*, float*>>& windows, std::int64_t channels,
+                 std::int64_t points, std::int64_t taps) const {
+    const std::int64_t* offset = offset_.data();
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (const auto& [from, to] : windows)
+        for (std::int64_t t = 0; t < taps; t += run)
+          std::memcpy(to + c * taps + t, from + c * points + offset[t], run * sizeof(float));
+  }
+
   const ConvGeometry& g_;
-  std::vector<std::int64_t> offset_;
+  std::vector<std::int64_t> offset_;  // of the taps
 };
 
 // Settles what the first pass left, all channels of a pixel in turn; keeps the rest.
@@ -124,31 +155,52 @@ void settle(Isa isa, const KernelCall& call, const ConvGeometry& g,
   const Windows windows(g);
   std::vector<std::int64_t> rest;
   std::mutex joining;
-  parallel_for(static_cast<std::int64_t>(keyed.size()), call.threads, exact_settled(k),
-               [&](std::int64_t begin, std::int64_t end) {
-                 std::vector<float> taps(static_cast<std::size_t>(k));
-                 std::vector<std::int64_t> mine;
-                 std::int64_t in_taps = -1;
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const auto [window, at] = keyed[static_cast<std::size_t>(i)];
-                   const std::int64_t o = at / points % g.out_channels;
-                   if (window != in_taps) {
-                     in_taps = window;
-                     windows.copy(x + at / image * g.in_channels * g.window.in_points(),
-                                  o / g.group_out(), at % points, taps.data());
-                   }
-                   if (!exact_settle(*exact_lanes(isa),
-                                     {.a = taps.data(),
-                                      .b = w + o * k,
-                                      .k = k,
-                                      .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o]),
-                                      .adds = bias != nullptr},
-                                     y[at], truth == nullptr ? nullptr : truth + at))
-                     mine.push_back(at);
-                 }
-                 const std::scoped_lock lock(joining);
-                 rest.insert(rest.end(), mine.begin(), mine.end());
-               });
+  const auto count = static_cast<std::int64_t>(keyed.size()),
+             together = std::clamp<std::int64_t>(kSettledTerms / std::max<std::int64_t>(1, k), 1,
+                                                 kMostSettled);
+  parallel_for(
+      (count + together - 1) / together, call.threads, 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        std::vector<float> taps(static_cast<std::size_t>(k * together));
+        std::vector<Windows::One> wanted;
+        std::vector<std::int64_t> mine;
+        for (std::int64_t first = begin * together; first < std::min(count, end * together);
+             first += together) {
+          const std::span some =
+              std::span(keyed).subspan(static_cast<std::size_t>(first),
+                                       static_cast<std::size_t>(std::min(together, count - first)));
+          wanted.clear();
+          for (std::size_t i = 0; i < some.size(); ++i) {
+            if (i > 0 && some[i].first == some[i - 1].first) continue;
+            const std::int64_t at = some[i].second,
+                               group = at / points % g.out_channels / g.group_out();
+            wanted.push_back({.x = x + (at / image * g.in_channels + group * g.group_in()) *
+                                           g.window.in_points(),
+                              .pixel = at % points,
+                              .to = taps.data() + static_cast<std::int64_t>(wanted.size()) * k});
+          }
+          windows.copy(wanted);
+          const float* window = taps.data();
+          for (std::size_t i = 0; i < some.size(); ++i) {
+            if (i > 0 && some[i].first != some[i - 1].first) window += k;
+            const std::int64_t at = some[i].second, o = at / points % g.out_channels;
+            if (i + 1 < some.size()) {  // of any channel: the next one's weights
+              const float* next = w + some[i + 1].second / points % g.out_channels * k;
+              for (std::int64_t j = 0; j < k; j += kLineFloats) __builtin_prefetch(next + j);
+            }
+            if (!exact_settle(*exact_lanes(isa),
+                              {.a = window,
+                               .b = w + o * k,
+                               .k = k,
+                               .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o]),
+                               .adds = bias != nullptr},
+                              y[at], truth == nullptr ? nullptr : truth + at))
+              mine.push_back(at);
+          }
+        }
+        const std::scoped_lock lock(joining);
+        rest.insert(rest.end(), mine.begin(), mine.end());
+      });
   left = std::move(rest);
 }
 
@@ -162,11 +214,13 @@ Prepared prepare(const Problem& problem, int threads) {
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
   const ResidueSet* residues = residues_for(isa, g);
-  prepared->in_winograd = residues == nullptr && fits_exact_winograd(isa, g);
+  const std::optional<WinogradLayer> layer =
+      residues == nullptr ? exact_winograd_layer(isa, g) : std::nullopt;
+  prepared->layer = layer;
   if (residues != nullptr)
     pack_conv_residues(*residues, g, w->data<float>().data(), threads, prepared->residues);
-  else if (prepared->in_winograd)
-    pack_exact_winograd(isa, g, w->data<float>().data(), threads, prepared->winograd);
+  else if (layer)
+    pack_exact_winograd(isa, g, *layer, w->data<float>().data(), threads, prepared->winograd);
   else
     pack_weights(isa, g, w->data<float>().data(), threads, *prepared);
   return prepared;
@@ -411,11 +465,15 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
   if (!done) {
     // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
     undecided.clear();
-    if (residues == nullptr && !wants_truth && fits_exact_winograd(isa, g)) {
+    std::optional<WinogradLayer> layer;
+    if (residues == nullptr && !wants_truth)
+      layer = prepared == nullptr ? exact_winograd_layer(isa, g, steps.winograd) : prepared->layer;
+    if (layer) {
       WinogradWeights fresh;
       if (prepared == nullptr)
-        pack_exact_winograd(isa, g, call.input(1).data<float>().data(), call.threads, fresh);
-      exact_winograd(isa, g,
+        pack_exact_winograd(isa, g, *layer, call.input(1).data<float>().data(), call.threads,
+                            fresh);
+      exact_winograd(isa, g, *layer,
                      {.x = call.input(0).data<float>().data(),
                       .w = prepared == nullptr ? &fresh : &prepared->winograd,
                       .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
@@ -425,7 +483,7 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
     } else {
       // Also where a value is wanted beside the result: there prepared weights may be another
       // pass's.
-      const bool plain = residues == nullptr && prepared != nullptr && !prepared->in_winograd;
+      const bool plain = residues == nullptr && prepared != nullptr && !prepared->layer;
       f64_pass(call, isa, plain ? prepared : nullptr, steps, undecided);
     }
   }

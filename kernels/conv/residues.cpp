@@ -118,9 +118,10 @@ Refusal refuse_conv_residues(const ConvGeometry& g) {
                                         s.count, !s.gathered && g.window.taps() > 1, 1)
                                   .cycles() *
                               (!s.gathered && s.as_runs ? 1.2 : 1);  // rows that cross lines
-  // Winograd's 4 products for 9 reach 0.55 of the speed of the others.
-  const double f64 = pixels * out * k / (fits_exact_winograd(Isa::avx512, g) ? 15 : 12) +
-                     0.5 * pixels * out + 0.2 * pixels * k;
+  // Three fused operations in two cycles, of two.
+  const auto layer = exact_winograd_layer(Isa::avx512, g);
+  const double f64 =
+      layer ? layer->cycles / 1.5 : pixels * out * k / 12 + 0.5 * pixels * out + 0.2 * pixels * k;
   if (kResiduesGain * f64 <= residues) return "so few channels or terms are summed faster in f64";
   return std::nullopt;
 }

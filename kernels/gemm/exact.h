@@ -17,6 +17,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "engine/backend/kernel.h"
@@ -46,6 +47,8 @@ struct ExactSteps {
   bool definition = true;
   // In the place of the processor's tiles, and wherever they can: a test's, in software.
   const ResidueSet* residues = nullptr;
+  // This form of Winograd's wherever it can, be it fast or not; another form's taps: none of them.
+  std::optional<int> winograd = std::nullopt;
 };
 
 // K u / (1 - K u), with room for the rounding of the norms themselves. k counts the roundings that

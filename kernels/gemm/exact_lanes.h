@@ -77,7 +77,9 @@ struct ExactLanes {
   // likewise.
   void (*columns)(const double* v, const ExactRows& rows, int height, std::int64_t count,
                   double* sums, double* squares) = nullptr;
-  // The sum of a[i] b[i] in twice the precision of f64.
+  // The sum of a[i] b[i] by chains in f64, bounded by that of the magnitudes: low is 0.
+  ExactSum (*sum)(const float* a, const float* b, std::int64_t k) = nullptr;
+  // Likewise, in twice the precision of f64.
   ExactSum (*dot)(const float* a, const float* b, std::int64_t k) = nullptr;
 };
 

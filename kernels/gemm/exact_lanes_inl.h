@@ -291,6 +291,39 @@ void exact_columns(const double* v, const ExactRows& rows, int height, std::int6
     exact_columns_of<V, 1>(v + r, {rows.x + r * rows.stride, rows.stride}, count, sums, squares);
 }
 
+// Products are exact, so each term meets the roundings of its chain, of the lanes' sum and of the
+// chains'; the magnitudes' sum errs by less than 2^-20 of itself up to 2^28 terms a chain.
+template <class V>
+ExactSum exact_sum(const float* a, const float* b, std::int64_t k) {
+  using Reg = typename V::Reg;
+  constexpr int chains = 4;
+  Reg s[chains], m[chains];
+  for (int j = 0; j < chains; ++j) s[j] = m[j] = V::zero();
+  const auto step = [&](int j, Reg x, Reg y) ETALON_INLINE_LAMBDA {
+    s[j] = V::fma(x, y, s[j]);
+    m[j] = V::fma(V::abs(x), V::abs(y), m[j]);
+  };
+  std::int64_t i = 0;
+  for (; i + chains * V::lanes <= k; i += chains * V::lanes)
+    unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA {
+      step(j, V::widen(a + i + j * V::lanes), V::widen(b + i + j * V::lanes));
+    });
+  for (; i < k; i += V::lanes) {
+    const int n = k - i < V::lanes ? static_cast<int>(k - i) : V::lanes;
+    step(0, V::widen(a + i, V::first(n)), V::widen(b + i, V::first(n)));
+  }
+  double sums[V::lanes], magnitudes[V::lanes];
+  V::store(sums, V::add(V::add(s[0], s[1]), V::add(s[2], s[3])));
+  V::store(magnitudes, V::add(V::add(m[0], m[1]), V::add(m[2], m[3])));
+  double sum = 0, magnitude = 0;
+  for (int l = 0; l < V::lanes; ++l) {
+    sum += sums[l];
+    magnitude += magnitudes[l];
+  }
+  const std::int64_t roundings = k / (chains * V::lanes) + 2 * chains + V::lanes;
+  return {sum, 0, static_cast<double>(roundings) * 0x1p-53 * (1 + 0x1p-10) * magnitude};
+}
+
 // Dot2 of Ogita, Rump, Oishi (2005), products exact. Each lane is a chain of sums s whose errors
 // (TwoSum: exact) are added up in c. Nothing but the additions to c rounds, each by at most 2^-53
 // of a partial sum of errors; with m the sum of their magnitudes the result is off by at most
@@ -347,6 +380,7 @@ ExactLanes make_exact_lanes() {
           .dots = exact_dots<V>,
           .chain = exact_chain<V>,
           .columns = exact_columns<V>,
+          .sum = exact_sum<V>,
           .dot = exact_dot<V>};
 }
 

@@ -31,10 +31,28 @@ struct ExactF64 : F64 {
                        _mm256_movemask_ps(_mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ), bits)));
   }
   ETALON_INLINE static void store_both(float* to, __m256 v) { _mm256_storeu_ps(to, v); }
-  // a[0], b[0], a[1], b[1], ...
-  ETALON_INLINE static void store_pairs(float* to, Narrow a, Narrow b) {
-    _mm_storeu_ps(to, _mm_unpacklo_ps(a, b));
-    _mm_storeu_ps(to + 4, _mm_unpackhi_ps(a, b));
+  // v[0][0] .. v[n - 1][0], v[0][1] .. v[n - 1][3]
+  template <int n>
+  ETALON_INLINE static void store_turned(float* to, const Narrow* v) {
+    static_assert(n >= 2 && n <= 4);
+    if constexpr (n == 2) {
+      _mm_storeu_ps(to, _mm_unpacklo_ps(v[0], v[1]));
+      _mm_storeu_ps(to + 4, _mm_unpackhi_ps(v[0], v[1]));
+    } else if constexpr (n == 3) {
+      const __m128 low = _mm_unpacklo_ps(v[0], v[1]), high = _mm_unpackhi_ps(v[0], v[1]);
+      // c0 c0 a1 a1; b1 b1 c1 c1; c2 c2 a3 a3; b3 b3 c3 c3 of a, b, c
+      const __m128 x = _mm_shuffle_ps(v[2], low, _MM_SHUFFLE(2, 2, 0, 0)),
+                   y = _mm_shuffle_ps(low, v[2], _MM_SHUFFLE(1, 1, 3, 3)),
+                   z = _mm_shuffle_ps(v[2], high, _MM_SHUFFLE(2, 2, 2, 2)),
+                   q = _mm_shuffle_ps(high, v[2], _MM_SHUFFLE(3, 3, 3, 3));
+      _mm_storeu_ps(to, _mm_shuffle_ps(low, x, _MM_SHUFFLE(2, 0, 1, 0)));
+      _mm_storeu_ps(to + 4, _mm_shuffle_ps(y, high, _MM_SHUFFLE(1, 0, 2, 0)));
+      _mm_storeu_ps(to + 8, _mm_shuffle_ps(z, q, _MM_SHUFFLE(2, 0, 2, 0)));
+    } else {
+      __m128 r[4] = {v[0], v[1], v[2], v[3]};
+      _MM_TRANSPOSE4_PS(r[0], r[1], r[2], r[3]);
+      for (int i = 0; i < n; ++i) _mm_storeu_ps(to + 4 * i, r[i]);
+    }
   }
 };
 

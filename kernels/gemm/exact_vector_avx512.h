@@ -25,11 +25,34 @@ struct ExactF64 : F64 {
            _mm512_cmpneq_epi32_mask(_mm512_castps_si512(a), _mm512_castps_si512(b));
   }
   ETALON_INLINE static void store_both(float* to, __m512 v) { _mm512_storeu_ps(to, v); }
-  // a[0], b[0], a[1], b[1], ...
-  ETALON_INLINE static void store_pairs(float* to, Narrow a, Narrow b) {
-    const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
-    _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
-    _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
+  // v[0][0] .. v[n - 1][0], v[0][1] .. v[n - 1][7]
+  template <int n>
+  ETALON_INLINE static void store_turned(float* to, const Narrow* v) {
+    static_assert(n >= 2 && n <= 4);
+    if constexpr (n == 2) {
+      const __m256 low = _mm256_unpacklo_ps(v[0], v[1]), high = _mm256_unpackhi_ps(v[0], v[1]);
+      _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+      _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
+    } else if constexpr (n == 3) {
+      const __m512 two = both(v[0], v[1]), last = _mm512_castps256_ps512(v[2]);
+      const __m512i low = _mm512_setr_epi32(0, 8, 16, 1, 9, 17, 2, 10, 18, 3, 11, 19, 4, 12, 20, 5),
+                    high = _mm512_setr_epi32(13, 21, 6, 14, 22, 7, 15, 23, 0, 0, 0, 0, 0, 0, 0, 0);
+      _mm512_storeu_ps(to, _mm512_permutex2var_ps(two, low, last));
+      _mm256_storeu_ps(to + 16, _mm512_castps512_ps256(_mm512_permutex2var_ps(two, high, last)));
+    } else {
+      const __m256d t[4] = {_mm256_castps_pd(_mm256_unpacklo_ps(v[0], v[1])),
+                            _mm256_castps_pd(_mm256_unpacklo_ps(v[2], v[3])),
+                            _mm256_castps_pd(_mm256_unpackhi_ps(v[0], v[1])),
+                            _mm256_castps_pd(_mm256_unpackhi_ps(v[2], v[3]))};
+      const __m256 r[4] = {_mm256_castpd_ps(_mm256_unpacklo_pd(t[0], t[1])),
+                           _mm256_castpd_ps(_mm256_unpackhi_pd(t[0], t[1])),
+                           _mm256_castpd_ps(_mm256_unpacklo_pd(t[2], t[3])),
+                           _mm256_castpd_ps(_mm256_unpackhi_pd(t[2], t[3]))};
+      _mm256_storeu_ps(to, _mm256_permute2f128_ps(r[0], r[1], 0x20));
+      _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(r[2], r[3], 0x20));
+      _mm256_storeu_ps(to + 16, _mm256_permute2f128_ps(r[0], r[1], 0x31));
+      _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(r[2], r[3], 0x31));
+    }
   }
 };
 
