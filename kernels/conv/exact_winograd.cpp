@@ -26,18 +26,26 @@ constexpr std::int64_t kLeastVectors = 4;        // of a block, if V is larger
 constexpr std::int64_t kImageVectors = 32;       // of tiles, of the images at a time
 constexpr int kWide = 2, kMostStride = 4;
 
-// Images side by side: their vectors of tiles one after the other, so that weights pass by once.
+// Images side by side, so that weights pass by once.
 struct ImagesTask {
   Isa isa;
   const ConvGeometry& g;
   const WinogradLayer& layer;
   const WinogradTask& task;
-  TileGrid grid;
-  std::int64_t strips;     // vectors of tiles of an image
-  std::int64_t image = 0;  // the first
+  std::int64_t first, count;  // images
+  TileGrid grid;              // of one of them, or of all
   std::int64_t channels() const { return layer.in * g.groups; }
-  std::int64_t split_size() const { return channels() * grid.channel(); }  // of an image
+  std::int64_t grids() const { return count / grid.images; }
+  std::int64_t strips() const { return grids() * grid.vectors; }
 };
+// All of them share vectors where that saves one in sixteen.
+ImagesTask images_task(Isa isa, const ConvGeometry& g, const WinogradLayer& layer,
+                       const WinogradTask& task, std::int64_t first, std::int64_t count) {
+  const int lanes = winograd_lanes(isa)->lanes;
+  const TileGrid one(g, layer.f(), lanes, 1), all(g, layer.f(), lanes, count);
+  return {
+      isa, g, layer, task, first, count, 16 * all.vectors <= 15 * count * one.vectors ? all : one};
+}
 
 // What one thread does at a time: strips [first, first + count) of the images' tiles, for a part of
 // a group's output channels, in strips too.
@@ -45,57 +53,63 @@ struct Share {
   std::int64_t group, first, count, first_rows, last_rows;
 };
 
-// Rounds the sums of output channels [begin, end) of a share's group, the first of them at m, and
-// appends what is undecided.
-void round_share(const ImagesTask& t, const Share& share, std::int64_t begin, std::int64_t end,
-                 const double* m, std::int64_t m_stride, const double* norms,
-                 std::vector<std::int64_t>& left) {
-  const WinogradLanes& set = *winograd_lanes(t.isa);
+// Lanes of a vector that are neighbouring tiles of a row, and where their outputs lie in y.
+struct Run {
+  std::int64_t lane, columns, rows, at;  // of the first channel
+};
+std::vector<std::vector<Run>> tile_runs(const ImagesTask& t, const Share& share) {
   const WindowAxis &h = t.g.window.axes[1], &w = t.g.window.axes[2];
   const TileGrid& grid = t.grid;
-  const std::int64_t lanes = set.lanes, size = grid.outputs, m_row = share.count * lanes;
-  // Lanes that are tiles, in runs of neighbours.
-  struct Run {
-    std::int64_t lane, columns, y, x;
-  };
-  const std::int64_t pixels = h.out * w.out;
+  const std::int64_t lanes = winograd_lanes(t.isa)->lanes, size = grid.outputs;
   std::vector<std::vector<Run>> runs(static_cast<std::size_t>(share.count));
   for (std::int64_t s = 0; s < share.count; ++s)
     for (std::int64_t lane = 0; lane < lanes;) {
-      const std::int64_t tile = (share.first + s) % t.strips * lanes + lane, x = tile % grid.apart;
+      const std::int64_t vector = share.first + s, tile = vector % grid.vectors * lanes + lane,
+                         image = t.first + vector / grid.vectors * grid.images + tile / grid.image,
+                         y = tile % grid.image / grid.apart * size, x = tile % grid.apart * size;
       if (tile >= grid.count) break;
-      const std::int64_t tiles = std::min(lanes - lane, grid.columns - x);
-      if (tiles > 0)
+      const std::int64_t tiles = std::min(lanes - lane, grid.columns - tile % grid.apart);
+      if (tiles > 0 && y < h.out)
         runs[static_cast<std::size_t>(s)].push_back(
             {.lane = lane,
-             .columns = std::min(size * tiles, w.out - size * x),
-             .y = tile / grid.apart * size,
-             .x = size * x});
+             .columns = std::min(size * tiles, w.out - x),
+             .rows = std::min(size, h.out - y),
+             .at = (image * t.g.out_channels * h.out + y) * w.out + x});
       lane += std::max<std::int64_t>(1, tiles);
     }
+  return runs;
+}
+
+// Rounds the sums of output channels [begin, end) of a share's group, the first of them at m, and
+// appends what is undecided.
+void round_share(const ImagesTask& t, const Share& share, const std::vector<std::vector<Run>>& runs,
+                 std::int64_t begin, std::int64_t end, const double* m, std::int64_t m_stride,
+                 const double* norms, std::vector<std::int64_t>& left) {
+  const WinogradLanes& set = *winograd_lanes(t.isa);
+  const std::int64_t lanes = set.lanes, size = t.grid.outputs, m_row = share.count * lanes,
+                     places = size * size, y_row = t.g.window.axes[2].out,
+                     pixels = t.g.window.out_points();
   const double factor = exact_factor(1);
   alignas(64) float y[kMostWinogradOutputs * kMostWinogradOutputs * kWinogradLanes];
   std::uint32_t open[kMostWinogradOutputs];
   double factors[2 * kMostWinogradOutputs * kMostWinogradOutputs];
-  const std::int64_t places = size * size;
   for (std::int64_t o = begin; o < end; ++o, m += m_row) {
-    const std::int64_t channel = share.group * t.layer.out + o, image = t.g.out_channels * pixels;
+    const std::int64_t channel = share.group * t.layer.out + o;
     const double bias = t.task.bias == nullptr ? 0.0 : static_cast<double>(t.task.bias[channel]);
     for (std::int64_t i = 0; i < 2 * places; ++i)
       factors[i] = factor * t.task.w->bounds[static_cast<std::size_t>(channel * 2 * places + i)];
     for (std::int64_t s = 0; s < share.count; ++s) {
       const std::vector<Run>& vector = runs[static_cast<std::size_t>(s)];
-      const std::int64_t base = (t.image + (share.first + s) / t.strips) * image + channel * pixels;
       // Tiles that all are there are stored where they belong.
       const bool whole =
-          vector.size() == 1 && vector[0].columns == size * lanes && vector[0].y + size <= h.out;
-      set.transforms[t.layer.form].output(
-          m + s * lanes, m_stride, bias, factors, norms + 2 * s * lanes,
-          whole ? t.task.y + base + vector[0].y * w.out + vector[0].x : y,
-          whole ? w.out : size * lanes, open);
+          vector.size() == 1 && vector[0].columns == size * lanes && vector[0].rows == size;
+      set.transforms[t.layer.form].output(m + s * lanes, m_stride, bias, factors,
+                                          norms + 2 * s * lanes,
+                                          whole ? t.task.y + vector[0].at + channel * pixels : y,
+                                          whole ? y_row : size * lanes, open);
       for (const Run& run : vector)
-        for (std::int64_t i = 0; i < size && run.y + i < h.out; ++i) {
-          const std::int64_t at = base + (run.y + i) * w.out + run.x;
+        for (std::int64_t i = 0; i < run.rows; ++i) {
+          const std::int64_t at = run.at + channel * pixels + i * y_row;
           if (!whole)
             std::memcpy(t.task.y + at, y + (i * lanes + run.lane) * size,
                         static_cast<std::size_t>(run.columns) * sizeof(float));
@@ -131,6 +145,7 @@ void run_share(const ImagesTask& t, const Share& share, const float* split,
   double* made = weights.transformed
                      ? nullptr
                      : thread_scratch<double>(ScratchSlot::broadcast, positions * u_stride);
+  const std::vector<std::vector<Run>> runs = tile_runs(t, share);
   std::vector<double> norms(static_cast<std::size_t>(2 * count * lanes));
   std::int64_t patch[kMostPatch * kMostPatch];
   for (int i = 0; i < f.patch; ++i)
@@ -140,8 +155,9 @@ void run_share(const ImagesTask& t, const Share& share, const float* split,
   for (std::int64_t block = 0; block < blocks.count; ++block) {
     const std::int64_t from = blocks.first(block), terms = blocks.size(block);
     for (std::int64_t s = 0; s < count; ++s) {
-      const float* x = split + (first + s) / t.strips * t.split_size() +
-                       (group * in + from) * grid.channel() + (first + s) % t.strips * lanes;
+      const float* x =
+          split + ((first + s) / grid.vectors * t.channels() + group * in + from) * grid.channel() +
+          (first + s) % grid.vectors * lanes;
       for (std::int64_t c = 0; c < terms; ++c, x += grid.channel())
         set.transforms[t.layer.form].input(x, patch, v + (s * terms + c) * lanes, v_stride,
                                            norms.data() + 2 * s * lanes);
@@ -188,10 +204,10 @@ void run_share(const ImagesTask& t, const Share& share, const float* split,
                .next = next,
                .next_step = ahead});
         }
-      if (single) round_share(t, share, row, row + height, m, m_stride, norms.data(), left);
+      if (single) round_share(t, share, runs, row, row + height, m, m_stride, norms.data(), left);
     }
   }
-  if (!single) round_share(t, share, begin, end, m, m_stride, norms.data(), left);
+  if (!single) round_share(t, share, runs, begin, end, m, m_stride, norms.data(), left);
 }
 
 // Cycles for a vector of tiles, measured (Zen 4): products, what is done for each channel in and
@@ -208,22 +224,30 @@ double tile_cost(const WinogradForm& f, int lanes, double in, double out) {
 // As much for a vector of outputs of the plain sum.
 double plain_cost(double k, double out) { return k * out + 4 * k + 12 * out; }
 
-void run_images(const ImagesTask& t, std::int64_t images, int threads,
-                std::vector<std::int64_t>& undecided) {
+// So many images at a time that each thread has blocks enough.
+std::int64_t images_together(const ConvGeometry& g, const WinogradForm& f, int lanes,
+                             std::int64_t threads) {
+  return std::clamp<std::int64_t>(kImageVectors * threads / TileGrid(g, f, lanes, 1).vectors, 1,
+                                  std::max<std::int64_t>(1, g.batch));
+}
+
+void run_images(const ImagesTask& t, int threads, std::vector<std::int64_t>& undecided) {
   const ConvGeometry& g = t.g;
   const WinogradLayer& layer = t.layer;
   const WinogradLanes& set = *winograd_lanes(t.isa);
-  const std::int64_t points = g.window.in_points(), remainders = layer.stride * layer.stride;
-  float* split =
-      thread_scratch<float>(ScratchSlot::padded, images * t.split_size() + kWinogradLanes);
-  const float* x = t.task.x + t.image * g.in_channels * points;
-  parallel_for(images * t.channels(), threads, 1, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t points = g.window.in_points(), remainders = layer.stride * layer.stride,
+                     channels = t.channels(), images = t.grid.images;
+  float* split = thread_scratch<float>(ScratchSlot::padded,
+                                       t.grids() * channels * t.grid.channel() + kWinogradLanes);
+  const float* x = t.task.x + t.first * g.in_channels * points;
+  parallel_for(t.count * channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     ChannelSplit channel(t.isa, g, layer.stride, t.grid);
     for (std::int64_t c = begin; c < end; ++c)
       channel.run(x + c / remainders * points, c % remainders / layer.stride, c % layer.stride,
-                  split + c * t.grid.channel());
+                  split + (c / channels / images * channels + c % channels) * t.grid.channel() +
+                      c / channels % images * t.grid.image);
   });
-  const std::int64_t strips = images * t.strips, tiles = (strips + kWide - 1) / kWide,
+  const std::int64_t strips = t.strips(), tiles = (strips + kWide - 1) / kWide,
                      row_strips = RowStrips(layer.out, set.rows).count;
   const std::int64_t strip_bytes = layer.f().positions() * set.lanes *
                                    std::int64_t{sizeof(double)} * WinogradBlocks(layer).largest();
@@ -272,21 +296,21 @@ std::optional<WinogradLayer> exact_winograd_layer(Isa isa, const ConvGeometry& g
     layer.form = *form;
     return layer.f().taps == taps ? std::optional(layer) : std::nullopt;
   }
-  const WinogradLanes& set = *winograd_lanes(isa);
-  const auto vectors = [&](std::int64_t n) {
-    return static_cast<double>(vector_strips(n, set.lanes));
-  };
+  const int lanes = winograd_lanes(isa)->lanes;
   const auto in = static_cast<double>(layer.in), out = static_cast<double>(layer.out);
-  double least = vectors(g.window.out_points()) * plain_cost(static_cast<double>(g.k()), out);
+  double least = static_cast<double>(vector_strips(g.window.out_points(), lanes)) *
+                 plain_cost(static_cast<double>(g.k()), out);
+  const WinogradTask none;
   std::optional<WinogradLayer> best;
   for (layer.form = 0; layer.form < kWinogradFormCount; ++layer.form) {
     const WinogradForm& f = layer.f();
     if (f.taps != taps) continue;
-    const double cost = vectors(TileGrid(g, f, set.lanes).count) * tile_cost(f, set.lanes, in, out);
-    if (cost >= least) continue;
-    least = cost;
+    const ImagesTask some = images_task(isa, g, layer, none, 0, images_together(g, f, lanes, 1));
+    layer.cycles = static_cast<double>(some.strips()) / static_cast<double>(some.count) *
+                   tile_cost(f, lanes, in, out);
+    if (layer.cycles >= least) continue;
+    least = layer.cycles;
     best = layer;
-    best->cycles = cost;
   }
   return best;
 }
@@ -294,15 +318,12 @@ std::optional<WinogradLayer> exact_winograd_layer(Isa isa, const ConvGeometry& g
 void exact_winograd(Isa isa, const ConvGeometry& g, const WinogradLayer& layer,
                     const WinogradTask& task, int threads, std::vector<std::int64_t>& undecided) {
   const int lanes = winograd_lanes(isa)->lanes;
-  ImagesTask t{isa, g, layer, task, TileGrid(g, layer.f(), lanes), 0};
-  t.strips = vector_strips(t.grid.count, lanes);
-  // So many images at a time that each thread has blocks enough, in nearly equal parts.
-  const std::int64_t most = std::clamp<std::int64_t>(kImageVectors * threads / t.strips, 1,
-                                                     std::max<std::int64_t>(1, g.batch)),
+  const std::int64_t most = images_together(g, layer.f(), lanes, threads),
                      parts = (g.batch + most - 1) / most;
   for (std::int64_t part = 0; part < parts; ++part) {
-    t.image = part * g.batch / parts;
-    run_images(t, (part + 1) * g.batch / parts - t.image, threads, undecided);
+    const std::int64_t first = part * g.batch / parts;
+    run_images(images_task(isa, g, layer, task, first, (part + 1) * g.batch / parts - first),
+               threads, undecided);
   }
 }
 

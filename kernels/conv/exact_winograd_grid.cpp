@@ -1,8 +1,32 @@
 #include "kernels/conv/exact_winograd_grid.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace etalon {
+
+TileGrid::TileGrid(const ConvGeometry& g, const WinogradForm& f, int lanes, std::int64_t images_)
+    : outputs(f.outputs),
+      patch(f.patch),
+      rows((g.window.axes[1].out + outputs - 1) / outputs),
+      columns((g.window.axes[2].out + outputs - 1) / outputs),
+      images(images_) {
+  vectors = 0;
+  const std::pair<bool, bool> dense[] = {{false, false}, {false, true}, {true, true}};
+  for (const auto& [dense_rows, dense_columns] : dense) {
+    const std::int64_t step = columns + (dense_columns ? 0 : behind()),
+                       size = (rows + (dense_rows ? 0 : behind())) * step,
+                       lanes_used = (images - 1) * size + (rows - 1) * step + columns,
+                       wanted = vector_strips(lanes_used, lanes);
+    if (vectors != 0 && 16 * wanted > 15 * vectors) continue;
+    apart = step;
+    image = size;
+    row_arrays = dense_rows ? patch : outputs;
+    column_arrays = dense_columns ? patch : outputs;
+    count = lanes_used;
+    vectors = wanted;
+  }
+}
 
 ChannelSplit::ChannelSplit(Isa isa, const ConvGeometry& g, std::int64_t stride,
                            const TileGrid& grid)
@@ -16,13 +40,13 @@ ChannelSplit::ChannelSplit(Isa isa, const ConvGeometry& g, std::int64_t stride,
 void ChannelSplit::run(const float* from, std::int64_t remainder_y, std::int64_t remainder_x,
                        float* to) {
   pad(from, remainder_y, remainder_x);
-  const std::int64_t m = grid_.outputs, phase = grid_.phase(), rows = grid_.rows + grid_.behind();
-  for (std::int64_t i = 0; i < m; ++i) {
+  const std::int64_t m = grid_.outputs, phase = grid_.phase(), rows = grid_.image / grid_.apart;
+  for (std::int64_t i = 0; i < grid_.row_arrays; ++i) {
     const float* image = padded_.data() + i * grid_.width();
-    float* arrays = to + i * grid_.arrays * phase;
+    float* arrays = to + i * grid_.column_arrays * phase;
     deal(image, rows, arrays);
     // Columns that lie behind in the first arrays.
-    for (std::int64_t j = m; j < grid_.arrays; ++j)
+    for (std::int64_t j = m; j < grid_.column_arrays; ++j)
       for (std::int64_t r = 0; r < rows; ++r) {
         const std::int64_t behind = j / m, there = std::max<std::int64_t>(0, grid_.apart - behind);
         const float* array = arrays + j % m * phase + r * grid_.apart;

@@ -12,31 +12,28 @@
 
 namespace etalon {
 
-// Tiles of one image in lanes, row by row. A patch's columns are read from arrays of the image's,
-// by the remainder of its columns: some of these have two or more of a patch, and as many lanes
-// less one lie idle behind a row of tiles; or, where that saves vectors, one array for each of its
-// columns and no idle lane.
+// The tiles of some images in lanes, image after image, row by row. A patch's columns are read from
+// arrays of the images', by the remainder of its columns: some of these have two or more of a
+// patch, and as many lanes less one lie idle behind a row of tiles; or one array for each of its
+// columns and no idle lane. Its rows likewise, with idle rows of tiles behind an image.
 struct TileGrid {
-  std::int64_t outputs, patch, rows, columns, apart, count, arrays;
-  TileGrid(const ConvGeometry& g, const WinogradForm& f, int lanes)
-      : outputs(f.outputs),
-        patch(f.patch),
-        rows((g.window.axes[1].out + outputs - 1) / outputs),
-        columns((g.window.axes[2].out + outputs - 1) / outputs) {
-    // A vector in sixteen pays for arrays of up to twice the size.
-    const bool dense = 16 * vector_strips(rows * columns, lanes) <=
-                       15 * vector_strips(rows * (columns + behind()) - behind(), lanes);
-    arrays = dense ? patch : outputs;
-    apart = dense ? columns : columns + behind();
-    count = rows * apart - (apart - columns);
-  }
-  std::int64_t behind() const { return (patch - 1) / outputs; }     // a patch goes on for so many
-  std::int64_t phase() const { return (rows + behind()) * apart; }  // elements of an array
-  std::int64_t channel() const { return outputs * arrays * phase(); }
+  std::int64_t outputs, patch, rows, columns;  // of a tile; of an image's tiles
+  std::int64_t images, row_arrays, column_arrays;
+  std::int64_t apart, image;    // from row to row of tiles, from image to image, in lanes
+  std::int64_t count, vectors;  // lanes, idle ones between tiles among them
+
+  // The fewest arrays but where more save a vector in sixteen.
+  TileGrid(const ConvGeometry& g, const WinogradForm& f, int lanes, std::int64_t images);
+
+  // So far a patch goes on in the arrays of remainders.
+  std::int64_t behind() const { return (patch - 1) / outputs; }
+  std::int64_t phase() const { return images * image; }  // elements of an array
+  std::int64_t channel() const { return row_arrays * column_arrays * phase(); }
   std::int64_t width() const { return outputs * (columns + behind()); }  // of all patches, and more
   std::int64_t height() const { return outputs * (rows + behind()); }
   std::int64_t at(std::int64_t i, std::int64_t j) const {  // row i, column j of the first patch
-    return (i % outputs * arrays + j % arrays) * phase() + i / outputs * apart + j / arrays;
+    return (i % row_arrays * column_arrays + j % column_arrays) * phase() + i / row_arrays * apart +
+           j / column_arrays;
   }
 };
 
@@ -44,8 +41,8 @@ struct TileGrid {
 class ChannelSplit {
  public:
   ChannelSplit(Isa isa, const ConvGeometry& g, std::int64_t stride, const TileGrid& grid);
-  // Of the remainders (y, x) of the channel's coordinates: rows by their remainder in the tiles,
-  // zeros in the padding.
+  // Of the remainders (y, x) of its coordinates, zeros in the padding. `to` is the channel's first
+  // array, where the image begins.
   void run(const float* from, std::int64_t remainder_y, std::int64_t remainder_x, float* to);
 
  private:
@@ -53,7 +50,7 @@ class ChannelSplit {
   void pad(const float* from, std::int64_t remainder_y, std::int64_t remainder_x);
   // to[i] = from[i * stride].
   void take(const float* from, std::int64_t count, float* to);
-  // Every m-th row of an image, its columns to m arrays.
+  // Every m-th row of an image, so many, its columns to m arrays.
   void deal(const float* image, std::int64_t rows, float* arrays);
 
   const ConvGeometry& g_;
