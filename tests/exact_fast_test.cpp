@@ -389,6 +389,35 @@ TEST_CASE("exact: layers by Winograd, weights transformed when due") {
     }
 }
 
+// Columns of pixels 2^40 times as large as the others: every tile of 4x4 outputs meets one, but
+// only three windows in eight do.
+TEST_CASE("exact: what large inputs leave open under Winograd's bound is summed plainly") {
+  if (detect_isa() < Isa::avx2) return;
+  ConvParams p;
+  p.pads_begin = p.pads_end = {1, 1};
+  Tensor x = make({1, 24, 24, 24}, 4, Data::noise);
+  const Tensor w = make({24, 24, 3, 3}, 5, Data::noise);
+  std::int64_t i = 0;
+  for (float& v : x.mutable_data<float>())
+    if (i++ % 8 == 3) v *= 0x1p40F;
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > detect_isa()) continue;
+    const ConvGeometry g = conv_geometry(p, x.shape(), w.shape());
+    WinogradWeights weights;
+    const WinogradLayer layer = *exact_winograd_layer(isa, g, 1);
+    pack_exact_winograd(isa, g, layer, w.data<float>().data(), 1, weights);
+    Tensor y = Tensor::uninitialized(DType::f32, g.output_shape());
+    std::vector<std::int64_t> open;
+    exact_winograd(
+        isa, g, layer,
+        {.x = x.data<float>().data(), .w = &weights, .y = y.mutable_data<float>().data()}, 1, open);
+    CHECK(static_cast<std::int64_t>(open.size()) > y.numel() / 4);
+    const std::int64_t before = exact_counts().undecided;
+    CHECK(wrong_outputs(conv_op(), Params(p), {&x, &w}, run_conv_exact, isa, {.winograd = 1}) == 0);
+    CHECK(exact_counts().undecided - before < y.numel() / 64);
+  }
+}
+
 // What is taken without being told, with prepared weights and without.
 TEST_CASE("exact: layers by Winograd are taken where they are faster") {
   if (detect_isa() < Isa::avx2) return;

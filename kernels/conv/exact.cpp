@@ -26,7 +26,8 @@ constexpr int kMaxOutputs = 16;  // of a row of a tile
 // Outputs that are settled together, by their terms, which are to stay in the second cache.
 constexpr std::int64_t kSettledTerms = 64 << 10, kMostSettled = 64;
 constexpr std::int64_t kLineFloats = 16;  // of a cache line
-constexpr int kTapOutputs = 32;           // of one call
+constexpr std::int64_t kSettledShare = 16;
+constexpr int kTapOutputs = 32;  // of one call
 // Of a vector's time, where it is a single pixel: a column of sums takes three cycles a term.
 constexpr double kColumnSaves = 0.8;
 // Groups of so few channels read their windows in place: packing a window for them costs more than
@@ -462,30 +463,30 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
                           .steps = steps},
                          call.threads, undecided);
   }
+  std::optional<WinogradLayer> layer;
+  if (residues == nullptr && !wants_truth)
+    layer = prepared == nullptr ? exact_winograd_layer(isa, g, steps.winograd) : prepared->layer;
+  if (layer) {
+    WinogradWeights fresh;
+    if (prepared == nullptr)
+      pack_exact_winograd(isa, g, *layer, call.input(1).data<float>().data(), call.threads, fresh);
+    exact_winograd(isa, g, *layer,
+                   {.x = call.input(0).data<float>().data(),
+                    .w = prepared == nullptr ? &fresh : &prepared->winograd,
+                    .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
+                    .y = call.output(0).mutable_data<float>().data(),
+                    .steps = steps},
+                   call.threads, undecided);
+    // A few large inputs widen the bound of all that share a tile with them. Plain sums, whose
+    // bounds are their own, are cheaper then than settling one in so many.
+    done = static_cast<std::int64_t>(undecided.size()) * kSettledShare <= call.output(0).numel();
+  }
   if (!done) {
     // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
     undecided.clear();
-    std::optional<WinogradLayer> layer;
-    if (residues == nullptr && !wants_truth)
-      layer = prepared == nullptr ? exact_winograd_layer(isa, g, steps.winograd) : prepared->layer;
-    if (layer) {
-      WinogradWeights fresh;
-      if (prepared == nullptr)
-        pack_exact_winograd(isa, g, *layer, call.input(1).data<float>().data(), call.threads,
-                            fresh);
-      exact_winograd(isa, g, *layer,
-                     {.x = call.input(0).data<float>().data(),
-                      .w = prepared == nullptr ? &fresh : &prepared->winograd,
-                      .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
-                      .y = call.output(0).mutable_data<float>().data(),
-                      .steps = steps},
-                     call.threads, undecided);
-    } else {
-      // Also where a value is wanted beside the result: there prepared weights may be another
-      // pass's.
-      const bool plain = residues == nullptr && prepared != nullptr && !prepared->layer;
-      f64_pass(call, isa, plain ? prepared : nullptr, steps, undecided);
-    }
+    // Also where a value is wanted beside the result: there prepared weights may be another pass's.
+    const bool plain = residues == nullptr && prepared != nullptr && !prepared->layer;
+    f64_pass(call, isa, plain ? prepared : nullptr, steps, undecided);
   }
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
   if (steps.settle) settle(isa, call, g, undecided);
