@@ -6,7 +6,8 @@
 // interval that its error surely lies in, from what is known already. What cannot be the largest is
 // dropped; the exact value is asked for at the end, for the few that are left. Of errors that the
 // same f64 value gives, and of hundreds that agree to the last digits of f64, the first stand for
-// all (a library that is wrong by the same on every small input).
+// all (a library that is wrong by the same on every small input: there f64 values give the same
+// error one after the other, and no more than that is asked of most).
 #pragma once
 
 #include <bit>
@@ -22,13 +23,17 @@ class WorstError {
   explicit WorstError(const SurveyedFunction& f) : f_(f) {}
 
   // Whether a result so many floats from the right one, both finite, errs by less than one that was
-  // added: where its binade is none above, each of them is an ULP of `right` at most.
+  // added: where its binade is none above, each of them is an ULP of `right` at most, and the real
+  // value lies half of one from `right`.
   bool is_less(std::uint64_t floats, float got, float right) const {
     constexpr std::uint32_t kExponent = 0x7f800000U;
-    return static_cast<double>(floats) + 1 < low_ &&
+    return static_cast<double>(floats) + 0.5 < low_ &&
            (std::bit_cast<std::uint32_t>(got) & kExponent) <=
                (std::bit_cast<std::uint32_t>(right) & kExponent);
   }
+  // A result that will be added. One in some thousands, told beforehand, spares the rest of a run
+  // whose error grows from input to input.
+  void expect(float got, float right, double value);
   // A finite result `got` for the input x whose correctly rounded value, finite too, is `right`.
   // `value`: what an evaluation in f64 gives, within 2^-12 ULP of the real value; NaN: nothing.
   void add(float x, float got, float right, double value);
@@ -54,7 +59,7 @@ class WorstError {
 
   const SurveyedFunction& f_;
   std::vector<Candidate> candidates_;
-  std::size_t next_prune_ = kPrune;
+  std::size_t next_prune_ = kPrune, alike_ = 0;
   double low_ = 0;  // the largest `low`
   static constexpr std::size_t kPrune = 1024, kAlike = 16;
 };
