@@ -6,7 +6,6 @@
 #include <cstring>
 #include <mutex>
 
-#include "kernels/conv/exact_cut.h"
 #include "kernels/conv/exact_winograd_grid.h"
 
 namespace etalon {
@@ -26,29 +25,33 @@ constexpr std::int64_t kLeastVectors = 4;        // of a block, if V is larger
 constexpr std::int64_t kImageVectors = 32;       // of tiles, of the images at a time
 constexpr int kWide = 2, kMostStride = 4;
 
-// Images side by side, so that weights pass by once.
-struct ImagesTask {
+// Rows of tiles of some images, side by side so that weights pass by once.
+struct SpanTask {
   Isa isa;
   const ConvGeometry& g;
   const WinogradLayer& layer;
   const WinogradTask& task;
   std::int64_t first, count;  // images
   TileGrid grid;              // of one of them, or of all
-  std::int64_t channels() const { return layer.in * g.groups; }
   std::int64_t grids() const { return count / grid.images; }
   std::int64_t strips() const { return grids() * grid.vectors; }
 };
-// All of them share vectors where that saves one in sixteen.
-ImagesTask images_task(Isa isa, const ConvGeometry& g, const WinogradLayer& layer,
-                       const WinogradTask& task, std::int64_t first, std::int64_t count) {
+// All images share vectors where that saves one in sixteen.
+SpanTask span_task(Isa isa, const ConvGeometry& g, const WinogradLayer& layer,
+                   const WinogradTask& task, std::int64_t first, std::int64_t count,
+                   std::int64_t first_row, std::int64_t last_row) {
   const int lanes = winograd_lanes(isa)->lanes;
-  const TileGrid one(g, layer.f(), lanes, 1), all(g, layer.f(), lanes, count);
+  const TileGrid one(g, layer.f(), lanes, 1, first_row, last_row),
+      all(g, layer.f(), lanes, count, first_row, last_row);
   return {
       isa, g, layer, task, first, count, 16 * all.vectors <= 15 * count * one.vectors ? all : one};
 }
+std::int64_t tile_rows(const ConvGeometry& g, const WinogradForm& f) {
+  return (g.window.axes[1].out + f.outputs - 1) / f.outputs;
+}
 
-// What one thread does at a time: strips [first, first + count) of the images' tiles, for a part of
-// a group's output channels, in strips too.
+// What is done at a time: strips [first, first + count) of a span's tiles, for a part of a group's
+// output channels, in strips too.
 struct Share {
   std::int64_t group, first, count, first_rows, last_rows;
 };
@@ -57,7 +60,7 @@ struct Share {
 struct Run {
   std::int64_t lane, columns, rows, at;  // of the first channel
 };
-std::vector<std::vector<Run>> tile_runs(const ImagesTask& t, const Share& share) {
+std::vector<std::vector<Run>> tile_runs(const SpanTask& t, const Share& share) {
   const WindowAxis &h = t.g.window.axes[1], &w = t.g.window.axes[2];
   const TileGrid& grid = t.grid;
   const std::int64_t lanes = winograd_lanes(t.isa)->lanes, size = grid.outputs;
@@ -66,10 +69,11 @@ std::vector<std::vector<Run>> tile_runs(const ImagesTask& t, const Share& share)
     for (std::int64_t lane = 0; lane < lanes;) {
       const std::int64_t vector = share.first + s, tile = vector % grid.vectors * lanes + lane,
                          image = t.first + vector / grid.vectors * grid.images + tile / grid.image,
-                         y = tile % grid.image / grid.apart * size, x = tile % grid.apart * size;
+                         row = tile % grid.image / grid.apart, y = (grid.first_row + row) * size,
+                         x = tile % grid.apart * size;
       if (tile >= grid.count) break;
       const std::int64_t tiles = std::min(lanes - lane, grid.columns - tile % grid.apart);
-      if (tiles > 0 && y < h.out)
+      if (tiles > 0 && row < grid.rows)
         runs[static_cast<std::size_t>(s)].push_back(
             {.lane = lane,
              .columns = std::min(size * tiles, w.out - x),
@@ -82,7 +86,7 @@ std::vector<std::vector<Run>> tile_runs(const ImagesTask& t, const Share& share)
 
 // Rounds the sums of output channels [begin, end) of a share's group, the first of them at m, and
 // appends what is undecided.
-void round_share(const ImagesTask& t, const Share& share, const std::vector<std::vector<Run>>& runs,
+void round_share(const SpanTask& t, const Share& share, const std::vector<std::vector<Run>>& runs,
                  std::int64_t begin, std::int64_t end, const double* m, std::int64_t m_stride,
                  const double* norms, std::vector<std::int64_t>& left) {
   const WinogradLanes& set = *winograd_lanes(t.isa);
@@ -122,7 +126,7 @@ void round_share(const ImagesTask& t, const Share& share, const std::vector<std:
   }
 }
 
-void run_share(const ImagesTask& t, const Share& share, const float* split,
+void run_share(const SpanTask& t, const Share& share, const float* split,
                std::vector<std::int64_t>& left) {
   const WinogradLanes& set = *winograd_lanes(t.isa);
   const WinogradForm& f = t.layer.f();
@@ -155,9 +159,8 @@ void run_share(const ImagesTask& t, const Share& share, const float* split,
   for (std::int64_t block = 0; block < blocks.count; ++block) {
     const std::int64_t from = blocks.first(block), terms = blocks.size(block);
     for (std::int64_t s = 0; s < count; ++s) {
-      const float* x =
-          split + ((first + s) / grid.vectors * t.channels() + group * in + from) * grid.channel() +
-          (first + s) % grid.vectors * lanes;
+      const float* x = split + ((first + s) / grid.vectors * in + from) * grid.channel() +
+                       (first + s) % grid.vectors * lanes;
       for (std::int64_t c = 0; c < terms; ++c, x += grid.channel())
         set.transforms[t.layer.form].input(x, patch, v + (s * terms + c) * lanes, v_stride,
                                            norms.data() + 2 * s * lanes);
@@ -210,74 +213,102 @@ void run_share(const ImagesTask& t, const Share& share, const float* split,
   if (!single) round_share(t, share, runs, begin, end, m, m_stride, norms.data(), left);
 }
 
-// Cycles for a vector of tiles, measured (Zen 4): products, what is done for each channel in and
-// out, and kernels that are transformed once for kLeastVectors. Half as many lanes take half the
-// cycles for products and as many for the rest.
-double tile_cost(const WinogradForm& f, int lanes, double in, double out) {
-  const bool small = f.patch == 4;
-  const double around = lanes == kWinogradLanes ? 1 : 2,
-               kernels = in * out * f.positions() * static_cast<double>(sizeof(double));
-  const double made = kernels > static_cast<double>(kWinogradKept) ? (small ? 1 : 3) : 0;
+// Cycles for a vector of tiles and so many of a group's output channels, measured (Zen 4):
+// products, what is done for each channel in and out, and kernels that are transformed once for
+// kLeastVectors. Half as many lanes take half the cycles for products and as many for the rest.
+double tile_cost(const WinogradLayer& layer, int lanes, std::int64_t out_channels) {
+  const bool small = layer.f().patch == 4;
+  const std::int64_t kept =
+      layer.f().positions() * layer.in * layer.out * std::int64_t{sizeof(double)};  // of a group
+  const auto in = static_cast<double>(layer.in), out = static_cast<double>(out_channels);
+  const double around = lanes == kWinogradLanes ? 1 : 2, made = kept <= kWinogradKept ? 0
+                                                                : small               ? 1
+                                                                                      : 3;
   return small ? 17.5 * in * out + around * (230 * in + 130 * out + made * in * out)
                : 40 * in * out + around * (800 * in + 380 * out + made * in * out);
 }
 // As much for a vector of outputs of the plain sum.
 double plain_cost(double k, double out) { return k * out + 4 * k + 12 * out; }
 
-// So many images at a time that each thread has blocks enough.
-std::int64_t images_together(const ConvGeometry& g, const WinogradForm& f, int lanes,
-                             std::int64_t threads) {
-  return std::clamp<std::int64_t>(kImageVectors * threads / TileGrid(g, f, lanes, 1).vectors, 1,
-                                  std::max<std::int64_t>(1, g.batch));
+// So many images at a time that there are blocks enough.
+std::int64_t images_together(const ConvGeometry& g, const WinogradForm& f, int lanes) {
+  return std::clamp<std::int64_t>(
+      kImageVectors / TileGrid(g, f, lanes, 1, 0, tile_rows(g, f)).vectors, 1,
+      std::max<std::int64_t>(1, g.batch));
 }
 
-void run_images(const ImagesTask& t, int threads, std::vector<std::int64_t>& undecided) {
+// A span of a group, for strips [first_rows, last_rows) of output channels, on one thread: what it
+// reads it laid out itself, for lines that another one wrote come slowly.
+void run_span(const SpanTask& t, std::int64_t group, std::int64_t first_rows,
+              std::int64_t last_rows, std::vector<std::int64_t>& left) {
   const ConvGeometry& g = t.g;
   const WinogradLayer& layer = t.layer;
-  const WinogradLanes& set = *winograd_lanes(t.isa);
   const std::int64_t points = g.window.in_points(), remainders = layer.stride * layer.stride,
-                     channels = t.channels(), images = t.grid.images;
+                     images = t.grid.images, strips = t.strips();
   float* split = thread_scratch<float>(ScratchSlot::padded,
-                                       t.grids() * channels * t.grid.channel() + kWinogradLanes);
-  const float* x = t.task.x + t.first * g.in_channels * points;
-  parallel_for(t.count * channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    ChannelSplit channel(t.isa, g, layer.stride, t.grid);
-    for (std::int64_t c = begin; c < end; ++c)
-      channel.run(x + c / remainders * points, c % remainders / layer.stride, c % layer.stride,
-                  split + (c / channels / images * channels + c % channels) * t.grid.channel() +
-                      c / channels % images * t.grid.image);
-  });
-  const std::int64_t strips = t.strips(), tiles = (strips + kWide - 1) / kWide,
-                     row_strips = RowStrips(layer.out, set.rows).count;
-  const std::int64_t strip_bytes = layer.f().positions() * set.lanes *
+                                       t.grids() * layer.in * t.grid.channel() + kWinogradLanes);
+  ChannelSplit channel(t.isa, g, layer.stride, t.grid);
+  for (std::int64_t i = 0; i < t.count; ++i) {
+    const float* x = t.task.x + ((t.first + i) * g.in_channels + group * g.group_in()) * points;
+    for (std::int64_t c = 0; c < layer.in; ++c)
+      channel.run(
+          x + c / remainders * points, c % remainders / layer.stride, c % layer.stride,
+          split + (i / images * layer.in + c) * t.grid.channel() + i % images * t.grid.image);
+  }
+  const std::int64_t strip_bytes = layer.f().positions() * winograd_lanes(t.isa)->lanes *
                                    std::int64_t{sizeof(double)} * WinogradBlocks(layer).largest();
-  const std::int64_t most = std::clamp<std::int64_t>(kBlockBytes / strip_bytes, kLeastVectors, 16);
-  const ExactCut cut =
-      cheapest_cut(g.groups, static_cast<double>(strips), tiles, (strips + most - 1) / most,
-                   row_strips, threads, [&](std::int64_t parts) {
-                     const std::int64_t out = (layer.out + parts - 1) / parts;
-                     return tile_cost(layer.f(), set.lanes, static_cast<double>(layer.in),
-                                      static_cast<double>(out));
-                   });
-  std::mutex joining;
-  parallel_for(
-      g.groups * cut.parts * cut.blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<std::int64_t> mine;
-        for (std::int64_t item = begin; item < end; ++item) {
-          const std::int64_t block = item % cut.blocks, part = item / cut.blocks % cut.parts,
-                             first = block * tiles / cut.blocks * kWide,
-                             last = std::min(strips, (block + 1) * tiles / cut.blocks * kWide);
-          run_share(t,
-                    {.group = item / cut.blocks / cut.parts,
-                     .first = first,
-                     .count = last - first,
-                     .first_rows = part * row_strips / cut.parts,
-                     .last_rows = (part + 1) * row_strips / cut.parts},
-                    split, mine);
-        }
-        const std::scoped_lock lock(joining);
-        undecided.insert(undecided.end(), mine.begin(), mine.end());
-      });
+  const std::int64_t most = std::clamp<std::int64_t>(kBlockBytes / strip_bytes, kLeastVectors, 16),
+                     tiles = (strips + kWide - 1) / kWide, blocks = (strips + most - 1) / most;
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t first = block * tiles / blocks * kWide,
+                       last = std::min(strips, (block + 1) * tiles / blocks * kWide);
+    run_share(t,
+              {.group = group,
+               .first = first,
+               .count = last - first,
+               .first_rows = first_rows,
+               .last_rows = last_rows},
+              split, left);
+  }
+}
+
+// How a layer is cut between threads: images in parts, rows of tiles in parts, output channels in
+// parts, groups one by one.
+struct WinogradCut {
+  std::int64_t images = 1, rows = 1, channels = 1;
+};
+WinogradCut winograd_cut(Isa isa, const ConvGeometry& g, const WinogradLayer& layer,
+                         std::int64_t threads) {
+  const WinogradLanes& set = *winograd_lanes(isa);
+  const WinogradForm& f = layer.f();
+  const std::int64_t together = images_together(g, f, set.lanes), all_rows = tile_rows(g, f),
+                     least_images = (g.batch + together - 1) / together,
+                     strips = RowStrips(layer.out, set.rows).count;
+  WinogradCut best{.images = least_images};
+  if (threads == 1) return best;
+  const WinogradTask none;
+  double least = 0;
+  // Some ranges a thread, so that a slow one does not keep the others waiting, if they cost
+  // nothing.
+  for (std::int64_t ranges = 1; ranges <= 4; ranges *= 2)
+    for (std::int64_t channels = 1; channels <= std::min(threads, strips); ++channels) {
+      const std::int64_t wanted =
+                             (ranges * threads + g.groups * channels - 1) / (g.groups * channels),
+                         images = std::max(least_images, std::min(g.batch, wanted)),
+                         rows =
+                             std::clamp<std::int64_t>((wanted + images - 1) / images, 1, all_rows),
+                         items = g.groups * channels * images * rows,
+                         out = (layer.out + channels - 1) / channels;
+      const SpanTask largest = span_task(isa, g, layer, none, 0, (g.batch + images - 1) / images, 0,
+                                         (all_rows + rows - 1) / rows);
+      const std::int64_t rounds = (items + threads - 1) / threads;
+      const double all =
+          static_cast<double>(rounds * largest.strips()) * tile_cost(layer, set.lanes, out);
+      if (least != 0 && all > least) continue;
+      least = all;
+      best = {.images = images, .rows = rows, .channels = channels};
+    }
+  return best;
 }
 
 }  // namespace
@@ -297,17 +328,17 @@ std::optional<WinogradLayer> exact_winograd_layer(Isa isa, const ConvGeometry& g
     return layer.f().taps == taps ? std::optional(layer) : std::nullopt;
   }
   const int lanes = winograd_lanes(isa)->lanes;
-  const auto in = static_cast<double>(layer.in), out = static_cast<double>(layer.out);
   double least = static_cast<double>(vector_strips(g.window.out_points(), lanes)) *
-                 plain_cost(static_cast<double>(g.k()), out);
+                 plain_cost(static_cast<double>(g.k()), static_cast<double>(layer.out));
   const WinogradTask none;
   std::optional<WinogradLayer> best;
   for (layer.form = 0; layer.form < kWinogradFormCount; ++layer.form) {
     const WinogradForm& f = layer.f();
     if (f.taps != taps) continue;
-    const ImagesTask some = images_task(isa, g, layer, none, 0, images_together(g, f, lanes, 1));
+    const SpanTask some =
+        span_task(isa, g, layer, none, 0, images_together(g, f, lanes), 0, tile_rows(g, f));
     layer.cycles = static_cast<double>(some.strips()) / static_cast<double>(some.count) *
-                   tile_cost(f, lanes, in, out);
+                   tile_cost(layer, lanes, layer.out);
     if (layer.cycles >= least) continue;
     least = layer.cycles;
     best = layer;
@@ -317,14 +348,28 @@ std::optional<WinogradLayer> exact_winograd_layer(Isa isa, const ConvGeometry& g
 
 void exact_winograd(Isa isa, const ConvGeometry& g, const WinogradLayer& layer,
                     const WinogradTask& task, int threads, std::vector<std::int64_t>& undecided) {
-  const int lanes = winograd_lanes(isa)->lanes;
-  const std::int64_t most = images_together(g, layer.f(), lanes, threads),
-                     parts = (g.batch + most - 1) / most;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const std::int64_t first = part * g.batch / parts;
-    run_images(images_task(isa, g, layer, task, first, (part + 1) * g.batch / parts - first),
-               threads, undecided);
-  }
+  if (g.batch == 0) return;
+  const WinogradCut cut = winograd_cut(isa, g, layer, threads);
+  const std::int64_t all_rows = tile_rows(g, layer.f()),
+                     strips = RowStrips(layer.out, winograd_lanes(isa)->rows).count;
+  std::mutex joining;
+  parallel_for(
+      g.groups * cut.channels * cut.images * cut.rows, threads, 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        std::vector<std::int64_t> mine;
+        for (std::int64_t item = begin; item < end; ++item) {
+          // Neighbours share weights.
+          const std::int64_t row = item % cut.rows, image = item / cut.rows % cut.images,
+                             part = item / cut.rows / cut.images % cut.channels,
+                             group = item / cut.rows / cut.images / cut.channels,
+                             first = image * g.batch / cut.images;
+          run_span(span_task(isa, g, layer, task, first, (image + 1) * g.batch / cut.images - first,
+                             row * all_rows / cut.rows, (row + 1) * all_rows / cut.rows),
+                   group, part * strips / cut.channels, (part + 1) * strips / cut.channels, mine);
+        }
+        const std::scoped_lock lock(joining);
+        undecided.insert(undecided.end(), mine.begin(), mine.end());
+      });
 }
 
 }  // namespace etalon

@@ -5,10 +5,12 @@
 
 namespace etalon {
 
-TileGrid::TileGrid(const ConvGeometry& g, const WinogradForm& f, int lanes, std::int64_t images_)
+TileGrid::TileGrid(const ConvGeometry& g, const WinogradForm& f, int lanes, std::int64_t images_,
+                   std::int64_t first_row_, std::int64_t last_row)
     : outputs(f.outputs),
       patch(f.patch),
-      rows((g.window.axes[1].out + outputs - 1) / outputs),
+      first_row(first_row_),
+      rows(last_row - first_row_),
       columns((g.window.axes[2].out + outputs - 1) / outputs),
       images(images_) {
   vectors = 0;
@@ -68,7 +70,8 @@ void ChannelSplit::pad(const float* from, std::int64_t remainder_y, std::int64_t
   const std::int64_t first = begin >= 0 ? 0 : first_from(0),
                      last = w.in > begin ? std::max(first, first_from(w.in)) : first;
   for (std::int64_t y = 0; y < grid_.height(); ++y) {
-    const std::int64_t iy = y * stride + remainder_y - h.pad_begin;
+    const std::int64_t iy =
+        (grid_.first_row * grid_.outputs + y) * stride + remainder_y - h.pad_begin;
     float* row = padded_.data() + y * width;
     if (iy < 0 || iy >= h.in || first == last) {
       std::fill_n(row, width, 0.0F);

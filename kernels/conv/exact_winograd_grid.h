@@ -17,13 +17,16 @@ namespace etalon {
 // patch, and as many lanes less one lie idle behind a row of tiles; or one array for each of its
 // columns and no idle lane. Its rows likewise, with idle rows of tiles behind an image.
 struct TileGrid {
-  std::int64_t outputs, patch, rows, columns;  // of a tile; of an image's tiles
+  std::int64_t outputs, patch;            // of a tile
+  std::int64_t first_row, rows, columns;  // of the tiles of an image
   std::int64_t images, row_arrays, column_arrays;
   std::int64_t apart, image;    // from row to row of tiles, from image to image, in lanes
   std::int64_t count, vectors;  // lanes, idle ones between tiles among them
 
-  // The fewest arrays but where more save a vector in sixteen.
-  TileGrid(const ConvGeometry& g, const WinogradForm& f, int lanes, std::int64_t images);
+  // Rows [first_row, last_row) of the tiles of so many images. The fewest arrays but where more
+  // save a vector in sixteen.
+  TileGrid(const ConvGeometry& g, const WinogradForm& f, int lanes, std::int64_t images,
+           std::int64_t first_row, std::int64_t last_row);
 
   // So far a patch goes on in the arrays of remainders.
   std::int64_t behind() const { return (patch - 1) / outputs; }
