@@ -215,17 +215,18 @@ void run_share(const SpanTask& t, const Share& share, const float* split,
 
 // Cycles for a vector of tiles and so many of a group's output channels, measured (Zen 4):
 // products, what is done for each channel in and out, and kernels that are transformed once for
-// kLeastVectors. Half as many lanes take half the cycles for products and as many for the rest.
+// kLeastVectors. In units of fused operations on half as many lanes the rest costs half as much
+// again.
 double tile_cost(const WinogradLayer& layer, int lanes, std::int64_t out_channels) {
-  const bool small = layer.f().patch == 4;
+  const WinogradForm& f = layer.f();
+  const bool small = f.patch == 4, narrow = lanes < kWinogradLanes;
   const std::int64_t kept =
-      layer.f().positions() * layer.in * layer.out * std::int64_t{sizeof(double)};  // of a group
+      f.positions() * layer.in * layer.out * std::int64_t{sizeof(double)};  // of a group
   const auto in = static_cast<double>(layer.in), out = static_cast<double>(out_channels);
-  const double around = lanes == kWinogradLanes ? 1 : 2, made = kept <= kWinogradKept ? 0
-                                                                : small               ? 1
-                                                                                      : 3;
-  return small ? 17.5 * in * out + around * (230 * in + 130 * out + made * in * out)
-               : 40 * in * out + around * (800 * in + 380 * out + made * in * out);
+  const double each_in = (small ? 230 : 820) * (narrow ? 1.6 : 1),
+               each_out = (small ? 110 : 200 + 10 * f.outputs * f.outputs) * (narrow ? 1.4 : 1),
+               made = kept <= kWinogradKept ? 0 : (small ? 1 : 3) * (narrow ? 1.6 : 1);
+  return ((small ? 17.5 : 40) + made) * in * out + each_in * in + each_out * out;
 }
 // As much for a vector of outputs of the plain sum.
 double plain_cost(double k, double out) { return k * out + 4 * k + 12 * out; }
