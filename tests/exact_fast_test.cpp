@@ -528,6 +528,18 @@ TEST_CASE("exact: layers by Winograd in each form, odd extents, groups, padding,
     }
 }
 
+TEST_CASE("exact: few columns, rows packed a block of terms at a time") {
+  if (detect_isa() < Isa::avx2) return;
+  for (const Data data : {Data::midpoint, Data::noise, Data::special})
+    for (const std::int64_t n : {9, 24}) {
+      const Tensor a = make({37, 700}, 1, data), at = make({700, 37}, 2, data),
+                   b = make({700, n}, 3, data), c = make({37, n}, 4, data);
+      CHECK(compare(gemm_op(), Params(GemmParams{}), {&a, &b}) >= 2);
+      CHECK(compare(gemm_op(), Params(GemmParams{.alpha = 0.7F, .trans_a = true}), {&at, &b, &c}) >=
+            2);
+    }
+}
+
 TEST_CASE("exact: sums of 10^5 terms, beyond where int32 levels are cut") {
   if (detect_isa() < Isa::avx2) return;
   const std::pair<std::int64_t, std::vector<Hostile>> sums[] = {

@@ -71,16 +71,25 @@ constexpr int kMaxOutputs = 16;  // of a row of a tile
 // so as fast as a copy of it, for which threads would wait for each other.
 constexpr std::int64_t kSmallElements = 1 << 16, kSetElements = 1024;
 
-// The norm of a row.
-double row_norm(const ExactLanes& lanes, const MatrixView& v, std::int64_t r, std::int64_t k) {
-  const float* row = v.data + r * v.row_stride;
-  if (v.k_stride == 1) return std::sqrt(lanes.square(row, k));
-  double s = 0;
-  for (std::int64_t i = 0; i < k; ++i) {
-    const double x = static_cast<double>(row[i * v.k_stride]);
-    s += x * x;
+// Adds the squares of terms [from, from + terms) of rows [top, top + height) to sums, height at
+// most `width`, two vectors. Rows that lie side by side are walked so: one by one, each element of
+// theirs would bring a cache line of its own.
+void add_squares(const ExactLanes& lanes, const MatrixView& v, std::int64_t rows, std::int64_t top,
+                 int height, std::int64_t from, std::int64_t terms, int width, double* sums) {
+  const float* at = v.data + top * v.row_stride + from * v.k_stride;
+  if (v.k_stride == 1) {
+    for (int r = 0; r < height; ++r) sums[r] += lanes.square(at + r * v.row_stride, terms);
+  } else if (v.row_stride == 1 && top + width <= rows) {
+    double wide[kResidueTileRows] = {};
+    lanes.squares(at, v.k_stride, terms, wide);
+    for (int r = 0; r < height; ++r) sums[r] += wide[r];
+  } else {
+    for (std::int64_t i = 0; i < terms; ++i)
+      for (int r = 0; r < height; ++r) {
+        const double x = static_cast<double>(at[r * v.row_stride + i * v.k_stride]);
+        sums[r] += x * x;
+      }
   }
-  return std::sqrt(s);
 }
 
 // The first pass in digits.
@@ -321,7 +330,6 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   const ExactLanes& lanes = *exact_lanes(isa);
   const int width = 2 * products.lanes;  // of a strip of b
   const RowStrips strips(m, products.rows);
-  double* packed_a = thread_scratch<double>(ScratchSlot::broadcast, m * k);
   const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
   // Blocks of rows by columns whose sums, and the part of a under a block of k and the next, fit
   // the second cache: without blocks of k, strips of more than 500 terms come from the third one
@@ -335,19 +343,37 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
   while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
-  std::vector<double> bounds(static_cast<std::size_t>(m));
-  const auto row_bounds = [&](std::int64_t s) {
-    for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r)
-      bounds[static_cast<std::size_t>(r)] = factor * row_norm(lanes, task.a, r, k);
+  std::vector<double> bounds(static_cast<std::size_t>(m));  // sums of squares at first
+  const auto square_strip = [&](std::int64_t s, std::int64_t from, std::int64_t terms) {
+    add_squares(lanes, task.a, m, strips.first(s), strips.height(s), from, terms, width,
+                bounds.data() + strips.first(s));
   };
-  // Where no strip of a is met by two items, each packs its own and no thread waits for another.
+  const auto bound_strip = [&](std::int64_t s) {
+    for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r) {
+      double& bound = bounds[static_cast<std::size_t>(r)];
+      bound = factor * std::sqrt(bound);
+    }
+  };
+  // Where no strip of a is met by two items, each packs its own, a block of k at a time, and
+  // neither waits for another nor needs memory for all of a.
   const bool packs_own = column_blocks == 1;
-  if (!packs_own) pack_broadcast(products, task.a, strips, k, threads, packed_a, row_bounds);
+  const double* packed_a = nullptr;
+  if (!packs_own) {
+    double* packed = thread_scratch<double>(ScratchSlot::broadcast, m * k);
+    packed_a = packed;
+    pack_broadcast(products, task.a, strips, k, threads, packed, [&](std::int64_t s) {
+      square_strip(s, 0, k);
+      bound_strip(s);
+    });
+  }
   const bool usual = task.c == nullptr && alpha == 1 && task.truth == nullptr;
   const std::int64_t c_row = kBlockColumns;
   std::mutex joining;
   parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     double* sums = thread_scratch<double>(ScratchSlot::tile, kBlockRows * c_row);
+    double* own_a = packs_own
+                        ? thread_scratch<double>(ScratchSlot::vector, kMaxTileRows * kBlockTerms)
+                        : nullptr;
     double added[kMaxTileRows * kMaxOutputs] = {};
     std::uint32_t open[kMaxTileRows];
     std::vector<std::int64_t> mine;
@@ -357,12 +383,6 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
                          column_end = std::min(columns, column + block_width),
                          strip = item % row_blocks * strips.count / row_blocks,
                          strip_end = (item % row_blocks + 1) * strips.count / row_blocks;
-      for (std::int64_t s = strip; packs_own && s < strip_end; ++s) {
-        const std::int64_t top = strips.first(s);
-        const int height = strips.height(s);
-        pack_rows(products, task.a, top, height, height, k, packed_a + top * k, height);
-        row_bounds(s);
-      }
       if (b.in_place) own.bring(column, column_end);
       for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
         const std::int64_t from = kb * k / k_blocks, to = (kb + 1) * k / k_blocks;
@@ -370,9 +390,16 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
         for (std::int64_t s = strip; s < strip_end; ++s) {
           const int height = strips.height(s);
           const std::int64_t top = strips.first(s);
-          const double* a = packed_a + top * k + from * height;
+          const double* a = packs_own ? own_a : packed_a + top * k + from * height;
+          if (packs_own) {
+            pack_rows(products,
+                      {task.a.data + from * task.a.k_stride, task.a.row_stride, task.a.k_stride},
+                      top, height, height, to - from, own_a, height);
+            square_strip(s, from, to - from);
+            if (last) bound_strip(s);
+          }
           // Of the next strip, a share by each tile.
-          const bool ahead = s + 1 < strip_end;
+          const bool ahead = !packs_own && s + 1 < strip_end;
           const double* next_a =
               ahead ? packed_a + strips.first(s + 1) * k + from * strips.height(s + 1) : nullptr;
           const std::int64_t share =
