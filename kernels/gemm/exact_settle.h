@@ -1,5 +1,5 @@
 // What a first pass left undecided, one output at a time: the sum in f64 with a bound of its own
-// (ExactLanes::sum), which is 10 to 100 times closer than that of a pass by norms, and then in
+// (ExactLanes::sum), which is closer than that of a pass by norms, and then in
 // twice the precision of f64 with a measured bound (ExactLanes::dot); alpha and what is added are
 // carried along as exact pairs, and both ends of the interval rounded. Sums that met no rounding at
 // all (small integers, zeros) have a bound of zero and are decided even on midpoints. What stays
