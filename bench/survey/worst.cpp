@@ -50,11 +50,6 @@ void WorstError::keep(const Candidate& c) {
   candidates_.push_back(c);
 }
 
-void WorstError::expect(float got, float right, double value) {
-  if (std::isfinite(value))
-    low_ = std::max(low_, candidate(0, got, right, value, kValueRadius).low);
-}
-
 void WorstError::add(float x, float got, float right, double value) {
   if (!candidates_.empty()) {
     const Candidate& last = candidates_.back();

@@ -31,9 +31,6 @@ class WorstError {
            (std::bit_cast<std::uint32_t>(got) & kExponent) <=
                (std::bit_cast<std::uint32_t>(right) & kExponent);
   }
-  // A result that will be added. One in some thousands, told beforehand, spares the rest of a run
-  // whose error grows from input to input.
-  void expect(float got, float right, double value);
   // A finite result `got` for the input x whose correctly rounded value, finite too, is `right`.
   // `value`: what an evaluation in f64 gives, within 2^-12 ULP of the real value; NaN: nothing.
   void add(float x, float got, float right, double value);

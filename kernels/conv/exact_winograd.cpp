@@ -1,7 +1,6 @@
 #include "kernels/conv/exact_winograd.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -217,15 +216,14 @@ void run_share(const SpanTask& t, const Share& share, const float* split,
 // products, what is done for each channel in and out, and kernels that are transformed once for
 // kLeastVectors. In units of fused operations on half as many lanes the rest costs half as much
 // again.
-double tile_cost(const WinogradLayer& layer, int lanes, std::int64_t out_channels) {
+double tile_cost(const WinogradLayer& layer, std::int64_t groups, int lanes,
+                 std::int64_t out_channels) {
   const WinogradForm& f = layer.f();
   const bool small = f.patch == 4, narrow = lanes < kWinogradLanes;
-  const std::int64_t kept =
-      f.positions() * layer.in * layer.out * std::int64_t{sizeof(double)};  // of a group
   const auto in = static_cast<double>(layer.in), out = static_cast<double>(out_channels);
   const double each_in = (small ? 230 : 820) * (narrow ? 1.6 : 1),
                each_out = (small ? 110 : 200 + 10 * f.outputs * f.outputs) * (narrow ? 1.4 : 1),
-               made = kept <= kWinogradKept ? 0 : (small ? 1 : 3) * (narrow ? 1.6 : 1);
+               made = layer.keeps_transformed(groups) ? 0 : (small ? 1 : 3) * (narrow ? 1.6 : 1);
   return ((small ? 17.5 : 40) + made) * in * out + each_in * in + each_out * out;
 }
 // As much for a vector of outputs of the plain sum.
@@ -303,8 +301,8 @@ WinogradCut winograd_cut(Isa isa, const ConvGeometry& g, const WinogradLayer& la
       const SpanTask largest = span_task(isa, g, layer, none, 0, (g.batch + images - 1) / images, 0,
                                          (all_rows + rows - 1) / rows);
       const std::int64_t rounds = (items + threads - 1) / threads;
-      const double all =
-          static_cast<double>(rounds * largest.strips()) * tile_cost(layer, set.lanes, out);
+      const double all = static_cast<double>(rounds * largest.strips()) *
+                         tile_cost(layer, g.groups, set.lanes, out);
       if (least != 0 && all > least) continue;
       least = all;
       best = {.images = images, .rows = rows, .channels = channels};
@@ -339,7 +337,7 @@ std::optional<WinogradLayer> exact_winograd_layer(Isa isa, const ConvGeometry& g
     const SpanTask some =
         span_task(isa, g, layer, none, 0, images_together(g, f, lanes), 0, tile_rows(g, f));
     layer.cycles = static_cast<double>(some.strips()) / static_cast<double>(some.count) *
-                   tile_cost(layer, lanes, layer.out);
+                   tile_cost(layer, g.groups, lanes, layer.out);
     if (layer.cycles >= least) continue;
     least = layer.cycles;
     best = layer;

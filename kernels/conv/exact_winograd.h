@@ -50,8 +50,7 @@ namespace etalon {
 
 // Channels of a group, in (with remainders) and out, from which it applies.
 inline constexpr int kWinogradChannels = 8;
-inline constexpr int kWinogradLanes = 8;                 // of a vector, at most
-inline constexpr std::int64_t kWinogradKept = 16 << 20;  // bytes of U that is made once
+inline constexpr int kWinogradLanes = 8;  // of a vector, at most
 
 // A group of a convolution as one of stride 1.
 struct WinogradLayer {
@@ -59,6 +58,10 @@ struct WinogradLayer {
   std::int64_t stride = 1, in = 0, out = 0;
   double cycles = 0;  // of it and an image, at one fused operation on eight doubles each
   const WinogradForm& f() const { return kWinogradForms[form]; }
+  // Whether U of all groups is made once: 16 MiB at most.
+  bool keeps_transformed(std::int64_t groups) const {
+    return groups * in * out * f().positions() * std::int64_t{sizeof(double)} <= 16 << 20;
+  }
 };
 // The fastest, by a model; none where the plain sum is faster. Or that of a form, if it can.
 std::optional<WinogradLayer> exact_winograd_layer(Isa isa, const ConvGeometry& g,

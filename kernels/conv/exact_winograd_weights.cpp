@@ -67,7 +67,7 @@ void pack_exact_winograd(Isa isa, const ConvGeometry& g, const WinogradLayer& la
   const RowStrips strips(out, set.rows);
   const WinogradBlocks blocks(layer);
   const std::int64_t kernels = g.out_channels * in;
-  to.transformed = positions * kernels * std::int64_t{sizeof(double)} <= kWinogradKept;
+  to.transformed = layer.keeps_transformed(g.groups);
   double* all_u = to.transformed ? to.strips.at_least<double>(positions * kernels) : nullptr;
   float* all_g =
       to.transformed ? nullptr : to.strips.at_least<float>(taps * kernels + kWinogradLanes);

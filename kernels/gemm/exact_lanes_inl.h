@@ -291,6 +291,20 @@ void exact_columns(const double* v, const ExactRows& rows, int height, std::int6
     exact_columns_of<V, 1>(v + r, {rows.x + r * rows.stride, rows.stride}, count, sums, squares);
 }
 
+// step(j, x, y) for the vectors of a and b in turns over j < chains, the last ones for j = 0.
+template <class V, int chains, class Step>
+ETALON_INLINE void exact_pairs(const float* a, const float* b, std::int64_t k, const Step& step) {
+  std::int64_t i = 0;
+  for (; i + chains * V::lanes <= k; i += chains * V::lanes)
+    unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA {
+      step(j, V::widen(a + i + j * V::lanes), V::widen(b + i + j * V::lanes));
+    });
+  for (; i < k; i += V::lanes) {
+    const int n = k - i < V::lanes ? static_cast<int>(k - i) : V::lanes;
+    step(0, V::widen(a + i, V::first(n)), V::widen(b + i, V::first(n)));
+  }
+}
+
 // Products are exact, so each term meets the roundings of its chain, of the lanes' sum and of the
 // chains'; the magnitudes' sum errs by less than 2^-20 of itself up to 2^28 terms a chain.
 template <class V>
@@ -303,15 +317,7 @@ ExactSum exact_sum(const float* a, const float* b, std::int64_t k) {
     s[j] = V::fma(x, y, s[j]);
     m[j] = V::fma(V::abs(x), V::abs(y), m[j]);
   };
-  std::int64_t i = 0;
-  for (; i + chains * V::lanes <= k; i += chains * V::lanes)
-    unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA {
-      step(j, V::widen(a + i + j * V::lanes), V::widen(b + i + j * V::lanes));
-    });
-  for (; i < k; i += V::lanes) {
-    const int n = k - i < V::lanes ? static_cast<int>(k - i) : V::lanes;
-    step(0, V::widen(a + i, V::first(n)), V::widen(b + i, V::first(n)));
-  }
+  exact_pairs<V, chains>(a, b, k, step);
   double sums[V::lanes], magnitudes[V::lanes];
   V::store(sums, V::add(V::add(s[0], s[1]), V::add(s[2], s[3])));
   V::store(magnitudes, V::add(V::add(m[0], m[1]), V::add(m[2], m[3])));
@@ -341,15 +347,7 @@ ExactSum exact_dot(const float* a, const float* b, std::int64_t k) {
     c[j] = V::add(c[j], e);
     m[j] = V::add(m[j], V::abs(e));
   };
-  std::int64_t i = 0;
-  for (; i + chains * V::lanes <= k; i += chains * V::lanes)
-    unroll<chains>([&](auto j) ETALON_INLINE_LAMBDA {
-      step(j, V::widen(a + i + j * V::lanes), V::widen(b + i + j * V::lanes));
-    });
-  for (; i < k; i += V::lanes) {
-    const int n = k - i < V::lanes ? static_cast<int>(k - i) : V::lanes;
-    step(0, V::widen(a + i, V::first(n)), V::widen(b + i, V::first(n)));
-  }
+  exact_pairs<V, chains>(a, b, k, step);
   double sums[V::lanes], errors[V::lanes], magnitudes[V::lanes];
   ExactSum r;
   double total = 0;
