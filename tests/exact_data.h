@@ -2,11 +2,14 @@
 // row that runs with some of its steps are wrong.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
+#include "engine/numerics/element.h"
 #include "engine/numerics/fp.h"
 #include "engine/ops/conv.h"
 #include "kernels/gemm/exact.h"
@@ -88,6 +91,60 @@ inline ConvCase conv_case(Data data) {
           Params(p)};
 }
 
+// Layers that go by each form: odd extents, groups, padding on one side, strides as channels,
+// vectors of tiles that cross rows and those that do not, images side by side.
+struct WinogradCase {
+  int form;
+  Shape x, w;
+  std::int64_t groups, stride, pad_begin, pad_end;
+};
+inline const WinogradCase kWinogradCases[] = {{0, {2, 32, 9, 7}, {40, 32, 3, 3}, 1, 1, 1, 0},
+                                              {0, {2, 64, 3, 4}, {72, 64, 3, 3}, 1, 1, 1, 1},
+                                              {1, {2, 32, 14, 13}, {40, 32, 3, 3}, 1, 1, 1, 1},
+                                              {1, {1, 32, 9, 30}, {40, 16, 3, 3}, 2, 1, 0, 1},
+                                              {1, {3, 12, 13, 13}, {19, 12, 3, 3}, 1, 1, 1, 1},
+                                              {1, {1, 8, 35, 39}, {24, 8, 11, 11}, 1, 4, 2, 2},
+                                              {1, {1, 9, 27, 22}, {32, 9, 5, 5}, 1, 2, 2, 1},
+                                              {1, {1, 4, 46, 41}, {20, 4, 7, 8}, 1, 3, 3, 0},
+                                              {2, {1, 3, 60, 58}, {24, 3, 7, 7}, 1, 2, 3, 3},
+                                              {2, {2, 24, 17, 20}, {16, 24, 4, 4}, 1, 1, 1, 2},
+                                              {1, {5, 16, 7, 6}, {24, 16, 3, 3}, 1, 1, 1, 1},
+                                              {3, {7, 8, 6, 5}, {12, 8, 5, 5}, 1, 1, 2, 2},
+                                              {3, {1, 24, 14, 15}, {36, 12, 5, 5}, 2, 1, 2, 2},
+                                              {3, {2, 8, 11, 27}, {17, 8, 5, 5}, 1, 1, 0, 2}};
+inline ConvParams params_of(const WinogradCase& c) {
+  ConvParams p;
+  p.groups = c.groups;
+  p.strides = {c.stride, c.stride};
+  p.pads_begin = {c.pad_begin, c.pad_end};
+  p.pads_end = {c.pad_end, c.pad_begin};
+  return p;
+}
+
+// In a narrow format, rounded.
+inline Tensor narrowed(const Tensor& x, DType format) {
+  Tensor t = Tensor::uninitialized(format, x.shape());
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    store_from_double(format, t.mutable_bytes().data(), i, load_as_double(x, i));
+  return t;
+}
+
+// Whether a row refuses a call under exact.
+inline bool refuses(const KernelRow& row, const OpRow& op, const Params& p,
+                    const std::vector<const Tensor*>& in, const TensorType& out) {
+  const Contract exact = Contract::exact_preset();
+  std::vector<InferInput> inputs;
+  for (const Tensor* t : in) inputs.push_back({t->type(), t, true});
+  return row
+      .refuse({.op = &op,
+               .params = &p,
+               .inputs = inputs,
+               .outputs = {&out, 1},
+               .contract = &exact,
+               .isa = detect_isa()})
+      .has_value();
+}
+
 using ExactRun = void (*)(const KernelCall&, Isa, const ExactSteps&);
 
 // How many outputs differ from the definition's when a row runs with these steps only.
@@ -105,9 +162,12 @@ inline int wrong_outputs(const OpRow& op, const Params& p, const std::vector<con
   std::vector<Tensor> out;
   out.push_back(Tensor::uninitialized(types[0].dtype, types[0].shape));
   run({.problem = &problem, .inputs = in, .outputs = out, .threads = threads}, isa, steps);
+  const auto count = static_cast<std::size_t>(out[0].numel());
+  const std::size_t size = out[0].size_bytes() / std::max<std::size_t>(1, count);
+  const auto a = out[0].bytes(), b = want.outputs[0].bytes();
   int wrong = 0;
-  const auto a = out[0].data<float>(), b = want.outputs[0].data<float>();
-  for (std::size_t i = 0; i < a.size(); ++i) wrong += bits_of(a[i]) != bits_of(b[i]) ? 1 : 0;
+  for (std::size_t i = 0; i < count; ++i)
+    wrong += std::memcmp(a.data() + i * size, b.data() + i * size, size) != 0 ? 1 : 0;
   return wrong;
 }
 

@@ -49,21 +49,6 @@ Tensor powers(const Shape& shape, std::int64_t run) {
   return t;
 }
 
-bool refuses(const KernelRow& row, const OpRow& op, const Params& p,
-             const std::vector<const Tensor*>& in, const TensorType& out) {
-  const Contract exact = Contract::exact_preset();
-  std::vector<InferInput> inputs;
-  for (const Tensor* t : in) inputs.push_back({t->type(), t, true});
-  return row
-      .refuse({.op = &op,
-               .params = &p,
-               .inputs = inputs,
-               .outputs = {&out, 1},
-               .contract = &exact,
-               .isa = detect_isa()})
-      .has_value();
-}
-
 int compare(const OpRow& op, const Params& p, const std::vector<const Tensor*>& in) {
   RunOptions options{.contract = Contract::exact_preset()};
   options.kernels = std::string(op.name) + ".definition";
@@ -237,55 +222,6 @@ TEST_CASE("exact: hostile data in odd shapes, every row") {
   CHECK(exact_counts().defined > before);
 }
 
-// In a narrow format, rounded.
-Tensor narrowed(const Tensor& x, DType format) {
-  Tensor t = Tensor::uninitialized(format, x.shape());
-  for (std::int64_t i = 0; i < x.numel(); ++i)
-    store_from_double(format, t.mutable_bytes().data(), i, load_as_double(x, i));
-  return t;
-}
-
-TEST_CASE("exact: f16 and bf16 operands, midpoints of the narrow format too") {
-  if (detect_isa() < Isa::avx2) return;
-  for (const DType format : {DType::f16, DType::bf16}) {
-    const std::int64_t before = exact_counts().defined;
-    int compared = 0;
-    const auto check = [&](const OpRow& op, const Params& p, const std::vector<const Tensor*>& in) {
-      RunOptions options{.contract = Contract::exact_preset()};
-      options.kernels = std::string(op.name) + ".definition";
-      const OpRun want = run_op(op, p, in, all_kernels(), options);
-      for (const KernelRow* row : all_kernels().rows_of(op.name)) {
-        if (row->contracts != "exact" || !test::on_this_cpu(*row) ||
-            refuses(*row, op, p, in, want.outputs[0].type()))
-          continue;
-        options.kernels = row->name;
-        const OpRun got = run_op(op, p, in, all_kernels(), options);
-        CAPTURE(row->name);
-        CHECK(got.outputs[0].dtype() == format);
-        CHECK(std::memcmp(got.outputs[0].bytes().data(), want.outputs[0].bytes().data(),
-                          want.outputs[0].size_bytes()) == 0);
-        ++compared;
-      }
-    };
-    for (const Data data :
-         {Data::noise, Data::midpoint, Data::relu, Data::integers, Data::special}) {
-      const Tensor a = narrowed(make({19, 70}, 1, data), format),
-                   b = narrowed(make({70, 23}, 2, data), format),
-                   c = narrowed(make({23}, 3, data), format);
-      check(gemm_op(), Params(GemmParams{}), {&a, &b, &c});
-      check(gemm_op(), Params(GemmParams{.alpha = 3e-7F}), {&a, &b});  // subnormals of f16
-      check(gemm_op(), Params(GemmParams{.alpha = 4e3F}), {&a, &b});   // its overflow
-      check(matmul_op(), Params(), {&a, &b});
-      const ConvCase k = conv_case(data);
-      const Tensor x = narrowed(k.x, format), w = narrowed(k.w, format),
-                   bias = narrowed(k.bias, format);
-      check(conv_op(), k.params, {&x, &w, &bias});
-    }
-    CHECK(compared >= 5 * 5 * (detect_isa() >= Isa::avx512 ? 2 : 1));
-    CHECK(exact_counts().defined > before);
-  }
-}
-
 TEST_CASE("exact: dilated taps, one and three dimensions") {
   if (detect_isa() < Isa::avx2) return;
   for (const Data data : {Data::noise, Data::special}) {
@@ -314,28 +250,6 @@ TEST_CASE("exact: dilated taps, one and three dimensions") {
   }
 }
 
-// Layers that go by each form: odd extents, groups, padding on one side, strides as channels,
-// vectors of tiles that cross rows and those that do not, images side by side.
-struct WinogradCase {
-  int form;
-  Shape x, w;
-  std::int64_t groups, stride, pad_begin, pad_end;
-};
-const WinogradCase kWinogradCases[] = {{0, {2, 32, 9, 7}, {40, 32, 3, 3}, 1, 1, 1, 0},
-                                       {0, {2, 64, 3, 4}, {72, 64, 3, 3}, 1, 1, 1, 1},
-                                       {1, {2, 32, 14, 13}, {40, 32, 3, 3}, 1, 1, 1, 1},
-                                       {1, {1, 32, 9, 30}, {40, 16, 3, 3}, 2, 1, 0, 1},
-                                       {1, {3, 12, 13, 13}, {19, 12, 3, 3}, 1, 1, 1, 1},
-                                       {1, {1, 8, 35, 39}, {24, 8, 11, 11}, 1, 4, 2, 2},
-                                       {1, {1, 9, 27, 22}, {32, 9, 5, 5}, 1, 2, 2, 1},
-                                       {1, {1, 4, 46, 41}, {20, 4, 7, 8}, 1, 3, 3, 0},
-                                       {2, {1, 3, 60, 58}, {24, 3, 7, 7}, 1, 2, 3, 3},
-                                       {2, {2, 24, 17, 20}, {16, 24, 4, 4}, 1, 1, 1, 2},
-                                       {1, {5, 16, 7, 6}, {24, 16, 3, 3}, 1, 1, 1, 1},
-                                       {3, {7, 8, 6, 5}, {12, 8, 5, 5}, 1, 1, 2, 2},
-                                       {3, {1, 24, 14, 15}, {36, 12, 5, 5}, 2, 1, 2, 2},
-                                       {3, {2, 8, 11, 27}, {17, 8, 5, 5}, 1, 1, 0, 2}};
-
 // Each kind of data with each layer, or with one in three.
 int compare_winograd(bool every_pair) {
   int compared = 0, kind = 0;
@@ -344,11 +258,7 @@ int compare_winograd(bool every_pair) {
     int layer = kind++;
     for (const WinogradCase& c : kWinogradCases) {
       if (layer++ % 3 != 0 && !every_pair) continue;
-      ConvParams p;
-      p.groups = c.groups;
-      p.strides = {c.stride, c.stride};
-      p.pads_begin = {c.pad_begin, c.pad_end};
-      p.pads_end = {c.pad_end, c.pad_begin};
+      const ConvParams p = params_of(c);
       const Tensor x = make(c.x, 4, data), w = make(c.w, 5, data), bias = make({c.w[0]}, 6, data);
       CAPTURE(to_string(c.x));
       CAPTURE(to_string(c.w));

@@ -205,12 +205,9 @@ void settle(Isa isa, const KernelCall& call, const ConvGeometry& g,
   left = std::move(rest);
 }
 
-template <Isa isa>
-Prepared prepare(const Problem& problem, int threads) {
+Prepared pack_constant(const Problem& problem, Isa isa, int threads) {
   const Tensor* w = problem.inputs[1].value;
   if (w == nullptr) return nullptr;
-  Tensor copy;
-  w = widened(w, threads, copy);
   auto prepared = std::make_shared<PackedWeights>();
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
@@ -225,6 +222,12 @@ Prepared prepare(const Problem& problem, int threads) {
   else
     pack_weights(isa, g, w->data<float>().data(), threads, *prepared);
   return prepared;
+}
+
+template <Isa isa>
+Prepared prepare(const Problem& problem, int threads) {
+  return prepare_exact_pass(problem, threads,
+                            [&](const Problem& wide) { return pack_constant(wide, isa, threads); });
 }
 
 // The first pass in f64. Appends what it leaves.
@@ -301,7 +304,8 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
                    .offset = plan.offset.data(),
                    .w = call.input(1).data<float>().data() + o * k,
                    .k = k,
-                   .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o])},
+                   .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o]),
+                   .cells = steps.cells},
                   static_cast<int>(std::min<std::int64_t>(kTapOutputs, columns.out - ox)), y + at);
               if (!steps.rounding_test) open = 0;
               for (; open != 0; open &= open - 1) left.push_back(at + __builtin_ctz(open));
@@ -394,7 +398,8 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
                                       .added = row_added,
                                       .y = y + at,
                                       .y_row = plan.pixels,
-                                      .undecided = open};
+                                      .undecided = open,
+                                      .cells = steps.cells};
               const bool ends = last && outputs == width && truth == nullptr;
               if (whole > 0) {
                 const std::uint32_t any =
@@ -496,9 +501,13 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
 
 void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
   std::vector<std::int64_t> left;
-  run_exact_pass(call, left, [&](const KernelCall& wide, std::vector<std::int64_t>& open) {
-    conv_pass(wide, isa, steps, open);
-  });
+  run_exact_pass(
+      call, left,
+      [&](const KernelCall& wide, const ExactCells* cells, std::vector<std::int64_t>& open) {
+        ExactSteps all = steps;
+        all.cells = cells;
+        conv_pass(wide, isa, all, open);
+      });
   exact_counts().outputs += call.output(0).numel();
   exact_counts().defined += static_cast<std::int64_t>(left.size());
   if (!left.empty() && steps.definition) run_conv_definition(call, left);

@@ -107,7 +107,7 @@ void round_share(const SpanTask& t, const Share& share, const std::vector<std::v
       const bool whole =
           vector.size() == 1 && vector[0].columns == size * lanes && vector[0].rows == size;
       set.transforms[t.layer.form].output(m + s * lanes, m_stride, bias, factors,
-                                          norms + 2 * s * lanes,
+                                          norms + 2 * s * lanes, t.task.steps.cells,
                                           whole ? t.task.y + vector[0].at + channel * pixels : y,
                                           whole ? y_row : size * lanes, open);
       for (const Run& run : vector)

@@ -110,7 +110,7 @@ struct WinogradTransforms {
   // where the result may be wrong by more than its rounding; factors[i * m + column] * norms[lane]
   // + factors[m * m + i * m + column] * norms[lanes + lane] bounds the sum's error.
   void (*output)(const double* sums, std::int64_t stride, double bias, const double* factors,
-                 const double* norms, float* y, std::int64_t y_row,
+                 const double* norms, const ExactCells* cells, float* y, std::int64_t y_row,
                  std::uint32_t* undecided) = nullptr;
 };
 

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "kernels/conv/exact_winograd.h"
+#include "kernels/gemm/exact_open_inl.h"
 #include "kernels/gemm/tile_inl.h"
 #include "kernels/simd/least_part.h"
 
@@ -155,7 +156,8 @@ ETALON_INLINE std::uint32_t spread(std::uint32_t bits) {
 
 template <class V, const WinogradForm& form>
 void winograd_output(const double* sums, std::int64_t stride, double bias, const double* factors,
-                     const double* norms, float* y, std::int64_t y_row, std::uint32_t* undecided) {
+                     const double* norms, const ExactCells* cells, float* y, std::int64_t y_row,
+                     std::uint32_t* undecided) {
   using Reg = typename V::Reg;
   constexpr int P = form.patch, M = form.outputs;
   Reg half[M][P];
@@ -177,8 +179,7 @@ void winograd_output(const double* sums, std::int64_t stride, double bias, const
                                V::mul(V::set1(factors[M * M + i * M + c]), size)),
                 e = V::fma(addition, V::abs(t), bound);
       low[c] = V::narrow(V::sub(t, e));
-      const std::uint32_t same = V::same(low[c], V::narrow(V::add(t, e)));
-      open |= spread<M>(~same & ((1U << V::lanes) - 1)) << c;
+      open |= spread<M>(exact_open<V>(low[c], V::narrow(V::add(t, e)), cells)) << c;
     });
     V::template store_turned<M>(y + i * y_row, low);
     undecided[i] = open;

@@ -414,7 +414,8 @@ void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads
                                     .added = kNothingAdded.data(),
                                     .y = task.y + at,
                                     .y_row = n,
-                                    .undecided = open};
+                                    .undecided = open,
+                                    .cells = task.steps.cells};
             const bool ends = last && usual && count == width;
             const ExactProduct tile{
                 .k = to - from,
@@ -547,9 +548,13 @@ void gemm_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
 
 void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
   std::vector<std::int64_t> left;
-  run_exact_pass(call, left, [&](const KernelCall& wide, std::vector<std::int64_t>& open) {
-    gemm_pass(wide, isa, steps, open);
-  });
+  run_exact_pass(
+      call, left,
+      [&](const KernelCall& wide, const ExactCells* cells, std::vector<std::int64_t>& open) {
+        ExactSteps all = steps;
+        all.cells = cells;
+        gemm_pass(wide, isa, all, open);
+      });
   exact_counts().outputs += call.output(0).numel();
   exact_counts().defined += static_cast<std::int64_t>(left.size());
   if (!left.empty() && steps.definition) run_gemm_definition(call, left);
@@ -557,19 +562,22 @@ void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
 
 namespace {
 
-template <Isa isa>
-Prepared prepare(const Problem& problem, int threads) {
+Prepared pack_constant(const Problem& problem, Isa isa, int threads) {
   const Tensor* b = problem.inputs[1].value;
   if (b == nullptr) return nullptr;
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
   if (exact_is_thin(g.m, g.n)) return nullptr;
-  Tensor copy;
-  b = widened(b, threads, copy);
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa, {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = true},
              {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
   return prepared;
+}
+
+template <Isa isa>
+Prepared prepare(const Problem& problem, int threads) {
+  return prepare_exact_pass(problem, threads,
+                            [&](const Problem& wide) { return pack_constant(wide, isa, threads); });
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ struct ExactSteps {
   const ResidueSet* residues = nullptr;
   // This form of Winograd's wherever it can, be it fast or not; another form's taps: none of them.
   std::optional<int> winograd = std::nullopt;
+  // Of the format that the outputs are rounded to afterwards; run_exact_pass knows.
+  const ExactCells* cells = nullptr;
 };
 
 // K u / (1 - K u), with room for the rounding of the norms themselves. k counts the roundings that
@@ -91,9 +93,10 @@ inline bool exact_decide(double t, double e, float& y, double* truth) {
 }
 
 // Rounds a tile; appends those of its outputs that are undecided to `left`, the first of them being
-// output `at`. truth is laid out as y; nullptr where none is wanted.
-inline void exact_tile(const ExactLanes& lanes, const ExactTile& tile, double* truth,
-                       std::int64_t at, const ExactSteps& steps, std::vector<std::int64_t>& left) {
+// output `at`. truth is laid out as y; nullptr where none is wanted (a wanted one knows no cells).
+inline void exact_tile(const ExactLanes& lanes, ExactTile tile, double* truth, std::int64_t at,
+                       const ExactSteps& steps, std::vector<std::int64_t>& left) {
+  tile.cells = steps.cells;
   std::uint32_t undecided[kResidueTileRows] = {}, any = 0;
   if (truth == nullptr) {
     any = lanes.round(tile, undecided);

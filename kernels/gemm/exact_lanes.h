@@ -7,6 +7,21 @@
 
 namespace etalon {
 
+// What decides an output. An f32 wants both ends of its interval, as f32, to be one number. Where a
+// narrower format is made of it (exact_narrow.h), an f32 between the same two midpoints of that
+// format as the real value will do, or one on such a midpoint, which is looked at again there. So
+// the ends need only lie in one cell: numbers whose bits agree under `mask`, both with `half` added
+// and with one less. Cells lie between midpoints; each of these, which the two sums take to
+// different sides, is a cell of its own. They are numbers of f32, so rounding an end to f32 takes
+// it past none. Cells of their own are also numbers whose bits without the sign, times two, lie
+// below `least`: there the format's are further apart than its bits tell. Where a pointer to cells
+// is null, each f32 is one.
+struct ExactCells {
+  std::uint32_t half = 0, mask = 0, least = 0;
+};
+inline constexpr ExactCells kExactF16{0x1000, 0xffffe000, 0x71000000},  // 2^-14
+    kExactBF16{0x8000, 0xffff0000, 0};
+
 // A tile of first-pass sums: the output of row r, lane i is scale * sums[r][i] + added[r][i],
 // rounded once. Its f64 value is off by at most bounds[r] * norms[i] + slack * |scale *
 // sums[r][i]|, and by the rounding of the addition.
@@ -20,6 +35,7 @@ struct ExactTile {
   std::int64_t added_row = 0;
   float* y = nullptr;
   std::int64_t y_row = 0;
+  const ExactCells* cells = nullptr;
 };
 
 // high + low is off by at most error from a real sum; NaN where an operand is NaN or infinite.
@@ -34,6 +50,7 @@ struct ExactTaps {
   const float* w = nullptr;
   std::int64_t k = 0;
   double added = 0;
+  const ExactCells* cells = nullptr;
 };
 
 // Sums and squared norms, each by chains of fused multiply-adds.
@@ -59,7 +76,8 @@ struct ExactLanes {
   // The sum of squares of k values.
   double (*square)(const float* x, std::int64_t k) = nullptr;
   // y = the f64 values rounded. Bit i of undecided[r] is set where the interval does not round to
-  // one f32; returns them all in one. All arrays but y and bounds are read in whole vectors.
+  // one f32, or one cell; returns them all in one. All arrays but y and bounds are read in whole
+  // vectors.
   std::uint32_t (*round)(const ExactTile& tile, std::uint32_t* undecided) = nullptr;
   // Asks for the lines of y of a tile to come, to be written.
   void (*ask)(const float* y, std::int64_t y_row, int rows, int count) = nullptr;

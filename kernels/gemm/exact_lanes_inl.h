@@ -1,13 +1,15 @@
 // kernels/gemm/exact_lanes.h over a vector type V of f64; included only by the files of one
 // instruction set each. V adds to kernels/simd: abs, narrow (to f32), same (lanes of two narrowed
 // vectors that are equal in bits and no NaN) and store_narrow; both (two narrowed vectors as one),
-// differ (lanes of these that are not the same) and store_both.
+// differ (lanes of these that are not the same), apart (lanes that are in two cells) and
+// store_both.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "kernels/gemm/exact_lanes.h"
+#include "kernels/gemm/exact_open_inl.h"
 #include "kernels/gemm/tile.h"
 #include "kernels/simd/unroll.h"
 
@@ -80,8 +82,9 @@ std::uint32_t exact_round_of(const ExactTile& tile, std::uint32_t* undecided) {
     for (int r = 0; r < tile.rows; ++r) {
       const Reg bound = V::set1(tile.bounds[r]);
       const Ends a = ends(r, 0, bound, norms[0]), b = ends(r, V::lanes, bound, norms[1]);
-      const auto low = V::both(a.low, b.low);
-      undecided[r] = V::differ(low, V::both(a.high, b.high));
+      const auto low = V::both(a.low, b.low), high = V::both(a.high, b.high);
+      undecided[r] =
+          tile.cells == nullptr ? V::differ(low, high) : V::apart(low, high, *tile.cells);
       any |= undecided[r];
       V::store_both(tile.y + r * tile.y_row, low);
     }
@@ -94,7 +97,7 @@ std::uint32_t exact_round_of(const ExactTile& tile, std::uint32_t* undecided) {
     const std::uint32_t lanes = (1U << n) - 1;
     for (int r = 0; r < tile.rows; ++r) {
       const Ends a = ends(r, first, V::set1(tile.bounds[r]), norms);
-      const std::uint32_t open = ~V::same(a.low, a.high) & lanes;
+      const std::uint32_t open = exact_open<V>(a.low, a.high, tile.cells) & lanes;
       undecided[r] |= open << first;
       any |= open << first;
       V::store_narrow(tile.y + r * tile.y_row + first, a.low, n);
@@ -180,10 +183,11 @@ std::uint32_t exact_tap_vectors(const ExactTaps& taps, int count, float* y) {
   std::uint32_t undecided = 0;
   unroll<vectors>([&](auto v) ETALON_INLINE_LAMBDA {
     const Reg t = V::add(s[v], added), e = V::fma(addition, V::abs(t), V::mul(factor, m[v]));
-    const std::uint32_t decided = V::same(V::narrow(V::sub(t, e)), V::narrow(V::add(t, e)));
+    const auto low = V::narrow(V::sub(t, e));
+    const std::uint32_t open = exact_open<V>(low, V::narrow(V::add(t, e)), taps.cells);
     const int n = count - v * V::lanes < V::lanes ? count - v * V::lanes : V::lanes;
-    undecided |= (~decided & ((1U << n) - 1)) << (v * V::lanes);
-    V::store_narrow(y + v * V::lanes, V::narrow(t), n);
+    undecided |= (open & ((1U << n) - 1)) << (v * V::lanes);
+    V::store_narrow(y + v * V::lanes, low, n);
   });
   return undecided;
 }

@@ -1,10 +1,11 @@
 // Contract exact for operands in f16 and bf16: as f32, then rounded again.
 //
-// Operands widen without loss, and the f32 pass yields the correctly rounded f32. Rounding that to
-// the narrow format differs from rounding the real value only where the f32 is a midpoint of the
-// format: elsewhere real value and f32 lie on one side of every midpoint, because midpoints of f16
-// and bf16 (those below their subnormals and above their largest number too) are numbers of f32.
-// Outputs on midpoints, one in 2^13 or 2^16 of usual data, are left to the definition.
+// Operands widen without loss. Rounding an f32 to the narrow format differs from rounding the real
+// value only where a midpoint of the format lies between the two, or is the f32. So the pass may
+// leave any f32 that no midpoint parts from the real value (ExactCells): the correctly rounded f32,
+// which is often a tie where operands have few bits, is not needed. Midpoints of f16 and bf16
+// (those below their subnormals and above their largest number too) are numbers of f32; outputs on
+// one are left to the definition.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,20 @@
 #include <vector>
 
 #include "engine/backend/kernel.h"
+#include "kernels/gemm/exact_lanes.h"
 
 namespace etalon {
 
 // Appends the outputs that it leaves to the definition; operands, output and `prepared` are f32's.
-using ExactPass = FunctionRef<void(const KernelCall& call, std::vector<std::int64_t>& left)>;
+// Of a narrower format the cells, where an f32 need only be of the right one.
+using ExactPass = FunctionRef<void(const KernelCall& call, const ExactCells* cells,
+                                   std::vector<std::int64_t>& left)>;
 // Runs the pass on the call, or on the call in f32, and rounds its output.
 void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, ExactPass pass);
 
-// A constant operand in f32: itself, or a copy in `copy`.
-const Tensor* widened(const Tensor* tensor, int threads, Tensor& copy);
+// What the pass prepares, of the problem or of the problem in f32.
+Prepared prepare_exact_pass(const Problem& problem, int threads,
+                            FunctionRef<Prepared(const Problem&)> prepare);
 
 // All operands f32, all f16 or all bf16.
 Refusal refuse_unless_exact_narrow(const Problem& problem);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/gemm/exact_lanes.h"
 #include "kernels/gemm/tile.h"
 
 namespace etalon {
@@ -20,6 +21,7 @@ struct ExactEnd {
   float* y = nullptr;
   std::int64_t y_row = 0;
   std::uint32_t* undecided = nullptr;  // by row
+  const ExactCells* cells = nullptr;
 };
 
 struct ExactProduct {

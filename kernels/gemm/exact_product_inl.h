@@ -10,7 +10,7 @@
 namespace etalon::simd {
 
 // Rows of a tile rounded; the same terms as exact_decide (exact.h), in the same units.
-template <class V, int R>
+template <class V, int R, bool kCells>
 ETALON_INLINE std::uint32_t exact_end(const ExactEnd& end, const typename V::Reg (&sums)[R][2]) {
   using Reg = typename V::Reg;
   const Reg addition = V::set1(0x1p-51),
@@ -27,7 +27,8 @@ ETALON_INLINE std::uint32_t exact_end(const ExactEnd& end, const typename V::Reg
     });
     const auto lows = V::both(low[0], low[1]);
     V::store_both(end.y + r * end.y_row, lows);
-    end.undecided[r] = V::differ(lows, V::both(high[0], high[1]));
+    const auto highs = V::both(high[0], high[1]);
+    end.undecided[r] = kCells ? V::apart(lows, highs, *end.cells) : V::differ(lows, highs);
     any |= end.undecided[r];
   });
   return any;
@@ -91,7 +92,9 @@ std::uint32_t exact_product(const ExactProduct& t) {
   if (t.join)
     each([](Reg& sum, const double* at) ETALON_INLINE_LAMBDA { sum = V::add(V::load(at), sum); });
   if constexpr (W == 2) {
-    if (t.end != nullptr) return exact_end<V, R>(*t.end, acc);
+    if (t.end != nullptr)
+      return t.end->cells == nullptr ? exact_end<V, R, false>(*t.end, acc)
+                                     : exact_end<V, R, true>(*t.end, acc);
   }
   each([](Reg& sum, double* at) ETALON_INLINE_LAMBDA { V::store(at, sum); });
   return 0;

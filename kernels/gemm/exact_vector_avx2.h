@@ -2,6 +2,7 @@
 // instruction set.
 #pragma once
 
+#include "kernels/gemm/exact_lanes.h"
 #include "kernels/simd/avx2.h"
 
 namespace etalon::avx2 {
@@ -29,6 +30,27 @@ struct ExactF64 : F64 {
         _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
     return 0xffU ^ static_cast<std::uint32_t>(
                        _mm256_movemask_ps(_mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ), bits)));
+  }
+  ETALON_INLINE static std::uint32_t apart(__m256 a, __m256 b, const ExactCells& cells) {
+    const __m256i x = _mm256_castps_si256(a), y = _mm256_castps_si256(b),
+                  half = _mm256_set1_epi32(static_cast<int>(cells.half)),
+                  zero = _mm256_setzero_si256(),
+                  mask = _mm256_set1_epi32(static_cast<int>(cells.mask)),
+                  less = _mm256_sub_epi32(half, _mm256_set1_epi32(1)),
+                  bits = _mm256_or_si256(
+                      _mm256_xor_si256(_mm256_add_epi32(x, half), _mm256_add_epi32(y, half)),
+                      _mm256_xor_si256(_mm256_add_epi32(x, less), _mm256_add_epi32(y, less)));
+    const auto below = [&](__m256i v) {  // as signed numbers: both are moved by 2^31
+      const __m256i sign = _mm256_set1_epi32(static_cast<int>(0x80000000U));
+      return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(cells.least ^ 0x80000000U)),
+                                _mm256_xor_si256(v, sign));
+    };
+    const __m256i one_cell = _mm256_andnot_si256(
+        _mm256_andnot_si256(_mm256_cmpeq_epi32(x, y), below(_mm256_add_epi32(x, x))),
+        _mm256_cmpeq_epi32(_mm256_and_si256(bits, mask), zero));
+    const __m256 decided =
+        _mm256_and_ps(_mm256_castsi256_ps(one_cell), _mm256_cmp_ps(a, b, _CMP_ORD_Q));
+    return 0xffU ^ static_cast<std::uint32_t>(_mm256_movemask_ps(decided));
   }
   ETALON_INLINE static void store_both(float* to, __m256 v) { _mm256_storeu_ps(to, v); }
   // v[0][0] .. v[n - 1][0], v[0][1] .. v[n - 1][3]

@@ -2,6 +2,7 @@
 // instruction set.
 #pragma once
 
+#include "kernels/gemm/exact_lanes.h"
 #include "kernels/simd/avx512.h"
 
 namespace etalon::avx512 {
@@ -23,6 +24,18 @@ struct ExactF64 : F64 {
   ETALON_INLINE static std::uint32_t differ(__m512 a, __m512 b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ) |
            _mm512_cmpneq_epi32_mask(_mm512_castps_si512(a), _mm512_castps_si512(b));
+  }
+  ETALON_INLINE static std::uint32_t apart(__m512 a, __m512 b, const ExactCells& cells) {
+    const __m512i x = _mm512_castps_si512(a), y = _mm512_castps_si512(b),
+                  half = _mm512_set1_epi32(static_cast<int>(cells.half)),
+                  less = _mm512_sub_epi32(half, _mm512_set1_epi32(1)),
+                  bits = _mm512_or_si512(
+                      _mm512_xor_si512(_mm512_add_epi32(x, half), _mm512_add_epi32(y, half)),
+                      _mm512_xor_si512(_mm512_add_epi32(x, less), _mm512_add_epi32(y, less)));
+    const __mmask16 small = _mm512_cmplt_epu32_mask(
+        _mm512_add_epi32(x, x), _mm512_set1_epi32(static_cast<int>(cells.least)));
+    return _mm512_test_epi32_mask(bits, _mm512_set1_epi32(static_cast<int>(cells.mask))) |
+           _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) | _mm512_mask_cmpneq_epi32_mask(small, x, y);
   }
   ETALON_INLINE static void store_both(float* to, __m512 v) { _mm512_storeu_ps(to, v); }
   // v[0][0] .. v[n - 1][0], v[0][1] .. v[n - 1][7]

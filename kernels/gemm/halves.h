@@ -14,6 +14,9 @@ namespace etalon::avx2 {
 // `type` is f16 or bf16.
 void widen_halves(DType type, const std::byte* from, float* to, std::int64_t count);
 void narrow_halves(DType type, const float* from, std::byte* to, std::int64_t count);
+// Bit i is set where x[i] lies midway between two numbers of the format, or between its largest and
+// what would follow; count <= 64.
+std::uint64_t midpoints(DType type, const float* x, std::int64_t count);
 // Narrowed and widened again, in place.
 void round_halves(DType type, float* x, std::int64_t count);
 

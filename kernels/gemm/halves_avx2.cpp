@@ -34,7 +34,44 @@ ETALON_INLINE __m128i narrow(DType type, __m256 x) {
   return _mm_packus_epi32(_mm256_castsi256_si128(held), _mm256_extracti128_si256(held, 1));
 }
 
+// All bits of a lane where x is a midpoint of the format.
+ETALON_INLINE __m256i on_midpoint(DType type, __m256 x) {
+  const auto is = [](__m256i bits, int mask, int value) {
+    return _mm256_cmpeq_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(mask)),
+                              _mm256_set1_epi32(value));
+  };
+  const __m256i bits = _mm256_castps_si256(x),
+                size = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff));
+  const auto below = [&](int limit) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(limit), size); };
+  if (type == DType::bf16) return _mm256_and_si256(is(bits, 0xffff, 0x8000), below(0x7f800000));
+  // Subnormal numbers of f16 are multiples of 2^-24, as are those of its least binade: the
+  // midpoints there are odd multiples of 2^-25, and below 2^-13 no other number's 2^25-fold, which
+  // is below 2^12, is whole and odd.
+  const __m256 times = _mm256_mul_ps(x, _mm256_set1_ps(0x1p25F));
+  const __m256i whole = _mm256_cvttps_epi32(times);
+  const __m256i same =
+      _mm256_castps_si256(_mm256_cmp_ps(_mm256_cvtepi32_ps(whole), times, _CMP_EQ_OQ));
+  const __m256i small = below(0x39000000),  // 2^-13
+      least = _mm256_and_si256(is(whole, 1, 1), same),
+                usual = _mm256_and_si256(is(bits, 0x1fff, 0x1000), below(0x477ff001));  // 65520
+  return _mm256_blendv_epi8(usual, least, small);
+}
+
 }  // namespace
+
+std::uint64_t midpoints(DType type, const float* x, std::int64_t count) {
+  const auto of = [&](__m256 v) {
+    return static_cast<std::uint64_t>(
+        static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(on_midpoint(type, v)))));
+  };
+  std::uint64_t found = 0;
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) found |= of(_mm256_loadu_ps(x + i)) << i;
+  if (i == count) return found;
+  alignas(32) float rest[kLanes] = {};
+  for (std::int64_t k = i; k < count; ++k) rest[k - i] = x[k];
+  return found | of(_mm256_load_ps(rest)) << i;
+}
 
 void widen_halves(DType type, const std::byte* from, float* to, std::int64_t count) {
   const auto* x = reinterpret_cast<const std::uint16_t*>(from);

@@ -66,51 +66,84 @@ struct PreparedHalves {
   std::vector<Tensor> constants;  // absent where an operand is not constant
 };
 
-// Calls run with operands in f32 that lie side by side in what this thread keeps, then rounds.
-inline void run_widened(const KernelCall& call, FunctionRef<void(const KernelCall&)> run) {
-  const auto* prepared = static_cast<const PreparedHalves*>(call.prepared);
-  const auto known = [&](std::size_t i) {
-    return prepared != nullptr && i < prepared->constants.size() && prepared->constants[i];
-  };
-  constexpr std::int64_t kAlign = 64 / sizeof(float);
-  const auto room = [](const Tensor& t) { return (t.numel() + kAlign - 1) / kAlign * kAlign; };
-  std::int64_t count = 0;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    if (call.has(i) && !known(i)) count += room(call.input(i));
-  for (const Tensor& y : call.outputs) count += room(y);
+inline Prepared prepare_widened(const Problem& p, int threads,
+                                FunctionRef<Prepared(const Problem&)> f32) {
+  WidenedProblem wide(p);
+  auto prepared = std::make_shared<PreparedHalves>();
+  prepared->constants.resize(p.inputs.size());
+  for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+    if (!p.has(i) || p.inputs[i].value == nullptr) continue;
+    const Tensor& x = *p.inputs[i].value;
+    Tensor& t = prepared->constants[i] = Tensor::uninitialized(DType::f32, x.shape());
+    widen_halves_on(threads, x, t.mutable_data<float>().data());
+    wide.constant(i, &t);
+  }
+  prepared->inner = f32(wide.problem());
+  return prepared;
+}
 
-  float* at = thread_scratch<float>(ScratchSlot::halves, count);
-  const auto bytes_of = [](float* p) { return reinterpret_cast<std::byte*>(p); };
-  WidenedProblem wide(*call.problem);
-  std::vector<Tensor> inputs(call.inputs.size()), outputs;
-  std::vector<const Tensor*> given(call.inputs.size());
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (!call.has(i)) continue;
-    const Tensor& x = call.input(i);
-    if (known(i)) {
-      given[i] = &prepared->constants[i];
-      continue;
+// A call with its operands in f32: constants as they were prepared, the others and the outputs side
+// by side in what this thread keeps.
+class WidenedCall {
+ public:
+  explicit WidenedCall(const KernelCall& call)
+      : wide_(*call.problem), inputs_(call.inputs.size()), given_(call.inputs.size()) {
+    const auto* prepared = static_cast<const PreparedHalves*>(call.prepared);
+    const auto known = [&](std::size_t i) {
+      return prepared != nullptr && i < prepared->constants.size() && prepared->constants[i];
+    };
+    constexpr std::int64_t kAlign = 64 / sizeof(float);
+    const auto room = [](const Tensor& t) { return (t.numel() + kAlign - 1) / kAlign * kAlign; };
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < call.inputs.size(); ++i)
+      if (call.has(i) && !known(i)) count += room(call.input(i));
+    for (const Tensor& y : call.outputs) count += room(y);
+
+    float* at = thread_scratch<float>(ScratchSlot::halves, count);
+    const auto bytes_of = [](float* p) { return reinterpret_cast<std::byte*>(p); };
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      if (!call.has(i)) continue;
+      const Tensor& x = call.input(i);
+      if (known(i)) {
+        given_[i] = &prepared->constants[i];
+        continue;
+      }
+      widen_halves_on(call.threads, x, at);
+      inputs_[i] = Tensor::view(DType::f32, x.shape(),
+                                {bytes_of(at), static_cast<std::size_t>(x.numel()) * sizeof(float)},
+                                nullptr);
+      given_[i] = &inputs_[i];
+      at += room(x);
     }
-    widen_halves_on(call.threads, x, at);
-    inputs[i] =
-        Tensor::view(DType::f32, x.shape(),
-                     {bytes_of(at), static_cast<std::size_t>(x.numel()) * sizeof(float)}, nullptr);
-    given[i] = &inputs[i];
-    at += room(x);
+    for (const Tensor& y : call.outputs) {
+      outputs_.push_back(
+          Tensor::owned(DType::f32, y.shape(), bytes_of(at), std::make_shared<char>()));
+      at += room(y);
+    }
+    inner_ = call;
+    inner_.problem = &wide_.problem();
+    inner_.inputs = given_;
+    inner_.outputs = outputs_;
+    inner_.prepared = prepared == nullptr ? nullptr : prepared->inner.get();
   }
-  for (const Tensor& y : call.outputs) {
-    outputs.push_back(Tensor::owned(DType::f32, y.shape(), bytes_of(at), std::make_shared<char>()));
-    at += room(y);
-  }
+  WidenedCall(const WidenedCall&) = delete;
+  WidenedCall& operator=(const WidenedCall&) = delete;
+  const KernelCall& call() const { return inner_; }
+  const float* output(std::size_t i) const { return outputs_[i].data<float>().data(); }
 
-  KernelCall inner = call;
-  inner.problem = &wide.problem();
-  inner.inputs = given;
-  inner.outputs = outputs;
-  inner.prepared = prepared == nullptr ? nullptr : prepared->inner.get();
-  run(inner);
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    narrow_halves_on(call.threads, outputs[i].data<float>().data(), call, i);
+ private:
+  WidenedProblem wide_;
+  std::vector<Tensor> inputs_, outputs_;
+  std::vector<const Tensor*> given_;
+  KernelCall inner_;
+};
+
+// Calls run on the widened call, then rounds.
+inline void run_widened(const KernelCall& call, FunctionRef<void(const KernelCall&)> run) {
+  const WidenedCall wide(call);
+  run(wide.call());
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    narrow_halves_on(call.threads, wide.output(i), call, i);
 }
 
 // `f32_row` makes the row over f32 from a name.
@@ -124,19 +157,10 @@ KernelRow halves_row(std::string_view name) {
     return inner.refuse(WidenedProblem(p).problem());
   };
   row.run = [](const KernelCall& call) { run_widened(call, inner.run); };
-  row.prepare = [](const Problem& p, int threads) -> Prepared {
-    WidenedProblem wide(p);
-    auto prepared = std::make_shared<PreparedHalves>();
-    prepared->constants.resize(p.inputs.size());
-    for (std::size_t i = 0; i < p.inputs.size(); ++i) {
-      if (!p.has(i) || p.inputs[i].value == nullptr) continue;
-      const Tensor& x = *p.inputs[i].value;
-      Tensor& t = prepared->constants[i] = Tensor::uninitialized(DType::f32, x.shape());
-      widen_halves_on(threads, x, t.mutable_data<float>().data());
-      wide.constant(i, &t);
-    }
-    if (inner.prepare != nullptr) prepared->inner = inner.prepare(wide.problem(), threads);
-    return prepared;
+  row.prepare = [](const Problem& p, int threads) {
+    return prepare_widened(p, threads, [&](const Problem& wide) {
+      return inner.prepare == nullptr ? nullptr : inner.prepare(wide, threads);
+    });
   };
   return row;
 }

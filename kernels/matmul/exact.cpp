@@ -14,21 +14,25 @@ namespace etalon {
 namespace {
 
 // A constant b that is one matrix is packed once.
-template <Isa isa>
-Prepared prepare(const Problem& problem, int threads) {
+Prepared pack_constant(const Problem& problem, Isa isa, int threads) {
   const Tensor* b = problem.inputs[1].value;
   const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
   if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0 || exact_is_thin(g.m, g.n))
     return nullptr;
-  Tensor copy;
-  b = widened(b, threads, copy);
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa, {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = true},
              {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
   return prepared;
 }
 
-void matmul_pass(const KernelCall& call, Isa isa, std::vector<std::int64_t>& undecided) {
+template <Isa isa>
+Prepared prepare(const Problem& problem, int threads) {
+  return prepare_exact_pass(problem, threads,
+                            [&](const Problem& wide) { return pack_constant(wide, isa, threads); });
+}
+
+void matmul_pass(const KernelCall& call, Isa isa, const ExactCells* cells,
+                 std::vector<std::int64_t>& undecided) {
   const MatMulGeometry g = matmul_geometry(call.input(0).shape(), call.input(1).shape());
   const float* a = call.input(0).data<float>().data();
   const float* b = call.input(1).data<float>().data();
@@ -47,7 +51,8 @@ void matmul_pass(const KernelCall& call, Isa isa, std::vector<std::int64_t>& und
                 .b = {b + strided_offset(batch, g.batch, g.b_batch), g.b_col, g.b_row},
                 .packed_b = static_cast<const ExactOperand*>(call.prepared),
                 .y = y + first,
-                .truth = truth == nullptr ? nullptr : truth + first},
+                .truth = truth == nullptr ? nullptr : truth + first,
+                .steps = {.cells = cells}},
                threads, left);
     const std::scoped_lock lock(joining);
     for (const std::int64_t i : left) undecided.push_back(first + i);
@@ -58,9 +63,9 @@ void matmul_pass(const KernelCall& call, Isa isa, std::vector<std::int64_t>& und
 template <Isa isa>
 void run(const KernelCall& call) {
   std::vector<std::int64_t> undecided;
-  run_exact_pass(call, undecided, [](const KernelCall& wide, std::vector<std::int64_t>& open) {
-    matmul_pass(wide, isa, open);
-  });
+  run_exact_pass(call, undecided,
+                 [](const KernelCall& wide, const ExactCells* cells,
+                    std::vector<std::int64_t>& open) { matmul_pass(wide, isa, cells, open); });
   exact_counts().outputs += call.output(0).numel();
   exact_counts().defined += static_cast<std::int64_t>(undecided.size());
   if (!undecided.empty()) run_matmul_definition(call, undecided);

@@ -1,0 +1,22 @@
+// Which outputs of narrowed vectors are undecided, over a vector type V (exact_vector_*.h);
+// included only by the files of one instruction set each.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm/exact_lanes.h"
+#include "kernels/simd/unroll.h"
+
+namespace etalon::simd {
+
+// Of one vector of f64.
+template <class V>
+ETALON_INLINE std::uint32_t exact_open(typename V::Narrow low, typename V::Narrow high,
+                                       const ExactCells* cells) {
+  const std::uint32_t open = cells == nullptr
+                                 ? ~V::same(low, high)
+                                 : V::apart(V::both(low, low), V::both(high, high), *cells);
+  return open & ((1U << V::lanes) - 1);
+}
+
+}  // namespace etalon::simd
