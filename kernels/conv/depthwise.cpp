@@ -88,10 +88,12 @@ WindowRows::WindowRows(const ConvGeometry& geometry, int vector_lanes)
   std::vector<std::uint16_t> masks(static_cast<std::size_t>(k));
   for (std::int64_t first = 0; first < run_; first += lanes_) {
     std::ranges::fill(masks, std::uint16_t{0});
+    std::uint16_t outputs = 0;
     for (int lane = 0; lane < lanes_; ++lane) {
       const std::int64_t q = first + lane;
       const std::int64_t ox = q % columns_, oy = q / columns_ % rows_, oz = q / columns_ / rows_;
       if (ox >= w.out || oy >= h.out || oz >= d.out) continue;  // no output
+      outputs = static_cast<std::uint16_t>(outputs | 1U << lane);
       auto mask = masks.begin();
       for (std::int64_t rz = 0; rz < d.kernel; ++rz)
         for (std::int64_t ry = 0; ry < h.kernel; ++ry) {
@@ -100,6 +102,7 @@ WindowRows::WindowRows(const ConvGeometry& geometry, int vector_lanes)
             if (row && inside(w, ox, rx)) *mask = static_cast<std::uint16_t>(*mask | 1U << lane);
         }
     }
+    outputs_.push_back(outputs);
     const auto first_row = masks.begin() + w.kernel;
     bool rows_alike = true;
     for (auto m = first_row; m != masks.end(); ++m)
@@ -128,6 +131,12 @@ DepthwiseCall WindowRows::call() const {
           .column_offset = column_offset_.data(),
           .masks = masks_.data(),
           .inside = inside_.data()};
+}
+
+std::int64_t WindowRows::output_at(std::int64_t position) const {
+  const auto& [d, h, w] = g.window.axes;
+  return (position / columns_ / rows_ * h.out + position / columns_ % rows_) * w.out +
+         position % columns_;
 }
 
 const float* WindowRows::channel(const float* x) const {

@@ -19,6 +19,7 @@
 #include "engine/backend/kernel.h"
 #include "engine/ops/conv.h"
 #include "kernels/conv/plan.h"
+#include "kernels/gemm/exact_lanes.h"
 
 namespace etalon {
 
@@ -54,16 +55,26 @@ struct DepthwiseCall {
   const std::uint16_t* inside = nullptr;
   const float* divisor = nullptr;  // average pooling: of each output
   const ChannelEnding* ending = nullptr;
+  // depthwise_exact: what every sum's error is below, and for each vector of positions which of
+  // them are undecided.
+  double bound = 0;
+  std::uint16_t* open = nullptr;
+  const ExactCells* cells = nullptr;
 };
 
 namespace avx512 {
 void depthwise(const DepthwiseCall& call);
+void depthwise_exact(const DepthwiseCall& call);
+// The largest |x| but of NaN.
+float largest(const float* x, std::int64_t count);
 void max_pool(const DepthwiseCall& call);
 void average_pool(const DepthwiseCall& call);
 void split_pairs(const PairRows& rows);
 }  // namespace avx512
 namespace avx2 {
 void depthwise(const DepthwiseCall& call);
+void depthwise_exact(const DepthwiseCall& call);
+float largest(const float* x, std::int64_t count);
 void max_pool(const DepthwiseCall& call);
 void average_pool(const DepthwiseCall& call);
 void split_pairs(const PairRows& rows);
@@ -90,6 +101,9 @@ struct WindowRows {
   DepthwiseCall call() const;
   // Where one channel is read: `x` itself, or this thread's copy of it.
   const float* channel(const float* x) const;
+  // Which lanes of vector v are outputs, and the output of such a position.
+  std::uint16_t outputs_of(std::int64_t v) const { return outputs_[static_cast<std::size_t>(v)]; }
+  std::int64_t output_at(std::int64_t position) const;
 
  private:
   // One remainder of each coordinate, and how many of its coordinates the input has.
@@ -103,7 +117,7 @@ struct WindowRows {
   std::vector<Plane> planes_;
   std::vector<std::int64_t> row_offset_, column_offset_, row_at_;
   std::vector<VectorMasks> masks_;
-  std::vector<std::uint16_t> inside_;
+  std::vector<std::uint16_t> inside_, outputs_;
 };
 
 template <Isa isa>

@@ -7,12 +7,15 @@
 
 namespace etalon::simd {
 
-// What becomes of the terms of a window: where the sum starts, one term more, the result.
+// What becomes of the terms of a window: where the sum starts, one term more, what is kept of a sum
+// (registers of Out), the result.
 template <class V>
 struct WeightedSum {
+  using Out = V;
   using Reg = typename V::Reg;
   using Mask = typename V::Mask;
   ETALON_INLINE static Reg start() { return V::zero(); }
+  ETALON_INLINE static Reg kept(Reg acc, const DepthwiseCall&, std::int64_t) { return acc; }
   ETALON_INLINE static Reg add(Reg acc, Reg w, Reg x) { return V::fma(w, x, acc); }
   ETALON_INLINE static Reg add(Reg acc, Reg w, const float* x, Mask m) {
     return V::fma(m, w, V::load(x, m), acc);
@@ -25,9 +28,11 @@ struct WeightedSum {
 // NaN wins, a tie keeps the first: -inf is what a window without taps gives.
 template <class V>
 struct Maximum {
+  using Out = V;
   using Reg = typename V::Reg;
   using Mask = typename V::Mask;
   ETALON_INLINE static Reg start() { return V::set1(-__builtin_inff()); }
+  ETALON_INLINE static Reg kept(Reg acc, const DepthwiseCall&, std::int64_t) { return acc; }
   ETALON_INLINE static Reg add(Reg acc, Reg, Reg x) { return V::max_keep(acc, x); }
   ETALON_INLINE static Reg add(Reg acc, Reg, const float* x, Mask m) {
     return V::select(m, V::max_keep(acc, V::load(x, m)), acc);
@@ -39,9 +44,11 @@ struct Maximum {
 
 template <class V>
 struct Average {
+  using Out = V;
   using Reg = typename V::Reg;
   using Mask = typename V::Mask;
   ETALON_INLINE static Reg start() { return V::zero(); }
+  ETALON_INLINE static Reg kept(Reg acc, const DepthwiseCall&, std::int64_t) { return acc; }
   ETALON_INLINE static Reg add(Reg acc, Reg, Reg x) { return V::add(acc, x); }
   ETALON_INLINE static Reg add(Reg acc, Reg, const float* x, Mask m) {
     return V::select(m, V::add(acc, V::load(x, m)), acc);
@@ -77,6 +84,7 @@ ETALON_INLINE void each_tap(const DepthwiseCall& c, F f) {
 // their latencies.
 template <class V, class Terms, int R, int C>
 void window_channel_of(const DepthwiseCall& call) {
+  using Out = typename Terms::Out;
   // A copy: stores to y cannot change it, so it is not read again.
   const DepthwiseCall c = call;
   const std::int64_t width = C > 0 ? C : c.tap_columns;
@@ -115,31 +123,33 @@ void window_channel_of(const DepthwiseCall& call) {
         break;
       case VectorMasks::by_column:
         each_tap<R, C>(c, [&](auto r, auto s) ETALON_INLINE_LAMBDA {
-          acc = Terms::add(acc, weight(tap<C>(r, s, width)), at(x, r, s), V::from_bits(m[s]));
+          acc = Terms::add(acc, weight(tap<C>(r, s, width)), at(x, r, s), Out::from_bits(m[s]));
         });
         break;
       case VectorMasks::by_tap:
         each_tap<R, C>(c, [&](auto r, auto s) ETALON_INLINE_LAMBDA {
           const auto t = tap<C>(r, s, width);
-          acc = Terms::add(acc, weight(t), at(x, r, s), V::from_bits(m[t]));
+          acc = Terms::add(acc, weight(t), at(x, r, s), Out::from_bits(m[t]));
         });
         break;
     }
+    const typename Out::Reg sum = Terms::kept(acc, c, q);
     if (c.sums != nullptr) {
-      V::store(c.sums + q, acc);
+      Out::store(c.sums + q, sum);
       continue;
     }
     const std::int64_t left = c.pixels - q;
-    const typename V::Mask last = V::first(left >= V::lanes ? V::lanes : static_cast<int>(left));
-    V::store(c.y + q, Terms::result(acc, c, q, last), last);
+    const typename V::Mask last = Out::first(left >= V::lanes ? V::lanes : static_cast<int>(left));
+    Out::store(c.y + q, Terms::result(sum, c, q, last), last);
   }
   if (c.sums == nullptr) return;
   for (std::int64_t r = 0; r < c.out_rows; ++r)
     for (std::int64_t ox = 0; ox < c.out_width; ox += V::lanes) {
       const std::int64_t left = c.out_width - ox, output = r * c.out_width + ox;
-      const typename V::Mask last = V::first(left >= V::lanes ? V::lanes : static_cast<int>(left));
-      const typename V::Reg acc = V::load(c.sums + c.row_at[r] + ox, last);
-      V::store(c.y + output, Terms::result(acc, c, output, last), last);
+      const typename V::Mask last =
+          Out::first(left >= V::lanes ? V::lanes : static_cast<int>(left));
+      const typename Out::Reg sum = Out::load(c.sums + c.row_at[r] + ox, last);
+      Out::store(c.y + output, Terms::result(sum, c, output, last), last);
     }
 }
 

@@ -3,15 +3,15 @@
 #include "kernels/conv/exact.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "kernels/conv/depthwise.h"
 #include "kernels/conv/exact_cut.h"
+#include "kernels/conv/exact_depthwise.h"
+#include "kernels/conv/exact_settle.h"
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/conv/plan.h"
 #include "kernels/conv/residues.h"
@@ -23,9 +23,6 @@ namespace {
 
 constexpr std::int64_t kBlockBytes = 768 << 10, kBlockTerms = 256;
 constexpr int kMaxOutputs = 16;  // of a row of a tile
-// Outputs that are settled together, by their terms, which are to stay in the second cache.
-constexpr std::int64_t kSettledTerms = 64 << 10, kMostSettled = 64;
-constexpr std::int64_t kLineFloats = 16;  // of a cache line
 constexpr std::int64_t kSettledShare = 16;
 constexpr int kTapOutputs = 32;  // of one call
 // Of a vector's time, where it is a single pixel: a column of sums takes three cycles a term.
@@ -34,13 +31,22 @@ constexpr double kColumnSaves = 0.8;
 // the sums.
 constexpr std::int64_t kDirectChannels = 2;
 
-// w as strips of output channels, group by group, and the norm of each channel.
 struct PackedWeights {
+  // w as strips of output channels, group by group, and the norm of each channel.
   AlignedBuffer strips;
   std::vector<double> norms;
-  ConvResidues residues;     // instead, where there is such a pass
-  WinogradWeights winograd;  // likewise
+  // Instead, where there is such a pass.
+  std::optional<ConvResidues> residues;
+  std::optional<WindowRows> windows;
   std::optional<WinogradLayer> layer;
+  WinogradWeights winograd;
+};
+struct Layer {
+  Isa isa;
+  const ConvGeometry& g;
+  const float* w;
+  const ExactSteps& steps;
+  bool wants_truth;
 };
 
 void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, PackedWeights& to) {
@@ -63,146 +69,27 @@ void pack_weights(Isa isa, const ConvGeometry& g, const float* w, int threads, P
   });
 }
 
+// Whether the f64 pass needs no packed weights.
+bool reads_in_place(const ConvGeometry& g, bool wants_truth) {
+  return g.group_out() <= kDirectChannels && !wants_truth;
+}
+
 const ResidueSet* residues_for(Isa isa, const ConvGeometry& g, const ExactSteps& steps = {}) {
   if (steps.residues != nullptr) return g.k() <= kResidueTileMostK ? steps.residues : nullptr;
   return refuse_conv_residues(g) ? nullptr : residue_set(isa);
 }
 
-// The inputs under outputs, in the order of w; zeros in the padding.
-class Windows {
- public:
-  explicit Windows(const ConvGeometry& g) : g_(g) {
-    const auto& [d, h, w] = g.window.axes;
-    for (std::int64_t rz = 0; rz < d.kernel; ++rz)
-      for (std::int64_t ry = 0; ry < h.kernel; ++ry)
-        for (std::int64_t rx = 0; rx < w.kernel; ++rx)
-          offset_.push_back((rz * d.dilation * h.in + ry * h.dilation) * w.in + rx * w.dilation);
-  }
-  struct One {
-    const float* x = nullptr;  // the group's
-    std::int64_t pixel = 0;
-    float* to = nullptr;
-  };
-  // Channel after channel for all of them: what neighbours share is then read once.
-  void copy(const std::vector<One>& windows) const {
-    const auto& [d, h, w] = g_.window.axes;
-    const std::int64_t channels = g_.group_in(), points = g_.window.in_points(),
-                       taps = g_.window.taps();
-    const auto inside = [](const WindowAxis& a, std::int64_t o) {
-      return a.at(o, 0) >= 0 && a.at(o, a.kernel - 1) < a.in;
-    };
-    std::vector<std::pair<const float*, float*>> whole;
-    for (const auto& [x, pixel, to] : windows) {
-      const std::int64_t ox = pixel % w.out, oy = pixel / w.out % h.out,
-                         oz = pixel / (w.out * h.out);
-      if (inside(d, oz) && inside(h, oy) && inside(w, ox)) {
-        whole.emplace_back(x + (d.at(oz, 0) * h.in + h.at(oy, 0)) * w.in + w.at(ox, 0), to);
-        continue;
-      }
-      float* at = to;
-      for (std::int64_t c = 0; c < channels; ++c)
-        for (std::int64_t rz = 0; rz < d.kernel; ++rz)
-          for (std::int64_t ry = 0; ry < h.kernel; ++ry)
-            for (std::int64_t rx = 0; rx < w.kernel; ++rx) {
-              const std::int64_t z = d.at(oz, rz), y = h.at(oy, ry), i = w.at(ox, rx);
-              const bool there = z >= 0 && z < d.in && y >= 0 && y < h.in && i >= 0 && i < w.in;
-              *at++ = there ? x[((c * d.in + z) * h.in + y) * w.in + i] : 0.0F;
-            }
-    }
-    if (w.dilation == 1 && w.kernel == 3)
-      copy_runs<3>(whole, channels, points, taps);
-    else if (w.dilation == 1 && w.kernel == 5)
-      copy_runs<5>(whole, channels, points, taps);
-    else
-      copy_runs<1>(whole, channels, points, taps);
-  }
-
- private:
-  // Taps side by side in both.
-  template <int run>
-  void copy_runs(const std::vector<std::pair<const float*, float*>>& windows, std::int64_t channels,
-                 std::int64_t points, std::int64_t taps) const {
-    const std::int64_t* offset = offset_.data();
-    for (std::int64_t c = 0; c < channels; ++c)
-      for (const auto& [from, to] : windows)
-        for (std::int64_t t = 0; t < taps; t += run)
-          std::memcpy(to + c * taps + t, from + c * points + offset[t], run * sizeof(float));
-  }
-
-  const ConvGeometry& g_;
-  std::vector<std::int64_t> offset_;  // of the taps
-};
-
-// Settles what the first pass left, all channels of a pixel in turn; keeps the rest.
-void settle(Isa isa, const KernelCall& call, const ConvGeometry& g,
-            std::vector<std::int64_t>& left) {
-  if (left.empty()) return;
-  const std::int64_t points = g.window.out_points(), k = g.k(), image = g.out_channels * points;
-  const float* x = call.input(0).data<float>().data();
-  const float* w = call.input(1).data<float>().data();
-  const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
-  float* y = call.output(0).mutable_data<float>().data();
-  double* truth =
-      call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
-  // Image, group, pixel: what has one window.
-  const auto key = [&](std::int64_t i) {
-    return (i / image * g.groups + i / points % g.out_channels / g.group_out()) * points +
-           i % points;
-  };
-  std::vector<std::pair<std::int64_t, std::int64_t>> keyed;  // a key is divisions: made once
-  keyed.reserve(left.size());
-  for (const std::int64_t i : left) keyed.emplace_back(key(i), i);
-  std::ranges::sort(keyed);
-  const Windows windows(g);
-  std::vector<std::int64_t> rest;
-  std::mutex joining;
-  const auto count = static_cast<std::int64_t>(keyed.size()),
-             together = std::clamp<std::int64_t>(kSettledTerms / std::max<std::int64_t>(1, k), 1,
-                                                 kMostSettled);
-  parallel_for(
-      (count + together - 1) / together, call.threads, 1,
-      [&](std::int64_t begin, std::int64_t end) {
-        std::vector<float> taps(static_cast<std::size_t>(k * together));
-        std::vector<Windows::One> wanted;
-        std::vector<std::int64_t> mine;
-        for (std::int64_t first = begin * together; first < std::min(count, end * together);
-             first += together) {
-          const std::span some =
-              std::span(keyed).subspan(static_cast<std::size_t>(first),
-                                       static_cast<std::size_t>(std::min(together, count - first)));
-          wanted.clear();
-          for (std::size_t i = 0; i < some.size(); ++i) {
-            if (i > 0 && some[i].first == some[i - 1].first) continue;
-            const std::int64_t at = some[i].second,
-                               group = at / points % g.out_channels / g.group_out();
-            wanted.push_back({.x = x + (at / image * g.in_channels + group * g.group_in()) *
-                                           g.window.in_points(),
-                              .pixel = at % points,
-                              .to = taps.data() + static_cast<std::int64_t>(wanted.size()) * k});
-          }
-          windows.copy(wanted);
-          const float* window = taps.data();
-          for (std::size_t i = 0; i < some.size(); ++i) {
-            if (i > 0 && some[i].first != some[i - 1].first) window += k;
-            const std::int64_t at = some[i].second, o = at / points % g.out_channels;
-            if (i + 1 < some.size()) {  // of any channel: the next one's weights
-              const float* next = w + some[i + 1].second / points % g.out_channels * k;
-              for (std::int64_t j = 0; j < k; j += kLineFloats) __builtin_prefetch(next + j);
-            }
-            if (!exact_settle(*exact_lanes(isa),
-                              {.a = window,
-                               .b = w + o * k,
-                               .k = k,
-                               .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o]),
-                               .adds = bias != nullptr},
-                              y[at], truth == nullptr ? nullptr : truth + at))
-              mine.push_back(at);
-          }
-        }
-        const std::scoped_lock lock(joining);
-        rest.insert(rest.end(), mine.begin(), mine.end());
-      });
-  left = std::move(rest);
+// How a layer is summed, and what that needs of its weights.
+void choose_pass(const Layer& layer, int threads, PackedWeights& to) {
+  const auto& [isa, g, w, steps, wants_truth] = layer;
+  if (const ResidueSet* residues = residues_for(isa, g, steps); residues != nullptr)
+    pack_conv_residues(*residues, g, w, threads, to.residues.emplace());
+  else if (!wants_truth && (to.windows = exact_depthwise_rows(isa, g)))
+    return;
+  else if (!wants_truth && (to.layer = exact_winograd_layer(isa, g, steps.winograd)))
+    pack_exact_winograd(isa, g, *to.layer, w, threads, to.winograd);
+  else if (!reads_in_place(g, wants_truth))
+    pack_weights(isa, g, w, threads, to);
 }
 
 Prepared pack_constant(const Problem& problem, Isa isa, int threads) {
@@ -211,16 +98,7 @@ Prepared pack_constant(const Problem& problem, Isa isa, int threads) {
   auto prepared = std::make_shared<PackedWeights>();
   const ConvGeometry g = conv_geometry(problem.params->as<ConvParams>(), problem.input(0).shape,
                                        problem.input(1).shape);
-  const ResidueSet* residues = residues_for(isa, g);
-  const std::optional<WinogradLayer> layer =
-      residues == nullptr ? exact_winograd_layer(isa, g) : std::nullopt;
-  prepared->layer = layer;
-  if (residues != nullptr)
-    pack_conv_residues(*residues, g, w->data<float>().data(), threads, prepared->residues);
-  else if (layer)
-    pack_exact_winograd(isa, g, *layer, w->data<float>().data(), threads, prepared->winograd);
-  else
-    pack_weights(isa, g, w->data<float>().data(), threads, *prepared);
+  choose_pass({isa, g, w->data<float>().data(), {}, false}, threads, *prepared);
   return prepared;
 }
 
@@ -248,7 +126,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
   const RowStrips strips(out, products.rows);
   PackedWeights fresh;
-  const bool direct = out <= kDirectChannels && truth == nullptr;
+  const bool direct = reads_in_place(g, truth != nullptr);
   if (prepared == nullptr && !direct)
     pack_weights(isa, g, call.input(1).data<float>().data(), call.threads, fresh);
   const PackedWeights& w = prepared == nullptr ? fresh : *prepared;
@@ -447,54 +325,46 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
                std::vector<std::int64_t>& undecided) {
   const ConvGeometry g =
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
-  const auto* prepared = static_cast<const PackedWeights*>(call.prepared);
-  const ResidueSet* residues = residues_for(isa, g, steps);
-  const bool wants_truth = !call.truth.empty() && call.truth[0];
-  bool done = false;
-  if (residues != nullptr) {
-    ConvResidues fresh;
-    if (prepared == nullptr)
-      pack_conv_residues(*residues, g, call.input(1).data<float>().data(), call.threads, fresh);
-    const ConvResidues& w = prepared == nullptr ? fresh : prepared->residues;
-    done = w.finite &&
-           conv_residues(*residues, *exact_lanes(isa), g,
-                         {.x = call.input(0).data<float>().data(),
-                          .w = &w,
-                          .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
-                          .y = call.output(0).mutable_data<float>().data(),
-                          .truth = call.truth.empty() || !call.truth[0]
-                                       ? nullptr
-                                       : call.truth[0].mutable_data<double>().data(),
-                          .steps = steps},
-                         call.threads, undecided);
+  const float* x = call.input(0).data<float>().data();
+  const float* w = call.input(1).data<float>().data();
+  const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
+  float* y = call.output(0).mutable_data<float>().data();
+  double* truth =
+      call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
+  const auto* p = static_cast<const PackedWeights*>(call.prepared);
+  PackedWeights fresh;
+  if (p == nullptr || (truth != nullptr && (p->windows || p->layer))) {
+    choose_pass({isa, g, w, steps, truth != nullptr}, call.threads, fresh);
+    p = &fresh;
   }
-  std::optional<WinogradLayer> layer;
-  if (residues == nullptr && !wants_truth)
-    layer = prepared == nullptr ? exact_winograd_layer(isa, g, steps.winograd) : prepared->layer;
-  if (layer) {
-    WinogradWeights fresh;
-    if (prepared == nullptr)
-      pack_exact_winograd(isa, g, *layer, call.input(1).data<float>().data(), call.threads, fresh);
-    exact_winograd(isa, g, *layer,
-                   {.x = call.input(0).data<float>().data(),
-                    .w = prepared == nullptr ? &fresh : &prepared->winograd,
-                    .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
-                    .y = call.output(0).mutable_data<float>().data(),
-                    .steps = steps},
-                   call.threads, undecided);
-    // A few large inputs widen the bound of all that share a tile with them. Plain sums, whose
-    // bounds are their own, are cheaper then than settling one in so many.
+  bool done = true;
+  if (p->residues) {
+    // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
+    done = p->residues->finite &&
+           conv_residues(
+               *residues_for(isa, g, steps), *exact_lanes(isa), g,
+               {.x = x, .w = &*p->residues, .bias = bias, .y = y, .truth = truth, .steps = steps},
+               call.threads, undecided);
+  } else if (p->windows || p->layer) {
+    if (p->windows)
+      exact_depthwise(isa, *p->windows, {.x = x, .w = w, .bias = bias, .y = y, .steps = steps},
+                      call.threads, undecided);
+    else
+      exact_winograd(isa, g, *p->layer,
+                     {.x = x, .w = &p->winograd, .bias = bias, .y = y, .steps = steps},
+                     call.threads, undecided);
+    // A few large inputs widen the bound of all that share a tile or a channel with them. Plain
+    // sums, whose bounds are their own, are cheaper then than settling one in so many.
     done = static_cast<std::int64_t>(undecided.size()) * kSettledShare <= call.output(0).numel();
+  } else {
+    f64_pass(call, isa, p, steps, undecided);
   }
   if (!done) {
-    // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
     undecided.clear();
-    // Also where a value is wanted beside the result: there prepared weights may be another pass's.
-    const bool plain = residues == nullptr && prepared != nullptr && !prepared->layer;
-    f64_pass(call, isa, plain ? prepared : nullptr, steps, undecided);
+    f64_pass(call, isa, nullptr, steps, undecided);
   }
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
-  if (steps.settle) settle(isa, call, g, undecided);
+  if (steps.settle) settle_conv(isa, call, g, undecided);
 }
 
 }  // namespace

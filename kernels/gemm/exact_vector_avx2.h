@@ -9,6 +9,12 @@ namespace etalon::avx2 {
 
 struct ExactF64 : F64 {
   using Narrow = __m128;
+  ETALON_INLINE static Reg widen_low(__m256 v) {
+    return _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+  }
+  ETALON_INLINE static Reg widen_high(__m256 v) {
+    return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+  }
   ETALON_INLINE static Reg abs(Reg v) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), v); }
   ETALON_INLINE static Narrow narrow(Reg v) { return _mm256_cvtpd_ps(v); }
   ETALON_INLINE static std::uint32_t same(Narrow a, Narrow b) {

@@ -9,6 +9,12 @@ namespace etalon::avx512 {
 
 struct ExactF64 : F64 {
   using Narrow = __m256;
+  ETALON_INLINE static Reg widen_low(__m512 v) {
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+  }
+  ETALON_INLINE static Reg widen_high(__m512 v) {
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+  }
   ETALON_INLINE static Reg abs(Reg v) { return _mm512_abs_pd(v); }
   ETALON_INLINE static Narrow narrow(Reg v) { return _mm512_cvtpd_ps(v); }
   ETALON_INLINE static std::uint32_t same(Narrow a, Narrow b) {
