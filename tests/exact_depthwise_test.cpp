@@ -101,6 +101,49 @@ TEST_CASE("exact depthwise: few of usual sums are left, and none that is decided
   }
 }
 
+// As behind a ReLU that leaves parts of an image dead.
+TEST_CASE("exact depthwise: windows of zeros are decided") {
+  if (detect_isa() < Isa::avx2) return;
+  for (const Case& c : {kCases[0], kCases[1], kCases[2], kCases[4], kCases[6]}) {
+    const ConvParams p = params_of(c);
+    Tensor x = make(c.x, 4, Data::noise);
+    const Tensor w = make(c.w, 5, Data::noise), bias = make({c.w[0]}, 6, Data::noise);
+    std::size_t i = 0;
+    for (float& v : x.mutable_data<float>()) {
+      v = i % 97 < 80 ? (i % 2 == 0 ? 0.0F : -0.0F) : v;
+      ++i;
+    }
+    const ConvGeometry g = conv_geometry(p, x.shape(), w.shape());
+    Tensor y = Tensor::uninitialized(DType::f32, g.output_shape());
+    for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+      if (isa > detect_isa()) continue;
+      for (const bool adds : {false, true}) {
+        std::vector<std::int64_t> left;
+        exact_depthwise(isa, *exact_depthwise_rows(isa, g),
+                        {.x = x.data<float>().data(),
+                         .w = w.data<float>().data(),
+                         .bias = adds ? bias.data<float>().data() : nullptr,
+                         .y = y.mutable_data<float>().data()},
+                        1, left);
+        CHECK(left.empty());
+        std::vector<const Tensor*> in{&x, &w};
+        if (adds) in.push_back(&bias);
+        CHECK(wrong_outputs(conv_op(), Params(p), in, run_conv_exact, isa, {}) == 0);
+      }
+    }
+  }
+  // A sum of terms that only its roundings make zero is not.
+  const ConvParams p = params_of(kCases[0]);
+  Tensor x = make(kCases[0].x, 4, Data::noise), w = make(kCases[0].w, 5, Data::noise);
+  std::size_t i = 0;
+  const float terms[] = {0x1p60F, 0x1p-60F, -0x1p60F};
+  for (float& v : x.mutable_data<float>()) v = terms[i++ % 7 % 3];
+  for (float& v : w.mutable_data<float>()) v = 1;
+  for (const Isa isa : {Isa::avx2, Isa::avx512})
+    if (isa <= detect_isa())
+      CHECK(wrong_outputs(conv_op(), Params(p), {&x, &w}, run_conv_exact, isa, {}) == 0);
+}
+
 TEST_CASE("exact depthwise: one large number in a channel, and no step can be left out") {
   if (detect_isa() < Isa::avx2) return;
   const Case c{{1, 4, 24, 24}, {4, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};

@@ -28,6 +28,25 @@ struct ExactWide {
   }
 };
 
+// Which outputs from position q on have nothing but zeros under their window.
+template <class Single>
+std::uint32_t all_zero(const DepthwiseCall& c, std::int64_t q) {
+  const VectorMasks masks = c.masks[q / Single::lanes];
+  const std::uint16_t* m = c.inside + masks.first;
+  std::uint32_t zero = (1U << Single::lanes) - 1;
+  for (std::int64_t r = 0; r < c.tap_rows; ++r)
+    for (std::int64_t s = 0; s < c.tap_columns; ++s) {
+      const float* x = c.x + q + c.row_offset[r] + c.column_offset[s];
+      const auto v = masks.kind == VectorMasks::none
+                         ? Single::load(x)
+                         : Single::load(x, Single::from_bits(masks.kind == VectorMasks::by_column
+                                                                 ? m[s]
+                                                                 : m[r * c.tap_columns + s]));
+      zero &= Single::to_bits(Single::is_zero(v));
+    }
+  return zero;
+}
+
 // Sums that are rounded where they are made; taps in the padding add w times zero, which is nothing
 // under a finite weight, and NaN, which is never decided, under another.
 template <class V>
@@ -47,10 +66,16 @@ struct ExactWindowSum {
   ETALON_INLINE static typename Out::Reg kept(Reg acc, const DepthwiseCall& c, std::int64_t q) {
     const typename V::Reg bound = V::set1(c.bound), addition = V::set1(0x1p-51),
                           bias = V::set1(c.bias == nullptr ? -0.0 : static_cast<double>(*c.bias));
+    // A sum of zeros, of which an image behind a ReLU has many, is zero without an error.
+    std::uint32_t zeros = V::to_bits(V::is_zero(acc.low)) | V::to_bits(V::is_zero(acc.high))
+                                                                << V::lanes;
+    if (zeros != 0) zeros &= all_zero<Out>(c, q);
     typename V::Narrow low[2], high[2];
     unroll<2>([&](auto i) ETALON_INLINE_LAMBDA {
       const typename V::Reg t = V::add(i == 0 ? acc.low : acc.high, bias),
-                            e = V::fma(addition, V::abs(t), bound);
+                            own =
+                                V::select(V::from_bits(zeros >> (i * V::lanes)), V::zero(), bound),
+                            e = V::fma(addition, V::abs(t), own);
       low[i] = V::narrow(V::sub(t, e));
       high[i] = V::narrow(V::add(t, e));
     });

@@ -218,6 +218,9 @@ struct F64 {
     return _mm256_blendv_pd(v, _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff8000000000000)),
                             _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
   }
+  ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
+    return _mm256_blendv_pd(otherwise, then, _mm256_castsi256_pd(m));
+  }
   ETALON_INLINE static Mask is_zero(Reg v) {
     return _mm256_castpd_si256(_mm256_cmp_pd(v, _mm256_setzero_pd(), _CMP_EQ_OQ));
   }

@@ -205,6 +205,9 @@ struct F64 {
     return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q), v,
                                 _mm512_castsi512_pd(_mm512_set1_epi64(0x7ff8000000000000)));
   }
+  ETALON_INLINE static Reg select(Mask m, Reg then, Reg otherwise) {
+    return _mm512_mask_blend_pd(m, otherwise, then);
+  }
   ETALON_INLINE static Mask is_zero(Reg v) {
     return _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_EQ_OQ);
   }
