@@ -17,6 +17,7 @@
 #include "kernels/conv/residues.h"
 #include "kernels/conv/rows.h"
 #include "kernels/gemm/exact_narrow.h"
+#include "kernels/gemm/exact_pairs.h"
 
 namespace etalon {
 namespace {
@@ -321,10 +322,52 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
 
 namespace {
 
-void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
+// Layers of one tap whose outputs lie as their inputs do: products of w and x.
+bool is_product(const ConvGeometry& g) {
+  const auto whole = [](const WindowAxis& a) {
+    return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.out == a.in;
+  };
+  return std::ranges::all_of(g.window.axes, whole) &&
+         !exact_is_thin(g.group_out(), g.window.out_points());
+}
+
+// In words of bf16 (kernels/gemm/exact_pairs.h).
+void products_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const ConvGeometry& g,
+                   const ExactSteps& steps, std::vector<std::int64_t>& undecided) {
+  const std::int64_t points = g.window.out_points(), in = g.group_in(), out = g.group_out();
+  const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
+  std::vector<std::int64_t> left;
+  for (std::int64_t i = 0; i < g.batch * g.groups; ++i) {
+    const std::int64_t group = i % g.groups, from = i * in * points, weights = group * out * in,
+                       to = i * out * points;
+    left.clear();
+    gemm_exact(isa,
+               {.m = out,
+                .n = points,
+                .k = in,
+                .a = {call.input(1).data<float>().data() + weights, in, 1},
+                .b = {call.input(0).data<float>().data() + from, 1, points},
+                .c = bias == nullptr ? nullptr : bias + group * out,
+                .c_row = 1,
+                .y = call.output(0).mutable_data<float>().data() + to,
+                .steps = steps,
+                .a_halves = bf16_bits(halves.input(1)) + weights,
+                .b_halves = bf16_bits(halves.input(0)) + from},
+               call.threads, left);
+    for (const std::int64_t at : left) undecided.push_back(to + at);
+  }
+}
+
+// `call` in f32; `halves`: the call as it was.
+void conv_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const ExactSteps& steps,
                std::vector<std::int64_t>& undecided) {
   const ConvGeometry g =
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
+#if defined(__x86_64__)
+  if (steps.cells == &kExactBF16 && is_product(g) && steps.residues == nullptr && !steps.winograd &&
+      (call.truth.empty() || !call.truth[0]) && takes_words(isa, bf16_bits(halves.input(0))))
+    return products_pass(call, halves, isa, g, steps, undecided);
+#endif
   const float* x = call.input(0).data<float>().data();
   const float* w = call.input(1).data<float>().data();
   const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
@@ -364,7 +407,7 @@ void conv_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
     f64_pass(call, isa, nullptr, steps, undecided);
   }
   exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
-  if (steps.settle) settle_conv(isa, call, g, undecided);
+  if (steps.settle) settle_conv(isa, call, g, steps.cells, undecided);
 }
 
 }  // namespace
@@ -376,7 +419,7 @@ void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
       [&](const KernelCall& wide, const ExactCells* cells, std::vector<std::int64_t>& open) {
         ExactSteps all = steps;
         all.cells = cells;
-        conv_pass(wide, isa, all, open);
+        conv_pass(wide, call, isa, all, open);
       });
   exact_counts().outputs += call.output(0).numel();
   exact_counts().defined += static_cast<std::int64_t>(left.size());

@@ -62,7 +62,7 @@ struct ExactWindowSum {
   ETALON_INLINE static Reg add(Reg acc, Reg w, const float* x, Mask m) {
     return add(acc, w, Wide::load(x, m));
   }
-  // The same terms as exact_decide (kernels/gemm/exact.h).
+  // The same terms as exact_decide (kernels/gemm/exact_decide.h).
   ETALON_INLINE static typename Out::Reg kept(Reg acc, const DepthwiseCall& c, std::int64_t q) {
     const typename V::Reg bound = V::set1(c.bound), addition = V::set1(0x1p-51),
                           bias = V::set1(c.bias == nullptr ? -0.0 : static_cast<double>(*c.bias));

@@ -83,7 +83,7 @@ class Windows {
 
 }  // namespace
 
-void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g,
+void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g, const ExactCells* cells,
                  std::vector<std::int64_t>& left) {
   if (left.empty()) return;
   const std::int64_t points = g.window.out_points(), k = g.k(), image = g.out_channels * points;
@@ -143,7 +143,8 @@ void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g,
                                .b = w + o * k,
                                .k = k,
                                .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o]),
-                               .adds = bias != nullptr},
+                               .adds = bias != nullptr,
+                               .cells = cells},
                               y[at], truth == nullptr ? nullptr : truth + at))
               mine.push_back(at);
           }

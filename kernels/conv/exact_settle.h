@@ -7,11 +7,12 @@
 
 #include "engine/backend/kernel.h"
 #include "engine/ops/conv.h"
+#include "kernels/gemm/exact_lanes.h"
 
 namespace etalon {
 
 // Writes the outputs it decides; keeps the others in `left`.
-void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g,
+void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g, const ExactCells* cells,
                  std::vector<std::int64_t>& left);
 
 }  // namespace etalon

@@ -6,7 +6,9 @@
 
 #include "engine/ops/gemm.h"
 #include "kernels/gemm/exact_narrow.h"
+#include "kernels/gemm/exact_pairs.h"
 #include "kernels/gemm/exact_residues.h"
+#include "kernels/gemm/exact_squares.h"
 #include "kernels/gemm/exact_thin.h"
 #include "kernels/gemm/rows.h"
 
@@ -57,6 +59,9 @@ bool digits_pay(std::int64_t m, std::int64_t n, std::int64_t k, bool b_is_packed
 // oneDNN's time, with residues 2.3, in f64 2.2).
 constexpr std::int64_t kResidueRows = 48;
 ExactFirst first_for(Isa isa, const ExactShape& s) {
+#if defined(__x86_64__)
+  if (s.residues == nullptr && takes_words(isa, s.b_halves)) return ExactFirst::words;
+#endif
   if (s.residues != nullptr && s.k <= kResidueTileMostK) return ExactFirst::residues;
   if (residue_set(isa) == nullptr) return ExactFirst::f64;
   if (std::min(s.m, s.n) >= kResidueRows && s.k <= kResidueTileMostK)
@@ -70,27 +75,6 @@ constexpr int kMaxOutputs = 16;  // of a row of a tile
 // A b of so many floats stays in the nearest caches as it lies, unless its rows share one set: read
 // so as fast as a copy of it, for which threads would wait for each other.
 constexpr std::int64_t kSmallElements = 1 << 16, kSetElements = 1024;
-
-// Adds the squares of terms [from, from + terms) of rows [top, top + height) to sums, height at
-// most `width`, two vectors. Rows that lie side by side are walked so: one by one, each element of
-// theirs would bring a cache line of its own.
-void add_squares(const ExactLanes& lanes, const MatrixView& v, std::int64_t rows, std::int64_t top,
-                 int height, std::int64_t from, std::int64_t terms, int width, double* sums) {
-  const float* at = v.data + top * v.row_stride + from * v.k_stride;
-  if (v.k_stride == 1) {
-    for (int r = 0; r < height; ++r) sums[r] += lanes.square(at + r * v.row_stride, terms);
-  } else if (v.row_stride == 1 && top + width <= rows) {
-    double wide[kResidueTileRows] = {};
-    lanes.squares(at, v.k_stride, terms, wide);
-    for (int r = 0; r < height; ++r) sums[r] += wide[r];
-  } else {
-    for (std::int64_t i = 0; i < terms; ++i)
-      for (int r = 0; r < height; ++r) {
-        const double x = static_cast<double>(at[r * v.row_stride + i * v.k_stride]);
-        sums[r] += x * x;
-      }
-  }
-}
 
 // The first pass in digits.
 void digits_pass(const DigitSet& set, const ExactLanes& lanes, const ExactTask& task,
@@ -269,7 +253,8 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
                    ExactOutput output{.a = rows.of(at / n),
                                       .b = columns.of(at % n),
                                       .k = task.k,
-                                      .scale = static_cast<double>(task.alpha)};
+                                      .scale = static_cast<double>(task.alpha),
+                                      .cells = task.steps.cells};
                    if (task.c != nullptr) {
                      output.adds = true;
                      output.added =
@@ -468,6 +453,9 @@ void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threa
                 ExactOperand& to) {
   const std::int64_t n = shape.n, k = shape.k;
   to.first = first_for(isa, shape);
+#if defined(__x86_64__)
+  if (to.first == ExactFirst::words) return pack_exact_words(shape, b, threads, to);
+#endif
   if (to.first == ExactFirst::digits) {
     pack_digits(*digit_set(isa), b, n, k, true, threads, to.digits);
     return;
@@ -502,24 +490,38 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
     return;
   }
   thread_local ExactOperand fresh;  // as thread_scratch: fresh pages cost more than the packing
-  if (task.packed_b == nullptr)
-    pack_exact(isa, {.m = task.m, .n = task.n, .k = task.k, .residues = task.steps.residues},
-               task.b, threads, fresh);
-  const ExactOperand& b = task.packed_b == nullptr ? fresh : *task.packed_b;
-  if (b.first == ExactFirst::digits)
-    digits_pass(*digit_set(isa), *exact_lanes(isa), task, b.digits, threads, left);
-  else if (b.first == ExactFirst::residues)
-    residues_pass(residues_of(isa, task.steps.residues), *exact_lanes(isa), task, b.residues,
+  ExactShape shape{.m = task.m,
+                   .n = task.n,
+                   .k = task.k,
+                   .residues = task.steps.residues,
+                   .b_halves = task.truth == nullptr ? task.b_halves : nullptr};
+  const ExactOperand* b = task.packed_b;
+  const auto pack = [&] {
+    pack_exact(isa, shape, task.b, threads, fresh);
+    b = &fresh;
+  };
+  if (b == nullptr || (b->first == ExactFirst::words && shape.b_halves == nullptr)) pack();
+#if defined(__x86_64__)
+  if (b->first == ExactFirst::words && !words_pass(task, *b, threads, left)) {
+    shape.b_halves = nullptr;
+    pack();
+  }
+#endif
+  if (b->first == ExactFirst::digits)
+    digits_pass(*digit_set(isa), *exact_lanes(isa), task, b->digits, threads, left);
+  else if (b->first == ExactFirst::residues)
+    residues_pass(residues_of(isa, task.steps.residues), *exact_lanes(isa), task, b->residues,
                   threads, left);
-  else
-    f64_pass(isa, task, b, threads, left);
+  else if (b->first == ExactFirst::f64)
+    f64_pass(isa, task, *b, threads, left);
   exact_counts().undecided += static_cast<std::int64_t>(left.size());
   if (task.steps.settle) settle(isa, task, threads, left);
 }
 
 namespace {
 
-void gemm_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
+// `call` in f32; `halves`: the call as it was.
+void gemm_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const ExactSteps& steps,
                std::vector<std::int64_t>& left) {
   const auto& params = call.params<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, call.input(0).shape(), call.input(1).shape());
@@ -541,6 +543,10 @@ void gemm_pass(const KernelCall& call, Isa isa, const ExactSteps& steps,
   }
   if (!call.truth.empty() && call.truth[0])
     task.truth = call.truth[0].mutable_data<double>().data();
+  if (halves.input(0).dtype() == DType::bf16) {
+    task.a_halves = bf16_bits(halves.input(0));
+    task.b_halves = bf16_bits(halves.input(1));
+  }
   gemm_exact(isa, task, call.threads, left);
 }
 
@@ -553,7 +559,7 @@ void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
       [&](const KernelCall& wide, const ExactCells* cells, std::vector<std::int64_t>& open) {
         ExactSteps all = steps;
         all.cells = cells;
-        gemm_pass(wide, isa, all, open);
+        gemm_pass(wide, call, isa, all, open);
       });
   exact_counts().outputs += call.output(0).numel();
   exact_counts().defined += static_cast<std::int64_t>(left.size());
@@ -562,22 +568,30 @@ void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
 
 namespace {
 
-Prepared pack_constant(const Problem& problem, Isa isa, int threads) {
+// `problem` in f32; `halves`: the problem as it was.
+Prepared pack_constant(const Problem& problem, const Problem& halves, Isa isa, int threads) {
   const Tensor* b = problem.inputs[1].value;
   if (b == nullptr) return nullptr;
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
   if (exact_is_thin(g.m, g.n)) return nullptr;
   auto prepared = std::make_shared<ExactOperand>();
-  pack_exact(isa, {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = true},
+  pack_exact(isa,
+             {.m = g.m,
+              .n = g.n,
+              .k = g.k,
+              .b_is_constant = true,
+              .b_halves = halves.input(1).dtype == DType::bf16 ? bf16_bits(*halves.inputs[1].value)
+                                                               : nullptr},
              {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
   return prepared;
 }
 
 template <Isa isa>
 Prepared prepare(const Problem& problem, int threads) {
-  return prepare_exact_pass(problem, threads,
-                            [&](const Problem& wide) { return pack_constant(wide, isa, threads); });
+  return prepare_exact_pass(problem, threads, [&](const Problem& wide) {
+    return pack_constant(wide, problem, isa, threads);
+  });
 }
 
 }  // namespace

@@ -23,10 +23,12 @@
 #include "engine/backend/kernel.h"
 #include "engine/numerics/fp.h"
 #include "kernels/gemm/digits.h"
+#include "kernels/gemm/exact_decide.h"
 #include "kernels/gemm/exact_lanes.h"
 #include "kernels/gemm/exact_product.h"
 #include "kernels/gemm/exact_settle.h"
 #include "kernels/gemm/packed.h"
+#include "kernels/gemm/pairs.h"
 #include "kernels/gemm/residue_operand.h"
 #include "kernels/gemm/scratch.h"
 
@@ -79,19 +81,6 @@ inline constexpr std::array<double, kMaxTileRows> kNothingAdded = [] {
   return zeros;
 }();
 
-// Decides one output: t is the f64 value, e bounds its distance from the real one.
-inline bool exact_decide(double t, double e, float& y, double* truth) {
-  e += std::abs(t) * 0x1p-51;  // the additions below, and that of a bias
-  const auto low = static_cast<float>(t - e), high = static_cast<float>(t + e);
-  if (!(low == high) || std::signbit(low) != std::signbit(high)) return false;
-  if (truth != nullptr) {
-    if (std::isinf(low) || e > ulp_of(static_cast<double>(low), DType::f32) * 0x1p-11) return false;
-    *truth = t;
-  }
-  y = low;
-  return true;
-}
-
 // Rounds a tile; appends those of its outputs that are undecided to `left`, the first of them being
 // output `at`. truth is laid out as y; nullptr where none is wanted (a wanted one knows no cells).
 inline void exact_tile(const ExactLanes& lanes, ExactTile tile, double* truth, std::int64_t at,
@@ -126,7 +115,7 @@ inline void exact_ended(const ExactEnd& end, int rows, std::int64_t at, const Ex
       left.push_back(at + r * end.y_row + __builtin_ctz(u));
 }
 
-enum class ExactFirst { f64, digits, residues };  // the first pass
+enum class ExactFirst { f64, digits, residues, words };  // the first pass
 
 // y = round(alpha * a b + beta * c) on raw matrices.
 struct ExactOperand {
@@ -135,6 +124,9 @@ struct ExactOperand {
   // Instead of both, where there are int8 tiles and they pay.
   DigitOperand digits;
   ResidueOperand residues;
+  // Instead of all, of bf16: in words (exact_pairs.h).
+  AlignedBuffer words;
+  Magnitudes seen;
   ExactFirst first = ExactFirst::f64;
   bool in_place = false;  // of the f64 pass: nothing is packed
 };
@@ -149,6 +141,8 @@ struct ExactTask {
   float* y = nullptr;       // [m, n]
   double* truth = nullptr;  // [m, n], or nullptr
   ExactSteps steps;
+  // Operands that were bf16, laid out as a and b are, without gaps; or nullptr.
+  const std::uint16_t *a_halves = nullptr, *b_halves = nullptr;
 };
 // Whether a product has so few rows or columns that b is best not packed.
 bool exact_is_thin(std::int64_t m, std::int64_t n);
@@ -158,7 +152,8 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
 struct ExactShape {
   std::int64_t m = 0, n = 0, k = 0;
   bool b_is_constant = false;
-  const ResidueSet* residues = nullptr;  // ExactSteps
+  const ResidueSet* residues = nullptr;     // ExactSteps
+  const std::uint16_t* b_halves = nullptr;  // ExactTask
 };
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to);

@@ -61,7 +61,7 @@ double exact_square(const float* x, std::int64_t k) {
 template <class V, bool scaled, bool adds>
 std::uint32_t exact_round_of(const ExactTile& tile, std::uint32_t* undecided) {
   using Reg = typename V::Reg;
-  // The same terms as exact_decide (exact.h), in the same units.
+  // The same terms as exact_decide (exact_decide.h), in the same units.
   const Reg scale = V::set1(tile.scale), slack = V::set1(tile.slack), addition = V::set1(0x1p-51);
   struct Ends {
     typename V::Narrow low, high;

@@ -9,7 +9,7 @@
 
 namespace etalon::simd {
 
-// Rows of a tile rounded; the same terms as exact_decide (exact.h), in the same units.
+// Rows of a tile rounded; the same terms as exact_decide (exact_decide.h), in the same units.
 template <class V, int R, bool kCells>
 ETALON_INLINE std::uint32_t exact_end(const ExactEnd& end, const typename V::Reg (&sums)[R][2]) {
   using Reg = typename V::Reg;

@@ -1,6 +1,9 @@
 #include "kernels/gemm/exact_settle.h"
 
+#include <cmath>
+
 #include "kernels/gemm/digit_cut.h"
+#include "kernels/gemm/exact_decide.h"
 
 namespace etalon {
 
@@ -10,6 +13,13 @@ bool exact_settle(const ExactLanes& lanes, const ExactOutput& output, float& y, 
   float rounded;
   if (truth == nullptr && output.k <= kSummedTerms) {
     const ExactSum quick = lanes.sum(output.a, output.b, output.k);
+    if (output.cells != nullptr) {
+      const double product = output.scale * quick.high,
+                   t = output.adds ? product + output.added : product,
+                   e = std::abs(output.scale) * quick.error * (1 + 0x1p-50) +
+                       0x1p-52 * std::abs(product);
+      if (exact_decide(t, e, y, nullptr, output.cells)) return true;
+    }
     if (settle_sum({quick.high, quick.low, quick.error}, output.scale, output.added, output.adds,
                    rounded)) {
       y = rounded;

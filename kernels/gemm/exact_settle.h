@@ -18,6 +18,7 @@ struct ExactOutput {
   double scale = 1;  // a number of f32
   double added = 0;  // the sum of what is added is exact in f64: beta * c, or a bias
   bool adds = false;
+  const ExactCells* cells = nullptr;
 };
 
 // Whether y is now the correctly rounded value (and *truth, unless null, within 2^-10 ULP of the

@@ -24,7 +24,7 @@
 
 #include "engine/backend/kernel.h"
 #include "engine/core/threads.h"
-#include "kernels/gemm/tile.h"
+#include "kernels/gemm/packed.h"
 
 namespace etalon {
 
@@ -48,6 +48,14 @@ inline bool keeps_order(const Magnitudes& a, const Magnitudes& b) {
 }
 
 inline std::int64_t pair_steps(std::int64_t k) { return (k + 1) / 2; }
+
+// An operand of `rows` by k in words: along k where its terms are neighbours, else as rows of k.
+struct PairWords {
+  MatrixView view;
+  Magnitudes seen;
+};
+PairWords pair_words(const std::uint16_t* from, std::int64_t rows, std::int64_t k,
+                     std::int64_t k_stride, int threads, float* to);  // [rows * pair_steps(k)]
 
 // Why not, in one sentence: the processor lacks the instruction, or it does not do as above.
 Refusal refuse_pairs();

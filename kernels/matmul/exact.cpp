@@ -14,25 +14,37 @@ namespace etalon {
 namespace {
 
 // A constant b that is one matrix is packed once.
-Prepared pack_constant(const Problem& problem, Isa isa, int threads) {
+Prepared pack_constant(const Problem& problem, const Problem& halves, Isa isa, int threads) {
   const Tensor* b = problem.inputs[1].value;
   const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
   if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0 || exact_is_thin(g.m, g.n))
     return nullptr;
   auto prepared = std::make_shared<ExactOperand>();
-  pack_exact(isa, {.m = g.m, .n = g.n, .k = g.k, .b_is_constant = true},
+  pack_exact(isa,
+             {.m = g.m,
+              .n = g.n,
+              .k = g.k,
+              .b_is_constant = true,
+              .b_halves = halves.input(1).dtype == DType::bf16 ? bf16_bits(*halves.inputs[1].value)
+                                                               : nullptr},
              {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
   return prepared;
 }
 
 template <Isa isa>
 Prepared prepare(const Problem& problem, int threads) {
-  return prepare_exact_pass(problem, threads,
-                            [&](const Problem& wide) { return pack_constant(wide, isa, threads); });
+  return prepare_exact_pass(problem, threads, [&](const Problem& wide) {
+    return pack_constant(wide, problem, isa, threads);
+  });
 }
 
-void matmul_pass(const KernelCall& call, Isa isa, const ExactCells* cells,
+// `call` in f32; `halves`: the call as it was.
+void matmul_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const ExactCells* cells,
                  std::vector<std::int64_t>& undecided) {
+  const auto bits_of = [&](std::size_t i) {
+    return halves.input(i).dtype() == DType::bf16 ? bf16_bits(halves.input(i)) : nullptr;
+  };
+  const std::uint16_t *a_halves = bits_of(0), *b_halves = bits_of(1);
   const MatMulGeometry g = matmul_geometry(call.input(0).shape(), call.input(1).shape());
   const float* a = call.input(0).data<float>().data();
   const float* b = call.input(1).data<float>().data();
@@ -41,18 +53,21 @@ void matmul_pass(const KernelCall& call, Isa isa, const ExactCells* cells,
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
   std::mutex joining;
   const auto product = [&](std::int64_t batch, int threads) {
-    const std::int64_t first = batch * g.m * g.n;
+    const std::int64_t first = batch * g.m * g.n, a_at = strided_offset(batch, g.batch, g.a_batch),
+                       b_at = strided_offset(batch, g.batch, g.b_batch);
     std::vector<std::int64_t> left;
     gemm_exact(isa,
                {.m = g.m,
                 .n = g.n,
                 .k = g.k,
-                .a = {a + strided_offset(batch, g.batch, g.a_batch), g.a_row, g.a_col},
-                .b = {b + strided_offset(batch, g.batch, g.b_batch), g.b_col, g.b_row},
+                .a = {a + a_at, g.a_row, g.a_col},
+                .b = {b + b_at, g.b_col, g.b_row},
                 .packed_b = static_cast<const ExactOperand*>(call.prepared),
                 .y = y + first,
                 .truth = truth == nullptr ? nullptr : truth + first,
-                .steps = {.cells = cells}},
+                .steps = {.cells = cells},
+                .a_halves = a_halves == nullptr ? nullptr : a_halves + a_at,
+                .b_halves = b_halves == nullptr ? nullptr : b_halves + b_at},
                threads, left);
     const std::scoped_lock lock(joining);
     for (const std::int64_t i : left) undecided.push_back(first + i);
@@ -63,9 +78,11 @@ void matmul_pass(const KernelCall& call, Isa isa, const ExactCells* cells,
 template <Isa isa>
 void run(const KernelCall& call) {
   std::vector<std::int64_t> undecided;
-  run_exact_pass(call, undecided,
-                 [](const KernelCall& wide, const ExactCells* cells,
-                    std::vector<std::int64_t>& open) { matmul_pass(wide, isa, cells, open); });
+  run_exact_pass(
+      call, undecided,
+      [&](const KernelCall& wide, const ExactCells* cells, std::vector<std::int64_t>& open) {
+        matmul_pass(wide, call, isa, cells, open);
+      });
   exact_counts().outputs += call.output(0).numel();
   exact_counts().defined += static_cast<std::int64_t>(undecided.size());
   if (!undecided.empty()) run_matmul_definition(call, undecided);
