@@ -1,8 +1,8 @@
 // Contract exact for reduce_sum, _mean, _l1, _l2 and _sum_square, avg_pool and global_avg_pool on
 // f32, without vectors: a sum in f64 whose error is bounded (exact_sum.h), one division or root of
 // it (half an ulp more, and half of the relative error under a root), the test whether both ends of
-// the interval round to the same f32 (exact_decide of kernels/gemm/exact_decide.h), the definition for
-// what it leaves.
+// the interval round to the same f32 (exact_decide of kernels/gemm/exact_decide.h), the definition
+// for what it leaves.
 #pragma once
 
 #include "engine/backend/kernel.h"
