@@ -105,12 +105,12 @@ TEST_CASE("exact words: sums within their bounds, which they do round to") {
       return static_cast<float>(
           round_to(std::ldexp(static_cast<double>(u), static_cast<int>(at % 5) - 3), DType::bf16));
     };
-    // Rows along k, and as the tile wants them.
+    // Rows and columns along k, columns also as the tile wants them.
     const auto word = [](float upper, float lower) {
       return std::bit_cast<float>(bits_of(upper) | bits_of(lower) >> 16);
     };
     std::vector<float> a(static_cast<std::size_t>(kRows * steps)),
-        b(static_cast<std::size_t>(kColumns * steps)), packed_a = a, packed_b = b;
+        b(static_cast<std::size_t>(kColumns * steps)), packed_b = b;
     std::vector<std::vector<float>> rows(kRows), columns(kColumns);
     for (std::int64_t i = 0; i < k; ++i) {
       for (int r = 0; r < kRows; ++r)
@@ -122,8 +122,7 @@ TEST_CASE("exact words: sums within their bounds, which they do round to") {
       const auto at = static_cast<std::size_t>(2 * s);
       for (std::int64_t r = 0; r < kRows; ++r) {
         const auto& v = rows[static_cast<std::size_t>(r)];
-        a[static_cast<std::size_t>(r * steps + s)] =
-            packed_a[static_cast<std::size_t>(s * kRows + r)] = word(v[at], v[at + 1]);
+        a[static_cast<std::size_t>(r * steps + s)] = word(v[at], v[at + 1]);
       }
       for (std::int64_t c = 0; c < kColumns; ++c) {
         const auto& v = columns[static_cast<std::size_t>(c)];
@@ -135,12 +134,25 @@ TEST_CASE("exact words: sums within their bounds, which they do round to") {
     std::vector<double> sums(kRows * kColumns);
     for (std::int64_t from = 0; from < steps; from += 2 * kGroup)  // blocks of k, joined
       set.of[kVectors][kRows]({.steps = std::min(2 * kGroup, steps - from),
-                               .a = packed_a.data() + from * kRows,
+                               .a = a.data() + from,
+                               .a_row = steps,
                                .b = packed_b.data() + from * kPairLanes,
                                .b_vector = steps * kPairLanes,
                                .sums = sums.data(),
                                .sums_row = kColumns,
                                .join = from > 0});
+    // Squared norms, which the bound has room for.
+    const auto near = [](double got, const std::vector<float>& of) {
+      long double want = 0;
+      for (const float v : of) want += static_cast<long double>(v) * static_cast<long double>(v);
+      return std::abs(static_cast<long double>(got) - want) <= want * 0x1p-45L;
+    };
+    for (std::size_t r = 0; r < kRows; ++r)
+      CHECK(near(set.square(a.data() + static_cast<std::int64_t>(r) * steps, steps), rows[r]));
+    double squares[kColumns];
+    for (int v = 0; v < kVectors; ++v)
+      set.squares(packed_b.data() + v * kPairLanes * steps, steps, squares + v * kPairLanes);
+    for (std::size_t c = 0; c < kColumns; ++c) CHECK(near(squares[c], columns[c]));
     for (std::size_t r = 0; r < kRows; ++r)
       for (std::size_t c = 0; c < kColumns; ++c) {
         long double exact = 0;

@@ -126,6 +126,7 @@ struct ExactOperand {
   ResidueOperand residues;
   // Instead of all, of bf16: in words (exact_pairs.h).
   AlignedBuffer words;
+  std::vector<double> word_norms;
   Magnitudes seen;
   ExactFirst first = ExactFirst::f64;
   bool in_place = false;  // of the f64 pass: nothing is packed

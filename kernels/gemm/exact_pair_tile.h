@@ -12,7 +12,8 @@ inline constexpr int kPairRows = 14, kPairLanes = 16;
 // Sums of a tile over words; vector w of row r at sums + r * sums_row + w * 16.
 struct ExactPairProduct {
   std::int64_t steps = 0;
-  const float* a = nullptr;  // a[step * rows + row]
+  const float* a = nullptr;  // row r along k at a + r * a_row
+  std::int64_t a_row = 0;
   const float* b = nullptr;  // vector w: b[w * b_vector + step * 16 + lane]
   std::int64_t b_vector = 0;
   double* sums = nullptr;
@@ -26,6 +27,10 @@ struct ExactPairSet {
   // steps / 16 + 16 in f64. fine_dot: none in f32.
   double (*dot)(const float* a, const float* b, std::int64_t steps) = nullptr;
   double (*fine_dot)(const float* a, const float* b, std::int64_t steps) = nullptr;
+  // Squared norms, by chains of fused multiply-adds in f64: of a row along k, and of the sixteen
+  // columns of a strip, b[step * 16 + lane].
+  double (*square)(const float* a, std::int64_t steps) = nullptr;
+  void (*squares)(const float* b, std::int64_t steps, double* to) = nullptr;
 };
 inline constexpr int kPairDotRoundings = 3;
 

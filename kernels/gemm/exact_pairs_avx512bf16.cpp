@@ -12,8 +12,12 @@ void product(const ExactPairProduct& t) {
   constexpr int kLanes = Pairs::lanes;
   // Sums of the blocks of a group so far; in registers there is no room.
   alignas(64) float part[R * W * kLanes];
-  const float *a = t.a, *b = t.b;
-  const std::int64_t steps = t.steps, b_vector = t.b_vector;
+  // Four rows to a pointer, so that all addresses fit the registers.
+  constexpr int kGroups = (R + 3) / 4;
+  const std::int64_t steps = t.steps, b_vector = t.b_vector, row = t.a_row, rows3 = 3 * row;
+  const float* a[kGroups];
+  simd::unroll<kGroups>([&](auto g) ETALON_INLINE_LAMBDA { a[g] = t.a + 4 * g * row; });
+  const float* b = t.b;
   bool join = t.join;
   for (std::int64_t group = 0; group == 0 || group < steps; group += kPairBlock * kPairGroup) {
     const std::int64_t end =
@@ -30,17 +34,21 @@ void product(const ExactPairProduct& t) {
           bv[w] = Pairs::load(b + w * b_vector + i * kLanes);
         });
         simd::unroll<R>([&](auto r) ETALON_INLINE_LAMBDA {
-          simd::fma_row<Pairs, R, W, r>(acc, a + i * R + r, bv);
+          constexpr int place = r % 4;
+          const float* const at_row = a[r / 4] + i + (place == 3 ? rows3 : place * row);
+          simd::fma_row<Pairs, R, W, r>(acc, at_row, bv);
         });
       };
       const std::int64_t n = end - at < kPairBlock ? end - at : kPairBlock;
       if (n == kPairBlock) {
         simd::unroll<kPairBlock>(step);
-        a += kPairBlock * R;
+        simd::unroll<kGroups>([&](auto g) ETALON_INLINE_LAMBDA { a[g] += kPairBlock; });
         b += kPairBlock * kLanes;
       } else {
-        for (std::int64_t i = 0; i < n; ++i, a += R, b += kLanes)
+        for (std::int64_t i = 0; i < n; ++i, b += kLanes) {
           step(std::integral_constant<int, 0>{});
+          simd::unroll<kGroups>([&](auto g) ETALON_INLINE_LAMBDA { ++a[g]; });
+        }
       }
       const bool first = at == group, last = at + n == end;
       at += n;
@@ -118,6 +126,42 @@ double fine_dot(const float* a, const float* b, std::int64_t steps) {
       _mm512_add_pd(_mm512_add_pd(sums[0], sums[1]), _mm512_add_pd(sums[2], sums[3])));
 }
 
+// The four vectors of f64 that a vector of words holds: of upper and lower halves.
+ETALON_INLINE void widen(__m512 words, __m512d (&to)[4]) {
+  const __m512i x = _mm512_castps_si512(words);
+  const __m512 halves[2] = {
+      _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(static_cast<int>(0xffff0000U)))),
+      _mm512_castsi512_ps(_mm512_slli_epi32(x, 16))};
+  simd::unroll<2>([&](auto j) ETALON_INLINE_LAMBDA {
+    to[2 * j] = _mm512_cvtps_pd(_mm512_castps512_ps256(halves[j]));
+    to[2 * j + 1] = _mm512_cvtps_pd(_mm512_extractf32x8_ps(halves[j], 1));
+  });
+}
+
+double square(const float* a, std::int64_t steps) {
+  __m512d sums[4] = {};
+  for (std::int64_t i = 0; i < steps; i += 16) {
+    __m512d x[4];
+    widen(Pairs::load(a + i, Pairs::first(static_cast<int>(steps - i < 16 ? steps - i : 16))), x);
+    simd::unroll<4>([&](auto j)
+                        ETALON_INLINE_LAMBDA { sums[j] = _mm512_fmadd_pd(x[j], x[j], sums[j]); });
+  }
+  return _mm512_reduce_add_pd(
+      _mm512_add_pd(_mm512_add_pd(sums[0], sums[1]), _mm512_add_pd(sums[2], sums[3])));
+}
+
+void squares(const float* b, std::int64_t steps, double* to) {
+  __m512d sums[4] = {};
+  for (std::int64_t i = 0; i < steps; ++i) {
+    __m512d x[4];
+    widen(Pairs::load(b + i * 16), x);
+    simd::unroll<4>([&](auto j)
+                        ETALON_INLINE_LAMBDA { sums[j] = _mm512_fmadd_pd(x[j], x[j], sums[j]); });
+  }
+  _mm512_storeu_pd(to, _mm512_add_pd(sums[0], sums[2]));
+  _mm512_storeu_pd(to + 8, _mm512_add_pd(sums[1], sums[3]));
+}
+
 }  // namespace
 
 const ExactPairSet& exact_pairs() {
@@ -129,6 +173,8 @@ const ExactPairSet& exact_pairs() {
     });
     all.dot = dot;
     all.fine_dot = fine_dot;
+    all.square = square;
+    all.squares = squares;
     return all;
   }();
   return set;

@@ -31,10 +31,18 @@ Refusal refuse_pairs(const Problem& problem) {
 
 const TileSet& pair_tiles() { return avx512bf16::tiles(); }
 
+namespace {
+
 constexpr std::int64_t kGrain = 8;  // rows
 
-PairWords pair_words(const std::uint16_t* from, std::int64_t rows, std::int64_t k,
-                     std::int64_t k_stride, int threads, float* to) {
+// An operand of `rows` by k in words: along k where its terms are neighbours, else as rows of k.
+struct Words {
+  MatrixView view;
+  Magnitudes seen;
+};
+Words words(const Tensor& t, std::int64_t rows, std::int64_t k, std::int64_t k_stride, int threads,
+            float* to) {
+  const std::uint16_t* from = bf16_bits(t);
   const std::int64_t steps = pair_steps(k);
   if (k_stride == 1) {
     const Magnitudes seen =
@@ -55,8 +63,6 @@ PairWords pair_words(const std::uint16_t* from, std::int64_t rows, std::int64_t 
   return {{to, 1, rows}, seen};
 }
 
-namespace {
-
 // A constant b, in strips of words.
 struct PreparedPairs {
   AlignedBuffer b;
@@ -72,8 +78,7 @@ Prepared prepare(const Problem& problem, int threads) {
   const TileSet& set = pair_tiles();
   const std::int64_t steps = pair_steps(g.k);
   AlignedBuffer plain;
-  const PairWords all =
-      pair_words(bf16_bits(*b), g.n, g.k, g.b_row, threads, plain.at_least<float>(g.n * steps));
+  const Words all = words(*b, g.n, g.k, g.b_row, threads, plain.at_least<float>(g.n * steps));
   auto prepared = std::make_shared<PreparedPairs>();
   prepared->seen = all.seen;
   pack_vector(set, all.view, g.n, steps, threads,
@@ -93,10 +98,9 @@ void run(const KernelCall& call) {
                      c_size = call.has(2) ? call.input(2).numel() : 0;
   float* to = thread_scratch<float>(ScratchSlot::halves, a_size + b_size + y_size + c_size);
   float* y = to + a_size + b_size;
-  const PairWords a = pair_words(bf16_bits(call.input(0)), g.m, g.k, g.a_col, call.threads, to);
-  PairWords b;
-  if (prepared == nullptr)
-    b = pair_words(bf16_bits(call.input(1)), g.n, g.k, g.b_row, call.threads, to + a_size);
+  const Words a = words(call.input(0), g.m, g.k, g.a_col, call.threads, to);
+  Words b;
+  if (prepared == nullptr) b = words(call.input(1), g.n, g.k, g.b_row, call.threads, to + a_size);
   if (!keeps_order(a.seen, prepared == nullptr ? b.seen : prepared->seen)) {
     KernelCall wide = call;
     wide.prepared = nullptr;

@@ -24,7 +24,7 @@
 
 #include "engine/backend/kernel.h"
 #include "engine/core/threads.h"
-#include "kernels/gemm/packed.h"
+#include "kernels/gemm/tile.h"
 
 namespace etalon {
 
@@ -49,14 +49,6 @@ inline bool keeps_order(const Magnitudes& a, const Magnitudes& b) {
 
 inline std::int64_t pair_steps(std::int64_t k) { return (k + 1) / 2; }
 
-// An operand of `rows` by k in words: along k where its terms are neighbours, else as rows of k.
-struct PairWords {
-  MatrixView view;
-  Magnitudes seen;
-};
-PairWords pair_words(const std::uint16_t* from, std::int64_t rows, std::int64_t k,
-                     std::int64_t k_stride, int threads, float* to);  // [rows * pair_steps(k)]
-
 // Why not, in one sentence: the processor lacks the instruction, or it does not do as above.
 Refusal refuse_pairs();
 Refusal refuse_pairs(const Problem& problem);  // nor where an operand is not bf16
@@ -77,6 +69,16 @@ void pair_along(const std::uint16_t* from, std::int64_t k, float* to, Magnitudes
 // Words of two rows of n, the second one zeros where it is nullptr.
 void pair_across(const std::uint16_t* first, const std::uint16_t* second, std::int64_t n, float* to,
                  Magnitudes& seen);
+// Words of up to 32 numbers that lie side by side in k rows, as strips of sixteen: those of the
+// first sixteen at to[step * 16 + i], those of the others at to_strip behind; zeros behind `count`.
+struct PairsAcross {
+  const std::uint16_t* from = nullptr;
+  std::int64_t row = 0, k = 0;
+  int count = 0;
+  float* to = nullptr;
+  std::int64_t to_strip = 0;
+};
+void pack_across(const PairsAcross& pairs, Magnitudes& seen);
 void see(const std::uint16_t* from, std::int64_t count, Magnitudes& seen);
 }  // namespace avx512bf16
 

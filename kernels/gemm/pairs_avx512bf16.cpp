@@ -176,6 +176,28 @@ void pair_across(const std::uint16_t* first, const std::uint16_t* second, std::i
   all.join(seen);
 }
 
+void pack_across(const PairsAcross& p, Magnitudes& seen) {
+  Seen all;
+  const auto in = static_cast<__mmask32>(p.count >= 32 ? ~0U : (1U << p.count) - 1U);
+  for (std::int64_t i = 0; i < p.k; i += 2) {
+    const __m512i first = _mm512_maskz_loadu_epi16(in, p.from + i * p.row),
+                  second = i + 1 < p.k ? _mm512_maskz_loadu_epi16(in, p.from + (i + 1) * p.row)
+                                       : _mm512_setzero_si512();
+    all.add(first);
+    all.add(second);
+    const auto store = [&](float* to, __m256i upper, __m256i lower) ETALON_INLINE_LAMBDA {
+      _mm512_storeu_si512(to + i / 2 * 16,
+                          _mm512_or_si512(_mm512_slli_epi32(_mm512_cvtepu16_epi32(upper), 16),
+                                          _mm512_cvtepu16_epi32(lower)));
+    };
+    store(p.to, _mm512_castsi512_si256(first), _mm512_castsi512_si256(second));
+    if (p.count > 16)
+      store(p.to + p.to_strip, _mm512_extracti64x4_epi64(first, 1),
+            _mm512_extracti64x4_epi64(second, 1));
+  }
+  all.join(seen);
+}
+
 void see(const std::uint16_t* from, std::int64_t count, Magnitudes& seen) {
   Seen all;
   for (std::int64_t i = 0; i < count; i += 32) {
