@@ -438,10 +438,26 @@ TEST_CASE("exact: layers by Winograd in each form, odd extents, groups, padding,
     }
 }
 
+TEST_CASE("exact: few columns change places with rows") {
+  if (detect_isa() < Isa::avx2) return;
+  for (const Data data : {Data::midpoint, Data::noise, Data::special})
+    for (const auto& [m, n, k] :
+         {std::tuple{37, 10, 64}, {25, 24, 130}, {4, 3, 700}, {90, 17, 65}}) {
+      const Tensor a = make({m, k}, 1, data), at = make({k, m}, 2, data), b = make({k, n}, 3, data),
+                   bt = make({n, k}, 4, data), c = make({m, n}, 5, data), row = make({n}, 6, data),
+                   column = make({m, 1}, 7, data);
+      CHECK(compare(gemm_op(), Params(GemmParams{}), {&a, &b}) >= 2);
+      CHECK(compare(gemm_op(), Params(GemmParams{.trans_b = true}), {&a, &bt, &row}) >= 2);
+      CHECK(compare(gemm_op(), Params(GemmParams{.alpha = 0.7F, .trans_a = true}), {&at, &b, &c}) >=
+            2);
+      CHECK(compare(gemm_op(), Params(GemmParams{.beta = -2}), {&a, &b, &column}) >= 2);
+    }
+}
+
 TEST_CASE("exact: few columns, rows packed a block of terms at a time") {
   if (detect_isa() < Isa::avx2) return;
   for (const Data data : {Data::midpoint, Data::noise, Data::special})
-    for (const std::int64_t n : {9, 24}) {
+    for (const std::int64_t n : {31, 40}) {
       const Tensor a = make({37, 700}, 1, data), at = make({700, 37}, 2, data),
                    b = make({700, n}, 3, data), c = make({37, n}, 4, data);
       CHECK(compare(gemm_op(), Params(GemmParams{}), {&a, &b}) >= 2);

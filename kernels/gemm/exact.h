@@ -129,7 +129,8 @@ struct ExactOperand {
   std::vector<double> word_norms;
   Magnitudes seen;
   ExactFirst first = ExactFirst::f64;
-  bool in_place = false;  // of the f64 pass: nothing is packed
+  // Of the f64 pass, where nothing is packed: b is read in place, or takes the place of a.
+  bool in_place = false, turned = false;
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;

@@ -1,0 +1,280 @@
+#include "kernels/gemm/exact_f64.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace etalon {
+namespace {
+
+constexpr int kMaxOutputs = 16;  // of a row of a tile
+// A b of so many floats stays in the nearest caches as it lies, unless its rows share one set: read
+// so as fast as a copy of it, for which threads would wait for each other.
+constexpr std::int64_t kSmallElements = 1 << 16, kSetElements = 1024;
+
+// Adds the squares of terms [from, from + terms) of rows [top, top + height) to sums, height at
+// most `width`, two vectors. Rows that lie side by side are walked so: one by one, each element of
+// theirs would bring a cache line of its own.
+void add_squares(const ExactLanes& lanes, const MatrixView& v, std::int64_t rows, std::int64_t top,
+                 int height, std::int64_t from, std::int64_t terms, int width, double* sums) {
+  const float* at = v.data + top * v.row_stride + from * v.k_stride;
+  if (v.k_stride == 1) {
+    for (int r = 0; r < height; ++r) sums[r] += lanes.square(at + r * v.row_stride, terms);
+  } else if (v.row_stride == 1 && top + width <= rows) {
+    double wide[kResidueTileRows] = {};
+    lanes.squares(at, v.k_stride, terms, wide);
+    for (int r = 0; r < height; ++r) sums[r] += wide[r];
+  } else {
+    for (std::int64_t i = 0; i < terms; ++i)
+      for (int r = 0; r < height; ++r) {
+        const double x = static_cast<double>(at[r * v.row_stride + i * v.k_stride]);
+        sums[r] += x * x;
+      }
+  }
+}
+
+// Strips of a b that is read where it lies, with their norms; its last columns, where they fill no
+// strip, are a copy. One thread's own.
+class Columns {
+ public:
+  Columns(Isa isa, const ExactTask& task, std::int64_t width)
+      : set_(*tile_set_f32(isa)), lanes_(*exact_lanes(isa)), task_(task), width_(width) {}
+  // Strips [first, last).
+  void bring(std::int64_t first, std::int64_t last) {
+    if (first == first_) return;
+    first_ = first;
+    if (last * width_ > task_.n) {
+      const std::int64_t column = (last - 1) * width_;
+      tail_.resize(static_cast<std::size_t>(task_.k * width_));
+      pack_rows(set_, task_.b, column, static_cast<int>(task_.n - column), set_.lanes, task_.k,
+                tail_.data(), width_);
+    }
+    norms_.assign(static_cast<std::size_t>((last - first) * width_), 0.0);
+    for (std::int64_t v = first; v < last; ++v)
+      lanes_.squares(at(v), step(v), task_.k, norms_.data() + (v - first) * width_);
+    for (double& norm : norms_) norm = std::sqrt(norm);
+  }
+  const float* at(std::int64_t v) const {
+    return whole(v) ? task_.b.data + v * width_ : tail_.data();
+  }
+  std::int64_t step(std::int64_t v) const { return whole(v) ? task_.b.k_stride : width_; }
+  const double* norms(std::int64_t v) const { return norms_.data() + (v - first_) * width_; }
+
+ private:
+  bool whole(std::int64_t v) const { return (v + 1) * width_ <= task_.n; }
+  const TileSet& set_;
+  const ExactLanes& lanes_;
+  const ExactTask& task_;
+  std::int64_t width_, first_ = -1;
+  std::vector<float> tail_;
+  std::vector<double> norms_;
+};
+
+// Appends the outputs that are undecided.
+void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
+             std::vector<std::int64_t>& left) {
+  const std::int64_t m = task.m, n = task.n, k = task.k;
+  const ExactProducts& products = *exact_products(isa);
+  const ExactLanes& lanes = *exact_lanes(isa);
+  const int width = 2 * products.lanes;  // of a strip of b
+  const RowStrips strips(m, products.rows);
+  const double alpha = static_cast<double>(task.alpha), beta = static_cast<double>(task.beta);
+  // Blocks of rows by columns whose sums, and the part of a under a block of k and the next, fit
+  // the second cache: without blocks of k, strips of more than 500 terms come from the third one
+  // again and again. The sums of the blocks are joined rather than chained, so that a term meets
+  // the roundings of its own block and one for each block more.
+  constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 256, kBlockRows = 132;
+  const std::int64_t columns = vector_strips(n, width), block_width = kBlockColumns / width,
+                     block_strips = kBlockRows / products.rows;
+  const std::int64_t column_blocks = (columns + block_width - 1) / block_width;
+  std::int64_t row_blocks = (strips.count + block_strips - 1) / block_strips;
+  while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
+  const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
+  const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
+  std::vector<double> bounds(static_cast<std::size_t>(m));  // sums of squares at first
+  const auto square_strip = [&](std::int64_t s, std::int64_t from, std::int64_t terms) {
+    add_squares(lanes, task.a, m, strips.first(s), strips.height(s), from, terms, width,
+                bounds.data() + strips.first(s));
+  };
+  const auto bound_strip = [&](std::int64_t s) {
+    for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r) {
+      double& bound = bounds[static_cast<std::size_t>(r)];
+      bound = factor * std::sqrt(bound);
+    }
+  };
+  // Where no strip of a is met by two items, each packs its own, a block of k at a time, and
+  // neither waits for another nor needs memory for all of a.
+  const bool packs_own = column_blocks == 1;
+  const double* packed_a = nullptr;
+  if (!packs_own) {
+    double* packed = thread_scratch<double>(ScratchSlot::broadcast, m * k);
+    packed_a = packed;
+    pack_broadcast(products, task.a, strips, k, threads, packed, [&](std::int64_t s) {
+      square_strip(s, 0, k);
+      bound_strip(s);
+    });
+  }
+  const bool usual = task.c == nullptr && alpha == 1 && task.truth == nullptr;
+  const std::int64_t c_row = kBlockColumns;
+  std::mutex joining;
+  parallel_for(column_blocks * row_blocks, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    double* sums = thread_scratch<double>(ScratchSlot::tile, kBlockRows * c_row);
+    double* own_a = packs_own
+                        ? thread_scratch<double>(ScratchSlot::vector, kMaxTileRows * kBlockTerms)
+                        : nullptr;
+    double added[kMaxTileRows * kMaxOutputs] = {};
+    std::uint32_t open[kMaxTileRows];
+    std::vector<std::int64_t> mine;
+    Columns own(isa, task, width);
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t column = item / row_blocks * block_width,
+                         column_end = std::min(columns, column + block_width),
+                         strip = item % row_blocks * strips.count / row_blocks,
+                         strip_end = (item % row_blocks + 1) * strips.count / row_blocks;
+      if (b.in_place) own.bring(column, column_end);
+      for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
+        const std::int64_t from = kb * k / k_blocks, to = (kb + 1) * k / k_blocks;
+        const bool last = kb + 1 == k_blocks;
+        for (std::int64_t s = strip; s < strip_end; ++s) {
+          const int height = strips.height(s);
+          const std::int64_t top = strips.first(s);
+          const double* a = packs_own ? own_a : packed_a + top * k + from * height;
+          if (packs_own) {
+            pack_rows(products,
+                      {task.a.data + from * task.a.k_stride, task.a.row_stride, task.a.k_stride},
+                      top, height, height, to - from, own_a, height);
+            square_strip(s, from, to - from);
+            if (last) bound_strip(s);
+          }
+          // Of the next strip, a share by each tile.
+          const bool ahead = !packs_own && s + 1 < strip_end;
+          const double* next_a =
+              ahead ? packed_a + strips.first(s + 1) * k + from * strips.height(s + 1) : nullptr;
+          const std::int64_t share =
+              ahead ? exact_share(strips.height(s + 1), column_end - column) : 0;
+          for (std::int64_t v = column; v < column_end; ++v) {
+            const std::int64_t first = v * width, at = top * n + first;
+            const int count = static_cast<int>(std::min<std::int64_t>(width, n - first));
+            if (last) lanes.ask(task.y + at, n, height, count);
+            const double* norms = b.in_place ? own.norms(v) : b.norms.data() + first;
+            const ExactEnd rounding{.bounds = bounds.data() + top,
+                                    .norms = norms,
+                                    .added = kNothingAdded.data(),
+                                    .y = task.y + at,
+                                    .y_row = n,
+                                    .undecided = open,
+                                    .cells = task.steps.cells};
+            const bool ends = last && usual && count == width;
+            const ExactProduct tile{
+                .k = to - from,
+                .a = a,
+                .b = b.in_place ? own.at(v) + from * own.step(v)
+                                : b.strips.data<float>() + first * k + from * width,
+                .b_step = b.in_place ? own.step(v) : width,
+                .sums = sums + (top - strips.first(strip)) * c_row + (v - column) * width,
+                .sums_row = c_row,
+                .join = kb > 0,
+                .end = ends ? &rounding : nullptr,
+                .next = reinterpret_cast<const char*>(next_a) + (v - column) * (to - from) * share,
+                .next_step = share};
+            const std::size_t vectors = count > products.lanes ? 2 : 1;
+            const std::uint32_t any = products.of[vectors][static_cast<std::size_t>(height)](tile);
+            if (any != 0) exact_ended(rounding, height, at, task.steps, mine);
+            if (!last || ends) continue;
+            if (task.c != nullptr)
+              for (int r = 0; r < height; ++r)
+                for (int i = 0; i < count; ++i)
+                  added[r * kMaxOutputs + i] =
+                      beta * static_cast<double>(
+                                 task.c[(top + r) * task.c_row + (first + i) * task.c_col]);
+            exact_tile(lanes,
+                       {.sums = tile.sums,
+                        .sums_row = c_row,
+                        .rows = height,
+                        .count = count,
+                        .bounds = bounds.data() + top,
+                        .norms = norms,
+                        .scale = alpha,
+                        .slack = alpha == 1 ? 0.0 : 0x1p-52,
+                        .added = task.c == nullptr ? nullptr : added,
+                        .added_row = kMaxOutputs,
+                        .y = task.y + at,
+                        .y_row = n},
+                       task.truth == nullptr ? nullptr : task.truth + at, at, task.steps, mine);
+          }
+        }
+      }
+    }
+    const std::scoped_lock lock(joining);
+    left.insert(left.end(), mine.begin(), mine.end());
+  });
+}
+
+// Strips of b, where they are not read in place, and their norms.
+void pack_rows_of(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
+                  ExactOperand& to) {
+  const std::int64_t n = shape.n, k = shape.k;
+  to.in_place = !shape.b_is_constant && b.row_stride == 1 && n * k <= kSmallElements &&
+                b.k_stride % kSetElements != 0;
+  if (to.in_place) return;
+  const TileSet& set = *tile_set_f32(isa);
+  const ExactLanes& lanes = *exact_lanes(isa);
+  const std::int64_t columns = vector_strips(n, set.lanes) * set.lanes;
+  float* packed = to.strips.at_least<float>(columns * k);
+  to.norms.assign(static_cast<std::size_t>(columns), 0.0);
+  pack_vector(set, b, n, k, threads, packed, [&](std::int64_t s) {
+    double* norms = to.norms.data() + s * set.lanes;
+    lanes.squares(packed + s * set.lanes * k, set.lanes, k, norms);
+    for (int i = 0; i < set.lanes; ++i) norms[i] = std::sqrt(norms[i]);
+  });
+}
+
+// Of few columns a vector of outputs has lanes to spare, and all of a would be turned and widened
+// for them. So rows and columns change places: columns of b are a tile's rows, and rows of a its
+// lanes. Of sums of 500 000 terms packing all of a at once costs more.
+constexpr std::int64_t kTurnedColumns = 24, kTurnedTerms = 64, kTurnedElements = 1 << 25;
+bool is_turned(const ExactShape& s) {
+  return s.n <= kTurnedColumns && s.n < s.m && s.k >= kTurnedTerms && s.m * s.k <= kTurnedElements;
+}
+void turned_pass(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
+  thread_local ExactOperand rows;
+  const std::int64_t m = task.m, n = task.n;
+  float* y = thread_scratch<float>(ScratchSlot::turned, m * n);
+  std::vector<double> truth(static_cast<std::size_t>(task.truth == nullptr ? 0 : m * n));
+  pack_rows_of(isa, {.m = n, .n = m, .k = task.k}, task.a, threads, rows);
+  ExactTask turned = task;
+  std::swap(turned.m, turned.n);
+  std::swap(turned.a, turned.b);
+  std::swap(turned.c_row, turned.c_col);
+  turned.y = y;
+  if (task.truth != nullptr) turned.truth = truth.data();
+  sum_f64(isa, turned, rows, threads, left);
+  const TileSet& set = *tile_set_f32(isa);
+  for (std::int64_t r = 0; r < m; r += set.lanes)
+    for (std::int64_t c = 0; c < n; c += set.lanes)
+      set.store_transposed(
+          y + c * m + r, m, static_cast<int>(std::min<std::int64_t>(set.lanes, n - c)),
+          static_cast<int>(std::min<std::int64_t>(set.lanes, m - r)), task.y + r * n + c, n);
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    task.truth[at % m * n + at / m] = truth[i];
+  }
+  for (std::int64_t& at : left) at = at % m * n + at / m;
+}
+
+}  // namespace
+
+void pack_f64(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
+              ExactOperand& to) {
+  to.turned = is_turned(shape);
+  if (!to.turned) pack_rows_of(isa, shape, b, threads, to);
+}
+
+void f64_pass(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
+              std::vector<std::int64_t>& left) {
+  if (b.turned)
+    turned_pass(isa, task, threads, left);
+  else
+    sum_f64(isa, task, b, threads, left);
+}
+
+}  // namespace etalon
