@@ -17,6 +17,7 @@
 #include "engine/ops/gemm.h"
 #include "engine/ops/matmul.h"
 #include "kernels/conv/exact.h"
+#include "kernels/conv/exact_met.h"
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/gemm/exact.h"
 #include "kernels/kernels.h"
@@ -275,6 +276,54 @@ int compare_winograd(bool every_pair) {
   }
   for (const bool form : seen) CHECK(form);
   return compared;
+}
+
+// Outputs that see padding alone, at either end and in the middle of nothing, and taps that none
+// has inside: of each kind of pass.
+TEST_CASE("exact: what only padding meets is left out") {
+  if (detect_isa() < Isa::avx2) return;
+  struct Case {
+    Shape x, w;
+    std::int64_t groups;
+    std::vector<std::int64_t> strides, dilations, begin, end;
+  };
+  for (const Case& c :
+       {Case{{2, 12, 2, 2}, {20, 12, 5, 5}, 1, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+        {{1, 40, 7, 7}, {24, 40, 1, 1}, 1, {2, 2}, {1, 1}, {3, 3}, {3, 3}},
+        {{1, 16, 3, 5}, {16, 16, 3, 3}, 1, {1, 1}, {1, 1}, {4, 0}, {1, 6}},
+        {{2, 6, 4, 3}, {6, 1, 3, 3}, 6, {1, 1}, {3, 2}, {9, 6}, {8, 7}},
+        {{1, 9, 6}, {7, 9, 4}, 1, {3}, {2}, {7}, {9}},
+        {{1, 4, 2, 3, 2}, {6, 2, 3, 3, 3}, 2, {1, 1, 2}, {1, 2, 1}, {2, 3, 2}, {3, 2, 1}}}) {
+    ConvParams p;
+    p.groups = c.groups;
+    p.strides = c.strides;
+    p.dilations = c.dilations;
+    p.pads_begin = c.begin;
+    p.pads_end = c.end;
+    CAPTURE(to_string(c.x));
+    for (const Data data : {Data::noise, Data::midpoint, Data::special}) {
+      const Tensor x = make(c.x, 4, data), w = make(c.w, 5, data), bias = make({c.w[0]}, 6, data);
+      REQUIRE(met_layer(conv_geometry(p, x.shape(), w.shape()), w.data<float>().data()));
+      CHECK(compare(conv_op(), Params(p), {&x, &w, &bias}) >= 2);
+      CHECK(compare(conv_op(), Params(p), {&x, &w}) >= 2);
+      for (const DType format : {DType::f16, DType::bf16}) {
+        const Tensor nx = narrowed(x, format), nw = narrowed(w, format),
+                     nb = narrowed(bias, format);
+        for (const Isa isa : {Isa::avx2, Isa::avx512})
+          if (isa <= detect_isa())
+            CHECK(wrong_outputs(conv_op(), Params(p), {&nx, &nw, &nb}, run_conv_exact, isa, {}) ==
+                  0);
+      }
+    }
+  }
+  // Nothing is met at all.
+  ConvParams far;
+  far.pads_begin = {2, 2};
+  far.pads_end = {0, 0};
+  far.strides = {9, 9};
+  const Tensor x = make({1, 2, 1, 1}, 1, Data::noise), w = make({3, 2, 1, 1}, 2, Data::noise),
+               bias = make({3}, 3, Data::noise);
+  CHECK(compare(conv_op(), Params(far), {&x, &w, &bias}) >= 2);
 }
 
 // Layers whose transformed weights are too large to be kept.

@@ -11,6 +11,7 @@
 #include "kernels/conv/depthwise.h"
 #include "kernels/conv/exact_cut.h"
 #include "kernels/conv/exact_depthwise.h"
+#include "kernels/conv/exact_met.h"
 #include "kernels/conv/exact_settle.h"
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/conv/plan.h"
@@ -36,6 +37,8 @@ struct PackedWeights {
   // w as strips of output channels, group by group, and the norm of each channel.
   AlignedBuffer strips;
   std::vector<double> norms;
+  // Of a layer much of which only padding meets: the rest, which all else here is of.
+  std::optional<MetLayer> met;
   // Instead, where there is such a pass.
   std::optional<ConvResidues> residues;
   std::optional<WindowRows> windows;
@@ -82,7 +85,12 @@ const ResidueSet* residues_for(Isa isa, const ConvGeometry& g, const ExactSteps&
 
 // How a layer is summed, and what that needs of its weights.
 void choose_pass(const Layer& layer, int threads, PackedWeights& to) {
-  const auto& [isa, g, w, steps, wants_truth] = layer;
+  const auto& [isa, whole, weights, steps, wants_truth] = layer;
+  if (!wants_truth && steps.residues == nullptr && !steps.winograd)
+    to.met = met_layer(whole, weights);
+  const ConvGeometry& g = to.met ? to.met->g : whole;
+  const float* w = to.met ? to.met->w.data() : weights;
+  if (g.window.out_points() == 0) return;
   if (const ResidueSet* residues = residues_for(isa, g, steps); residues != nullptr)
     pack_conv_residues(*residues, g, w, threads, to.residues.emplace());
   else if (!wants_truth && (to.windows = exact_depthwise_rows(isa, g)))
@@ -110,26 +118,19 @@ Prepared prepare(const Problem& problem, int threads) {
 }
 
 // The first pass in f64. Appends what it leaves.
-void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
-              const ExactSteps& steps, std::vector<std::int64_t>& undecided) {
+void f64_pass(const ExactConv& conv, Isa isa, const PackedWeights* prepared,
+              std::vector<std::int64_t>& undecided) {
+  const auto& [g, x, weights, bias, y, truth, steps, threads] = conv;
   const ExactProducts& products = *exact_products(isa);
   const ExactLanes& lane_functions = *exact_lanes(isa);
   const TileSet& set = *tile_set_f32(isa);
-  const ConvPlan plan(
-      conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()));
-  const ConvGeometry& g = plan.g;
+  const ConvPlan plan(g);
   const std::int64_t k = plan.k, out = g.group_out();
   const int lanes = products.lanes, width = 2 * lanes;  // of a vector, of a tile
-  const float* x = call.input(0).data<float>().data();
-  const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
-  float* y = call.output(0).mutable_data<float>().data();
-  double* truth =
-      call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
   const RowStrips strips(out, products.rows);
   PackedWeights fresh;
   const bool direct = reads_in_place(g, truth != nullptr);
-  if (prepared == nullptr && !direct)
-    pack_weights(isa, g, call.input(1).data<float>().data(), call.threads, fresh);
+  if (prepared == nullptr && !direct) pack_weights(isa, g, weights, threads, fresh);
   const PackedWeights& w = prepared == nullptr ? fresh : *prepared;
   const double* packed_w = w.strips.data<double>();
   const std::int64_t vectors = vector_strips(plan.pixels, lanes),
@@ -151,7 +152,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
   const bool last_is_column = plan.pixels % lanes == 1;
   const ExactCut cut =
       cheapest_cut(g.groups, static_cast<double>(vectors) - (last_is_column ? kColumnSaves : 0.0),
-                   tiles, (tiles + most - 1) / most, strips.count, call.threads, cost);
+                   tiles, (tiles + most - 1) / most, strips.count, threads, cost);
   const std::int64_t block = (tiles + cut.blocks - 1) / cut.blocks;
   // Blocks are joined: a term meets the roundings of its own and one for each block more.
   const double factor = exact_factor(k_block + k_blocks);
@@ -160,7 +161,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
     const float* source = x + image * g.in_channels * g.window.in_points();
     if (plan.copied) {
       float* copy = thread_scratch<float>(ScratchSlot::padded, plan.image_stride);
-      parallel_for(g.in_channels, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      parallel_for(g.in_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t c = begin; c < end; ++c)
           plan.copy_channel(source + c * g.window.in_points(), copy + c * plan.channel_stride,
                             split_pairs(isa));
@@ -168,7 +169,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       source = copy;
     }
     if (direct) {
-      parallel_for(g.out_channels, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      parallel_for(g.out_channels, threads, 1, [&](std::int64_t begin, std::int64_t end) {
         const auto& [d, h, columns] = g.window.axes;
         std::vector<std::int64_t> left;
         for (std::int64_t o = begin; o < end; ++o)
@@ -181,7 +182,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
                         row / h.out * d.stride * plan.plane_stride +
                         row % h.out * h.stride * plan.row_stride + ox,
                    .offset = plan.offset.data(),
-                   .w = call.input(1).data<float>().data() + o * k,
+                   .w = weights + o * k,
                    .k = k,
                    .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o]),
                    .cells = steps.cells},
@@ -195,7 +196,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
       continue;
     }
     const std::int64_t items = g.groups * cut.parts * cut.blocks;
-    parallel_for(items, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(items, threads, 1, [&](std::int64_t begin, std::int64_t end) {
       float* packed = thread_scratch<float>(ScratchSlot::vector, block * width * k_block);
       const std::int64_t c_row = k_blocks > 1 ? block * width : width;
       double* sums =
@@ -250,7 +251,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               next += (group * out + strips.first(first_strip)) * k + (from + terms) * ahead;
             }
             const std::int64_t share = exact_share(ahead, count);
-            const double* weights = packed_w + (group * out + row) * k + from * height;
+            const double* strip_weights = packed_w + (group * out + row) * k + from * height;
             for (std::int64_t v = 0; v < count; ++v) {
               const std::int64_t pixel = (first + v) * width,
                                  at = (image * g.out_channels + group * out + row) * plan.pixels +
@@ -264,7 +265,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
               const bool alone = outputs % lanes == 1;
               const int whole = (outputs + lanes - 1) / lanes - (alone ? 1 : 0);
               if (alone)
-                lane_functions.column({.a = weights,
+                lane_functions.column({.a = strip_weights,
                                        .height = height,
                                        .b = b + whole * lanes,
                                        .b_step = width,
@@ -284,7 +285,7 @@ void f64_pass(const KernelCall& call, Isa isa, const PackedWeights* prepared,
                 const std::uint32_t any =
                     products.of[static_cast<std::size_t>(whole)][static_cast<std::size_t>(height)](
                         {.k = terms,
-                         .a = weights,
+                         .a = strip_weights,
                          .b = b,
                          .b_step = width,
                          .sums = c,
@@ -358,56 +359,82 @@ void products_pass(const KernelCall& call, const KernelCall& halves, Isa isa, co
   }
 }
 
+// The layer as it is, or what is left of it.
+void layer_pass(const ExactConv& conv, Isa isa, const PackedWeights& p,
+                std::vector<std::int64_t>& undecided) {
+  const auto& [g, x, w, bias, y, truth, steps, threads] = conv;
+  bool done = true;
+  if (p.residues) {
+    // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
+    done = p.residues->finite &&
+           conv_residues(
+               *residues_for(isa, g, steps), *exact_lanes(isa), g,
+               {.x = x, .w = &*p.residues, .bias = bias, .y = y, .truth = truth, .steps = steps},
+               threads, undecided);
+  } else if (p.windows || p.layer) {
+    if (p.windows)
+      exact_depthwise(isa, *p.windows, {.x = x, .w = w, .bias = bias, .y = y, .steps = steps},
+                      threads, undecided);
+    else
+      exact_winograd(isa, g, *p.layer,
+                     {.x = x, .w = &p.winograd, .bias = bias, .y = y, .steps = steps}, threads,
+                     undecided);
+    // A few large inputs widen the bound of all that share a tile or a channel with them. Plain
+    // sums, whose bounds are their own, are cheaper then than settling one in so many.
+    done = static_cast<std::int64_t>(undecided.size()) * kSettledShare <=
+           g.batch * g.out_channels * g.window.out_points();
+  } else {
+    f64_pass(conv, isa, &p, undecided);
+  }
+  if (!done) {
+    undecided.clear();
+    f64_pass(conv, isa, nullptr, undecided);
+  }
+  exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
+  if (steps.settle) settle_conv(isa, conv, undecided);
+}
+
 // `call` in f32; `halves`: the call as it was.
 void conv_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const ExactSteps& steps,
                std::vector<std::int64_t>& undecided) {
   const ConvGeometry g =
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
-#if defined(__x86_64__)
-  if (steps.cells == &kExactBF16 && is_product(g) && steps.residues == nullptr && !steps.winograd &&
-      (call.truth.empty() || !call.truth[0]) && takes_words(isa, bf16_bits(halves.input(0))))
-    return products_pass(call, halves, isa, g, steps, undecided);
-#endif
-  const float* x = call.input(0).data<float>().data();
-  const float* w = call.input(1).data<float>().data();
-  const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
-  float* y = call.output(0).mutable_data<float>().data();
   double* truth =
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
+#if defined(__x86_64__)
+  if (steps.cells == &kExactBF16 && is_product(g) && steps.residues == nullptr && !steps.winograd &&
+      truth == nullptr && takes_words(isa, bf16_bits(halves.input(0))))
+    return products_pass(call, halves, isa, g, steps, undecided);
+#endif
+  ExactConv conv{.g = g,
+                 .x = call.input(0).data<float>().data(),
+                 .w = call.input(1).data<float>().data(),
+                 .bias = call.has(2) ? call.input(2).data<float>().data() : nullptr,
+                 .y = call.output(0).mutable_data<float>().data(),
+                 .truth = truth,
+                 .steps = steps,
+                 .threads = call.threads};
   const auto* p = static_cast<const PackedWeights*>(call.prepared);
   PackedWeights fresh;
-  if (p == nullptr || (truth != nullptr && (p->windows || p->layer))) {
-    choose_pass({isa, g, w, steps, truth != nullptr}, call.threads, fresh);
+  if (p == nullptr || (truth != nullptr && (p->windows || p->layer || p->met))) {
+    choose_pass({isa, g, conv.w, steps, truth != nullptr}, call.threads, fresh);
     p = &fresh;
   }
-  bool done = true;
-  if (p->residues) {
-    // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
-    done = p->residues->finite &&
-           conv_residues(
-               *residues_for(isa, g, steps), *exact_lanes(isa), g,
-               {.x = x, .w = &*p->residues, .bias = bias, .y = y, .truth = truth, .steps = steps},
-               call.threads, undecided);
-  } else if (p->windows || p->layer) {
-    if (p->windows)
-      exact_depthwise(isa, *p->windows, {.x = x, .w = w, .bias = bias, .y = y, .steps = steps},
-                      call.threads, undecided);
-    else
-      exact_winograd(isa, g, *p->layer,
-                     {.x = x, .w = &p->winograd, .bias = bias, .y = y, .steps = steps},
-                     call.threads, undecided);
-    // A few large inputs widen the bound of all that share a tile or a channel with them. Plain
-    // sums, whose bounds are their own, are cheaper then than settling one in so many.
-    done = static_cast<std::int64_t>(undecided.size()) * kSettledShare <= call.output(0).numel();
-  } else {
-    f64_pass(call, isa, p, steps, undecided);
-  }
-  if (!done) {
-    undecided.clear();
-    f64_pass(call, isa, nullptr, steps, undecided);
-  }
-  exact_counts().undecided += static_cast<std::int64_t>(undecided.size());
-  if (steps.settle) settle_conv(isa, call, g, steps.cells, undecided);
+  if (!p->met) return layer_pass(conv, isa, *p, undecided);
+  const MetLayer& met = *p->met;
+  thread_local AlignedBuffer part;
+  conv.y = part.at_least<float>(std::max<std::int64_t>(1, met.g.output_shape().numel()));
+  if (met.g.window.out_points() > 0)
+    layer_pass({.g = met.g,
+                .x = conv.x,
+                .w = met.w.data(),
+                .bias = conv.bias,
+                .y = conv.y,
+                .steps = steps,
+                .threads = call.threads},
+               isa, *p, undecided);
+  met.outputs.place(conv.y, call);
+  for (std::int64_t& at : undecided) at = met.outputs.whole(at);
 }
 
 }  // namespace

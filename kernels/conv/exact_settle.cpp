@@ -83,16 +83,10 @@ class Windows {
 
 }  // namespace
 
-void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g, const ExactCells* cells,
-                 std::vector<std::int64_t>& left) {
+void settle_conv(Isa isa, const ExactConv& conv, std::vector<std::int64_t>& left) {
   if (left.empty()) return;
+  const auto& [g, x, w, bias, y, truth, steps, threads] = conv;
   const std::int64_t points = g.window.out_points(), k = g.k(), image = g.out_channels * points;
-  const float* x = call.input(0).data<float>().data();
-  const float* w = call.input(1).data<float>().data();
-  const float* bias = call.has(2) ? call.input(2).data<float>().data() : nullptr;
-  float* y = call.output(0).mutable_data<float>().data();
-  double* truth =
-      call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
   // Image, group, pixel: what has one window.
   const auto key = [&](std::int64_t i) {
     return (i / image * g.groups + i / points % g.out_channels / g.group_out()) * points +
@@ -109,8 +103,7 @@ void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g, const E
              together = std::clamp<std::int64_t>(kSettledTerms / std::max<std::int64_t>(1, k), 1,
                                                  kMostSettled);
   parallel_for(
-      (count + together - 1) / together, call.threads, 1,
-      [&](std::int64_t begin, std::int64_t end) {
+      (count + together - 1) / together, threads, 1, [&](std::int64_t begin, std::int64_t end) {
         std::vector<float> taps(static_cast<std::size_t>(k * together));
         std::vector<Windows::One> wanted;
         std::vector<std::int64_t> mine;
@@ -144,7 +137,7 @@ void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g, const E
                                .k = k,
                                .added = bias == nullptr ? 0.0 : static_cast<double>(bias[o]),
                                .adds = bias != nullptr,
-                               .cells = cells},
+                               .cells = steps.cells},
                               y[at], truth == nullptr ? nullptr : truth + at))
               mine.push_back(at);
           }

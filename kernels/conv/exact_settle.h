@@ -5,14 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/backend/kernel.h"
-#include "engine/ops/conv.h"
-#include "kernels/gemm/exact_lanes.h"
+#include "kernels/conv/exact_task.h"
 
 namespace etalon {
 
 // Writes the outputs it decides; keeps the others in `left`.
-void settle_conv(Isa isa, const KernelCall& call, const ConvGeometry& g, const ExactCells* cells,
-                 std::vector<std::int64_t>& left);
+void settle_conv(Isa isa, const ExactConv& conv, std::vector<std::int64_t>& left);
 
 }  // namespace etalon

@@ -17,8 +17,8 @@ bool is_met(const WindowAxis& a, std::int64_t o) {
 
 }  // namespace
 
-MetOutputs::MetOutputs(const ConvGeometry& g) : met_(g), whole_(g.window) {
-  const bool one_tap = g.window.taps() == 1;
+MetOutputs::MetOutputs(const ConvGeometry& g, bool cuts_input) : met_(g), whole_(g.window) {
+  const bool one_tap = cuts_input && g.window.taps() == 1;
   for (std::size_t i = 0; i < kMaxSpatial; ++i) {
     WindowAxis& a = met_.window.axes[i];
     std::int64_t first = 0, last = a.out;
@@ -34,6 +34,16 @@ MetOutputs::MetOutputs(const ConvGeometry& g) : met_(g), whole_(g.window) {
     a.out = std::max<std::int64_t>(0, last - first);
     if (a.out > 0) a.pad_end = std::max<std::int64_t>(0, a.at(a.out - 1, a.kernel - 1) - a.in + 1);
   }
+}
+
+std::int64_t MetOutputs::whole(std::int64_t at) const {
+  const WindowAxis &h = whole_.axes[1], &w = whole_.axes[2];
+  const auto& [box_d, box_h, box_w] = met_.window.axes;
+  const std::int64_t x = at % box_w.out, y = at / box_w.out % box_h.out,
+                     z = at / box_w.out / box_h.out % box_d.out,
+                     channel = at / met_.window.out_points();
+  return channel * whole_.out_points() + ((z + first_[0]) * h.out + y + first_[1]) * w.out + x +
+         first_[2];
 }
 
 void MetOutputs::place(const float* part, const KernelCall& call) const {

@@ -17,12 +17,15 @@ namespace etalon {
 
 class MetOutputs {
  public:
-  explicit MetOutputs(const ConvGeometry& g);
+  // cuts_input: a single tap's padding may become less than none, an input cut short.
+  explicit MetOutputs(const ConvGeometry& g, bool cuts_input = true);
 
   // The convolution that gives the box alone, [batch, channels, box].
   const ConvGeometry& geometry() const { return met_; }
   // Whether the box is all outputs.
   bool all() const { return all_; }
+  // Output `at` of the box among all, both [batch, channels, points].
+  std::int64_t whole(std::int64_t at) const;
   // The box from `part`, and biases around it, to output 0 of the call, which is announced.
   void place(const float* part, const KernelCall& call) const;
 
