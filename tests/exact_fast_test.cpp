@@ -487,6 +487,48 @@ TEST_CASE("exact: layers by Winograd in each form, odd extents, groups, padding,
     }
 }
 
+// A constant b of which only norms are kept.
+TEST_CASE("exact: one row by a prepared matrix") {
+  if (detect_isa() < Isa::avx2) return;
+  const Contract exact = Contract::exact_preset();
+  for (const Data data : {Data::midpoint, Data::noise, Data::special})
+    for (const bool along : {false, true})
+      for (const auto& [m, n, k] : {std::tuple{1, 37, 130}, {2, 600, 21}, {2, 1, 40}, {1, 3, 9}}) {
+        const Tensor a = make({m, k}, 1, data),
+                     b = make(along ? Shape{n, k} : Shape{k, n}, 2, data), c = make({n}, 3, data);
+        const Params p(GemmParams{.alpha = 0.5F, .trans_b = along});
+        const std::vector<const Tensor*> in{&a, &b, &c};
+        RunOptions options{.contract = exact};
+        options.kernels = "gemm.definition";
+        const OpRun want = run_op(gemm_op(), p, in, all_kernels(), options);
+        const TensorType type = want.outputs[0].type();
+        std::vector<InferInput> inputs;
+        for (const Tensor* t : in) inputs.push_back({t->type(), t, true});
+        for (const KernelRow* row : all_kernels().rows_of("gemm")) {
+          if (row->contracts != "exact" || !test::on_this_cpu(*row)) continue;
+          const Problem problem{.op = &gemm_op(),
+                                .params = &p,
+                                .inputs = inputs,
+                                .outputs = {&type, 1},
+                                .contract = &exact,
+                                .isa = row->isa};
+          const Prepared prepared = row->prepare(problem, 2);
+          REQUIRE(prepared != nullptr);
+          for (const int threads : {1, 3}) {
+            std::vector<Tensor> out;
+            out.push_back(Tensor::uninitialized(type.dtype, type.shape));
+            row->run({.problem = &problem,
+                      .inputs = in,
+                      .outputs = out,
+                      .threads = threads,
+                      .prepared = prepared.get()});
+            CHECK(std::memcmp(out[0].bytes().data(), want.outputs[0].bytes().data(),
+                              out[0].size_bytes()) == 0);
+          }
+        }
+      }
+}
+
 TEST_CASE("exact: few columns change places with rows") {
   if (detect_isa() < Isa::avx2) return;
   for (const Data data : {Data::midpoint, Data::noise, Data::special})

@@ -163,6 +163,11 @@ void settle(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to) {
   const std::int64_t n = shape.n, k = shape.k;
+  if (exact_is_thin(shape.m, n)) {
+    to.first = ExactFirst::f64;
+    if (n >= shape.m) pack_thin(*exact_lanes(isa), shape, b, threads, to);
+    return;
+  }
   to.first = first_for(isa, shape);
 #if defined(__x86_64__)
   if (to.first == ExactFirst::words) return pack_exact_words(shape, b, threads, to);
@@ -273,7 +278,6 @@ Prepared pack_constant(const Problem& problem, const Problem& halves, Isa isa, i
   if (b == nullptr) return nullptr;
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
-  if (exact_is_thin(g.m, g.n)) return nullptr;
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa,
              {.m = g.m,

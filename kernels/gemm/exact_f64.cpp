@@ -11,27 +11,6 @@ constexpr int kMaxOutputs = 16;  // of a row of a tile
 // so as fast as a copy of it, for which threads would wait for each other.
 constexpr std::int64_t kSmallElements = 1 << 16, kSetElements = 1024;
 
-// Adds the squares of terms [from, from + terms) of rows [top, top + height) to sums, height at
-// most `width`, two vectors. Rows that lie side by side are walked so: one by one, each element of
-// theirs would bring a cache line of its own.
-void add_squares(const ExactLanes& lanes, const MatrixView& v, std::int64_t rows, std::int64_t top,
-                 int height, std::int64_t from, std::int64_t terms, int width, double* sums) {
-  const float* at = v.data + top * v.row_stride + from * v.k_stride;
-  if (v.k_stride == 1) {
-    for (int r = 0; r < height; ++r) sums[r] += lanes.square(at + r * v.row_stride, terms);
-  } else if (v.row_stride == 1 && top + width <= rows) {
-    double wide[kResidueTileRows] = {};
-    lanes.squares(at, v.k_stride, terms, wide);
-    for (int r = 0; r < height; ++r) sums[r] += wide[r];
-  } else {
-    for (std::int64_t i = 0; i < terms; ++i)
-      for (int r = 0; r < height; ++r) {
-        const double x = static_cast<double>(at[r * v.row_stride + i * v.k_stride]);
-        sums[r] += x * x;
-      }
-  }
-}
-
 // Strips of a b that is read where it lies, with their norms; its last columns, where they fill no
 // strip, are a copy. One thread's own.
 class Columns {
@@ -262,6 +241,24 @@ void turned_pass(Isa isa, const ExactTask& task, int threads, std::vector<std::i
 }
 
 }  // namespace
+
+void add_squares(const ExactLanes& lanes, const MatrixView& v, std::int64_t rows, std::int64_t top,
+                 int height, std::int64_t from, std::int64_t terms, int width, double* sums) {
+  const float* at = v.data + top * v.row_stride + from * v.k_stride;
+  if (v.k_stride == 1) {
+    for (int r = 0; r < height; ++r) sums[r] += lanes.square(at + r * v.row_stride, terms);
+  } else if (v.row_stride == 1 && top + width <= rows) {
+    double wide[kResidueTileRows] = {};
+    lanes.squares(at, v.k_stride, terms, wide);
+    for (int r = 0; r < height; ++r) sums[r] += wide[r];
+  } else {
+    for (std::int64_t i = 0; i < terms; ++i)
+      for (int r = 0; r < height; ++r) {
+        const double x = static_cast<double>(at[r * v.row_stride + i * v.k_stride]);
+        sums[r] += x * x;
+      }
+  }
+}
 
 void pack_f64(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
               ExactOperand& to) {

@@ -87,7 +87,8 @@ struct ExactLanes {
   // bound.
   std::uint32_t (*taps)(const ExactTaps& taps, int count, float* y) = nullptr;
   // For rows r < 4: sums[r] = the sum of v[i] x[r * stride + i], squares[r] that of their squares.
-  // No term meets more than chain(k) roundings. v is read in whole vectors.
+  // No term meets more than chain(k) roundings. v is read in whole vectors. squares may be nullptr,
+  // here and in `columns`.
   void (*dots)(const double* v, const ExactRows& rows, std::int64_t k, double* sums,
                double* squares) = nullptr;
   std::int64_t (*chain)(std::int64_t k) = nullptr;

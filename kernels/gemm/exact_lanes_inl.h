@@ -215,9 +215,9 @@ std::uint32_t exact_taps(const ExactTaps& taps, int count, float* y) {
   return undecided;
 }
 
-template <class V>
-void exact_dots(const double* v, const ExactRows& rows, std::int64_t k, double* sums,
-                double* squares) {
+template <class V, bool kSquares>
+void exact_dots_of(const double* v, const ExactRows& rows, std::int64_t k, double* sums,
+                   double* squares) {
   using Reg = typename V::Reg;
   constexpr int height = 4;
   Reg s[height], m[height];
@@ -228,7 +228,7 @@ void exact_dots(const double* v, const ExactRows& rows, std::int64_t k, double* 
     unroll<height>([&](auto r) ETALON_INLINE_LAMBDA {
       const Reg x = V::widen(rows.x + r * rows.stride + i);
       s[r] = V::fma(a, x, s[r]);
-      m[r] = V::fma(x, x, m[r]);
+      if constexpr (kSquares) m[r] = V::fma(x, x, m[r]);
     });
   }
   if (i < k) {
@@ -237,7 +237,7 @@ void exact_dots(const double* v, const ExactRows& rows, std::int64_t k, double* 
     unroll<height>([&](auto r) ETALON_INLINE_LAMBDA {
       const Reg x = V::widen(rows.x + r * rows.stride + i, mask);
       s[r] = V::fma(a, x, s[r]);
-      m[r] = V::fma(x, x, m[r]);
+      if constexpr (kSquares) m[r] = V::fma(x, x, m[r]);
     });
   }
   double lanes[V::lanes];
@@ -245,31 +245,38 @@ void exact_dots(const double* v, const ExactRows& rows, std::int64_t k, double* 
     V::store(lanes, s[r]);
     sums[r] = 0;
     for (int i2 = 0; i2 < V::lanes; ++i2) sums[r] += lanes[i2];
+    if constexpr (!kSquares) continue;
     V::store(lanes, m[r]);
     squares[r] = 0;
     for (int i2 = 0; i2 < V::lanes; ++i2) squares[r] += lanes[i2];
   }
 }
 template <class V>
+void exact_dots(const double* v, const ExactRows& rows, std::int64_t k, double* sums,
+                double* squares) {
+  squares == nullptr ? exact_dots_of<V, false>(v, rows, k, sums, squares)
+                     : exact_dots_of<V, true>(v, rows, k, sums, squares);
+}
+template <class V>
 std::int64_t exact_chain(std::int64_t k) {
   return (k + V::lanes - 1) / V::lanes + V::lanes;
 }
 
-template <class V, int height>
+template <class V, int height, bool kSquares>
 void exact_columns_of(const double* v, const ExactRows& rows, std::int64_t count, double* sums,
                       double* squares) {
   using Reg = typename V::Reg;
   Reg w[height];
   unroll<height>([&](auto r) ETALON_INLINE_LAMBDA { w[r] = V::set1(v[r]); });
   const auto step = [&](std::int64_t i, auto load, auto widen, auto store) ETALON_INLINE_LAMBDA {
-    Reg s = load(sums + i), m = load(squares + i);
+    Reg s = load(sums + i), m = kSquares ? load(squares + i) : V::zero();
     unroll<height>([&](auto r) ETALON_INLINE_LAMBDA {
       const Reg x = widen(rows.x + r * rows.stride + i);
       s = V::fma(w[r], x, s);
-      m = V::fma(x, x, m);
+      if constexpr (kSquares) m = V::fma(x, x, m);
     });
     store(sums + i, s);
-    store(squares + i, m);
+    if constexpr (kSquares) store(squares + i, m);
   };
   std::int64_t i = 0;
   for (; i + V::lanes <= count; i += V::lanes)
@@ -285,14 +292,22 @@ void exact_columns_of(const double* v, const ExactRows& rows, std::int64_t count
         [&](double* p, Reg x) ETALON_INLINE_LAMBDA { V::store(p, x, mask); });
   }
 }
+template <class V, bool kSquares>
+void exact_columns_in_fours(const double* v, const ExactRows& rows, int height, std::int64_t count,
+                            double* sums, double* squares) {
+  int r = 0;
+  for (; r + 4 <= height; r += 4)
+    exact_columns_of<V, 4, kSquares>(v + r, {rows.x + r * rows.stride, rows.stride}, count, sums,
+                                     squares);
+  for (; r < height; ++r)
+    exact_columns_of<V, 1, kSquares>(v + r, {rows.x + r * rows.stride, rows.stride}, count, sums,
+                                     squares);
+}
 template <class V>
 void exact_columns(const double* v, const ExactRows& rows, int height, std::int64_t count,
                    double* sums, double* squares) {
-  int r = 0;
-  for (; r + 4 <= height; r += 4)
-    exact_columns_of<V, 4>(v + r, {rows.x + r * rows.stride, rows.stride}, count, sums, squares);
-  for (; r < height; ++r)
-    exact_columns_of<V, 1>(v + r, {rows.x + r * rows.stride, rows.stride}, count, sums, squares);
+  squares == nullptr ? exact_columns_in_fours<V, false>(v, rows, height, count, sums, squares)
+                     : exact_columns_in_fours<V, true>(v, rows, height, count, sums, squares);
 }
 
 // step(j, x, y) for the vectors of a and b in turns over j < chains, the last ones for j = 0.

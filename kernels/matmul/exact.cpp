@@ -17,8 +17,7 @@ namespace {
 Prepared pack_constant(const Problem& problem, const Problem& halves, Isa isa, int threads) {
   const Tensor* b = problem.inputs[1].value;
   const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
-  if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0 || exact_is_thin(g.m, g.n))
-    return nullptr;
+  if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0) return nullptr;
   auto prepared = std::make_shared<ExactOperand>();
   pack_exact(isa,
              {.m = g.m,
