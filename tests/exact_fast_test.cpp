@@ -515,6 +515,7 @@ TEST_CASE("exact: one row by a prepared matrix") {
           const Prepared prepared = row->prepare(problem, 2);
           REQUIRE(prepared != nullptr);
           for (const int threads : {1, 3}) {
+            CAPTURE(row->name);
             std::vector<Tensor> out;
             out.push_back(Tensor::uninitialized(type.dtype, type.shape));
             row->run({.problem = &problem,

@@ -165,7 +165,7 @@ void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threa
   const std::int64_t n = shape.n, k = shape.k;
   if (exact_is_thin(shape.m, n)) {
     to.first = ExactFirst::f64;
-    if (n >= shape.m) pack_thin(*exact_lanes(isa), shape, b, threads, to);
+    if (n >= shape.m) pack_thin(isa, shape, b, threads, to);
     return;
   }
   to.first = first_for(isa, shape);

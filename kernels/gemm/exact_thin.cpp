@@ -59,19 +59,20 @@ struct ThinProduct {
 
 }  // namespace
 
-void pack_thin(const ExactLanes& lanes, const ExactShape& shape, const MatrixView& b, int threads,
+void pack_thin(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                ExactOperand& to) {
-  to.norms.assign(static_cast<std::size_t>(vector_strips(shape.n, kOutputs) * kOutputs), 0.0);
-  parallel_for(
-      vector_strips(shape.n, kOutputs), threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t s = begin; s < end; ++s) {
-          double* norms = to.norms.data() + s * kOutputs;
-          const std::int64_t first = s * kOutputs;
-          const int count = static_cast<int>(std::min<std::int64_t>(kOutputs, shape.n - first));
-          add_squares(lanes, b, shape.n, first, count, 0, shape.k, kOutputs, norms);
-          for (int i = 0; i < count; ++i) norms[i] = std::sqrt(norms[i]);
-        }
-      });
+  const int width = 2 * exact_products(isa)->lanes;
+  const std::int64_t strips = vector_strips(shape.n, width);
+  to.norms.assign(static_cast<std::size_t>(strips * width), 0.0);
+  parallel_for(strips, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      const std::int64_t first = s * width;
+      double* norms = to.norms.data() + first;
+      const int count = static_cast<int>(std::min<std::int64_t>(width, shape.n - first));
+      add_squares(*exact_lanes(isa), b, shape.n, first, count, 0, shape.k, width, norms);
+      for (int i = 0; i < count; ++i) norms[i] = std::sqrt(norms[i]);
+    }
+  });
 }
 
 void thin_pass(const ExactLanes& lanes, const ExactTask& task, int threads,

@@ -16,7 +16,7 @@ namespace etalon {
 inline constexpr std::int64_t kThin = 2;
 
 // Of a constant b with more rows than a, their norms: all that thin_pass makes of it beforehand.
-void pack_thin(const ExactLanes& lanes, const ExactShape& shape, const MatrixView& b, int threads,
+void pack_thin(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                ExactOperand& to);
 // Appends what the test leaves. `added` of an output is beta * c.
 void thin_pass(const ExactLanes& lanes, const ExactTask& task, int threads,
