@@ -14,6 +14,7 @@ void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, Exa
     pass(call, nullptr, left);
     return;
   }
+#if defined(__x86_64__)  // as the rows that ask
   const WidenedCall wide(call);
   pass(wide.call(), format == DType::f16 ? &kExactF16 : &kExactBF16, left);
   const float* y = wide.output(0);
@@ -34,12 +35,15 @@ void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, Exa
       });
   std::ranges::sort(left);
   left.erase(std::unique(left.begin(), left.end()), left.end());
+#endif
 }
 
 Prepared prepare_exact_pass(const Problem& problem, int threads,
                             FunctionRef<Prepared(const Problem&)> prepare) {
-  return problem.input(0).dtype == DType::f32 ? prepare(problem)
-                                              : prepare_widened(problem, threads, prepare);
+#if defined(__x86_64__)
+  if (problem.input(0).dtype != DType::f32) return prepare_widened(problem, threads, prepare);
+#endif
+  return prepare(problem);
 }
 
 Refusal refuse_unless_exact_narrow(const Problem& problem) {
