@@ -395,8 +395,8 @@ void layer_pass(const ExactConv& conv, Isa isa, const PackedWeights& p,
 }
 
 // `call` in f32; `halves`: the call as it was.
-void conv_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const ExactSteps& steps,
-               std::vector<std::int64_t>& undecided) {
+void conv_pass(const KernelCall& call, [[maybe_unused]] const KernelCall& halves, Isa isa,
+               const ExactSteps& steps, std::vector<std::int64_t>& undecided) {
   const ConvGeometry g =
       conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
   double* truth =

@@ -7,6 +7,7 @@
 #include "engine/core/threads.h"
 
 namespace etalon {
+#if defined(__x86_64__)
 namespace {
 
 constexpr std::int64_t kMostOutputs = 4;  // of a group
@@ -17,13 +18,9 @@ struct Lanes {
   void (*run)(const DepthwiseCall& call) = nullptr;
   float (*largest)(const float* x, std::int64_t count) = nullptr;
 };
-Lanes lanes_of([[maybe_unused]] Isa isa) {
-#if defined(__x86_64__)
+Lanes lanes_of(Isa isa) {
   if (isa >= Isa::avx512) return {16, avx512::depthwise_exact, avx512::largest};
   return {8, avx2::depthwise_exact, avx2::largest};
-#else
-  return {};
-#endif
 }
 
 }  // namespace
@@ -75,5 +72,10 @@ void exact_depthwise(Isa isa, const WindowRows& rows, const ExactDepthwiseTask& 
     undecided.insert(undecided.end(), mine.begin(), mine.end());
   });
 }
+#else
+std::optional<WindowRows> exact_depthwise_rows(Isa, const ConvGeometry&) { return std::nullopt; }
+void exact_depthwise(Isa, const WindowRows&, const ExactDepthwiseTask&, int,
+                     std::vector<std::int64_t>&) {}
+#endif
 
 }  // namespace etalon

@@ -38,7 +38,7 @@ void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, Exa
 #endif
 }
 
-Prepared prepare_exact_pass(const Problem& problem, int threads,
+Prepared prepare_exact_pass(const Problem& problem, [[maybe_unused]] int threads,
                             FunctionRef<Prepared(const Problem&)> prepare) {
 #if defined(__x86_64__)
   if (problem.input(0).dtype != DType::f32) return prepare_widened(problem, threads, prepare);
