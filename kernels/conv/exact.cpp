@@ -92,13 +92,14 @@ void choose_pass(const Layer& layer, int threads, PackedWeights& to) {
   const float* w = to.met ? to.met->w.data() : weights;
   if (g.window.out_points() == 0) return;
   if (const ResidueSet* residues = residues_for(isa, g, steps); residues != nullptr)
-    pack_conv_residues(*residues, g, w, threads, to.residues.emplace());
-  else if (!wants_truth && (to.windows = exact_depthwise_rows(isa, g)))
-    return;
-  else if (!wants_truth && (to.layer = exact_winograd_layer(isa, g, steps.winograd)))
-    pack_exact_winograd(isa, g, *to.layer, w, threads, to.winograd);
-  else if (!reads_in_place(g, wants_truth))
-    pack_weights(isa, g, w, threads, to);
+    return pack_conv_residues(*residues, g, w, threads, to.residues.emplace());
+  if (!wants_truth) {
+    to.windows = exact_depthwise_rows(isa, g);
+    if (to.windows) return;
+    to.layer = exact_winograd_layer(isa, g, steps.winograd);
+    if (to.layer) return pack_exact_winograd(isa, g, *to.layer, w, threads, to.winograd);
+  }
+  if (!reads_in_place(g, wants_truth)) pack_weights(isa, g, w, threads, to);
 }
 
 Prepared pack_constant(const Problem& problem, Isa isa, int threads) {
