@@ -278,6 +278,67 @@ int compare_winograd(bool every_pair) {
   return compared;
 }
 
+// What is prepared without a truth in mind: windows in place, of one input channel and of several,
+// Winograd's transforms, the rest of a layer in padding, packed strips.
+TEST_CASE("exact: a truth beside prepared weights of every pass") {
+  if (detect_isa() < Isa::avx2) return;
+  const Contract exact = Contract::exact_preset();
+  struct Case {
+    Shape x, w;
+    std::int64_t groups, pad;
+  };
+  for (const Case& c : {Case{{1, 4, 6, 9}, {2, 4, 3, 3}, 1, 1},
+                        {{1, 4, 6, 9}, {4, 2, 3, 3}, 2, 0},
+                        {{2, 5, 6, 9}, {5, 1, 3, 3}, 5, 1},
+                        {{1, 32, 9, 9}, {40, 32, 3, 3}, 1, 1},
+                        {{1, 8, 2, 2}, {12, 8, 5, 5}, 1, 2},
+                        {{1, 8, 6, 7}, {12, 8, 2, 2}, 1, 0}}) {
+    CAPTURE(to_string(c.x));
+    ConvParams conv;
+    conv.groups = c.groups;
+    conv.pads_begin = conv.pads_end = {c.pad, c.pad};
+    const Params p(conv);
+    const Tensor x = make(c.x, 1, Data::noise), w = make(c.w, 2, Data::noise);
+    const std::vector<const Tensor*> in{&x, &w};
+    RunOptions options{.contract = exact};
+    options.kernels = "conv.definition";
+    const OpRun want = run_op(conv_op(), p, in, all_kernels(), options, true);
+    const TensorType type = want.outputs[0].type();
+    const std::vector<InferInput> inputs{{x.type(), nullptr, true}, {w.type(), &w, true}};
+    for (const KernelRow* row : all_kernels().rows_of("conv")) {
+      if (row->contracts != "exact" || !test::on_this_cpu(*row) ||
+          refuses(*row, conv_op(), p, in, type))
+        continue;
+      CAPTURE(row->name);
+      const Problem problem{.op = &conv_op(),
+                            .params = &p,
+                            .inputs = inputs,
+                            .outputs = {&type, 1},
+                            .contract = &exact,
+                            .isa = row->isa};
+      const Prepared prepared = row->prepare(problem, 2);
+      for (const bool wants_truth : {false, true}) {
+        std::vector<Tensor> out, truth;
+        out.push_back(Tensor::uninitialized(type.dtype, type.shape));
+        if (wants_truth) truth.push_back(Tensor::uninitialized(DType::f64, type.shape));
+        row->run({.problem = &problem,
+                  .inputs = in,
+                  .outputs = out,
+                  .truth = truth,
+                  .threads = 2,
+                  .prepared = prepared.get()});
+        CHECK(std::memcmp(out[0].bytes().data(), want.outputs[0].bytes().data(),
+                          out[0].size_bytes()) == 0);
+        for (std::size_t i = 0; wants_truth && i < truth[0].data<double>().size(); ++i) {
+          const double y = want.truth[0].data<double>()[i];
+          CHECK(std::abs(truth[0].data<double>()[i] - y) <=
+                ulp_of(static_cast<double>(want.outputs[0].data<float>()[i]), DType::f32) * 0x1p-9);
+        }
+      }
+    }
+  }
+}
+
 // Outputs that see padding alone, at either end and in the middle of nothing, and taps that none
 // has inside: of each kind of pass.
 TEST_CASE("exact: what only padding meets is left out") {

@@ -417,7 +417,10 @@ void conv_pass(const KernelCall& call, [[maybe_unused]] const KernelCall& halves
                  .threads = call.threads};
   const auto* p = static_cast<const PackedWeights*>(call.prepared);
   PackedWeights fresh;
-  if (p == nullptr || (truth != nullptr && (p->windows || p->layer || p->met))) {
+  // Beside a truth only residues and packed strips serve, of the layer as it is.
+  const bool serves =
+      p != nullptr && (truth == nullptr || (!p->met && (p->residues || !p->norms.empty())));
+  if (!serves) {
     choose_pass({isa, g, conv.w, steps, truth != nullptr}, call.threads, fresh);
     p = &fresh;
   }

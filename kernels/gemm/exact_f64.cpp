@@ -210,7 +210,7 @@ void pack_rows_of(Isa isa, const ExactShape& shape, const MatrixView& b, int thr
 // Of few columns a vector of outputs has lanes to spare, and all of a would be turned and widened
 // for them. So rows and columns change places: columns of b are a tile's rows, and rows of a its
 // lanes. Of sums of 500 000 terms packing all of a at once costs more.
-constexpr std::int64_t kTurnedColumns = 24, kTurnedTerms = 64, kTurnedElements = 1 << 25;
+constexpr std::int64_t kTurnedColumns = 24, kTurnedTerms = 64, kTurnedElements = 1 << 24;
 bool is_turned(const ExactShape& s) {
   return s.n <= kTurnedColumns && s.n < s.m && s.k >= kTurnedTerms && s.m * s.k <= kTurnedElements;
 }
