@@ -1,7 +1,6 @@
 // The rounding test (docs/exact.md) of one output.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -12,7 +11,7 @@ namespace etalon {
 
 // Whether two numbers lie in one cell; NaN in none.
 inline bool exact_in_one_cell(float a, float b, const ExactCells* cells) {
-  const std::uint32_t x = std::bit_cast<std::uint32_t>(a), y = std::bit_cast<std::uint32_t>(b);
+  const std::uint32_t x = bits_of(a), y = bits_of(b);
   if (a != a || b != b) return false;
   if (cells == nullptr || 2 * x < cells->least) return x == y;
   const auto side = [&](std::uint32_t half) { return ((x + half) ^ (y + half)) & cells->mask; };
