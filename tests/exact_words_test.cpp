@@ -36,6 +36,7 @@ int wrong_gemm(const GemmParams& p, const std::vector<const Tensor*>& in, int th
 TEST_CASE("exact words: products in odd shapes, every kind of data") {
   if (!has_words()) return;
   for (const auto& [m, n, k] : {std::tuple{14, 32, 128},
+                                {5, 7, 0},
                                 {3, 5, 1},
                                 {17, 33, 17},
                                 {29, 47, 301},
