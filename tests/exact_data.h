@@ -129,22 +129,6 @@ inline Tensor narrowed(const Tensor& x, DType format) {
   return t;
 }
 
-// Whether a row refuses a call under exact.
-inline bool refuses(const KernelRow& row, const OpRow& op, const Params& p,
-                    const std::vector<const Tensor*>& in, const TensorType& out) {
-  const Contract exact = Contract::exact_preset();
-  std::vector<InferInput> inputs;
-  for (const Tensor* t : in) inputs.push_back({t->type(), t, true});
-  return row
-      .refuse({.op = &op,
-               .params = &p,
-               .inputs = inputs,
-               .outputs = {&out, 1},
-               .contract = &exact,
-               .isa = detect_isa()})
-      .has_value();
-}
-
 using ExactRun = void (*)(const KernelCall&, Isa, const ExactSteps&);
 
 // How many outputs differ from the definition's when a row runs with these steps only.

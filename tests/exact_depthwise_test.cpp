@@ -92,10 +92,13 @@ TEST_CASE("exact depthwise: few of usual sums are left, and none that is decided
     if (isa > detect_isa()) continue;
     std::vector<std::int64_t> left;
     exact_depthwise(isa, *exact_depthwise_rows(isa, g),
-                    {.x = x.data<float>().data(),
+                    {.g = g,
+                     .x = x.data<float>().data(),
                      .w = w.data<float>().data(),
-                     .y = y.mutable_data<float>().data()},
-                    2, left);
+                     .y = y.mutable_data<float>().data(),
+                     .steps = {},
+                     .threads = 2},
+                    left);
     CHECK(static_cast<std::int64_t>(left.size()) * 1000 < y.numel());
     CHECK(wrong_outputs(conv_op(), Params(p), {&x, &w}, run_conv_exact, isa, {}) == 0);
   }
@@ -120,11 +123,13 @@ TEST_CASE("exact depthwise: windows of zeros are decided") {
       for (const bool adds : {false, true}) {
         std::vector<std::int64_t> left;
         exact_depthwise(isa, *exact_depthwise_rows(isa, g),
-                        {.x = x.data<float>().data(),
+                        {.g = g,
+                         .x = x.data<float>().data(),
                          .w = w.data<float>().data(),
                          .bias = adds ? bias.data<float>().data() : nullptr,
-                         .y = y.mutable_data<float>().data()},
-                        1, left);
+                         .y = y.mutable_data<float>().data(),
+                         .steps = {}},
+                        left);
         CHECK(left.empty());
         std::vector<const Tensor*> in{&x, &w};
         if (adds) in.push_back(&bias);
@@ -159,10 +164,12 @@ TEST_CASE("exact depthwise: one large number in a channel, and no step can be le
     Tensor y = Tensor::uninitialized(DType::f32, g.output_shape());
     std::vector<std::int64_t> left;
     exact_depthwise(isa, *exact_depthwise_rows(isa, g),
-                    {.x = x.data<float>().data(),
+                    {.g = g,
+                     .x = x.data<float>().data(),
                      .w = w.data<float>().data(),
-                     .y = y.mutable_data<float>().data()},
-                    1, left);
+                     .y = y.mutable_data<float>().data(),
+                     .steps = {}},
+                    left);
     CHECK(static_cast<std::int64_t>(left.size()) > y.numel() / 2);
     const std::int64_t before = exact_counts().undecided;
     CHECK(wrong_outputs(conv_op(), Params(p), {&x, &w}, run_conv_exact, isa, {}) == 0);

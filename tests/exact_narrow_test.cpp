@@ -19,8 +19,8 @@
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/gemm/exact_lanes.h"
 #include "kernels/gemm/halves.h"
+#include "tests/exact_compare.h"
 #include "tests/exact_data.h"
-#include "tests/on_this_cpu.h"
 
 using namespace etalon;
 using namespace etalon::test;
@@ -156,10 +156,9 @@ TEST_CASE("exact narrow: f16 and bf16 operands, midpoints of the narrow format t
   if (detect_isa() < Isa::avx2) return;
   for (const DType format : kNarrow) {
     const std::int64_t before = exact_counts().defined;
-    const Contract exact = Contract::exact_preset();
     int compared = 0;
     const auto check = [&](const OpRow& op, const Params& p, const std::vector<const Tensor*>& in) {
-      RunOptions options{.contract = exact};
+      RunOptions options{.contract = Contract::exact_preset()};
       options.kernels = std::string(op.name) + ".definition";
       const OpRun want = run_op(op, p, in, all_kernels(), options);
       for (const KernelRow* row : all_kernels().rows_of(op.name)) {
@@ -175,26 +174,7 @@ TEST_CASE("exact narrow: f16 and bf16 operands, midpoints of the narrow format t
                              want.outputs[0].size_bytes()) == 0;
         };
         CHECK(same(got.outputs[0]));
-        // With all but the first operand prepared.
-        std::vector<InferInput> inputs;
-        for (const Tensor* t : in)
-          inputs.push_back({t->type(), inputs.empty() ? nullptr : t, true});
-        const TensorType type = want.outputs[0].type();
-        const Problem problem{.op = &op,
-                              .params = &p,
-                              .inputs = inputs,
-                              .outputs = {&type, 1},
-                              .contract = &exact,
-                              .isa = row->isa};
-        const Prepared prepared = row->prepare(problem, 2);
-        std::vector<Tensor> out;
-        out.push_back(Tensor::uninitialized(format, type.shape));
-        row->run({.problem = &problem,
-                  .inputs = in,
-                  .outputs = out,
-                  .threads = 2,
-                  .prepared = prepared.get()});
-        CHECK(same(out[0]));
+        CHECK(same(run_prepared(*row, op, p, in, want.outputs[0].type(), 2, false).y));
         ++compared;
       }
     };

@@ -363,23 +363,21 @@ void products_pass(const KernelCall& call, const KernelCall& halves, Isa isa, co
 // The layer as it is, or what is left of it.
 void layer_pass(const ExactConv& conv, Isa isa, const PackedWeights& p,
                 std::vector<std::int64_t>& undecided) {
-  const auto& [g, x, w, bias, y, truth, steps, threads] = conv;
+  const ConvGeometry& g = conv.g;
+  const ExactSteps& steps = conv.steps;
   bool done = true;
   if (p.residues) {
     // Residues have no NaN and no infinity; the f64 pass leaves just the outputs that meet one.
-    done = p.residues->finite &&
-           conv_residues(
-               *residues_for(isa, g, steps), *exact_lanes(isa), g,
-               {.x = x, .w = &*p.residues, .bias = bias, .y = y, .truth = truth, .steps = steps},
-               threads, undecided);
+    done = p.residues->finite && conv_residues(*residues_for(isa, g, steps), *exact_lanes(isa),
+                                               *p.residues, conv, undecided);
   } else if (p.windows || p.layer) {
     if (p.windows)
-      exact_depthwise(isa, *p.windows, {.x = x, .w = w, .bias = bias, .y = y, .steps = steps},
-                      threads, undecided);
+      exact_depthwise(isa, *p.windows, conv, undecided);
     else
-      exact_winograd(isa, g, *p.layer,
-                     {.x = x, .w = &p.winograd, .bias = bias, .y = y, .steps = steps}, threads,
-                     undecided);
+      exact_winograd(
+          isa, g, *p.layer,
+          {.x = conv.x, .w = &p.winograd, .bias = conv.bias, .y = conv.y, .steps = steps},
+          conv.threads, undecided);
     // A few large inputs widen the bound of all that share a tile or a channel with them. Plain
     // sums, whose bounds are their own, are cheaper then than settling one in so many.
     done = static_cast<std::int64_t>(undecided.size()) * kSettledShare <=
@@ -403,8 +401,8 @@ void conv_pass(const KernelCall& call, [[maybe_unused]] const KernelCall& halves
   double* truth =
       call.truth.empty() || !call.truth[0] ? nullptr : call.truth[0].mutable_data<double>().data();
 #if defined(__x86_64__)
-  if (steps.cells == &kExactBF16 && is_product(g) && steps.residues == nullptr && !steps.winograd &&
-      truth == nullptr && takes_words(isa, bf16_bits(halves.input(0))))
+  if (takes_words(isa, bf16_or_null(halves.input(0))) && is_product(g) &&
+      steps.residues == nullptr && !steps.winograd && truth == nullptr)
     return products_pass(call, halves, isa, g, steps, undecided);
 #endif
   ExactConv conv{.g = g,
@@ -444,17 +442,12 @@ void conv_pass(const KernelCall& call, [[maybe_unused]] const KernelCall& halves
 }  // namespace
 
 void run_conv_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
-  std::vector<std::int64_t> left;
   run_exact_pass(
-      call, left,
-      [&](const KernelCall& wide, const ExactCells* cells, std::vector<std::int64_t>& open) {
-        ExactSteps all = steps;
-        all.cells = cells;
-        conv_pass(wide, call, isa, all, open);
-      });
-  exact_counts().outputs += call.output(0).numel();
-  exact_counts().defined += static_cast<std::int64_t>(left.size());
-  if (!left.empty() && steps.definition) run_conv_definition(call, left);
+      call, steps,
+      [&](const KernelCall& wide, const ExactSteps& all, std::vector<std::int64_t>& left) {
+        conv_pass(wide, call, isa, all, left);
+      },
+      run_conv_definition);
 }
 
 namespace {

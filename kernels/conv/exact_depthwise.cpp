@@ -31,37 +31,37 @@ std::optional<WindowRows> exact_depthwise_rows(Isa isa, const ConvGeometry& g) {
   return WindowRows(g, lanes_of(isa).count);
 }
 
-void exact_depthwise(Isa isa, const WindowRows& rows, const ExactDepthwiseTask& task, int threads,
+void exact_depthwise(Isa isa, const WindowRows& rows, const ExactConv& conv,
                      std::vector<std::int64_t>& undecided) {
   const Lanes lanes = lanes_of(isa);
-  const ConvGeometry& g = rows.g;
+  const ConvGeometry& g = conv.g;
   const std::int64_t in_points = g.window.in_points(), multiplier = g.group_out();
   const double factor = exact_factor(rows.k);
   const std::int64_t grain =
       std::max<std::int64_t>(1, kWorth / std::max<std::int64_t>(1, rows.pixels * rows.k));
   std::mutex joining;
-  parallel_for(g.batch * g.groups, threads, grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(g.batch * g.groups, conv.threads, grain, [&](std::int64_t begin, std::int64_t end) {
     DepthwiseCall c = rows.call();
     const std::int64_t vectors = (c.run + lanes.count - 1) / lanes.count;
     std::vector<std::uint16_t> open(static_cast<std::size_t>(vectors));
     std::vector<std::int64_t> mine;
     c.open = open.data();
-    c.cells = task.steps.cells;
+    c.cells = conv.steps.cells;
     for (std::int64_t i = begin; i < end; ++i) {
-      const float* x = task.x + i * in_points;
+      const float* x = conv.x + i * in_points;
       const double largest = static_cast<double>(lanes.largest(x, in_points));
       c.x = rows.channel(x);
       for (std::int64_t m = 0; m < multiplier; ++m) {
         const std::int64_t o = i % g.groups * multiplier + m,
                            at = (i * multiplier + m) * rows.pixels;
-        c.w = task.w + o * rows.k;
-        c.bias = task.bias == nullptr ? nullptr : task.bias + o;
-        c.y = task.y + at;
+        c.w = conv.w + o * rows.k;
+        c.bias = conv.bias == nullptr ? nullptr : conv.bias + o;
+        c.y = conv.y + at;
         double size = 0;
         for (std::int64_t t = 0; t < rows.k; ++t) size += std::abs(static_cast<double>(c.w[t]));
         c.bound = factor * size * largest;
         lanes.run(c);
-        if (!task.steps.rounding_test) continue;
+        if (!conv.steps.rounding_test) continue;
         for (std::int64_t v = 0; v < vectors; ++v)
           for (std::uint32_t bits = open[static_cast<std::size_t>(v)] & rows.outputs_of(v);
                bits != 0; bits &= bits - 1)
@@ -74,8 +74,7 @@ void exact_depthwise(Isa isa, const WindowRows& rows, const ExactDepthwiseTask& 
 }
 #else
 std::optional<WindowRows> exact_depthwise_rows(Isa, const ConvGeometry&) { return std::nullopt; }
-void exact_depthwise(Isa, const WindowRows&, const ExactDepthwiseTask&, int,
-                     std::vector<std::int64_t>&) {}
+void exact_depthwise(Isa, const WindowRows&, const ExactConv&, std::vector<std::int64_t>&) {}
 #endif
 
 }  // namespace etalon

@@ -13,22 +13,15 @@
 #include <vector>
 
 #include "kernels/conv/depthwise.h"
-#include "kernels/gemm/exact.h"
+#include "kernels/conv/exact_task.h"
 
 namespace etalon {
 
 // The windows of a layer that this pass takes: one input channel and few output channels a group.
 std::optional<WindowRows> exact_depthwise_rows(Isa isa, const ConvGeometry& g);
 
-struct ExactDepthwiseTask {
-  const float* x = nullptr;
-  const float* w = nullptr;
-  const float* bias = nullptr;
-  float* y = nullptr;
-  ExactSteps steps;
-};
-// Appends what it leaves undecided.
-void exact_depthwise(Isa isa, const WindowRows& rows, const ExactDepthwiseTask& task, int threads,
+// Appends what it leaves undecided. Knows no truth.
+void exact_depthwise(Isa isa, const WindowRows& rows, const ExactConv& conv,
                      std::vector<std::int64_t>& undecided);
 
 }  // namespace etalon

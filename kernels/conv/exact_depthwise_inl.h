@@ -80,8 +80,7 @@ struct ExactWindowSum {
       high[i] = V::narrow(V::add(t, e));
     });
     const auto lows = V::both(low[0], low[1]), highs = V::both(high[0], high[1]);
-    c.open[q / Wide::lanes] = static_cast<std::uint16_t>(
-        c.cells == nullptr ? V::differ(lows, highs) : V::apart(lows, highs, *c.cells));
+    c.open[q / Wide::lanes] = static_cast<std::uint16_t>(exact_open_both<V>(lows, highs, c.cells));
     return lows;
   }
   ETALON_INLINE static typename Out::Reg result(typename Out::Reg sum, const DepthwiseCall&,

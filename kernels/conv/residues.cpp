@@ -24,7 +24,8 @@ struct ImageTask {
   const ExactLanes& lanes;
   const ConvGeometry& g;
   const ResiduePlan& plan;
-  const ConvResiduesTask& task;
+  const ConvResidues& w;
+  const ExactConv& task;
 };
 
 // Pixels [first, stop) of row `index` (group, z, y) of the planes, channels in blocks of 64.
@@ -199,7 +200,7 @@ void append_open(void* caller, const ResidueBlock& block, int s, int c,
 }
 void round_wide(void* caller, const ResidueBlock& block, int s, int c, const ResidueSums& square) {
   const auto& opened = *static_cast<Opened*>(caller);
-  const ConvResiduesTask& task = opened.t.task;
+  const ExactConv& task = opened.t.task;
   const ResidueRows& rows = block.rows[s];
   const ResidueColumns& columns = block.columns[c];
   for (int n = 0; n < rows.run_count; ++n)
@@ -225,9 +226,9 @@ void multiply_strips(const ImageTask& t, std::int64_t image, std::int64_t group,
                      const double* row_rest, const double* bias, const std::uint8_t* planes,
                      Opened& opened) {
   const ResiduePlan& plan = t.plan;
-  const ConvResiduesTask& task = t.task;
+  const ExactConv& task = t.task;
   const std::int64_t pixels = t.g.window.out_points(), steps = plan.step_count;
-  const ResidueOperand& weights = task.w->groups[static_cast<std::size_t>(group)];
+  const ResidueOperand& weights = t.w.groups[static_cast<std::size_t>(group)];
   const std::int64_t strip_bytes = steps * kResidueTileBytes;
   auto* packed = plan.gathered ? thread_scratch<std::uint8_t>(ScratchSlot::broadcast,
                                                               kResiduePlanes * count * strip_bytes)
@@ -334,19 +335,20 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
 
 }  // namespace
 
-bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvGeometry& g,
-                   const ConvResiduesTask& task, int threads,
-                   std::vector<std::int64_t>& undecided) {
+bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvResidues& w,
+                   const ExactConv& conv, std::vector<std::int64_t>& undecided) {
+  const ConvGeometry& g = conv.g;
+  const int threads = conv.threads;
   const ResiduePlan plan(g);
-  const ImageTask image_task{set, lanes, g, plan, task};
+  const ImageTask image_task{set, lanes, g, plan, w, conv};
   // In whole vectors.
   std::vector<double> bias;
-  if (task.bias != nullptr) {
+  if (conv.bias != nullptr) {
     bias.assign(static_cast<std::size_t>(g.out_channels + kResidueTileRows), 0.0);
     for (std::int64_t o = 0; o < g.out_channels; ++o)
-      bias[static_cast<std::size_t>(o)] = static_cast<double>(task.bias[o]);
+      bias[static_cast<std::size_t>(o)] = static_cast<double>(conv.bias[o]);
   }
-  const double* added = task.bias == nullptr ? nullptr : bias.data();
+  const double* added = conv.bias == nullptr ? nullptr : bias.data();
   if (g.batch < threads) {
     for (std::int64_t image = 0; image < g.batch; ++image)
       if (!run_image(image_task, image, added, threads, undecided)) return false;

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "engine/ops/conv.h"
-#include "kernels/gemm/exact.h"
+#include "kernels/conv/exact_task.h"
 #include "kernels/gemm/residue_operand.h"
 
 namespace etalon {
@@ -18,16 +17,8 @@ void pack_conv_residues(const ResidueSet& set, const ConvGeometry& g, const floa
 // Why a convolution has no such pass.
 Refusal refuse_conv_residues(const ConvGeometry& g);
 
-struct ConvResiduesTask {
-  const float* x = nullptr;
-  const ConvResidues* w = nullptr;
-  const float* bias = nullptr;
-  float* y = nullptr;
-  double* truth = nullptr;
-  ExactSteps steps;
-};
 // Appends the undecided outputs. False, with y untouched or not, where x holds NaN or infinity.
-bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvGeometry& g,
-                   const ConvResiduesTask& task, int threads, std::vector<std::int64_t>& undecided);
+bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvResidues& w,
+                   const ExactConv& conv, std::vector<std::int64_t>& undecided);
 
 }  // namespace etalon

@@ -183,6 +183,12 @@ void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threa
   pack_f64(isa, shape, b, threads, to);
 }
 
+Prepared pack_exact_constant(Isa isa, const ExactShape& shape, const MatrixView& b, int threads) {
+  auto prepared = std::make_shared<ExactOperand>();
+  pack_exact(isa, shape, b, threads, *prepared);
+  return prepared;
+}
+
 bool exact_is_thin(std::int64_t m, std::int64_t n) { return std::min(m, n) <= kThin; }
 
 void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
@@ -247,27 +253,20 @@ void gemm_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const 
   }
   if (!call.truth.empty() && call.truth[0])
     task.truth = call.truth[0].mutable_data<double>().data();
-  if (halves.input(0).dtype() == DType::bf16) {
-    task.a_halves = bf16_bits(halves.input(0));
-    task.b_halves = bf16_bits(halves.input(1));
-  }
+  task.a_halves = bf16_or_null(halves.input(0));
+  task.b_halves = bf16_or_null(halves.input(1));
   gemm_exact(isa, task, call.threads, left);
 }
 
 }  // namespace
 
 void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
-  std::vector<std::int64_t> left;
   run_exact_pass(
-      call, left,
-      [&](const KernelCall& wide, const ExactCells* cells, std::vector<std::int64_t>& open) {
-        ExactSteps all = steps;
-        all.cells = cells;
-        gemm_pass(wide, call, isa, all, open);
-      });
-  exact_counts().outputs += call.output(0).numel();
-  exact_counts().defined += static_cast<std::int64_t>(left.size());
-  if (!left.empty() && steps.definition) run_gemm_definition(call, left);
+      call, steps,
+      [&](const KernelCall& wide, const ExactSteps& all, std::vector<std::int64_t>& left) {
+        gemm_pass(wide, call, isa, all, left);
+      },
+      run_gemm_definition);
 }
 
 namespace {
@@ -278,16 +277,13 @@ Prepared pack_constant(const Problem& problem, const Problem& halves, Isa isa, i
   if (b == nullptr) return nullptr;
   const auto& params = problem.params->as<GemmParams>();
   const GemmGeometry g = gemm_geometry(params, problem.input(0).shape, problem.input(1).shape);
-  auto prepared = std::make_shared<ExactOperand>();
-  pack_exact(isa,
-             {.m = g.m,
-              .n = g.n,
-              .k = g.k,
-              .b_is_constant = true,
-              .b_halves = halves.input(1).dtype == DType::bf16 ? bf16_bits(*halves.inputs[1].value)
-                                                               : nullptr},
-             {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
-  return prepared;
+  return pack_exact_constant(isa,
+                             {.m = g.m,
+                              .n = g.n,
+                              .k = g.k,
+                              .b_is_constant = true,
+                              .b_halves = bf16_or_null(*halves.inputs[1].value)},
+                             {b->data<float>().data(), g.b_col, g.b_row}, threads);
 }
 
 template <Isa isa>

@@ -159,6 +159,7 @@ struct ExactShape {
 };
 void pack_exact(Isa isa, const ExactShape& shape, const MatrixView& b, int threads,
                 ExactOperand& to);
+Prepared pack_exact_constant(Isa isa, const ExactShape& shape, const MatrixView& b, int threads);
 
 // As the row does it, but for the steps left out.
 void run_gemm_exact(const KernelCall& call, Isa isa, const ExactSteps& steps);

@@ -83,8 +83,7 @@ std::uint32_t exact_round_of(const ExactTile& tile, std::uint32_t* undecided) {
       const Reg bound = V::set1(tile.bounds[r]);
       const Ends a = ends(r, 0, bound, norms[0]), b = ends(r, V::lanes, bound, norms[1]);
       const auto low = V::both(a.low, b.low), high = V::both(a.high, b.high);
-      undecided[r] =
-          tile.cells == nullptr ? V::differ(low, high) : V::apart(low, high, *tile.cells);
+      undecided[r] = exact_open_both<V>(low, high, tile.cells);
       any |= undecided[r];
       V::store_both(tile.y + r * tile.y_row, low);
     }

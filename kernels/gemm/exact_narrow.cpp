@@ -8,16 +8,12 @@
 
 namespace etalon {
 
-void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, ExactPass pass) {
-  const DType format = call.output(0).dtype();
-  if (format == DType::f32) {
-    pass(call, nullptr, left);
-    return;
-  }
 #if defined(__x86_64__)  // as the rows that ask
-  const WidenedCall wide(call);
-  pass(wide.call(), format == DType::f16 ? &kExactF16 : &kExactBF16, left);
-  const float* y = wide.output(0);
+namespace {
+
+// Rounds outputs in f32 to the call's; appends those on midpoints.
+void round_outputs(const KernelCall& call, const float* y, std::vector<std::int64_t>& left) {
+  const DType format = call.output(0).dtype();
   std::byte* to = output_bytes(call, 0);
   constexpr std::int64_t kTogether = 64;
   std::mutex joining;
@@ -35,7 +31,28 @@ void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, Exa
       });
   std::ranges::sort(left);
   left.erase(std::unique(left.begin(), left.end()), left.end());
+}
+
+}  // namespace
 #endif
+
+void run_exact_pass(const KernelCall& call, ExactSteps steps, ExactPass pass,
+                    void (*definition)(const KernelCall&, std::span<const std::int64_t>)) {
+  std::vector<std::int64_t> left;
+  const DType format = call.output(0).dtype();
+  if (format == DType::f32) {
+    pass(call, steps, left);
+  } else {
+#if defined(__x86_64__)
+    const WidenedCall wide(call);
+    steps.cells = format == DType::f16 ? &kExactF16 : &kExactBF16;
+    pass(wide.call(), steps, left);
+    round_outputs(call, wide.output(0), left);
+#endif
+  }
+  exact_counts().outputs += call.output(0).numel();
+  exact_counts().defined += static_cast<std::int64_t>(left.size());
+  if (!left.empty() && steps.definition) definition(call, left);
 }
 
 Prepared prepare_exact_pass(const Problem& problem, [[maybe_unused]] int threads,

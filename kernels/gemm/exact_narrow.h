@@ -13,16 +13,18 @@
 #include <vector>
 
 #include "engine/backend/kernel.h"
-#include "kernels/gemm/exact_lanes.h"
+#include "kernels/gemm/exact.h"
 
 namespace etalon {
 
 // Appends the outputs that it leaves to the definition; operands, output and `prepared` are f32's.
-// Of a narrower format the cells, where an f32 need only be of the right one.
-using ExactPass = FunctionRef<void(const KernelCall& call, const ExactCells* cells,
+// Of a narrower format steps.cells are set: an f32 need only be of the right one.
+using ExactPass = FunctionRef<void(const KernelCall& call, const ExactSteps& steps,
                                    std::vector<std::int64_t>& left)>;
-// Runs the pass on the call, or on the call in f32, and rounds its output.
-void run_exact_pass(const KernelCall& call, std::vector<std::int64_t>& left, ExactPass pass);
+// The pass on the call, or on the call in f32 and its output rounded; then the definition of what
+// is left.
+void run_exact_pass(const KernelCall& call, ExactSteps steps, ExactPass pass,
+                    void (*definition)(const KernelCall&, std::span<const std::int64_t>));
 
 // What the pass prepares, of the problem or of the problem in f32.
 Prepared prepare_exact_pass(const Problem& problem, int threads,

@@ -9,6 +9,12 @@
 
 namespace etalon::simd {
 
+// Of two vectors of f64, narrowed to one.
+template <class V, class Both>
+ETALON_INLINE std::uint32_t exact_open_both(Both low, Both high, const ExactCells* cells) {
+  return cells == nullptr ? V::differ(low, high) : V::apart(low, high, *cells);
+}
+
 // Of one vector of f64.
 template <class V>
 ETALON_INLINE std::uint32_t exact_open(typename V::Narrow low, typename V::Narrow high,

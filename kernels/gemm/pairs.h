@@ -57,6 +57,10 @@ inline const std::uint16_t* bf16_bits(const Tensor& t) {
   return reinterpret_cast<const std::uint16_t*>(t.bytes().data());
 }
 
+inline const std::uint16_t* bf16_or_null(const Tensor& t) {
+  return t.dtype() == DType::bf16 ? bf16_bits(t) : nullptr;
+}
+
 // The tiles of tile_set_f32(Isa::avx512), whose packed elements are words of two terms; masked and
 // reading ones are missing. Where refuse_pairs() has nothing against it.
 const TileSet& pair_tiles();

@@ -1,6 +1,5 @@
 #include "kernels/matmul/exact.h"
 
-#include <memory>
 #include <mutex>
 
 #include "engine/backend/strided.h"
@@ -18,16 +17,13 @@ Prepared pack_constant(const Problem& problem, const Problem& halves, Isa isa, i
   const Tensor* b = problem.inputs[1].value;
   const MatMulGeometry g = matmul_geometry(problem.input(0).shape, problem.input(1).shape);
   if (b == nullptr || b->numel() != g.k * g.n || b->numel() == 0) return nullptr;
-  auto prepared = std::make_shared<ExactOperand>();
-  pack_exact(isa,
-             {.m = g.m,
-              .n = g.n,
-              .k = g.k,
-              .b_is_constant = true,
-              .b_halves = halves.input(1).dtype == DType::bf16 ? bf16_bits(*halves.inputs[1].value)
-                                                               : nullptr},
-             {b->data<float>().data(), g.b_col, g.b_row}, threads, *prepared);
-  return prepared;
+  return pack_exact_constant(isa,
+                             {.m = g.m,
+                              .n = g.n,
+                              .k = g.k,
+                              .b_is_constant = true,
+                              .b_halves = bf16_or_null(*halves.inputs[1].value)},
+                             {b->data<float>().data(), g.b_col, g.b_row}, threads);
 }
 
 template <Isa isa>
@@ -38,12 +34,10 @@ Prepared prepare(const Problem& problem, int threads) {
 }
 
 // `call` in f32; `halves`: the call as it was.
-void matmul_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const ExactCells* cells,
+void matmul_pass(const KernelCall& call, const KernelCall& halves, Isa isa, const ExactSteps& steps,
                  std::vector<std::int64_t>& undecided) {
-  const auto bits_of = [&](std::size_t i) {
-    return halves.input(i).dtype() == DType::bf16 ? bf16_bits(halves.input(i)) : nullptr;
-  };
-  const std::uint16_t *a_halves = bits_of(0), *b_halves = bits_of(1);
+  const std::uint16_t *a_halves = bf16_or_null(halves.input(0)),
+                      *b_halves = bf16_or_null(halves.input(1));
   const MatMulGeometry g = matmul_geometry(call.input(0).shape(), call.input(1).shape());
   const float* a = call.input(0).data<float>().data();
   const float* b = call.input(1).data<float>().data();
@@ -64,7 +58,7 @@ void matmul_pass(const KernelCall& call, const KernelCall& halves, Isa isa, cons
                 .packed_b = static_cast<const ExactOperand*>(call.prepared),
                 .y = y + first,
                 .truth = truth == nullptr ? nullptr : truth + first,
-                .steps = {.cells = cells},
+                .steps = steps,
                 .a_halves = a_halves == nullptr ? nullptr : a_halves + a_at,
                 .b_halves = b_halves == nullptr ? nullptr : b_halves + b_at},
                threads, left);
@@ -76,15 +70,12 @@ void matmul_pass(const KernelCall& call, const KernelCall& halves, Isa isa, cons
 
 template <Isa isa>
 void run(const KernelCall& call) {
-  std::vector<std::int64_t> undecided;
   run_exact_pass(
-      call, undecided,
-      [&](const KernelCall& wide, const ExactCells* cells, std::vector<std::int64_t>& open) {
-        matmul_pass(wide, call, isa, cells, open);
-      });
-  exact_counts().outputs += call.output(0).numel();
-  exact_counts().defined += static_cast<std::int64_t>(undecided.size());
-  if (!undecided.empty()) run_matmul_definition(call, undecided);
+      call, {},
+      [&](const KernelCall& wide, const ExactSteps& steps, std::vector<std::int64_t>& left) {
+        matmul_pass(wide, call, isa, steps, left);
+      },
+      run_matmul_definition);
 }
 
 }  // namespace
