@@ -64,9 +64,11 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
   constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 256, kBlockRows = 132;
   const std::int64_t columns = vector_strips(n, width), block_width = kBlockColumns / width,
                      block_strips = kBlockRows / products.rows;
-  const std::int64_t column_blocks = (columns + block_width - 1) / block_width;
+  std::int64_t column_blocks = (columns + block_width - 1) / block_width;
   std::int64_t row_blocks = (strips.count + block_strips - 1) / block_strips;
   while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
+  while (!keep_busy(column_blocks * row_blocks, threads) && column_blocks < columns)
+    ++column_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
   std::vector<double> bounds(static_cast<std::size_t>(m));  // sums of squares at first
@@ -105,8 +107,8 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
     std::vector<std::int64_t> mine;
     Columns own(isa, task, width);
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t column = item / row_blocks * block_width,
-                         column_end = std::min(columns, column + block_width),
+      const std::int64_t column = item / row_blocks * columns / column_blocks,
+                         column_end = (item / row_blocks + 1) * columns / column_blocks,
                          strip = item % row_blocks * strips.count / row_blocks,
                          strip_end = (item % row_blocks + 1) * strips.count / row_blocks;
       if (b.in_place) own.bring(column, column_end);

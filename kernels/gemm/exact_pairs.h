@@ -10,7 +10,7 @@
 // is at most |a| |b|. Sums that overflow are infinite or NaN, which is never decided.
 //
 // What a usual sum of k terms is, |a| |b| / sqrt(k), lies within the bound of a midpoint of bf16
-// once in some 600 / sqrt(k) times. Those are summed once more, each along k by chains of two
+// once in some 450 / sqrt(k) times. Those are summed once more, each along k by chains of two
 // words: 3 roundings in f32 for 22; those still open by products apart, added up in f64. What that
 // leaves is settled as always (exact_settle.h). Where it is more than one in kPairOpen of all, as
 // with sums that are small beside |a| |b|, sums in f64 are the quicker way.
