@@ -79,7 +79,7 @@ bool reads_in_place(const ConvGeometry& g, bool wants_truth) {
 }
 
 const ResidueSet* residues_for(Isa isa, const ConvGeometry& g, const ExactSteps& steps = {}) {
-  if (steps.residues != nullptr) return g.k() <= kResidueTileMostK ? steps.residues : nullptr;
+  if (steps.residues != nullptr) return conv_residues_possible(g) ? steps.residues : nullptr;
   return refuse_conv_residues(g) ? nullptr : residue_set(isa);
 }
 

@@ -159,4 +159,45 @@ std::int64_t ResiduePlan::weight_at(std::int64_t channel, std::int64_t tap) cons
   return tap / taps_of_run * up(run, kResidueTileStep) + tap % taps_of_run * channels + channel;
 }
 
+ResidueWindowBlocks::ResidueWindowBlocks(std::int64_t row_strips, std::int64_t column_strips,
+                                         std::int64_t steps, bool overlaps, int threads)
+    : row_strips_(row_strips), column_strips_(column_strips), steps_(steps), overlaps_(overlaps) {
+  constexpr std::int64_t kPanelBytes = 1 << 20;
+  const std::int64_t strip_bytes =
+      std::max<std::int64_t>(1, steps) * kResiduePlanes * kResidueTileBytes;
+  std::int64_t most_columns = 8, most_rows = kResidueBlockTiles / most_columns;
+  if (most_columns * strip_bytes <= kPanelBytes) {
+    most_rows = 4;
+    panel_stays_ = true;
+  } else if (overlaps) {
+    most_columns = 4;
+    panel_stays_ = most_columns * strip_bytes <= kPanelBytes;
+    most_rows = panel_stays_ ? 8 : kResidueBlockRows;
+  }
+  // Nearly equal parts, of pairs.
+  const auto even = [](std::int64_t count, std::int64_t most) {
+    const std::int64_t pieces = std::max<std::int64_t>(1, (count + most - 1) / most);
+    return std::max<std::int64_t>(2, std::min(most, ((count + pieces - 1) / pieces + 1) / 2 * 2));
+  };
+  columns = even(column_strips, most_columns);
+  wide = (column_strips + columns - 1) / columns;
+  // All threads are to have blocks.
+  most_rows = std::min(most_rows, (row_strips * wide + threads - 1) / threads);
+  rows = even(row_strips, std::max<std::int64_t>(2, most_rows / 2 * 2));
+  tall = (row_strips + rows - 1) / rows;
+}
+
+double ResidueWindowBlocks::cycles() const {
+  // Windows that overlap are read from the third cache a fifth as often.
+  const double tiles = static_cast<double>(row_strips_ * column_strips_),
+               steps = static_cast<double>(steps_);
+  const double bytes =
+      kResiduePlanes * kResidueTileBytes * steps *
+      (static_cast<double>(row_strips_ * wide) * (overlaps_ ? 0.2 : 1) +
+       static_cast<double>(column_strips_) * (panel_stays_ ? 1 : static_cast<double>(tall)));
+  return std::max(tiles * kResiduePlanes * (kResidueProductCycles * steps + kResidueStoreCycles),
+                  bytes / kThirdCacheBytes) +
+         tiles * kResidueTileSums * kResidueJoinCycles;
+}
+
 }  // namespace etalon

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "engine/ops/conv.h"
-#include "kernels/gemm/residue_tile.h"
+#include "kernels/gemm/residue_operand.h"
 
 namespace etalon {
 
@@ -60,6 +60,23 @@ struct ResiduePlan {
   explicit ResiduePlan(const ConvGeometry& g);
   // Where the weight of (channel, tap) goes in a row of step_count * 64.
   std::int64_t weight_at(std::int64_t channel, std::int64_t tap) const;
+};
+
+// How strips of outputs by strips of channels are cut into blocks, whose operands are in memory
+// both: what is read again should be in the second cache, of 2 MiB, beside the sums (11 KiB a
+// tile). Either that are the weights of a block's channels, all planes of them, while rows pass by;
+// or, where sums are long, both panels of one plane, and the sums are as many as may be.
+// `overlaps`: windows share their bytes.
+struct ResidueWindowBlocks {
+  std::int64_t rows = 2, columns = 2, tall = 0, wide = 0;
+  ResidueWindowBlocks(std::int64_t row_strips, std::int64_t column_strips, std::int64_t steps,
+                      bool overlaps, int threads);
+  // About what multiplying and rounding takes on one thread.
+  double cycles() const;
+
+ private:
+  std::int64_t row_strips_, column_strips_, steps_;
+  bool overlaps_, panel_stays_ = false;
 };
 
 }  // namespace etalon

@@ -1,8 +1,8 @@
-// One image: rows of x are turned to channels last with their padding as zeros and cut in one unit
-// for the whole image (residue_plan.h), then all channels of a group pass by. The unit, and the
-// norm of a window in the bounds, are those of taps times the squares of the pixel that has most of
-// them; what rounding left of x is measured, by rows of the padded image, for it is zero almost
-// everywhere.
+// Of windows, one image: rows of x are turned to channels last with their padding as zeros and cut
+// in one unit for the whole image (residue_plan.h), then all channels of a group pass by. The unit,
+// and the norm of a window in the bounds, are those of taps times the squares of the pixel that has
+// most of them; what rounding left of x is measured, by rows of the padded image, for it is zero
+// almost everywhere.
 #include "kernels/conv/residues.h"
 
 #include <algorithm>
@@ -12,10 +12,17 @@
 
 #include "kernels/conv/exact_winograd.h"
 #include "kernels/conv/residue_plan.h"
-#include "kernels/gemm/residues.h"
+#include "kernels/gemm/exact_residues.h"
 
 namespace etalon {
 namespace {
+
+// Layers of one tap without padding: products of w and x, or of w and every so many pixels of it.
+bool is_residue_product(const ConvGeometry& g) {
+  return std::ranges::all_of(g.window.axes, [](const WindowAxis& a) {
+    return a.kernel == 1 && a.pad_begin == 0 && (a.out - 1) * a.stride < a.in;
+  });
+}
 
 constexpr std::int64_t kCutPixels = 64;  // of a row, cut by one thread at a time
 
@@ -104,21 +111,33 @@ double most_squares(const ImageTask& t, const float* x, int threads) {
 
 }  // namespace
 
+bool conv_residues_possible(const ConvGeometry& g) {
+  return is_residue_product(g)
+             ? g.k() <= kResidueTileMostK
+             : residue_window_steps(g).count * kResidueTileStep <= kResidueTileMostK;
+}
+
 Refusal refuse_conv_residues(const ConvGeometry& g) {
-  if (g.k() > kResidueTileMostK) return "sums of more than 66051 terms overflow a tile";
-  // A choice of speed alone, by a model of both passes in cycles: cutting an element of x takes 5,
-  // copying one of a window 2.
-  const ResidueWindowSteps s = residue_window_steps(g);
+  if (!conv_residues_possible(g)) return "sums of more than 66048 terms overflow a tile";
+  // A choice of speed alone, by models of both passes in cycles.
   const auto pixels = static_cast<double>(g.window.out_points()),
              out = static_cast<double>(g.group_out()), k = static_cast<double>(g.k());
-  const double read = std::min(static_cast<double>(g.window.in_points()),
-                               pixels * static_cast<double>(g.window.taps()));
-  const double residues = 5 * static_cast<double>(g.group_in()) * read +
-                          (s.gathered ? 2 * pixels * k : 0) +
-                          ResidueBlocks(s.strips, vector_strips(g.group_out(), kResidueTileRows),
-                                        s.count, !s.gathered && g.window.taps() > 1, 1)
-                                  .cycles() *
-                              (!s.gathered && s.as_runs ? 1.2 : 1);  // rows that cross lines
+  double residues = 0;
+  if (is_residue_product(g)) {
+    residues = residues_cycles(g.window.out_points(), g.group_out(), g.k()) +
+               (g.window.out_points() == g.window.in_points() ? 0 : pixels * k);
+  } else {
+    const ResidueWindowSteps s = residue_window_steps(g);
+    const double read = std::min(static_cast<double>(g.window.in_points()),
+                                 pixels * static_cast<double>(g.window.taps()));
+    // Besides a cut, an element of x is turned, and its bytes come back from the third cache.
+    residues = (kResidueCutCycles + 2) * static_cast<double>(g.group_in()) * read +
+               (s.gathered ? 2 * pixels * k : 0) +
+               ResidueWindowBlocks(s.strips, vector_strips(g.group_out(), kResidueTileRows),
+                                   s.count, !s.gathered && g.window.taps() > 1, 1)
+                       .cycles() *
+                   (!s.gathered && s.as_runs ? 1.2 : 1);  // rows that cross lines
+  }
   // Three fused operations in two cycles, of two.
   const auto layer = exact_winograd_layer(Isa::avx512, g);
   const double f64 =
@@ -129,6 +148,13 @@ Refusal refuse_conv_residues(const ConvGeometry& g) {
 
 void pack_conv_residues(const ResidueSet& set, const ConvGeometry& g, const float* w, int threads,
                         ConvResidues& to) {
+  if (is_residue_product(g)) {
+    to.groups.resize(static_cast<std::size_t>(g.groups));
+    for (std::int64_t group = 0; group < g.groups; ++group)
+      pack_residues(set, {w + group * g.group_out() * g.k(), g.k(), 1}, g.group_out(), g.k(), false,
+                    threads, to.groups[static_cast<std::size_t>(group)]);
+    return;
+  }
   const std::int64_t out = g.group_out(), in = g.group_in(), taps = g.window.taps();
   to.finite = std::all_of(w, w + g.out_channels * g.k(), [](float v) { return is_finite(v); });
   if (!to.finite) return;
@@ -159,7 +185,7 @@ void strip_norms(const ImageTask& t, const ResidueStrip& strip, std::int64_t gro
     rest = std::max(rest, row_rest[group * rows + r]);
   rest = std::sqrt(rest) * unit * room;
   std::fill_n(n.unit, kResidueTileRows, unit);
-  std::fill_n(n.rest, kResidueTileRows, rest);
+  std::fill_n(n.rest, kResidueTileRows, rest + kResidueJoinRest * unit);
   std::fill_n(n.norm, kResidueTileRows, power_of_two(kResidueNormBits) * unit + rest);
 }
 
@@ -310,8 +336,8 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
     row_rest[static_cast<std::size_t>(i)] = sum;
   }
   const auto strips = static_cast<std::int64_t>(plan.strips.size());
-  const ResidueBlocks cut(strips, plan.columns, plan.step_count,
-                          !plan.gathered && plan.offset.size() > 1, threads);
+  const ResidueWindowBlocks cut(strips, plan.columns, plan.step_count,
+                                !plan.gathered && plan.offset.size() > 1, threads);
   std::mutex joining;
   parallel_for(plan.groups * cut.tall * cut.wide, threads, 1,
                [&](std::int64_t begin, std::int64_t end) {
@@ -335,10 +361,86 @@ bool run_image(const ImageTask& t, std::int64_t image, const double* bias, int t
 
 }  // namespace
 
+namespace {
+
+// The pixels of an image that outputs of one tap read, channel by channel.
+const float* sampled(const ConvGeometry& g, const float* image, int threads) {
+  const std::int64_t points = g.window.in_points(), out = g.window.out_points();
+  if (points == out) return image;  // without padding
+  const auto& [d, h, w] = g.window.axes;
+  thread_local AlignedBuffer buffer;
+  auto* copy = buffer.at_least<float>(std::max<std::int64_t>(1, g.in_channels * out));
+  parallel_for(g.in_channels, threads, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c)
+      for (std::int64_t row = 0; row < d.out * h.out; ++row) {
+        const float* from =
+            image + c * points + (row / h.out * d.stride * h.in + row % h.out * h.stride) * w.in;
+        float* to = copy + c * out + row * w.out;
+        for (std::int64_t i = 0; i < w.out; ++i) to[i] = from[i * w.stride];
+      }
+  });
+  return copy;
+}
+
+// Appends the undecided outputs of an image.
+void image_products(const ResidueSet& set, const ExactLanes& lanes, const ConvResidues& w,
+                    const ExactConv& conv, std::int64_t image, int threads,
+                    std::vector<std::int64_t>& undecided) {
+  const ConvGeometry& g = conv.g;
+  const std::int64_t points = g.window.out_points(), in = g.group_in(), out = g.group_out();
+  const float* x = sampled(g, conv.x + image * g.in_channels * g.window.in_points(), threads);
+  std::vector<std::int64_t> left;
+  for (std::int64_t group = 0; group < g.groups; ++group) {
+    const std::int64_t to = (image * g.groups + group) * out * points;
+    left.clear();
+    residues_pass(set, lanes,
+                  {.m = out,
+                   .n = points,
+                   .k = in,
+                   .a = {conv.w + group * out * in, in, 1},
+                   .b = {x + group * in * points, 1, points},
+                   .c = conv.bias == nullptr ? nullptr : conv.bias + group * out,
+                   .c_row = 1,
+                   .y = conv.y + to,
+                   .truth = conv.truth == nullptr ? nullptr : conv.truth + to,
+                   .steps = conv.steps},
+                  w.groups[static_cast<std::size_t>(group)], true, threads, left);
+    for (const std::int64_t at : left) undecided.push_back(to + at);
+  }
+}
+
+}  // namespace
+
 bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvResidues& w,
                    const ExactConv& conv, std::vector<std::int64_t>& undecided) {
   const ConvGeometry& g = conv.g;
   const int threads = conv.threads;
+  const auto each_image = [&](const auto& run) {
+    if (g.batch < threads) {
+      for (std::int64_t image = 0; image < g.batch; ++image)
+        if (!run(image, threads, undecided)) return false;
+      return true;
+    }
+    // A thread takes whole images; what is left over is shared.
+    const std::int64_t whole = g.batch / threads * threads;
+    std::atomic<bool> finite{true};
+    std::mutex joining;
+    parallel_for(whole, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<std::int64_t> mine;
+      for (std::int64_t image = begin; image < end && finite; ++image)
+        if (!run(image, 1, mine)) finite = false;
+      const std::scoped_lock lock(joining);
+      undecided.insert(undecided.end(), mine.begin(), mine.end());
+    });
+    for (std::int64_t image = whole; image < g.batch && finite; ++image)
+      if (!run(image, threads, undecided)) finite = false;
+    return finite.load();
+  };
+  if (is_residue_product(g))
+    return each_image([&](std::int64_t image, int all, std::vector<std::int64_t>& left) {
+      image_products(set, lanes, w, conv, image, all, left);
+      return true;
+    });
   const ResiduePlan plan(g);
   const ImageTask image_task{set, lanes, g, plan, w, conv};
   // In whole vectors.
@@ -349,25 +451,9 @@ bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvRes
       bias[static_cast<std::size_t>(o)] = static_cast<double>(conv.bias[o]);
   }
   const double* added = conv.bias == nullptr ? nullptr : bias.data();
-  if (g.batch < threads) {
-    for (std::int64_t image = 0; image < g.batch; ++image)
-      if (!run_image(image_task, image, added, threads, undecided)) return false;
-    return true;
-  }
-  // A thread takes whole images; what is left over is shared.
-  const std::int64_t whole = g.batch / threads * threads;
-  std::atomic<bool> finite{true};
-  std::mutex joining;
-  parallel_for(whole, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::int64_t> mine;
-    for (std::int64_t image = begin; image < end && finite; ++image)
-      if (!run_image(image_task, image, added, 1, mine)) finite = false;
-    const std::scoped_lock lock(joining);
-    undecided.insert(undecided.end(), mine.begin(), mine.end());
+  return each_image([&](std::int64_t image, int all, std::vector<std::int64_t>& left) {
+    return run_image(image_task, image, added, all, left);
   });
-  for (std::int64_t image = whole; image < g.batch && finite; ++image)
-    if (!run_image(image_task, image, added, threads, undecided)) finite = false;
-  return finite;
 }
 
 }  // namespace etalon

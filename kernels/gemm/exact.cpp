@@ -221,7 +221,7 @@ void gemm_exact(Isa isa, const ExactTask& task, int threads, std::vector<std::in
     digits_pass(*digit_set(isa), *exact_lanes(isa), task, b->digits, threads, left);
   else if (b->first == ExactFirst::residues)
     residues_pass(residues_of(isa, task.steps.residues), *exact_lanes(isa), task, b->residues,
-                  threads, left);
+                  false, threads, left);
   else if (b->first == ExactFirst::f64)
     f64_pass(isa, task, *b, threads, left);
   exact_counts().undecided += static_cast<std::int64_t>(left.size());

@@ -1,3 +1,6 @@
+// One operand was packed beforehand and stays; strips of the other pass by in blocks, each packed
+// by the thread that multiplies it, so that its bytes, eleven for an element, go no further than
+// the second cache.
 #include "kernels/gemm/exact_residues.h"
 
 #include <algorithm>
@@ -5,6 +8,43 @@
 
 namespace etalon {
 namespace {
+
+// How strips are cut into blocks. From the third cache a product gets its operands at
+// kThirdCacheBytes a cycle, and uses up a tile of each: so a block of passing strips, all planes of
+// it, is to stay in the second one, of 2 MiB, beside the sums (11 KiB a tile), while the others are
+// read as rarely as it has strips. Where k is so long that it would have fewer than four, the two
+// panels of one plane stay, and the sums are as many as may be.
+struct Blocks {
+  std::int64_t passing = 2, staying = 2;  // strips of a block
+  std::int64_t count = 0;                 // of passing blocks
+  std::int64_t parts = 1;                 // of the others, for threads to share
+  bool block_stays = true;
+
+  Blocks(std::int64_t passing_strips, std::int64_t staying_strips, std::int64_t k, int threads) {
+    constexpr std::int64_t kPanelBytes = 768 << 10;
+    const std::int64_t bytes = std::max<std::int64_t>(1, kResiduePlanes * residue_strip_bytes(k));
+    std::int64_t most = std::min<std::int64_t>(kResidueBlockRows, kPanelBytes / bytes);
+    block_stays = most >= 4;
+    if (!block_stays) most = 8;
+    // All threads are to have blocks.
+    most = std::min(most, (passing_strips + threads - 1) / threads);
+    passing = even(passing_strips, std::max<std::int64_t>(2, most / 2 * 2));
+    staying = even(staying_strips,
+                   std::min<std::int64_t>(kResidueBlockColumns, kResidueBlockTiles / passing));
+    count = (passing_strips + passing - 1) / passing;
+    const std::int64_t staying_blocks = (staying_strips + staying - 1) / staying;
+    if (count > 0 && count < threads)
+      parts = std::min<std::int64_t>(staying_blocks, (threads + count - 1) / count);
+  }
+
+ private:
+  // Nearly equal parts, of pairs.
+  static std::int64_t even(std::int64_t strips, std::int64_t most) {
+    const std::int64_t pieces = std::max<std::int64_t>(1, (strips + most - 1) / most);
+    return std::max<std::int64_t>(2, std::min(most, ((strips + pieces - 1) / pieces + 1) / 2 * 2));
+  }
+};
+static_assert(kResidueBlockRows == kResidueBlockColumns);  // either operand passes
 
 struct Opened {  // what the hooks of a block append to
   const ExactTask& task;
@@ -27,6 +67,9 @@ void round_wide(void* caller, const ResidueBlock& block, int s, int c, const Res
   const double size = std::abs(block.scale);
   for (int r = 0; r < rows.rows; ++r) {  // each with bounds of its own
     const std::int64_t at = rows.at + columns.at + r * block.y_row;
+    double same[kResidueTileRows];
+    if (block.row_added != nullptr)
+      std::fill_n(same, kResidueTileRows, block.row_added[rows.added + r]);
     exact_tile(opened.lanes,
                {.sums = square.sums + r * kResidueTileRows,
                 .count = columns.columns,
@@ -34,7 +77,8 @@ void round_wide(void* caller, const ResidueBlock& block, int s, int c, const Res
                 .norms = square.bounds + r * kResidueTileRows,
                 .scale = block.scale,
                 .slack = block.scale == 1 ? 0.0 : 0x1p-52,
-                .added = block.added == nullptr
+                .added = block.row_added != nullptr ? same
+                         : block.added == nullptr
                              ? nullptr
                              : block.added + rows.added + columns.added + r * block.added_row,
                 .y = block.y + at},
@@ -42,78 +86,117 @@ void round_wide(void* caller, const ResidueBlock& block, int s, int c, const Res
   }
 }
 
+// What is added to products: one number a row or a column, made once for the call; else
+// `square`, one an output, made for each block.
+struct Added {
+  std::vector<double> rows, columns;
+  bool square = false;
+
+  Added(const ExactTask& task, std::int64_t column_strips) {
+    if (task.c == nullptr) return;
+    const auto beta = static_cast<double>(task.beta);
+    if (task.c_row == 0) {
+      columns.resize(static_cast<std::size_t>(column_strips * kResidueTileRows));
+      for (std::int64_t i = 0; i < task.n; ++i)
+        columns[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
+    } else if (task.c_col == 0) {
+      rows.resize(static_cast<std::size_t>(task.m));
+      for (std::int64_t r = 0; r < task.m; ++r)
+        rows[static_cast<std::size_t>(r)] = beta * static_cast<double>(task.c[r * task.c_row]);
+    } else {
+      square = true;
+    }
+  }
+};
+
 }  // namespace
 
 void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTask& task,
-                   const ResidueOperand& b, int threads, std::vector<std::int64_t>& left) {
-  const std::int64_t m = task.m, n = task.n;
-  thread_local ResidueOperand a;
-  pack_residues(set, task.a, m, task.k, false, threads, a);
-  const ResidueOperand& packed_a = a;  // the caller's, for all threads
-  const double beta = static_cast<double>(task.beta);
-  std::vector<std::int64_t> a_steps(static_cast<std::size_t>(b.steps()));
+                   const ResidueOperand& stays, bool left_stays, int threads,
+                   std::vector<std::int64_t>& left) {
+  const std::int64_t m = task.m, n = task.n, k = task.k, steps = residue_steps(k),
+                     strip_bytes = residue_strip_bytes(k);
+  const MatrixView& from = left_stays ? task.b : task.a;
+  const std::int64_t rows = left_stays ? n : m, strips = vector_strips(rows, kResidueTileRows);
+  std::vector<std::int64_t> a_steps(static_cast<std::size_t>(steps));
   for (std::size_t t = 0; t < a_steps.size(); ++t)
     a_steps[t] = static_cast<std::int64_t>(t) * kResidueTileBytes;
-  const bool shared = task.c != nullptr && task.c_row == 0;
-  std::vector<double> every_row(
-      static_cast<std::size_t>(shared ? b.strips * kResidueTileRows : std::int64_t{0}));
-  for (std::int64_t i = 0; shared && i < n; ++i)
-    every_row[static_cast<std::size_t>(i)] = beta * static_cast<double>(task.c[i * task.c_col]);
-  const ResidueBlocks cut(packed_a.strips, b.strips, b.steps(), false, threads);
+  const Added sent(task, vector_strips(n, kResidueTileRows));
+  const Blocks cut(strips, stays.strips, k, threads);
   std::mutex joining;
-  parallel_for(cut.tall * cut.wide, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(cut.count * cut.parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> mine;
     Opened opened{task, lanes, mine};
     auto* sums = thread_scratch<std::int32_t>(ScratchSlot::tile, kResidueBlockSums);
-    const std::int64_t added_row = cut.columns * kResidueTileRows;
+    auto* planes = thread_scratch<std::uint8_t>(
+        ScratchSlot::broadcast,
+        std::max<std::int64_t>(1, kResiduePlanes * cut.passing * strip_bytes));
+    auto* norms = thread_scratch<ResidueNorms>(ScratchSlot::norms, cut.passing);
+    const std::int64_t added_row = (left_stays ? cut.passing : cut.staying) * kResidueTileRows;
     std::vector<double> added(static_cast<std::size_t>(
-        task.c != nullptr && !shared ? cut.rows * kResidueTileRows * added_row : std::int64_t{0}));
+        sent.square ? cut.passing * cut.staying * kResidueTileSums : std::int64_t{0}));
+    std::int64_t packed = -1;
     set.begin();
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t top = item % cut.tall * cut.rows, first = item / cut.tall * cut.columns;
-      ResidueBlock block{.row_strips = static_cast<int>(std::min(cut.rows, packed_a.strips - top)),
-                         .column_strips = static_cast<int>(std::min(cut.columns, b.strips - first)),
-                         .a_steps = a_steps.data(),
-                         .a_plane = packed_a.plane(),
-                         .b_plane = b.plane(),
-                         .steps = b.steps(),
-                         .scale = static_cast<double>(task.alpha),
-                         .added = task.c == nullptr ? nullptr
-                                  : shared          ? every_row.data()
-                                                    : added.data(),
-                         .added_row = shared ? 0 : added_row,
-                         .y = task.y,
-                         .y_row = n,
-                         .caller = &opened,
-                         .open = append_open,
-                         .wide = task.truth == nullptr ? nullptr : round_wide};
-      for (int s = 0; s < block.row_strips; ++s) {
-        const std::int64_t row = (top + s) * kResidueTileRows;
-        block.rows[s] = {
-            .a = packed_a.strip(top + s),
-            .norms = packed_a.norms_of(top + s),
-            .rows = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, m - row)),
-            .at = row * n,
-            .added = s * kResidueTileRows * block.added_row};
+      const std::int64_t at = item / cut.parts, part = item % cut.parts, passed = at * cut.passing,
+                         count = std::min(cut.passing, strips - passed);
+      if (at != packed)
+        pack_residue_strips(set, from, rows, k, left_stays, passed, count, planes,
+                            count * strip_bytes, norms);
+      packed = at;
+      for (std::int64_t stay = part * stays.strips / cut.parts,
+                        stop = (part + 1) * stays.strips / cut.parts;
+           stay < stop; stay += cut.staying) {
+        const std::int64_t staying = std::min(cut.staying, stop - stay),
+                           top = left_stays ? stay : passed, first = left_stays ? passed : stay;
+        ResidueBlock block{.row_strips = static_cast<int>(left_stays ? staying : count),
+                           .column_strips = static_cast<int>(left_stays ? count : staying),
+                           .a_steps = a_steps.data(),
+                           .a_plane = left_stays ? stays.plane() : count * strip_bytes,
+                           .b_plane = left_stays ? count * strip_bytes : stays.plane(),
+                           .steps = steps,
+                           .scale = static_cast<double>(task.alpha),
+                           .row_added = sent.rows.empty() ? nullptr : sent.rows.data(),
+                           .added = sent.square            ? added.data()
+                                    : sent.columns.empty() ? nullptr
+                                                           : sent.columns.data(),
+                           .added_row = sent.square ? added_row : 0,
+                           .y = task.y,
+                           .y_row = n,
+                           .caller = &opened,
+                           .open = append_open,
+                           .wide = task.truth == nullptr ? nullptr : round_wide};
+        for (int s = 0; s < block.row_strips; ++s) {
+          const std::int64_t row = (top + s) * kResidueTileRows;
+          block.rows[s] = {
+              .a = left_stays ? stays.strip(top + s) : planes + s * strip_bytes,
+              .norms = left_stays ? stays.norms_of(top + s) : norms + s,
+              .rows = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, m - row)),
+              .at = row * n,
+              .added = sent.square         ? s * kResidueTileRows * added_row
+                       : sent.rows.empty() ? 0
+                                           : row};
+        }
+        for (int c = 0; c < block.column_strips; ++c) {
+          const std::int64_t column = (first + c) * kResidueTileRows;
+          block.columns[c] = {
+              .b = left_stays ? planes + c * strip_bytes : stays.strip(first + c),
+              .norms = left_stays ? norms + c : stays.norms_of(first + c),
+              .columns = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, n - column)),
+              .at = column,
+              .added = sent.square ? c * kResidueTileRows : column};
+        }
+        if (sent.square)
+          for (std::int64_t r = top * kResidueTileRows;
+               r < std::min(m, (top + block.row_strips) * kResidueTileRows); ++r)
+            for (std::int64_t i = first * kResidueTileRows;
+                 i < std::min(n, (first + block.column_strips) * kResidueTileRows); ++i)
+              added[static_cast<std::size_t>((r - top * kResidueTileRows) * added_row + i -
+                                             first * kResidueTileRows)] =
+                  static_cast<double>(task.beta) *
+                  static_cast<double>(task.c[r * task.c_row + i * task.c_col]);
+        set.run(block, sums);
       }
-      for (int c = 0; c < block.column_strips; ++c) {
-        const std::int64_t column = (first + c) * kResidueTileRows;
-        block.columns[c] = {
-            .b = b.strip(first + c),
-            .norms = b.norms_of(first + c),
-            .columns = static_cast<int>(std::min<std::int64_t>(kResidueTileRows, n - column)),
-            .at = column,
-            .added = shared ? column : c * kResidueTileRows};
-      }
-      if (!added.empty())
-        for (std::int64_t r = top * kResidueTileRows;
-             r < std::min(m, (top + block.row_strips) * kResidueTileRows); ++r)
-          for (std::int64_t i = first * kResidueTileRows;
-               i < std::min(n, (first + block.column_strips) * kResidueTileRows); ++i)
-            added[static_cast<std::size_t>((r - top * kResidueTileRows) * added_row + i -
-                                           first * kResidueTileRows)] =
-                beta * static_cast<double>(task.c[r * task.c_row + i * task.c_col]);
-      set.run(block, sums);
     }
     set.end();
     const std::scoped_lock lock(joining);
@@ -121,14 +204,32 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
   });
 }
 
+double residues_cycles(std::int64_t passing, std::int64_t staying, std::int64_t k) {
+  const std::int64_t strips = vector_strips(passing, kResidueTileRows),
+                     others = vector_strips(staying, kResidueTileRows);
+  const Blocks cut(strips, others, k, 1);
+  const auto tiles = static_cast<double>(strips * others),
+             steps = static_cast<double>(residue_steps(k));
+  const double strip_bytes = kResiduePlanes * kResidueTileBytes * steps;
+  // What the second cache does not hold comes again for each block.
+  const double others_bytes = strip_bytes * static_cast<double>(others),
+               again = others_bytes > 0x1p20 ? static_cast<double>(cut.count) : 1,
+               bytes = others_bytes * again +
+                       (cut.block_stays ? 0
+                                        : strip_bytes * static_cast<double>(strips) *
+                                              std::ceil(static_cast<double>(others) /
+                                                        static_cast<double>(cut.staying)));
+  return kResidueCutCycles * static_cast<double>(passing * k) +
+         std::max(tiles * kResiduePlanes * (kResidueProductCycles * steps + kResidueStoreCycles),
+                  bytes / kThirdCacheBytes) +
+         tiles * kResidueTileSums * kResidueJoinCycles;
+}
+
 bool residues_pay(const ExactShape& s) {
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n),
              k = static_cast<double>(s.k);
   const double residues =
-      8000 + 4.6 * m * k + (s.b_is_constant ? 0 : 5.3 * n * k) +
-      ResidueBlocks(vector_strips(s.m, kResidueTileRows), vector_strips(s.n, kResidueTileRows),
-                    vector_strips(s.k, kResidueTileStep), false, 1)
-          .cycles();
+      6000 + residues_cycles(s.m, s.n, s.k) + (s.b_is_constant ? 0 : kResidueCutCycles * n * k);
   // The f64 pass: products of eight lanes; its strips of b, 8 bytes an element, come at 3 bytes a
   // cycle where the second cache does not hold them.
   const double strips = 8 * n * k;

@@ -5,11 +5,15 @@
 
 namespace etalon {
 
-// Whether they are faster than f64, by a model of both; a choice of speed alone: the bits are the
+// About the cycles of such a pass of sums of k terms: rows that pass by, in blocks, by those of an
+// operand that was packed beforehand.
+double residues_cycles(std::int64_t passing, std::int64_t staying, std::int64_t k);
+// Whether it is faster than f64, by models of both; a choice of speed alone: the bits are the
 // correctly rounded ones either way.
 bool residues_pay(const ExactShape& shape);
-// Appends the outputs that are undecided.
+// Appends the outputs that are undecided. `stays` is b, or a where `left_stays`.
 void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTask& task,
-                   const ResidueOperand& b, int threads, std::vector<std::int64_t>& left);
+                   const ResidueOperand& stays, bool left_stays, int threads,
+                   std::vector<std::int64_t>& left);
 
 }  // namespace etalon

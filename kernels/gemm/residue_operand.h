@@ -8,44 +8,43 @@
 
 namespace etalon {
 
+constexpr std::int64_t residue_steps(std::int64_t k) {
+  return (k + kResidueTileStep - 1) / kResidueTileStep;
+}
+// Of one plane of a strip.
+constexpr std::int64_t residue_strip_bytes(std::int64_t k) {
+  return residue_steps(k) * kResidueTileBytes;
+}
+
 // Tiles lie [plane][strip][step].
 struct ResidueOperand {
   AlignedBuffer planes, norms;  // bytes; ResidueNorms of each strip
   std::int64_t k = 0, strips = 0;
-  std::int64_t steps() const { return (k + kResidueTileStep - 1) / kResidueTileStep; }
-  std::int64_t plane() const { return strips * steps() * kResidueTileBytes; }
+  std::int64_t plane() const { return strips * residue_strip_bytes(k); }
   const std::uint8_t* strip(std::int64_t s) const {
-    return planes.data<std::uint8_t>() + s * steps() * kResidueTileBytes;
+    return planes.data<std::uint8_t>() + s * residue_strip_bytes(k);
   }
   const ResidueNorms* norms_of(std::int64_t s) const { return norms.data<ResidueNorms>() + s; }
 };
 
-// How strips of rows by strips of columns are cut into blocks. From the third cache a core gets 9
-// bytes a cycle, and products use up 13 * (64 / rows + 64 / columns) of their panels, of as many
-// rows and columns: so what is read again should be in the second one, of 2 MiB, beside the sums
-// (11 KiB a tile). Either that is b's panel, of all planes, while rows pass by; or, where k is
-// long, both panels of one plane, and the sums are as many as may be. `overlaps`: rows of a are
-// windows, which share their bytes.
-inline constexpr double kThirdCacheBytes = 9;  // a cycle
-// Residues are taken where their model says that they need less than this much of the other pass's
-// time: what the tile unit does in a cycle varies with its company (README.md).
-inline constexpr double kResiduesGain = 0.8;
-struct ResidueBlocks {
-  std::int64_t rows = 2, columns = 2, tall = 0, wide = 0;
-  ResidueBlocks(std::int64_t row_strips, std::int64_t column_strips, std::int64_t steps,
-                bool overlaps, int threads);
-  // About what multiplying and rounding takes on one thread.
-  double cycles() const;
-
- private:
-  std::int64_t row_strips_, column_strips_, steps_;
-  bool overlaps_, panel_stays_ = false;
-};
+// Models of time count cycles of one thread, about: a product of two tiles (16 where nobody else
+// uses the unit, 40 and more where others do, README.md), what storing the sums of a tile in one
+// plane takes, joining and rounding an output, cutting an element; and the bytes that a core gets
+// from the third cache in a cycle.
+inline constexpr double kResidueProductCycles = 24, kResidueStoreCycles = 30,
+                        kResidueJoinCycles = 3, kResidueCutCycles = 3, kThirdCacheBytes = 9;
+// Residues are taken where they need less than this much of the other pass's time.
+inline constexpr double kResiduesGain = 0.9;
 
 // nullptr where the instruction set has no int8 tiles.
 const ResidueSet* residue_set(Isa isa);
 
-// All strips of an operand.
+// Strips [first, first + count) of an operand, on one thread: plane i of the first at to + i *
+// plane.
+void pack_residue_strips(const ResidueSet& set, const MatrixView& from, std::int64_t rows,
+                         std::int64_t k, bool right, std::int64_t first, std::int64_t count,
+                         std::uint8_t* to, std::int64_t plane, ResidueNorms* norms);
+// All strips.
 void pack_residues(const ResidueSet& set, const MatrixView& from, std::int64_t rows, std::int64_t k,
                    bool right, int threads, ResidueOperand& to);
 

@@ -1,25 +1,29 @@
 // Sums through residues (residues.h) on tiles of int8: what a block of outputs is, and the
 // functions of an instruction set that cut its operands, multiply and round it.
 //
-// Residues here are bytes in [0, m), sums unsigned: 255^2 K < 2^32 while K <= 66051. A sum S_i
-// needs no reduction modulo m_i then: S_i / m_i modulo 1 is S_i c_i modulo 2^104 with c_i = 2^104 /
-// m_i rounded down, c_i = 2^52 c_high + c_low, and two instructions that multiply 52 bits give
-//     s = sum of (S_i c_high modulo 2^52) + (S_i c_low / 2^52 rounded down),
-// modulo 2^52 2^52 v / M less at most 11 and what c_i lacks, 11 * 2^32 / 2^52: with 5 added, off by
-// 7 at most. |v| / M < 0.486, so nothing wraps, and s as a signed number of 52 bits is exact in
-// f64.
+// Residues here are bytes, any that are right modulo m (residue_cut_amx.h), sums unsigned: 255^2 K
+// < 2^32 while K, in whole steps of 64, is at most 66048. A sum needs no reduction modulo m then;
+// residue_join_inl.h makes v / M of the eleven of them.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/gemm/residues.h"
+
 namespace etalon {
 
-inline constexpr int kResiduePlanes = 11;
-inline constexpr std::int64_t kResidueTileMostK = 66051;
+inline constexpr int kResiduePlanes = kResidues;
+inline constexpr std::int64_t kResidueTileMostK = 66048;
 inline constexpr int kResidueTileRows = 16, kResidueTileStep = 64;
 inline constexpr std::int64_t kResidueTileBytes = 1024, kResidueTileSums = 256;
 
-// Of 16 rows of an operand, in the units of x: residue_norm's.
+// What the join is off by at most, in units of 2^-64 M, and what that adds to the rest of a row, in
+// its units: for a unit is at most 2^-42 of the norm, so that with half of it on either side
+// a.rest b.norm + a.norm b.rest grows by what the join of the two may be off.
+inline constexpr double kResidueJoinError = 5610 + 0x1p16 + 0x1p8,
+                        kResidueJoinRest = 1.01 * kResidueJoinError * kResidueForm.scale * 0x1p-43;
+
+// Of 16 rows of an operand, in the numbers of x: residue_norm's, rests with the join's.
 struct alignas(64) ResidueNorms {
   double unit[kResidueTileRows], norm[kResidueTileRows], rest[kResidueTileRows];
 };
@@ -63,7 +67,7 @@ struct ResidueColumns {
 };
 
 // Most strips of rows and of columns of a block, and most tiles.
-inline constexpr int kResidueBlockRows = 16, kResidueBlockColumns = 8;
+inline constexpr int kResidueBlockRows = 16, kResidueBlockColumns = 16;
 inline constexpr std::int64_t kResidueBlockTiles = 64;
 struct ResidueBlock {
   ResidueRows rows[kResidueBlockRows];
@@ -72,9 +76,10 @@ struct ResidueBlock {
   const std::int64_t* a_steps = nullptr;
   std::int64_t a_plane = 0, a_row = kResidueTileStep, b_plane = 0, steps = 0;
   // Output (r, i) of a tile is scale * sum + added[rows.added + columns.added + r * added_row + i],
-  // rounded, at y[rows.at + columns.at + r * y_row + i]; with runs, at
-  // y[columns.at + i * y_row + run.at + r - run.first]. added is read in whole vectors.
+  // or + row_added[rows.added + r], rounded, at y[rows.at + columns.at + r * y_row + i]; with runs,
+  // at y[columns.at + i * y_row + run.at + r - run.first]. added is read in whole vectors.
   double scale = 1;
+  const double* row_added = nullptr;
   const double* added = nullptr;
   std::int64_t added_row = 0;
   float* y = nullptr;
@@ -99,6 +104,9 @@ struct ResidueSet {
   // of plane i at to + i * plane + 1024 t.
   void (*pack)(const float* const* rows, std::int64_t k, bool right, std::uint8_t* to,
                std::int64_t plane, ResidueNorms& norms) = nullptr;
+  // As pack with right, of up to 16 columns side by side: value (k, c) at from[k * stride + c].
+  void (*pack_across)(const float* from, std::int64_t stride, int columns, std::int64_t k,
+                      std::uint8_t* to, std::int64_t plane, ResidueNorms& norms) = nullptr;
   // Bytes of a block of an image in units of `unit`, as a left operand's: plane p of value (c, i),
   // from[c * stride + i], at to[p * plane + i * pitch + c]. Returns the sum of the squares of what
   // rounding left, in units of `unit`.

@@ -1,4 +1,4 @@
-// The tile unit of AMX: eight registers of 16 rows of 64 bytes. For files compiled for AMX.
+// The tile unit of AMX: eight registers of at most 16 rows of 64 bytes. For files compiled for AMX.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,17 @@
 
 namespace etalon::amx {
 
+// Rows and bytes a row of each register, as the processor reads them.
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+
 struct TileUnit {
-  static void begin() {
-    struct alignas(64) {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t bytes[16] = {};
-      std::uint8_t rows[16] = {};
-    } config;
-    for (int t = 0; t < 8; ++t) {
-      config.bytes[t] = 64;
-      config.rows[t] = 16;
-    }
-    asm volatile("ldtilecfg %0" : : "m"(config));
+  // Registers are zero afterwards.
+  ETALON_INLINE static void configure(const TileShapes& shapes) {
+    asm volatile("ldtilecfg %0" : : "m"(shapes));
   }
   static void end() { asm volatile("tilerelease"); }
   // Instructions by hand: GCC's intrinsics take digits only, not a template's argument.
