@@ -18,27 +18,44 @@ struct Count {
   std::int64_t cases = 0, outputs = 0, undecided = 0;
 };
 
+// The problem of a case with these inputs.
+struct DeviceProblem {
+  Contract contract;
+  std::vector<InferInput> types;
+  std::vector<TensorType> outputs;
+  Problem problem;
+
+  DeviceProblem(const OpCase& c, const std::vector<const Tensor*>& p, const char* text)
+      : contract(Contract::parse(text)), types(p.size()) {
+    for (std::size_t i = 0; i < p.size(); ++i)
+      if (p[i] != nullptr) types[i] = {p[i]->type(), p[i], true};
+    outputs = infer(*c.op, c.params, InferInputs(types));
+    problem = {.op = c.op,
+               .params = &c.params,
+               .inputs = types,
+               .outputs = outputs,
+               .contract = &contract,
+               .device = Device::cuda};
+  }
+  DeviceProblem(const DeviceProblem&) = delete;
+  DeviceProblem& operator=(const DeviceProblem&) = delete;
+};
+inline bool takes(const OpCase& c, const cuda::DeviceRow& device, const char* text) {
+  const std::vector<Tensor> in = case_inputs(c);
+  return !device.row.refuse(DeviceProblem(c, pointers(in), text).problem);
+}
+
 // Runs the case on the row; false where the row refuses it.
 inline bool compare(const OpCase& c, const cuda::DeviceRow& device, const char* text,
                     Count& count) {
-  const Contract contract = Contract::parse(text);
   const std::vector<Tensor> in = case_inputs(c);
   const auto p = pointers(in);
-  std::vector<InferInput> types(p.size());
-  for (std::size_t i = 0; i < p.size(); ++i)
-    if (p[i] != nullptr) types[i] = {p[i]->type(), p[i], true};
-  const std::vector<TensorType> outputs = infer(*c.op, c.params, InferInputs(types));
-  const Problem problem{.op = c.op,
-                        .params = &c.params,
-                        .inputs = types,
-                        .outputs = outputs,
-                        .contract = &contract,
-                        .device = Device::cuda};
-  if (device.row.refuse(problem)) return false;
-  const OpRun want = run_op(*c.op, c.params, p, all_kernels(), {.contract = contract});
+  const DeviceProblem of(c, p, text);
+  if (device.row.refuse(of.problem)) return false;
+  const OpRun want = run_op(*c.op, c.params, p, all_kernels(), {.contract = of.contract});
   std::vector<Tensor> got;
-  for (const TensorType& y : outputs) got.push_back(Tensor::zeros(y.dtype, y.shape));
-  const KernelCall call{.problem = &problem, .inputs = p, .outputs = got};
+  for (const TensorType& y : of.outputs) got.push_back(Tensor::zeros(y.dtype, y.shape));
+  const KernelCall call{.problem = &of.problem, .inputs = p, .outputs = got};
   // What `run` of the row does, with a look at what the device left.
   cuda::Work work;
   cuda::CallOnDevice on_device(call);

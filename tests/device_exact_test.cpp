@@ -263,7 +263,8 @@ TEST_CASE("a GPU's rows on the CPU: exact convolution in digits, gathered from t
   Count zeros;
   for (const cuda::DeviceRow& device : cuda::device_rows())
     if (device.row.op == "conv" && device.row.name.find(".exact.") != device.row.name.npos)
-      CHECK(compare(parse_op_case(signs), device, "exact", zeros));
+      CHECK(compare(parse_op_case(signs), device, "exact", zeros) !=
+            device.row.name.ends_with(".winograd"));
   CHECK(zeros.undecided == 16 * 2);
   // What would leave its tiles empty it refuses, and every contract but exact.
   Count count;
@@ -415,6 +416,69 @@ TEST_CASE("a GPU's rows on the CPU: exact convolution in f64") {
       CHECK_FALSE(compare(parse_op_case("c | conv | | f16[1,16,4,4] f16[8,16,3,3]"), device,
                           "exact", count));
     }
+}
+
+TEST_CASE("a GPU's rows on the CPU: exact convolution by Winograd in f64") {
+  HostDevice host;
+  host.api.most_winograd_share = 1e9;  // be it fast or not
+  const cuda::UseApi use(host.api);
+  const ExactCase cases[] = {
+      // Tiles that end outside of the image, channels that end in the middle of a block, of a slice
+      // and of a fold; padding of both ends; groups; images side by side in a tile.
+      {"exact | conv | pads_begin=[1,1] pads_end=[1,1] | f32[3,20,9,11] f32[70,20,3,3] f32[70]", 0,
+       0.01},
+      {"exact | conv | pads_begin=[1,0] pads_end=[0,2] groups=2 | f32[2,34,8,9] f32[34,17,3,3]", 0,
+       0.01},
+      {"exact | conv | | f32[1,70,6,6] f32[3,70,3,3] f32[3]", 0, 0.02},
+      {"exact | conv | pads_begin=[2,2] pads_end=[2,2] | f32[5,33,13,14] f32[40,33,5,5] f32[40]", 0,
+       0.01},
+      {"exact | conv | pads_begin=[4,4] pads_end=[4,4] groups=3 | f32[1,6,3,3] f32[9,2,5,5]", 0,
+       0.01},
+      // Outputs that meet padding alone: zeros, of inputs that are none.
+      {"exact | conv | pads_begin=[0,3] pads_end=[1,2] | f32[2,1,5,17] f32[1,1,3,3]", 0.01, 0.06},
+      {"exact | conv | pads_begin=[1,1] pads_end=[1,1] | f32[1,150,12,40] f32[66,150,3,3]", 0,
+       0.02},
+      {"exact | conv | pads_begin=[2,2] pads_end=[2,2] | f32[1,16,28,28] f32[32,16,5,5] f32[32]", 0,
+       0.01},
+      // Magnitudes far apart; NaN, infinities, subnormals, zeros.
+      {"exact | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,17,6,7]:wild f32[18,17,3,3]:wild "
+       "f32[18]:wild",
+       0.01, 1},
+      {"exact | conv | pads_begin=[1,1] pads_end=[1,1] | f32[2,16,6,6]:special "
+       "f32[16,16,3,3]:special f32[16]:special",
+       0.01, 1},
+      {"exact | conv | pads_begin=[2,2] pads_end=[2,2] | f32[2,16,5,6]:finite "
+       "f32[16,16,5,5]:finite",
+       0, 1}};
+  compare_exact(host, ".exact.cuda.winograd", cases);
+  check_blocks(host, {"winograd 16", "winograd 32", "winograd 64"});
+  Count count;
+  for (const cuda::DeviceRow& device : cuda::device_rows())
+    if (device.row.name == "conv.exact.cuda.winograd") {
+      for (const char* refused :
+           {"c | conv | strides=[2,2] | f32[1,9,8,8] f32[9,9,3,3]",
+            "c | conv | dilations=[2,1] | f32[1,9,8,8] f32[9,9,3,3]",
+            "c | conv | | f32[1,9,8,8] f32[9,9,3,5]", "c | conv | | f32[1,9,8,8] f32[9,9,1,1]",
+            "c | conv | | f32[1,9,8] f32[9,9,3]", "c | conv | | f32[1,9,8,8,8] f32[9,9,3,3,3]",
+            "c | conv | | f16[1,9,8,8] f16[9,9,3,3]"}) {
+        CAPTURE(refused);
+        CHECK_FALSE(compare(parse_op_case(refused), device, "exact", count));
+      }
+      CHECK_FALSE(
+          compare(parse_op_case("c | conv | | f32[1,16,4,4] f32[8,16,3,3]"), device, "seq", count));
+    }
+  // By its model it takes what has many channels, and leaves the rest to sums of windows.
+  host.api.most_winograd_share = 0.8;
+  for (const auto& [line, taken] :
+       {std::pair{"c | conv | pads_begin=[1,1] pads_end=[1,1] | f32[16,256,12,12] f32[384,256,3,3]",
+                  true},
+        {"c | conv | pads_begin=[1,1] pads_end=[1,1] | f32[1,64,56,56] f32[64,64,3,3]", false}})
+    for (const cuda::DeviceRow& device : cuda::device_rows())
+      if (device.row.name == "conv.exact.cuda.winograd") {
+        const OpCase c = parse_op_case(line);
+        CAPTURE(c.line);
+        CHECK(test::takes(c, device, "exact") == taken);
+      }
 }
 
 TEST_SUITE("long") {

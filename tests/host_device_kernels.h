@@ -65,6 +65,8 @@ int wide(const KernelCall& call, const cuda::WideMemory& memory,
          const cuda::UndecidedList& undecided, void* s);
 int conv_wide(const KernelCall& call, const cuda::WideMemory& memory,
               const cuda::UndecidedList& undecided, void* s);
+int exact_winograd(const KernelCall& call, double* memory, const cuda::UndecidedList& open,
+                   const cuda::UndecidedList& undecided, void* s);
 int winograd(const KernelCall& call, float* memory, void* s);
 int pairs(const KernelCall& call, void* s);
 int depthwise(const KernelCall& call, void* s);

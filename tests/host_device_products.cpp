@@ -8,6 +8,7 @@
 #include "kernels/backends/cuda/device.h"
 #include "kernels/backends/cuda/tile_tasks.h"
 #include "kernels/conv/cuda_digits.h"
+#include "kernels/conv/cuda_exact_winograd.h"
 #include "kernels/conv/cuda_winograd.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_residue_forecast.h"
@@ -123,6 +124,21 @@ int conv_digits(const KernelCall& call, const cuda::ConvDigitMemory& memory,
         [&](std::int64_t at) { put_on_list(open, at); },
         [&](std::int64_t at) { put_on_list(undecided, at); });
     device->open += *open.count;
+  });
+}
+
+int exact_winograd(const KernelCall& call, double* memory, const cuda::UndecidedList& open,
+                   const cuda::UndecidedList& undecided, void* s) {
+  ++device->launches;
+  auto kept = std::make_shared<KeptCall>(call);
+  return enqueue(s, [kept, memory, open, undecided] {
+    const ExactWinogradTask t = exact_winograd_task(kept->call(), memory);
+    device->wide_blocks.insert(fmt::format("winograd {}", exact_winograd_products(t).cols));
+    run_exact_winograd_on_host(t, [&](std::int64_t at) { put_on_list(open, at); });
+    const ConvDigitTask left = exact_winograd_open(t);
+    device->open += *open.count;
+    settle_digits_on_host<WindowProducts>(left, open,
+                                          [&](std::int64_t at) { put_on_list(undecided, at); });
   });
 }
 

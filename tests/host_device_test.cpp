@@ -254,6 +254,8 @@ HostDevice::HostDevice()
           .conv_digits = conv_digits,
           .wide = wide,
           .conv_wide = conv_wide,
+          .exact_winograd = exact_winograd,
+          .most_winograd_share = 0,
           .fft = fft,
           .winograd = winograd,
           .widen = convert<double, float>,

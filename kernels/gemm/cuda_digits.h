@@ -491,7 +491,22 @@ void run_digits_on_host(const typename Products::Task& task, std::int64_t block,
     digit_store<Products, Long>(t, p, threads[tid], tid, open);
 }
 
-// Both passes, as the launches have them; what neither decides goes to undecided(index).
+// What the first pass left open; what is not decided then goes to undecided(index).
+template <class Products, class Undecided>
+void settle_digits_on_host(const typename Products::Task& task, const cuda::UndecidedList& list,
+                           Undecided&& undecided) {
+  const DigitTask& t = Products::products(task);
+  for (std::int64_t i = digit_open_count(Products::outputs(task), list); i-- > 0;) {
+    const std::int64_t at = digit_open_at(list, i);
+    DigitDot lanes[32];
+    for (int lane = 0; lane < 32; ++lane) lanes[lane] = Products::dot(t.t, at, lane);
+    for (int step = 16; step > 0; step /= 2)
+      for (int lane = 0; lane < step; ++lane) lanes[lane].merge(lanes[lane + step]);
+    if (!digit_settle<Products>(t.t, at, lanes[0])) undecided(at);
+  }
+}
+
+// Both passes, as the launches have them.
 template <class Products, class Open, class Undecided>
 void multiply_digits_on_host(const typename Products::Task& task, const cuda::UndecidedList& list,
                              Open&& open, Undecided&& undecided) {
@@ -503,14 +518,7 @@ void multiply_digits_on_host(const typename Products::Task& task, const cuda::Un
       run_digits_on_host<Products, true>(task, block, *shared, threads.data(), open);
     else
       run_digits_on_host<Products, false>(task, block, *shared, threads.data(), open);
-  for (std::int64_t i = digit_open_count(Products::outputs(task), list); i-- > 0;) {
-    const std::int64_t at = digit_open_at(list, i);
-    DigitDot lanes[32];
-    for (int lane = 0; lane < 32; ++lane) lanes[lane] = Products::dot(t.t, at, lane);
-    for (int step = 16; step > 0; step /= 2)
-      for (int lane = 0; lane < step; ++lane) lanes[lane].merge(lanes[lane + step]);
-    if (!digit_settle<Products>(t.t, at, lanes[0])) undecided(at);
-  }
+  settle_digits_on_host<Products>(task, list, undecided);
 }
 #endif
 

@@ -88,6 +88,16 @@ __global__ void __launch_bounds__(kDigitThreads)
   }
 }
 
+// What the first pass left open; of usual data one output in some hundred.
+template <class Products>
+cudaError_t launch_settle(const typename Products::Task& task, const UndecidedList& open,
+                          const UndecidedList& undecided, cudaStream_t s) {
+  const auto blocks =
+      static_cast<unsigned>(std::min<std::int64_t>(1024, (Products::outputs(task) + 255) / 256));
+  settle_digits<Products><<<blocks, kDigitThreads, 0, s>>>(task, open, undecided);
+  return cudaGetLastError();
+}
+
 // Both passes over operands that are cut.
 template <class Products>
 cudaError_t launch_products(const typename Products::Task& task, const UndecidedList& open,
@@ -101,11 +111,7 @@ cudaError_t launch_products(const typename Products::Task& task, const Undecided
   if (code != cudaSuccess) return code;
   kernel<<<static_cast<unsigned>(t.blocks()), kDigitThreads, sizeof(DigitShared), s>>>(task, open);
   if (code = cudaGetLastError(); code != cudaSuccess) return code;
-  // Of usual data one output in some hundred is open.
-  const auto blocks =
-      static_cast<unsigned>(std::min<std::int64_t>(1024, (Products::outputs(task) + 255) / 256));
-  settle_digits<Products><<<blocks, kDigitThreads, 0, s>>>(task, open, undecided);
-  return cudaGetLastError();
+  return launch_settle<Products>(task, open, undecided, s);
 }
 
 }  // namespace etalon::cuda

@@ -154,6 +154,11 @@ struct Api {
               void* stream);
   int (*conv_wide)(const KernelCall& call, const WideMemory& memory, const UndecidedList& undecided,
                    void* stream);
+  // kernels/conv/cuda_exact_winograd.h; and the exact_winograd_share above which windows are
+  // summed.
+  int (*exact_winograd)(const KernelCall& call, double* memory, const UndecidedList& open,
+                        const UndecidedList& undecided, void* stream);
+  double most_winograd_share;
   int (*fft)(const KernelCall& call, const FftMemory& memory, void* stream);
   // Memory for transforms and sums: kernels/conv/cuda_winograd.h.
   int (*winograd)(const KernelCall& call, float* memory, void* stream);

@@ -36,6 +36,9 @@ int launch_wide(const KernelCall& call, const WideMemory& memory, const Undecide
                 void* stream);
 int launch_conv_wide(const KernelCall& call, const WideMemory& memory,
                      const UndecidedList& undecided, void* stream);
+// kernels/conv/cuda_exact_winograd.h
+int launch_exact_winograd(const KernelCall& call, double* memory, const UndecidedList& open,
+                          const UndecidedList& undecided, void* stream);
 // kernels/conv/cuda_fft.h
 int launch_fft(const KernelCall& call, const FftMemory& memory, void* stream);
 // kernels/conv/cuda_winograd.h

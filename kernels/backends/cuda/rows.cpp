@@ -11,6 +11,7 @@
 #include "kernels/backends/cuda/tile_tasks.h"
 #include "kernels/conv/cuda_depthwise.h"
 #include "kernels/conv/cuda_digits.h"
+#include "kernels/conv/cuda_exact_winograd.h"
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/conv/cuda_winograd.h"
 #include "kernels/conv/cudnn.h"
@@ -288,6 +289,20 @@ void enqueue_conv_digits(const KernelCall& call, Work& work) {
         "the kernel's launch");
 }
 
+Refusal refuse_exact_winograd_here(const Problem& problem) {
+  if (Refusal r = refuse_without_device()) return r;
+  return refuse_exact_winograd(problem, api().most_winograd_share);
+}
+
+void enqueue_exact_winograd(const KernelCall& call, Work& work) {
+  const std::int64_t bytes = exact_winograd_bytes(exact_winograd_task(call, nullptr)),
+                     outputs = call.output(0).numel();
+  auto* memory = static_cast<double*>(work.scratch(static_cast<std::size_t>(bytes)));
+  const UndecidedList open = work.open(digit_open_places(outputs));
+  check(api().exact_winograd(call, memory, open, work.undecided(outputs), stream()),
+        "the kernel's launch");
+}
+
 Refusal refuse_fft_here(const Problem& problem) {
   if (Refusal r = refuse_fft(problem)) return r;
   return refuse_without_device();
@@ -394,6 +409,13 @@ std::span<const DeviceRow> device_rows() {
                               .refuse = refuse_wide_here,
                               .run = run_enqueued<enqueue_wide<false>>},
                       .enqueue = enqueue_wide<false>});
+    list.push_back({.row = {.op = "conv",
+                            .name = "conv.exact.cuda.winograd",
+                            .device = Device::cuda,
+                            .contracts = "exact",
+                            .refuse = refuse_exact_winograd_here,
+                            .run = run_enqueued<enqueue_exact_winograd>},
+                    .enqueue = enqueue_exact_winograd});
     list.push_back({.row = {.op = "conv",
                             .name = "conv.exact.cuda.f64",
                             .device = Device::cuda,
