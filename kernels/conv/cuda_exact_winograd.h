@@ -72,6 +72,7 @@ struct ExactWinogradTask {
   std::int64_t tiles_x = 0, tiles_y = 0, tiles = 0;  // of a row, of an image's column, of all
   std::int64_t in_x = 0, in_y = 0, out_x = 0, out_y = 0, pad_x = 0, pad_y = 0;
   std::int64_t row_u = 0, row_v = 0;  // numbers of a row of U, of V and S: even
+  bool together = false;              // outputs of a tile's row may be stored together
   double *u = nullptr, *v = nullptr, *s = nullptr;
   double* squares = nullptr;  // [2][c][tile]: of V, of V'
   double* norms = nullptr;    // [2][group][tile]
@@ -341,16 +342,26 @@ struct ExactWinograd {
                        lines = t.groups * t.row_u;
     const int high = static_cast<int>(t.out_y) - y0, wide = static_cast<int>(t.out_x) - x0;
     ETALON_UNROLL
-    for (int i = 0; i < M; ++i) ETALON_UNROLL
-    for (int j = 0; j < M; ++j) {
-      if (i >= high || j >= wide) continue;
-      const double* const factor = t.factors + (i * M + j) * lines + line;
-      const double bound = fma_f64(factor[0], of_v, factor[M * M * lines] * of_sizes);
-      const std::int64_t place = first + i * t.out_x + j;
-      float y;
-      const bool decided = digit_decide(data[i * kExactPatch + j], bound, 1, bias, adds, y);
-      t.t.y[place] = y;
-      if (!decided) open(place);
+    for (int i = 0; i < M; ++i) {
+      if (i >= high) continue;
+      const std::int64_t place = first + i * t.out_x;
+      float y[M];
+      ETALON_UNROLL
+      for (int j = 0; j < M; ++j) {
+        const double* const factor = t.factors + (i * M + j) * lines + line;
+        const double bound = fma_f64(factor[0], of_v, factor[M * M * lines] * of_sizes);
+        if (!digit_decide(data[i * kExactPatch + j], bound, 1, bias, adds, y[j]) && j < wide)
+          open(place + j);
+      }
+      if (M == 4 && t.together) {
+        store_four(t.t.y + place, y);
+      } else if (M == 2 && t.together) {
+        store_pair(t.t.y + place, y);
+      } else {
+        ETALON_UNROLL
+        for (int j = 0; j < M; ++j)
+          if (j < wide) t.t.y[place + j] = y[j];
+      }
     }
   }
 };
@@ -407,6 +418,7 @@ inline ExactWinogradTask exact_winograd_task(const KernelCall& call, double* mem
   t.tiles_x = (ax.out + t.m - 1) / t.m, t.tiles_y = (ay.out + t.m - 1) / t.m;
   t.tiles = g.batch * t.tiles_x * t.tiles_y;
   t.row_u = (t.group_out + 1) / 2 * 2, t.row_v = (t.tiles + 1) / 2 * 2;
+  t.together = t.out_x % t.m == 0 && reinterpret_cast<std::uintptr_t>(t.t.y) % (4 * t.m) == 0;
   if (memory == nullptr) return t;
   const auto take = [&](std::int64_t count) {
     double* const own = memory;

@@ -3,7 +3,7 @@
 //
 // X + 2^47 (residue_cut) is six bytes, the uppermost in [0x78, 0x87] because |X| < 2^43. A sum of
 // bytes times weights w_j, with w_j = f 256^j modulo m, is f X modulo m plus what 2^47 makes of it.
-// The factor f is free, as the join undoes it (residue_join_amx.h): the one is taken whose weights
+// The factor f is free, as the join undoes it (residue_join_inl.h): the one is taken whose weights
 // are smallest, so that the sum, moved by a multiple of m to be positive, has 16 bits. Of those the
 // upper byte counts 256 = d modulo m, d = 256 - m: low + d high is the same modulo m, and after two
 // to four such folds it is a byte. A byte may exceed m - 1: any representative will do.
