@@ -15,34 +15,36 @@ namespace {
 // read as rarely as it has strips. Where k is so long that it would have fewer than four, the two
 // panels of one plane stay, and the sums are as many as may be.
 struct Blocks {
-  std::int64_t passing = 2, staying = 2;  // strips of a block
+  std::int64_t passing = 2, staying = 2;  // strips of a block, at most
   std::int64_t count = 0;                 // of passing blocks
   std::int64_t parts = 1;                 // of the others, for threads to share
   bool block_stays = true;
 
-  Blocks(std::int64_t passing_strips, std::int64_t staying_strips, std::int64_t k, int threads) {
+  Blocks(std::int64_t passing_strips, std::int64_t staying_strips, std::int64_t k, int threads)
+      : strips_(passing_strips), pairs_((passing_strips + 1) / 2) {
     constexpr std::int64_t kPanelBytes = 768 << 10;
     const std::int64_t bytes = std::max<std::int64_t>(1, kResiduePlanes * residue_strip_bytes(k));
     std::int64_t most = std::min<std::int64_t>(kResidueBlockRows, kPanelBytes / bytes);
     block_stays = most >= 4;
     if (!block_stays) most = 8;
-    // All threads are to have blocks.
-    most = std::min(most, (passing_strips + threads - 1) / threads);
-    passing = even(passing_strips, std::max<std::int64_t>(2, most / 2 * 2));
-    staying = even(staying_strips,
-                   std::min<std::int64_t>(kResidueBlockColumns, kResidueBlockTiles / passing));
-    count = (passing_strips + passing - 1) / passing;
-    const std::int64_t staying_blocks = (staying_strips + staying - 1) / staying;
-    if (count > 0 && count < threads)
-      parts = std::min<std::int64_t>(staying_blocks, (threads + count - 1) / count);
+    // Threads are to have equal shares: of blocks, or of parts of them.
+    const std::int64_t at_a_time = std::max<std::int64_t>(1, most / 2),
+                       least = (pairs_ + at_a_time - 1) / at_a_time;
+    count = std::min(pairs_, (least + threads - 1) / threads * threads);
+    passing = count == 0 ? 2 : (pairs_ + count - 1) / count * 2;
+    const std::int64_t columns =
+        std::min<std::int64_t>(kResidueBlockColumns, kResidueBlockTiles / passing);
+    while (count * parts % threads != 0 && parts < threads && 2 * parts < staying_strips) ++parts;
+    const std::int64_t share = (staying_strips + parts - 1) / parts,
+                       pieces = std::max<std::int64_t>(1, (share + columns - 1) / columns);
+    staying = std::min(columns, ((share + pieces - 1) / pieces + 1) / 2 * 2);
+    staying = std::max<std::int64_t>(2, staying);
   }
+  // The first strip of passing block `at`.
+  std::int64_t first(std::int64_t at) const { return std::min(strips_, at * pairs_ / count * 2); }
 
  private:
-  // Nearly equal parts, of pairs.
-  static std::int64_t even(std::int64_t strips, std::int64_t most) {
-    const std::int64_t pieces = std::max<std::int64_t>(1, (strips + most - 1) / most);
-    return std::max<std::int64_t>(2, std::min(most, ((strips + pieces - 1) / pieces + 1) / 2 * 2));
-  }
+  std::int64_t strips_, pairs_;
 };
 static_assert(kResidueBlockRows == kResidueBlockColumns);  // either operand passes
 
@@ -138,8 +140,8 @@ void residues_pass(const ResidueSet& set, const ExactLanes& lanes, const ExactTa
     std::int64_t packed = -1;
     set.begin();
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t at = item / cut.parts, part = item % cut.parts, passed = at * cut.passing,
-                         count = std::min(cut.passing, strips - passed);
+      const std::int64_t at = item / cut.parts, part = item % cut.parts, passed = cut.first(at),
+                         count = cut.first(at + 1) - passed;
       if (at != packed)
         pack_residue_strips(set, from, rows, k, left_stays, passed, count, planes,
                             count * strip_bytes, norms);
