@@ -400,14 +400,11 @@ inline ExactWinogradFactors exact_winograd_factors(const ExactWinogradTask& t) {
   return f;
 }
 
-// Of a call that refuse_exact_winograd lets pass. Without memory: for its extents.
-inline ExactWinogradTask exact_winograd_task(const KernelCall& call, double* memory) {
+// Of a geometry that refuse_exact_winograd lets pass: its extents.
+inline ExactWinogradTask exact_winograd_extents(const ConvGeometry& g) {
   ExactWinogradTask t;
-  t.t = tile_task(call,
-                  reinterpret_cast<float*>(const_cast<std::byte*>(call.output(0).bytes().data())));
-  const ConvGeometry g =
-      conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape());
   const WindowAxis &ay = g.window.axes[1], &ax = g.window.axes[2];
+  t.t.m = g.group_out(), t.t.n = g.batch * g.window.out_points(), t.t.k = g.k();
   t.r = static_cast<int>(ax.kernel);
   t.m = kExactPatch + 1 - t.r;
   t.groups = g.groups;
@@ -418,6 +415,14 @@ inline ExactWinogradTask exact_winograd_task(const KernelCall& call, double* mem
   t.tiles_x = (ax.out + t.m - 1) / t.m, t.tiles_y = (ay.out + t.m - 1) / t.m;
   t.tiles = g.batch * t.tiles_x * t.tiles_y;
   t.row_u = (t.group_out + 1) / 2 * 2, t.row_v = (t.tiles + 1) / 2 * 2;
+  return t;
+}
+// Of a call; without memory, only for its extents.
+inline ExactWinogradTask exact_winograd_task(const KernelCall& call, double* memory) {
+  ExactWinogradTask t = exact_winograd_extents(
+      conv_geometry(call.params<ConvParams>(), call.input(0).shape(), call.input(1).shape()));
+  t.t = tile_task(call,
+                  reinterpret_cast<float*>(const_cast<std::byte*>(call.output(0).bytes().data())));
   t.together = t.out_x % t.m == 0 && reinterpret_cast<std::uintptr_t>(t.t.y) % (4 * t.m) == 0;
   if (memory == nullptr) return t;
   const auto take = [&](std::int64_t count) {
@@ -486,13 +491,9 @@ inline Refusal refuse_exact_winograd(const Problem& problem, double most_share) 
     if (n > kMost) return "takes fewer than 2^27 outputs of channels";
   const TensorType& y = problem.outputs[0];
   if (y.shape.numel() == 0 || g.group_in() == 0) return "takes sums of at least one term";
-  ExactWinogradTask t;
-  t.r = static_cast<int>(w.kernel), t.m = kExactPatch + 1 - t.r;
-  t.groups = g.groups, t.group_in = g.group_in(), t.group_out = g.group_out();
-  t.in_channels = g.in_channels, t.out_channels = g.out_channels;
-  t.tiles = g.batch * ((h.out + t.m - 1) / t.m) * ((w.out + t.m - 1) / t.m);
-  t.row_u = (t.group_out + 1) / 2 * 2, t.row_v = (t.tiles + 1) / 2 * 2;
-  t.t.m = g.group_out(), t.t.n = g.batch * g.window.out_points(), t.t.k = g.k();
+  const ExactWinogradTask t = exact_winograd_extents(g);
+  if (exact_winograd_bytes(t) > std::int64_t{4} << 30)
+    return "takes transforms of up to 4 GiB beside its tensors";
   if (exact_winograd_share(t) > most_share) return "so few channels or tiles are summed faster";
   return std::nullopt;
 }
