@@ -76,6 +76,23 @@ int compare_winograd(bool every_pair) {
 
 // What is prepared without a truth in mind: windows in place, of one input channel and of several,
 // Winograd's transforms, the rest of a layer in padding, packed strips.
+TEST_CASE("exact: a thread takes whole images, and a share of those that are left over") {
+  for (const Data data : {Data::noise, Data::midpoint, Data::special}) {
+    CAPTURE(static_cast<int>(data));
+    ConvParams sampled, plain;
+    sampled.strides = {2, 2};
+    sampled.pads_begin = {1, 1};
+    plain.groups = 2;
+    // Of seven images three threads take two each.
+    const Tensor x = make({7, 6, 9, 10}, 1, data), w = make({10, 6, 3, 3}, 2, data),
+                 point = make({10, 3, 1, 1}, 3, data), few = make({2, 3, 3, 3}, 4, data),
+                 bias = make({10}, 5, data);
+    CHECK(compare(conv_op(), Params(sampled), {&x, &w, &bias}) >= 2);
+    CHECK(compare(conv_op(), Params(plain), {&x, &point, &bias}) >= 2);
+    CHECK(compare(conv_op(), Params(plain), {&x, &few}) >= 2);  // in place
+  }
+}
+
 TEST_CASE("exact: a truth beside prepared weights of every pass") {
   if (detect_isa() < Isa::avx2) return;
   struct Case {

@@ -121,7 +121,7 @@ Prepared prepare(const Problem& problem, int threads) {
 // The first pass in f64. Appends what it leaves.
 void f64_pass(const ExactConv& conv, Isa isa, const PackedWeights* prepared,
               std::vector<std::int64_t>& undecided) {
-  const auto& [g, x, weights, bias, y, truth, steps, threads] = conv;
+  const auto& [g, x, weights, bias, y, truth, steps, all_threads] = conv;
   const ExactProducts& products = *exact_products(isa);
   const ExactLanes& lane_functions = *exact_lanes(isa);
   const TileSet& set = *tile_set_f32(isa);
@@ -131,7 +131,7 @@ void f64_pass(const ExactConv& conv, Isa isa, const PackedWeights* prepared,
   const RowStrips strips(out, products.rows);
   PackedWeights fresh;
   const bool direct = reads_in_place(g, truth != nullptr);
-  if (prepared == nullptr && !direct) pack_weights(isa, g, weights, threads, fresh);
+  if (prepared == nullptr && !direct) pack_weights(isa, g, weights, all_threads, fresh);
   const PackedWeights& w = prepared == nullptr ? fresh : *prepared;
   const double* packed_w = w.strips.data<double>();
   const std::int64_t vectors = vector_strips(plan.pixels, lanes),
@@ -151,14 +151,10 @@ void f64_pass(const ExactConv& conv, Isa isa, const PackedWeights* prepared,
     return channels * terms + 4 * terms + 12 * channels;
   };
   const bool last_is_column = plan.pixels % lanes == 1;
-  const ExactCut cut =
-      cheapest_cut(g.groups, static_cast<double>(vectors) - (last_is_column ? kColumnSaves : 0.0),
-                   tiles, (tiles + most - 1) / most, strips.count, threads, cost);
-  const std::int64_t block = (tiles + cut.blocks - 1) / cut.blocks;
   // Blocks are joined: a term meets the roundings of its own and one for each block more.
   const double factor = exact_factor(k_block + k_blocks);
-  std::mutex joining;
-  for (std::int64_t image = 0; image < g.batch; ++image) {
+  const auto image_pass = [&](std::int64_t image, int threads, std::vector<std::int64_t>& found) {
+    std::mutex joining;
     const float* source = x + image * g.in_channels * g.window.in_points();
     if (plan.copied) {
       float* copy = thread_scratch<float>(ScratchSlot::padded, plan.image_stride);
@@ -192,10 +188,14 @@ void f64_pass(const ExactConv& conv, Isa isa, const PackedWeights* prepared,
               for (; open != 0; open &= open - 1) left.push_back(at + __builtin_ctz(open));
             }
         const std::scoped_lock lock(joining);
-        undecided.insert(undecided.end(), left.begin(), left.end());
+        found.insert(found.end(), left.begin(), left.end());
       });
-      continue;
+      return;
     }
+    const ExactCut cut =
+        cheapest_cut(g.groups, static_cast<double>(vectors) - (last_is_column ? kColumnSaves : 0.0),
+                     tiles, (tiles + most - 1) / most, strips.count, threads, cost);
+    const std::int64_t block = (tiles + cut.blocks - 1) / cut.blocks;
     const std::int64_t items = g.groups * cut.parts * cut.blocks;
     parallel_for(items, threads, 1, [&](std::int64_t begin, std::int64_t end) {
       float* packed = thread_scratch<float>(ScratchSlot::vector, block * width * k_block);
@@ -315,9 +315,10 @@ void f64_pass(const ExactConv& conv, Isa isa, const PackedWeights* prepared,
         }
       }
       const std::scoped_lock lock(joining);
-      undecided.insert(undecided.end(), left.begin(), left.end());
+      found.insert(found.end(), left.begin(), left.end());
     });
-  }
+  };
+  each_image(g.batch, all_threads, undecided, image_pass);
 }
 
 }  // namespace

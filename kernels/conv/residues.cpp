@@ -414,33 +414,13 @@ void image_products(const ResidueSet& set, const ExactLanes& lanes, const ConvRe
 bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvResidues& w,
                    const ExactConv& conv, std::vector<std::int64_t>& undecided) {
   const ConvGeometry& g = conv.g;
-  const int threads = conv.threads;
-  const auto each_image = [&](const auto& run) {
-    if (g.batch < threads) {
-      for (std::int64_t image = 0; image < g.batch; ++image)
-        if (!run(image, threads, undecided)) return false;
-      return true;
-    }
-    // A thread takes whole images; what is left over is shared.
-    const std::int64_t whole = g.batch / threads * threads;
-    std::atomic<bool> finite{true};
-    std::mutex joining;
-    parallel_for(whole, threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<std::int64_t> mine;
-      for (std::int64_t image = begin; image < end && finite; ++image)
-        if (!run(image, 1, mine)) finite = false;
-      const std::scoped_lock lock(joining);
-      undecided.insert(undecided.end(), mine.begin(), mine.end());
-    });
-    for (std::int64_t image = whole; image < g.batch && finite; ++image)
-      if (!run(image, threads, undecided)) finite = false;
-    return finite.load();
-  };
-  if (is_residue_product(g))
-    return each_image([&](std::int64_t image, int all, std::vector<std::int64_t>& left) {
-      image_products(set, lanes, w, conv, image, all, left);
-      return true;
-    });
+  if (is_residue_product(g)) {
+    each_image(g.batch, conv.threads, undecided,
+               [&](std::int64_t image, int threads, std::vector<std::int64_t>& left) {
+                 image_products(set, lanes, w, conv, image, threads, left);
+               });
+    return true;
+  }
   const ResiduePlan plan(g);
   const ImageTask image_task{set, lanes, g, plan, w, conv};
   // In whole vectors.
@@ -451,9 +431,12 @@ bool conv_residues(const ResidueSet& set, const ExactLanes& lanes, const ConvRes
       bias[static_cast<std::size_t>(o)] = static_cast<double>(conv.bias[o]);
   }
   const double* added = conv.bias == nullptr ? nullptr : bias.data();
-  return each_image([&](std::int64_t image, int all, std::vector<std::int64_t>& left) {
-    return run_image(image_task, image, added, all, left);
-  });
+  std::atomic<bool> finite{true};
+  each_image(g.batch, conv.threads, undecided,
+             [&](std::int64_t image, int threads, std::vector<std::int64_t>& left) {
+               if (finite && !run_image(image_task, image, added, threads, left)) finite = false;
+             });
+  return finite;
 }
 
 }  // namespace etalon
