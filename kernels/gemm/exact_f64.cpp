@@ -216,30 +216,54 @@ constexpr std::int64_t kTurnedColumns = 24, kTurnedTerms = 64, kTurnedElements =
 bool is_turned(const ExactShape& s) {
   return s.n <= kTurnedColumns && s.n < s.m && s.k >= kTurnedTerms && s.m * s.k <= kTurnedElements;
 }
-void turned_pass(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
+// Rows [first, first + count).
+void turned_rows(Isa isa, const ExactTask& task, std::int64_t first, std::int64_t count,
+                 std::vector<std::int64_t>& left) {
   thread_local ExactOperand rows;
-  const std::int64_t m = task.m, n = task.n;
-  float* y = thread_scratch<float>(ScratchSlot::turned, m * n);
-  std::vector<double> truth(static_cast<std::size_t>(task.truth == nullptr ? 0 : m * n));
-  pack_rows_of(isa, {.m = n, .n = m, .k = task.k}, task.a, threads, rows);
+  const std::int64_t n = task.n;
+  float* y = thread_scratch<float>(ScratchSlot::turned, count * n);
+  std::vector<double> truth(static_cast<std::size_t>(task.truth == nullptr ? 0 : count * n));
   ExactTask turned = task;
-  std::swap(turned.m, turned.n);
-  std::swap(turned.a, turned.b);
+  turned.a = task.b;
+  turned.b = {task.a.data + first * task.a.row_stride, task.a.row_stride, task.a.k_stride};
+  turned.m = n;
+  turned.n = count;
+  if (task.c != nullptr) turned.c = task.c + first * task.c_row;
   std::swap(turned.c_row, turned.c_col);
   turned.y = y;
   if (task.truth != nullptr) turned.truth = truth.data();
-  sum_f64(isa, turned, rows, threads, left);
+  pack_rows_of(isa, {.m = n, .n = count, .k = task.k}, turned.b, 1, rows);
+  std::vector<std::int64_t> mine;
+  sum_f64(isa, turned, rows, 1, mine);
   const TileSet& set = *tile_set_f32(isa);
-  for (std::int64_t r = 0; r < m; r += set.lanes)
+  for (std::int64_t r = 0; r < count; r += set.lanes)
     for (std::int64_t c = 0; c < n; c += set.lanes)
-      set.store_transposed(
-          y + c * m + r, m, static_cast<int>(std::min<std::int64_t>(set.lanes, n - c)),
-          static_cast<int>(std::min<std::int64_t>(set.lanes, m - r)), task.y + r * n + c, n);
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    task.truth[at % m * n + at / m] = truth[i];
-  }
-  for (std::int64_t& at : left) at = at % m * n + at / m;
+      set.store_transposed(y + c * count + r, count,
+                           static_cast<int>(std::min<std::int64_t>(set.lanes, n - c)),
+                           static_cast<int>(std::min<std::int64_t>(set.lanes, count - r)),
+                           task.y + (first + r) * n + c, n);
+  const auto place = [&](std::int64_t at) { return (first + at % count) * n + at / count; };
+  for (std::size_t i = 0; i < truth.size(); ++i)
+    task.truth[place(static_cast<std::int64_t>(i))] = truth[i];
+  for (const std::int64_t at : mine) left.push_back(place(at));
+}
+// A part of the rows for each thread, which meet once; in smaller ones the columns would be packed
+// too often.
+void turned_pass(Isa isa, const ExactTask& task, int threads, std::vector<std::int64_t>& left) {
+  const int lanes = 2 * exact_products(isa)->lanes;
+  const std::int64_t strips = vector_strips(task.m, lanes),
+                     parts = std::min<std::int64_t>(strips, threads);
+  std::mutex joining;
+  parallel_for(parts, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> mine;
+    for (std::int64_t part = begin; part < end; ++part) {
+      const std::int64_t first = part * strips / parts * lanes,
+                         last = std::min(task.m, (part + 1) * strips / parts * lanes);
+      turned_rows(isa, task, first, last - first, mine);
+    }
+    const std::scoped_lock lock(joining);
+    left.insert(left.end(), mine.begin(), mine.end());
+  });
 }
 
 }  // namespace
