@@ -10,6 +10,8 @@ constexpr int kMaxOutputs = 16;  // of a row of a tile
 // A b of so many floats stays in the nearest caches as it lies, unless its rows share one set: read
 // so as fast as a copy of it, for which threads would wait for each other.
 constexpr std::int64_t kSmallElements = 1 << 16, kSetElements = 1024;
+// Threads share no copy of an a of so many.
+constexpr std::int64_t kSharedElements = 1 << 19;
 
 // Strips of a b that is read where it lies, with their norms; its last columns, where they fill no
 // strip, are a copy. One thread's own.
@@ -72,26 +74,25 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
   const double factor = exact_factor((k + k_blocks - 1) / k_blocks + k_blocks) * std::abs(alpha);
   std::vector<double> bounds(static_cast<std::size_t>(m));  // sums of squares at first
-  const auto square_strip = [&](std::int64_t s, std::int64_t from, std::int64_t terms) {
+  const auto square_strip = [&](std::int64_t s, std::int64_t from, std::int64_t terms, double* to) {
     add_squares(lanes, task.a, m, strips.first(s), strips.height(s), from, terms, width,
-                bounds.data() + strips.first(s));
+                to + strips.first(s));
   };
-  const auto bound_strip = [&](std::int64_t s) {
-    for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r) {
-      double& bound = bounds[static_cast<std::size_t>(r)];
-      bound = factor * std::sqrt(bound);
-    }
+  const auto bound_strip = [&](std::int64_t s, double* to) {
+    for (std::int64_t r = strips.first(s); r < strips.first(s + 1); ++r)
+      to[r] = factor * std::sqrt(to[r]);
   };
   // Where no strip of a is met by two items, each packs its own, a block of k at a time, and
-  // neither waits for another nor needs memory for all of a.
-  const bool packs_own = column_blocks == 1;
+  // neither waits for another nor needs memory for all of a. Threads that share a small a do so,
+  // too, for each block of columns: that is some hundredth of its products.
+  const bool packs_own = column_blocks == 1 || (threads > 1 && m * k <= kSharedElements);
   const double* packed_a = nullptr;
   if (!packs_own) {
     double* packed = thread_scratch<double>(ScratchSlot::broadcast, m * k);
     packed_a = packed;
     pack_broadcast(products, task.a, strips, k, threads, packed, [&](std::int64_t s) {
-      square_strip(s, 0, k);
-      bound_strip(s);
+      square_strip(s, 0, k, bounds.data());
+      bound_strip(s, bounds.data());
     });
   }
   const bool usual = task.c == nullptr && alpha == 1 && task.truth == nullptr;
@@ -105,6 +106,8 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
     double added[kMaxTileRows * kMaxOutputs] = {};
     std::uint32_t open[kMaxTileRows];
     std::vector<std::int64_t> mine;
+    std::vector<double> own_bounds(static_cast<std::size_t>(packs_own ? m : 0));
+    double* const row_bounds = packs_own ? own_bounds.data() : bounds.data();
     Columns own(isa, task, width);
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t column = item / row_blocks * columns / column_blocks,
@@ -123,8 +126,9 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
             pack_rows(products,
                       {task.a.data + from * task.a.k_stride, task.a.row_stride, task.a.k_stride},
                       top, height, height, to - from, own_a, height);
-            square_strip(s, from, to - from);
-            if (last) bound_strip(s);
+            if (kb == 0) std::fill_n(row_bounds + top, height, 0.0);
+            square_strip(s, from, to - from, row_bounds);
+            if (last) bound_strip(s, row_bounds);
           }
           // Of the next strip, a share by each tile.
           const bool ahead = !packs_own && s + 1 < strip_end;
@@ -137,7 +141,7 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
             const int count = static_cast<int>(std::min<std::int64_t>(width, n - first));
             if (last) lanes.ask(task.y + at, n, height, count);
             const double* norms = b.in_place ? own.norms(v) : b.norms.data() + first;
-            const ExactEnd rounding{.bounds = bounds.data() + top,
+            const ExactEnd rounding{.bounds = row_bounds + top,
                                     .norms = norms,
                                     .added = kNothingAdded.data(),
                                     .y = task.y + at,
@@ -172,7 +176,7 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
                         .sums_row = c_row,
                         .rows = height,
                         .count = count,
-                        .bounds = bounds.data() + top,
+                        .bounds = row_bounds + top,
                         .norms = norms,
                         .scale = alpha,
                         .slack = alpha == 1 ? 0.0 : 0x1p-52,
