@@ -129,8 +129,9 @@ struct ExactOperand {
   std::vector<double> word_norms;
   Magnitudes seen;
   ExactFirst first = ExactFirst::f64;
-  // Of the f64 pass, where nothing is packed: b is read in place, or takes the place of a.
-  bool in_place = false, turned = false;
+  // Of the f64 pass, where nothing is packed yet: b is read in place, or packed a panel at a time
+  // by who multiplies it, or takes the place of a.
+  bool in_place = false, panels = false, turned = false;
 };
 struct ExactTask {
   std::int64_t m = 0, n = 0, k = 0;

@@ -50,6 +50,42 @@ class Columns {
   std::vector<double> norms_;
 };
 
+// A panel of b, a block of k of some strips, packed when it is due; and the strips' norms, which
+// are whole after the last block.
+class Panel {
+ public:
+  Panel(Isa isa, const ExactTask& task, std::int64_t width)
+      : set_(*tile_set_f32(isa)), lanes_(*exact_lanes(isa)), task_(task), width_(width) {}
+  void bring(std::int64_t first, std::int64_t last, std::int64_t from, std::int64_t to) {
+    first_ = first;
+    terms_ = to - from;
+    packed_ = thread_scratch<float>(ScratchSlot::padded, (last - first) * width_ * terms_);
+    if (from == 0) norms_.assign(static_cast<std::size_t>((last - first) * width_), 0.0);
+    const MatrixView block{task_.b.data + from * task_.b.k_stride, task_.b.row_stride,
+                           task_.b.k_stride};
+    for (std::int64_t v = first; v < last; ++v) {
+      float* strip = packed_ + (v - first) * width_ * terms_;
+      pack_rows(set_, block, v * width_, static_cast<int>(std::min(width_, task_.n - v * width_)),
+                static_cast<int>(width_), terms_, strip, width_);
+      lanes_.squares(strip, width_, terms_, norms_.data() + (v - first) * width_);
+    }
+    if (to == task_.k)
+      for (double& norm : norms_) norm = std::sqrt(norm);
+  }
+  const float* at(std::int64_t v) const { return packed_ + (v - first_) * width_ * terms_; }
+  const double* norms(std::int64_t v) const { return norms_.data() + (v - first_) * width_; }
+
+ private:
+  const TileSet& set_;
+  const ExactLanes& lanes_;
+  const ExactTask& task_;
+  std::int64_t width_, first_ = 0, terms_ = 0;
+  float* packed_ = nullptr;
+  std::vector<double> norms_;
+};
+
+constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 256, kBlockRows = 132;
+
 // Appends the outputs that are undecided.
 void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
              std::vector<std::int64_t>& left) {
@@ -63,12 +99,13 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
   // the second cache: without blocks of k, strips of more than 500 terms come from the third one
   // again and again. The sums of the blocks are joined rather than chained, so that a term meets
   // the roundings of its own block and one for each block more.
-  constexpr std::int64_t kBlockTerms = 256, kBlockColumns = 256, kBlockRows = 132;
   const std::int64_t columns = vector_strips(n, width), block_width = kBlockColumns / width,
                      block_strips = kBlockRows / products.rows;
   std::int64_t column_blocks = (columns + block_width - 1) / block_width;
   std::int64_t row_blocks = (strips.count + block_strips - 1) / block_strips;
-  while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count) ++row_blocks;
+  // A panel is packed once, so its rows stay together.
+  while (!keep_busy(column_blocks * row_blocks, threads) && row_blocks < strips.count && !b.panels)
+    ++row_blocks;
   while (!keep_busy(column_blocks * row_blocks, threads) && column_blocks < columns)
     ++column_blocks;
   const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + kBlockTerms - 1) / kBlockTerms);
@@ -109,6 +146,7 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
     std::vector<double> own_bounds(static_cast<std::size_t>(packs_own ? m : 0));
     double* const row_bounds = packs_own ? own_bounds.data() : bounds.data();
     Columns own(isa, task, width);
+    Panel panel(isa, task, width);
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t column = item / row_blocks * columns / column_blocks,
                          column_end = (item / row_blocks + 1) * columns / column_blocks,
@@ -118,6 +156,7 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
       for (std::int64_t kb = 0; kb < k_blocks; ++kb) {
         const std::int64_t from = kb * k / k_blocks, to = (kb + 1) * k / k_blocks;
         const bool last = kb + 1 == k_blocks;
+        if (b.panels) panel.bring(column, column_end, from, to);
         for (std::int64_t s = strip; s < strip_end; ++s) {
           const int height = strips.height(s);
           const std::int64_t top = strips.first(s);
@@ -140,7 +179,9 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
             const std::int64_t first = v * width, at = top * n + first;
             const int count = static_cast<int>(std::min<std::int64_t>(width, n - first));
             if (last) lanes.ask(task.y + at, n, height, count);
-            const double* norms = b.in_place ? own.norms(v) : b.norms.data() + first;
+            const double* norms = b.panels     ? panel.norms(v)
+                                  : b.in_place ? own.norms(v)
+                                               : b.norms.data() + first;
             const ExactEnd rounding{.bounds = row_bounds + top,
                                     .norms = norms,
                                     .added = kNothingAdded.data(),
@@ -152,8 +193,9 @@ void sum_f64(Isa isa, const ExactTask& task, const ExactOperand& b, int threads,
             const ExactProduct tile{
                 .k = to - from,
                 .a = a,
-                .b = b.in_place ? own.at(v) + from * own.step(v)
-                                : b.strips.data<float>() + first * k + from * width,
+                .b = b.panels     ? panel.at(v)
+                     : b.in_place ? own.at(v) + from * own.step(v)
+                                  : b.strips.data<float>() + first * k + from * width,
                 .b_step = b.in_place ? own.step(v) : width,
                 .sums = sums + (top - strips.first(strip)) * c_row + (v - column) * width,
                 .sums_row = c_row,
@@ -200,7 +242,9 @@ void pack_rows_of(Isa isa, const ExactShape& shape, const MatrixView& b, int thr
   const std::int64_t n = shape.n, k = shape.k;
   to.in_place = !shape.b_is_constant && b.row_stride == 1 && n * k <= kSmallElements &&
                 b.k_stride % kSetElements != 0;
-  if (to.in_place) return;
+  // Few rows: one block of them meets each panel.
+  to.panels = !shape.b_is_constant && !to.in_place && shape.m <= kBlockRows;
+  if (to.in_place || to.panels) return;
   const TileSet& set = *tile_set_f32(isa);
   const ExactLanes& lanes = *exact_lanes(isa);
   const std::int64_t columns = vector_strips(n, set.lanes) * set.lanes;
