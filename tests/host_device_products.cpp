@@ -8,7 +8,7 @@
 #include "kernels/backends/cuda/device.h"
 #include "kernels/backends/cuda/tile_tasks.h"
 #include "kernels/conv/cuda_digits.h"
-#include "kernels/conv/cuda_exact_winograd.h"
+#include "kernels/conv/cuda_exact_winograd_choice.h"
 #include "kernels/conv/cuda_winograd.h"
 #include "kernels/gemm/cuda_digits.h"
 #include "kernels/gemm/cuda_residue_forecast.h"

@@ -2,7 +2,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/backends/cuda/launches.h"
-#include "kernels/conv/cuda_exact_winograd.h"
+#include "kernels/conv/cuda_exact_winograd_choice.h"
 #include "kernels/gemm/cuda_wide_device.h"
 
 namespace etalon::cuda {

@@ -11,7 +11,7 @@
 #include "kernels/backends/cuda/tile_tasks.h"
 #include "kernels/conv/cuda_depthwise.h"
 #include "kernels/conv/cuda_digits.h"
-#include "kernels/conv/cuda_exact_winograd.h"
+#include "kernels/conv/cuda_exact_winograd_choice.h"
 #include "kernels/conv/cuda_fft.h"
 #include "kernels/conv/cuda_winograd.h"
 #include "kernels/conv/cudnn.h"
