@@ -53,7 +53,6 @@ inline constexpr int kExactThreads = 128, kExactLines = kExactThreads / 32;
 inline constexpr int kExactChunk = 32;      // input channels of a block that transforms weights
 inline constexpr int kExactNormLines = 16;  // channels that a block sums side by side
 inline constexpr int kExactNormThreads = 32 * kExactNormLines;
-inline constexpr int kExactPlaces = 16;  // outputs of a tile, at most
 
 struct ExactWinogradFactors {
   double input[kExactCells], weights[kExactPatch * kMostWinogradTaps],
@@ -98,7 +97,6 @@ struct ExactWinogradTask {
 template <int M, int R>
 struct ExactWinograd {
   using Transform = Winograd<M, R, double>;
-  static constexpr int kM = M, kR = R;
   static_assert(M + R - 1 == kExactPatch);
 
   // V of a channel and a tile, and its squares; zeros behind the last tile.

@@ -107,7 +107,7 @@ inline F64Task exact_winograd_products(const ExactWinogradTask& t) {
 
 // Of the time that the sums of windows take, by a model of an H200 in us: those come at 9 million
 // products (cuda_wide.h as it was measured: 8 to 9.5 of large layers), these at 20, and what goes
-// to memory and back at 3 MB; eight launches.
+// to memory and back at 3 MB; 8 for the launches.
 inline double exact_winograd_share(const ExactWinogradTask& t) {
   const F64Task p = exact_winograd_products(t);
   const auto of = [](auto n) { return static_cast<double>(n); };
