@@ -269,7 +269,9 @@ void turned_rows(Isa isa, const ExactTask& task, std::int64_t first, std::int64_
                  std::vector<std::int64_t>& left) {
   thread_local ExactOperand rows;
   const std::int64_t n = task.n;
-  float* y = thread_scratch<float>(ScratchSlot::turned, count * n);
+  const TileSet& set = *tile_set_f32(isa);
+  // Turned back, its last row is read in whole vectors.
+  float* y = thread_scratch<float>(ScratchSlot::turned, count * n + set.lanes);
   std::vector<double> truth(static_cast<std::size_t>(task.truth == nullptr ? 0 : count * n));
   ExactTask turned = task;
   turned.a = task.b;
@@ -283,7 +285,6 @@ void turned_rows(Isa isa, const ExactTask& task, std::int64_t first, std::int64_
   pack_rows_of(isa, {.m = n, .n = count, .k = task.k}, turned.b, 1, rows);
   std::vector<std::int64_t> mine;
   sum_f64(isa, turned, rows, 1, mine);
-  const TileSet& set = *tile_set_f32(isa);
   for (std::int64_t r = 0; r < count; r += set.lanes)
     for (std::int64_t c = 0; c < n; c += set.lanes)
       set.store_transposed(y + c * count + r, count,

@@ -4,7 +4,15 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+#endif
+#endif
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +54,7 @@ class AlignedBuffer {
       if (huge) madvise(data_, size, MADV_HUGEPAGE);  // a wish: refusal changes nothing
 #endif
     }
+    fence(wanted);
     return static_cast<T*>(data_);
   }
   template <class T>
@@ -59,6 +68,17 @@ class AlignedBuffer {
   }
 
  private:
+  // AddressSanitizer knows what was allocated, which an earlier and larger call may have grown.
+  // What lies next behind the bytes asked for is out of bounds all the same.
+  void fence([[maybe_unused]] std::size_t wanted) const {
+#ifdef ASAN_POISON_MEMORY_REGION
+    constexpr std::size_t kFence = 4096;
+    ASAN_UNPOISON_MEMORY_REGION(data_, wanted);
+    ASAN_POISON_MEMORY_REGION(static_cast<std::byte*>(data_) + wanted,
+                              std::min(size_ - wanted, kFence));
+#endif
+  }
+
   void* data_ = nullptr;
   std::size_t size_ = 0, align_ = kScratchAlign;
 };

@@ -144,7 +144,7 @@ struct TileSet {
   void (*scale_add)(float* y, std::int64_t count, float alpha, float beta, const float* c,
                     std::int64_t c_step) = nullptr;
   // y[lane * y_stride + row] = c[row * c_row + lane] for `rows` rows (at most lanes) and `count`
-  // lanes: rows of a tile become columns.
+  // lanes: rows of a tile become columns. Whole vectors of c are read, whatever `count` is.
   void (*store_transposed)(const float* c, std::int64_t c_row, int rows, int count, float* y,
                            std::int64_t y_stride) = nullptr;
   // Few rows that ask for no line ahead.
