@@ -48,9 +48,9 @@ endif()
 # Format strings are checked where clang compiles them, which CI does: a tenth of the build's time here.
 target_compile_definitions(etalon_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:FMT_CONSTEVAL=>)
 if(ETALON_SANITIZE)
-  target_compile_options(etalon_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+  target_compile_options(etalon_flags INTERFACE -fsanitize=${ETALON_SANITIZE} -fno-sanitize-recover=all
                          -fno-omit-frame-pointer)
-  target_link_options(etalon_flags INTERFACE -fsanitize=address,undefined)
+  target_link_options(etalon_flags INTERFACE -fsanitize=${ETALON_SANITIZE})
 endif()
 
 # A file is compiled for the instruction set that its name ends with: avx2.cpp, lanes_avx512.cpp.
@@ -65,7 +65,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves (GCC bug 105593).
   list(APPEND ETALON_FLAGS_avx512 -Wno-uninitialized)
 endif()
-if(ETALON_SANITIZE)
+if(ETALON_SANITIZE MATCHES undefined)
   # Each load through a pointer is checked by the address sanitizer, and by the processor where it has
   # to be aligned; arrays of registers are indexed by constants. Left are the checks that an integer can
   # still break: those of pointers were half of the time and of the two gigabytes that clang takes for
@@ -78,14 +78,24 @@ endif()
 set(ETALON_FLAGS_avx512bf16 ${ETALON_FLAGS_avx512} -mavx512bf16)
 # Every processor with AMX has the byte permutations and the integer dot products (cpu.cpp asks).
 set(ETALON_FLAGS_amx ${ETALON_FLAGS_avx512} -mavx512vbmi -mavx512vnni -mavx512ifma -mamx-tile -mamx-int8)
+# Vectors of orders run in whatever rounding mode, and with subnormal operands read as zeros, while a
+# RoundingScope lives. Otherwise Clang 19 folded (0 + a + b) + 0 to 0 + a + b, which is -0 where the
+# sum is negative and flushed, and -(a * b) to -a * b, which are two numbers when rounded downward.
+set(ETALON_FLAGS_order -frounding-math)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  list(APPEND ETALON_FLAGS_order -fdenormal-fp-math=dynamic)
+endif()
 function(etalon_isa_flags)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     return()
   endif()
   foreach(file ${ARGN})
     if(file MATCHES "(^|[/_])(avx2|avx512|avx512bf16|amx)\\.cpp$")
-      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${ETALON_FLAGS_${CMAKE_MATCH_2}}"
-                                  SKIP_PRECOMPILE_HEADERS ON)
+      set(flags ${ETALON_FLAGS_${CMAKE_MATCH_2}})
+      if(file MATCHES "/order_[a-z0-9]+\\.cpp$")
+        list(APPEND flags ${ETALON_FLAGS_order})
+      endif()
+      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${flags}" SKIP_PRECOMPILE_HEADERS ON)
     endif()
   endforeach()
 endfunction()

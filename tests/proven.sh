@@ -86,12 +86,13 @@ fi
 
 if [ $quick = yes ]; then echo 'threads 1 to 3; the instruction set of the machine, ops also on SSE2; batches 1 3 64'; else echo 'threads 1 2 3 7; instruction sets sse2 and up to the machine'"'"'s own; batches 1 3 64'; fi
 line 'build' 'ops' 'networks' 'batches' 'time'
-for preset in clang plain debug aarch64; do
+for preset in clang plain debug threads aarch64; do
   make_build "$(made $preset)"
 done
 row 'GCC, on a processor with SSE2 alone (qemu)' build/release/bin/etalon_tests './etalon test golden' "${sse2[@]}"
 row '64-bit ARM (qemu)' build/aarch64/bin/etalon_tests "$(made aarch64)" qemu-aarch64 -L /usr/aarch64-linux-gnu
 row 'debug: address and undefined-behaviour checks' build/debug/bin/etalon_tests "$(made debug)"
+row 'threads: data races' build/threads/bin/etalon_tests "$(made threads)"
 row "GCC $(version g++), not optimised" build/plain/bin/etalon_tests "$(made plain)"
 row "clang 19, optimised" build/clang/bin/etalon_tests "$(made clang)"
 row "GCC $(version g++), optimised" build/release/bin/etalon_tests './etalon test golden'

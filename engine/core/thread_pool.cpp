@@ -121,6 +121,8 @@ void ThreadPool::run(int threads, const std::function<void(int)>& work) {
   inside_loop = true;
   work(0);
   inside_loop = false;
+  if (kEveryHelperComes)
+    while (s.came.load(std::memory_order_relaxed) < threads - 1) std::this_thread::yield();
   if (s.came.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
   s.gate.fetch_and(~State::kOpen, std::memory_order_acq_rel);
   const auto left = [&] { return s.gate.load(std::memory_order_acquire) == 0; };

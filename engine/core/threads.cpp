@@ -33,9 +33,9 @@ class Shares {
           joined(i * ranges / threads, (i + 1) * ranges / threads), std::memory_order_relaxed);
   }
 
-  // A range for thread `own`, or -1 when none is left.
-  std::int64_t take(std::size_t own) {
-    if (const std::int64_t r = take_of(own, false); r >= 0) return r;
+  // A range for thread `own`, or -1 when none is left, or none of its own.
+  std::int64_t take(std::size_t own, bool others) {
+    if (const std::int64_t r = take_of(own, false); r >= 0 || !others) return r;
     for (std::size_t i = 1; i < shares_.size(); ++i)
       if (const std::int64_t r = take_of((own + i) % shares_.size(), true); r >= 0) return r;
     return -1;
@@ -109,10 +109,10 @@ void parallel_for(std::int64_t count, int threads, std::int64_t grain,
   std::atomic<bool> failed{false};
   const auto workers = static_cast<int>(std::min<std::int64_t>(threads, ranges));
   Shares shares(ranges, workers);
-  ThreadPool::instance().run(workers, [&](int worker) {
+  const auto work = [&](int worker, bool others) {
     const DefaultFpEnvironment fp;
     for (std::int64_t r; !failed.load(std::memory_order_relaxed) &&
-                         (r = shares.take(static_cast<std::size_t>(worker))) >= 0;) {
+                         (r = shares.take(static_cast<std::size_t>(worker), others)) >= 0;) {
       try {
         check_interrupt();
         body(r * grains / ranges * grain, std::min(count, (r + 1) * grains / ranges * grain));
@@ -120,7 +120,9 @@ void parallel_for(std::int64_t count, int threads, std::int64_t grain,
         if (!failed.exchange(true)) failure = std::current_exception();
       }
     }
-  });
+  };
+  ThreadPool::instance().run(workers, [&](int worker) { work(worker, !kEveryHelperComes); });
+  if (kEveryHelperComes) work(0, true);  // a loop within a loop has no helpers
   if (failure) std::rethrow_exception(failure);
 }
 

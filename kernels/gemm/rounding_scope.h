@@ -1,7 +1,8 @@
 // The processor's rounding mode, and what it does with subnormal operands, for as long as the
 // object lives. Vectors of orders (order.h) need it; everything else in the program computes to
 // nearest and keeps subnormals (engine/numerics/fp.h). A compiler knows nothing of the mode: only
-// calls through the tables of order_chain.h belong inside. A scope inside one of the same mode
+// calls through the tables of order_chain.h belong inside, whose files are compiled for any mode
+// (cmake/EtalonFlags.cmake). A scope inside one of the same mode
 // costs next to nothing; a change of it stops the processor.
 #pragma once
 
