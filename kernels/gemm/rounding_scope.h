@@ -2,8 +2,8 @@
 // object lives. Vectors of orders (order.h) need it; everything else in the program computes to
 // nearest and keeps subnormals (engine/numerics/fp.h). A compiler knows nothing of the mode: only
 // calls through the tables of order_chain.h belong inside, whose files are compiled for any mode
-// (cmake/EtalonFlags.cmake). A scope inside one of the same mode
-// costs next to nothing; a change of it stops the processor.
+// (cmake/EtalonFlags.cmake). A scope inside one of the same mode costs next to nothing; a change of
+// it stops the processor.
 #pragma once
 
 #if defined(__x86_64__)
