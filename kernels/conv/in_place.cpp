@@ -491,7 +491,7 @@ void InPlaceConv::run(const Call& call) const {
   const std::int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
   const WorkOrder order(outer, chunks, panels.count, call.threads, by_rows);
   parallel_for(order.count(), call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    float* copy = thread_scratch<float>(ScratchSlot::padded, g_.group_in() * channel_stride_);
+    float* copy = kept_scratch<float>(ScratchSlot::padded, g_.group_in() * channel_stride_);
     thread_local Held held;
     for (std::int64_t i = begin; i < end; ++i) {
       const WorkOrder::Place at = order.place(i);

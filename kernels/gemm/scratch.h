@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -94,8 +95,9 @@ inline std::atomic<int> g_scratch_age = 0;
 // with this. Not while a kernel runs.
 inline void forget_scratch() { ++g_scratch_age; }
 
+// What this thread left there when it last asked for as much.
 template <class T>
-T* thread_scratch(ScratchSlot slot, std::int64_t count) {
+T* kept_scratch(ScratchSlot slot, std::int64_t count) {
   thread_local AlignedBuffer buffers[static_cast<std::size_t>(ScratchSlot::count)];
   thread_local int age = 0;
   if (const int now = g_scratch_age.load(std::memory_order_relaxed); age != now) {
@@ -103,6 +105,15 @@ T* thread_scratch(ScratchSlot slot, std::int64_t count) {
     age = now;
   }
   return buffers[static_cast<std::size_t>(slot)].at_least<T>(count);
+}
+// Uninitialised: under AddressSanitizer NaN, so that tests see who counts on what lay there.
+template <class T>
+T* thread_scratch(ScratchSlot slot, std::int64_t count) {
+  T* p = kept_scratch<T>(slot, count);
+#ifdef ASAN_POISON_MEMORY_REGION
+  if (count > 0) std::memset(p, 0xff, static_cast<std::size_t>(count) * sizeof(T));
+#endif
+  return p;
 }
 
 }  // namespace etalon
