@@ -179,6 +179,7 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main_program(int argc, char** argv) {
+  const DefaultFpEnvironment fp;
   std::string text;
   int code = static_cast<int>(ErrorKind::internal);
   try {

@@ -90,6 +90,7 @@ void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
                const Registry& registry, const RunOptions& options) {
   const bool fresh = !same_types(plan, inputs);
   if (!fresh && !plan.types_need_values) return;
+  const DefaultFpEnvironment fp;  // rows compute when they prepare
   std::vector<TensorType> outputs;
   std::vector<InferInput> known = infer_inputs(inputs, constant);
   bool need_values = plan.types_need_values && !fresh;

@@ -4,6 +4,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/philox.h"
+#include "engine/core/threads.h"
 #include "engine/models/models.h"
 
 namespace etalon {
@@ -36,6 +37,7 @@ Tensor noise(DType dtype, const Shape& shape, std::uint64_t seed, std::uint64_t 
 }  // namespace
 
 InputMap random_inputs(const Model& model, std::int64_t batch, std::uint64_t seed) {
+  const DefaultFpEnvironment fp;
   const ModelRow* built = find_model(built_model_name(model.path));
   if (built != nullptr && built->inputs != nullptr) return built->inputs(batch, seed);
   const Graph& graph = *model.graph;

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "engine/core/error.h"
+#include "engine/core/threads.h"
 #include "engine/models/networks.h"
 
 namespace etalon {
@@ -26,6 +27,7 @@ std::string_view built_model_name(std::string_view path) {
 }
 
 Model build_model(std::string_view name) {
+  const DefaultFpEnvironment fp;
   const ModelRow* row = find_model(name);
   if (row == nullptr) {
     std::string names;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/core/threads.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/codes.h"
 #include "engine/ops/col2im.h"
@@ -94,6 +95,7 @@ const OpRow& get_op(std::string_view name) {
 }
 
 std::vector<TensorType> infer(const OpRow& op, const Params& params, const InferInputs& inputs) {
+  const DefaultFpEnvironment fp;  // some shapes are counts of what was computed
   const int n = static_cast<int>(inputs.size());
   if (n < op.min_inputs || n > op.max_inputs)
     throw bad_input("{} takes {} inputs, got {}", op.name,

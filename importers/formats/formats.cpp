@@ -4,6 +4,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/memory_budget.h"
+#include "engine/core/threads.h"
 #include "engine/models/models.h"
 #include "importers/containers/bytes.h"
 #include "importers/containers/zip.h"
@@ -204,6 +205,7 @@ const FormatRow& format_of(const std::string& path) {
 }
 
 Model open_model(const std::string& path, std::span<const std::string> with) {
+  const DefaultFpEnvironment fp;
   if (const std::string_view name = built_model_name(path); !name.empty()) return build_model(name);
   const MemoryBudget budget;
   const FormatRow& row = format_of(path);
@@ -221,6 +223,7 @@ Model open_model(const std::string& path, std::span<const std::string> with) {
 }
 
 TensorList load_tensors(const std::string& path) {
+  const DefaultFpEnvironment fp;
   if (!built_model_name(path).empty()) return weights_of(open_model(path));
   const MemoryBudget budget;
   const FormatRow& row = format_of(path);
@@ -230,6 +233,7 @@ TensorList load_tensors(const std::string& path) {
 }
 
 void save_model(const Model& model, const std::string& path) {
+  const DefaultFpEnvironment fp;
   const FormatRow& row = format_by_ending(path);
   if (row.save != nullptr)
     row.save(model, path);
@@ -238,6 +242,7 @@ void save_model(const Model& model, const std::string& path) {
 }
 
 void save_tensors(const TensorList& tensors, const std::string& path) {
+  const DefaultFpEnvironment fp;
   const FormatRow& row = format_by_ending(path);
   if (row.store == nullptr)
     throw usage_error("{}: {} holds networks; save tensors as .safetensors, .npz or .npy", path,

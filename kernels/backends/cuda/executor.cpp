@@ -228,6 +228,7 @@ DeviceExecutor& DeviceExecutor::operator=(DeviceExecutor&&) noexcept = default;
 
 Trace DeviceExecutor::run(const NamedTensors& inputs, bool time_nodes) {
   if (const Refusal none = refuse_without_device()) throw missing("{}", *none);
+  const DefaultFpEnvironment fp;
   try {
     return state_->run(inputs, time_nodes);
   } catch (...) {

@@ -6,11 +6,13 @@
 #include <initializer_list>
 
 #include "engine/core/error.h"
+#include "engine/core/threads.h"
 
 namespace etalon::cuda {
 namespace {
 
 VendorLibrary open_first(std::string_view what, std::initializer_list<const char*> names) {
+  const DefaultFpEnvironment fp;  // a library may set another one when it is loaded
   VendorLibrary library;
   library.name = what;
   for (const char* file : names) {

@@ -24,6 +24,7 @@ struct Library {
 
 const Library& library() {
   static const Library found = [] {
+    const DefaultFpEnvironment fp;  // a library may set another one when it is loaded
     Library l;
     void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return l;
