@@ -1,6 +1,6 @@
 #include <cmath>
-#include <cstdlib>
 
+#include "importers/containers/decimal.h"
 #include "importers/containers/pickle_machine.h"
 
 namespace etalon {
@@ -33,7 +33,7 @@ void PickleMachine::push_decimal(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error == std::errc::result_out_of_range) {
     Value* v = make(PickleKind::real);
-    v->real = std::strtod(std::string(text.substr(0, 400)).c_str(), nullptr);
+    v->real = read_decimal(text).value;
     return push(v);
   }
   if (error != std::errc() || end != text.data() + text.size()) throw fault("no whole number");

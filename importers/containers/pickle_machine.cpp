@@ -1,7 +1,8 @@
 #include "importers/containers/pickle_machine.h"
 
-#include <cstdlib>
 #include <cstring>
+
+#include "importers/containers/decimal.h"
 
 namespace etalon {
 
@@ -58,7 +59,7 @@ void PickleMachine::step(char op) {
     case 'G': {
       Value* v = make(PickleKind::real);
       if (op == 'F') {
-        v->real = std::strtod(std::string(line().substr(0, 400)).c_str(), nullptr);
+        v->real = read_decimal(line()).value;
       } else {
         const auto big_endian = number<std::uint64_t>();
         const std::uint64_t bits = __builtin_bswap64(big_endian);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "importers/containers/bytes.h"
+#include "importers/containers/decimal.h"
 #include "importers/formats/mxnet/symbol.h"
 
 namespace etalon::mxnet {
@@ -99,10 +100,9 @@ std::vector<double> Translator::numbers_of(const std::string& text) {
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     if ((c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.') {
-      char* end = nullptr;
-      out.push_back(std::strtod(text.c_str() + i, &end));
-      const auto next = static_cast<std::size_t>(end - text.c_str());
-      i = next > i ? next : i + 1;
+      const Decimal d = read_decimal(std::string_view(text).substr(i));
+      out.push_back(d.value);
+      i += std::max<std::size_t>(1, d.used);
       if (i < text.size() && text[i] == 'L') ++i;
     } else {
       ++i;
