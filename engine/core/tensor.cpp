@@ -54,8 +54,8 @@ void Tensor::check_count(const Shape& shape, std::size_t values) {
 Tensor Tensor::uninitialized(DType dtype, const Shape& shape) {
   Tensor t;
   t.type_ = {dtype, shape};
-  // Whole vectors may be read (never written) past the end, so round the allocation up.
-  const std::size_t n = (byte_count(t.type_) + kAlignment) / kAlignment * kAlignment;
+  // Nothing behind it: what reads there would read behind a mapped file, too.
+  const std::size_t n = std::max<std::size_t>(1, byte_count(t.type_));
   MemoryBudget::charge(n);
   const bool spread = n >= kSpreadFrom;
   const std::size_t offset = spread ? next_place_in_page() : 0;
