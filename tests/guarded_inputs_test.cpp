@@ -3,6 +3,7 @@
 // does.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -20,13 +21,13 @@ enum class Side { front, behind };
 
 // The same elements, up against a page that cannot be read.
 Tensor guarded(const Tensor& t, Side side) {
-  constexpr std::size_t kPage = 4096;
-  const std::size_t size = t.size_bytes(), room = (size + kPage - 1) / kPage * kPage;
-  const std::size_t all = room + 2 * kPage;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t size = t.size_bytes(), room = (size + page - 1) / page * page;
+  const std::size_t all = room + 2 * page;
   void* p = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(p != MAP_FAILED);
   const std::shared_ptr<void> keeper(p, [all](void* q) { ::munmap(q, all); });
-  auto* first = static_cast<std::byte*>(p) + kPage;
+  auto* first = static_cast<std::byte*>(p) + page;
   if (room > 0) REQUIRE(::mprotect(first, room, PROT_READ | PROT_WRITE) == 0);
   std::byte* at = side == Side::front ? first : first + room - size;
   if (size > 0) std::memcpy(at, t.bytes().data(), size);
