@@ -106,12 +106,14 @@ T* kept_scratch(ScratchSlot slot, std::int64_t count) {
   }
   return buffers[static_cast<std::size_t>(slot)].at_least<T>(count);
 }
-// Uninitialised: under AddressSanitizer NaN, so that tests see who counts on what lay there.
+// Uninitialised: under AddressSanitizer it begins with NaN, so that tests see who counts on what
+// lay there.
 template <class T>
 T* thread_scratch(ScratchSlot slot, std::int64_t count) {
   T* p = kept_scratch<T>(slot, count);
 #ifdef ASAN_POISON_MEMORY_REGION
-  if (count > 0) std::memset(p, 0xff, static_cast<std::size_t>(count) * sizeof(T));
+  constexpr std::size_t kSeen = 4096;
+  if (count > 0) std::memset(p, 0xff, std::min(kSeen, static_cast<std::size_t>(count) * sizeof(T)));
 #endif
   return p;
 }
