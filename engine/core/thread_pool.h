@@ -23,11 +23,7 @@ namespace etalon {
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kEveryHelperComes = true;
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool kEveryHelperComes = true;
-#else
-inline constexpr bool kEveryHelperComes = false;
-#endif
+inline constexpr bool kEveryHelperComes = __has_feature(thread_sanitizer);
 #else
 inline constexpr bool kEveryHelperComes = false;
 #endif
