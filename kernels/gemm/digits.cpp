@@ -43,8 +43,8 @@ void pack_digits(const DigitSet& set, const MatrixView& from, std::int64_t rows,
     for (std::int64_t g = begin; g < end; ++g) {
       const std::int64_t first = g * group, count = std::min(group, strips - first);
       if (turned)
-        turn_rows(amx::residues(), from, first * kDigitRows, rows, k, static_cast<int>(count),
-                  copy);
+        turn_rows(*residue_set(Isa::amx), from, first * kDigitRows, rows, k,
+                  static_cast<int>(count), copy);
       for (std::int64_t s = first; s < first + count; ++s) {
         const float* row[kDigitRows];
         for (int r = 0; r < kDigitRows; ++r) {

@@ -362,7 +362,6 @@ bool leave_order(const KernelCall& call, const OrderTiles<T>& tiles, const T* va
                  std::int64_t count) {
   const Contract& c = call.contract();
   const DType type = call.outputs[0].dtype(), stored = stored_format(type, c);
-  const bool flush = c.subnormals == Subnormals::flush;
   if (type != DType::f32) return false;
   if (stored == DType::f32) {
     const RoundingScope scope(tiles.others);
@@ -374,7 +373,7 @@ bool leave_order(const KernelCall& call, const OrderTiles<T>& tiles, const T* va
     if (is_half(stored) && (c.round == Round::nearest_even || c.acc == stored)) {
       if (values != to) std::copy_n(values, count, to);
       avx2::round_halves(stored, to, count);
-      if (flush) flush_below(to, count, stored);
+      if (c.subnormals == Subnormals::flush) flush_below(to, count, stored);
       return true;
     }
   }
@@ -389,7 +388,7 @@ template bool leave_order<double>(const KernelCall&, const OrderTiles<double>&, 
 template <class T>
 void store_order(const KernelCall& call, const OrderTiles<T>& tiles, std::int64_t to,
                  const T* values, std::int64_t count) {
-  const Contract& c = call.contract();
+  [[maybe_unused]] const Contract& c = call.contract();  // where there are vectors
   std::byte* bytes = const_cast<std::byte*>(call.outputs[0].bytes().data());
   if (leave_order(call, tiles, values, reinterpret_cast<float*>(bytes) + to, count)) return;
 #if defined(__x86_64__)
