@@ -11,10 +11,11 @@ inline bool on_this_cpu(const KernelRow& row) {
   return row.device == Device::cpu && row.isa <= detect_isa();
 }
 
-// Rows over f16 and bf16 alone (kernels/gemm/halves_row.h, pairs.h): tests/pairs_test.cpp has them.
+// Rows over f16 and bf16 alone: tests/pairs_test.cpp and plain_rows_test.cpp have them.
 inline bool takes_halves_only(const KernelRow& row) {
-  return row.name.find(".halves.") != std::string_view::npos ||
-         row.name.find(".bf16.") != std::string_view::npos;
+  for (const std::string_view part : {".halves.", ".half.", ".bf16."})
+    if (row.name.find(part) != std::string_view::npos) return true;
+  return false;
 }
 
 }  // namespace etalon::test

@@ -67,7 +67,7 @@ int add(const std::string& name) {
 
 Action frameworks_command(Options& options) {
   auto words = std::make_shared<std::vector<std::string>>();
-  options.words("add NAME", *words, "installs the framework NAME", false);
+  options.words("ACTION", *words, "'add NAME' installs the framework NAME", false);
   return [words](const Globals& g) {
     if (words->empty()) return list(g);
     if (words->size() != 2 || (*words)[0] != "add")

@@ -20,6 +20,8 @@ void run_activation_definition(const KernelCall& call) {
   run_definition<ActivationDefinition>(call);
 }
 
+void run_prelu_definition(const KernelCall& call) { run_definition<PreluDefinition>(call); }
+
 std::span<const KernelRow> activation_rows() {
   static const KernelRow definitions[] = {
       activation_row("relu", "relu.definition"),
@@ -74,8 +76,9 @@ std::span<const KernelRow> activation_rows() {
       activation_row("round", "round.definition"),
   };
   static const std::vector<KernelRow> rows = [] {
-    const std::span<const KernelRow> fast = relu_f32_rows();
-    std::vector<KernelRow> all(fast.begin(), fast.end());
+    std::vector<KernelRow> all;
+    for (const auto fast : {relu_f32_rows(), plain_activation_rows(), prelu_rows()})
+      all.insert(all.end(), fast.begin(), fast.end());
     all.insert(all.end(), std::begin(definitions), std::end(definitions));
     return all;
   }();

@@ -1,10 +1,10 @@
-// add, sub, mul, div, max and min of two f32 operands on a GPU: one IEEE operation an element, four
-// neighbours a thread.
+// add, sub, mul, div, max, min, prelu and the sum of two f32 operands on a GPU: one rounding an
+// element, four neighbours a thread.
 //
-// Same bits: the operation rounds once, in f32, as the definition does in any precision.
-// Limit: memory, 12 bytes an element. An operand that is not dense is one that repeats: element
-// i / inner % extent, a scalar (extent 1), a channel's (inner = the plane), a last axis' (inner 1).
-// Other broadcasts the definition has.
+// Same bits: the operation rounds once, in f32, as the definition does in any precision; +0, where
+// a sum begins, leaves only the sign of a zero. Limit: memory, 12 bytes an element. An operand that
+// is not dense is one that repeats: element i / inner % extent, a scalar (extent 1), a channel's
+// (inner = the plane), a last axis' (inner 1). Other broadcasts the definition has.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,8 @@ namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
 inline constexpr int kPairThreads = 256;
+inline constexpr std::string_view kPairOps[] = {"add", "sub", "mul",   "div",
+                                                "max", "min", "prelu", "sum"};  // by F32Op
 
 struct PairOperand {
   const float* from = nullptr;
@@ -56,13 +58,13 @@ inline std::optional<PairOperand> pair_operand(const Shape& of, const Shape& y) 
 }
 
 inline PairTask pair_task(const KernelCall& call) {
-  constexpr std::string_view kOps[] = {"add", "sub", "mul", "div", "max", "min"};
   const auto floats = [](const Tensor& t) {
     return reinterpret_cast<const float*>(t.bytes().data());
   };
   const Shape& shape = call.output(0).shape();
   PairTask t;
-  t.op = static_cast<F32Op>(std::ranges::find(kOps, call.problem->op->name) - std::begin(kOps));
+  t.op = static_cast<F32Op>(std::ranges::find(kPairOps, call.problem->op->name) -
+                            std::begin(kPairOps));
   t.y = const_cast<float*>(floats(call.output(0)));
   t.count = static_cast<std::uint32_t>(shape.numel());
   t.fours = reinterpret_cast<std::uintptr_t>(t.y) % 16 == 0;
@@ -78,7 +80,11 @@ inline PairTask pair_task(const KernelCall& call) {
 }
 
 inline Refusal refuse_pairs(const Problem& problem) {
-  if (Refusal r = refuse_device_definition<ElementwiseDefinition<true>>(problem)) return r;
+  const std::string_view op = problem.op->name;
+  if (Refusal r = op == "prelu" ? refuse_device_definition<PreluDefinition>(problem)
+                  : op == "sum" ? refuse_device_definition<ElementwiseDefinition<false>>(problem)
+                                : refuse_device_definition<ElementwiseDefinition<true>>(problem))
+    return r;
   const Contract& c = *problem.contract;
   if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
       stored_format(DType::f32, c) != DType::f32)
@@ -102,6 +108,8 @@ ETALON_HD float pair_operation(float a, float b) {
   if constexpr (Op == F32Op::div) return canonical(a / b);
   if constexpr (Op == F32Op::max) return canonical(f.max(a, b));
   if constexpr (Op == F32Op::min) return canonical(f.min(a, b));
+  if constexpr (Op == F32Op::prelu) return canonical(a >= 0 ? a : a * b);
+  if constexpr (Op == F32Op::sum) return canonical(a + b + 0);
 }
 
 // Four neighbouring elements; a thread each.
@@ -151,6 +159,10 @@ void with_pair_operation(F32Op op, F&& f) {
       return f.template operator()<F32Op::max>();
     case F32Op::min:
       return f.template operator()<F32Op::min>();
+    case F32Op::prelu:
+      return f.template operator()<F32Op::prelu>();
+    case F32Op::sum:
+      return f.template operator()<F32Op::sum>();
   }
 }
 

@@ -3,26 +3,18 @@
 #include <vector>
 
 #include "engine/backend/bits_row.h"
+#include "engine/backend/definition.h"
 #include "engine/backend/pointwise.h"
 #include "engine/backend/strided.h"
 #include "engine/core/error.h"
 #include "engine/ops/elementwise.h"
-#include "kernels/elementwise/f32_rows.h"
+#include "kernels/elementwise/broadcast_rows.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/elementwise/steps.h"
 
 namespace etalon {
-namespace {
 
-F32Op f32_op(std::string_view op) {
-  constexpr std::string_view kNames[] = {"add", "sub", "mul", "div", "max", "min"};
-  for (std::size_t i = 0; i < std::size(kNames); ++i)
-    if (kNames[i] == op) return static_cast<F32Op>(i);
-  throw internal_error("{} has no f32 row", op);
-}
-
-// `a` is null where the output itself is the first operand (the later ones of max and min).
-void combine(const KernelCall& call, F32Row row, F32Op op, const Tensor* a, const Tensor& b) {
+void combine_f32(const KernelCall& call, F32Row row, F32Op op, const Tensor* a, const Tensor& b) {
   const Shape& shape = call.output(0).shape();
   float* y = reinterpret_cast<float*>(output_bytes(call, 0));
   const float* pa = a == nullptr ? y : a->data<float>().data();
@@ -34,16 +26,43 @@ void combine(const KernelCall& call, F32Row row, F32Op op, const Tensor* a, cons
   });
 }
 
+Refusal refuse_but_nearest(const Problem& problem) {
+  const Contract& c = *problem.contract;
+  const DType dtype = problem.input(0).dtype;
+  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
+      stored_format(dtype, c) != dtype)
+    return "promises round=rn, subnormals=keep and store=" + std::string(name(dtype)) + " or wider";
+  return std::nullopt;
+}
+Refusal refuse_but_f32(const Problem& problem) {
+  if (problem.input(0).dtype != DType::f32) return "computes on f32";
+  return refuse_but_nearest(problem);
+}
+Refusal refuse_but_halves(const Problem& problem) {
+  if (problem.input(0).dtype != DType::f16 && problem.input(0).dtype != DType::bf16)
+    return "computes on f16 and bf16";
+  return refuse_but_nearest(problem);
+}
+
+namespace {
+
+F32Op f32_op(std::string_view op) {
+  constexpr std::string_view kNames[] = {"add", "sub", "mul", "div", "max", "min"};
+  for (std::size_t i = 0; i < std::size(kNames); ++i)
+    if (kNames[i] == op) return static_cast<F32Op>(i);
+  throw internal_error("{} has no f32 row", op);
+}
+
 // Where the truth is asked for too, the definition gives both.
 template <F32Row Row>
 void run_binary(const KernelCall& call) {
   if (!call.truth.empty()) return run_elementwise_definition(call);
   const F32Op op = f32_op(call.problem->op->name);
   if (call.inputs.size() == 1)  // max or min of one operand: itself, a NaN canonical
-    return combine(call, Row, op, &call.input(0), call.input(0));
-  combine(call, Row, op, &call.input(0), call.input(1));
+    return combine_f32(call, Row, op, &call.input(0), call.input(0));
+  combine_f32(call, Row, op, &call.input(0), call.input(1));
   for (std::size_t i = 2; i < call.inputs.size(); ++i)
-    combine(call, Row, op, nullptr, call.input(i));
+    combine_f32(call, Row, op, nullptr, call.input(i));
 }
 
 using Piece = void (*)(const KernelCall&, std::int64_t, std::int64_t);
@@ -96,15 +115,6 @@ void run_clip(const KernelCall& call) {
                });
 }
 
-Refusal refuse(const Problem& problem) {
-  const Contract& c = *problem.contract;
-  if (problem.input(0).dtype != DType::f32) return "computes on f32";
-  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
-      info(c.store).precision_bits < info(DType::f32).precision_bits)
-    return "promises round=rn, subnormals=keep and store=f32";
-  return std::nullopt;
-}
-
 struct Set {
   Isa isa;
   void (*binary)(const KernelCall&);
@@ -148,7 +158,7 @@ std::span<const KernelRow> elementwise_f32_rows() {
                        .name = set.names[i],
                        .isa = set.isa,
                        .contracts = "any with round=rn, subnormals=keep, store=f32",
-                       .refuse = refuse,
+                       .refuse = refuse_but_f32,
                        .run = binary ? set.binary : set.clip,
                        .run_piece = binary ? set.pieces[i] : nullptr,
                        .refuse_piece = binary ? refuse_binary_piece : nullptr,

@@ -9,7 +9,9 @@
 
 namespace etalon {
 
-enum class F32Op { add, sub, mul, div, max, min };
+// prelu: a where it is not negative, else a b. sum: +0 + a + b, which is a + b but that it is never
+// -0.
+enum class F32Op { add, sub, mul, div, max, min, prelu, sum };
 
 // y[i] = a[i] op b[i]; an operand whose step is 0 is one element for all.
 using F32Row = void (*)(F32Op op, float* y, const float* a, const float* b, std::int64_t n,

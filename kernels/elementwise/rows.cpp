@@ -27,11 +27,16 @@ void run_elementwise_definition(const KernelCall& call) {
   run_definition<ElementwiseDefinition<true>>(call);
 }
 
+void run_sum_definition(const KernelCall& call) {
+  run_definition<ElementwiseDefinition<false>>(call);
+}
+
 std::span<const KernelRow> elementwise_rows() {
   static const std::vector<KernelRow> rows = [] {
-    std::vector<KernelRow> all(elementwise_bits_rows().begin(), elementwise_bits_rows().end());
-    all.insert(all.end(), elementwise_f32_rows().begin(), elementwise_f32_rows().end());
-    all.insert(all.end(), elementwise_pow_rows().begin(), elementwise_pow_rows().end());
+    std::vector<KernelRow> all;
+    for (const auto fast : {elementwise_f32_rows(), elementwise_half_rows(), elementwise_sum_rows(),
+                            elementwise_pow_rows(), elementwise_bits_rows()})
+      all.insert(all.end(), fast.begin(), fast.end());
     const KernelRow definitions[] = {
         floating_row<true>("add", "add.definition"),
         floating_row<true>("sub", "sub.definition"),

@@ -461,14 +461,16 @@ std::span<const DeviceRow> device_rows() {
                             .run = run_enqueued<enqueue_winograd>},
                     .enqueue = enqueue_winograd});
     // Before the definitions: selection takes the first that offers the contract.
-    for (const char* op : {"add", "sub", "mul", "div", "max", "min"})
-      list.push_back({.row = {.op = op,
-                              .name = names.emplace_back(std::string(op) + ".f32.cuda"),
-                              .device = Device::cuda,
-                              .contracts = "all of store=f32,round=rn,subnormals=keep",
-                              .refuse = refuse_pairs_here,
-                              .run = run_enqueued<enqueue_pairs>},
-                      .enqueue = enqueue_pairs});
+    for (const std::string_view op : kPairOps)
+      list.push_back(
+          {.row = {.op = op,
+                   .name = names.emplace_back(std::string(op) + ".f32.cuda"),
+                   .device = Device::cuda,
+                   .contracts = op == "sum" ? "seq and exact, of two terms"
+                                            : "all of store=f32,round=rn,subnormals=keep",
+                   .refuse = refuse_pairs_here,
+                   .run = run_enqueued<enqueue_pairs>},
+           .enqueue = enqueue_pairs});
     for (const std::string_view op : AllActivations::ops())
       if (device_function_code(op) >= 0)
         list.push_back({.row = {.op = op,

@@ -1,0 +1,124 @@
+// f16 and bf16: arithmetic and conversion by way of f32, on AVX2.
+#include "kernels/gemm/halves.h"
+
+#include <algorithm>
+
+#include "engine/backend/bits_row.h"
+#include "engine/backend/definition.h"
+#include "engine/backend/strided.h"
+#include "kernels/elementwise/broadcast_rows.h"
+#include "kernels/elementwise/rows.h"
+
+namespace etalon {
+#if defined(__x86_64__)
+
+void combine_halves(const KernelCall& call, F32Op op, const Tensor* a, const Tensor& b) {
+  const Shape& shape = call.output(0).shape();
+  const DType type = call.output(0).dtype();
+  std::byte* y = output_bytes(call, 0);
+  const std::byte *pa = a == nullptr ? y : a->bytes().data(), *pb = b.bytes().data();
+  const auto loop = broadcast_loop<2>(shape, {a == nullptr ? shape : a->shape(), b.shape()});
+  const auto step = loop.step();
+  loop.run(call.threads, [&](const std::array<std::int64_t, 3>& at, std::int64_t n) {
+    constexpr std::int64_t kBlock = 1024;  // three of them stay in the first cache
+    float wide_a[kBlock], wide_b[kBlock], result[kBlock];
+    const bool a_varies = step[1] != 0, b_varies = step[2] != 0;
+    for (std::int64_t i = 0; i < n; i += kBlock) {
+      const std::int64_t count = std::min(kBlock, n - i);
+      if (a_varies || i == 0)
+        avx2::widen_halves(type, pa + 2 * (at[1] + i * step[1]), wide_a, a_varies ? count : 1);
+      if (b_varies || i == 0)
+        avx2::widen_halves(type, pb + 2 * (at[2] + i * step[2]), wide_b, b_varies ? count : 1);
+      f32_row_avx2(op, result, wide_a, wide_b, count, a_varies, b_varies);
+      avx2::narrow_halves(type, result, y + 2 * (at[0] + i), count);
+    }
+  });
+}
+
+namespace {
+
+template <F32Op Op>
+void run_halves(const KernelCall& call) {
+  if (!call.truth.empty()) return run_elementwise_definition(call);
+  if (call.inputs.size() == 1) return combine_halves(call, Op, &call.input(0), call.input(0));
+  combine_halves(call, Op, &call.input(0), call.input(1));
+  for (std::size_t i = 2; i < call.inputs.size(); ++i)
+    combine_halves(call, Op, nullptr, call.input(i));
+}
+
+template <F32Op Op>
+KernelRow half_row(std::string_view op, std::string_view name) {
+  return {.op = op,
+          .name = name,
+          .isa = Isa::avx2,
+          .contracts = "any with round=rn, subnormals=keep, store=f16, bf16 or f32",
+          .refuse = refuse_but_halves,
+          .run = run_halves<Op>};
+}
+
+// ---- conversion ---------------------------------------------------------------------------------
+
+bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
+
+Refusal refuse_cast(const Problem& problem) {
+  const DType from = problem.input(0).dtype, to = problem.outputs[0].dtype;
+  const Contract& c = *problem.contract;
+  if (!(from == DType::f32 && is_half(to)) && !(is_half(from) && to == DType::f32))
+    return "converts f32 to f16 or bf16, or either to f32";
+  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
+      stored_format(to, c) != to)
+    return "promises round=rn, subnormals=keep and store=" + std::string(name(to)) + " or wider";
+  return std::nullopt;
+}
+
+void run_cast(const KernelCall& call) {
+  const Tensor& x = call.input(0);
+  std::byte* y = output_bytes(call, 0);
+  const std::byte* bytes = x.bytes().data();
+  const bool widens = is_half(x.dtype());
+  const DType half = widens ? x.dtype() : call.output(0).dtype();
+  parallel_for(x.numel(), call.threads, 16384, [&](std::int64_t begin, std::int64_t end) {
+    if (!widens) {
+      avx2::narrow_halves(half, reinterpret_cast<const float*>(bytes) + begin, y + 2 * begin,
+                          end - begin);
+      return;
+    }
+    constexpr std::int64_t kBlock = 2048;
+    for (std::int64_t i = begin; i < end; i += kBlock) {
+      const std::int64_t count = std::min(kBlock, end - i);
+      auto* to = reinterpret_cast<float*>(y) + i;
+      avx2::widen_halves(half, bytes + 2 * i, to, count);
+      f32_row_avx2(F32Op::max, to, to, to, count, true, true);  // NaN canonical
+    }
+  });
+  // The truth of a converted element is the element itself.
+  if (call.truth.empty() || !call.truth[0]) return;
+  auto* truth = reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[0].bytes().data()));
+  for (std::int64_t i = 0; i < x.numel(); ++i) truth[i] = canonical(load_as_double(x, i));
+}
+
+KernelRow cast_row(std::string_view op, std::string_view name) {
+  return {.op = op,
+          .name = name,
+          .isa = Isa::avx2,
+          .contracts = "any with round=rn, subnormals=keep, store as wide as the output",
+          .refuse = refuse_cast,
+          .run = run_cast};
+}
+
+}  // namespace
+
+std::span<const KernelRow> elementwise_half_rows() {
+  static const KernelRow rows[] = {
+      half_row<F32Op::add>("add", "add.half.avx2"), half_row<F32Op::sub>("sub", "sub.half.avx2"),
+      half_row<F32Op::mul>("mul", "mul.half.avx2"), half_row<F32Op::div>("div", "div.half.avx2"),
+      half_row<F32Op::max>("max", "max.half.avx2"), half_row<F32Op::min>("min", "min.half.avx2"),
+      cast_row("cast", "cast.half.avx2"),           cast_row("cast_like", "cast_like.half.avx2"),
+  };
+  return rows;
+}
+#else
+std::span<const KernelRow> elementwise_half_rows() { return {}; }
+#endif
+
+}  // namespace etalon
