@@ -8,6 +8,7 @@
 #include "engine/graph/executor.h"
 #include "engine/numerics/fp.h"
 #include "kernels/kernels.h"
+#include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
 
 using namespace etalon;
@@ -206,6 +207,54 @@ TEST_CASE("resize: a size from a scale is rounded once, in the precision of the 
   };
   CHECK(size("f64") == 8);  // 1.8 as f32 lies below 1.8
   CHECK(size("f32") == 9);
+}
+
+// Every mode that a fast row takes, in one to three axes, growing and shrinking, beside axes that
+// stay; NaN, infinities and zeros of both signs, of which an output at r = 0 keeps the sign.
+TEST_CASE("resize: fast rows have the definition's bits") {
+  constexpr const char* kShapes[] = {"{x} - - i64[1]={a}",  // f32[13]
+                                     "{x} - - i64[2]={a},{b}",     "{x} - - i64[3]=3,{a},{b}",
+                                     "{x} - - i64[3]={a},{b},18",  "{x} - - i64[4]=2,3,{a},{b}",
+                                     "{x} - - i64[4]=2,{a},{b},3", "{x} - - i64[5]=1,2,{b},{a},9"};
+  constexpr const char* kInputs[] = {"f32[13]:special",       "f32[7,11]:special",
+                                     "f32[3,6,17]:special",   "f32[5,6,18]:special",
+                                     "f32[2,3,9,8]:special",  "f32[2,9,8,3]:special",
+                                     "f32[1,2,4,5,6]:special"};
+  int compared = 0, zeros = 0;
+  for (std::size_t s = 0; s < std::size(kShapes); ++s)
+    for (const char* mode : {"linear", "cubic", "cubic exclude_outside=true",
+                             "linear antialias=true", "cubic antialias=true cubic_coeff_a=-0.5"})
+      for (const char* coordinates : {"half_pixel", "align_corners", "asymmetric",
+                                      "pytorch_half_pixel", "half_pixel_symmetric"})
+        for (const auto& [a, b] : {std::pair{16, 33}, {5, 4}, {1, 21}}) {
+          const std::string inputs =
+              fmt::format(fmt::runtime(kShapes[s]), fmt::arg("x", kInputs[s]), fmt::arg("a", a),
+                          fmt::arg("b", b));
+          const OpCase c = parse_op_case(
+              fmt::format("r | resize | mode={} coordinate_transformation_mode={} | {}", mode,
+                          coordinates, inputs));
+          const std::vector<Tensor> in = case_inputs(c);
+          const auto p = pointers(in);
+          const auto with = [&](std::string_view kernel, int threads) {
+            return run_op(*c.op, c.params, p, all_kernels(),
+                          {.threads = threads, .kernels = std::string(kernel)});
+          };
+          const OpRun want = with("resize.definition", 2);
+          for (const float v : want.outputs[0].data<float>()) zeros += bits_of(v) == 0x80000000U;
+          for (const KernelRow* row : all_kernels().rows_of("resize")) {
+            if (!row->name.starts_with("resize.f32.") || !test::on_this_cpu(*row)) continue;
+            for (const int threads : {1, 3}) {
+              const OpRun got = with(row->name, threads);
+              CAPTURE(c.line);
+              CAPTURE(row->name);
+              CHECK(std::memcmp(got.outputs[0].bytes().data(), want.outputs[0].bytes().data(),
+                                want.outputs[0].size_bytes()) == 0);
+              ++compared;
+            }
+          }
+        }
+  CHECK(zeros > 0);
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 7 * 5 * 5 * 3 * 2);
 }
 
 TEST_CASE("resize: what does not fit is refused") {

@@ -129,6 +129,11 @@ struct ResizeDefinition {
     return a.sub(a.mul(w, t), a.mul(a.constant(4.0), coeff));
   }
 
+  // Whether an output is one element, as it is.
+  static bool copies(const Plan& p, int axis, const ResizePlace& place) {
+    return place.r == 0 &&
+           !(p.params->antialias && p.axes[static_cast<std::size_t>(axis)].scale < 1);
+  }
   // Calls f(index, weight) for each tap that takes part, index within the axis.
   template <class A, class F>
   static void taps(A& a, const Plan& p, int axis, const ResizePlace& place, F&& f) {
@@ -139,7 +144,7 @@ struct ResizeDefinition {
     const auto clamp = [&](std::int64_t i) {
       return i < 0 ? 0 : i >= axis_of.in ? axis_of.in - 1 : i;
     };
-    if (place.r == 0 && !stretched) {
+    if (copies(p, axis, place)) {
       f(clamp(place.floor), a.constant(1.0));
       return;
     }
@@ -230,7 +235,7 @@ struct ResizeDefinition {
         if (place.spread > 0) v.err += slope(a, p, index, level, at) * place.spread;
       return v;
     };
-    if (place.r == 0 && !(p.params->antialias && p.axes[i].scale < 1)) {
+    if (copies(p, axis, place)) {
       const std::int64_t in = p.axes[i].in;
       const std::int64_t f = place.floor < 0 ? 0 : place.floor >= in ? in - 1 : place.floor;
       return spread(sample(a, p, index, level + 1, at + f * stride));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/resize/definition.h"
+#include "kernels/resize/fast.h"
 
 namespace etalon {
 namespace {
@@ -104,7 +105,7 @@ Refusal nearest_only(const Problem& problem) {
 }  // namespace
 
 std::span<const KernelRow> resize_rows() {
-  static const KernelRow rows[] = {
+  static const KernelRow definitions[] = {
       bits_row<run_nearest>("resize", "resize.bits", nearest_only),
       [] {
         KernelRow row = definition_row<ResizeDefinition>("resize.definition");
@@ -116,6 +117,11 @@ std::span<const KernelRow> resize_rows() {
         return row;
       }(),
   };
+  static const std::vector<KernelRow> rows = [] {
+    std::vector<KernelRow> all(resize_f32_rows().begin(), resize_f32_rows().end());
+    all.insert(all.end(), std::begin(definitions), std::end(definitions));
+    return all;
+  }();
   return rows;
 }
 
