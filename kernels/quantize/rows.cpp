@@ -1,6 +1,7 @@
 #include "kernels/quantize/rows.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "engine/backend/bits_row.h"
 #include "engine/backend/definition.h"
@@ -13,8 +14,10 @@ namespace {
 // fraction.
 double round_half_even(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
-// round(x / scale), the quotient real: n from the f64 quotient, and where that lies near a half,
-// the side told by x against (n +- 1/2) * scale, whose error fma shows.
+}  // namespace
+
+// n from the f64 quotient, and where that lies near a half, the side told by x against
+// (n +- 1/2) * scale, whose error fma shows.
 double round_quotient(double x, double scale) {
   const double q = x / scale;
   if (!is_finite(q) || abs_of(q) >= 0x1p40) return q;
@@ -30,7 +33,7 @@ double round_quotient(double x, double scale) {
   return n;
 }
 
-void run_quantize(const KernelCall& call) {
+void run_quantize_definition(const KernelCall& call) {
   const std::vector<InferInput> known = known_inputs(call);
   const QuantizeGeometry g = quantize_geometry(call.params<QuantizeParams>(), InferInputs(known));
   const Contract& c = call.contract();
@@ -49,6 +52,8 @@ void run_quantize(const KernelCall& call) {
                  }
                });
 }
+
+namespace {
 
 struct DequantizeDefinition {
   static constexpr std::string_view op = "dequantize_linear";
@@ -84,15 +89,25 @@ Refusal refuse_mode(const Problem& problem) {
 
 }  // namespace
 
+void run_dequantize_definition(const KernelCall& call) {
+  run_definition<DequantizeDefinition>(call);
+}
+
 std::span<const KernelRow> quantize_rows() {
-  static const KernelRow rows[] = {
+  static const KernelRow definitions[] = {
       {.op = "quantize_linear",
        .name = "quantize_linear.definition",
        .contracts = "all",
        .refuse = refuse_mode,
-       .run = run_quantize},
+       .run = run_quantize_definition},
       definition_row<DequantizeDefinition>("dequantize_linear.definition"),
   };
+  static const std::vector<KernelRow> rows = [] {
+    const std::span<const KernelRow> fast = quantize_vector_rows();
+    std::vector<KernelRow> all(fast.begin(), fast.end());
+    all.insert(all.end(), std::begin(definitions), std::end(definitions));
+    return all;
+  }();
   return rows;
 }
 
