@@ -45,7 +45,8 @@ int compare(const OpCase& c, std::vector<Tensor>& in) {
   const OpRun want = run_op(*c.op, c.params, p, all_kernels(), options, true);
   int rows = 0;
   for (const KernelRow* row : all_kernels().rows_of(c.op->name)) {
-    if (row->contracts.find("exact") == std::string_view::npos || !test::on_this_cpu(*row))
+    if (row->contracts.find("exact") == std::string_view::npos || !test::on_this_cpu(*row) ||
+        test::takes_halves_only(*row))
       continue;
     for (const int threads : {1, 3}) {
       options.kernels = row->name;

@@ -47,7 +47,7 @@ int compare(const char* op, const Params& params, const std::vector<const Tensor
   for (const KernelRow* row : all_kernels().rows_of(op)) {
     if (row->name == options.kernels || !test::on_this_cpu(*row) ||
         row->promise == Promise::vendor || row->name.ends_with("definition") ||
-        row->contracts == "exact")
+        row->contracts == "exact" || test::takes_halves_only(*row))
       continue;
     for (const int threads : {1, 2, 3, 7}) {
       RunOptions fast = options;

@@ -7,6 +7,7 @@
 #include "kernels/activation/lane_params.h"
 #include "kernels/activation/lanes.h"
 #include "kernels/activation/rows.h"
+#include "kernels/gemm/halves.h"
 
 namespace etalon {
 namespace {
@@ -77,54 +78,37 @@ void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
                     {scalar_f32, &c.scalar});
 }
 
+#if defined(__x86_64__)
 // Correct rounding to f16 and bf16 through the correctly rounded f32 value y: no boundary of the
 // narrow format lies strictly between the real value and y, since boundaries (midpoints) are
 // numbers of f32; so y decides unless it is a midpoint itself. Then the definition does.
-bool is_midpoint(float y, BFloat16) { return (bits_of(y) & 0xffffU) == 0x8000U; }
-bool is_midpoint(float y, Float16) {
-  const float size = __builtin_fabsf(y);
-  if (size >= 0x1p-14F) return (bits_of(y) & 0x1fffU) == 0x1000U;
-  if (size != size) return false;
-  const float steps = size * 0x1p25F;  // of half the smallest subnormal: exact, below 2^11
-  const auto whole = static_cast<std::int32_t>(steps);
-  return static_cast<float>(whole) == steps && (whole & 1) != 0;
-}
-BFloat16 narrow(float y, BFloat16) { return to_bfloat16(y); }
-Float16 narrow(float y, Float16) { return to_float16(y); }
-
-template <class T>
 void run_half(LaneKernel kernel, LaneFunction f, const LaneParams& lanes, const Scalar& scalar,
-              const T* x, T* y, std::int64_t count) {
-  constexpr std::int64_t kBlock = 512;
+              DType type, const std::byte* x, std::byte* y, std::int64_t count) {
+  constexpr std::int64_t kBlock = 512, kWord = 64;
   float wide[kBlock], result[kBlock];
   for (std::int64_t i = 0; i < count; i += kBlock) {
     const std::int64_t n = std::min(kBlock, count - i);
-    for (std::int64_t k = 0; k < n; ++k) wide[k] = to_float(x[i + k]);
+    avx2::widen_halves(type, x + 2 * i, wide, n);
     kernel(f, lanes, wide, result, n, {scalar_f32, &scalar});
-    for (std::int64_t k = 0; k < n; ++k) {
-      float r = result[k];
-      if (is_midpoint(r, T{})) [[unlikely]]
-        r = static_cast<float>(
-            scalar.value(scalar.params, static_cast<double>(wide[k]), DTypeOf<T>::value));
-      y[i + k] = narrow(r, T{});
-    }
+    for (std::int64_t w = 0; w < n; w += kWord)
+      for (std::uint64_t open = avx2::midpoints(type, result + w, std::min(kWord, n - w));
+           open != 0; open &= open - 1) {
+        const auto k = w + __builtin_ctzll(open);
+        result[k] =
+            static_cast<float>(scalar.value(scalar.params, static_cast<double>(wide[k]), type));
+      }
+    avx2::narrow_halves(type, result, y + 2 * i, n);
   }
 }
 
 template <class F, LaneFunction L, Isa kIsa>
 void run_piece_half(const KernelCall& call, std::int64_t begin, std::int64_t count) {
   const Call<F, L> c(call);
-  const auto with = [&](auto t) {
-    using T = decltype(t);
-    run_half<T>(lane_kernel(kIsa), c.function, c.lanes, c.scalar,
-                call.input(0).template data<T>().data() + begin,
-                call.output(0).template mutable_data<T>().data() + begin, count);
-  };
-  if (call.input(0).dtype() == DType::f16)
-    with(Float16{});
-  else
-    with(BFloat16{});
+  run_half(lane_kernel(kIsa), c.function, c.lanes, c.scalar, call.input(0).dtype(),
+           call.input(0).bytes().data() + 2 * begin,
+           call.output(0).mutable_bytes().data() + 2 * begin, count);
 }
+#endif
 
 template <void (*Piece)(const KernelCall&, std::int64_t, std::int64_t)>
 void run(const KernelCall& call) {
@@ -157,6 +141,7 @@ KernelRow row(std::string_view name) {
           .run = run<run_piece<Defined<F>, L, kIsa>>,
           .run_piece = run_piece<Defined<F>, L, kIsa>};
 }
+#if defined(__x86_64__)
 template <class F, LaneFunction L, Isa kIsa>
 KernelRow half_row(std::string_view name) {
   return {.op = F::op,
@@ -167,6 +152,7 @@ KernelRow half_row(std::string_view name) {
           .run = run<run_piece_half<Defined<F>, L, kIsa>>,
           .run_piece = run_piece_half<Defined<F>, L, kIsa>};
 }
+#endif
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include "engine/backend/bits_row.h"
 #include "engine/backend/definition.h"
 #include "engine/backend/strided.h"
+#include "engine/ops/elementwise.h"
 #include "kernels/elementwise/broadcast_rows.h"
 #include "kernels/elementwise/rows.h"
 
@@ -44,6 +45,22 @@ void run_halves(const KernelCall& call) {
   combine_halves(call, Op, &call.input(0), call.input(1));
   for (std::size_t i = 2; i < call.inputs.size(); ++i)
     combine_halves(call, Op, nullptr, call.input(i));
+}
+
+// Bounds are rounded first: rounding keeps order, so that the nearest within the bounds is what the
+// element within the unrounded ones is rounded to.
+void run_clip(const KernelCall& call) {
+  if (!call.truth.empty()) return run_elementwise_definition(call);
+  const auto& p = call.params<ClipParams>();
+  const DType type = call.output(0).dtype();
+  const auto bound = [&](std::size_t i, float given) {
+    if (call.has(i)) return call.input(i).share();
+    Tensor t = Tensor::uninitialized(type, {});
+    avx2::narrow_halves(type, &given, t.mutable_bytes().data(), 1);
+    return t;
+  };
+  combine_halves(call, F32Op::max, &call.input(0), bound(1, p.low));
+  combine_halves(call, F32Op::min, nullptr, bound(2, p.high));
 }
 
 template <F32Op Op>
@@ -110,10 +127,20 @@ KernelRow cast_row(std::string_view op, std::string_view name) {
 
 std::span<const KernelRow> elementwise_half_rows() {
   static const KernelRow rows[] = {
-      half_row<F32Op::add>("add", "add.half.avx2"), half_row<F32Op::sub>("sub", "sub.half.avx2"),
-      half_row<F32Op::mul>("mul", "mul.half.avx2"), half_row<F32Op::div>("div", "div.half.avx2"),
-      half_row<F32Op::max>("max", "max.half.avx2"), half_row<F32Op::min>("min", "min.half.avx2"),
-      cast_row("cast", "cast.half.avx2"),           cast_row("cast_like", "cast_like.half.avx2"),
+      half_row<F32Op::add>("add", "add.half.avx2"),
+      half_row<F32Op::sub>("sub", "sub.half.avx2"),
+      half_row<F32Op::mul>("mul", "mul.half.avx2"),
+      half_row<F32Op::div>("div", "div.half.avx2"),
+      half_row<F32Op::max>("max", "max.half.avx2"),
+      half_row<F32Op::min>("min", "min.half.avx2"),
+      {.op = "clip",
+       .name = "clip.half.avx2",
+       .isa = Isa::avx2,
+       .contracts = "any with round=rn, subnormals=keep, store=f16, bf16 or f32",
+       .refuse = refuse_but_halves,
+       .run = run_clip},
+      cast_row("cast", "cast.half.avx2"),
+      cast_row("cast_like", "cast_like.half.avx2"),
   };
   return rows;
 }

@@ -146,14 +146,22 @@ inline void run_widened(const KernelCall& call, FunctionRef<void(const KernelCal
     narrow_halves_on(call.threads, wide.output(i), call, i);
 }
 
-// `f32_row` makes the row over f32 from a name.
-template <KernelRow (*f32_row)(std::string_view)>
+// `f32_row` makes the row over f32 from a name. What it gives under exact is rounded twice, but
+// where each output is an element of an input, or +0: kSelects.
+template <KernelRow (*f32_row)(std::string_view), bool kSelects = false>
 KernelRow halves_row(std::string_view name) {
   static const KernelRow inner = f32_row({});
-  static const std::string promised = std::string(inner.contracts) + " of f16, bf16";
+  static const std::string promised = [] {
+    std::string_view text = inner.contracts;
+    if (!kSelects && text.starts_with("exact; ")) text.remove_prefix(7);
+    return std::string(text) + " of f16, bf16";
+  }();
   KernelRow row{.op = inner.op, .name = name, .isa = inner.isa, .contracts = promised};
-  row.refuse = [](const Problem& p) {
+  row.refuse = [](const Problem& p) -> Refusal {
     if (Refusal r = refuse_unless(p, {DType::f16, DType::bf16}, "f16 and bf16")) return r;
+    for (const TensorType& y : p.outputs)
+      if (y.dtype != p.input(0).dtype) return "an output is " + std::string(etalon::name(y.dtype));
+    if (!kSelects && p.contract->exact()) return "promises no exact";
     return inner.refuse(WidenedProblem(p).problem());
   };
   row.run = [](const KernelCall& call) { run_widened(call, inner.run); };

@@ -7,6 +7,7 @@
 #include "engine/core/threads.h"
 #include "engine/numerics/fp.h"
 #include "engine/ops/normalization.h"
+#include "kernels/gemm/halves_row.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
 #include "kernels/reduce/row_steps.h"
@@ -192,9 +193,9 @@ Refusal refuse(const Problem& problem) {
   return std::nullopt;
 }
 
-template <Isa isa>
-KernelRow row(std::string_view op, std::string_view name) {
-  return {.op = op,
+template <bool kLayer, Isa isa>
+KernelRow f32_row(std::string_view name) {
+  return {.op = kLayer ? "layer_norm" : "rms_norm",
           .name = name,
           .isa = isa,
           .contracts = "seq, order=lanes:N, N >= 16",
@@ -207,10 +208,14 @@ KernelRow row(std::string_view op, std::string_view name) {
 std::span<const KernelRow> row_norm_f32_rows() {
   static const std::vector<KernelRow> rows = {
 #if defined(__x86_64__)
-      row<Isa::avx512>("layer_norm", "layer_norm.f32.avx512"),
-      row<Isa::avx2>("layer_norm", "layer_norm.f32.avx2"),
-      row<Isa::avx512>("rms_norm", "rms_norm.f32.avx512"),
-      row<Isa::avx2>("rms_norm", "rms_norm.f32.avx2"),
+      f32_row<true, Isa::avx512>("layer_norm.f32.avx512"),
+      f32_row<true, Isa::avx2>("layer_norm.f32.avx2"),
+      f32_row<false, Isa::avx512>("rms_norm.f32.avx512"),
+      f32_row<false, Isa::avx2>("rms_norm.f32.avx2"),
+      halves_row<f32_row<true, Isa::avx512>>("layer_norm.halves.avx512"),
+      halves_row<f32_row<true, Isa::avx2>>("layer_norm.halves.avx2"),
+      halves_row<f32_row<false, Isa::avx512>>("rms_norm.halves.avx512"),
+      halves_row<f32_row<false, Isa::avx2>>("rms_norm.halves.avx2"),
 #endif
   };
   return rows;

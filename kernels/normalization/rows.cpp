@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/gemm/halves_row.h"
 #include "kernels/normalization/batch_norm.h"
 #include "kernels/normalization/definition.h"
 #include "kernels/normalization/exact.h"
@@ -16,6 +17,8 @@ std::span<const KernelRow> normalization_rows() {
 #if defined(__x86_64__)
       batch_norm_f32_row<Isa::avx512>("batch_norm.f32.avx512"),
       batch_norm_f32_row<Isa::avx2>("batch_norm.f32.avx2"),
+      halves_row<batch_norm_f32_row<Isa::avx512>>("batch_norm.halves.avx512"),
+      halves_row<batch_norm_f32_row<Isa::avx2>>("batch_norm.halves.avx2"),
       lrn_f32_row<Isa::avx512>("lrn.f32.avx512"),
       lrn_f32_row<Isa::avx2>("lrn.f32.avx2"),
 #endif

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/gemm/halves_row.h"
 #include "kernels/pool/definition.h"
 #include "kernels/pool/fast.h"
 #include "kernels/pool/global.h"
@@ -14,6 +15,8 @@ std::span<const KernelRow> pool_rows() {
 #if defined(__x86_64__)
       max_pool_f32_row<Isa::avx512>("max_pool.f32.avx512"),
       max_pool_f32_row<Isa::avx2>("max_pool.f32.avx2"),
+      halves_row<max_pool_f32_row<Isa::avx512>, true>("max_pool.halves.avx512"),
+      halves_row<max_pool_f32_row<Isa::avx2>, true>("max_pool.halves.avx2"),
       average_pool_f32_row<Isa::avx512>("avg_pool.f32.avx512"),
       average_pool_f32_row<Isa::avx2>("avg_pool.f32.avx2"),
 #endif

@@ -6,6 +6,7 @@
 #include "engine/core/threads.h"
 #include "engine/numerics/elementary/f64_core.h"
 #include "kernels/activation/lanes.h"
+#include "kernels/gemm/halves_row.h"
 #include "kernels/reduce/row_steps.h"
 #include "kernels/simd/machine.h"
 #include "kernels/softmax/definition.h"
@@ -184,7 +185,7 @@ void run(const KernelCall& call) {
 }
 
 template <bool kLog, Isa kIsa>
-KernelRow row(std::string_view name) {
+KernelRow f32_row(std::string_view name) {
   return {.op = kLog ? "log_softmax" : "softmax",
           .name = name,
           .isa = kIsa,
@@ -198,10 +199,14 @@ KernelRow row(std::string_view name) {
 const std::vector<KernelRow>& softmax_vector_rows() {
   static const std::vector<KernelRow> rows = {
 #if defined(__x86_64__)
-      row<false, Isa::avx512>("softmax.f32.avx512"),
-      row<false, Isa::avx2>("softmax.f32.avx2"),
-      row<true, Isa::avx512>("log_softmax.f32.avx512"),
-      row<true, Isa::avx2>("log_softmax.f32.avx2"),
+      f32_row<false, Isa::avx512>("softmax.f32.avx512"),
+      f32_row<false, Isa::avx2>("softmax.f32.avx2"),
+      f32_row<true, Isa::avx512>("log_softmax.f32.avx512"),
+      f32_row<true, Isa::avx2>("log_softmax.f32.avx2"),
+      halves_row<f32_row<false, Isa::avx512>>("softmax.halves.avx512"),
+      halves_row<f32_row<false, Isa::avx2>>("softmax.halves.avx2"),
+      halves_row<f32_row<true, Isa::avx512>>("log_softmax.halves.avx512"),
+      halves_row<f32_row<true, Isa::avx2>>("log_softmax.halves.avx2"),
 #endif
   };
   return rows;
