@@ -31,17 +31,17 @@ std::vector<std::string> split_words(std::string_view line) {
 
 }  // namespace
 
-NamedShape parse_shape(const OpRow& op, std::string_view line) {
-  const std::vector<std::string> words = split_words(line);
-  const std::size_t dot = words.empty() ? std::string::npos : words[0].find('.');
-  if (dot == std::string::npos || dot == 0 || dot + 1 == words[0].size())
-    throw bad_input("'{}' does not begin with SUITE.NAME", line);
+namespace {
+
+// Types, then parameters, from word `first` on.
+NamedShape shape_of(const OpRow& op, std::string suite, std::string name,
+                    const std::vector<std::string>& words, std::size_t first) {
   NamedShape shape;
   shape.op = &op;
-  shape.suite = words[0].substr(0, dot);
-  shape.name = words[0].substr(dot + 1);
+  shape.suite = std::move(suite);
+  shape.name = std::move(name);
   std::vector<std::string> params;
-  for (std::size_t i = 1; i < words.size(); ++i) {
+  for (std::size_t i = first; i < words.size(); ++i) {
     shape.line += (shape.line.empty() ? "" : " ") + words[i];
     if (words[i].find('=') != std::string::npos)
       params.push_back(words[i]);
@@ -55,8 +55,9 @@ NamedShape parse_shape(const OpRow& op, std::string_view line) {
   return shape;
 }
 
-std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text,
-                                     std::string_view file) {
+// parse(line) for every line that is not empty or a comment.
+std::vector<NamedShape> parse_lines(std::string_view text, std::string_view file,
+                                    FunctionRef<NamedShape(std::string_view)> parse) {
   std::vector<NamedShape> shapes;
   std::map<std::string, int> lines;  // of each name
   int number = 0;
@@ -68,7 +69,7 @@ std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text,
     line = line.substr(0, line.find('#'));
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const ErrorScope scope(fmt::format("{}:{}", file, number));
-    NamedShape shape = parse_shape(op, line);
+    NamedShape shape = parse(line);
     for (const TensorType& type : shape.inputs)
       if (type.shape.numel() == 0)
         throw bad_input("{} has no elements; every extent of a shape to time is at least 1",
@@ -81,23 +82,55 @@ std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text,
   return shapes;
 }
 
+}  // namespace
+
+NamedShape parse_shape(const OpRow& op, std::string_view line) {
+  const std::vector<std::string> words = split_words(line);
+  const std::size_t dot = words.empty() ? std::string::npos : words[0].find('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == words[0].size())
+    throw bad_input("'{}' does not begin with SUITE.NAME", line);
+  return shape_of(op, words[0].substr(0, dot), words[0].substr(dot + 1), words, 1);
+}
+
+std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text,
+                                     std::string_view file) {
+  return parse_lines(text, file, [&](std::string_view line) { return parse_shape(op, line); });
+}
+
+std::vector<NamedShape> parse_suite(const std::string& suite, std::string_view text,
+                                    std::string_view file) {
+  return parse_lines(text, file, [&](std::string_view line) {
+    const std::vector<std::string> words = split_words(line);
+    if (words.size() < 3)
+      throw bad_input("'{}' is not a name, an op and the types of its inputs", line);
+    return shape_of(get_op(words[1]), suite, words[0], words, 2);
+  });
+}
+
 std::vector<NamedShape> load_shapes(std::string_view op) {
   namespace fs = std::filesystem;
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(resource_path("bench/shapes")))
-    if (entry.path().extension() == ".txt" && (op.empty() || entry.path().stem() == op))
-      files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  const auto files_of = [](const char* folder) {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(resource_path(folder)))
+      if (entry.path().extension() == ".txt") files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+  };
   std::vector<NamedShape> shapes;
-  for (const fs::path& path : files)
-    for (NamedShape& shape :
-         parse_shapes(get_op(path.stem().string()), read_text_file(path), path.string()))
-      shapes.push_back(std::move(shape));
+  const auto keep = [&](std::vector<NamedShape> more) {
+    for (NamedShape& shape : more)
+      if (op.empty() || shape.op->name == op) shapes.push_back(std::move(shape));
+  };
+  for (const fs::path& path : files_of("bench/shapes"))
+    if (const std::string stem = path.stem().string(); op.empty() || stem == op)
+      keep(parse_shapes(get_op(stem), read_text_file(path), path.string()));
+  for (const fs::path& path : files_of("bench/shapes/suites"))
+    keep(parse_suite(path.stem().string(), read_text_file(path), path.string()));
   return shapes;
 }
 
 bool only_by_name(std::string_view suite) {
-  return suite == "edge" || suite == "vendor_order" || suite == "halves" ||
+  return suite == "edge" || suite == "vendor_order" || suite == "halves" || suite == "everyday" ||
          suite.starts_with("deepbench_");
 }
 
@@ -111,17 +144,34 @@ Tensor in_type(const Tensor& from, DType type) {
     store_from_double(type, bytes, i++, static_cast<double>(x));
   return to;
 }
+
+// Every value of the type alike. Wider integers are mostly indices, whose range the type does not
+// say.
+Tensor small_integers(const NamedShape& shape, const TensorType& type, const Philox& random) {
+  const int bytes = size_bytes(type.dtype);
+  if (bytes > 2)
+    throw usage_error(
+        "{}: benchmarks draw floating numbers and integers of at most 16 bits, not {}",
+        shape.full_name(), name(type.dtype));
+  Tensor t = Tensor::uninitialized(type.dtype, type.shape);
+  const bool flag = type.dtype == DType::boolean;
+  std::uint64_t at = 0;
+  for (std::byte& b : t.mutable_bytes())
+    b = static_cast<std::byte>(random.word(at++) >> (flag ? 31 : 24));
+  return t;
+}
 }  // namespace
 
 std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < shape.inputs.size(); ++i) {
     const TensorType& type = shape.inputs[i];
-    if (!is_floating(type.dtype))
-      throw usage_error("{}: benchmarks draw inputs of a floating type, not {}", shape.full_name(),
-                        name(type.dtype));
-    Tensor t = Tensor::uninitialized(DType::f32, type.shape);
     const Philox random{seed, i};
+    if (!is_floating(type.dtype)) {
+      inputs.push_back(small_integers(shape, type, random));
+      continue;
+    }
+    Tensor t = Tensor::uninitialized(DType::f32, type.shape);
     std::uint64_t at = 0;
     for (float& x : t.mutable_data<float>()) x = random.uniform(at++);
     if (shape.op->name == "batch_norm" && i == 4)  // variances

@@ -1,8 +1,10 @@
-// The shape files bench/shapes/OP.txt: named problems that tests and benchmarks share.
+// The shape files bench/shapes/OP.txt: named problems that tests and benchmarks share; and
+// bench/shapes/suites/SUITE.txt, suites of many ops.
 //
-// A line: SUITE.NAME, the type of each input in the op's order, then NAME=VALUE for parameters that
-// differ from the op's defaults. '#' starts a comment. Values of inputs are not in the file:
-// shape_inputs() draws them from Philox, so that a hash of an output can be compared everywhere.
+// A line: SUITE.NAME, in a suite's own file NAME OP, then the type of each input in the op's order,
+// then NAME=VALUE for parameters that differ from the op's defaults. '#' starts a comment. Values
+// of inputs are not in the file: shape_inputs() draws them from Philox, so that a hash of an output
+// can be compared everywhere.
 #pragma once
 
 #include <string>
@@ -30,14 +32,18 @@ struct NamedShape {
 // All lines of all files, or those of one op. A bad-input Error names file and line.
 std::vector<NamedShape> load_shapes(std::string_view op = {});
 // Suites that are timed only when they are named: "edge" (for tests), "vendor_order" (for 'etalon
-// bench order') and DeepBench's full lists, which take hours.
+// bench order'), "halves" and "everyday" (whose ops oneDNN does not all have), and DeepBench's full
+// lists, which take hours.
 bool only_by_name(std::string_view suite);
 // Parses one line, as in a file of that op.
 NamedShape parse_shape(const OpRow& op, std::string_view line);
 // All lines of a file's text; errors name `file`, the line and the rule.
 std::vector<NamedShape> parse_shapes(const OpRow& op, std::string_view text, std::string_view file);
+std::vector<NamedShape> parse_suite(const std::string& suite, std::string_view text,
+                                    std::string_view file);
 
-// Uniform in [-1, 1); floating inputs only. `seed` 0 is what the records use.
+// Uniform in [-1, 1), integers of 8 and 16 bits over all their values. `seed` 0 is what the records
+// use.
 std::vector<Tensor> shape_inputs(const NamedShape& shape, std::uint64_t seed = 0);
 
 // Multiplications that the definition does (products in sums; taps in the padding are none),

@@ -77,6 +77,7 @@ int compare_winograd(bool every_pair) {
 // What is prepared without a truth in mind: windows in place, of one input channel and of several,
 // Winograd's transforms, the rest of a layer in padding, packed strips.
 TEST_CASE("exact: a thread takes whole images, and a share of those that are left over") {
+  const int least = detect_isa() >= Isa::avx2 ? 2 : 0;
   for (const Data data : {Data::noise, Data::midpoint, Data::special}) {
     CAPTURE(static_cast<int>(data));
     ConvParams sampled, plain;
@@ -87,9 +88,9 @@ TEST_CASE("exact: a thread takes whole images, and a share of those that are lef
     const Tensor x = make({7, 6, 9, 10}, 1, data), w = make({10, 6, 3, 3}, 2, data),
                  point = make({10, 3, 1, 1}, 3, data), few = make({2, 3, 3, 3}, 4, data),
                  bias = make({10}, 5, data);
-    CHECK(compare(conv_op(), Params(sampled), {&x, &w, &bias}) >= 2);
-    CHECK(compare(conv_op(), Params(plain), {&x, &point, &bias}) >= 2);
-    CHECK(compare(conv_op(), Params(plain), {&x, &few}) >= 2);  // in place
+    CHECK(compare(conv_op(), Params(sampled), {&x, &w, &bias}) >= least);
+    CHECK(compare(conv_op(), Params(plain), {&x, &point, &bias}) >= least);
+    CHECK(compare(conv_op(), Params(plain), {&x, &few}) >= least);  // in place
   }
 }
 

@@ -109,7 +109,7 @@ TEST_CASE("exact rows: norms, reductions and pools equal the definition on hosti
       fill(in[0], data, static_cast<std::uint64_t>(data));
       rows += compare(c, in);
     }
-  CHECK(rows >= 25 * 6);
+  if (detect_isa() >= Isa::avx2) CHECK(rows >= 25 * 6);
 }
 
 namespace {

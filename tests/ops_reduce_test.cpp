@@ -6,10 +6,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/numerics/element.h"
+#include "engine/ops/reduce.h"
 #include "kernels/kernels.h"
 #include "tests/mpfr_oracle.h"
+#include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
 #include "tests/same_bits.h"
 
@@ -64,6 +67,60 @@ TEST_CASE("reduce: shapes of axes, keepdims, none, by input") {
         {"a | matmul | | f32[2,2,3] f32[3,3,2]", "do not broadcast"},
         {"a | matmul | | f32[2,3] f16[3,2]", "cast one"}})
     CHECK_THROWS_WITH_AS(run(line), doctest::Contains(says), Error);
+}
+
+// Rows of negative numbers and zeros of both signs, so that most maxima are a zero whose sign is
+// the first one's; some with a NaN, in the first vectors, the last ones and behind them.
+TEST_CASE("reduce: largest and least by vectors: NaN wins, of equal zeros the first") {
+  int compared = 0, signs[2] = {}, nans = 0;
+  for (const std::int64_t n : {1, 15, 63, 64, 65, 200, 256, 257, 1000})
+    for (const int form : {0, 1, 2}) {
+      Tensor x = Tensor::uninitialized(DType::f32, {3, 7, n});
+      const Philox random{static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(form)};
+      std::uint64_t i = 0;
+      for (float& v : x.mutable_data<float>()) {
+        const std::uint32_t kind = random.word(i++) % 64;
+        v = kind == 0 ? 0.0F : kind == 1 ? -0.0F : -1 - random.uniform(i);
+        if (form == 1 && kind == 2) v = -INFINITY;
+      }
+      if (form == 2)
+        for (std::int64_t r = 0; r < 21; r += 2)
+          x.mutable_data<float>()[static_cast<std::size_t>(r * n + r * (n - 1) / 20)] = NAN;
+      for (const char* op : {"reduce_max", "reduce_min", "global_max_pool"})
+        for (const Ints& axes : {Ints{2}, Ints{0, 2}, Ints{1, 2}}) {
+          const bool pool = std::string_view(op) == "global_max_pool";
+          if (pool && axes.size() > 1) continue;
+          Tensor in = Tensor::uninitialized(DType::f32, x.shape());
+          for (std::size_t k = 0; k < in.data<float>().size(); ++k)
+            in.mutable_data<float>()[k] =
+                std::string_view(op) == "reduce_min" ? -x.data<float>()[k] : x.data<float>()[k];
+          const Tensor* const given[] = {&in};
+          const Params params = pool ? Params() : Params(ReduceParams{.axes = axes});
+          const auto with = [&](std::string_view kernel, int threads) {
+            return std::move(run_op(get_op(op), params, given, all_kernels(),
+                                    {.threads = threads, .kernels = std::string(kernel)})
+                                 .outputs[0]);
+          };
+          const Tensor want = with(std::string(op) + ".definition", 1);
+          for (const float v : want.data<float>()) {
+            nans += v != v;
+            if (v == 0) ++signs[std::signbit(v)];
+          }
+          for (const KernelRow* row : all_kernels().rows_of(op)) {
+            if (row->name.find(".f32") == std::string_view::npos || !test::on_this_cpu(*row))
+              continue;
+            for (const int threads : {1, 3}) {
+              const Tensor got = with(row->name, threads);
+              CHECK_MESSAGE(
+                  std::memcmp(got.bytes().data(), want.bytes().data(), want.size_bytes()) == 0,
+                  std::string(row->name), " ", n, " ", form);
+              ++compared;
+            }
+          }
+        }
+    }
+  CHECK(compared >= 9 * 3 * 7 * 2);
+  CHECK((signs[0] > 100 && signs[1] > 100 && nans > 100));
 }
 
 TEST_CASE("reduce: each order gives its own bits, threads none") {

@@ -82,3 +82,51 @@ TEST_CASE("row norms: the vector rows have the definition's bits") {
   CHECK(orders > 20);
   if (detect_isa() >= Isa::avx2) CHECK(rows > 600);
 }
+
+// Scales and biases of channels, or of groups: each for a run of a row.
+TEST_CASE("row norms: groups and instances have the definition's bits") {
+  int compared = 0;
+  const struct {
+    const char* op;
+    Shape x;
+    std::int64_t groups;
+    bool per_group;
+  } cases[] = {
+      {"instance_norm", {2, 5, 7, 9}, 0, false}, {"instance_norm", {3, 17, 4}, 0, false},
+      {"instance_norm", {1, 40, 300}, 0, false}, {"group_norm", {2, 6, 7, 9}, 3, false},
+      {"group_norm", {2, 6, 7, 9}, 3, true},     {"group_norm", {1, 32, 40, 41}, 1, false},
+      {"group_norm", {3, 34, 5}, 17, false},     {"group_norm", {2, 8, 3, 4, 5}, 8, false}};
+  for (const auto& c : cases)
+    for (const bool special : {false, true}) {
+      const bool grouped = c.groups > 0;
+      const std::int64_t numbers = c.per_group ? c.groups : c.x[1];
+      const Tensor x = noise(c.x, 1, special), scale = noise({numbers}, 2, special),
+                   bias = noise({numbers}, 3, special);
+      const Params params =
+          grouped ? Params(GroupNormParams{.groups = c.groups, .scale_per_group = c.per_group})
+                  : Params(InstanceNormParams{});
+      const Tensor* in[] = {&x, &scale, &bias};
+      for (const char* contract : {"seq", "order=lanes:21"}) {
+        const auto run = [&](std::string_view kernel, int threads) {
+          return std::move(run_op(get_op(c.op), params, in, all_kernels(),
+                                  {.contract = Contract::parse(contract),
+                                   .threads = threads,
+                                   .kernels = std::string(kernel)})
+                               .outputs[0]);
+        };
+        const Tensor want = run(std::string(c.op) + ".definition", 1);
+        for (const KernelRow* row : all_kernels().rows_of(c.op)) {
+          if (row->name.find(".f32.") == std::string_view::npos || !test::on_this_cpu(*row))
+            continue;
+          for (const int threads : {1, 3}) {
+            const Tensor got = run(row->name, threads);
+            CHECK_MESSAGE(
+                std::memcmp(got.bytes().data(), want.bytes().data(), want.size_bytes()) == 0,
+                std::string(row->name), " ", to_string(c.x), " ", std::string(contract));
+            ++compared;
+          }
+        }
+      }
+    }
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 8 * 2 * 2 * 2);
+}

@@ -35,6 +35,18 @@ inline double load_as_double(const Tensor& tensor, std::int64_t i) {
   return load_as_double(tensor.dtype(), tensor.bytes().data(), i);
 }
 
+// Cut toward zero and held to the type's ends; NaN is 0.
+template <class T>
+ETALON_HD T integer_element(double r) {
+  using Limits = std::numeric_limits<T>;
+  // 2^digits is exact in double, so the comparison is too.
+  const double end = power_of_two(Limits::digits);
+  if (r != r) return 0;
+  if (r >= end) return Limits::max();
+  if (r <= (std::is_signed_v<T> ? -end : 0.0)) return Limits::min();
+  return static_cast<T>(r);
+}
+
 // Stores a value. Floating types: rounded once as asked, NaN canonical. Integers: cut toward zero
 // and held at the ends of the type, NaN is 0. Bool: whether it is not zero.
 ETALON_NOINLINE inline void store_from_double(DType dtype, std::byte* bytes, std::int64_t i,
@@ -55,17 +67,7 @@ ETALON_NOINLINE inline void store_from_double(DType dtype, std::byte* bytes, std
     } else if constexpr (std::is_same_v<T, Bool>) {
       slot.value = r != 0 ? 1 : 0;
     } else {
-      using Limits = std::numeric_limits<T>;
-      // 2^digits is exact in double, so the comparison is too.
-      const double end = power_of_two(Limits::digits);
-      if (r != r)
-        slot = 0;
-      else if (r >= end)
-        slot = Limits::max();
-      else if (r <= (std::is_signed_v<T> ? -end : 0.0))
-        slot = Limits::min();
-      else
-        slot = static_cast<T>(r);
+      slot = integer_element<T>(r);
     }
   });
 }

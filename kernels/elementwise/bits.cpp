@@ -335,7 +335,21 @@ void load_chunk(DType dtype, const std::byte* bytes, std::int64_t first, Chunk& 
 void store_chunk(DType to, std::byte* bytes, std::int64_t first, Chunk& chunk, const Contract& c) {
   const DType format = cast_format(to, c);
   const auto count = static_cast<std::size_t>(chunk.count);
-  if (is_floating(to)) {
+  // The processor's own rounding of a double, which a float, and an integer below 2^53, is.
+  const bool plain = to == DType::f32 && format == to && c.round == Round::nearest_even &&
+                     c.subnormals == Subnormals::keep;
+  if (plain) {
+    if (!chunk.floating)
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::uint64_t v = chunk.integer[k];
+        const bool negative = chunk.is_signed && static_cast<std::int64_t>(v) < 0;
+        const std::uint64_t size = negative ? ~v + 1 : v;
+        chunk.real[k] = size >> 53 != 0 ? round_integer(negative, size, format, c)
+                        : negative      ? -static_cast<double>(size)
+                                        : static_cast<double>(size);
+      }
+    chunk.floating = true;
+  } else if (is_floating(to)) {
     for (std::size_t k = 0; k < count; ++k) {
       const std::uint64_t v = chunk.integer[k];
       const bool negative = chunk.is_signed && static_cast<std::int64_t>(v) < 0;
@@ -348,9 +362,14 @@ void store_chunk(DType to, std::byte* bytes, std::int64_t first, Chunk& chunk, c
     using U = decltype(zero);
     for (std::size_t k = 0; k < count; ++k) {
       const std::int64_t at = first + static_cast<std::int64_t>(k);
-      if (chunk.floating)
-        store_from_double(dtype_of<U>, bytes, at, chunk.real[k]);
-      else if constexpr (std::is_integral_v<U>)
+      if (chunk.floating) {
+        if constexpr (std::is_integral_v<U>)
+          reinterpret_cast<U*>(bytes)[at] = integer_element<U>(chunk.real[k]);
+        else if constexpr (std::is_same_v<U, float>)
+          reinterpret_cast<U*>(bytes)[at] = canonical(static_cast<float>(chunk.real[k]));
+        else
+          store_from_double(dtype_of<U>, bytes, at, chunk.real[k]);
+      } else if constexpr (std::is_integral_v<U>)
         reinterpret_cast<U*>(bytes)[at] = static_cast<U>(chunk.integer[k]);
       else if constexpr (std::is_same_v<U, Bool>)
         reinterpret_cast<U*>(bytes)[at] = Bool{chunk.integer[k] != 0};

@@ -17,22 +17,33 @@ namespace etalon {
 namespace {
 
 struct Geometry {
-  std::int64_t axis;
+  std::int64_t n;  // elements of a row
   float eps;
   bool centre, statistics;
+  // Rows in a batch item whose scale and bias are numbers of their own, each for `repeats`
+  // neighbours; 0: every row has the same n numbers.
+  std::int64_t groups = 0, repeats = 1;
 };
 Geometry geometry(const Problem& problem) {
-  if (problem.op->name == "rms_norm") {
+  const Shape& x = problem.input(0).shape;
+  const std::string_view op = problem.op->name;
+  // Elements of the axes from `axis` on.
+  const auto from = [&](std::int64_t axis) {
+    return x.product(static_cast<int>(axis < 0 ? axis + x.rank() : axis), x.rank());
+  };
+  if (op == "rms_norm") {
     const auto& p = problem.params->as<RmsNormParams>();
-    return {p.axis, p.eps, false, false};
+    return {from(p.axis), p.eps, false, false};
   }
-  const auto& p = problem.params->as<LayerNormParams>();
-  return {p.axis, p.eps, true, p.statistics};
-}
-
-// Elements of a row: of the axes from `axis` on.
-std::int64_t row_length(const Shape& x, std::int64_t axis) {
-  return x.product(static_cast<int>(axis < 0 ? axis + x.rank() : axis), x.rank());
+  if (op == "layer_norm") {
+    const auto& p = problem.params->as<LayerNormParams>();
+    return {from(p.axis), p.eps, true, p.statistics};
+  }
+  if (op == "instance_norm")
+    return {from(2), problem.params->as<InstanceNormParams>().eps, true, false, x[1], from(2)};
+  const auto& p = problem.params->as<GroupNormParams>();
+  const std::int64_t n = from(1) / p.groups;
+  return {n, p.eps, true, false, p.groups, p.scale_per_group ? n : from(2)};
 }
 
 // RowAffine::quick of a centred row. Not below 2^-60: x and a mean of 2^-30 at least are multiples
@@ -49,7 +60,7 @@ class RowNorm {
       : g_(geometry(*call.problem)),
         order_(call.contract().order),
         steps_(steps),
-        n_(row_length(call.input(0).shape(), g_.axis)),
+        n_(g_.n),
         count_(static_cast<float>(n_)),
         x_(call.input(0).data<float>().data()),
         scale_(call.has(1) ? call.input(1).data<float>().data() : nullptr),
@@ -59,8 +70,9 @@ class RowNorm {
       means_ = call.output(1).mutable_data<float>().data();
       inverses_ = call.output(2).mutable_data<float>().data();
     }
-    finite_ = (scale_ == nullptr || steps.finite(scale_, n_)) &&
-              (bias_ == nullptr || steps.finite(bias_, n_));
+    const std::int64_t numbers = g_.groups == 0 ? n_ : g_.groups * (n_ / g_.repeats);
+    finite_ = (scale_ == nullptr || steps.finite(scale_, numbers)) &&
+              (bias_ == nullptr || steps.finite(bias_, numbers));
   }
 
   // Rows whose squares are summed beside the next rows' sums.
@@ -119,8 +131,18 @@ class RowNorm {
       steps_.chains(means, from, n_, rows, n_, sums);
   }
 
+  // What each element of a row is multiplied by, or gets added.
+  const float* of_row(const float* numbers, std::int64_t row, float* to) const {
+    if (numbers == nullptr || g_.groups == 0) return numbers;
+    const std::int64_t count = n_ / g_.repeats;
+    for (std::int64_t c = 0; c < count; ++c)
+      std::fill_n(to + c * g_.repeats, g_.repeats, numbers[row % g_.groups * count + c]);
+    return to;
+  }
+
   void finish(std::int64_t first, std::int64_t rows, const PerRow& mean,
               const PerRow& squares) const {
+    float* spread = g_.groups == 0 ? nullptr : thread_scratch<float>(ScratchSlot::norms, 2 * n_);
     for (std::int64_t r = 0; r < rows; ++r) {
       const auto i = static_cast<std::size_t>(r);
       const float root = __builtin_sqrtf(squares[i] / count_ + g_.eps);
@@ -131,8 +153,8 @@ class RowNorm {
       steps_.affine({.x = x_ + (first + r) * n_,
                      .mean = mean[i],
                      .root = root,
-                     .scale = scale_,
-                     .bias = bias_,
+                     .scale = of_row(scale_, first + r, spread),
+                     .bias = of_row(bias_, first + r, spread + n_),
                      .finite = finite_,
                      .quick = g_.centre && in_range(mean[i], squares[i], root),
                      .y = y_ + (first + r) * n_,
@@ -159,7 +181,7 @@ void run(const KernelCall& call) {
   const Tensor& input = call.input(0);
   if (input.numel() == 0) return;
   const RowNorm norm(call, isa >= Isa::avx512 ? row_steps_avx512(is_amd()) : row_steps_avx2());
-  const std::int64_t all = input.numel() / row_length(input.shape(), geometry(*call.problem).axis);
+  const std::int64_t all = input.numel() / geometry(*call.problem).n;
   const std::int64_t share = (all + call.threads - 1) / call.threads;
   if (norm.in_pairs() && share > kRowsAtOnce)
     parallel_for(all, call.threads, std::min(share, kRowsOfPairs),
@@ -181,21 +203,25 @@ Refusal refuse(const Problem& problem) {
        c.order.sizes[0] > kMostLanes))
     return "promises order=seq and order=lanes:N, N from 16 to 4096";
   const Geometry g = geometry(problem);
+  if (g.groups > 0) return std::nullopt;
   const Shape& x = problem.input(0).shape;
-  const int axes = x.rank() - static_cast<int>(g.axis < 0 ? g.axis + x.rank() : g.axis);
+  int axes = 0;
+  for (std::int64_t n = 1; n < g.n; ++axes) n *= x.dim(-1 - axes);
   for (std::size_t i = 1; i < problem.inputs.size(); ++i) {
     if (!problem.has(i)) continue;
     const Shape& s = problem.input(i).shape;
-    bool row = s.rank() >= axes && s.numel() == row_length(x, g.axis);
+    bool row = s.rank() >= axes && s.numel() == g.n;
     for (int axis = 1; row && axis <= axes; ++axis) row = s.dim(-axis) == x.dim(-axis);
     if (!row) return "takes a scale and a bias for each element of a row";
   }
   return std::nullopt;
 }
 
-template <bool kLayer, Isa isa>
+enum class Norm { layer, rms, instance, group };
+template <Norm kNorm, Isa isa>
 KernelRow f32_row(std::string_view name) {
-  return {.op = kLayer ? "layer_norm" : "rms_norm",
+  constexpr std::string_view kOps[] = {"layer_norm", "rms_norm", "instance_norm", "group_norm"};
+  return {.op = kOps[static_cast<int>(kNorm)],
           .name = name,
           .isa = isa,
           .contracts = "seq, order=lanes:N, N >= 16",
@@ -208,14 +234,22 @@ KernelRow f32_row(std::string_view name) {
 std::span<const KernelRow> row_norm_f32_rows() {
   static const std::vector<KernelRow> rows = {
 #if defined(__x86_64__)
-      f32_row<true, Isa::avx512>("layer_norm.f32.avx512"),
-      f32_row<true, Isa::avx2>("layer_norm.f32.avx2"),
-      f32_row<false, Isa::avx512>("rms_norm.f32.avx512"),
-      f32_row<false, Isa::avx2>("rms_norm.f32.avx2"),
-      halves_row<f32_row<true, Isa::avx512>>("layer_norm.halves.avx512"),
-      halves_row<f32_row<true, Isa::avx2>>("layer_norm.halves.avx2"),
-      halves_row<f32_row<false, Isa::avx512>>("rms_norm.halves.avx512"),
-      halves_row<f32_row<false, Isa::avx2>>("rms_norm.halves.avx2"),
+      f32_row<Norm::layer, Isa::avx512>("layer_norm.f32.avx512"),
+      halves_row<f32_row<Norm::layer, Isa::avx512>>("layer_norm.halves.avx512"),
+      f32_row<Norm::layer, Isa::avx2>("layer_norm.f32.avx2"),
+      halves_row<f32_row<Norm::layer, Isa::avx2>>("layer_norm.halves.avx2"),
+      f32_row<Norm::rms, Isa::avx512>("rms_norm.f32.avx512"),
+      halves_row<f32_row<Norm::rms, Isa::avx512>>("rms_norm.halves.avx512"),
+      f32_row<Norm::rms, Isa::avx2>("rms_norm.f32.avx2"),
+      halves_row<f32_row<Norm::rms, Isa::avx2>>("rms_norm.halves.avx2"),
+      f32_row<Norm::instance, Isa::avx512>("instance_norm.f32.avx512"),
+      halves_row<f32_row<Norm::instance, Isa::avx512>>("instance_norm.halves.avx512"),
+      f32_row<Norm::instance, Isa::avx2>("instance_norm.f32.avx2"),
+      halves_row<f32_row<Norm::instance, Isa::avx2>>("instance_norm.halves.avx2"),
+      f32_row<Norm::group, Isa::avx512>("group_norm.f32.avx512"),
+      halves_row<f32_row<Norm::group, Isa::avx512>>("group_norm.halves.avx512"),
+      f32_row<Norm::group, Isa::avx2>("group_norm.f32.avx2"),
+      halves_row<f32_row<Norm::group, Isa::avx2>>("group_norm.halves.avx2"),
 #endif
   };
   return rows;

@@ -1,4 +1,5 @@
-// layer_norm and rms_norm, f32, order=seq and order=lanes:N, over contiguous rows.
+// layer_norm, rms_norm, instance_norm and group_norm, f32, order=seq and order=lanes:N, over
+// contiguous rows.
 //
 // Same bits: sums and sums of squares are the chains of the contract (../reduce/row_steps.h); what
 // follows is done to each element apart: (x - mean) / root, rounded twice, then one fma with scale

@@ -9,6 +9,7 @@
 #include "kernels/gemm/refuse.h"
 #include "kernels/pool/fast.h"
 #include "kernels/reduce/f32_steps.h"
+#include "kernels/reduce/rows.h"
 
 namespace etalon {
 namespace {
@@ -20,7 +21,7 @@ void run(const KernelCall& call) {
   const std::int64_t points = g.window.in_points();
   const float* x = call.input(0).data<float>().data();
   float* y = call.output(0).mutable_data<float>().data();
-  const StepFunctions& functions = step_functions_base();
+  const StepFunctions& functions = step_functions(call.problem->isa);
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, points));
   parallel_for(g.planes(), call.threads, (grain + kChains - 1) / kChains * kChains,
                [&](std::int64_t begin, std::int64_t end) {

@@ -18,6 +18,15 @@
 #include "kernels/reduce/rows.h"
 
 namespace etalon {
+
+const StepFunctions& step_functions([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return step_functions_avx512();
+  if (isa >= Isa::avx2) return step_functions_avx2();
+#endif
+  return step_functions_base();
+}
+
 namespace {
 
 struct Plan {

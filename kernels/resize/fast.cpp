@@ -10,28 +10,38 @@
 namespace etalon {
 namespace {
 
-ResizeTaps taps_of(const ResizeDefinition::Plan& p, int axis, const Contract& contract) {
-  using Arithmetic = ContractArithmetic<NativeF32Ops>;
-  Arithmetic a(contract);
-  const std::vector<ResizePlace>& places = p.places[static_cast<std::size_t>(axis)];
-  std::vector<std::vector<std::pair<std::int64_t, float>>> found(places.size());
-  ResizeTaps t;
-  t.out = static_cast<std::int64_t>(places.size());
-  for (std::size_t o = 0; o < places.size(); ++o) {
-    t.copies.push_back(ResizeDefinition::copies(p, axis, places[o]) ? ~0U : 0U);
-    ResizeDefinition::taps(a, p, axis, places[o],
-                           [&](std::int64_t i, float w) { found[o].emplace_back(i, w); });
-    t.most = std::max(t.most, static_cast<int>(found[o].size()));
-  }
-  t.index.assign(found.size() * static_cast<std::size_t>(t.most), -1);
-  t.weight.resize(t.index.size());
-  for (std::size_t o = 0; o < found.size(); ++o)
-    for (std::size_t k = 0; k < found[o].size(); ++k) {
-      t.index[k * found.size() + o] = static_cast<std::int32_t>(found[o][k].first);
-      t.weight[k * found.size() + o] = found[o][k].second;
+// A ResizeTaps and what it points to.
+struct HeldTaps {
+  std::vector<std::int32_t> index;
+  std::vector<float> weight;
+  std::vector<std::uint32_t> copies;
+  ResizeTaps view;
+
+  HeldTaps(const ResizeDefinition::Plan& p, int axis, const Contract& contract) {
+    ContractArithmetic<NativeF32Ops> a(contract);
+    const std::vector<ResizePlace>& places = p.places[static_cast<std::size_t>(axis)];
+    const std::size_t out = places.size();
+    std::vector<std::vector<std::pair<std::int64_t, float>>> found(out);
+    std::size_t most = 0;
+    for (std::size_t o = 0; o < out; ++o) {
+      copies.push_back(ResizeDefinition::copies(p, axis, places[o]) ? ~0U : 0U);
+      ResizeDefinition::taps(a, p, axis, places[o],
+                             [&](std::int64_t i, float w) { found[o].emplace_back(i, w); });
+      most = std::max(most, found[o].size());
     }
-  return t;
-}
+    index.assign(out * most, -1);
+    weight.resize(index.size());
+    for (std::size_t o = 0; o < out; ++o)
+      for (std::size_t k = 0; k < found[o].size(); ++k) {
+        index[k * out + o] = static_cast<std::int32_t>(found[o][k].first);
+        weight[k * out + o] = found[o][k].second;
+      }
+    view = {static_cast<std::int64_t>(out), static_cast<int>(most), index.data(), weight.data(),
+            copies.data()};
+  }
+  HeldTaps(const HeldTaps&) = delete;
+  HeldTaps& operator=(const HeldTaps&) = delete;
+};
 
 template <Isa kIsa>
 void run(const KernelCall& call) {
@@ -53,7 +63,8 @@ void run(const KernelCall& call) {
   Tensor held;
   for (auto level = p.moving.size(); level-- > 0;) {
     const int axis = p.moving[level];
-    const ResizeTaps taps = taps_of(p, axis, call.contract());
+    const HeldTaps made(p, axis, call.contract());
+    const ResizeTaps& taps = made.view;
     const std::int64_t in = shape[axis], inner = shape.product(axis + 1, shape.rank());
     shape = shape.with_dim(axis, taps.out);
     const bool ends = level == 0;

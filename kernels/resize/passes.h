@@ -4,9 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
-
-#include "engine/core/cpu.h"
 
 namespace etalon {
 
@@ -15,10 +12,10 @@ namespace etalon {
 // 0.
 struct ResizeTaps {
   std::int64_t out = 0;
-  int most = 0;                     // taps of any output
-  std::vector<std::int32_t> index;  // -1: no such tap
-  std::vector<float> weight;
-  std::vector<std::uint32_t> copies;  // all bits set, or none
+  int most = 0;                         // taps of any output
+  const std::int32_t* index = nullptr;  // -1: no such tap
+  const float* weight = nullptr;
+  const std::uint32_t* copies = nullptr;  // all bits set, or none
 };
 
 struct ResizePasses {
