@@ -243,6 +243,18 @@ TEST_CASE("plain rows: softmax, norms and maximum pools of f16 and bf16") {
   if (kVectors) CHECK(compared >= 2 * 2 * 11 * 2);
 }
 
+TEST_CASE("plain rows: f32 cut to integers of 8 and 16 bits") {
+  const Tensor list = floats(hostile_floats()), random = random_bits(DType::f32, 100003, 7);
+  Tensor near = Tensor::uninitialized(DType::f32, {140001});  // all that lies in the types
+  std::int64_t i = -70000;
+  for (float& x : near.mutable_data<float>()) x = static_cast<float>(i++) + 0.75F;
+  int compared = 0;
+  for (const DType type : {DType::i8, DType::u8, DType::i16, DType::u16})
+    for (const Tensor* x : {&list, &random, static_cast<const Tensor*>(&near)})
+      compared += compare("cast", Params(CastParams{.to = type}), {x});
+  CHECK(compared >= 4 * 3 * 4);
+}
+
 // What the executor runs behind a convolution: any part of an output alone.
 TEST_CASE("plain rows: prelu by pieces is prelu") {
   const Tensor x = random_bits(DType::f32, 2 * 5 * 7 * 9, 9).reshaped({2, 5, 7, 9});

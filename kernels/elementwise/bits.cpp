@@ -280,9 +280,17 @@ void select(const KernelCall& call) {
                         {call.input(0).shape(), call.input(1).shape(), call.input(2).shape()});
   const auto step = loop.step();
   loop.run(call.threads, [&](const std::array<std::int64_t, 4>& at, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i)
-      y[at[0] + i] =
-          c[at[1] + i * step[1]].value != 0 ? a[at[2] + i * step[2]] : b[at[3] + i * step[3]];
+    const Bool* pc = c + at[1];
+    const U *pa = a + at[2], *pb = b + at[3];
+    U* py = y + at[0];
+    if (step[1] == 1 && step[2] == 1 && step[3] == 1)
+      for (std::int64_t i = 0; i < n; ++i) {  // both are read, so that nothing hangs on a branch
+        const U then = pa[i], otherwise = pb[i];
+        py[i] = pc[i].value != 0 ? then : otherwise;
+      }
+    else
+      for (std::int64_t i = 0; i < n; ++i)
+        py[i] = pc[i * step[1]].value != 0 ? pa[i * step[2]] : pb[i * step[3]];
   });
 }
 

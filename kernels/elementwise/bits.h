@@ -28,7 +28,13 @@ void apply_binary(const KernelCall& call, const F& f) {
     const T* pa = a + at[1];
     const U* pb = b + at[2];
     R* py = y + at[0];
-    for (std::int64_t i = 0; i < n; ++i) py[i] = f(pa[i * step[1]], pb[i * step[2]]);
+    // Steps that the compiler knows, for it to make vectors of.
+    if (step[1] == 1 && step[2] == 1)
+      for (std::int64_t i = 0; i < n; ++i) py[i] = f(pa[i], pb[i]);
+    else if (step[1] == 1 && step[2] == 0)
+      for (std::int64_t i = 0; i < n; ++i) py[i] = f(pa[i], *pb);
+    else
+      for (std::int64_t i = 0; i < n; ++i) py[i] = f(pa[i * step[1]], pb[i * step[2]]);
   });
 }
 

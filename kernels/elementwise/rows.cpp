@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise/bits_rows.h"
 #include "kernels/elementwise/definition.h"
+#include "kernels/quantize/rows.h"
 
 namespace etalon {
 namespace {
@@ -35,7 +36,7 @@ std::span<const KernelRow> elementwise_rows() {
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all;
     for (const auto fast : {elementwise_f32_rows(), elementwise_half_rows(), elementwise_sum_rows(),
-                            elementwise_pow_rows(), elementwise_bits_rows()})
+                            elementwise_pow_rows(), narrow_cast_rows(), elementwise_bits_rows()})
       all.insert(all.end(), fast.begin(), fast.end());
     const KernelRow definitions[] = {
         floating_row<true>("add", "add.definition"),

@@ -3,6 +3,7 @@
 #include "kernels/ordering/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -37,27 +38,36 @@ void run_arg(const KernelCall& call) {
   const Shape& x = call.input(0).shape();
   const AxisView view = axis_view(x, normalize_axis(p.axis, x.rank()));
   auto* y = reinterpret_cast<std::int64_t*>(output_bytes(call, 0));
+  const bool last = p.select_last_index;
   visit_dtype(call.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* data = call.input(0).data<T>().data();
     parallel_for(
         view.outer * view.inner, call.threads, std::max<std::int64_t>(1, 16384 / view.extent),
         [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t o = begin; o < end; ++o) {
+          // Columns side by side go on together: memory is read in runs.
+          constexpr std::int64_t kTogether = 64;
+          using Key = decltype(key(T{}));
+          Key best[kTogether];
+          std::int64_t place[kTogether];
+          for (std::int64_t o = begin, n = 0; o < end; o += n) {
+            n = std::min({kTogether, end - o, view.inner - o % view.inner});
             const T* column = data + o / view.inner * view.extent * view.inner + o % view.inner;
-            auto best = key(column[0]);
-            std::int64_t at = 0;
-            for (std::int64_t i = 1; i < view.extent; ++i) {
-              const auto v = key(column[i * view.inner]);
-              const bool nan = v != v, best_nan = best != best;
-              const bool better = nan || best_nan ? nan && (!best_nan || p.select_last_index)
-                                  : v == best     ? p.select_last_index
-                                                  : (Largest ? best < v : v < best);
-              if (!better) continue;
-              best = v;
-              at = i;
+            for (std::int64_t c = 0; c < n; ++c) {
+              best[c] = key(column[c]);
+              place[c] = 0;
             }
-            y[o] = at;
+            for (std::int64_t i = 1; i < view.extent; ++i)
+              for (std::int64_t c = 0; c < n; ++c) {
+                const Key v = key(column[i * view.inner + c]), b = best[c];
+                const bool nan = v != v, best_nan = b != b;
+                const bool better = nan || best_nan ? nan && (!best_nan || last)
+                                    : v == b        ? last
+                                                    : (Largest ? b < v : v < b);
+                best[c] = better ? v : b;
+                place[c] = better ? i : place[c];
+              }
+            std::copy_n(place, n, y + o);
           }
         });
   });
@@ -99,26 +109,49 @@ void run_top_k(const KernelCall& call) {
   });
 }
 
-// f(axis column, step, output column): the running chain of each column.
+// The running chain of each column; columns that lie side by side go on together, so that one waits
+// for none of the others.
 template <class T, class Chain>
 void run_columns(const KernelCall& call, const Chain& chain, T start = 0) {
+  constexpr std::int64_t kTogether = 64;
   const CumSumGeometry g = cum_sum_geometry(call);
+  const std::int64_t inner = g.view.inner, extent = g.view.extent;
   const T* x = call.input(0).data<T>().data();
   T* y = reinterpret_cast<T*>(output_bytes(call, 0));
-  parallel_for(g.view.outer * g.view.inner, call.threads, 1,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t o = begin; o < end; ++o) {
-                   const std::int64_t first =
-                       o / g.view.inner * g.view.extent * g.view.inner + o % g.view.inner;
-                   T sum = start;
-                   for (std::int64_t j = 0; j < g.view.extent; ++j) {
-                     const std::int64_t at = first + g.place(j) * g.view.inner;
-                     const T next = chain(sum, x[at]);
-                     y[at] = g.exclusive ? sum : next;
-                     sum = next;
-                   }
-                 }
-               });
+  // N columns, whose first elements lie `apart` from each other.
+  const auto run = [&](std::int64_t first, std::int64_t apart, auto columns) {
+    constexpr std::int64_t kColumns = decltype(columns)::value;
+    std::array<T, kColumns> sum;
+    sum.fill(start);
+    for (std::int64_t j = 0; j < extent; ++j) {
+      const std::int64_t at = first + g.place(j) * inner;
+      for (std::int64_t c = 0; c < kColumns; ++c) {
+        T& s = sum[static_cast<std::size_t>(c)];
+        const T next = chain(s, x[at + c * apart]);
+        y[at + c * apart] = g.exclusive ? s : next;
+        s = next;
+      }
+    }
+  };
+  const std::int64_t apart = inner == 1 ? extent : 1;
+  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, extent));
+  parallel_for(
+      g.view.outer * inner, call.threads, grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t o = begin; o < end;) {
+          const std::int64_t first = o / inner * extent * inner + o % inner,
+                             left = inner == 1 ? end - o : std::min(end - o, inner - o % inner);
+          if (inner > 1 && left >= kTogether) {
+            run(first, 1, std::integral_constant<std::int64_t, kTogether>{});
+            o += kTogether;
+          } else if (left >= 8) {
+            run(first, apart, std::integral_constant<std::int64_t, 8>{});
+            o += 8;
+          } else {
+            run(first, apart, std::integral_constant<std::int64_t, 1>{});
+            ++o;
+          }
+        }
+      });
 }
 
 void run_integers(const KernelCall& call) {

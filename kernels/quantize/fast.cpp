@@ -152,6 +152,24 @@ Refusal refuse_dequantize(const Problem& problem) {
   return refuse_types(problem, problem.input(0).dtype);
 }
 
+// No contract has a say in what an integer is cut to.
+template <CutRow Row>
+void run_cast(const KernelCall& call) {
+  const float* x = call.input(0).data<float>().data();
+  const DType type = call.output(0).dtype();
+  const std::int64_t size = size_bytes(type);
+  std::byte* y = output_bytes(call, 0);
+  parallel_for(call.output(0).numel(), call.threads, kGrain,
+               [&](std::int64_t begin, std::int64_t end) {
+                 Row(*quantized_type(type), x + begin, y + begin * size, end - begin);
+               });
+}
+Refusal refuse_cast(const Problem& problem) {
+  if (problem.input(0).dtype != DType::f32 || !quantized_type(problem.outputs[0].dtype))
+    return "converts f32 to integers of 8 and 16 bits";
+  return std::nullopt;
+}
+
 template <QuantizeRow Quantize, DequantizeRow Dequantize>
 void add_rows(std::vector<KernelRow>& to, Isa isa, std::string_view quantize,
               std::string_view dequantize) {
@@ -169,7 +187,35 @@ void add_rows(std::vector<KernelRow>& to, Isa isa, std::string_view quantize,
                 .run = run_dequantize<Dequantize>});
 }
 
+template <CutRow Row>
+KernelRow cast_row(std::string_view name, Isa isa) {
+  return {.op = "cast",
+          .name = name,
+          .isa = isa,
+          .contracts = "all, from f32 to integers of 8 and 16 bits",
+          .refuse = refuse_cast,
+          .run = [](const KernelCall& call) {
+            run_cast<Row>(call);
+            if (call.truth.empty() || !call.truth[0]) return;
+            auto* truth =
+                reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[0].bytes().data()));
+            for (std::int64_t i = 0; i < call.input(0).numel(); ++i)
+              truth[i] = canonical(load_as_double(call.input(0), i));
+          }};
+}
+
 }  // namespace
+
+std::span<const KernelRow> narrow_cast_rows() {
+  static const KernelRow rows[] = {
+#if defined(__x86_64__)
+      cast_row<cut_row_avx512>("cast.integers.avx512", Isa::avx512),
+      cast_row<cut_row_avx2>("cast.integers.avx2", Isa::avx2),
+#endif
+      cast_row<cut_row_base>("cast.integers.sse2", Isa::sse2),
+  };
+  return rows;
+}
 
 std::span<const KernelRow> quantize_vector_rows() {
   static const std::vector<KernelRow> rows = [] {

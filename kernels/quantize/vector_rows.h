@@ -22,10 +22,13 @@ struct QuantizedRow {
 using QuantizeRow = bool (*)(const QuantizedRow& row, const float* x, void* y, std::int64_t n);
 // y = (x - zero) * scale, NaN canonical.
 using DequantizeRow = void (*)(const QuantizedRow& row, const void* x, float* y, std::int64_t n);
+// y = x cut toward zero and held to the type; NaN is 0.
+using CutRow = void (*)(QuantizedType type, const float* x, void* y, std::int64_t n);
 
-#define ETALON_QUANTIZE_ROWS(set)                                                            \
-  bool quantize_row_##set(const QuantizedRow& row, const float* x, void* y, std::int64_t n); \
-  void dequantize_row_##set(const QuantizedRow& row, const void* x, float* y, std::int64_t n);
+#define ETALON_QUANTIZE_ROWS(set)                                                              \
+  bool quantize_row_##set(const QuantizedRow& row, const float* x, void* y, std::int64_t n);   \
+  void dequantize_row_##set(const QuantizedRow& row, const void* x, float* y, std::int64_t n); \
+  void cut_row_##set(QuantizedType type, const float* x, void* y, std::int64_t n);
 ETALON_QUANTIZE_ROWS(base)
 ETALON_QUANTIZE_ROWS(avx2)
 ETALON_QUANTIZE_ROWS(avx512)

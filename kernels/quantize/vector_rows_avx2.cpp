@@ -1,6 +1,39 @@
+#include <immintrin.h>
+
 #include "kernels/quantize/vector_rows.h"
 
+namespace etalon {
+namespace {
+
+typedef std::int32_t Words __attribute__((vector_size(32)));
+
+inline __m128i load_8(const void* p) { return _mm_loadl_epi64(static_cast<const __m128i*>(p)); }
+inline __m128i load_16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+inline Words widen(const std::int8_t* p) { return (Words)_mm256_cvtepi8_epi32(load_8(p)); }
+inline Words widen(const std::uint8_t* p) { return (Words)_mm256_cvtepu8_epi32(load_8(p)); }
+inline Words widen(const std::int16_t* p) { return (Words)_mm256_cvtepi16_epi32(load_16(p)); }
+inline Words widen(const std::uint16_t* p) { return (Words)_mm256_cvtepu16_epi32(load_16(p)); }
+// The numbers are the type's: what packs them holds them to it.
+template <class T>
+inline void narrow(T* p, Words v) {
+  const __m256i all = (__m256i)v;
+  const __m128i low = _mm256_castsi256_si128(all), high = _mm256_extracti128_si256(all, 1);
+  constexpr bool kSigned = T(-1) < 0;
+  const __m128i words =
+      kSigned || sizeof(T) == 1 ? _mm_packs_epi32(low, high) : _mm_packus_epi32(low, high);
+  if constexpr (sizeof(T) == 2)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), words);
+  else
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p),
+                     kSigned ? _mm_packs_epi16(words, words) : _mm_packus_epi16(words, words));
+}
+
+}  // namespace
+}  // namespace etalon
+
+#define ETALON_NARROW
 #define ETALON_VECTOR_BYTES 32
 #define ETALON_QUANTIZE quantize_row_avx2
 #define ETALON_DEQUANTIZE dequantize_row_avx2
+#define ETALON_CUT cut_row_avx2
 #include "kernels/quantize/vector_rows.inc"

@@ -1,6 +1,33 @@
+#include <immintrin.h>
+
 #include "kernels/quantize/vector_rows.h"
 
+namespace etalon {
+namespace {
+
+typedef std::int32_t Words __attribute__((vector_size(64)));
+
+inline __m128i load_16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+inline __m256i load_32(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline Words widen(const std::int8_t* p) { return (Words)_mm512_cvtepi8_epi32(load_16(p)); }
+inline Words widen(const std::uint8_t* p) { return (Words)_mm512_cvtepu8_epi32(load_16(p)); }
+inline Words widen(const std::int16_t* p) { return (Words)_mm512_cvtepi16_epi32(load_32(p)); }
+inline Words widen(const std::uint16_t* p) { return (Words)_mm512_cvtepu16_epi32(load_32(p)); }
+// The numbers are the type's: their lower bits are they.
+template <class T>
+inline void narrow(T* p, Words v) {
+  if constexpr (sizeof(T) == 1)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8((__m512i)v));
+  else
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16((__m512i)v));
+}
+
+}  // namespace
+}  // namespace etalon
+
+#define ETALON_NARROW
 #define ETALON_VECTOR_BYTES 64
 #define ETALON_QUANTIZE quantize_row_avx512
 #define ETALON_DEQUANTIZE dequantize_row_avx512
+#define ETALON_CUT cut_row_avx512
 #include "kernels/quantize/vector_rows.inc"
