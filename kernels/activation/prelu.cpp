@@ -21,6 +21,8 @@ struct Slopes {
   explicit Slopes(const Problem& problem) {
     const Shape &slope = problem.input(1).shape, &x = problem.input(0).shape;
     channels = slope.numel();
+    if (channels == 1) inner = x.numel();
+    if (channels == 1 || slope == x) return;
     for (int axis = x.rank() - 1, s = slope.rank() - 1; s >= 0 && slope[s] == 1; --axis, --s)
       inner *= x[axis];
   }

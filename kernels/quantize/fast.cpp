@@ -38,8 +38,8 @@ bool is_half(float q) {
   return abs_of(q - ((q + 0x1.8p23F) - 0x1.8p23F)) == 0.5F;
 }
 
-// f(i, count, s, varies) for runs of [begin, end): elements from i on have scale s, or s, s + 1,
-// ...
+// f(i, count, s, varies) for runs of [begin, end): elements from i on have scale s, or successive
+// ones from s on.
 template <class F>
 void scale_runs(const QuantizeGeometry& g, std::int64_t begin, std::int64_t end, F&& f) {
   for (std::int64_t i = begin, n = 0; i < end; i += n) {
