@@ -94,8 +94,14 @@ struct Batched {
     }
     in = case_inputs(c);
     few = run(in, 1);
-    for (std::size_t i = 0; i < in.size(); ++i)
-      if (c.inputs[i].batch_axis == 0) widest = std::max(widest, in[i].numel() / rows);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (c.inputs[i].batch_axis != 0) continue;
+      if (in[i].numel() == 0) {
+        fail();
+        return;
+      }
+      widest = std::max(widest, in[i].numel() / rows);
+    }
     for (const Tensor& y : few.outputs) {
       if (!y) continue;
       if (y.shape().rank() == 0 || y.shape()[0] != rows || y.numel() == 0) {
