@@ -94,6 +94,8 @@ TEST_CASE("exact rows: norms, reductions and pools equal the definition on hosti
         "c | reduce_mean | axes=[2,3] | f32[2,9,7,7]",
         "c | reduce_mean | axes=[0] | f32[700,9]",
         "c | reduce_l1 | axes=[1] | f32[3,400]",
+        "c | reduce_max | axes=[1,3] | f32[3,17,4,23]",
+        "c | reduce_min | axes=[0] | f32[70,9]",
         "c | reduce_l2 | axes=[1] | f32[30,40]",
         "c | reduce_sum_square | axes=[1] | f32[30,40]",
         "c | avg_pool | kernel=[3,2] pads_begin=[1,0] pads_end=[1,1] strides=[2,1] "

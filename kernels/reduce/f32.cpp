@@ -67,6 +67,8 @@ Step step_of(Reduction kind) {
   }
 }
 
+bool is_extremum(Step step) { return step == Step::max || step == Step::min; }
+
 Plan make_plan(const KernelCall& call, const StepFunctions& functions) {
   const std::vector<InferInput> known = known_inputs(call);
   const ReduceGeometry g = reduce_geometry(call.params<ReduceParams>(), InferInputs(known));
@@ -75,8 +77,7 @@ Plan make_plan(const KernelCall& call, const StepFunctions& functions) {
   p.step = step_of(p.kind);
   // Which of equal zeros comes first is seq's to say: max and min have no order of their own.
   const Order& order = call.contract().order;
-  if (order.kind == OrderKind::lanes && p.step != Step::max && p.step != Step::min)
-    p.lanes = order.sizes[0];
+  if (order.kind == OrderKind::lanes && !is_extremum(p.step)) p.lanes = order.sizes[0];
   p.count = g.reduced.numel();
   p.functions = &functions;
   p.x = call.input(0).data<float>().data();
@@ -157,6 +158,7 @@ void lanes(const Plan& p, const float* x, float* y, std::vector<float>& s) {
 template <const StepFunctions& (*Functions)()>
 void run(const KernelCall& call) {
   const Plan p = make_plan(call, Functions());
+  if (is_extremum(p.step) && !call.truth.empty()) return run_extremum_definition(call);
   const std::int64_t step = p.outputs.step()[1];
   // Work per output decides how many a thread takes; the loop's own grain does not know it.
   const bool contiguous = step == 1 && p.outputs.row() >= 8;
@@ -191,6 +193,9 @@ void run(const KernelCall& call) {
 Refusal refuse(const Problem& problem) {
   if (problem.input(0).dtype != DType::f32) return "computes on f32";
   const Contract& c = *problem.contract;
+  // A maximum is not rounded: exact is seq.
+  if (is_extremum(step_of(reduction_kind(problem.op->name))) && c == Contract::exact_preset())
+    return std::nullopt;
   if (!c.native_f32()) return "computes in plain f32, rounded to nearest and fused";
   if (c.order.kind != OrderKind::seq &&
       (c.order.kind != OrderKind::lanes || c.order.sizes[0] > 4096))
@@ -243,7 +248,9 @@ std::span<const KernelRow> reduce_f32_rows() {
         all.push_back({.op = kOps[i],
                        .name = set.names[i],
                        .isa = set.isa,
-                       .contracts = "seq, order=lanes:N",
+                       .contracts = is_extremum(step_of(reduction_kind(kOps[i])))
+                                        ? "exact; seq, order=lanes:N"
+                                        : "seq, order=lanes:N",
                        .refuse = set.refuse,
                        .run = set.run});
     return all;

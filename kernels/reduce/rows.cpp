@@ -91,6 +91,10 @@ void run_integer(const KernelCall& call) {
 
 }  // namespace
 
+void run_extremum_definition(const KernelCall& call) {
+  run_definition<ReduceDefinition<true>>(call);
+}
+
 std::span<const KernelRow> reduce_rows() {
   static const KernelRow own[] = {
       bits_row<run_integer<Integer::sum>>("reduce_sum", "reduce_sum.bits", integers_only),
