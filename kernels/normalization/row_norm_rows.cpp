@@ -154,7 +154,7 @@ class RowNorm {
                      .mean = mean[i],
                      .root = root,
                      .scale = of_row(scale_, first + r, spread),
-                     .bias = of_row(bias_, first + r, spread + n_),
+                     .bias = of_row(bias_, first + r, spread == nullptr ? nullptr : spread + n_),
                      .finite = finite_,
                      .quick = g_.centre && in_range(mean[i], squares[i], root),
                      .y = y_ + (first + r) * n_,
