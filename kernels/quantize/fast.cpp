@@ -5,7 +5,6 @@
 // itself: halves are numbers of f32 and rounding keeps order. There the definition's own rounding
 // decides, element by element.
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "engine/backend/bits_row.h"
@@ -17,19 +16,14 @@
 namespace etalon {
 namespace {
 
-std::optional<QuantizedType> quantized_type(DType type) {
-  switch (type) {
-    case DType::i8:
-      return QuantizedType::i8;
-    case DType::u8:
-      return QuantizedType::u8;
-    case DType::i16:
-      return QuantizedType::i16;
-    case DType::u16:
-      return QuantizedType::u16;
-    default:
-      return std::nullopt;
-  }
+bool is_quantized(DType type) {
+  return type == DType::i8 || type == DType::u8 || type == DType::i16 || type == DType::u16;
+}
+QuantizedType quantized_type(DType type) {
+  return type == DType::i8    ? QuantizedType::i8
+         : type == DType::u8  ? QuantizedType::u8
+         : type == DType::i16 ? QuantizedType::i16
+                              : QuantizedType::u16;
 }
 
 // Half of an odd number.
@@ -90,7 +84,7 @@ void run_quantize(const KernelCall& call) {
   const Scales scales(call);
   const float* x = call.input(0).data<float>().data();
   const DType type = call.output(0).dtype();
-  const QuantizedType quantized = *quantized_type(type);
+  const QuantizedType quantized = quantized_type(type);
   const std::int64_t size = size_bytes(type);
   std::byte* y = output_bytes(call, 0);
   const bool exact = call.contract().exact();
@@ -119,7 +113,7 @@ void run_dequantize(const KernelCall& call) {
   if (!call.truth.empty()) return run_dequantize_definition(call);
   const Scales scales(call);
   const DType type = call.input(0).dtype();
-  const QuantizedType quantized = *quantized_type(type);
+  const QuantizedType quantized = quantized_type(type);
   const std::int64_t size = size_bytes(type);
   const std::byte* x = call.input(0).bytes().data();
   float* y = call.output(0).mutable_data<float>().data();
@@ -133,7 +127,7 @@ void run_dequantize(const KernelCall& call) {
 }
 
 Refusal refuse_types(const Problem& problem, DType integers) {
-  if (!quantized_type(integers)) return "takes integers of 8 and 16 bits";
+  if (!is_quantized(integers)) return "takes integers of 8 and 16 bits";
   if (problem.input(1).dtype != DType::f32) return "takes scales in f32";
   if (problem.contract->subnormals != Subnormals::keep) return "promises subnormals=keep";
   return std::nullopt;
@@ -161,11 +155,11 @@ void run_cast(const KernelCall& call) {
   std::byte* y = output_bytes(call, 0);
   parallel_for(call.output(0).numel(), call.threads, kGrain,
                [&](std::int64_t begin, std::int64_t end) {
-                 Row(*quantized_type(type), x + begin, y + begin * size, end - begin);
+                 Row(quantized_type(type), x + begin, y + begin * size, end - begin);
                });
 }
 Refusal refuse_cast(const Problem& problem) {
-  if (problem.input(0).dtype != DType::f32 || !quantized_type(problem.outputs[0].dtype))
+  if (problem.input(0).dtype != DType::f32 || !is_quantized(problem.outputs[0].dtype))
     return "converts f32 to integers of 8 and 16 bits";
   return std::nullopt;
 }
