@@ -30,7 +30,8 @@ struct Difference {
   std::string_view runner, name;
   Verdict verdict;
   std::string_view cause;
-  Isa widest = Isa::amx;  // its code for wider vectors does not do so
+  Isa widest = Isa::amx;       // its code for wider vectors does not do so
+  bool some_versions = false;  // others hold
 };
 constexpr std::string_view kMayOverflow = "no finite bound";
 constexpr std::string_view kNanIgnored = "NaN is ignored instead of propagated";
@@ -55,6 +56,8 @@ constexpr Difference kDifferent[] = {
     {"onnxruntime", "conv_transpose.special_2d", Verdict::undecided, kMayOverflow},
     // It keeps the elements in a tree ordered by `less`, in which NaN equals whatever it meets.
     {"onnxruntime", "unique", Verdict::wrong, "expected f32[6]"},
+    // PyTorch 2.6 with AVX-512: off by 2^-25 absolutely, near 0 by millions of ULP. 1.13 is right.
+    {"pytorch", "erf.noise", Verdict::wrong, kNoFault, Isa::amx, true},
     // Two faults at once: FLT_MAX gives infinity, subnormals are flushed.
     {"pytorch", "log1p.special", Verdict::wrong, kNoFault},
     // log(e^-m + e^(-x-m)) with m = max(-x, 0) cancels what is small; ONNX Runtime flushes it.
@@ -228,7 +231,7 @@ void judge_all(const std::string& name, bool one_an_op) {
     const Difference* known = known_difference(name, c);
     if (!holds)
       table += fmt::format("| {} | {} | {} |\n", c.name, etalon::name(worst.verdict), worst.cause);
-    if (known == nullptr || (holds && known->cause == kMayOverflow)) {
+    if (known == nullptr || (holds && (known->cause == kMayOverflow || known->some_versions))) {
       CHECK_MESSAGE(holds, name, ", ", c.line, ": ", etalon::name(worst.verdict), ", ",
                     worst.cause);
     } else {
