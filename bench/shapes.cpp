@@ -8,6 +8,7 @@
 #include "bench/resources.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/core/function_ref.h"
 #include "engine/core/philox.h"
 #include "engine/numerics/element.h"
 #include "engine/ops/conv_channels_last.h"
