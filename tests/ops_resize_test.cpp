@@ -220,7 +220,7 @@ TEST_CASE("resize: fast rows have the definition's bits") {
                                      "f32[3,6,17]:special",   "f32[5,6,18]:special",
                                      "f32[2,3,9,8]:special",  "f32[2,9,8,3]:special",
                                      "f32[1,2,4,5,6]:special"};
-  int compared = 0, zeros = 0;
+  int compared = 0, zeros = 0, parted = 0;
   for (std::size_t s = 0; s < std::size(kShapes); ++s)
     for (const char* mode : {"linear", "cubic", "cubic exclude_outside=true",
                              "linear antialias=true", "cubic antialias=true cubic_coeff_a=-0.5"})
@@ -235,11 +235,18 @@ TEST_CASE("resize: fast rows have the definition's bits") {
                           coordinates, inputs));
           const std::vector<Tensor> in = case_inputs(c);
           const auto p = pointers(in);
-          const auto with = [&](std::string_view kernel, int threads) {
+          const auto with = [&](std::string_view kernel, int threads,
+                                const char* contract = "seq") {
             return run_op(*c.op, c.params, p, all_kernels(),
-                          {.threads = threads, .kernels = std::string(kernel)});
+                          {.contract = Contract::parse(contract),
+                           .threads = threads,
+                           .kernels = std::string(kernel)});
           };
           const OpRun want = with("resize.definition", 2);
+          for (const char* other : {"order=lanes:2", "fma=off"})
+            parted +=
+                std::memcmp(with("resize.definition", 2, other).outputs[0].bytes().data(),
+                            want.outputs[0].bytes().data(), want.outputs[0].size_bytes()) != 0;
           for (const float v : want.outputs[0].data<float>()) zeros += bits_of(v) == 0x80000000U;
           for (const KernelRow* row : all_kernels().rows_of("resize")) {
             if (!row->name.starts_with("resize.f32.") || !test::on_this_cpu(*row)) continue;
@@ -254,6 +261,7 @@ TEST_CASE("resize: fast rows have the definition's bits") {
           }
         }
   CHECK(zeros > 0);
+  CHECK(parted > 400);  // of 1050: the data tells orders, and fused from not
   if (detect_isa() >= Isa::avx2) CHECK(compared >= 7 * 5 * 5 * 3 * 2);
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/core/hash.h"
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/numerics/fp.h"
@@ -194,6 +195,22 @@ TEST_CASE("plain rows: prelu, sum and mean of f32 in odd shapes") {
     CHECK(compare(op, {&x, &plane}, {"order=lanes:8", "order=pairwise:4", "order=blocks:1"}) >= 6);
     CHECK(compare(op, {&x, &y, &plane}, {"order=lanes:8", "order=pairwise:4", "exact"}) == 0);
   }
+  // Terms of like magnitudes, whose order shows.
+  Tensor terms[3];
+  for (std::size_t k = 0; k < 3; ++k) {
+    terms[k] = Tensor::uninitialized(DType::f32, {1009});
+    std::uint64_t i = 7000000 + k * 1009;
+    for (float& v : terms[k].mutable_data<float>()) v = random.uniform(i++) / 3;
+  }
+  const std::vector<const Tensor*> three = {&terms[0], &terms[1], &terms[2]};
+  const auto sum_in = [&](const char* order) {
+    return hash_tensor(
+        run_op(get_op("sum"), Params(), three, all_kernels(), {.contract = Contract::parse(order)})
+            .outputs[0]);
+  };
+  CHECK(sum_in("seq") != sum_in("order=lanes:2"));
+  CHECK(compare("sum", three, {"seq"}) >= 2);
+  CHECK(compare("mean", three, {"seq"}) >= 2);
   // +0 begins a chain.
   const Tensor zero = Tensor::of<float>({1}, {-0.0F});
   const Tensor* zeros[] = {&zero, &zero};

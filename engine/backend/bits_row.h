@@ -31,6 +31,14 @@ inline void fill_truth_from_outputs(const KernelCall& call) {
   }
 }
 
+// Of a conversion: the truth is the element that was converted.
+inline void fill_truth_from_input(const KernelCall& call) {
+  if (call.truth.empty() || !call.truth[0]) return;
+  auto* truth = reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[0].bytes().data()));
+  for (std::int64_t i = 0; i < call.input(0).numel(); ++i)
+    truth[i] = canonical(load_as_double(call.input(0), i));
+}
+
 template <void (*Run)(const KernelCall&)>
 KernelRow bits_row(std::string_view op, std::string_view name,
                    Refusal (*refuse)(const Problem&) = nullptr) {

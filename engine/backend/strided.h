@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "engine/core/function_ref.h"
 #include "engine/core/shape.h"
@@ -112,6 +113,24 @@ StridedLoop<Inputs + 1> broadcast_loop(const Shape& out, const std::array<Shape,
     loop.add_axis(out[axis], s);
   }
   return loop;
+}
+
+// What a broadcast operand's elements do over `to`: element i is that at i / inner % extent. A
+// scalar has extent 1, a channel's operand the plane for inner, a dense one all for extent. nullopt
+// where the axes on which it has more than one element are no neighbours.
+struct Repetition {
+  std::int64_t inner = 1, extent = 1;
+};
+inline std::optional<Repetition> repetition(const Shape& of, const Shape& to) {
+  Repetition r;
+  const auto strides = broadcast_strides(of, to);
+  int axis = to.rank() - 1;
+  const auto repeats = [&] { return strides[static_cast<std::size_t>(axis)] == 0; };
+  for (; axis >= 0 && repeats(); --axis) r.inner *= to[axis];
+  for (; axis >= 0 && (to[axis] == 1 || !repeats()); --axis) r.extent *= to[axis];
+  for (; axis >= 0; --axis)
+    if (to[axis] != 1 && !repeats()) return std::nullopt;
+  return r;
 }
 
 // Where element `index` (row-major over `shape`) lies under other strides.

@@ -42,6 +42,7 @@ inline std::string_view name(DType dtype) { return info(dtype).name; }
 inline int size_bytes(DType dtype) { return info(dtype).size_bytes; }
 // The floating types stand first (a test holds this to the table).
 ETALON_HD constexpr bool is_floating(DType dtype) { return dtype <= DType::f16; }
+constexpr bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 // Parses "f32"; throws a usage Error that lists the names.
 DType parse_dtype(std::string_view name);

@@ -29,14 +29,6 @@ void run(const KernelCall& call) {
       [&](std::int64_t begin, std::int64_t end) { run_piece<Row>(call, begin, end - begin); });
 }
 
-Refusal refuse(const Problem& problem) {
-  const Contract& c = *problem.contract;
-  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
-      stored_format(DType::f32, c) != DType::f32)
-    return "promises store=f32,round=rn,subnormals=keep only";
-  return refuse_unless_f32(problem);
-}
-
 bool step(const KernelCall&, PointwiseStep& to) {
   to = {.kind = PointwiseStep::Kind::relu};
   return true;
@@ -48,7 +40,7 @@ KernelRow row(std::string_view name, Isa isa) {
           .name = name,
           .isa = isa,
           .contracts = "all of store=f32,round=rn,subnormals=keep",
-          .refuse = refuse,
+          .refuse = refuse_unless_nearest_f32,
           .run = run<Row>,
           .run_piece = run_piece<Row>,
           .step = step,

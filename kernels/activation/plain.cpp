@@ -10,6 +10,7 @@
 #include "kernels/activation/rows.h"
 #include "kernels/elementwise/broadcast_rows.h"
 #include "kernels/gemm/halves.h"
+#include "kernels/gemm/refuse.h"
 
 namespace etalon {
 namespace {
@@ -45,7 +46,7 @@ KernelRow row(std::string_view op, std::string_view name, Isa isa) {
           .name = name,
           .isa = isa,
           .contracts = "all of store=f32,round=rn,subnormals=keep",
-          .refuse = refuse_but_f32,
+          .refuse = refuse_unless_nearest_f32,
           .run = run<run_piece<Row, Op>>,
           .run_piece = run_piece<Row, Op>};
 }
@@ -72,7 +73,7 @@ KernelRow half_row(std::string_view op, std::string_view name) {
           .name = name,
           .isa = Isa::avx2,
           .contracts = "all of round=rn,subnormals=keep",
-          .refuse = refuse_but_halves,
+          .refuse = refuse_unless_nearest_halves,
           .run = run<run_piece_half<Op>>,
           .run_piece = run_piece_half<Op>};
 }
@@ -116,7 +117,7 @@ std::span<const KernelRow> plain_activation_rows() {
        .name = "relu.half.avx2",
        .isa = Isa::avx2,
        .contracts = "all of round=rn,subnormals=keep",
-       .refuse = refuse_but_halves,
+       .refuse = refuse_unless_nearest_halves,
        .run = run_relu},
 #endif
   };

@@ -8,6 +8,7 @@
 #include "kernels/activation/lanes.h"
 #include "kernels/activation/rows.h"
 #include "kernels/gemm/halves.h"
+#include "kernels/gemm/refuse.h"
 
 namespace etalon {
 namespace {
@@ -32,29 +33,18 @@ float scalar_f32(const void* context, float x) {
   return canonical(static_cast<float>(s.value(s.params, static_cast<double>(x), DType::f32)));
 }
 
-Refusal refuse_format(const Problem& problem, DType dtype) {
-  const Contract& c = *problem.contract;
-  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
-      stored_format(dtype, c) != dtype)
-    return "promises store=" + std::string(name(dtype)) + " or wider, round=rn, subnormals=keep";
-  return std::nullopt;
-}
 template <class F>
 Refusal refuse(const Problem& problem) {
-  const DType dtype = problem.input(0).dtype;
-  if (dtype != DType::f32)
-    return "input 0 is " + std::string(name(dtype)) + ", this kernel takes f32";
-  if (Refusal r = refuse_format(problem, dtype)) return r;
+  if (Refusal r = refuse_unless_nearest_f32(problem)) return r;
   return refuse_lane_params(problem.params->as<typename F::Parameters>());
 }
+#if defined(__x86_64__)
 template <class F>
 Refusal refuse_half(const Problem& problem) {
-  const DType dtype = problem.input(0).dtype;
-  if (dtype != DType::f16 && dtype != DType::bf16)
-    return "input 0 is " + std::string(name(dtype)) + ", this kernel takes f16 and bf16";
-  if (Refusal r = refuse_format(problem, dtype)) return r;
+  if (Refusal r = refuse_unless_nearest_halves(problem)) return r;
   return refuse_lane_params(problem.params->as<typename F::Parameters>());
 }
+#endif
 
 template <class F, LaneFunction L>
 struct Call {

@@ -409,14 +409,10 @@ void run_bit_cast(const KernelCall& call) {
   copy_bytes(output_bytes(call, 0), x.bytes().data(), x.size_bytes(), call.threads);
 }
 
-// The contract's rounding, store and subnormals have a say, so it is no .bits row. The truth of a
-// converted element is the element itself.
+// The contract's rounding, store and subnormals have a say, so it is no .bits row.
 void run_cast_with_truth(const KernelCall& call) {
   run_cast(call);
-  if (call.truth.empty() || !call.truth[0]) return;
-  auto* truth = reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[0].bytes().data()));
-  for (std::int64_t i = 0; i < call.input(0).numel(); ++i)
-    truth[i] = canonical(load_as_double(call.input(0), i));
+  fill_truth_from_input(call);
 }
 
 // ---- rows ---------------------------------------------------------------------------------------

@@ -2,10 +2,16 @@
 // with f16 and bf16 in memory.
 #pragma once
 
+#include <string_view>
+
 #include "engine/backend/kernel.h"
 #include "kernels/elementwise/f32_rows.h"
 
 namespace etalon {
+
+inline constexpr std::string_view kF32Ops[] = {"add", "sub", "mul",   "div",
+                                               "max", "min", "prelu", "sum"};  // by F32Op
+F32Op f32_op(std::string_view op);  // an internal Error where it is none
 
 // Output 0 becomes a op b. `a` is null where the output itself is the first operand.
 void combine_f32(const KernelCall& call, F32Row row, F32Op op, const Tensor* a, const Tensor& b);
@@ -18,10 +24,5 @@ void combine_f32(const KernelCall& call, F32Row row, F32Op op, const Tensor* a, 
 // beside it.
 void combine_halves(const KernelCall& call, F32Op op, const Tensor* a, const Tensor& b);
 #endif
-
-// One nearest rounding into a format that the contract does not narrow.
-Refusal refuse_but_nearest(const Problem& problem);
-Refusal refuse_but_f32(const Problem& problem);     // and input 0 is f32
-Refusal refuse_but_halves(const Problem& problem);  // and input 0 is f16 or bf16
 
 }  // namespace etalon

@@ -13,14 +13,12 @@
 
 #include "engine/backend/strided.h"
 #include "kernels/backends/cuda/device_definition.h"
-#include "kernels/elementwise/f32_rows.h"
+#include "kernels/elementwise/broadcast_rows.h"
 
 namespace etalon {
 inline namespace ETALON_ISA_NAMESPACE {
 
 inline constexpr int kPairThreads = 256;
-inline constexpr std::string_view kPairOps[] = {"add", "sub", "mul",   "div",
-                                                "max", "min", "prelu", "sum"};  // by F32Op
 
 struct PairOperand {
   const float* from = nullptr;
@@ -39,40 +37,24 @@ struct PairTask {
   std::uint32_t threads() const { return (count + 3) / 4; }
 };
 
-// Where the operand's axes that have more than one element are neighbours, and so repeat as one.
-// nullopt: they are not.
-inline std::optional<PairOperand> pair_operand(const Shape& of, const Shape& y) {
-  PairOperand o;
-  const auto strides = broadcast_strides(of, y);
-  o.dense = of.numel() == y.numel();
-  std::int64_t inner = 1, extent = 1;
-  int axis = y.rank() - 1;
-  const auto repeats = [&] { return strides[static_cast<std::size_t>(axis)] == 0; };
-  for (; axis >= 0 && repeats(); --axis) inner *= y[axis];
-  for (; axis >= 0 && (y[axis] == 1 || !repeats()); --axis) extent *= y[axis];
-  for (; axis >= 0; --axis)
-    if (y[axis] != 1 && !repeats()) return std::nullopt;
-  o.inner = static_cast<std::uint32_t>(inner);
-  o.extent = static_cast<std::uint32_t>(extent);
-  return o;
-}
-
 inline PairTask pair_task(const KernelCall& call) {
   const auto floats = [](const Tensor& t) {
     return reinterpret_cast<const float*>(t.bytes().data());
   };
   const Shape& shape = call.output(0).shape();
   PairTask t;
-  t.op = static_cast<F32Op>(std::ranges::find(kPairOps, call.problem->op->name) -
-                            std::begin(kPairOps));
+  t.op = f32_op(call.problem->op->name);
   t.y = const_cast<float*>(floats(call.output(0)));
   t.count = static_cast<std::uint32_t>(shape.numel());
   t.fours = reinterpret_cast<std::uintptr_t>(t.y) % 16 == 0;
   PairOperand* const operands[] = {&t.a, &t.b};
   for (std::size_t i = 0; i < 2; ++i) {
-    *operands[i] =
-        pair_operand(call.input(i).shape(), shape).value_or(PairOperand{});  // refuse_pairs()
-    operands[i]->from = floats(call.input(i));
+    const Tensor& x = call.input(i);
+    const Repetition r = repetition(x.shape(), shape).value_or(Repetition{});  // refuse_pairs()
+    *operands[i] = {.from = floats(x),
+                    .inner = static_cast<std::uint32_t>(r.inner),
+                    .extent = static_cast<std::uint32_t>(r.extent),
+                    .dense = x.numel() == shape.numel()};
     t.fours = t.fours && (!operands[i]->dense ||
                           reinterpret_cast<std::uintptr_t>(operands[i]->from) % 16 == 0);
   }
@@ -94,7 +76,7 @@ inline Refusal refuse_pairs(const Problem& problem) {
   if (y.numel() > std::numeric_limits<std::int32_t>::max())
     return "takes tensors of fewer than 2^31 elements";
   for (std::size_t i = 0; i < 2; ++i)
-    if (!pair_operand(problem.input(i).shape, y))
+    if (!repetition(problem.input(i).shape, y))
       return "takes operands that repeat as a whole or not at all";
   return std::nullopt;
 }

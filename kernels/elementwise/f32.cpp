@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "engine/backend/bits_row.h"
-#include "engine/backend/definition.h"
 #include "engine/backend/pointwise.h"
 #include "engine/backend/strided.h"
 #include "engine/core/error.h"
@@ -11,6 +10,7 @@
 #include "kernels/elementwise/broadcast_rows.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/elementwise/steps.h"
+#include "kernels/gemm/refuse.h"
 
 namespace etalon {
 
@@ -26,32 +26,13 @@ void combine_f32(const KernelCall& call, F32Row row, F32Op op, const Tensor* a, 
   });
 }
 
-Refusal refuse_but_nearest(const Problem& problem) {
-  const Contract& c = *problem.contract;
-  const DType dtype = problem.input(0).dtype;
-  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
-      stored_format(dtype, c) != dtype)
-    return "promises round=rn, subnormals=keep and store=" + std::string(name(dtype)) + " or wider";
-  return std::nullopt;
-}
-Refusal refuse_but_f32(const Problem& problem) {
-  if (problem.input(0).dtype != DType::f32) return "computes on f32";
-  return refuse_but_nearest(problem);
-}
-Refusal refuse_but_halves(const Problem& problem) {
-  if (problem.input(0).dtype != DType::f16 && problem.input(0).dtype != DType::bf16)
-    return "computes on f16 and bf16";
-  return refuse_but_nearest(problem);
+F32Op f32_op(std::string_view op) {
+  for (std::size_t i = 0; i < std::size(kF32Ops); ++i)
+    if (kF32Ops[i] == op) return static_cast<F32Op>(i);
+  throw internal_error("{} has no f32 row", op);
 }
 
 namespace {
-
-F32Op f32_op(std::string_view op) {
-  constexpr std::string_view kNames[] = {"add", "sub", "mul", "div", "max", "min"};
-  for (std::size_t i = 0; i < std::size(kNames); ++i)
-    if (kNames[i] == op) return static_cast<F32Op>(i);
-  throw internal_error("{} has no f32 row", op);
-}
 
 // Where the truth is asked for too, the definition gives both.
 template <F32Row Row>
@@ -158,7 +139,7 @@ std::span<const KernelRow> elementwise_f32_rows() {
                        .name = set.names[i],
                        .isa = set.isa,
                        .contracts = "any with round=rn, subnormals=keep, store=f32",
-                       .refuse = refuse_but_f32,
+                       .refuse = refuse_unless_nearest_f32,
                        .run = binary ? set.binary : set.clip,
                        .run_piece = binary ? set.pieces[i] : nullptr,
                        .refuse_piece = binary ? refuse_binary_piece : nullptr,

@@ -9,6 +9,7 @@
 #include "engine/ops/elementwise.h"
 #include "kernels/elementwise/broadcast_rows.h"
 #include "kernels/elementwise/rows.h"
+#include "kernels/gemm/refuse.h"
 
 namespace etalon {
 #if defined(__x86_64__)
@@ -69,13 +70,11 @@ KernelRow half_row(std::string_view op, std::string_view name) {
           .name = name,
           .isa = Isa::avx2,
           .contracts = "any with round=rn, subnormals=keep, store=f16, bf16 or f32",
-          .refuse = refuse_but_halves,
+          .refuse = refuse_unless_nearest_halves,
           .run = run_halves<Op>};
 }
 
 // ---- conversion ---------------------------------------------------------------------------------
-
-bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 Refusal refuse_cast(const Problem& problem) {
   const DType from = problem.input(0).dtype, to = problem.outputs[0].dtype;
@@ -108,10 +107,7 @@ void run_cast(const KernelCall& call) {
       f32_row_avx2(F32Op::max, to, to, to, count, true, true);  // NaN canonical
     }
   });
-  // The truth of a converted element is the element itself.
-  if (call.truth.empty() || !call.truth[0]) return;
-  auto* truth = reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[0].bytes().data()));
-  for (std::int64_t i = 0; i < x.numel(); ++i) truth[i] = canonical(load_as_double(x, i));
+  fill_truth_from_input(call);
 }
 
 KernelRow cast_row(std::string_view op, std::string_view name) {
@@ -137,7 +133,7 @@ std::span<const KernelRow> elementwise_half_rows() {
        .name = "clip.half.avx2",
        .isa = Isa::avx2,
        .contracts = "any with round=rn, subnormals=keep, store=f16, bf16 or f32",
-       .refuse = refuse_but_halves,
+       .refuse = refuse_unless_nearest_halves,
        .run = run_clip},
       cast_row("cast", "cast.half.avx2"),
       cast_row("cast_like", "cast_like.half.avx2"),

@@ -6,6 +6,7 @@
 #include "engine/ops/elementwise.h"
 #include "kernels/activation/lanes.h"
 #include "kernels/elementwise/rows.h"
+#include "kernels/gemm/refuse.h"
 
 namespace etalon {
 namespace {
@@ -16,16 +17,6 @@ float scalar(float x, float y) {
         return a.pow(a.input(static_cast<double>(x)), a.input(static_cast<double>(y)));
       },
       DType::f32)));
-}
-
-Refusal refuse(const Problem& problem) {
-  const Contract& c = *problem.contract;
-  if (problem.input(0).dtype != DType::f32 || problem.input(1).dtype != DType::f32)
-    return "takes f32 for base and exponent";
-  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
-      info(c.store).precision_bits < info(DType::f32).precision_bits)
-    return "promises round=rn, subnormals=keep and store=f32";
-  return std::nullopt;
 }
 
 template <Isa kIsa>
@@ -59,13 +50,13 @@ std::span<const KernelRow> elementwise_pow_rows() {
        .name = "pow.f32.avx512",
        .isa = Isa::avx512,
        .contracts = "any with round=rn, subnormals=keep, store=f32",
-       .refuse = refuse,
+       .refuse = refuse_unless_nearest_f32,
        .run = run<Isa::avx512>},
       {.op = "pow",
        .name = "pow.f32.avx2",
        .isa = Isa::avx2,
        .contracts = "any with round=rn, subnormals=keep, store=f32",
-       .refuse = refuse,
+       .refuse = refuse_unless_nearest_f32,
        .run = run<Isa::avx2>},
   };
   return rows;

@@ -5,6 +5,7 @@
 #include "engine/core/error.h"
 #include "kernels/elementwise/broadcast_rows.h"
 #include "kernels/elementwise/rows.h"
+#include "kernels/gemm/refuse.h"
 
 namespace etalon {
 namespace {
@@ -23,13 +24,13 @@ Refusal refuse_order(const Problem& problem, bool mean) {
 }
 template <bool kMean>
 Refusal refuse(const Problem& problem) {
-  if (Refusal r = refuse_but_f32(problem)) return r;
+  if (Refusal r = refuse_unless_nearest_f32(problem)) return r;
   return refuse_order(problem, kMean);
 }
 // The sum is one of acc=f32, rounded to the format afterwards.
 Refusal refuse_halves(const Problem& problem) {
   if (problem.inputs.size() > 2) return "sums two terms of f16 or bf16";
-  if (Refusal r = refuse_but_halves(problem)) return r;
+  if (Refusal r = refuse_unless_nearest_halves(problem)) return r;
   return refuse_order(problem, false);
 }
 

@@ -289,9 +289,6 @@ Refusal refuse_order_contract(const Problem& problem, std::size_t operands) {
 
 namespace {
 
-// Rows that come here need AVX2 at least, which knows these two.
-bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
-
 template <class T>
 void flush_below(T* x, std::int64_t count, DType type) {
   const T least = static_cast<T>(smallest_normal(type));

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/backend/kernel.h"
+#include "engine/backend/definition.h"
 
 namespace etalon {
 
@@ -21,6 +21,24 @@ inline Refusal refuse_unless(const Problem& problem, std::initializer_list<DType
 }
 inline Refusal refuse_unless_f32(const Problem& problem) {
   return refuse_unless(problem, {DType::f32}, "f32");
+}
+
+// For rows that round to the format of input 0 once, to nearest, whatever else the contract says.
+inline Refusal refuse_unless_nearest(const Problem& problem) {
+  const Contract& c = *problem.contract;
+  const DType dtype = problem.input(0).dtype;
+  if (c.round != Round::nearest_even || c.subnormals != Subnormals::keep ||
+      stored_format(dtype, c) != dtype)
+    return "promises store=" + std::string(name(dtype)) + " or wider, round=rn, subnormals=keep";
+  return std::nullopt;
+}
+inline Refusal refuse_unless_nearest_f32(const Problem& problem) {
+  if (Refusal r = refuse_unless_f32(problem)) return r;
+  return refuse_unless_nearest(problem);
+}
+inline Refusal refuse_unless_nearest_halves(const Problem& problem) {
+  if (Refusal r = refuse_unless(problem, {DType::f16, DType::bf16}, "f16 and bf16")) return r;
+  return refuse_unless_nearest(problem);
 }
 
 // For ops whose sum has one axis, where a walk has no meaning.

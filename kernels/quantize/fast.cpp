@@ -27,7 +27,7 @@ QuantizedType quantized_type(DType type) {
 }
 
 // Half of an odd number.
-bool is_half(float q) {
+bool is_half_of_odd(float q) {
   if (!(abs_of(q) < 0x1p22F)) return false;
   return abs_of(q - ((q + 0x1.8p23F) - 0x1.8p23F)) == 0.5F;
 }
@@ -97,7 +97,7 @@ void run_quantize(const KernelCall& call) {
                      for (std::int64_t k = 0; k < n; ++k) {
                        const std::int64_t of = varies ? k : 0;
                        const float quotient = x[i + k] / row.scale[of];
-                       if (!is_half(quotient)) continue;
+                       if (!is_half_of_odd(quotient)) continue;
                        const double whole = round_quotient(static_cast<double>(x[i + k]),
                                                            static_cast<double>(row.scale[of]));
                        store_from_double(
@@ -157,6 +157,7 @@ void run_cast(const KernelCall& call) {
                [&](std::int64_t begin, std::int64_t end) {
                  Row(quantized_type(type), x + begin, y + begin * size, end - begin);
                });
+  fill_truth_from_input(call);
 }
 Refusal refuse_cast(const Problem& problem) {
   if (problem.input(0).dtype != DType::f32 || !is_quantized(problem.outputs[0].dtype))
@@ -188,14 +189,7 @@ KernelRow cast_row(std::string_view name, Isa isa) {
           .isa = isa,
           .contracts = "all, from f32 to integers of 8 and 16 bits",
           .refuse = refuse_cast,
-          .run = [](const KernelCall& call) {
-            run_cast<Row>(call);
-            if (call.truth.empty() || !call.truth[0]) return;
-            auto* truth =
-                reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[0].bytes().data()));
-            for (std::int64_t i = 0; i < call.input(0).numel(); ++i)
-              truth[i] = canonical(load_as_double(call.input(0), i));
-          }};
+          .run = run_cast<Row>};
 }
 
 }  // namespace

@@ -461,7 +461,7 @@ std::span<const DeviceRow> device_rows() {
                             .run = run_enqueued<enqueue_winograd>},
                     .enqueue = enqueue_winograd});
     // Before the definitions: selection takes the first that offers the contract.
-    for (const std::string_view op : kPairOps)
+    for (const std::string_view op : kF32Ops)
       list.push_back(
           {.row = {.op = op,
                    .name = names.emplace_back(std::string(op) + ".f32.cuda"),
