@@ -160,12 +160,14 @@ function benchSection() {
   rooflineSection(bench, plotted);
   sizeSection(plotted);
   threadsSection(plotted);
+  // What has no sums moves bytes.
+  const rate = (r) => r.gflops > 0 ? `${figure(r.gflops)} GFLOP/s` : isNumber(r.gbytes) ? `${figure(r.gbytes)} GB/s` : "–";
   // A line for each peer: peers differ from operation to operation.
   const lines = bench.rows.flatMap((r) => {
     const vs = Object.entries(r.vs || {});
     return (vs.length ? vs : [["–", null]]).map(([name, v]) => [
       h("span", {}, r.op, " ", h("code", {}, r.name && r.suite !== "typed" ? r.name : r.shape), r.threads > 1 ? h("span", { class: "small soft" }, ` ${r.threads} threads`) : null, contracts.length > 1 ? h("span", { class: "small soft" }, ` ${r.contract || ""}`) : null),
-      seconds(r.median_s), figure(r.gflops), figure(r.max_ulp), v && v.reason ? h("span", { class: "small soft" }, v.reason) : peerText(name),
+      seconds(r.median_s), rate(r), figure(r.max_ulp), v && v.reason ? h("span", { class: "small soft" }, v.reason) : peerText(name),
       v && isNumber(v.ratio) ? h("span", {}, figure(v.ratio), shareBar(Math.min(1, v.ratio / scale), v.ratio <= 1 ? "var(--explained)" : "var(--lower)")) : "–",
       v ? figure(v.max_ulp) : "–"]);
   });
@@ -176,7 +178,7 @@ function benchSection() {
       contracts.length === 1 ? [" Contract ", h("code", {}, contracts[0]), "."] : null),
     bench.load && bench.load.noisy ? h("p", {}, `The machine was noisy while this was measured: other programs took ${percent(bench.load.others)} of its processor time, the hypervisor ${percent(bench.load.stolen)}. Ratios hold better than times.`) : null,
     bench.complete === false ? h("p", {}, "This run was interrupted: these are the rows that it had measured.") : null,
-    table([["Operation", ""], ["Our time", "n"], ["GFLOP/s", "n"], ["Our max error, ULP", "n"], ["Against", ""], ["Ratio", "n"], ["Its max error, ULP", "n"]],
+    table([["Operation", ""], ["Our time", "n"], ["Rate", "n"], ["Our max error, ULP", "n"], ["Against", ""], ["Ratio", "n"], ["Its max error, ULP", "n"]],
       lines, "Benchmark"));
 }
 
