@@ -1,7 +1,7 @@
-// Claim: the exact rows of normalisations, reductions and pools return the definition's correctly
-// rounded values, on one thread and on several, and some outputs really need the definition: sums
-// so near to a midpoint of f32 that the f64 first pass decides nothing. Without the rounding test,
-// and without the definition for what it leaves, wrong bits come out.
+// Claim: the exact rows of normalisations, reductions, pools and resize return the definition's
+// correctly rounded values, on one thread and on several, and some outputs really need the
+// definition: sums so near to a midpoint of f32 that the f64 first pass decides nothing. Without
+// the rounding test, and without the definition for what it leaves, wrong bits come out.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "kernels/normalization/exact.h"
 #include "kernels/reduce/exact.h"
+#include "kernels/resize/exact.h"
 #include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
 #include "tests/special_data.h"
@@ -73,7 +74,7 @@ int compare(const OpCase& c, std::vector<Tensor>& in) {
 
 }  // namespace
 
-TEST_CASE("exact rows: norms, reductions and pools equal the definition on hostile data") {
+TEST_CASE("exact rows: norms, reductions, pools and resize equal the definition on hostile data") {
   int rows = 0;
   for (const char* line :
        {"c | batch_norm | | f32[2,5,7,9] f32[5] f32[5] f32[5] f32[5]:positive",
@@ -103,7 +104,10 @@ TEST_CASE("exact rows: norms, reductions and pools equal the definition on hosti
         "c | avg_pool | kernel=[2,2] dilations=[2,3] divisor_override=3 | f32[2,3,9,8]",
         "c | global_avg_pool | | f32[2,9,5,7]",
         "c | max_pool | kernel=[3,2] strides=[2,1] | f32[2,3,9,8]",
-        "c | global_max_pool | | f32[2,9,5,7]"})
+        "c | global_max_pool | | f32[2,9,5,7]",
+        "c | resize | mode=linear scales=[1,1,2,2] | f32[2,3,9,8]",
+        "c | resize | mode=cubic scales=[1.7,1,0.6] | f32[9,8,13]",
+        "c | resize | mode=linear antialias=true scales=[0.4,0.3,1] | f32[9,17,3]"})
     for (const Data data :
          {Data::noise, Data::wild, Data::integers, Data::relu, Data::equal, Data::special}) {
       const OpCase c = parse_op_case(line);
@@ -111,7 +115,7 @@ TEST_CASE("exact rows: norms, reductions and pools equal the definition on hosti
       fill(in[0], data, static_cast<std::uint64_t>(data));
       rows += compare(c, in);
     }
-  if (detect_isa() >= Isa::avx2) CHECK(rows >= 25 * 6);
+  if (detect_isa() >= Isa::avx2) CHECK(rows >= 28 * 6);
 }
 
 namespace {
@@ -159,6 +163,9 @@ TEST_CASE("exact rows: without the rounding test, or the definition, wrong bits 
       "l | layer_norm | eps=8.67e-19 | f32[1,2]=1,-1 f32[2]=1,1 f32[2]=-0x1p-25,0";
   // 3 * 2^-149 / (2 + 9 * 2^-298): just below the middle of two subnormals.
   const std::string lrn = "l | lrn | size=1 alpha=1 bias=2 beta=1 | f32[1,1,2]=0x1.8p-148,1";
+  // 9/16 2^24 + 8/16 + 3/16 2^-60, beside a midpoint.
+  const std::string resize =
+      "r | resize | mode=linear scales=[2,2] | f32[2,2]=16777216,0,0x1p-60,8";
   int isas = 0;
   for (const Isa isa : {Isa::avx2, Isa::avx512}) {
     if (isa > detect_isa()) continue;
@@ -168,7 +175,8 @@ TEST_CASE("exact rows: without the rounding test, or the definition, wrong bits 
     };
     for (const auto& [line, run] : {std::pair{batch, &run_batch_norm_exact},
                                     {layer, &run_row_norm_exact},
-                                    {lrn, &run_lrn_exact}}) {
+                                    {lrn, &run_lrn_exact},
+                                    {resize, &run_resize_exact}}) {
       CAPTURE(line);
       const std::int64_t before = exact_counts().undecided;
       CHECK(wrong(line, run, {}) == 0);

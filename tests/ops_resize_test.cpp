@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "engine/graph/executor.h"
 #include "engine/numerics/fp.h"
+#include "kernels/gemm/exact.h"
 #include "kernels/kernels.h"
 #include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
@@ -209,60 +213,130 @@ TEST_CASE("resize: a size from a scale is rounded once, in the precision of the 
   CHECK(size("f32") == 9);
 }
 
-// Every mode that a fast row takes, in one to three axes, growing and shrinking, beside axes that
-// stay; NaN, infinities and zeros of both signs, of which an output at r = 0 keeps the sign.
-TEST_CASE("resize: fast rows have the definition's bits") {
-  constexpr const char* kShapes[] = {"{x} - - i64[1]={a}",  // f32[13]
-                                     "{x} - - i64[2]={a},{b}",     "{x} - - i64[3]=3,{a},{b}",
-                                     "{x} - - i64[3]={a},{b},18",  "{x} - - i64[4]=2,3,{a},{b}",
-                                     "{x} - - i64[4]=2,{a},{b},3", "{x} - - i64[5]=1,2,{b},{a},9"};
-  constexpr const char* kInputs[] = {"f32[13]:special",       "f32[7,11]:special",
-                                     "f32[3,6,17]:special",   "f32[5,6,18]:special",
-                                     "f32[2,3,9,8]:special",  "f32[2,9,8,3]:special",
-                                     "f32[1,2,4,5,6]:special"};
-  int compared = 0, zeros = 0, parted = 0;
-  for (std::size_t s = 0; s < std::size(kShapes); ++s)
+namespace {
+
+// Cases of every mode that fast rows take, in one to three axes, growing and shrinking, beside axes
+// that stay: the text after 'r | resize | '. `fill` is the inputs' data.
+std::vector<std::string> resize_cases(std::span<const char* const> coordinates, const char* fill) {
+  constexpr std::pair<const char*, const char*> kInputs[] = {{"13", "i64[1]={a}"},
+                                                             {"7,11", "i64[2]={a},{b}"},
+                                                             {"3,6,17", "i64[3]=3,{a},{b}"},
+                                                             {"5,6,18", "i64[3]={a},{b},18"},
+                                                             {"2,3,9,8", "i64[4]=2,3,{a},{b}"},
+                                                             {"2,9,8,3", "i64[4]=2,{a},{b},3"},
+                                                             {"1,2,4,5,6", "i64[5]=1,2,{b},{a},9"}};
+  std::vector<std::string> cases;
+  for (const auto& [shape, sizes] : kInputs)
     for (const char* mode : {"linear", "cubic", "cubic exclude_outside=true",
                              "linear antialias=true", "cubic antialias=true cubic_coeff_a=-0.5"})
-      for (const char* coordinates : {"half_pixel", "align_corners", "asymmetric",
-                                      "pytorch_half_pixel", "half_pixel_symmetric"})
-        for (const auto& [a, b] : {std::pair{16, 33}, {5, 4}, {1, 21}}) {
-          const std::string inputs =
-              fmt::format(fmt::runtime(kShapes[s]), fmt::arg("x", kInputs[s]), fmt::arg("a", a),
-                          fmt::arg("b", b));
-          const OpCase c = parse_op_case(
-              fmt::format("r | resize | mode={} coordinate_transformation_mode={} | {}", mode,
-                          coordinates, inputs));
-          const std::vector<Tensor> in = case_inputs(c);
-          const auto p = pointers(in);
-          const auto with = [&](std::string_view kernel, int threads,
-                                const char* contract = "seq") {
-            return run_op(*c.op, c.params, p, all_kernels(),
-                          {.contract = Contract::parse(contract),
-                           .threads = threads,
-                           .kernels = std::string(kernel)});
-          };
-          const OpRun want = with("resize.definition", 2);
-          for (const char* other : {"order=lanes:2", "fma=off"})
-            parted +=
-                std::memcmp(with("resize.definition", 2, other).outputs[0].bytes().data(),
-                            want.outputs[0].bytes().data(), want.outputs[0].size_bytes()) != 0;
-          for (const float v : want.outputs[0].data<float>()) zeros += bits_of(v) == 0x80000000U;
-          for (const KernelRow* row : all_kernels().rows_of("resize")) {
-            if (!row->name.starts_with("resize.f32.") || !test::on_this_cpu(*row)) continue;
-            for (const int threads : {1, 3}) {
-              const OpRun got = with(row->name, threads);
-              CAPTURE(c.line);
-              CAPTURE(row->name);
-              CHECK(std::memcmp(got.outputs[0].bytes().data(), want.outputs[0].bytes().data(),
-                                want.outputs[0].size_bytes()) == 0);
-              ++compared;
-            }
-          }
-        }
+      for (const char* coordinate : coordinates)
+        for (const auto& [a, b] : {std::pair{16, 33}, {5, 4}, {1, 21}})
+          cases.push_back(fmt::format("mode={} coordinate_transformation_mode={} | f32[{}]{} - - ",
+                                      mode, coordinate, shape, fill) +
+                          fmt::format(fmt::runtime(sizes), fmt::arg("a", a), fmt::arg("b", b)));
+  return cases;
+}
+
+OpRun run_row(const OpCase& c, std::string_view kernel, const char* contract, int threads) {
+  const std::vector<Tensor> in = case_inputs(c);
+  const auto p = pointers(in);
+  return run_op(
+      *c.op, c.params, p, all_kernels(),
+      {.contract = Contract::parse(contract), .threads = threads, .kernels = std::string(kernel)});
+}
+
+bool same_bits(const OpRun& a, const OpRun& b) {
+  return std::memcmp(a.outputs[0].bytes().data(), b.outputs[0].bytes().data(),
+                     b.outputs[0].size_bytes()) == 0;
+}
+
+// Compares the rows whose names begin so with the definition; returns how many comparisons it made.
+int compare_rows(const OpCase& c, const OpRun& want, std::string_view names, const char* contract) {
+  int compared = 0;
+  for (const KernelRow* row : all_kernels().rows_of("resize")) {
+    if (!row->name.starts_with(names) || !test::on_this_cpu(*row)) continue;
+    for (const int threads : {1, 3}) {
+      CAPTURE(c.line);
+      CAPTURE(row->name);
+      CHECK(same_bits(run_row(c, row->name, contract, threads), want));
+      ++compared;
+    }
+  }
+  return compared;
+}
+
+}  // namespace
+
+// NaN, infinities and zeros of both signs, of which an output at r = 0 keeps the sign.
+TEST_CASE("resize: fast rows have the definition's bits") {
+  constexpr const char* kCoordinates[] = {"half_pixel", "align_corners", "asymmetric",
+                                          "pytorch_half_pixel", "half_pixel_symmetric"};
+  int compared = 0, zeros = 0, parted = 0;
+  for (const std::string& text : resize_cases(kCoordinates, ":special")) {
+    const OpCase c = parse_op_case("r | resize | " + text);
+    const OpRun want = run_row(c, "resize.definition", "seq", 2);
+    for (const char* other : {"order=lanes:2", "fma=off"})
+      parted += !same_bits(run_row(c, "resize.definition", other, 2), want);
+    for (const float v : want.outputs[0].data<float>()) zeros += bits_of(v) == 0x80000000U;
+    compared += compare_rows(c, want, "resize.f32.", "seq");
+  }
   CHECK(zeros > 0);
   CHECK(parted > 400);  // of 1050: the data tells orders, and fused from not
   if (detect_isa() >= Isa::avx2) CHECK(compared >= 7 * 5 * 5 * 3 * 2);
+}
+
+// Beside them data of one magnitude, which the first pass decides, ties and all, and data of many.
+TEST_CASE("resize: exact rows have the definition's bits") {
+  constexpr const char* kCoordinates[] = {"half_pixel", "align_corners"};
+  int compared = 0, zeros = 0, parted = 0;
+  for (const char* fill : {":special", "", ":wild"})
+    for (const std::string& text : resize_cases(kCoordinates, fill)) {
+      const OpCase c = parse_op_case("r | resize | " + text);
+      CAPTURE(c.line);
+      const OpRun want = run_row(c, "resize.definition", "exact", 2);
+      parted += !same_bits(run_row(c, "resize.definition", "acc=f64", 2), want);
+      for (const float v : want.outputs[0].data<float>()) zeros += bits_of(v) == 0x80000000U;
+      compared += compare_rows(c, want, "resize.exact.", "exact");
+    }
+  CHECK(zeros > 0);
+  CHECK(parted > 0);  // sums in f64, rounded twice, are not enough
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 3 * 7 * 5 * 2 * 3 * 2);
+}
+
+TEST_CASE("resize: the first pass of exact decides ties itself") {
+  const OpCase c = parse_op_case("r | resize | mode=linear scales=[1,2] | f32[64,512]");
+  const std::vector<Tensor> in = case_inputs(c);
+  const auto x = in[0].data<float>();
+  int ties = 0;
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) {
+    const double y = 0.75 * static_cast<double>(x[i]) + 0.25 * static_cast<double>(x[i + 1]);
+    const double rounded = static_cast<double>(static_cast<float>(y));
+    ties += abs_of(y - rounded) == ulp_of(rounded, DType::f32) / 2;
+  }
+  CHECK(ties > 1000);
+  for (const KernelRow* row : all_kernels().rows_of("resize")) {
+    if (!row->name.starts_with("resize.exact.") || !test::on_this_cpu(*row)) continue;
+    const std::int64_t before = exact_counts().undecided, all = exact_counts().outputs;
+    run_row(c, row->name, "exact", 1);
+    CHECK(exact_counts().outputs == all + 64 * 1024);
+    CHECK(exact_counts().undecided - before < 10);
+  }
+}
+
+// Weights of 5/24, 7/24, 7/24 and 5/24: the middle of 1 and 1 + 2^-23, which goes to even, of terms
+// of which none is a finite fraction. Shrunk along both axes likewise.
+TEST_CASE("resize: exact decides a tie of weights that no binary fraction holds") {
+  for (const char* line :
+       {"r | resize | mode=linear antialias=true exclude_outside=true scales=[0.25] | "
+        "f32[4]=1,1,0x1.000002p0,0x1.000002p0",
+        "r | resize | mode=linear antialias=true exclude_outside=true scales=[0.25,0.25] | "
+        "f32[4,4]=1,1,0x1.000002p0,0x1.000002p0,1,1,0x1.000002p0,0x1.000002p0,"
+        "1,1,0x1.000002p0,0x1.000002p0,1,1,0x1.000002p0,0x1.000002p0"}) {
+    const OpCase c = parse_op_case(line);
+    const OpRun want = run_row(c, "resize.definition", "exact", 1);
+    CHECK(want.outputs[0].data<float>()[0] == 1.0F);
+    compare_rows(c, want, "resize.exact.", "exact");
+  }
 }
 
 TEST_CASE("resize: what does not fit is refused") {

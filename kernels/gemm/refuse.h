@@ -53,8 +53,12 @@ inline Refusal refuse_unless_seq_f32(const Problem& problem) {
   return refuse_unless_f32(problem);
 }
 
-inline Refusal refuse_unless_exact_f32(const Problem& problem) {
+inline Refusal refuse_unless_exact(const Problem& problem) {
   if (*problem.contract != Contract::exact_preset()) return "promises exact only";
+  return std::nullopt;
+}
+inline Refusal refuse_unless_exact_f32(const Problem& problem) {
+  if (Refusal r = refuse_unless_exact(problem)) return r;
   return refuse_unless_f32(problem);
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/normalization/exact.h"
 
 #include "engine/core/threads.h"
+#include "kernels/gemm/exact_undecided.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/normalization/definition.h"
 #include "kernels/normalization/exact_lanes.h"
@@ -8,25 +9,6 @@
 
 namespace etalon {
 namespace {
-
-// Elements that one call of the lanes takes, and the bits it sets for them.
-constexpr std::int64_t kPiece = 4096;
-using Undecided = std::array<std::uint64_t, kPiece / 64>;
-
-// f(i) for each bit that is set; clears them.
-template <class F>
-void each_undecided(Undecided& bits, std::int64_t n, const ExactSteps& steps, const F& f) {
-  std::int64_t left = 0;
-  for (std::int64_t word = 0; word < (n + 63) / 64; ++word) {
-    std::uint64_t& w = bits[static_cast<std::size_t>(word)];
-    for (; w != 0; w &= w - 1) {
-      ++left;
-      if (steps.rounding_test && steps.definition) f(word * 64 + __builtin_ctzll(w));
-    }
-  }
-  exact_counts().outputs.fetch_add(n, std::memory_order_relaxed);
-  exact_counts().undecided.fetch_add(left, std::memory_order_relaxed);
-}
 
 const float* floats(const KernelCall& call, std::size_t i) {
   return call.input(i).data<float>().data();
@@ -51,13 +33,13 @@ void run_batch_norm_exact(const KernelCall& call, Isa isa, const ExactSteps& ste
   const float* x = floats(call, 0);
   float* y = call.output(0).mutable_data<float>().data();
   const bool varies = plan.inner == 1;
-  parallel_for(plan.count, call.threads, kPiece, [&](std::int64_t begin, std::int64_t end) {
-    Undecided bits{};
+  parallel_for(plan.count, call.threads, kDecidedAtOnce, [&](std::int64_t begin, std::int64_t end) {
+    UndecidedBits bits{};
     for (std::int64_t i = begin; i < end;) {
       const std::int64_t c = i / plan.inner % plan.channels, in_channel = i % plan.inner;
       const std::int64_t run = varies ? plan.channels - c : plan.inner - in_channel;
       const auto channel = static_cast<std::size_t>(c);
-      const std::int64_t n = std::min({run, end - i, kPiece});
+      const std::int64_t n = std::min({run, end - i, kDecidedAtOnce});
       exact_norm_lanes(isa)->affine({.x = x + i,
                                      .y = y + i,
                                      .n = n,
@@ -105,13 +87,13 @@ void run_row_norm(const KernelCall& call, Isa isa, const ExactSteps& steps) {
     bias_at.push_back(strided_offset(offset, plan.shape, plan.bias_strides));
   }
   parallel_for(
-      D::slices(plan), call.threads, std::max<std::int64_t>(1, kPiece / n),
+      D::slices(plan), call.threads, std::max<std::int64_t>(1, kDecidedAtOnce / n),
       [&](std::int64_t begin, std::int64_t end) {
         std::vector<float> row_x(contiguous ? 0 : static_cast<std::size_t>(n)), row_y(row_x.size());
         // -0 added keeps the sign of a zero where there is no bias.
-        std::vector<double> scale(static_cast<std::size_t>(std::min(n, kPiece)), 1.0),
+        std::vector<double> scale(static_cast<std::size_t>(std::min(n, kDecidedAtOnce)), 1.0),
             bias(scale.size(), -0.0);
-        Undecided bits{};
+        UndecidedBits bits{};
         RowNormPlan left = plan;
         for (std::int64_t row = begin; row < end; ++row) {
           const std::int64_t start = plan.rows.firsts[static_cast<std::size_t>(row)];
@@ -150,8 +132,8 @@ void run_row_norm(const KernelCall& call, Isa isa, const ExactSteps& steps) {
           const std::int64_t scale_base = base(plan.scale_strides),
                              bias_base = base(plan.bias_strides);
           left.only.clear();
-          for (std::int64_t first = 0; first < n; first += kPiece) {
-            const std::int64_t m = std::min(kPiece, n - first);
+          for (std::int64_t first = 0; first < n; first += kDecidedAtOnce) {
+            const std::int64_t m = std::min(kDecidedAtOnce, n - first);
             for (std::int64_t k = 0; k < (varies ? m : 1); ++k) {
               const auto to_affine = static_cast<std::size_t>(k);
               const auto at = static_cast<std::size_t>(first + k);
@@ -204,7 +186,7 @@ void run_lrn_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
   const auto size = static_cast<double>(p.size);
   parallel_for(
       planes / plan.channels * pieces, call.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-        Undecided bits{};
+        UndecidedBits bits{};
         for (std::int64_t item = begin; item < end; ++item)
           for (std::int64_t c = 0; c < plan.channels; ++c) {
             const std::int64_t first = item % pieces * 512;

@@ -1,25 +1,13 @@
-// exact_lanes.h over a vector type V of f64; included only by the files of one instruction set
-// each. V adds to kernels/simd: abs, div, sqrt, narrow (to f32), same (lanes of two narrowed
-// vectors that are equal in bits and no NaN) and store_narrow.
+// exact_lanes.h over a vector type V of f64, an ExactF64 (../gemm/exact_vector_avx512.h) that adds
+// div and sqrt; included only by the files of one instruction set each.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/gemm/exact_decide_inl.h"
 #include "kernels/normalization/exact_lanes.h"
-#include "kernels/simd/unroll.h"
 
 namespace etalon::simd {
-
-// Decides and stores one vector; e bounds the error of t but for the additions here (2^-51 t).
-template <class V>
-ETALON_INLINE void decide(typename V::Reg t, typename V::Reg e, float* y, std::int64_t i, int n,
-                          std::uint64_t* undecided) {
-  e = V::fma(V::set1(0x1p-51), V::abs(t), e);
-  const std::uint32_t decided = V::same(V::narrow(V::sub(t, e)), V::narrow(V::add(t, e)));
-  const std::uint32_t lanes = (1U << n) - 1;
-  undecided[i / 64] |= static_cast<std::uint64_t>(~decided & lanes) << (i % 64);
-  V::store_narrow(y + i, V::narrow(t), n);
-}
 
 template <class V, bool kMeanVaries, bool kAffineVaries>
 void exact_affine_loop(const ExactAffine& c, std::uint64_t* undecided) {

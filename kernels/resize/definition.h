@@ -2,6 +2,8 @@
 // last innermost. The coordinates themselves are those of engine/ops/resize.h.
 #pragma once
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/backend/bits_row.h"
@@ -134,9 +136,17 @@ struct ResizeDefinition {
     return place.r == 0 &&
            !(p.params->antialias && p.axes[static_cast<std::size_t>(axis)].scale < 1);
   }
-  // Calls f(index, weight) for each tap that takes part, index within the axis.
+  // The number of taps is bounded by the stretched kernel's.
+  template <class A>
+  struct Taps {
+    std::vector<std::pair<std::int64_t, typename A::V>> all;
+    void operator()(std::int64_t i, const typename A::V& w) { all.emplace_back(i, w); }
+  };
+  // Calls f(index, share) for each tap that takes part, index within the axis; returns what the
+  // shares are to be divided by, which is their sum; nothing for 1.
   template <class A, class F>
-  static void taps(A& a, const Plan& p, int axis, const ResizePlace& place, F&& f) {
+  static std::optional<typename A::V> shares(A& a, const Plan& p, int axis,
+                                             const ResizePlace& place, F&& f) {
     using V = typename A::V;
     const ResizeAxis& axis_of = p.axes[static_cast<std::size_t>(axis)];
     const bool cubic = p.params->mode == ResizeMode::cubic;
@@ -146,7 +156,7 @@ struct ResizeDefinition {
     };
     if (copies(p, axis, place)) {
       f(clamp(place.floor), a.constant(1.0));
-      return;
+      return std::nullopt;
     }
     // Plain taps carry the coordinate's spread in sample(); here it would count each tap for
     // itself.
@@ -199,7 +209,7 @@ struct ResizeDefinition {
     std::int64_t last = 1 - first;
     if (plain) {
       for (std::int64_t j = first; j <= last; ++j) f(clamp(place.floor + j), weight(j));
-      return;
+      return std::nullopt;
     }
     if constexpr (is_real<A>)
       if (stretched) {
@@ -212,14 +222,23 @@ struct ResizeDefinition {
         if (reached(last + 1)) ++last;
       }
     typename A::Sum sum(a, last - first + 1);
-    for (std::int64_t j = first; j <= last; ++j)
-      if (takes_part(j))
-        sum.add(weight(j));
-      else
+    for (std::int64_t j = first; j <= last; ++j) {
+      if (!takes_part(j)) {
         sum.skip(1);
-    const V total = sum.result();
-    for (std::int64_t j = first; j <= last; ++j)
-      if (takes_part(j)) f(clamp(place.floor + j), a.div(weight(j), total));
+        continue;
+      }
+      const V share = weight(j);
+      sum.add(share);
+      f(clamp(place.floor + j), share);
+    }
+    return sum.result();
+  }
+  // Calls f(index, weight) for each tap that takes part.
+  template <class A, class F>
+  static void taps(A& a, const Plan& p, int axis, const ResizePlace& place, F&& f) {
+    Taps<A> found;
+    const auto total = shares(a, p, axis, place, found);
+    for (const auto& [i, share] : found.all) f(i, total ? a.div(share, *total) : share);
   }
 
   template <class A>
@@ -240,12 +259,13 @@ struct ResizeDefinition {
       const std::int64_t f = place.floor < 0 ? 0 : place.floor >= in ? in - 1 : place.floor;
       return spread(sample(a, p, index, level + 1, at + f * stride));
     }
-    // The number of taps is bounded by the stretched kernel's.
-    std::vector<std::pair<std::int64_t, typename A::V>> found;
-    taps(a, p, axis, place,
-         [&](std::int64_t f, const typename A::V& w) { found.emplace_back(f, w); });
-    typename A::Sum sum(a, static_cast<std::int64_t>(found.size()));
-    for (const auto& [f, w] : found)
+    Taps<A> found;
+    if constexpr (is_real<A>)
+      shares(a, p, axis, place, found);
+    else
+      taps(a, p, axis, place, found);
+    typename A::Sum sum(a, static_cast<std::int64_t>(found.all.size()));
+    for (const auto& [f, w] : found.all)
       sum.add_product(w, sample(a, p, index, level + 1, at + f * stride));
     return spread(sum.result());
   }
@@ -300,10 +320,21 @@ struct ResizeDefinition {
       else
         outside |= p.places[d][static_cast<std::size_t>(index[d])].outside;
     }
-    if (outside)
+    if (outside) {
       out(0, i, a.constant(static_cast<double>(p.params->extrapolation_value)));
-    else
-      out(0, i, sample(a, p, index, 0, at));
+      return;
+    }
+    typename A::V y = sample(a, p, index, 0, at);
+    // Real sums take the shares and are divided once, at the end: a quotient before that is no
+    // finite fraction, and a sum of such that hits a rounding boundary would be undecided forever.
+    if constexpr (is_real<A>)
+      for (const int axis : p.moving) {
+        const auto d = static_cast<std::size_t>(axis);
+        const auto total = shares(a, p, axis, p.places[d][static_cast<std::size_t>(index[d])],
+                                  [](std::int64_t, const typename A::V&) {});
+        if (total) y = a.div(y, *total);
+      }
+    out(0, i, y);
   }
 };
 

@@ -1,16 +1,19 @@
-// passes.h over a vector type V of kernels/simd that has, beside, gather(base, index, mask) and
-// Index, a vector of 32-bit integers; included only by the files of one instruction set.
+// passes.h over vector types of kernels/simd, F32 and F64, that have, beside, load_index,
+// load_mask, is_tap and gather(base, index, mask); included only by the files of one instruction
+// set.
 #pragma once
 
 #include <type_traits>
 
+#include "kernels/gemm/exact_decide_inl.h"
 #include "kernels/resize/passes.h"
 #include "kernels/simd/unroll.h"
 
 namespace etalon::simd {
 
 template <class V>
-void resize_along(const ResizeTaps& t, const float* from, float* to, bool ends) {
+void resize_along(const ResizeTaps<typename V::Scalar>& t, const float* from,
+                  typename V::Scalar* to, bool ends) {
   using Mask = typename V::Mask;
   for (std::int64_t o = 0; o < t.out; o += V::lanes) {
     const Mask there = V::first(t.out - o < V::lanes ? static_cast<int>(t.out - o) : V::lanes);
@@ -27,19 +30,27 @@ void resize_along(const ResizeTaps& t, const float* from, float* to, bool ends) 
   }
 }
 
-template <class V>
-void resize_across(const ResizeTaps& t, std::int64_t o, const float* from, std::int64_t n,
-                   float* to, bool ends) {
+template <class V, class From>
+void resize_across(const ResizeTaps<typename V::Scalar>& t, std::int64_t o, const From* from,
+                   std::int64_t stride, std::int64_t n, typename V::Scalar* to, bool ends) {
   int taps = 0;
   while (taps < t.most && t.index[taps * t.out + o] >= 0) ++taps;
   const bool copies = t.copies[o] != 0;
-  const auto row = [&](int k) ETALON_INLINE_LAMBDA { return from + t.index[k * t.out + o] * n; };
+  const auto row = [&](int k)
+                       ETALON_INLINE_LAMBDA { return from + t.index[k * t.out + o] * stride; };
   const auto on = [&](std::int64_t i, typename V::Mask m, auto masked) ETALON_INLINE_LAMBDA {
-    const auto load = [&](const float* p) ETALON_INLINE_LAMBDA {
-      if constexpr (masked)
-        return V::load(p, m);
-      else
-        return V::load(p);
+    const auto load = [&](const From* p) ETALON_INLINE_LAMBDA {
+      if constexpr (std::is_same_v<From, typename V::Scalar>) {
+        if constexpr (masked)
+          return V::load(p, m);
+        else
+          return V::load(p);
+      } else {
+        if constexpr (masked)
+          return V::widen(p, m);
+        else
+          return V::widen(p);
+      }
     };
     typename V::Reg sum = V::zero();
     if (copies)
@@ -56,6 +67,29 @@ void resize_across(const ResizeTaps& t, std::int64_t o, const float* from, std::
   std::int64_t i = 0;
   for (; i + V::lanes <= n; i += V::lanes) on(i, V::first(0), std::false_type{});
   if (i < n) on(i, V::first(static_cast<int>(n - i)), std::true_type{});
+}
+
+template <class V>
+void resize_decide(const double* sums, std::int64_t n, double error, float* y,
+                   std::uint64_t* undecided) {
+  const typename V::Reg e = V::set1(error);
+  for (std::int64_t i = 0; i < n; i += V::lanes) {
+    const int lanes = n - i < V::lanes ? static_cast<int>(n - i) : V::lanes;
+    const typename V::Reg t = V::load(sums + i, V::first(lanes));
+    if (error == 0)
+      decide_exact<V>(t, y, i, lanes, undecided);
+    else
+      decide<V>(t, e, y, i, lanes, undecided);
+  }
+}
+
+template <class F32, class F64>
+constexpr ResizePasses make_resize_passes(ResizeRange (*range)(const float*, std::int64_t)) {
+  return {.f32 = {resize_along<F32>, resize_across<F32, float>},
+          .widening = {resize_along<F64>, resize_across<F64, float>},
+          .f64 = {nullptr, resize_across<F64, double>},
+          .range = range,
+          .decide = resize_decide<F64>};
 }
 
 }  // namespace etalon::simd

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/resize/definition.h"
+#include "kernels/resize/exact.h"
 #include "kernels/resize/fast.h"
 
 namespace etalon {
@@ -119,6 +120,7 @@ std::span<const KernelRow> resize_rows() {
   };
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all(resize_f32_rows().begin(), resize_f32_rows().end());
+    all.insert(all.end(), resize_exact_rows().begin(), resize_exact_rows().end());
     all.insert(all.end(), std::begin(definitions), std::end(definitions));
     return all;
   }();
