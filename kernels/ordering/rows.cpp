@@ -10,6 +10,7 @@
 #include "engine/backend/bits_row.h"
 #include "engine/backend/definition.h"
 #include "engine/ops/ordering.h"
+#include "kernels/ordering/arg.h"
 #include "kernels/ordering/cumulative_definition.h"
 
 namespace etalon {
@@ -207,7 +208,7 @@ KernelRow cumulative_definition(std::string_view name) {
 }  // namespace
 
 std::span<const KernelRow> ordering_rows() {
-  static const KernelRow rows[] = {
+  static const KernelRow definitions[] = {
       bits_row<run_arg<true>>("arg_max", "arg_max.bits"),
       bits_row<run_arg<false>>("arg_min", "arg_min.bits"),
       bits_row<run_top_k>("top_k", "top_k.bits"),
@@ -221,6 +222,11 @@ std::span<const KernelRow> ordering_rows() {
       bits_row<run_integer_products>("cum_prod", "cum_prod.bits", integers_only),
       cumulative_definition<CumProdDefinition>("cum_prod.definition"),
   };
+  static const std::vector<KernelRow> rows = [] {
+    std::vector<KernelRow> all(arg_rows().begin(), arg_rows().end());
+    all.insert(all.end(), std::begin(definitions), std::end(definitions));
+    return all;
+  }();
   return rows;
 }
 
