@@ -1,5 +1,6 @@
 #include "kernels/movement/copy.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/core/visit_width.h"
@@ -119,6 +120,19 @@ void copy_transposed(const StridedLoop<2>& loop, int across, U* to, const U* fro
                });
 }
 
+// n copies of one element: by copies of a page of them, for which the C library has the processor's
+// widest stores.
+template <class U>
+void fill_run(U* to, std::int64_t n, U value) {
+  constexpr std::int64_t kFirst = 64, kPage = 4096 / static_cast<std::int64_t>(sizeof(U));
+  std::fill_n(to, std::min(n, kFirst), value);
+  for (std::int64_t done = kFirst; done < n;) {
+    const std::int64_t more = std::min({done, n - done, kPage});
+    std::memcpy(to + done, to, static_cast<std::size_t>(more) * sizeof(U));
+    done += more;
+  }
+}
+
 }  // namespace
 
 void copy_strided(const StridedLoop<2>& loop, int element_bytes, std::byte* to,
@@ -137,7 +151,7 @@ void copy_strided(const StridedLoop<2>& loop, int element_bytes, std::byte* to,
       if (step[0] == 1 && step[1] == 1) {
         std::memcpy(d, s, static_cast<std::size_t>(n) * sizeof(U));
       } else if (step[0] == 1 && step[1] == 0) {
-        std::fill(d, d + n, *s);
+        fill_run(d, n, *s);
       } else {
         for (std::int64_t i = 0; i < n; ++i) d[i * step[0]] = s[i * step[1]];
       }
@@ -157,7 +171,7 @@ void fill_elements(std::byte* to, std::int64_t count, const std::byte* value, in
     using U = decltype(zero);
     U v{};
     std::memcpy(&v, value, sizeof(U));
-    std::fill_n(reinterpret_cast<U*>(to), count, v);
+    fill_run(reinterpret_cast<U*>(to), count, v);
   });
 }
 
