@@ -125,6 +125,34 @@ TEST_CASE("quantize: vectors have the definition's bits") {
   CHECK(parted > 0);  // a real quotient beside a half that its rounding meets
 }
 
+// A product with the scale's reciprocal decides most blocks, a division those with a quotient near
+// to half of an odd number: here every 997th element is one, at distances from the least to beyond
+// what the kernel asks, on both sides.
+TEST_CASE("quantize: one scale, few quotients near to halves") {
+  int compared = 0, parted = 0;
+  for (const float s : {0.1F, 0.0123F, 3.0F, -0.7F, 1e-30F, 1e30F, 0x1.fffffep-126F, 1e-39F})
+    for (const DType type : kTypes) {
+      constexpr std::int64_t kCount = 30011;
+      Tensor x = Tensor::uninitialized(DType::f32, Shape{kCount});
+      const Philox random{11, 0};
+      const float reach = size_bytes(type) == 1 ? 400.0F : 90000.0F;
+      const auto elements = x.mutable_data<float>();
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        float q = std::floor(random.uniform(i) * reach) + (i % 2 == 0 ? 0.25F : -0.375F);
+        if (i % 997 == 0)
+          q = std::floor(q) + 0.5F +
+              std::ldexp(i % 2 == 0 ? 1.0F : -1.0F, -4 - static_cast<int>(i / 997));
+        elements[i] = q * s;
+        const auto product = static_cast<double>(elements[i] * (1 / s));
+        parted += std::nearbyint(product) != std::nearbyint(static_cast<double>(elements[i] / s));
+      }
+      const Tensor scale = Tensor::of<float>({}, {s}), zero = integers(type, {}, 7);
+      compared += compare("quantize_linear", {}, {&x, &scale, &zero}, {"seq", "exact"});
+    }
+  CHECK(compared >= 8 * 4 * 2 * 2);
+  CHECK(parted > 0);  // the reciprocal alone is not enough
+}
+
 TEST_CASE("dequantize: vectors have the definition's bits") {
   int compared = 0;
   for (const Form& form : kForms)

@@ -27,6 +27,9 @@ inline void narrow(T* p, Words v) {
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p),
                      kSigned ? _mm_packs_epi16(words, words) : _mm_packus_epi16(words, words));
 }
+inline bool any_from_half(__m256 v) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_set1_ps(0.5F), _CMP_GE_OQ)) != 0;
+}
 
 }  // namespace
 }  // namespace etalon

@@ -21,6 +21,9 @@ inline void narrow(T* p, Words v) {
   else
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16((__m512i)v));
 }
+inline bool any_from_half(__m512 v) {
+  return _mm512_cmp_ps_mask(v, _mm512_set1_ps(0.5F), _CMP_GE_OQ) != 0;
+}
 
 }  // namespace
 }  // namespace etalon
