@@ -99,13 +99,8 @@ void run_cast(const KernelCall& call) {
                           end - begin);
       return;
     }
-    constexpr std::int64_t kBlock = 2048;
-    for (std::int64_t i = begin; i < end; i += kBlock) {
-      const std::int64_t count = std::min(kBlock, end - i);
-      auto* to = reinterpret_cast<float*>(y) + i;
-      avx2::widen_halves(half, bytes + 2 * i, to, count);
-      f32_row_avx2(F32Op::max, to, to, to, count, true, true);  // NaN canonical
-    }
+    avx2::widen_halves_canonical(half, bytes + 2 * begin, reinterpret_cast<float*>(y) + begin,
+                                 end - begin);
   });
   fill_truth_from_input(call);
 }

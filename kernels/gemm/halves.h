@@ -11,8 +11,9 @@
 
 namespace etalon::avx2 {
 
-// `type` is f16 or bf16.
+// `type` is f16 or bf16. Widened, NaN is what it was, or canonical.
 void widen_halves(DType type, const std::byte* from, float* to, std::int64_t count);
+void widen_halves_canonical(DType type, const std::byte* from, float* to, std::int64_t count);
 void narrow_halves(DType type, const float* from, std::byte* to, std::int64_t count);
 // Bit i is set where x[i] lies midway between two numbers of the format, or between its largest and
 // what would follow; count <= 64.

@@ -57,6 +57,26 @@ ETALON_INLINE __m256i on_midpoint(DType type, __m256 x) {
   return _mm256_blendv_epi8(usual, least, small);
 }
 
+template <bool kCanonical>
+void widen_all(DType type, const std::byte* from, float* to, std::int64_t count) {
+  const auto* x = reinterpret_cast<const std::uint16_t*>(from);
+  const auto widened = [&](__m128i halves) ETALON_INLINE_LAMBDA {
+    const __m256 v = widen(type, halves);
+    if constexpr (!kCanonical) return v;
+    return _mm256_blendv_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)),
+                            _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  };
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    _mm256_storeu_ps(to + i, widened(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+  if (i == count) return;
+  alignas(16) std::uint16_t rest[kLanes] = {};
+  alignas(32) float wide[kLanes];
+  for (std::int64_t k = i; k < count; ++k) rest[k - i] = x[k];
+  _mm256_store_ps(wide, widened(_mm_load_si128(reinterpret_cast<const __m128i*>(rest))));
+  for (std::int64_t k = i; k < count; ++k) to[k] = wide[k - i];
+}
+
 }  // namespace
 
 std::uint64_t midpoints(DType type, const float* x, std::int64_t count) {
@@ -74,16 +94,10 @@ std::uint64_t midpoints(DType type, const float* x, std::int64_t count) {
 }
 
 void widen_halves(DType type, const std::byte* from, float* to, std::int64_t count) {
-  const auto* x = reinterpret_cast<const std::uint16_t*>(from);
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    _mm256_storeu_ps(to + i, widen(type, _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
-  if (i == count) return;
-  alignas(16) std::uint16_t rest[kLanes] = {};
-  alignas(32) float wide[kLanes];
-  for (std::int64_t k = i; k < count; ++k) rest[k - i] = x[k];
-  _mm256_store_ps(wide, widen(type, _mm_load_si128(reinterpret_cast<const __m128i*>(rest))));
-  for (std::int64_t k = i; k < count; ++k) to[k] = wide[k - i];
+  widen_all<false>(type, from, to, count);
+}
+void widen_halves_canonical(DType type, const std::byte* from, float* to, std::int64_t count) {
+  widen_all<true>(type, from, to, count);
 }
 
 void narrow_halves(DType type, const float* from, std::byte* to, std::int64_t count) {
