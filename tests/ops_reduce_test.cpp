@@ -31,6 +31,7 @@ std::vector<Tensor> run_all(std::string_view line, const char* contract = "seq",
 Tensor run(std::string_view line, const char* contract = "seq", int threads = 1) {
   return std::move(run_all(line, contract, threads)[0]);
 }
+using test::equal_bits;
 using test::same_bits;
 std::vector<std::int64_t> indices(const Tensor& t) { return to_int64_values(t); }
 using C = std::vector<std::int64_t>;
@@ -276,4 +277,41 @@ TEST_CASE("matmul: shapes of numpy, the order of the contract, gemm's bits") {
     CHECK(std::memcmp(one.outputs[0].bytes().data(),
                       all.bytes().data() + static_cast<std::size_t>(i) * 80, 80) == 0);
   }
+}
+
+// Rows in every number around one and two vectors of lanes, of lengths around a square of terms.
+TEST_CASE("reductions: rows side by side have the definition's bits") {
+  int compared = 0, parted = 0;
+  for (const char* op :
+       {"reduce_sum", "reduce_mean", "reduce_l1", "reduce_l2", "reduce_sum_square"})
+    for (const int rows : {3, 8, 9, 16, 17, 31, 33, 70})
+      for (const int length : {1, 5, 16, 37, 200})
+        for (const char* data : {":wild", ":special"}) {
+          const OpCase c = parse_op_case(
+              fmt::format("r | {} | axes=[1] | f32[{},{}]{}", op, rows, length, data));
+          const std::vector<Tensor> in = case_inputs(c);
+          const auto p = pointers(in);
+          const auto with = [&](std::string_view kernel, const char* contract, int threads) {
+            OpRun run = run_op(*c.op, c.params, p, all_kernels(),
+                               {.contract = Contract::parse(contract),
+                                .threads = threads,
+                                .kernels = std::string(kernel)});
+            return std::move(run.outputs[0]);
+          };
+          const std::string definition = std::string(op) + ".definition";
+          const Tensor want = with(definition, "seq", 1);
+          parted += !equal_bits(with(definition, "order=lanes:2", 1), want);
+          for (const KernelRow* row : all_kernels().rows_of(op)) {
+            if (!row->name.starts_with(std::string(op) + ".f32.") || !test::on_this_cpu(*row) ||
+                (row->isa == Isa::sse2 && c.op->name != "reduce_sum"))
+              continue;
+            CAPTURE(c.line);
+            CAPTURE(row->name);
+            for (const int threads : {1, 3})
+              CHECK(equal_bits(with(row->name, "seq", threads), want));
+            ++compared;
+          }
+        }
+  CHECK(parted > 120);  // of 400, of which 80 have a single term, and special rows are often NaN
+  if (detect_isa() >= Isa::avx2) CHECK(compared >= 400);
 }

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,8 +13,10 @@
 #include "kernels/kernels.h"
 #include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
+#include "tests/same_bits.h"
 
 using namespace etalon;
+using test::equal_bits;
 
 namespace {
 
@@ -245,11 +246,6 @@ OpRun run_row(const OpCase& c, std::string_view kernel, const char* contract, in
       {.contract = Contract::parse(contract), .threads = threads, .kernels = std::string(kernel)});
 }
 
-bool same_bits(const OpRun& a, const OpRun& b) {
-  return std::memcmp(a.outputs[0].bytes().data(), b.outputs[0].bytes().data(),
-                     b.outputs[0].size_bytes()) == 0;
-}
-
 // Compares the rows whose names begin so with the definition; returns how many comparisons it made.
 int compare_rows(const OpCase& c, const OpRun& want, std::string_view names, const char* contract) {
   int compared = 0;
@@ -258,7 +254,7 @@ int compare_rows(const OpCase& c, const OpRun& want, std::string_view names, con
     for (const int threads : {1, 3}) {
       CAPTURE(c.line);
       CAPTURE(row->name);
-      CHECK(same_bits(run_row(c, row->name, contract, threads), want));
+      CHECK(equal_bits(run_row(c, row->name, contract, threads).outputs[0], want.outputs[0]));
       ++compared;
     }
   }
@@ -276,7 +272,7 @@ TEST_CASE("resize: fast rows have the definition's bits") {
     const OpCase c = parse_op_case("r | resize | " + text);
     const OpRun want = run_row(c, "resize.definition", "seq", 2);
     for (const char* other : {"order=lanes:2", "fma=off"})
-      parted += !same_bits(run_row(c, "resize.definition", other, 2), want);
+      parted += !equal_bits(run_row(c, "resize.definition", other, 2).outputs[0], want.outputs[0]);
     for (const float v : want.outputs[0].data<float>()) zeros += bits_of(v) == 0x80000000U;
     compared += compare_rows(c, want, "resize.f32.", "seq");
   }
@@ -294,7 +290,8 @@ TEST_CASE("resize: exact rows have the definition's bits") {
       const OpCase c = parse_op_case("r | resize | " + text);
       CAPTURE(c.line);
       const OpRun want = run_row(c, "resize.definition", "exact", 2);
-      parted += !same_bits(run_row(c, "resize.definition", "acc=f64", 2), want);
+      parted +=
+          !equal_bits(run_row(c, "resize.definition", "acc=f64", 2).outputs[0], want.outputs[0]);
       for (const float v : want.outputs[0].data<float>()) zeros += bits_of(v) == 0x80000000U;
       compared += compare_rows(c, want, "resize.exact.", "exact");
     }

@@ -12,6 +12,11 @@
 
 namespace etalon::test {
 
+inline bool equal_bits(const Tensor& a, const Tensor& b) {
+  return a.size_bytes() == b.size_bytes() &&
+         std::memcmp(a.bytes().data(), b.bytes().data(), b.size_bytes()) == 0;
+}
+
 inline void same_bits(const Tensor& t, const std::vector<double>& expected) {
   REQUIRE(t.numel() == static_cast<std::int64_t>(expected.size()));
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -1,9 +1,9 @@
 #include "kernels/movement/copy.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "engine/core/visit_width.h"
+#include "kernels/movement/fill_run.h"
 
 namespace etalon {
 namespace {
@@ -118,19 +118,6 @@ void copy_transposed(const StridedLoop<2>& loop, int across, U* to, const U* fro
                    }
                  }
                });
-}
-
-// n copies of one element: by copies of a page of them, for which the C library has the processor's
-// widest stores.
-template <class U>
-void fill_run(U* to, std::int64_t n, U value) {
-  constexpr std::int64_t kFirst = 64, kPage = 4096 / static_cast<std::int64_t>(sizeof(U));
-  std::fill_n(to, std::min(n, kFirst), value);
-  for (std::int64_t done = kFirst; done < n;) {
-    const std::int64_t more = std::min({done, n - done, kPage});
-    std::memcpy(to + done, to, static_cast<std::size_t>(more) * sizeof(U));
-    done += more;
-  }
 }
 
 }  // namespace

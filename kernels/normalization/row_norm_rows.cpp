@@ -10,6 +10,7 @@
 #include "kernels/gemm/halves_row.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
+#include "kernels/movement/fill_run.h"
 #include "kernels/reduce/row_steps.h"
 #include "kernels/simd/machine.h"
 
@@ -136,7 +137,7 @@ class RowNorm {
     if (numbers == nullptr || g_.groups == 0) return numbers;
     const std::int64_t count = n_ / g_.repeats;
     for (std::int64_t c = 0; c < count; ++c)
-      std::fill_n(to + c * g_.repeats, g_.repeats, numbers[row % g_.groups * count + c]);
+      fill_run(to + c * g_.repeats, g_.repeats, numbers[row % g_.groups * count + c]);
     return to;
   }
 

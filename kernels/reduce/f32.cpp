@@ -5,9 +5,10 @@
 //   columns   the outputs are contiguous (reduction over outer axes): chains of a block of outputs
 //             lie side by side, N of them below each other under lanes
 //   chains    the terms are contiguous, seq: eight outputs at once, which hides an addition's
-//   latency lanes     the terms are contiguous, lanes:N: the lanes of one output lie side by side
+//             latency; sums and squares of one run of terms each as lanes of vectors, turned
+//   lanes     the terms are contiguous, lanes:N: the lanes of one output lie side by side
 // Limits: columns and lanes run at the speed of the first cache level, chains at eight terms each
-// addition latency (four cycles).
+// addition latency (four cycles), turned ones at as many as a vector has lanes, twice.
 #include <array>
 #include <vector>
 
@@ -15,7 +16,9 @@
 #include "engine/backend/strided.h"
 #include "kernels/reduce/definition.h"
 #include "kernels/reduce/f32_steps.h"
+#include "kernels/reduce/row_steps.h"
 #include "kernels/reduce/rows.h"
+#include "kernels/simd/machine.h"
 
 namespace etalon {
 
@@ -29,6 +32,8 @@ const StepFunctions& step_functions([[maybe_unused]] Isa isa) {
 
 namespace {
 
+constexpr std::int64_t kChainsAtOnce = 2 * kRowsAtOnce;
+
 struct Plan {
   Reduction kind;
   Step step;
@@ -40,6 +45,7 @@ struct Plan {
   const float* x = nullptr;
   float* y = nullptr;
   const StepFunctions* functions = nullptr;
+  const RowSteps* turned = nullptr;  // where there are vectors, and one run of terms
 
   float start() const {
     return step == Step::max ? -__builtin_inff() : step == Step::min ? __builtin_inff() : 0.0F;
@@ -69,7 +75,15 @@ Step step_of(Reduction kind) {
 
 bool is_extremum(Step step) { return step == Step::max || step == Step::min; }
 
-Plan make_plan(const KernelCall& call, const StepFunctions& functions) {
+const RowSteps* turned_steps([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return &row_steps_avx512(is_amd());
+  if (isa >= Isa::avx2) return &row_steps_avx2();
+#endif
+  return nullptr;
+}
+
+Plan make_plan(const KernelCall& call, Isa isa) {
   const std::vector<InferInput> known = known_inputs(call);
   const ReduceGeometry g = reduce_geometry(call.params<ReduceParams>(), InferInputs(known));
   Plan p;
@@ -79,7 +93,7 @@ Plan make_plan(const KernelCall& call, const StepFunctions& functions) {
   const Order& order = call.contract().order;
   if (order.kind == OrderKind::lanes && !is_extremum(p.step)) p.lanes = order.sizes[0];
   p.count = g.reduced.numel();
-  p.functions = &functions;
+  p.functions = &step_functions(isa);
   p.x = call.input(0).data<float>().data();
   p.y = reinterpret_cast<float*>(output_bytes(call, 0));
   StridedLoop<1> terms;
@@ -91,6 +105,8 @@ Plan make_plan(const KernelCall& call, const StepFunctions& functions) {
     terms.run(1, [&](const std::array<std::int64_t, 1>& at, std::int64_t) {
       p.segments.push_back(at[0]);
     });
+  if (p.stride == 1 && p.segments.size() == 1 && (p.step == Step::sum || p.step == Step::square))
+    p.turned = turned_steps(isa);
   const auto strides = strides_of(g.kept);
   for (int i = 0; i < g.kept.rank(); ++i)
     p.outputs.add_axis(g.kept[i], {strides[static_cast<std::size_t>(i)],
@@ -126,6 +142,18 @@ void columns(const Plan& p, const float* x, float* y, std::int64_t n, std::vecto
 
 // n outputs whose first terms lie `step` apart.
 void chains(const Plan& p, const float* x, std::int64_t step, float* y, std::int64_t n) {
+  if (p.turned != nullptr && n >= kChains) {
+    std::array<float, kChainsAtOnce> sums;
+    constexpr std::array<float, kChainsAtOnce> kNoMeans{};  // distances from 0 are squared
+    for (std::int64_t j = 0; j < n; j += kChainsAtOnce) {
+      const std::int64_t real = std::min(kChainsAtOnce, n - j);
+      p.turned->chains(p.step == Step::square ? kNoMeans.data() : nullptr,
+                       x + p.segments[0] + j * step, step, real, p.segment, sums.data());
+      for (std::int64_t c = 0; c < real; ++c)
+        y[j + c] = p.finish(sums[static_cast<std::size_t>(c)]);
+    }
+    return;
+  }
   for (std::int64_t j = 0; j < n; j += kChains) {
     const std::int64_t real = std::min<std::int64_t>(kChains, n - j);
     std::array<float, kChains> s;
@@ -155,9 +183,9 @@ void lanes(const Plan& p, const float* x, float* y, std::vector<float>& s) {
   *y = p.finish(s[0]);
 }
 
-template <const StepFunctions& (*Functions)()>
+template <Isa kIsa>
 void run(const KernelCall& call) {
-  const Plan p = make_plan(call, Functions());
+  const Plan p = make_plan(call, kIsa);
   if (is_extremum(p.step) && !call.truth.empty()) return run_extremum_definition(call);
   const std::int64_t step = p.outputs.step()[1];
   // Work per output decides how many a thread takes; the loop's own grain does not know it.
@@ -225,19 +253,19 @@ std::span<const KernelRow> reduce_f32_rows() {
     const Set sets[] = {
 #if defined(__x86_64__)
         {Isa::avx512,
-         run<step_functions_avx512>,
+         run<Isa::avx512>,
          refuse,
          {"reduce_sum.f32.avx512", "reduce_mean.f32.avx512", "reduce_l1.f32.avx512",
           "reduce_l2.f32.avx512", "reduce_sum_square.f32.avx512", "reduce_max.f32.avx512",
           "reduce_min.f32.avx512"}},
         {Isa::avx2,
-         run<step_functions_avx2>,
+         run<Isa::avx2>,
          refuse,
          {"reduce_sum.f32.avx2", "reduce_mean.f32.avx2", "reduce_l1.f32.avx2", "reduce_l2.f32.avx2",
           "reduce_sum_square.f32.avx2", "reduce_max.f32.avx2", "reduce_min.f32.avx2"}},
 #endif
         {Isa::sse2,
-         run<step_functions_base>,
+         run<Isa::sse2>,
          refuse_without_fma,
          {"reduce_sum.f32.sse2", "reduce_mean.f32.sse2", "reduce_l1.f32.sse2", "reduce_l2.f32.sse2",
           "reduce_sum_square.f32.sse2", "reduce_max.f32.sse2", "reduce_min.f32.sse2"}},

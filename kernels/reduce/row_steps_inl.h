@@ -19,44 +19,57 @@ ETALON_INLINE typename V::Reg take(typename V::Reg s, typename V::Reg x, typenam
   }
 }
 
-// V::lanes rows.
-template <class V, bool kSquare>
+// kGroups times V::lanes rows. Of two groups the one's additions are waited for while the other is
+// turned.
+template <class V, bool kSquare, int kGroups>
 void row_chains(const float* means, const float* const* row, std::int64_t n, float* sums) {
-  const typename V::Reg mean = kSquare ? V::load(means) : V::zero();
-  typename V::Reg s = V::zero(), square[V::lanes];
+  typename V::Reg mean[kGroups], s[kGroups], square[V::lanes];
+  unroll<kGroups>([&](auto g) ETALON_INLINE_LAMBDA {
+    mean[g] = kSquare ? V::load(means + g * V::lanes) : V::zero();
+    s[g] = V::zero();
+  });
   std::int64_t k = 0;
-  for (; k + V::lanes <= n; k += V::lanes) {
-    V::load_turned([&](int r) ETALON_INLINE_LAMBDA { return row[r] + k; }, square);
-    unroll<V::lanes>([&](auto i)
-                         ETALON_INLINE_LAMBDA { s = take<V, kSquare>(s, square[i], mean); });
-  }
+  for (; k + V::lanes <= n; k += V::lanes)
+    unroll<kGroups>([&](auto g) ETALON_INLINE_LAMBDA {
+      V::load_turned([&](int r) ETALON_INLINE_LAMBDA { return row[g * V::lanes + r] + k; }, square);
+      unroll<V::lanes>(
+          [&](auto i) ETALON_INLINE_LAMBDA { s[g] = take<V, kSquare>(s[g], square[i], mean[g]); });
+    });
   if (k < n) {
     const auto rest = static_cast<int>(n - k);
     const typename V::Mask m = V::first(rest);
-    unroll<V::lanes>([&](auto r) ETALON_INLINE_LAMBDA { square[r] = V::load(row[r] + k, m); });
-    V::transpose(square);
-    unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA {
-      if (i < rest) s = take<V, kSquare>(s, square[i], mean);
+    unroll<kGroups>([&](auto g) ETALON_INLINE_LAMBDA {
+      unroll<V::lanes>(
+          [&](auto r) ETALON_INLINE_LAMBDA { square[r] = V::load(row[g * V::lanes + r] + k, m); });
+      V::transpose(square);
+      unroll<V::lanes>([&](auto i) ETALON_INLINE_LAMBDA {
+        if (i < rest) s[g] = take<V, kSquare>(s[g], square[i], mean[g]);
+      });
     });
   }
-  V::store(sums, s);
+  unroll<kGroups>([&](auto g) ETALON_INLINE_LAMBDA { V::store(sums + g * V::lanes, s[g]); });
 }
 
 template <class V>
 void row_chains(const float* means, const float* x, std::int64_t stride, std::int64_t rows,
                 std::int64_t n, float* sums) {
-  for (std::int64_t first = 0; first < rows; first += V::lanes) {
-    const float* row[V::lanes];
-    float all[V::lanes], mean[V::lanes];
-    for (int r = 0; r < V::lanes; ++r) {  // spare lanes repeat the last row
+  const auto groups = [&]<int kGroups>(std::int64_t first, std::integral_constant<int, kGroups>) {
+    constexpr int kRows = kGroups * V::lanes;
+    const float* row[kRows];
+    float all[kRows], mean[kRows];
+    for (int r = 0; r < kRows; ++r) {  // spare lanes repeat the last row
       const std::int64_t at = first + r < rows ? first + r : rows - 1;
       row[r] = x + at * stride;
       mean[r] = means == nullptr ? 0 : means[at];
     }
-    means == nullptr ? row_chains<V, false>(mean, row, n, all)
-                     : row_chains<V, true>(mean, row, n, all);
-    for (int r = 0; r < V::lanes && first + r < rows; ++r) sums[first + r] = all[r];
-  }
+    means == nullptr ? row_chains<V, false, kGroups>(mean, row, n, all)
+                     : row_chains<V, true, kGroups>(mean, row, n, all);
+    for (int r = 0; r < kRows && first + r < rows; ++r) sums[first + r] = all[r];
+  };
+  std::int64_t first = 0;
+  for (; rows - first > V::lanes; first += 2 * V::lanes)
+    groups(first, std::integral_constant<int, 2>{});
+  if (first < rows) groups(first, std::integral_constant<int, 1>{});
 }
 
 // What is computed and stored so far comes before what follows, for the compiler.

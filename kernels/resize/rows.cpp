@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/movement/fill_run.h"
 #include "kernels/resize/definition.h"
 #include "kernels/resize/exact.h"
 #include "kernels/resize/fast.h"
@@ -72,7 +73,7 @@ void gather_rows(const KernelCall& call) {
                    }
                    U* row = to + r * n;
                    if (outside)
-                     std::fill_n(row, n, value);
+                     fill_run(row, n, value);
                    else if (whole)
                      std::memcpy(row, from + at, static_cast<std::size_t>(n) * sizeof(U));
                    else
