@@ -98,7 +98,7 @@ double row_error(const Growth& growth, const ResizeRange& range) {
 }  // namespace
 
 void run_resize_exact(const KernelCall& call, Isa isa, const ExactSteps& steps) {
-  const ResizePasses& passes = isa >= Isa::avx512 ? avx512::resize_passes : avx2::resize_passes;
+  const ResizePasses& passes = *resize_passes(isa);
   const D::Plan p = D::plan(call);
   if (call.output(0).numel() == 0) return;
   if (p.moving.empty() && call.truth.empty()) return resize_copy(call);

@@ -13,8 +13,7 @@ namespace {
 
 template <Isa kIsa>
 void run(const KernelCall& call) {
-  const ResizePass<float, float>& pass =
-      (kIsa == Isa::avx512 ? avx512::resize_passes : avx2::resize_passes).f32;
+  const ResizePass<float, float>& pass = resize_passes(kIsa)->f32;
   const ResizeDefinition::Plan p = ResizeDefinition::plan(call);
   const float* from = call.input(0).data<float>().data();
   float* y = call.output(0).mutable_data<float>().data();
@@ -84,12 +83,20 @@ Refusal refuse_resize_passes(const Problem& problem) {
   return std::nullopt;
 }
 
+const ResizePasses* resize_passes([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return &avx512::resize_passes;
+  if (isa >= Isa::avx2) return &avx2::resize_passes;
+#endif
+  return nullptr;
+}
+
 void resize_copy(const KernelCall& call) {
   const float* from = call.input(0).data<float>().data();
   float* y = call.output(0).mutable_data<float>().data();
   parallel_for(call.output(0).numel(), call.threads, kResizeGrain,
                [&](std::int64_t begin, std::int64_t end) {
-                 f32_row_avx2(F32Op::max, y + begin, from + begin, from + begin, end - begin, true,
+                 f32_row_base(F32Op::max, y + begin, from + begin, from + begin, end - begin, true,
                               true);  // NaN canonical
                });
 }

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "engine/core/cpu.h"
+
 namespace etalon {
 
 // The taps of one axis, by tap and output, at [tap * out + output]: an output is the chain
@@ -45,6 +47,8 @@ struct ResizePasses {
   void (*decide)(const double* sums, std::int64_t n, double error, float* y,
                  std::uint64_t* undecided);
 };
+
+const ResizePasses* resize_passes(Isa isa);  // nullptr where the set is not compiled in
 
 namespace avx2 {
 extern const ResizePasses resize_passes;
