@@ -43,11 +43,20 @@ Prepared prepare(const Problem& problem, int) {
   return p;
 }
 
+constexpr std::int64_t kLeastRun = 16;  // elements of a channel that are worth a loop
+
+// Numbers by channel, of runs of `inner` elements.
+struct Numbers {
+  std::int64_t channels = 0, inner = 1;
+  const float *mean = nullptr, *factor = nullptr, *bias = nullptr;
+};
+Numbers numbers_of(const KernelCall& call, const PreparedBatchNorm& p) {
+  return {p.channels, p.inner, call.input(3).data<float>().data(), p.factor.data(),
+          call.input(2).data<float>().data()};
+}
+
 template <Isa isa>
-void piece(const KernelCall& call, const PreparedBatchNorm& p, const float* factor,
-           std::int64_t begin, std::int64_t count) {
-  const float* mean = call.input(3).data<float>().data();
-  const float* bias = call.input(2).data<float>().data();
+void piece(const KernelCall& call, const Numbers& p, std::int64_t begin, std::int64_t count) {
   BatchNormCall b{.x = call.input(0).data<float>().data() + begin,
                   .y = reinterpret_cast<float*>(output_bytes(call, 0)) + begin,
                   .fused = call.contract().fma};
@@ -56,9 +65,9 @@ void piece(const KernelCall& call, const PreparedBatchNorm& p, const float* fact
   std::int64_t c = begin / p.inner, at = begin - c * p.inner;  // channel of all samples, element
   for (c %= p.channels; count > 0; at = 0) {
     b.n = std::min(count, b.varies ? p.channels - c : p.inner - at);
-    b.mean = mean + c;
-    b.factor = factor + c;
-    b.bias = bias + c;
+    b.mean = p.mean + c;
+    b.factor = p.factor + c;
+    b.bias = p.bias + c;
     if constexpr (isa >= Isa::avx512)
       avx512::batch_norm(b);
     else
@@ -73,7 +82,7 @@ void piece(const KernelCall& call, const PreparedBatchNorm& p, const float* fact
 template <Isa isa>
 void run_piece(const KernelCall& call, std::int64_t begin, std::int64_t count) {
   const auto& p = *static_cast<const PreparedBatchNorm*>(call.prepared);
-  piece<isa>(call, p, p.factor.data(), begin, count);
+  piece<isa>(call, numbers_of(call, p), begin, count);
 }
 
 bool step(const KernelCall& call, PointwiseStep& to) {
@@ -98,10 +107,20 @@ void run(const KernelCall& call) {
     fresh.factor = make_factor(call.input(1), call.input(4), params.eps);
     p = &fresh;
   }
-  parallel_for(call.input(0).numel(), call.threads, 16384,
-               [&](std::int64_t begin, std::int64_t end) {
-                 piece<isa>(call, *p, p->factor.data(), begin, end - begin);
-               });
+  // Runs that do not fill a vector: their numbers are repeated for each element,
+  // where enough samples share them.
+  Numbers numbers = numbers_of(call, *p);
+  std::vector<float> each;
+  const std::int64_t n = call.input(0).numel(), sample = p->channels * p->inner;
+  if (p->inner > 1 && p->inner < kLeastRun && n >= 4 * sample) {
+    for (const float* part : {numbers.mean, numbers.factor, numbers.bias})
+      for (std::int64_t c = 0; c < p->channels; ++c)
+        each.insert(each.end(), static_cast<std::size_t>(p->inner), part[c]);
+    numbers = {sample, 1, each.data(), each.data() + sample, each.data() + 2 * sample};
+  }
+  parallel_for(n, call.threads, 16384, [&](std::int64_t begin, std::int64_t end) {
+    piece<isa>(call, numbers, begin, end - begin);
+  });
 }
 
 Refusal refuse(const Problem& problem) {
