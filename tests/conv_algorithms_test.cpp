@@ -15,8 +15,10 @@
 #include "kernels/conv/algorithm_cost.h"
 #include "kernels/conv/winograd_matrices.h"
 #include "kernels/kernels.h"
+#include "tests/same_bits.h"
 
 using namespace etalon;
+using test::equal_bits;
 
 namespace {
 
@@ -76,11 +78,6 @@ std::vector<Tensor> inputs(const Case& c, Data data) {
   return in;
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() &&
-         std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
-}
-
 const char* kWinograds[] = {"algo=winograd:2/3",
                             "algo=winograd:4/3",
                             "algo=winograd:6/3",
@@ -118,7 +115,7 @@ int compare_rows(const Case& c, const char* contract, Data data) {
         if (e.kind() != ErrorKind::usage) throw;
         break;
       }
-      CHECK_MESSAGE(same_bits(got, want), row->name, " ", contract, " ", to_string(c.x), " ",
+      CHECK_MESSAGE(equal_bits(got, want), row->name, " ", contract, " ", to_string(c.x), " ",
                     to_string(c.w));
       ++compared;
     }
@@ -198,7 +195,7 @@ TEST_CASE("algorithms: other contracts of the accumulator are honoured by the de
   int different = 0;
   for (const char* more : {"fma=off", "acc=f64", "acc=bf16", "round=rz"}) {
     const std::string contract = std::string("algo=winograd:4/3,") + more;
-    different += same_bits(run(kThree[0], in, contract), plain) ? 0 : 1;
+    different += equal_bits(run(kThree[0], in, contract), plain) ? 0 : 1;
     CHECK(compare_rows(kThree[2], contract.c_str(), Data::noise) == 2);
     CHECK(compare_rows(kThree[2], (std::string("algo=fft:8,") + more).c_str(), Data::noise) == 2);
   }
@@ -225,12 +222,12 @@ TEST_CASE("algorithms: their bits differ, their values do not") {
     // 45 terms below 1: F(6x6) amplifies u = 2^-24 by some hundreds at most.
     CHECK_MESSAGE(worst < 45 * 1e3 * 0x1p-24, contract);
     CHECK_MESSAGE(worst > 0, contract);
-    for (const Tensor& other : all) CHECK_MESSAGE(!same_bits(y, other), contract);
+    for (const Tensor& other : all) CHECK_MESSAGE(!equal_bits(y, other), contract);
     all.push_back(std::move(y));
   }
   // Sums that have no padding are direct's under im2col.
-  CHECK(same_bits(run(kThree[1], inputs(kThree[1], Data::wild), "algo=im2col"),
-                  run(kThree[1], inputs(kThree[1], Data::wild), "seq")));
+  CHECK(equal_bits(run(kThree[1], inputs(kThree[1], Data::wild), "algo=im2col"),
+                   run(kThree[1], inputs(kThree[1], Data::wild), "seq")));
   // An infinite weight over padding: a term for im2col, none for direct.
   const Case border{{1, 1, 1, 1}, {1, 1, 3, 3}, {1, 1}, {1, 1}, 1, false};
   std::vector<Tensor> over = inputs(border, Data::noise);

@@ -13,9 +13,11 @@
 #include "kernels/kernels.h"
 #include "tests/on_this_cpu.h"
 #include "tests/peak_memory.h"
+#include "tests/same_bits.h"
 #include "tests/special_data.h"
 
 using namespace etalon;
+using test::equal_bits;
 
 namespace {
 
@@ -33,11 +35,6 @@ Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
     if (data == Data::special) x = test::special(x, pick);
   }
   return t;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() &&
-         std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
 }
 
 Tensor run(const ConvParams& p, std::span<const Tensor* const> in, std::string_view kernel,
@@ -218,7 +215,7 @@ int compare_rows(bool every_count) {
           CAPTURE(static_cast<int>(data));
           CAPTURE(to_string(c.x));
           CAPTURE(to_string(c.w));
-          CHECK(same_bits(run(params(c), in, row->name, threads), want));
+          CHECK(equal_bits(run(params(c), in, row->name, threads), want));
           ++compared;
         }
       }
@@ -263,8 +260,8 @@ TEST_CASE("conv: the data of this test shows the order, and padding added as zer
   ConvParams p;
   p.pads_begin = p.pads_end = {1, 1};
   const Tensor seq = run(p, in, "", 1);
-  CHECK(!same_bits(seq, run(p, in, "", 1, "order=lanes:8")));
-  CHECK(!same_bits(seq, run(p, in, "", 1, "walk=rsc")));
+  CHECK(!equal_bits(seq, run(p, in, "", 1, "order=lanes:8")));
+  CHECK(!equal_bits(seq, run(p, in, "", 1, "walk=rsc")));
 
   // The same convolution over an input that holds its padding as zeros differs on the hostile data.
   for (const Data data : {Data::special, Data::tiny}) {
@@ -277,7 +274,7 @@ TEST_CASE("conv: the data of this test shows the order, and padding added as zer
     const Tensor* skipped[] = {&inner, &taps};
     const Tensor* added[] = {&outer, &taps};
     CAPTURE(static_cast<int>(data));
-    CHECK(!same_bits(run(p, skipped, "", 1), run({}, added, "", 1)));
+    CHECK(!equal_bits(run(p, skipped, "", 1), run({}, added, "", 1)));
   }
 }
 

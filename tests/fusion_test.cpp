@@ -21,17 +21,14 @@
 #include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
 #include "tests/peak_memory.h"
+#include "tests/same_bits.h"
 #include "tests/special_noise.h"
 
 using namespace etalon;
+using test::equal_bits;
 using test::special_noise;
 
 namespace {
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() &&
-         std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
-}
 
 // An op case as a problem of its own: what the executor would hand to a kernel.
 struct Case {
@@ -217,7 +214,7 @@ TEST_CASE("fusion: what a kernel announces is there, once and for good") {
                   .finished = &finished});
         CHECK_MESSAGE(times == std::vector<int>(static_cast<std::size_t>(n), 1), c.line, " ",
                       std::string(row->name));
-        CHECK_MESSAGE(same_bits(then, out[0]), c.line, " ", std::string(row->name));
+        CHECK_MESSAGE(equal_bits(then, out[0]), c.line, " ", std::string(row->name));
         ++checked;
       }
     }
@@ -249,7 +246,7 @@ TEST_CASE("fusion: pieces have the bits of the whole, in place and in any cut") 
               .problem = &k.problem, .inputs = in, .outputs = y, .prepared = prepared.get()};
           for (std::int64_t at = 0; at < y[0].numel(); at += cut)
             row->run_piece(call, at, std::min(cut, y[0].numel() - at));
-          CHECK_MESSAGE(same_bits(y[0], whole[0]), c.line, " ", std::string(row->name),
+          CHECK_MESSAGE(equal_bits(y[0], whole[0]), c.line, " ", std::string(row->name),
                         " carried=", carried, " cut=", cut);
           ++checked;
           // The same as a step: columns of all rows, if the extents have such, then the rest.
@@ -268,7 +265,7 @@ TEST_CASE("fusion: pieces have the bits of the whole, in place and in any cut") 
                              {.begin = r * stride + columns, .count = stride - columns});
           if (rows * stride < n)
             row->run_steps({&step, 1}, to, {.begin = rows * stride, .count = n - rows * stride});
-          CHECK_MESSAGE(same_bits(y[0], whole[0]), c.line, " ", std::string(row->name),
+          CHECK_MESSAGE(equal_bits(y[0], whole[0]), c.line, " ", std::string(row->name),
                         " carried=", carried, " as a step, columns=", columns);
           ++steps;
         }
@@ -414,14 +411,14 @@ void check_endings(const OpRow& op) {
           const std::string where = to_string(layer.x) + to_string(layer.w) +
                                     " steps=" + std::to_string(which) + " " +
                                     std::string(row->name);
-          CHECK_MESSAGE(same_bits(got[0], want[0]), where);
+          CHECK_MESSAGE(equal_bits(got[0], want[0]), where);
           if (ending != Ending::in_place || (which & 4U) == 0) continue;
           std::vector<Tensor> place;
           place.push_back(std::move(s.tensors.back()));
           call.outputs = place;
           call.finished = nullptr;
           row->run(call);
-          CHECK_MESSAGE(same_bits(place[0], want[0]), where, " in place");
+          CHECK_MESSAGE(equal_bits(place[0], want[0]), where, " in place");
         }
     }
   }
@@ -457,7 +454,7 @@ TEST_CASE("fusion: steps whose channels are last, down narrow columns") {
                                 .count = std::min(width, channels - c),
                                 .rows = shape[0] * shape[1] / step,
                                 .stride = step * channels});
-            CHECK_MESSAGE(same_bits(got, want), std::string(row->name), " channels=", channels,
+            CHECK_MESSAGE(equal_bits(got, want), std::string(row->name), " channels=", channels,
                           " steps=", which, " width=", width);
             ++checked;
           }
@@ -478,7 +475,7 @@ TEST_CASE("fusion: a chain of steps alone, and a sum that only it reads again") 
       for (const int threads : {1, 3}) {
         Executor fused(g, all_kernels(), {.contract = Contract::seq(), .threads = threads});
         for (int i = 0; i < 2; ++i)
-          CHECK_MESSAGE(same_bits(fused.run(in).outputs[0].second, want.y), to_string(layer.x),
+          CHECK_MESSAGE(equal_bits(fused.run(in).outputs[0].second, want.y), to_string(layer.x),
                         to_string(layer.w), " share=", share, " threads=", threads);
       }
       // Who wants to see the other side of the addition sees it as it was.
@@ -488,7 +485,7 @@ TEST_CASE("fusion: a chain of steps alone, and a sum that only it reads again") 
       const Ran apart = run(shown, in, {.contract = Contract::seq(), .fuse = false});
       const Ran both = run(shown, in, {.contract = Contract::seq()});
       for (std::size_t i = 0; i < 2; ++i)
-        CHECK(same_bits(both.trace.outputs[i].second, apart.trace.outputs[i].second));
+        CHECK(equal_bits(both.trace.outputs[i].second, apart.trace.outputs[i].second));
     }
   CHECK(zeros > 1000);
   CHECK(numbers > 1000);
@@ -510,7 +507,7 @@ TEST_CASE("fusion: a residual block gives the bits of its ops run one by one") {
         for (const int threads : {1, 2, 3, 7}) {
           if (test::kKeepsFreed && threads % 3 != 0) continue;
           const Ran got = run(g, in, {.contract = Contract::seq(), .isa = isa, .threads = threads});
-          CHECK_MESSAGE(same_bits(got.y, want.y), to_string(layer.x), to_string(layer.w),
+          CHECK_MESSAGE(equal_bits(got.y, want.y), to_string(layer.x), to_string(layer.w),
                         " share=", share, " isa=", std::string(name(isa)), " threads=", threads);
           fused += fused_nodes(got.trace);
           if (isa == Isa::sse2) continue;
@@ -560,14 +557,14 @@ TEST_CASE("fusion: a value that somebody else wants is made") {
   apart.fuse = false;
   const Trace want = Executor(shown, all_kernels(), apart).run(in);
   for (std::size_t i = 0; i < 3; ++i)
-    CHECK(same_bits(got.outputs[i].second, want.outputs[i].second));
+    CHECK(equal_bits(got.outputs[i].second, want.outputs[i].second));
   CHECK(record_of(got, "left.bn").fused_into.empty());
   CHECK(record_of(got, "tanh").fused_into.empty());
   CHECK(record_of(got, "twice").fused_into.empty());
   // Run again: what was planned for the first run serves the second.
   Executor again(shown, all_kernels(), options);
   for (int i = 0; i < 2; ++i)
-    CHECK(same_bits(again.run(in).outputs[0].second, want.outputs[0].second));
+    CHECK(equal_bits(again.run(in).outputs[0].second, want.outputs[0].second));
 }
 
 TEST_SUITE("long") {
@@ -581,7 +578,7 @@ TEST_SUITE("long") {
       in.emplace("x", special_noise(Shape(std::span<const std::int64_t>(dims)), 3, 0));
       const Ran want = run(g, in, {.contract = Contract::seq(), .threads = 2, .fuse = false});
       const Ran got = run(g, in, {.contract = Contract::seq(), .threads = 2});
-      CHECK_MESSAGE(same_bits(got.y, want.y), model);
+      CHECK_MESSAGE(equal_bits(got.y, want.y), model);
       if (detect_isa() >= Isa::avx2) CHECK(fused_nodes(got.trace) > 0);
     }
   }

@@ -11,9 +11,11 @@
 #include "kernels/kernels.h"
 #include "tests/on_this_cpu.h"
 #include "tests/order_compare.h"
+#include "tests/same_bits.h"
 #include "tests/special_data.h"
 
 using namespace etalon;
+using test::equal_bits;
 
 namespace {
 
@@ -29,11 +31,6 @@ Tensor make(const Shape& shape, std::uint64_t seed, Data data) {
     if (data == Data::special) x = test::special(x, test::share(random, i + 1000000));
   }
   return t;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() &&
-         std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
 }
 
 Tensor run(const GemmParams& p, std::span<const Tensor* const> in, const char* kernel, Isa isa,
@@ -109,8 +106,8 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
           CAPTURE(c.m);
           CAPTURE(c.n);
           CAPTURE(c.k);
-          CHECK(
-              same_bits(run(c.p, in, std::string(row->name).c_str(), detect_isa(), threads), want));
+          CHECK(equal_bits(run(c.p, in, std::string(row->name).c_str(), detect_isa(), threads),
+                           want));
           ++compared;
         }
         // Nothing packed beforehand.
@@ -118,7 +115,7 @@ TEST_CASE("gemm: every fast row has the bits of the definition") {
                                                                {&want, 1}, Contract::parse("seq"));
         CAPTURE(row->name);
         CAPTURE(c.m);
-        CHECK(same_bits(got[0], want));
+        CHECK(equal_bits(got[0], want));
       }
     }
   if (detect_isa() >= Isa::avx2) CHECK(compared >= 120);
@@ -128,6 +125,6 @@ TEST_CASE("gemm: the data of this test shows the order of the sum") {
   const Tensor a = make({61, 200}, 1, Data::noise), b = make({200, 129}, 2, Data::noise);
   const Tensor* in[] = {&a, &b};
   const Tensor seq = run({}, in, "", detect_isa(), 1);
-  CHECK(!same_bits(seq, run({}, in, "", detect_isa(), 1, "order=lanes:8")));
-  CHECK(!same_bits(seq, run({}, in, "", detect_isa(), 1, "order=blocks:100")));
+  CHECK(!equal_bits(seq, run({}, in, "", detect_isa(), 1, "order=lanes:8")));
+  CHECK(!equal_bits(seq, run({}, in, "", detect_isa(), 1, "order=blocks:100")));
 }

@@ -8,8 +8,10 @@
 #include "importers/containers/pickle.h"
 #include "importers/importers.h"
 #include "tests/importer_files.h"
+#include "tests/same_bits.h"
 
 using namespace etalon;
+using test::equal_bits;
 using test::fixture;
 
 namespace {
@@ -18,10 +20,6 @@ std::map<std::string, Tensor> by_name(TensorList list) {
   std::map<std::string, Tensor> out;
   for (NamedTensor& t : list) out.emplace(t.name, std::move(t.tensor));
   return out;
-}
-
-bool same(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() && std::ranges::equal(a.bytes(), b.bytes());
 }
 
 Error refusal(const std::string& bytes) {
@@ -115,7 +113,7 @@ TEST_CASE("pickle: arrays of every protocol have NumPy's bits") {
     REQUIRE(got.size() == 4);
     for (const auto& [name, tensor] : got) {
       CAPTURE(name);
-      CHECK(same(tensor, want.at("values." + name)));
+      CHECK(equal_bits(tensor, want.at("values." + name)));
     }
   }
 }
@@ -133,7 +131,7 @@ TEST_CASE("pytorch: zip and legacy files, modules and checkpoints have torch's b
         continue;
       }
       CAPTURE(name);
-      CHECK(same(tensor, want.at("state." + name)));
+      CHECK(equal_bits(tensor, want.at("state." + name)));
       ++compared;
     }
   }
@@ -142,7 +140,7 @@ TEST_CASE("pytorch: zip and legacy files, modules and checkpoints have torch's b
     CAPTURE(file);
     for (const auto& [name, tensor] : by_name(load_tensors(fixture(file)))) {
       CAPTURE(name);
-      CHECK(same(tensor, want.at("module." + name.substr(std::string(prefix).size()))));
+      CHECK(equal_bits(tensor, want.at("module." + name.substr(std::string(prefix).size()))));
       ++compared;
     }
   }
@@ -172,15 +170,15 @@ std::map<std::string, Tensor> arrays_of(const std::string& bytes) {
 TEST_CASE("pickle: arrays of JAX and of Theano's back ends, generators, Python 2's ordered dicts") {
   const std::string array = kReconstruct + kArguments + "R" + state(kFloat, kTwo) + "b";
   const Tensor want = Tensor::of<float>({2}, {1, 2});
-  REQUIRE(same(arrays_of(array).at("arr_0"), want));
+  REQUIRE(equal_bits(arrays_of(array).at("arr_0"), want));
   const std::string jax = "cjax._src.array\n_reconstruct_array\n(" + kReconstruct + kArguments +
                           state(kFloat, kTwo) + "(dtR";
-  CHECK(same(arrays_of(jax).at("arr_0"), want));
+  CHECK(equal_bits(arrays_of(jax).at("arr_0"), want));
   for (const char* type : {"theano.sandbox.cuda.type\nCudaNdarray_unpickler",
                            "theano.gpuarray.type\nGpuArray_unpickler",
                            "theano.sandbox.gpuarray.type\nGpuArray_unpickler"})
-    CHECK(
-        same(arrays_of("c" + std::string(type) + "\n(" + array + "S'gpu'\ntR").at("arr_0"), want));
+    CHECK(equal_bits(arrays_of("c" + std::string(type) + "\n(" + array + "S'gpu'\ntR").at("arr_0"),
+                     want));
   CHECK_THROWS_WITH_AS(
       arrays_of("ctheano.gpuarray.type\nGpuArray_unpickler\n(ctheano.gpuarray.type\n"
                 "GpuArray_unpickler\n(" +
@@ -202,5 +200,5 @@ TEST_CASE("pickle: arrays of JAX and of Theano's back ends, generators, Python 2
   const auto named = arrays_of(ordered);
   CHECK(named.size() == 1);
   REQUIRE(named.contains("W"));
-  CHECK(same(named.at("W"), want));
+  CHECK(equal_bits(named.at("W"), want));
 }

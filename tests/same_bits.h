@@ -1,8 +1,9 @@
-// A tensor against values, in bits; NaN must be the canonical one.
+// A tensor against another, or against values, in bits; NaN must be the canonical one.
 #pragma once
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
@@ -13,8 +14,7 @@
 namespace etalon::test {
 
 inline bool equal_bits(const Tensor& a, const Tensor& b) {
-  return a.size_bytes() == b.size_bytes() &&
-         std::memcmp(a.bytes().data(), b.bytes().data(), b.size_bytes()) == 0;
+  return a.type() == b.type() && std::ranges::equal(a.bytes(), b.bytes());
 }
 
 inline void same_bits(const Tensor& t, const std::vector<double>& expected) {

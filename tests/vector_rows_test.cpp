@@ -13,8 +13,10 @@
 #include "kernels/kernels.h"
 #include "kernels/softmax/vector_rows.h"
 #include "tests/on_this_cpu.h"
+#include "tests/same_bits.h"
 
 using namespace etalon;
+using test::equal_bits;
 
 namespace {
 
@@ -27,8 +29,6 @@ Tensor run(const OpRow& op, const Params& params, const Tensor& x, std::string_v
   CHECK(r.kernel->name == kernel);
   return std::move(r.outputs[0]);
 }
-
-bool same_bits(const Tensor& a, const Tensor& b) { return hash_tensor(a) == hash_tensor(b); }
 
 Tensor activation_input(std::int64_t count) {
   Tensor t = Tensor::uninitialized(DType::f32, {count});
@@ -104,7 +104,7 @@ TEST_CASE("activation rows: the bits of the definition") {
       for (const Tensor* x : {&f16, &bf16}) {
         if (row.op != before) expected[i] = run(op, op.defaults(), *x, "seq", definition, 3);
         const Tensor got = run(op, op.defaults(), *x, "seq", row.name, 3);
-        CHECK_MESSAGE(same_bits(got, expected[i]), row.name, " ", name(x->dtype()));
+        CHECK_MESSAGE(equal_bits(got, expected[i]), row.name, " ", name(x->dtype()));
         ++i;
       }
       before = row.op;
@@ -114,7 +114,7 @@ TEST_CASE("activation rows: the bits of the definition") {
       const Tensor b = run(op, op.defaults(), f32, contract, definition, 1);
       for (const int threads : {1, 3}) {
         const Tensor a = run(op, op.defaults(), f32, contract, row.name, threads);
-        CHECK_MESSAGE(same_bits(a, b), row.name, " ", contract, " ", threads);
+        CHECK_MESSAGE(equal_bits(a, b), row.name, " ", contract, " ", threads);
         ++compared;
       }
     }
@@ -123,8 +123,8 @@ TEST_CASE("activation rows: the bits of the definition") {
   const OpRow& gelu = get_op("gelu");
   const Params tanh_form = parse_params(gelu.defaults(), "approximate=tanh");
   if (detect_isa() >= Isa::avx2)
-    CHECK(same_bits(run(gelu, tanh_form, f32, "seq", "gelu.f32.avx2", 1),
-                    run(gelu, tanh_form, f32, "seq", "gelu.definition", 1)));
+    CHECK(equal_bits(run(gelu, tanh_form, f32, "seq", "gelu.f32.avx2", 1),
+                     run(gelu, tanh_form, f32, "seq", "gelu.definition", 1)));
 }
 
 TEST_CASE("pow rows: the bits of the definition, whatever broadcasts") {
@@ -154,7 +154,7 @@ TEST_CASE("pow rows: the bits of the definition, whatever broadcasts") {
             std::move(run_op(op, op.defaults(), in, all_kernels(),
                              {.contract = Contract::parse("seq"), .threads = 2, .kernels = k})
                           .outputs[0]));
-      CHECK_MESSAGE(same_bits(got[0], got[1]), kernel);
+      CHECK_MESSAGE(equal_bits(got[0], got[1]), kernel);
       ++compared;
     };
     check(base, exponent);
@@ -177,7 +177,7 @@ TEST_CASE("softmax rows: the bits of the definition, by seq, in lanes and exactl
         for (const KernelRow& row : softmax_vector_rows()) {
           if (row.op != name || !test::on_this_cpu(row) || test::takes_halves_only(row)) continue;
           const Tensor a = run(op, op.defaults(), x, contract, row.name, 2);
-          CHECK_MESSAGE(same_bits(a, b), row.name, " ", contract, " ", length);
+          CHECK_MESSAGE(equal_bits(a, b), row.name, " ", contract, " ", length);
           ++compared;
         }
       }
@@ -212,7 +212,7 @@ TEST_CASE("softmax rows: many rows, every order of lanes, the bits of the defini
           if (row.op != name || !test::on_this_cpu(row) || test::takes_halves_only(row)) continue;
           for (const int threads : {1, 3}) {
             const Tensor a = run(op, op.defaults(), x, contract, row.name, threads);
-            CHECK_MESSAGE(same_bits(a, b), row.name, " ", contract, " ", length, " ", threads);
+            CHECK_MESSAGE(equal_bits(a, b), row.name, " ", contract, " ", length, " ", threads);
             ++compared;
           }
         }
@@ -243,11 +243,11 @@ TEST_CASE("softmax rows: a few rows, the bits of the definition") {
           x.mutable_data<float>()[length * (count - 1) + 700] = float_of(0x7f800000U);
         const Tensor seq = run(op, op.defaults(), x, "seq", definition, 1);
         orders_differ +=
-            same_bits(seq, run(op, op.defaults(), x, "order=lanes:8", definition, 1)) ? 0 : 1;
+            equal_bits(seq, run(op, op.defaults(), x, "order=lanes:8", definition, 1)) ? 0 : 1;
         for (const KernelRow& row : softmax_vector_rows()) {
           if (row.op != name || !test::on_this_cpu(row) || test::takes_halves_only(row)) continue;
           for (const int threads : {1, 2})
-            CHECK_MESSAGE(same_bits(run(op, op.defaults(), x, "seq", row.name, threads), seq),
+            CHECK_MESSAGE(equal_bits(run(op, op.defaults(), x, "seq", row.name, threads), seq),
                           row.name, " ", count, " ", length, " ", threads);
           ++compared;
         }
