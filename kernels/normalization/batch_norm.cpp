@@ -107,8 +107,8 @@ void run(const KernelCall& call) {
     fresh.factor = make_factor(call.input(1), call.input(4), params.eps);
     p = &fresh;
   }
-  // Runs that do not fill a vector: their numbers are repeated for each element,
-  // where enough samples share them.
+  // Runs that do not fill a vector: their numbers are repeated for each element, where enough
+  // samples share them.
   Numbers numbers = numbers_of(call, *p);
   std::vector<float> each;
   const std::int64_t n = call.input(0).numel(), sample = p->channels * p->inner;
