@@ -3,7 +3,6 @@
 // the sum shows (asserted), with NaN, infinities, -0 and subnormals strewn in.
 #include <doctest/doctest.h>
 
-
 #include "engine/core/philox.h"
 #include "engine/graph/executor.h"
 #include "engine/ops/gemm.h"
