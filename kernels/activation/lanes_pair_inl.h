@@ -1,108 +1,19 @@
-// Functions of lanes.h in pairs of floats (lanes_pair_base_inl.h): exponentials and what is made of
-// one, here, and those of lanes_pair_gelu_inl.h and lanes_pair_hard_swish_inl.h.
-//
-// Half an ulp of a number below 2^k is at most 2^(k-25): that is what each operation below may err
-// by, and what is not mentioned is below 2^-46 of the result. The bounds of the tests are at least
-// four thirds of what is derived.
-//
-// **e^z** = S (1 + r + q), z = w ln2 + r + rest. t = z log2(e) + M, M = 2^18 + an integer; in
-// [2^18, 2^19) the last place of a float is 1/32, so w = t - M is z log2(e) rounded to 32nds, and
-// t's low bits say which of the 32 powers 2^(j/32) and (32 k + j in all) which exponent are meant.
-//   r = z - w L, L = ln2 to 24 bits: exact. |r| <= ln2/64 + 2^-18 < 2^-6; w = 0, or |z| > 2^-7 and
-//     everything is a multiple of 2^-30.
-//   rest = -w (ln2 - L) + log(2^(j/32)/T), T the power rounded to f32: below 2^-21.5.
-//   S = 2^k T.
-//   q = rest + s (1/2 + s' ...): with a = r + rest and s = a^2, e^(r + rest) - 1 - r less rest is
-//     s/2 + c3 a^3 + c4 a^4, the coefficients from polynomials.h.
-// With 32 powers q is below 2^-14 and errs by a's rounding, 2^-31 times e^a - 1 < 0.011 (5.1e-12),
-// that of s, half of 2^-38 (1.8e-12), of the polynomial 1/2 + ..., 2^-25 s (3.5e-12), of the sum,
-// 2^-39 (1.8e-12), and by the approximation (0.65e-12): together 1.3e-11.
-//
-// **By 8 powers**, all that a register of AVX2 holds: M = 2^20 + an integer, w in 8ths, |r| <=
-// ln2/16 + 2^-18 < 0.0434 in multiples of 2^-28, a term more. q is below 2^-10 and errs by a's
-// rounding, 2^-29 times 0.0444 (8.3e-11), s by half of 2^-34 (2.9e-11), 1/2 + ... by 2^-25 s
-// (5.6e-11), the sum by 2^-35 (2.9e-11), the approximation (3e-12): together 2e-10. What is said
-// below of q and of bounds holds for 32 powers, and for 8 where it says so. There (H, L), H + L =
-// e^z, errs by L's rounding too, 2^-24 of 2^-10: 2.6e-10; where L's size would count, H + L is
-// rounded again to a pair, so that |L| <= 2^-24 H (`tight`).
+// Functions of lanes.h in pairs of floats (lanes_pair_base_inl.h): what is made of one exponential,
+// here, and those of the headers beside. Errors as in lanes_pair_exp_inl.h.
 #pragma once
 
-#include <array>
-#include <bit>
-
 #include "kernels/activation/lanes.h"
-#include "kernels/activation/lanes_pair_base_inl.h"
 #include "kernels/activation/lanes_pair_gelu_inl.h"
 #include "kernels/activation/lanes_pair_hard_swish_inl.h"
-#include "kernels/activation/polynomials.h"
+#include "kernels/activation/lanes_pair_logistic_inl.h"
 
 namespace etalon {
 
 template <class F>
-struct LanePair {
-  static constexpr bool k32 = F::kEntryBits == 5;  // else 8 powers
-  static_assert(k32 || F::kEntryBits == 3);
-  static constexpr float kUnit = k32 ? 0x1p18F : 0x1p20F;
-  static constexpr float kLog2e = 0x1.715476p0F;
-  static constexpr float kLn2 = 0x1.62e430p-1F, kLn2Rest = -0x1.05c610p-29F;  // ln2 - kLn2
-
-  template <class V>
-  struct Power {
-    typename V::Reg t, w, r, q;
-  };
-  // z or -z is x. kOffset: M is kUnit + kOffset.
-  template <class V, int kOffset, bool kNegative>
-  ETALON_INLINE static Power<V> reduced(const typename V::Reg& x) {
-    using R = typename V::Reg;
-    const R m = V::c(kUnit + kOffset);
-    const R t = V::fma(x, V::c(kNegative ? -kLog2e : kLog2e), m);
-    const R w = V::sub(t, m);
-    R r;
-    if constexpr (kNegative)
-      r = V::fnms(w, V::c(kLn2), x);
-    else
-      r = V::fnma(w, V::c(kLn2), x);
-    const R rest = V::fnma(w, V::c(kLn2Rest), V::entry(kRests.data(), t));
-    const R a = V::add(r, rest), s = V::mul(a, a);
-    R c;
-    if constexpr (k32) {
-      constexpr auto& p = polynomials::kPairExp;
-      c = V::fma(a, V::c(p[1]), V::c(p[0]));
-    } else {
-      constexpr auto& p = polynomials::kPairExpEighth;
-      c = V::fma(V::fma(a, V::c(p[2]), V::c(p[1])), a, V::c(p[0]));
-    }
-    c = V::fma(c, a, V::c(0.5F));
-    return {t, w, r, V::fma(s, c, rest)};
-  }
-  // Lanes of t that are not in [kUnit, kUnit + 2^kSpan).
-  template <class V, int kSpan>
-  ETALON_INLINE static std::uint64_t outside(const typename V::Reg& t) {
-    return V::template outside<kSpan + F::kEntryBits>(t, kUnit);
-  }
-  // H + L as a pair again, |L| <= 2^-24 H.
-  template <class V>
-  ETALON_INLINE static void tight(typename V::Reg& high, typename V::Reg& low) {
-    const auto sum = V::add(high, low);
-    low = V::sub(low, V::sub(sum, high));
-    high = sum;
-  }
-  // An entry of each power; of 32 each fourth where there are 8.
-  template <class Entry, class Of>
-  static constexpr auto powers(Of of) {
-    std::array<Entry, 1 << F::kEntryBits> all{};
-    for (std::uint32_t j = 0; j < all.size(); ++j) all[j] = of(j, k32 ? j : 4 * j);
-    return all;
-  }
-  static constexpr auto kRests =
-      powers<float>([](std::uint32_t, std::uint32_t j) { return polynomials::kPairPowerRest[j]; });
-  // The bits of 2^(j/32 - kOffset) less j 2^18: with 2^18 (32 (k + kOffset) + j) added, t's low
-  // bits, those of S. So with 8 and 2^20.
-  template <int kOffset>
-  static constexpr auto kPowers = powers<std::uint32_t>([](std::uint32_t j, std::uint32_t j32) {
-    return std::bit_cast<std::uint32_t>(polynomials::kPairPower[j32]) -
-           (j << (23 - F::kEntryBits)) - (std::uint32_t{kOffset} << 23);
-  });
+struct LanePair : PairLogistic<F> {
+  using Base = PairLogistic<F>;
+  using Base::k32;
+  using typename Base::Sigmoid, typename Base::Silu, typename Base::GeluTanh;
 
   // S without its exponent, so that nothing under- or overflows before the last step:
   //   high = T + T r rounded, low = (T r - (high - T)) + T q; the difference is exact (Sterbenz),
@@ -121,83 +32,24 @@ struct LanePair {
       using V = Several<F, K>;
       using R = typename V::Reg;
       if constexpr (!k32) {
-        const auto p = reduced<V, 100, false>(V::min(V::c(88.8F), x));
-        const R power = V::power(kPowers<100>.data(), p.t);
+        const auto p = Base::template reduced<V, 100, false>(V::min(V::c(88.8F), x));
+        const R power = V::power(Base::template kPowers<100>.data(), p.t);
         const R high = V::fma(power, p.r, power);
         const R low = V::fma(power, p.q, V::fms(power, p.r, V::sub(high, power)));
         const R error = V::c(0x1.fp-32F);
         const R above = V::add(high, V::fma(high, error, low));
         const R below = V::add(high, V::fnma(high, error, low));
-        return {above, V::differ(above, below) | outside<V, 8>(p.t)};
+        return {above, V::differ(above, below) | Base::template outside<V, 8>(p.t)};
       } else {
-        const auto [t, w, r, q] = reduced<V, 125, false>(x);
+        const auto [t, w, r, q] = Base::template reduced<V, 125, false>(x);
         const R power = V::entry(polynomials::kPairPower, t);
         const R high = V::fma(power, r, power);
         const R low = V::fma(power, q, V::fms(power, r, V::sub(high, power)));
         const R bound = V::c(0x1.cp-35F);
         const R above = V::add(high, V::add(low, bound)), below = V::add(high, V::sub(low, bound));
-        return {V::times_power(above, w), V::differ(above, below) | outside<V, 8>(t)};
+        return {V::times_power(above, w),
+                V::differ(above, below) | Base::template outside<V, 8>(t)};
       }
-    }
-  };
-
-  // 1 + E = high + low, E = e^-x = S (1 + r + q) < 2^23:
-  //   high = 1 + (S + S r rounded) rounded, low = ((1 - high) + S) + S r, which is what the two
-  //   roundings left out, and S q. 1 - high is exact below 2^24; with S it is exact too, being near
-  //   -S r in multiples of 2^-23 or of S's last place.
-  // E errs by 1.3e-11 S, low, below 6.1e-5 (1 + E), by 3.6e-12 (1 + E): 1.7e-11 of the sum.
-  //
-  // 1/(1 + E) = n (1 + u): n is within 2^-14 of 1/high, e = 1 - n high, less n low, is below 2^-13,
-  // and u = e + e^2. Roundings: 2^-39 and 2^-38 in e, 2^-38 in u, 2^-38 in u +- the bound; e^3 is
-  // left out (1.8e-12): with the sum's 3.1e-11, tested with 4.7e-11.
-  //
-  // By 8 powers: low, below 2^-10 (1 + E), errs by 2^-34: 2.6e-10 of the sum. n is within 1.5 *
-  // 2^-12, e below 0.00135, so that e^3 is added, too; three roundings of 2^-34 and one of 2^-36
-  // and u +- the bound, 2^-34, e^4 3.4e-12: 2.5e-10. 5.1e-10, tested with 6.9e-10.
-  template <class V>
-  struct Logistic {
-    typename V::Reg near, above, below;  // of 1/(1 + E): n and both bounds of u
-    std::uint64_t open;
-  };
-  template <class V>
-  ETALON_INLINE static Logistic<V> logistic(const typename V::Reg& x, float error) {
-    using R = typename V::Reg;
-    const auto [t, w, r, q] = reduced<V, 105, true>(x);
-    const R power = V::power(kPowers<105>.data(), t), one = V::c(1);
-    const R high = V::add(one, V::fma(power, r, power));
-    const R left = V::fma(power, r, V::add(V::sub(one, high), power));
-    const R low = V::fma(power, q, left);
-    const R n = V::near_reciprocal(high);
-    const R e = V::fnma(low, n, V::fnma(high, n, one));
-    const R u = V::fma(k32 ? e : V::fma(e, e, e), e, e), bound = V::c(error);
-    return {n, V::add(u, bound), V::sub(u, bound), outside<V, 7>(t)};
-  }
-  // Of -15.9 < x < 72.
-  struct Sigmoid {
-    static constexpr int kVectors = k32 ? 4 : 3;
-    template <int K>
-    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
-      using V = Several<F, K>;
-      const auto l = logistic<V>(x, k32 ? 0x1.ap-35F : 0x1.8p-31F);
-      const auto above = V::fma(l.near, l.above, l.near), below = V::fma(l.near, l.below, l.near);
-      return {above, V::differ(above, below) | l.open};
-    }
-  };
-  // x n as a pair: its low part is exact from |x| = 2^-100 on, below which lanes are left open;
-  // zeros keep their sign. high u + low, 2^-13 of the result, errs by 2^-37 of it, and u times the
-  // low part is left out, 2^-37: with the 3.1e-11 of the logistic function 4.6e-11, tested
-  // with 6.5e-11. By 8 powers u is below 0.00135: 8.1e-11 each, 6.7e-10, tested with 9e-10.
-  struct Silu {
-    static constexpr int kVectors = k32 ? 4 : 3;
-    template <int K>
-    ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
-      using V = Several<F, K>;
-      using R = typename V::Reg;
-      const auto l = logistic<V>(x, k32 ? 0x1.2p-34F : 0x1.fp-31F);
-      const R high = V::mul(x, l.near), low = V::fms(x, l.near, high);
-      const R above = V::add(high, V::fma(high, l.above, low));
-      const R below = V::add(high, V::fma(high, l.below, low));
-      return {V::with_sign(above, x), V::differ(above, below) | l.open | V::tiny(x, 0x1p-100F)};
     }
   };
 
@@ -226,8 +78,9 @@ struct LanePair {
       using V = Several<F, K>;
       using R = typename V::Reg;
       const R size = V::abs(x), half = V::min(V::c(20), size);
-      const auto p = reduced<V, 64, true>(V::add(half, half));
-      const R power = V::power(kPowers<64>.data(), p.t), one = V::c(1), two = V::c(2);
+      const auto p = Base::template reduced<V, 64, true>(V::add(half, half));
+      const R power = V::power(Base::template kPowers<64>.data(), p.t), one = V::c(1),
+              two = V::c(2);
       const R h = V::sub(one, V::fma(power, p.r, power));
       const R left = V::fnma(power, p.r, V::sub(V::sub(one, h), power));
       const R l = V::fnma(power, p.q, left);
@@ -261,8 +114,8 @@ struct LanePair {
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;
       using R = typename V::Reg;
-      const auto p = reduced<V, 100, true>(V::min(V::c(60), V::abs(x)));
-      const R power = V::power(kPowers<100>.data(), p.t), one = V::c(1);
+      const auto p = Base::template reduced<V, 100, true>(V::min(V::c(60), V::abs(x)));
+      const R power = V::power(Base::template kPowers<100>.data(), p.t), one = V::c(1);
       const R tail = V::sub(one, power), cut = V::sub(V::sub(one, tail), power);
       const R high = V::fnma(power, p.r, tail);
       const R left = V::fnma(power, p.r, V::sub(tail, high));
@@ -299,11 +152,11 @@ struct LanePair {
     template <int K>
     ETALON_INLINE static void first(const typename Several<F, K>::Reg& x, std::uint32_t* notes) {
       using V = Several<F, K>;
-      const auto p = reduced<V, 104, false>(V::min(V::c(15), held<V>(x)));
-      const auto power = V::power(kPowers<104>.data(), p.t);
+      const auto p = Base::template reduced<V, 104, false>(V::min(V::c(15), held<V>(x)));
+      const auto power = V::power(Base::template kPowers<104>.data(), p.t);
       auto high = V::fma(power, p.r, power);
       auto low = V::fma(power, p.q, V::fms(power, p.r, V::sub(high, power)));
-      tight<V>(high, low);
+      Base::template tight<V>(high, low);
       V::template note<kNotes>(notes, 0, high);
       V::template note<kNotes>(notes, 1, low);
     }
@@ -354,8 +207,8 @@ struct LanePair {
       namespace tables = polynomials;
       constexpr auto& c = tables::kPairLog1p;
       const R size = V::abs(x), cut = k32 ? size : V::min(size, V::c(72));
-      const auto p = reduced<V, 104, true>(cut);
-      const R power = V::power(kPowers<104>.data(), p.t);
+      const auto p = Base::template reduced<V, 104, true>(cut);
+      const R power = V::power(Base::template kPowers<104>.data(), p.t);
       R high = V::fma(power, p.r, power);
       R low = V::fma(power, p.q, V::fms(power, p.r, V::sub(high, power)));
       R row[4];  // g_j, 1/(1 + g_j), log(1 + g_j)
@@ -366,9 +219,9 @@ struct LanePair {
         row[1] = V::entry(tables::kPairLogReciprocal, j);
         row[2] = V::entry(tables::kPairLog, j);
         row[3] = V::entry(tables::kPairLogRest, j);
-        far = outside<V, 7>(p.t);
+        far = Base::template outside<V, 7>(p.t);
       } else {
-        tight<V>(high, low);
+        Base::template tight<V>(high, low);
         alignas(64) std::uint32_t places[V::lanes];
         V::store_places(places, V::fma(high, V::c(64), V::c(0x1p23F)));
         V::rows(tables::kPairLogRows[0], places, row);
@@ -399,6 +252,7 @@ struct LanePair {
       case LaneFunction::sigmoid:
       case LaneFunction::silu:
       case LaneFunction::gelu:
+      case LaneFunction::gelu_tanh:
       case LaneFunction::hard_swish:
       case LaneFunction::log_sigmoid:
       case LaneFunction::mish:
@@ -428,6 +282,8 @@ struct LanePair {
         return 0;
       case LaneFunction::gelu:
         return run_two_steps<F, PairGelu<F>>(x, y, count, doubles);
+      case LaneFunction::gelu_tanh:
+        return run_pairs<F, GeluTanh>(x, y, count, doubles);
       case LaneFunction::hard_swish:
         return PairHardSwish<F>::run(x, y, count, doubles);
       case LaneFunction::mish:
