@@ -143,7 +143,7 @@ std::vector<float> inputs(int count, std::uint64_t stream) {
        {200.0F,  14.6F,     14.2F,   10.4F,      10.0543F,   103.97F, 88.7228F,  20.0F,
         6.0F,    0.5F,      9.01F,   16.6F,      0.34657F,   3.0F,    14.73F,    22.0F,
         8.0625F, 0x1p-100F, 0x1p64F, 0x1.024p3F, 0x1.022p3F, 0x1p-8F, 0x1.01p2F, 0x1p-101F,
-        66.0F,   72.0F,     88.8F,   8.0F,       8.866F,     9.0F,    0x1p-91F})
+        66.0F,   72.0F,     88.8F,   8.0F,       8.866F,     9.0F,    0x1p-91F,  0x1.f7p1F})
     for (int d = -2; d <= 2; ++d) {
       xs.push_back(float_of(bits_of(p) + static_cast<std::uint32_t>(d)));
       xs.push_back(-xs.back());
@@ -241,6 +241,7 @@ TEST_CASE("activation lanes: a tiny number anywhere in a block of hard_swish") {
 // nothing is decided at once, longer than the list, in place, and such elements among others.
 TEST_CASE("activation lanes: whole rows that the first pass leaves open") {
   constexpr Tested kPairs[] = {{LaneFunction::exp, Function::exp},
+                               {LaneFunction::erf, Function::erf},
                                {LaneFunction::sigmoid, Function::sigmoid},
                                {LaneFunction::tanh, Function::tanh},
                                {LaneFunction::softplus, Function::softplus},

@@ -271,6 +271,43 @@ with open("gelu_rows.h", "w") as file:
             "{" + ", ".join(short(v) for v in row) + "},\n" for row in rows) +
         "{0x1p-52F, 0x1p-52F, 0x1p-77F, __builtin_inff()}};\n\n}  // namespace etalon::polynomials\n")
 
+# erf (lanes_pair_erf_inl.h) likewise: erf(c + d) = g + h d (1 + y), y = v P(v), v = 2 d (c + d/3), P the same. Rows hold
+# g and h and what each lacks; from the last one on erf is within 2^-25 of 1.
+ERF_ROWS = 504
+assert 2 * ((ERF_ROWS - 1) / mp.mpf(128) + GELU_REACH) * GELU_REACH < end
+assert mp.erfc((ERF_ROWS - 1) / mp.mpf(128) - GELU_REACH) < mp.ldexp(1, -25)
+erf_rows, erf_error = [], 0
+with mp.workprec(120):
+    for i in range(ERF_ROWS - 1):
+        c = mp.mpf(i) / 128
+        y = lambda d: (lambda v: v * (mean[0] + v * (mean[1] + v * mean[2])))(2 * d * (c + d * THIRD))
+        reach = lambda t: GELU_REACH * (t if i > 0 else (t + 1) / 2)
+        points = [reach(mp.cos(mp.pi * (2 * k + 1) / 18)) for k in range(9)]
+        if i > 0:
+            g, h = level_line([(1 / mp.erf(c + d), d * (1 + y(d)) / mp.erf(c + d)) for d in points], [mp.mpf(1) for d in points], 8)
+        else:
+            g, h = mp.mpf(0), 2 / mp.sqrt(mp.pi)
+        high_g, high_h = single(g), single(h)
+        row = [high_g, high_h, single(g - high_g), single(h - high_h)]
+        points = [d for d in (reach(mp.mpf(k) / 16) for k in range(-16, 17)) if c + d > 0]
+        approximation = max(abs((high_g + high_h * d + row[2] + d * (high_h * y(d) + row[3])) / mp.erf(c + d) - 1) for d in points)
+        z = max(abs(high_h * d * y(d)) / mp.erf(c + d) for d in points)
+        erf_error = max(erf_error, mp.mpf("1.03") * approximation + SMALL * (mp.mpf("8.5") * z + 10 * SMALL))
+        erf_rows.append(row)
+erf_error = single(erf_error * 4 / 3)
+print("kErfRows", mp.nstr(erf_error, 3))
+assert erf_error < mp.mpf("3e-11")
+with open("erf_rows.h", "w") as file:
+    file.write(
+        "// clang-format off\n// Written by generate_polynomials.py: erf by rows for c in 128ths (lanes_pair_erf_inl.h): g = erf(c) and its slope h\n"
+        "// as floats and what each lacks, and the bound of the result.\n"
+        "#pragma once\n\nnamespace etalon::polynomials {\n\n"
+        f"inline constexpr float kErfError = {short(erf_error)};\n"
+        f"inline constexpr float kErfEnd = {short(mp.mpf(ERF_ROWS - 1) / 128)};\n"
+        "alignas(64) inline constexpr float kErfRows[][4] = {\n" + "".join(
+            "{" + ", ".join("0" if v == 0 else short(v) for v in row) + "},\n" for row in erf_rows) +
+        "{1, 0, 0, 0}};\n\n}  // namespace etalon::polynomials\n")
+
 open("polynomials.h", "w").write(
     "// Written by generate_polynomials.py. Coefficients, lowest power first.\n#pragma once\n\n#include \"engine/numerics/host_device.h\"\n\n"
     "namespace etalon::polynomials {\n\n" + "\n".join(out) + "\n}  // namespace etalon::polynomials\n")

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/activation/lanes.h"
+#include "kernels/activation/lanes_pair_erf_inl.h"
 #include "kernels/activation/lanes_pair_gelu_inl.h"
 #include "kernels/activation/lanes_pair_hard_swish_inl.h"
 #include "kernels/activation/lanes_pair_logistic_inl.h"
@@ -249,6 +250,7 @@ struct LanePair : PairLogistic<F> {
       case LaneFunction::tanh:
         return k32;
       case LaneFunction::exp:
+      case LaneFunction::erf:
       case LaneFunction::sigmoid:
       case LaneFunction::silu:
       case LaneFunction::gelu:
@@ -273,6 +275,8 @@ struct LanePair : PairLogistic<F> {
     switch (f) {
       case LaneFunction::exp:
         return run_pairs<F, Exp>(x, y, count, doubles);
+      case LaneFunction::erf:
+        return run_two_steps<F, PairErf<F>>(x, y, count, doubles);
       case LaneFunction::sigmoid:
         return run_pairs<F, Sigmoid>(x, y, count, doubles);
       case LaneFunction::silu:

@@ -99,7 +99,7 @@ struct PairLogistic : PairExp<F> {
   // with z's 1.3e-12. From |x| = 2^-91 and n = 2^-91 on, below which lanes are left open, |z| is
   // below 64 and the low part of x n exact.
   struct GeluTanh {
-    static constexpr int kVectors = k32 ? 4 : 3;
+    static constexpr int kVectors = 4;
     static constexpr float kS = 0x1.98845p0F, kSRest = 0x1.9ea1b2p-23F;
     static constexpr float kK = 0x1.2444f2p-4F, kKRest = 0x1.49b16ap-29F;
     template <int K>
