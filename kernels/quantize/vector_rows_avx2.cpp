@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "kernels/quantize/vector_rows.h"
+#include "kernels/simd/unroll.h"
 
 namespace etalon {
 namespace {
@@ -26,6 +27,30 @@ inline void narrow(T* p, Words v) {
   else
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p),
                      kSigned ? _mm_packs_epi16(words, words) : _mm_packus_epi16(words, words));
+}
+template <class T>
+inline void narrow(T* p, Words a, Words b, Words c, Words d) {
+  if constexpr (sizeof(T) == 1) {
+    // A part of 128 bits holds four numbers of each; the first of both parts are a's.
+    const __m256i low = _mm256_packs_epi32((__m256i)a, (__m256i)b),
+                  high = _mm256_packs_epi32((__m256i)c, (__m256i)d),
+                  all = T(-1) < 0 ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high),
+                  place = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(all, place));
+  } else {
+    narrow(p, a);
+    narrow(p + 8, b);
+    narrow(p + 16, c);
+    narrow(p + 24, d);
+  }
+}
+inline __m256 larger(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
+inline __m256 smaller(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
+inline __m256 held(__m256 v, __m256 low, __m256 high) {
+  return smaller(larger(_mm256_and_ps(_mm256_cmp_ps(v, v, _CMP_ORD_Q), v), low), high);
+}
+inline __m256 larger_size(__m256 a, __m256 v) {
+  return larger(_mm256_andnot_ps(_mm256_set1_ps(-0.0F), v), a);
 }
 inline bool any_from_half(__m256 v) {
   return _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_set1_ps(0.5F), _CMP_GE_OQ)) != 0;

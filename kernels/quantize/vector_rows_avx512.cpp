@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "kernels/quantize/vector_rows.h"
+#include "kernels/simd/unroll.h"
 
 namespace etalon {
 namespace {
@@ -21,6 +22,28 @@ inline void narrow(T* p, Words v) {
   else
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16((__m512i)v));
 }
+template <class T>
+inline void narrow(T* p, Words a, Words b, Words c, Words d) {
+  if constexpr (sizeof(T) == 1) {
+    // A part of 128 bits holds four numbers of each; the first of all parts are a's.
+    const __m512i low = _mm512_packs_epi32((__m512i)a, (__m512i)b),
+                  high = _mm512_packs_epi32((__m512i)c, (__m512i)d),
+                  all = T(-1) < 0 ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high),
+                  place = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(place, all));
+  } else {
+    narrow(p, a);
+    narrow(p + 16, b);
+    narrow(p + 32, c);
+    narrow(p + 48, d);
+  }
+}
+inline __m512 larger(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+inline __m512 smaller(__m512 a, __m512 b) { return _mm512_min_ps(a, b); }
+inline __m512 held(__m512 v, __m512 low, __m512 high) {
+  return smaller(_mm512_maskz_max_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, low), high);
+}
+inline __m512 larger_size(__m512 a, __m512 v) { return larger(_mm512_abs_ps(v), a); }
 inline bool any_from_half(__m512 v) {
   return _mm512_cmp_ps_mask(v, _mm512_set1_ps(0.5F), _CMP_GE_OQ) != 0;
 }

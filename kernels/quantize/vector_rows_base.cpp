@@ -1,4 +1,5 @@
 #include "kernels/quantize/vector_rows.h"
+#include "kernels/simd/unroll.h"
 
 #define ETALON_VECTOR_BYTES 16
 #define ETALON_QUANTIZE quantize_row_base
