@@ -350,3 +350,35 @@ TEST_CASE("resize: what does not fit is refused") {
         {"r | resize | sizes=[4] | f32[0]", "cannot grow"}})
     CHECK_THROWS_WITH_AS(run(line, "seq"), doctest::Contains(says), Error);
 }
+
+// Rows of y that repeat are copied, not gathered again: 3 by 2 times as many pixels, in shares that
+// begin at any of them; and a crop whose first and last rows and columns lie outside.
+TEST_CASE("resize: nearest, every pixel by its place, by threads") {
+  constexpr std::int64_t kRows = 61, kColumns = 90, kPlanes = 3;
+  const std::string from = "f32[1,3,61,90]";
+  for (const int threads : {1, 3}) {
+    const OpCase c = parse_op_case(
+        "r | resize | nearest_mode=floor coordinate_transformation_mode=asymmetric | " + from +
+        " - f32[4]=1,1,3,2");
+    const std::vector<Tensor> in = case_inputs(c);
+    const auto p = pointers(in);
+    const OpRun up = run_op(*c.op, c.params, p, all_kernels(),
+                            {.contract = Contract::parse("seq"), .threads = threads});
+    const auto x = in[0].data<float>(), y = up.outputs[0].data<float>();
+    REQUIRE(y.size() == static_cast<std::size_t>(kPlanes * 3 * kRows * 2 * kColumns));
+    int wrong = 0;
+    for (std::int64_t i = 0; i < std::ssize(y); ++i) {
+      const std::int64_t column = i % (2 * kColumns) / 2, row = i / (2 * kColumns) / 3;
+      wrong += bits_of(y[static_cast<std::size_t>(i)]) !=
+               bits_of(x[static_cast<std::size_t>(row * kColumns + column)]);
+    }
+    CHECK(wrong == 0);
+  }
+  const OpRun crop =
+      run("r | resize | nearest_mode=floor coordinate_transformation_mode=tf_crop_and_resize "
+          "extrapolation_value=9 | f32[2,2]=1,2,3,4 f32[4]=-1,0,2,1 - i64[2]=7,2",
+          "seq");
+  const auto y = crop.outputs[0].data<float>();
+  CHECK(std::vector<float>(y.begin(), y.end()) ==
+        std::vector<float>{9, 9, 9, 9, 1, 2, 1, 2, 3, 4, 9, 9, 9, 9});
+}

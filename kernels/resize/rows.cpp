@@ -30,7 +30,8 @@ std::int64_t nearest_index(NearestMode mode, const ResizePlace& place, std::int6
 }
 
 // For every axis a table of offsets into x, -1 for the extrapolation value; rows of the last axis
-// are gathered, or copied whole where that axis does not change.
+// are gathered, or copied: from x where that axis does not change, else from y where a row is the
+// one before it.
 template <class U>
 void gather_rows(const KernelCall& call) {
   const auto& params = call.params<ResizeParams>();
@@ -61,6 +62,7 @@ void gather_rows(const KernelCall& call) {
   const std::int64_t n = y[rank - 1];
   parallel_for(y.numel() / n, call.threads, std::max<std::int64_t>(1, 16384 / n),
                [&](std::int64_t begin, std::int64_t end) {
+                 std::int64_t gathered = -1;  // the row before's offset, if it was
                  for (std::int64_t r = begin; r < end; ++r) {
                    std::int64_t rest = r, at = 0;
                    bool outside = false;
@@ -72,10 +74,15 @@ void gather_rows(const KernelCall& call) {
                      at += j;
                    }
                    U* row = to + r * n;
+                   const U* copied = outside          ? nullptr
+                                     : whole          ? from + at
+                                     : at == gathered ? row - n
+                                                      : nullptr;
+                   gathered = outside ? -1 : at;
                    if (outside)
                      fill_run(row, n, value);
-                   else if (whole)
-                     std::memcpy(row, from + at, static_cast<std::size_t>(n) * sizeof(U));
+                   else if (copied != nullptr)
+                     std::memcpy(row, copied, static_cast<std::size_t>(n) * sizeof(U));
                    else
                      for (std::int64_t i = 0; i < n; ++i) {
                        const std::int64_t c = columns[static_cast<std::size_t>(i)];
