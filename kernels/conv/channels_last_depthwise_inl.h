@@ -259,10 +259,11 @@ void depthwise_down(const DepthwiseRun& d, std::int64_t first, std::int64_t c) {
 }
 
 // Such tiles, of up to kMost outputs of a row of kDepthwiseRun or more. Of pixels 2 KiB apart
-// sixteen lines fill their sets of the first cache; with a stride of two there are few fma to hide
-// that, and two vectors lie in two sets. In sixteen registers the weights are operands from memory,
-// and two vectors are a line: a load should have its whole line where that would come twice, for
-// want of fma or of sets.
+// sixteen lines fill their sets of the first cache, and the pixels of a small image lie in more
+// pages than the processor has at hand: two vectors lie in two sets, of the same page. With a
+// stride of two there are few fma to hide a load. In sixteen registers the weights are operands
+// from memory, and two vectors are a line: a load should have its whole line where that would come
+// twice, for want of fma or of sets.
 inline constexpr std::int64_t kSharingChannels = 512;
 template <class V, int kVectors, int kMost, int kStride>
 void depthwise_columns(const DepthwiseRun& d) {
@@ -288,14 +289,14 @@ void depthwise_run_of(DepthwiseRun d) {
     constexpr bool kWide = V::registers == 32;
     const std::int64_t last = d.last_channel;
     const bool shares = d.channels % kSharingChannels == 0;
-    const bool pairs = kWide ? shares && d.stride == 2 : shares || d.stride == 2;
+    const bool pairs = shares || d.stride == 2;
     d.last_channel -= (last - d.first_channel) % ((pairs ? 2 : 1) * V::lanes);
-    if (d.stride == 2 && pairs)
+    if (d.stride == 2)
       depthwise_columns<V, 2, 3, 2>(d);
-    else if constexpr (kWide)
-      d.stride == 2 ? depthwise_columns<V, 1, 7, 2>(d) : depthwise_columns<V, 1, 7, 1>(d);
+    else if (pairs)
+      depthwise_columns<V, 2, kWide ? 3 : 2, 1>(d);
     else
-      pairs ? depthwise_columns<V, 2, 2, 1>(d) : depthwise_columns<V, 1, 4, 1>(d);
+      depthwise_columns<V, 1, kWide ? 7 : 4, 1>(d);
     d.first_channel = d.last_channel;
     d.last_channel = last;
   }
