@@ -24,15 +24,18 @@ ETALON_INLINE __m256i rounded_bf16(__m256 x) {
 }
 
 ETALON_INLINE __m128i narrow(DType type, __m256 x) {
-  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-  const __m256i wide =
-      type == DType::f16
-          ? _mm256_cvtepu16_epi32(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
-          : rounded_bf16(x);
-  const __m256i canonical = _mm256_set1_epi32(type == DType::f16 ? 0x7e00 : 0x7fc0);
-  const __m256i held = _mm256_blendv_epi8(wide, canonical, nan);
+  const __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+  if (type == DType::f16)  // the canonical NaN of f32 becomes that of f16
+    return _mm256_cvtps_ph(
+        _mm256_blendv_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), nan),
+        _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256i held =
+      _mm256_blendv_epi8(rounded_bf16(x), _mm256_set1_epi32(0x7fc0), _mm256_castps_si256(nan));
   return _mm_packus_epi32(_mm256_castsi256_si128(held), _mm256_extracti128_si256(held, 1));
 }
+
+// Of f16: 2^-13, below which not all its numbers have eleven digits.
+constexpr int kLeastUsual = 0x39000000;
 
 // All bits of a lane where x is a midpoint of the format.
 ETALON_INLINE __m256i on_midpoint(DType type, __m256 x) {
@@ -51,8 +54,7 @@ ETALON_INLINE __m256i on_midpoint(DType type, __m256 x) {
   const __m256i whole = _mm256_cvttps_epi32(times);
   const __m256i same =
       _mm256_castps_si256(_mm256_cmp_ps(_mm256_cvtepi32_ps(whole), times, _CMP_EQ_OQ));
-  const __m256i small = below(0x39000000),  // 2^-13
-      least = _mm256_and_si256(is(whole, 1, 1), same),
+  const __m256i small = below(kLeastUsual), least = _mm256_and_si256(is(whole, 1, 1), same),
                 usual = _mm256_and_si256(is(bits, 0x1fff, 0x1000), below(0x477ff001));  // 65520
   return _mm256_blendv_epi8(usual, least, small);
 }
@@ -80,6 +82,20 @@ void widen_all(DType type, const std::byte* from, float* to, std::int64_t count)
 }  // namespace
 
 std::uint64_t midpoints(DType type, const float* x, std::int64_t count) {
+  constexpr int kTogether = 8;
+  if (type == DType::f16 && count == kTogether * kLanes) {
+    // Of usual numbers, none of them small, few end as a midpoint does.
+    const __m256i end = _mm256_set1_epi32(0x1fff), middle = _mm256_set1_epi32(0x1000);
+    __m256i any = _mm256_setzero_si256(), least = _mm256_set1_epi32(-1);
+    simd::unroll<kTogether>([&](auto i) ETALON_INLINE_LAMBDA {
+      const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i * kLanes));
+      any = _mm256_or_si256(any, _mm256_cmpeq_epi32(_mm256_and_si256(bits, end), middle));
+      least = _mm256_min_epu32(least, _mm256_add_epi32(bits, bits));  // without the sign
+    });
+    const __m256i small = _mm256_set1_epi32(2 * kLeastUsual - 1);
+    any = _mm256_or_si256(any, _mm256_cmpeq_epi32(_mm256_min_epu32(least, small), least));
+    if (_mm256_testz_si256(any, any) != 0) return 0;
+  }
   const auto of = [&](__m256 v) {
     return static_cast<std::uint64_t>(
         static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(on_midpoint(type, v)))));
