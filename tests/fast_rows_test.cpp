@@ -228,8 +228,23 @@ TEST_CASE("elementwise arithmetic and relu: fast rows have the definition's bits
         compared += compare(op, Params(), {other, &a});
       }
     compared += compare("relu", Params(), {&a});
+    for (const char* op : {"max", "min"})
+      for (const Tensor* other : {&b, &row, &one}) compared += compare(op, Params(), {&a, other});
+    // Bounds that cross, are zeros of either sign, infinite or NaN.
+    constexpr float kInfinity = std::numeric_limits<float>::infinity(),
+                    kNan = std::numeric_limits<float>::quiet_NaN();
+    for (const auto& [low, high] :
+         {std::pair(-0.25F, 0.5F), std::pair(0.5F, -0.25F), std::pair(-0.0F, 0.0F),
+          std::pair(0.0F, -0.0F), std::pair(-kInfinity, kInfinity), std::pair(kNan, 1.0F),
+          std::pair(0.0F, kNan)}) {
+      Tensor least = Tensor::uninitialized(DType::f32, {}),
+             most = Tensor::uninitialized(DType::f32, {});
+      least.mutable_data<float>()[0] = low;
+      most.mutable_data<float>()[0] = high;
+      compared += compare("clip", Params(ClipParams{}), {&a, &least, &most});
+    }
   }
-  CHECK(compared >= 2 * (4 * 8 + 1) * 4);
+  CHECK(compared >= 2 * (4 * 8 + 1 + 6 + 7) * 4);
 }
 
 TEST_CASE("matmul: fast rows have the definition's bits") {

@@ -11,6 +11,7 @@
 #include "kernels/elementwise/rows.h"
 #include "kernels/elementwise/steps.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/movement/fill_run.h"
 
 namespace etalon {
 
@@ -76,7 +77,7 @@ bool step_add(const KernelCall& call, PointwiseStep& to) {
   return true;
 }
 
-template <F32Row Row>
+template <F32Clip Clip>
 void run_clip(const KernelCall& call) {
   if (!call.truth.empty()) return run_elementwise_definition(call);
   const auto& p = call.params<ClipParams>();
@@ -86,13 +87,10 @@ void run_clip(const KernelCall& call) {
   float* y = reinterpret_cast<float*>(output_bytes(call, 0));
   parallel_for(call.input(0).numel(), call.threads, 16384,
                [&](std::int64_t begin, std::int64_t end) {
-                 // In pieces that stay in the L1 cache between the two passes.
-                 constexpr std::int64_t kPiece = 2048;
-                 for (std::int64_t i = begin; i < end; i += kPiece) {
-                   const std::int64_t n = std::min(kPiece, end - i);
-                   Row(F32Op::max, y + i, x + i, &low, n, true, false);
-                   Row(F32Op::min, y + i, y + i, &high, n, true, false);
-                 }
+                 if (low != low || high != high)
+                   fill_run(y + begin, end - begin, float_of(kNanF32));
+                 else
+                   Clip(y + begin, x + begin, low, high, end - begin);
                });
 }
 
@@ -113,20 +111,20 @@ std::span<const KernelRow> elementwise_f32_rows() {
 #if defined(__x86_64__)
         {Isa::avx512,
          run_binary<f32_row_avx512>,
-         run_clip<f32_row_avx512>,
+         run_clip<f32_clip_avx512>,
          kBinaryPieces<f32_row_avx512>,
          {"add.f32.avx512", "sub.f32.avx512", "mul.f32.avx512", "div.f32.avx512", "max.f32.avx512",
           "min.f32.avx512", "clip.f32.avx512"}},
         {Isa::avx2,
          run_binary<f32_row_avx2>,
-         run_clip<f32_row_avx2>,
+         run_clip<f32_clip_avx2>,
          kBinaryPieces<f32_row_avx2>,
          {"add.f32.avx2", "sub.f32.avx2", "mul.f32.avx2", "div.f32.avx2", "max.f32.avx2",
           "min.f32.avx2", "clip.f32.avx2"}},
 #endif
         {Isa::sse2,
          run_binary<f32_row_base>,
-         run_clip<f32_row_base>,
+         run_clip<f32_clip_base>,
          kBinaryPieces<f32_row_base>,
          {"add.f32.sse2", "sub.f32.sse2", "mul.f32.sse2", "div.f32.sse2", "max.f32.sse2",
           "min.f32.sse2", "clip.f32.sse2"}},

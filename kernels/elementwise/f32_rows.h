@@ -17,11 +17,16 @@ enum class F32Op { add, sub, mul, div, max, min, prelu, sum };
 using F32Row = void (*)(F32Op op, float* y, const float* a, const float* b, std::int64_t n,
                         bool a_varies, bool b_varies);
 
-void f32_row_base(F32Op op, float* y, const float* a, const float* b, std::int64_t n, bool a_varies,
-                  bool b_varies);
-void f32_row_avx2(F32Op op, float* y, const float* a, const float* b, std::int64_t n, bool a_varies,
-                  bool b_varies);
-void f32_row_avx512(F32Op op, float* y, const float* a, const float* b, std::int64_t n,
-                    bool a_varies, bool b_varies);
+// y[i] = x[i] held between low and high, neither of them NaN.
+using F32Clip = void (*)(float* y, const float* x, float low, float high, std::int64_t n);
+
+#define ETALON_F32_ROWS(set)                                                             \
+  void f32_row_##set(F32Op op, float* y, const float* a, const float* b, std::int64_t n, \
+                     bool a_varies, bool b_varies);                                      \
+  void f32_clip_##set(float* y, const float* x, float low, float high, std::int64_t n);
+ETALON_F32_ROWS(base)
+ETALON_F32_ROWS(avx2)
+ETALON_F32_ROWS(avx512)
+#undef ETALON_F32_ROWS
 
 }  // namespace etalon
