@@ -44,13 +44,11 @@ inline void narrow(T* p, Words a, Words b, Words c, Words d) {
     narrow(p + 24, d);
   }
 }
-inline __m256 larger(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
-inline __m256 smaller(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
 inline __m256 held(__m256 v, __m256 low, __m256 high) {
-  return smaller(larger(_mm256_and_ps(_mm256_cmp_ps(v, v, _CMP_ORD_Q), v), low), high);
+  return _mm256_min_ps(_mm256_max_ps(_mm256_and_ps(_mm256_cmp_ps(v, v, _CMP_ORD_Q), v), low), high);
 }
 inline __m256 larger_size(__m256 a, __m256 v) {
-  return larger(_mm256_andnot_ps(_mm256_set1_ps(-0.0F), v), a);
+  return _mm256_max_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0F), v), a);
 }
 inline bool any_from_half(__m256 v) {
   return _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_set1_ps(0.5F), _CMP_GE_OQ)) != 0;

@@ -38,12 +38,10 @@ inline void narrow(T* p, Words a, Words b, Words c, Words d) {
     narrow(p + 48, d);
   }
 }
-inline __m512 larger(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
-inline __m512 smaller(__m512 a, __m512 b) { return _mm512_min_ps(a, b); }
 inline __m512 held(__m512 v, __m512 low, __m512 high) {
-  return smaller(_mm512_maskz_max_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, low), high);
+  return _mm512_min_ps(_mm512_maskz_max_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, low), high);
 }
-inline __m512 larger_size(__m512 a, __m512 v) { return larger(_mm512_abs_ps(v), a); }
+inline __m512 larger_size(__m512 a, __m512 v) { return _mm512_max_ps(_mm512_abs_ps(v), a); }
 inline bool any_from_half(__m512 v) {
   return _mm512_cmp_ps_mask(v, _mm512_set1_ps(0.5F), _CMP_GE_OQ) != 0;
 }
