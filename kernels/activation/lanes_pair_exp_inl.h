@@ -20,10 +20,10 @@
 // **By 8 powers**, all that a register of AVX2 holds: M = 2^20 + an integer, w in 8ths, |r| <=
 // ln2/16 + 2^-18 < 0.0434 in multiples of 2^-28, a term more. q is below 2^-10 and errs by a's
 // rounding, 2^-29 times 0.0444 (8.3e-11), s by half of 2^-34 (2.9e-11), 1/2 + ... by 2^-25 s
-// (5.6e-11), the sum by 2^-35 (2.9e-11), the approximation (3e-12): together 2e-10. What is said
-// below of q and of bounds holds for 32 powers, and for 8 where it says so. There (H, L), H + L =
-// e^z, errs by L's rounding too, 2^-24 of 2^-10: 2.6e-10; where L's size would count, H + L is
-// rounded again to a pair, so that |L| <= 2^-24 H (`tight`).
+// (5.6e-11), the sum by 2^-35 (2.9e-11), the approximation (3e-12): together 2e-10. What is said of
+// q and of bounds beside functions holds for 32 powers, and for 8 where it says so. There (H, L), H
+// + L = e^z, errs by L's rounding too, 2^-24 of 2^-10: 2.6e-10; where L's size would count, H + L
+// is rounded again to a pair, so that |L| <= 2^-24 H (`tight`).
 #pragma once
 
 #include <array>

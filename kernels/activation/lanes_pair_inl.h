@@ -7,6 +7,7 @@
 #include "kernels/activation/lanes_pair_gelu_inl.h"
 #include "kernels/activation/lanes_pair_hard_swish_inl.h"
 #include "kernels/activation/lanes_pair_logistic_inl.h"
+#include "kernels/activation/polynomials.h"
 
 namespace etalon {
 
