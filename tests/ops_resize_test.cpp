@@ -355,11 +355,10 @@ TEST_CASE("resize: what does not fit is refused") {
 // begin at any of them; and a crop whose first and last rows and columns lie outside.
 TEST_CASE("resize: nearest, every pixel by its place, by threads") {
   constexpr std::int64_t kRows = 61, kColumns = 90, kPlanes = 3;
-  const std::string from = "f32[1,3,61,90]";
   for (const int threads : {1, 3}) {
     const OpCase c = parse_op_case(
-        "r | resize | nearest_mode=floor coordinate_transformation_mode=asymmetric | " + from +
-        " - f32[4]=1,1,3,2");
+        "r | resize | nearest_mode=floor coordinate_transformation_mode=asymmetric | "
+        "f32[1,3,61,90] - f32[4]=1,1,3,2");
     const std::vector<Tensor> in = case_inputs(c);
     const auto p = pointers(in);
     const OpRun up = run_op(*c.op, c.params, p, all_kernels(),

@@ -288,16 +288,21 @@ void depthwise_run_of(DepthwiseRun d) {
   if (dense && near_edges && d.stride <= 2 && d.rows > 1 && d.count >= kDepthwiseRun) {
     constexpr bool kWide = V::registers == 32;
     const std::int64_t last = d.last_channel;
-    const bool shares = d.channels % kSharingChannels == 0;
-    const bool pairs = shares || d.stride == 2;
-    d.last_channel -= (last - d.first_channel) % ((pairs ? 2 : 1) * V::lanes);
-    if (d.stride == 2)
-      depthwise_columns<V, 2, 3, 2>(d);
-    else if (pairs)
-      depthwise_columns<V, 2, kWide ? 3 : 2, 1>(d);
-    else
-      depthwise_columns<V, 1, kWide ? 7 : 4, 1>(d);
-    d.first_channel = d.last_channel;
+    // What fills so many vectors; the rest is left for the next.
+    const auto part = [&](int vectors, auto walk) {
+      const std::int64_t size = vectors * V::lanes;
+      d.last_channel = d.first_channel + (last - d.first_channel) / size * size;
+      if (d.first_channel < d.last_channel) walk(d);
+      d.first_channel = d.last_channel;
+    };
+    constexpr int kMost = kWide ? 7 : 4, kMostPairs = kWide ? 3 : 2;
+    if (d.channels % kSharingChannels == 0 || d.stride == 2)
+      part(2,
+           d.stride == 2 ? depthwise_columns<V, 2, 3, 2> : depthwise_columns<V, 2, kMostPairs, 1>);
+    if (d.stride == 1)
+      part(1, depthwise_columns<V, 1, kMost, 1>);
+    else if constexpr (kWide)
+      part(1, depthwise_columns<V, 1, 7, 2>);
     d.last_channel = last;
   }
   for (std::int64_t i = 0; d.first_channel < d.last_channel && i < d.rows; ++i) {

@@ -29,20 +29,13 @@ inline void narrow(T* p, Words v) {
                      kSigned ? _mm_packs_epi16(words, words) : _mm_packus_epi16(words, words));
 }
 template <class T>
-inline void narrow(T* p, Words a, Words b, Words c, Words d) {
-  if constexpr (sizeof(T) == 1) {
-    // A part of 128 bits holds four numbers of each; the first of both parts are a's.
-    const __m256i low = _mm256_packs_epi32((__m256i)a, (__m256i)b),
-                  high = _mm256_packs_epi32((__m256i)c, (__m256i)d),
-                  all = T(-1) < 0 ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high),
-                  place = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(all, place));
-  } else {
-    narrow(p, a);
-    narrow(p + 8, b);
-    narrow(p + 16, c);
-    narrow(p + 24, d);
-  }
+inline void narrow_bytes(T* p, Words a, Words b, Words c, Words d) {
+  // A part of 128 bits holds four numbers of each; the first of both parts are a's.
+  const __m256i low = _mm256_packs_epi32((__m256i)a, (__m256i)b),
+                high = _mm256_packs_epi32((__m256i)c, (__m256i)d),
+                all = T(-1) < 0 ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high),
+                place = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(all, place));
 }
 inline __m256 held(__m256 v, __m256 low, __m256 high) {
   return _mm256_min_ps(_mm256_max_ps(_mm256_and_ps(_mm256_cmp_ps(v, v, _CMP_ORD_Q), v), low), high);

@@ -23,20 +23,13 @@ inline void narrow(T* p, Words v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16((__m512i)v));
 }
 template <class T>
-inline void narrow(T* p, Words a, Words b, Words c, Words d) {
-  if constexpr (sizeof(T) == 1) {
-    // A part of 128 bits holds four numbers of each; the first of all parts are a's.
-    const __m512i low = _mm512_packs_epi32((__m512i)a, (__m512i)b),
-                  high = _mm512_packs_epi32((__m512i)c, (__m512i)d),
-                  all = T(-1) < 0 ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high),
-                  place = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(place, all));
-  } else {
-    narrow(p, a);
-    narrow(p + 16, b);
-    narrow(p + 32, c);
-    narrow(p + 48, d);
-  }
+inline void narrow_bytes(T* p, Words a, Words b, Words c, Words d) {
+  // A part of 128 bits holds four numbers of each; the first of all parts are a's.
+  const __m512i low = _mm512_packs_epi32((__m512i)a, (__m512i)b),
+                high = _mm512_packs_epi32((__m512i)c, (__m512i)d),
+                all = T(-1) < 0 ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high),
+                place = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  _mm512_storeu_si512(p, _mm512_permutexvar_epi32(place, all));
 }
 inline __m512 held(__m512 v, __m512 low, __m512 high) {
   return _mm512_min_ps(_mm512_maskz_max_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, low), high);
