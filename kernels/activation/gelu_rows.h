@@ -6,7 +6,6 @@
 
 namespace etalon::polynomials {
 
-inline constexpr float kGeluMean[] = {-0x1p-1F, 0x1.55589cp-3F, -0x1.555784p-5F};
 inline constexpr int kGeluShift = 18;
 inline constexpr float kGeluEnd = 0x1.024p+3F;
 alignas(64) inline constexpr float kGeluRows[][4] = {

@@ -196,6 +196,12 @@ def half_erfc(a):
 end = mp.mpf("0.0316")
 assert (GELU_ROWS / mp.mpf(128) + GELU_REACH) * GELU_REACH < end
 mean = [single(c) for c in unscaled(fit(series(lambda v: (-mp.expm1(-v) / v - 1) / v, -mp.mpf(1) / 2), -end, end, 2), -end, end)]
+out.append("// The mean of e^-s, s from 0 to v, is 1 + v times this, |v| <= 0.0316: for rows of gelu and erf.\n"
+           f"ETALON_TABLE float kPairMean[] = {{{', '.join(c.hex() + 'F' for c in mean)}}};\n")
+
+
+def mean_part(v):
+    return v * (mean[0] + v * (mean[1] + v * mean[2]))
 
 
 def level_line(rows, values, steps):
@@ -235,7 +241,7 @@ rows = []
 with mp.workprec(120):
     for i in range(GELU_ROWS):
         c = mp.mpf(i) / 128
-        y = lambda d: (lambda v: v * (mean[0] + v * (mean[1] + v * mean[2])))(d * (c + d * THIRD))
+        y = lambda d: mean_part(d * (c + d * THIRD))
         reach = lambda t: GELU_REACH * (t if i > 0 else (t + 1) / 2)  # a is not negative
         points = [reach(mp.cos(mp.pi * (2 * k + 1) / 18)) for k in range(9)]
         g, h = level_line([(1, -d * (1 + y(d))) for d in points], [half_erfc(c + d) for d in points], 8)
@@ -264,7 +270,6 @@ with open("gelu_rows.h", "w") as file:
         "// g = Phi(-c) and its slope h as floats, what both lack in one word, the bound of a Phi(-a). The last row is for\n"
         "// whatever is beyond: it decides nothing.\n"
         "#pragma once\n\nnamespace etalon::polynomials {\n\n"
-        f"inline constexpr float kGeluMean[] = {{{', '.join(short(c) for c in mean)}}};\n"
         f"inline constexpr int kGeluShift = {GELU_SHIFT};\n"
         f"inline constexpr float kGeluEnd = {short(mp.mpf(GELU_ROWS) / 128)};\n"
         "alignas(64) inline constexpr float kGeluRows[][4] = {\n" + "".join(
@@ -280,7 +285,7 @@ erf_rows, erf_error = [], 0
 with mp.workprec(120):
     for i in range(ERF_ROWS - 1):
         c = mp.mpf(i) / 128
-        y = lambda d: (lambda v: v * (mean[0] + v * (mean[1] + v * mean[2])))(2 * d * (c + d * THIRD))
+        y = lambda d: mean_part(2 * d * (c + d * THIRD))
         reach = lambda t: GELU_REACH * (t if i > 0 else (t + 1) / 2)
         points = [reach(mp.cos(mp.pi * (2 * k + 1) / 18)) for k in range(9)]
         if i > 0:

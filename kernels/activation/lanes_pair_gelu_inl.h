@@ -2,16 +2,15 @@
 #pragma once
 
 #include "kernels/activation/gelu_rows.h"
-#include "kernels/activation/lanes_pair_base_inl.h"
+#include "kernels/activation/lanes_pair_rows_inl.h"
 
 namespace etalon {
 
 // B - a Phi(-a), B = max(x, 0), a = |x|, Phi the normal distribution: one formula for both signs.
 //
-// **Phi(-a)** by a row of a table in memory for c = a rounded to 128ths; d = a - c exactly, |d|
-// <= 2^-8. Phi(-a) = g - h d (1 + y), g = Phi(-c), h the density there; 1 + y is the mean of
-// e^(-c s - s^2/2), s from 0 to d: with v = d (c + d/3), but for c d^3/72, (1 - e^-v)/v, and
-// y = v P(v). h d < 2^-4.9 g and v < 2^-4.9, so that z = h d y/Phi(-a) is below 2^-10.9.
+// **Phi(-a)** by rows (lanes_pair_rows_inl.h): g - h d (1 + y), g = Phi(-c), h the density there,
+// 1 + y the mean with k = 1. h d < 2^-4.9 g and v < 2^-4.9, so that z = h d y/Phi(-a) is below
+// 2^-10.9.
 //   p = g - h d rounded, e what it lacks: the difference is exact (Sterbenz), the last fma but for
 //   2^-48.
 //   rest = e + (what g lacks) - d (h y + what h lacks): Phi(-a) = p + rest.
@@ -32,26 +31,20 @@ template <class F>
 struct PairGelu {
   static constexpr int kVectors = F::kGeluVectors;
   static constexpr int kNotes = 1;
-  // c + 2^16: the table's row in its last 16 bits. NaN has the last row.
   template <int K>
   ETALON_INLINE static void first(const typename Several<F, K>::Reg& x, std::uint32_t* places) {
-    using V = Several<F, K>;
-    const auto a = V::min(V::abs(x), V::c(polynomials::kGeluEnd));
-    V::store_places(places, V::add(a, V::c(0x1p16F)));
+    note_rows<Several<F, K>>(x, polynomials::kGeluEnd, places);
   }
   template <int K>
   ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x,
                                               const std::uint32_t* places) {
     using V = Several<F, K>;
     using R = typename V::Reg;
-    constexpr auto& m = polynomials::kGeluMean;
     R row[4];
     V::rows(polynomials::kGeluRows[0], places, row);
     const R &g = row[0], &h = row[1], &lacks = row[2], &error = row[3];
-    const R a = V::abs(x), shift = V::c(0x1p16F), c = V::sub(V::add(a, shift), shift);
-    const R d = V::sub(a, c);
-    const R v = V::mul(d, V::fma(d, V::c(1.0F / 3), c));
-    const R y = V::mul(V::fma(V::fma(V::c(m[2]), v, V::c(m[1])), v, V::c(m[0])), v);
+    const R a = V::abs(x);
+    const auto [d, y] = from_row<1, V>(a);
     const R p = V::fnma(h, d, g), e = V::fnma(h, d, V::sub(g, p));
     const R slope = V::fma(h, y, V::template without_first<polynomials::kGeluShift>(lacks));
     const R rest = V::fnma(d, slope, V::add(e, lacks));

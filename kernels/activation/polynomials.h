@@ -436,4 +436,8 @@ ETALON_TABLE float kPairLogRows[][4] = {
 ETALON_TABLE float kPairLog1p[] = {0x1.5555560000000p-2F, -0x1.0008b60000000p-2F,
                                    0x1.99a8860000000p-3F};
 
+// The mean of e^-s, s from 0 to v, is 1 + v times this, |v| <= 0.0316: for rows of gelu and erf.
+ETALON_TABLE float kPairMean[] = {-0x1.0000000000000p-1F, 0x1.55589c0000000p-3F,
+                                  -0x1.5557840000000p-5F};
+
 }  // namespace etalon::polynomials
