@@ -182,19 +182,21 @@ assert e < mp.mpf(2) ** -27
 out.append("// log(1 + r) - r + r^2/2 is r^3 times this on |r| <= 0.0163 but for 2^-27 r^2.\n"
            f"ETALON_TABLE float kPairLog1p[] = {{{', '.join(c.hex() + 'F' for c in p)}}};\n")
 
-# Phi(-a) = erfc(a/sqrt(2))/2 for GELU (lanes_pair_gelu_inl.h), a rounded to c in 128ths, d = a - c:
-#   Phi(-(c + d)) = g - h d (1 + y), y = v P(v), v = d (c + d/3),
+# Phi(x) = erfc(-x/sqrt(2))/2 for GELU (lanes_pair_gelu_inl.h), x rounded to c in 128ths, d = x - c:
+#   Phi(c + d) = g + h d (1 + y), y = v P(v), v = d (c + d/3),
 # P once for all; a row for each c holds g and h in f32, one word for what both lack, and the bound of the result.
-GELU_ROWS, GELU_REACH = 1033, mp.ldexp(1, -8)
+GELU_START, REACH = -1033, mp.ldexp(1, -8)
 THIRD, SMALL = mp.mpf(single(mp.mpf(1) / 3)), mp.ldexp(1, -24)
 
 
-def half_erfc(a):
-    return mp.erfc(a / mp.sqrt(2)) / 2
+def normal(x):
+    return mp.erfc(-x / mp.sqrt(2)) / 2
 
 
+# From the last row on Phi is within 2^-26 of 1.
+GELU_END = next(i for i in range(1000) if normal(REACH - i / mp.mpf(128)) < mp.ldexp(1, -26))
 end = mp.mpf("0.0316")
-assert (GELU_ROWS / mp.mpf(128) + GELU_REACH) * GELU_REACH < end
+assert (-GELU_START / mp.mpf(128) + REACH) * REACH < end
 mean = [single(c) for c in unscaled(fit(series(lambda v: (-mp.expm1(-v) / v - 1) / v, -mp.mpf(1) / 2), -end, end, 2), -end, end)]
 out.append("// The mean of e^-s, s from 0 to v, is 1 + v times this, |v| <= 0.0316: for rows of gelu and erf.\n"
            f"ETALON_TABLE float kPairMean[] = {{{', '.join(c.hex() + 'F' for c in mean)}}};\n")
@@ -239,19 +241,18 @@ def joined(g_rest, h_rest):
 
 rows = []
 with mp.workprec(120):
-    for i in range(GELU_ROWS):
+    for i in range(GELU_START + 1, GELU_END):
         c = mp.mpf(i) / 128
         y = lambda d: mean_part(d * (c + d * THIRD))
-        reach = lambda t: GELU_REACH * (t if i > 0 else (t + 1) / 2)  # a is not negative
-        points = [reach(mp.cos(mp.pi * (2 * k + 1) / 18)) for k in range(9)]
-        g, h = level_line([(1, -d * (1 + y(d))) for d in points], [half_erfc(c + d) for d in points], 8)
+        points = [REACH * mp.cos(mp.pi * (2 * k + 1) / 18) for k in range(9)]
+        g, h = level_line([(1 / normal(c + d), d * (1 + y(d)) / normal(c + d)) for d in points], [mp.mpf(1) for d in points], 8)
         if i == 0:
             g = mp.mpf(1) / 2 + mp.ldexp(1, -37)  # so that no part of it is subnormal
         high_g, high_h = single(g), single(h)
         g_rest, h_rest = joined(g - high_g, h - high_h)
-        points = [reach(mp.mpf(k) / 16) for k in range(-16, 17)]
-        approximation = max(abs((high_g - high_h * d + g_rest - d * (high_h * y(d) + h_rest)) / half_erfc(c + d) - 1) for d in points)
-        z = max(abs(high_h * d * y(d)) / half_erfc(c + d) for d in points)
+        points = [REACH * mp.mpf(k) / 16 for k in range(-16, 17)]
+        approximation = max(abs((high_g + high_h * d + g_rest + d * (high_h * y(d) + h_rest)) / normal(c + d) - 1) for d in points)
+        z = max(abs(high_h * d * y(d)) / normal(c + d) for d in points)
         error = mp.mpf("1.03") * approximation + SMALL * (mp.mpf("8.5") * z + 10 * SMALL)
         rows.append([high_g, high_h, g_rest, single(error * 4 / 3)])
         assert min(abs(v) for v in rows[-1]) > mp.ldexp(1, -100)
@@ -266,27 +267,27 @@ def short(v):
 
 with open("gelu_rows.h", "w") as file:
     file.write(
-        "// clang-format off\n// Written by generate_polynomials.py: Phi(-a), the normal distribution, by rows for c in 128ths (lanes_pair_gelu_inl.h):\n"
-        "// g = Phi(-c) and its slope h as floats, what both lack in one word, the bound of a Phi(-a). The last row is for\n"
-        "// whatever is beyond: it decides nothing.\n"
+        "// clang-format off\n// Written by generate_polynomials.py: Phi(x), the normal distribution, by rows for c in 128ths (lanes_pair_gelu_inl.h):\n"
+        "// g = Phi(c) and its slope h as floats, what both lack in one word, the bound of the result. The first row is for\n"
+        "// whatever is below: it decides nothing. The last one is 1, for whatever is above.\n"
         "#pragma once\n\nnamespace etalon::polynomials {\n\n"
         f"inline constexpr int kGeluShift = {GELU_SHIFT};\n"
-        f"inline constexpr float kGeluEnd = {short(mp.mpf(GELU_ROWS) / 128)};\n"
-        "alignas(64) inline constexpr float kGeluRows[][4] = {\n" + "".join(
+        f"inline constexpr float kGeluStart = {short(mp.mpf(GELU_START) / 128)}, kGeluEnd = {short(mp.mpf(GELU_END) / 128)};\n"
+        "alignas(64) inline constexpr float kGeluRows[][4] = {\n{0x1p-52F, 0x1p-52F, 0x1p-77F, __builtin_inff()},\n" + "".join(
             "{" + ", ".join(short(v) for v in row) + "},\n" for row in rows) +
-        "{0x1p-52F, 0x1p-52F, 0x1p-77F, __builtin_inff()}};\n\n}  // namespace etalon::polynomials\n")
+        "{1.0F, 0.0F, 0.0F, 0x1p-26F}};\n\n}  // namespace etalon::polynomials\n")
 
 # erf (lanes_pair_erf_inl.h) likewise: erf(c + d) = g + h d (1 + y), y = v P(v), v = 2 d (c + d/3), P the same. Rows hold
 # g and h and what each lacks; from the last one on erf is within 2^-25 of 1.
 ERF_ROWS = 504
-assert 2 * ((ERF_ROWS - 1) / mp.mpf(128) + GELU_REACH) * GELU_REACH < end
-assert mp.erfc((ERF_ROWS - 1) / mp.mpf(128) - GELU_REACH) < mp.ldexp(1, -25)
+assert 2 * ((ERF_ROWS - 1) / mp.mpf(128) + REACH) * REACH < end
+assert mp.erfc((ERF_ROWS - 1) / mp.mpf(128) - REACH) < mp.ldexp(1, -25)
 erf_rows, erf_error = [], 0
 with mp.workprec(120):
     for i in range(ERF_ROWS - 1):
         c = mp.mpf(i) / 128
         y = lambda d: mean_part(2 * d * (c + d * THIRD))
-        reach = lambda t: GELU_REACH * (t if i > 0 else (t + 1) / 2)
+        reach = lambda t: REACH * (t if i > 0 else (t + 1) / 2)
         points = [reach(mp.cos(mp.pi * (2 * k + 1) / 18)) for k in range(9)]
         if i > 0:
             g, h = level_line([(1 / mp.erf(c + d), d * (1 + y(d)) / mp.erf(c + d)) for d in points], [mp.mpf(1) for d in points], 8)

@@ -17,6 +17,10 @@ struct Pairs : F32 {
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a); }
   ETALON_INLINE static Reg neg(Reg a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0F)); }
+  ETALON_INLINE static Reg nearest_128th(Reg a) {
+    const Reg shift = _mm256_set1_ps(0x1.8p16F);
+    return sub(add(a, shift), shift);
+  }
   ETALON_INLINE static Reg fms(Reg a, Reg b, Reg c) { return _mm256_fmsub_ps(a, b, c); }
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm256_fnmadd_ps(a, b, c); }
   ETALON_INLINE static Reg fnms(Reg a, Reg b, Reg c) { return _mm256_fnmsub_ps(a, b, c); }

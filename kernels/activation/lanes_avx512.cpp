@@ -17,6 +17,10 @@ struct Pairs : F32 {
   ETALON_INLINE static Reg max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
   ETALON_INLINE static Reg abs(Reg a) { return _mm512_abs_ps(a); }
   ETALON_INLINE static Reg neg(Reg a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0F)); }
+  ETALON_INLINE static Reg nearest_128th(Reg a) {
+    constexpr int kBits = 7 << 4;
+    return _mm512_roundscale_ps(a, kBits | _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
   ETALON_INLINE static Reg fms(Reg a, Reg b, Reg c) { return _mm512_fmsub_ps(a, b, c); }
   ETALON_INLINE static Reg fnma(Reg a, Reg b, Reg c) { return _mm512_fnmadd_ps(a, b, c); }
   ETALON_INLINE static Reg fnms(Reg a, Reg b, Reg c) { return _mm512_fnmsub_ps(a, b, c); }
@@ -36,10 +40,6 @@ struct Pairs : F32 {
   template <int N>
   ETALON_INLINE static Reg without_first(Reg a) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), N));
-  }
-  // Where the rows lie of a table with four columns that the lanes' last 16 bits number.
-  ETALON_INLINE static void store_places(std::uint32_t* places, Reg t) {
-    _mm512_store_si512(places, _mm512_slli_epi32(_mm512_castps_si512(t), 2));
   }
   // Four 128-bit parts of a vector are four rows, every fourth one's: two of them joined cost less
   // than each put in its place.

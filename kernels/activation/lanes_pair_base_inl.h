@@ -83,6 +83,10 @@ struct Several {
   ETALON_INLINE static Reg neg(const Reg& a) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::neg(a.v[i]); });
   }
+  // a rounded to 128ths, ties to even, where |a| < 2^15; elsewhere some number as near.
+  ETALON_INLINE static Reg nearest_128th(const Reg& a) {
+    return each([&](auto i) ETALON_INLINE_LAMBDA { return F::nearest_128th(a.v[i]); });
+  }
   // a b + c, a b - c, c - a b, -a b - c.
   ETALON_INLINE static Reg fma(const Reg& a, const Reg& b, const Reg& c) {
     return each([&](auto i) ETALON_INLINE_LAMBDA { return F::fma(a.v[i], b.v[i], c.v[i]); });
@@ -133,7 +137,7 @@ struct Several {
     simd::unroll<K>([&](auto i)
                         ETALON_INLINE_LAMBDA { F::store_places(places + i * F::lanes, t.v[i]); });
   }
-  // Rows of a table of four columns, chosen by F::store_places.
+  // Rows of a table of four columns; a place's last 16 bits say how many floats lie before a row.
   ETALON_INLINE static void rows(const float* table, const std::uint32_t* places,
                                  Reg (&column)[4]) {
     simd::unroll<K>([&](auto i) ETALON_INLINE_LAMBDA {
@@ -238,20 +242,61 @@ struct PairResult {
 };
 
 // Elements that a first pass left open, with their places.
+//
+// A step's open lanes are looked at kBehind steps later. A branch on them at once would be decided
+// where the step's chain of operations ends, and whenever it went the other way, all that was begun
+// meanwhile would be begun again: for one step in ten to fifty, a sixth of the time.
+template <class Formula>
 struct OpenElements {
-  static constexpr int kEnough = 64;
+  static constexpr int kEnough = 64, kBehind = 8;
+  struct Step {
+    const float* x = nullptr;
+    std::int64_t place = 0;
+    float number = 0;  // a lane is x[i] - number
+  };
   float x[2 * kEnough];
   std::int64_t at[2 * kEnough];
   int count = 0;
+  std::uint64_t lanes[kBehind] = {};  // bit i for x[i]
+  Step steps[kBehind];
+  std::int64_t turns = 0;
+  alignas(64) float kept[kBehind][64];  // elements of steps whose results took their place
 
-  // Bit i of `open` stands for the element x0[i], whose place is `place + i`.
-  ETALON_INLINE void note(std::uint64_t open, const float* x0, std::int64_t place) {
-    for (; open != 0; open &= open - 1) {
+  // A step of n elements begins: x[place] - number to y[place] and on, its open lanes to be left in
+  // lanes[slot]. What has waited there is listed. Returns how many elements went to the scalar.
+  template <class Doubles>
+  ETALON_INLINE std::int64_t begin(const float* from, float* y, std::int64_t place, int n,
+                                   float number, const Doubles& doubles, int& slot) {
+    slot = static_cast<int>(turns % kBehind);
+    ++turns;
+    std::int64_t refused = 0;
+    if (lanes[slot] != 0) [[unlikely]]
+      refused = list(slot, y, doubles);
+    steps[slot] = {from + place, place, number};
+    if (from == y) {
+      __builtin_memcpy(kept[slot], from + place, sizeof(float) * static_cast<std::size_t>(n));
+      steps[slot].x = kept[slot];
+    }
+    return refused;
+  }
+  template <class Doubles>
+  std::int64_t list(int place, float* y, const Doubles& doubles) {
+    const Step& s = steps[place];
+    for (std::uint64_t open = lanes[place]; open != 0; open &= open - 1) {
       const int i = __builtin_ctzll(open);
-      x[count] = x0[i];
-      at[count] = place + i;
+      const float element = s.x[i] - s.number;
+      if constexpr (requires { Formula::itself(element); }) {
+        if (Formula::itself(element)) {
+          y[s.place + i] = element;
+          continue;
+        }
+      }
+      x[count] = element;
+      at[count] = s.place + i;
       ++count;
     }
+    lanes[place] = 0;
+    return count < kEnough ? 0 : settle(y, doubles);
   }
   // doubles(x, y, n) computes n elements and returns how many of them went to the scalar.
   template <class Doubles>
@@ -262,10 +307,18 @@ struct OpenElements {
     count = 0;
     return refused;
   }
+  template <class Doubles>
+  std::int64_t finish(float* y, const Doubles& doubles) {
+    std::int64_t refused = 0;
+    for (int i = 0; i < kBehind && i < turns; ++i)
+      if (lanes[i] != 0) refused += list(i, y, doubles);
+    return refused + settle(y, doubles);
+  }
 };
 
 // What a formula is given of an element: itself, or its distance from a number.
 struct Itself {
+  static constexpr float number = 0;
   template <class V>
   ETALON_INLINE typename V::Reg of(const typename V::Reg& x) const {
     return x;
@@ -283,35 +336,28 @@ struct DistanceFrom {
 // time, between() behind each such step; y may be x. Some elements may be left in `open`.
 template <class F, class Formula, class Argument, class Between, class Doubles>
 ETALON_INLINE std::int64_t pairs_of(const float* x, float* y, std::int64_t first, std::int64_t end,
-                                    const Argument& argument, OpenElements& open,
+                                    const Argument& argument, OpenElements<Formula>& open,
                                     const Doubles& doubles, Between between) {
-  using V = Several<F, Formula::kVectors>;
+  constexpr int K = Formula::kVectors;
+  using V = Several<F, K>;
   using One = Several<F, 1>;
-  float arguments[V::lanes];
   std::int64_t refused = 0, i = first;
+  int slot = 0;
   for (; i + V::lanes <= end; i += V::lanes) {
-    const auto r =
-        Formula::template apply<Formula::kVectors>(argument.template of<V>(V::load(x + i)));
-    if (r.open == 0) [[likely]] {
-      V::store(y + i, r.value);
-      between();
-      continue;
-    }
-    V::store(arguments, argument.template of<V>(V::load(x + i)));
-    open.note(r.open, arguments, i);
+    refused += open.begin(x, y, i, V::lanes, argument.number, doubles, slot);
+    const auto r = Formula::template apply<K>(argument.template of<V>(V::load(x + i)));
     V::store(y + i, r.value);
-    if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
+    open.lanes[slot] = r.open;
     between();
   }
   for (; i < end; i += F::lanes) {
     const int n = end - i < F::lanes ? static_cast<int>(end - i) : F::lanes;
     const auto m = F::first(n);
-    const auto of = argument.template of<One>(typename One::Reg(F::load(x + i, m)));
-    const auto r = Formula::template apply<1>(of);
-    One::store(arguments, of);
-    open.note(r.open & ((std::uint64_t{1} << n) - 1), arguments, i);
+    refused += open.begin(x, y, i, n, argument.number, doubles, slot);
+    const typename One::Reg v(F::load(x + i, m));
+    const auto r = Formula::template apply<1>(argument.template of<One>(v));
     F::store(y + i, r.value.v[0], m);
-    if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
+    open.lanes[slot] = r.open & ((std::uint64_t{1} << n) - 1);
   }
   return refused;
 }
@@ -319,9 +365,9 @@ ETALON_INLINE std::int64_t pairs_of(const float* x, float* y, std::int64_t first
 // Formula::apply<K> over an array; y may be x.
 template <class F, class Formula, class Doubles>
 std::int64_t run_pairs(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
-  OpenElements open;
+  OpenElements<Formula> open;
   const std::int64_t refused = pairs_of<F, Formula>(x, y, 0, count, Itself{}, open, doubles, [] {});
-  return refused + open.settle(y, doubles);
+  return refused + open.finish(y, doubles);
 }
 
 // The same of a formula in two steps: `first` notes kNotes words for each element of a block before
@@ -329,39 +375,36 @@ std::int64_t run_pairs(const float* x, float* y, std::int64_t count, const Doubl
 // vectors' chains have if they are long, or wait for a store that loads of single lanes follow.
 template <class F, class Formula, class Doubles>
 std::int64_t run_two_steps(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
-  constexpr int kVectors = Formula::kVectors, kNotes = Formula::kNotes;
-  using V = Several<F, kVectors>;
+  constexpr int K = Formula::kVectors, kNotes = Formula::kNotes;
+  using V = Several<F, K>;
   using One = Several<F, 1>;
   constexpr std::int64_t kBlock = 256 / V::lanes * V::lanes;
   alignas(64) std::uint32_t notes[kBlock * kNotes];
-  OpenElements open;
+  OpenElements<Formula> open;
   std::int64_t refused = 0, i = 0;
+  int slot = 0;
   while (i + V::lanes <= count) {
     const std::int64_t n = count - i < kBlock ? (count - i) / V::lanes * V::lanes : kBlock;
     for (std::int64_t k = 0; k < n; k += V::lanes)
-      Formula::template first<kVectors>(V::load(x + i + k), notes + k * kNotes);
+      Formula::template first<K>(V::load(x + i + k), notes + k * kNotes);
     for (std::int64_t k = 0; k < n; k += V::lanes, i += V::lanes) {
-      const auto r = Formula::template apply<kVectors>(V::load(x + i), notes + k * kNotes);
-      if (r.open == 0) [[likely]] {
-        V::store(y + i, r.value);
-        continue;
-      }
-      open.note(r.open, x + i, i);
+      refused += open.begin(x, y, i, V::lanes, 0, doubles, slot);
+      const auto r = Formula::template apply<K>(V::load(x + i), notes + k * kNotes);
       V::store(y + i, r.value);
-      if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
+      open.lanes[slot] = r.open;
     }
   }
   for (; i < count; i += F::lanes) {
     const int n = count - i < F::lanes ? static_cast<int>(count - i) : F::lanes;
     const auto m = F::first(n);
+    refused += open.begin(x, y, i, n, 0, doubles, slot);
     const typename One::Reg v(F::load(x + i, m));
     Formula::template first<1>(v, notes);
     const auto r = Formula::template apply<1>(v, notes);
-    open.note(r.open & ((std::uint64_t{1} << n) - 1), x + i, i);
     F::store(y + i, r.value.v[0], m);
-    if (open.count >= OpenElements::kEnough) refused += open.settle(y, doubles);
+    open.lanes[slot] = r.open & ((std::uint64_t{1} << n) - 1);
   }
-  return refused + open.settle(y, doubles);
+  return refused + open.finish(y, doubles);
 }
 
 }  // namespace etalon

@@ -21,7 +21,8 @@ struct PairErf {
   static constexpr int kNotes = 1;
   template <int K>
   ETALON_INLINE static void first(const typename Several<F, K>::Reg& x, std::uint32_t* places) {
-    note_rows<Several<F, K>>(x, polynomials::kErfEnd, places);
+    using V = Several<F, K>;
+    note_rows<V, kNotes>(V::min(V::abs(x), V::c(polynomials::kErfEnd)), 0, places);
   }
   template <int K>
   ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x,
