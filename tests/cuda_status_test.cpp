@@ -101,5 +101,6 @@ TEST_CASE("cuda: rows say which hardware has run them, or that none has") {
   for (const KernelRow* row : all_kernels().all())
     if (row->device == Device::cuda) CHECK(!cuda::seen_on(row->name).empty());
   CHECK(cuda::seen_on("gemm.f32.cuda.tile").starts_with("H200"));
+  CHECK(cuda::seen_on("erf.f32.cuda").ends_with("changed since"));
   CHECK(cuda::seen_on("no.such.row") == "never");
 }

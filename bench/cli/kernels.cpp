@@ -30,7 +30,7 @@ struct Args {
 std::string_view device_name(Device d) { return d == Device::cuda ? "cuda" : "cpu"; }
 
 void list_ops(const Globals& g, nlohmann::json& record) {
-  Table table({{"op"}, {"kernels", Table::Align::right}, {"best here for seq"}, {"computes"}});
+  Table table({{"op"}, {"kernels", Table::Align::right}, {"asked first here"}, {"computes"}});
   std::map<std::string_view, std::vector<const KernelRow*>> by_op;
   for (const KernelRow* row : all_kernels().all()) by_op[row->op].push_back(row);
   std::string slow;  // ops that a newer instruction set would run faster

@@ -7,7 +7,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 OPS = HERE.parent.parent / "engine" / "ops"
-ROW = re.compile(r'(?:\.name\s*=\s*|\w+(?:<[^<>]*(?:<[^<>]*>)?[^<>]*>)?\()"([a-z][a-z0-9_]*)",\s*'
+ROW = re.compile(r'(?:\.name\s*=\s*|\w+(?:<[^<>]*(?:<[^<>]*>)?[^<>]*>)?\(\s*)"([a-z][a-z0-9_]*)",\s*'
                  r'(?:\.summary\s*=\s*)?((?:"[^"]*"\s*)+)')
 STRUCT = re.compile(r"struct (\w+Params)(?: : (?:public )?(\w+))? \{(.*?)\n\};", re.S)
 FIELD = re.compile(r'v\("(\w+)", (\w+)(?:,\s*\{([^}]*)\})?\)')

@@ -229,9 +229,10 @@ def write_evidence(args, rows):
                              "findings": r["findings"]} for name, r in sorted(rows.items())},
         "files": {file: f"{hit} of {of} lines" for file, (hit, of) in sorted(files.items())},
     }
+    if not record["executions"]:
+        sys.exit(f"{args.state}: no run is kept there, and {args.evidence} stays as it is")
     if not lines:
-        del record["lines"], record["files"]
-        print("lines are not counted: llvm-symbolizer-19 is not here (apt-get install llvm-19)")
+        sys.exit(f"lines are not counted, and {args.evidence} stays as it is: llvm-symbolizer-19 is not here (apt-get install llvm-19)")
     args.evidence.write_text(json.dumps(record, indent=1) + "\n")
     print(f"{args.evidence}: {sum(lines.values())} of {len(lines)} lines")
 

@@ -41,9 +41,10 @@ constexpr DomainRow kDomains[] = {
     {"com.microsoft.",
      ": it is ONNX Runtime's own, and no meaning of it is known here; save the model at "
      "optimisation level ORT_ENABLE_BASIC or take the model before it was optimised"},
-    {"ai.onnx.ml.", ": of classical machine learning only what maps tensors to tensors is read"},
+    {"ai.onnx.ml.", ": of classical machine learning only some operators are read (docs/formats)"},
     {"ai.onnx.training.", ": it belongs to training; export the model for inference"},
-    {"ai.onnx.preview.", ": it belongs to training; export the model for inference"},
+    {"ai.onnx.preview.training.", ": it belongs to training; export the model for inference"},
+    {"ai.onnx.preview.", ": its meaning may still change; export the model at a released opset"},
 };
 
 struct RefusalRow {

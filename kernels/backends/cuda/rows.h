@@ -56,7 +56,7 @@ DeviceRow vendor_row(std::string_view op, std::string_view name, Refusal (*refus
 void settle_on_host(const KernelCall& call, std::span<const std::int64_t> undecided);
 
 // The device and commit on which a row's bits were compared with the CPU's, as docs/evidence has
-// it; "never" where no hardware has.
+// it, and whether the row has changed since; "never" where no hardware has.
 std::string_view seen_on(std::string_view row);
 
 }  // namespace etalon::cuda
