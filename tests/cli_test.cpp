@@ -187,7 +187,34 @@ TEST_CASE("cli: judge a dumped tensor, and the recorded outputs of a network") {
   CHECK(wrong.out.find("wrong") != std::string::npos);
   CHECK(judge(33, {"--save-case", own / "case"}).code == 1);
   CHECK(ran({"judge", "--case", own / "case"}).code == 1);
+  CHECK(ran({"judge", "--case", own / "case", "--params", "alpha=2"}).code == 2);
   CHECK(judge(32.1F, {"--fail-on", "nonsense"}).code == 2);
+  CHECK(judge(32.1F, {"--framework", "nosuch"}).code == 2);
+  CHECK(judge(32.1F, {"--contract", "order=blocks:10+20"}).code == 2);
+  // Nothing to judge is no success.
+  CHECK(ran({"judge", "gemm", "--inputs", "a=" + (own / "x.npy"), "b=" + (own / "w.npy")}).code ==
+        2);
+  // Of f64 tensors f64 arithmetic is asked for.
+  for (auto* list : {&x, &w}) {
+    Tensor wide = Tensor::uninitialized(DType::f64, list->front().tensor.shape());
+    for (std::int64_t i = 0; i < wide.numel(); ++i)
+      wide.mutable_data<double>()[static_cast<std::size_t>(i)] =
+          static_cast<double>(list->front().tensor.data<float>()[static_cast<std::size_t>(i)]);
+    list->front().tensor = std::move(wide);
+  }
+  save_tensors(x, own / "x.npy");
+  save_tensors(w, own / "w.npy");
+  const auto of_doubles = [&](double value) {
+    TensorList z;
+    z.push_back({"y", Tensor::of<double>({1, 1}, {value})});
+    save_tensors(z, own / "y.npy");
+    return ran({"judge", "gemm", "--inputs", "a=" + (own / "x.npy"), "b=" + (own / "w.npy"),
+                "--output", own / "y.npy"});
+  };
+  const double sum =
+      static_cast<double>(0.1F) + 10 * static_cast<double>(0.2F) + 100 * static_cast<double>(0.3F);
+  CHECK(of_doubles(sum).code == 0);
+  CHECK(of_doubles(sum * (1 + 1e-9)).code == 1);
 
   const std::string lenet = std::string(ETALON_SOURCE_DIR) + "/bench/demo/lenet.onnx";
   CHECK(ran({"run", lenet, "--data", "mnist", "--samples", "2", "--contract", "order=pairwise:1",
@@ -228,6 +255,17 @@ TEST_CASE("cli: ulp counts from the second tensor, rounded once where it is wide
   CHECK(j["worst"]["place"] == "[1,1]");
   CHECK(ran({"ulp", own / "got.npy", own / "same.npy", "--fail-above", "1"}).code == 1);
   CHECK(ran({"ulp", own / "same.npy", own / "exact.npy", "--fail-above", "0.5"}).code == 0);
+  for (const char* most : {"nan", "-3", "x", ""})
+    CHECK((ran({"ulp", own / "got.npy", own / "same.npy", "--fail-above", most}).code == 0) ==
+          (most[0] == '\0'));
+  // What B alone has would not be compared.
+  TensorList more;
+  more.push_back({"y", Tensor::of<float>({1}, {1.0F})});
+  save_tensors(more, own / "a.npz");
+  more.push_back({"z", Tensor::of<float>({1}, {1.0F})});
+  save_tensors(more, own / "b.npz");
+  CHECK(ran({"ulp", own / "a.npz", own / "b.npz"}).code == 3);
+  CHECK(ran({"ulp", own / "b.npz", own / "a.npz"}).code == 3);
   CHECK(ran({"ulp", own / "exact.npy", own / "same.npy"}).code == 3);  // B is narrower
   CHECK(ran({"ulp", own / "got.npy", own / "none.npy"}).code == 3);
   CHECK(ran({"survey", "exp"}).code == 2);

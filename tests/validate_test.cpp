@@ -346,16 +346,31 @@ TEST_CASE("validate: a baseline accepts what it knew and nothing worse") {
   CHECK(junit_xml(record("undecided"), Verdict::wrong).find("failures=\"0\"") != std::string::npos);
 }
 
+TEST_CASE("baseline: damage is named before anything runs") {
+  using nlohmann::json;
+  CHECK_NOTHROW(check_baseline(json{{"targets", json::array()}}));
+  for (const char* text :
+       {R"({})", R"({"targets": 5})", R"({"targets": [7]})", R"({"targets": [{"target": 1}]})",
+        R"({"targets": [{"target": "a", "layers": 3}]})",
+        R"({"targets": [{"target": "a", "layers": [{"name": "x", "verdict": 7}]}]})",
+        R"({"targets": [{"target": "a", "layers": [{"name": "x", "verdict": "banana"}]}]})"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(check_baseline(json::parse(text)), Error);
+  }
+}
+
 TEST_CASE("case: saved and judged again") {
   const Scratch scratch;
   Case c;
   c.layer = conv_layer(2, 5, 1);
   c.outputs = suspect(c.layer, Contract::parse("order=lanes:4"));
   c.origin = "by hand";
+  c.framework = "PyTorch";
   save_case(scratch.path + "/case", c);
   const Case again = load_case(scratch.path + "/case");
   CHECK(again.layer.op->name == "conv");
   CHECK(to_string(again.layer.params) == to_string(c.layer.params));
+  CHECK(again.framework == "PyTorch");
   REQUIRE(again.layer.inputs.size() == 3);
   CHECK(hash_tensor(again.layer.inputs[1]) == hash_tensor(c.layer.inputs[1]));
   CHECK(hash_tensor(again.outputs[0]) == hash_tensor(c.outputs[0]));

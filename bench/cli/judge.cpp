@@ -111,7 +111,7 @@ int judge_model(const Args& args, const Globals& g) {
   options.threads = g.threads;
   options.isa = g.isa;
   if (!args.contract.empty()) options.contract = Contract::parse(args.contract);
-  options.library = &library_accuracy(args.framework.empty() ? "unknown" : args.framework);
+  options.library = &named_library(args.framework);
   const auto judged = judge_network(graph, read_inputs(graph, args.inputs), got, options);
   const Verdict fail_on = parse_verdict(args.fail_on);
   bool holds = true;
@@ -137,12 +137,26 @@ int judge_model(const Args& args, const Globals& g) {
   return holds ? 0 : 1;
 }
 
+bool all_f64(const std::vector<Tensor>& outputs) {
+  bool any = false;
+  for (const Tensor& t : outputs) {
+    if (!t || !is_floating(t.dtype())) continue;
+    if (t.dtype() != DType::f64) return false;
+    any = true;
+  }
+  return any;
+}
+
 int judge(const Args& args, const Globals& g) {
-  if (!args.op.empty() && std::filesystem::exists(args.op)) return judge_model(args, g);
+  // A file that has an op's name is ./NAME.
+  if (!args.op.empty() && find_op(args.op) == nullptr && std::filesystem::exists(args.op))
+    return judge_model(args, g);
   Case c;
   if (!args.folder.empty()) {
-    if (!args.op.empty() || !args.inputs.empty() || !args.outputs.empty())
-      throw usage_error("--case brings the op and its tensors; leave out OP, --inputs, --output");
+    if (!args.op.empty() || !args.inputs.empty() || !args.outputs.empty() || !args.params.empty())
+      throw usage_error(
+          "--case brings the op, its parameters and its tensors; leave out OP, --params, --inputs, "
+          "--output");
     c = load_case(args.folder);
     fmt::print("{}\n", c.origin);
   } else {
@@ -151,18 +165,21 @@ int judge(const Args& args, const Globals& g) {
     c.layer.params = read_params(*c.layer.op, args.params);
     c.layer.inputs = read_tensors(args.inputs, c.layer.op->input_names(), "input");
     while (!c.layer.inputs.empty() && !c.layer.inputs.back()) c.layer.inputs.pop_back();
+    if (args.outputs.empty())
+      throw usage_error("give what {} computed with --output FILE", args.op);
     c.outputs = read_tensors(args.outputs, c.layer.op->output_names(), "output");
+    if (all_f64(c.outputs)) c.contract = "acc=f64,store=f64";
     c.origin = fmt::format("{} judged by hand", args.op);
   }
   if (!args.contract.empty()) c.contract = args.contract;
+  if (!args.framework.empty()) c.framework = named_library(args.framework).library;
 
   JudgeOptions options;
   options.registry = &all_kernels();
   options.threads = g.threads;
   options.isa = g.isa;
   options.contract = Contract::parse(c.contract);
-  const LibraryAccuracy& library =
-      library_accuracy(args.framework.empty() ? "unknown" : args.framework);
+  const LibraryAccuracy& library = named_library(c.framework);
   options.library = &library;
   const std::vector<Judgement> found = judge_layer(c.layer, c.outputs, options);
 
@@ -221,9 +238,9 @@ Action judge_command(Options& options) {
                 "its parameters: name=value ..., a JSON object, or a .json file", 32)
       .value("--case", a->folder, "DIR", "judge a saved case again")
       .value("--save-case", a->save, "DIR", "keep inputs, output and parameters as a case")
-      .value("--contract", a->contract, "C", "whose bits are compared first (default: seq)")
-      .value("--framework", a->framework, "NAME",
-             "whose functions were used: \"ONNX Runtime\", \"PyTorch\"")
+      .value("--contract", a->contract, "C",
+             "whose bits are compared first (seq; of f64 outputs acc=f64,store=f64)")
+      .value("--framework", a->framework, "NAME", "whose functions were used: onnxruntime, pytorch")
       .value("--fail-on", a->fail_on, "VERDICT", "this verdict or a worse one gives exit code 1");
   return [a](const Globals& g) { return judge(*a, g); };
 }

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -23,7 +25,7 @@ namespace {
 
 struct Args {
   std::string a, b;
-  double fail_above = -1;
+  std::string fail_above;
 };
 
 const Tensor& partner(const NamedTensor& t, const TensorList& others, std::size_t count,
@@ -58,6 +60,17 @@ int run(const Args& args, const Globals& g) {
                {"A"},
                {"B"}});
   bool holds = true;
+  double most = kInfinity;
+  if (!args.fail_above.empty()) {
+    const auto end = args.fail_above.data() + args.fail_above.size();
+    const auto read = std::from_chars(args.fail_above.data(), end, most);
+    if (read.ec != std::errc{} || read.ptr != end || !(most >= 0))
+      throw usage_error("--fail-above {}: a number of ULP, 0 or more", args.fail_above);
+  }
+  if (as.size() > 1 || bs.size() > 1)
+    for (const NamedTensor& b : bs)
+      if (std::ranges::find(as, b.name, &NamedTensor::name) == as.end())
+        throw bad_input("{}: has no tensor '{}'", args.a, b.name);
   for (const NamedTensor& named : as) {
     const Tensor& a = named.tensor;
     const Tensor& b = partner(named, bs, as.size(), args.b);
@@ -120,8 +133,8 @@ int run(const Args& args, const Globals& g) {
                     {"a", fmt::format("{:a}", worst_a)},
                     {"b", fmt::format("{:a}", worst_b)}};
     list.push_back(std::move(j));
-    if (args.fail_above >= 0)
-      holds = holds && s.max_ulp <= args.fail_above && s.non_finite() == 0 && s.different == 0;
+    if (!args.fail_above.empty())
+      holds = holds && s.max_ulp <= most && s.non_finite() == 0 && s.different == 0;
   }
   table.print();
   record["ulp"]["holds"] = holds;
@@ -135,7 +148,7 @@ Action ulp_command(Options& options) {
   auto a = std::make_shared<Args>();
   options.word("A", a->a, "what was computed: npy, npz or safetensors")
       .word("B", a->b, "what it is measured from; f64 stands for exact values")
-      .value("--fail-above", a->fail_above, "exit code 1 when an error is larger, in ULP");
+      .value("--fail-above", a->fail_above, "X", "exit code 1 when an error is larger, in ULP");
   return [a](const Globals& g) { return run(*a, g); };
 }
 

@@ -13,6 +13,7 @@
 #include "bench/report/record.h"
 #include "bench/report/report.h"
 #include "engine/core/file.h"
+#include "importers/containers/json.h"
 #include "importers/importers.h"
 
 namespace etalon::cli {
@@ -123,6 +124,8 @@ int validate_model(Args& args, const Globals& g) {
   const int ways = static_cast<int>(!args.inputs.empty()) + static_cast<int>(!args.data.empty()) +
                    static_cast<int>(args.random >= 0);
   if (ways > 1) throw usage_error("give one of --input, --data and --random");
+  if (args.batch < 1) throw usage_error("--batch {}: a sample at least is judged", args.batch);
+  if (!(args.timeout_s > 0)) throw usage_error("--timeout {}: seconds above 0", args.timeout_s);
   ValidateOptions options;
   options.fail_on = parse_verdict(args.fail_on);
   options.contract = Contract::parse(args.contract);
@@ -134,9 +137,11 @@ int validate_model(Args& args, const Globals& g) {
   options.request_timeout_s = args.timeout_s;
   json baseline;
   if (!args.baseline.empty()) {
-    baseline = json::parse(read_text_file(args.baseline), nullptr, false);
+    const ErrorScope scope(args.baseline);
+    baseline = parse_json(read_text_file(args.baseline));
     if (!baseline.is_object() || !baseline.contains("validate"))
-      throw bad_input("{}: no record of 'etalon validate'; write one with --json", args.baseline);
+      throw bad_input("no record of 'etalon validate'; write one with --json");
+    check_baseline(baseline["validate"]);
   }
 
   const Model model = open_model_args(args.model, args.inputs);
@@ -159,8 +164,9 @@ int validate_model(Args& args, const Globals& g) {
     const std::int64_t seed = args.random < 0 ? 1 : args.random;
     inputs = random_inputs(model, args.batch, static_cast<std::uint64_t>(seed));
     options.input_source = fmt::format("noise, seed {}", seed);
-    fmt::print("No input was given: noise of seed {} is used (--input FILE or --data mnist).\n",
-               seed);
+    if (args.random < 0)
+      fmt::print("No input was given: noise of seed {} is used (--input FILE or --data mnist).\n",
+                 seed);
   }
 
   json record = base_record(g.command_line, g.isa);

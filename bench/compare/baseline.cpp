@@ -2,23 +2,38 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/compare/validate.h"
+#include "importers/containers/json.h"
 
 namespace etalon {
 
 using nlohmann::json;
 
+namespace {
+
+using Layers = std::map<std::string, Verdict>;
+
+Layers layers_of(const json& target) {
+  Layers layers;
+  if (target.contains("layers"))
+    for (const json& l : json_array(target, "layers"))
+      layers.insert_or_assign(json_string(l, "name"), parse_verdict(json_string(l, "verdict")));
+  return layers;
+}
+
+std::map<std::string, Layers> targets_of(const json& validated) {
+  std::map<std::string, Layers> targets;
+  for (const json& t : json_array(validated, "targets"))
+    targets.emplace(json_string(t, "target"), layers_of(t));
+  return targets;
+}
+
+}  // namespace
+
+void check_baseline(const json& baseline) { targets_of(baseline); }
+
 std::vector<std::string> worse_than_baseline(const json& validated, const json& baseline,
                                              Verdict fail_on) {
-  using Layers = std::map<std::string, Verdict>;
-  const auto layers_of = [](const json& target) {
-    Layers layers;
-    for (const json& l : target.value("layers", json::array()))
-      layers.insert_or_assign(l.value("name", ""), parse_verdict(l.value("verdict", "undecided")));
-    return layers;
-  };
-  std::map<std::string, Layers> before;
-  for (const json& t : baseline.value("targets", json::array()))
-    before.emplace(t.value("target", ""), layers_of(t));
+  std::map<std::string, Layers> before = targets_of(baseline);
   std::vector<std::string> worse;
   for (const json& t : validated.value("targets", json::array())) {
     const std::string target = t.value("target", "");

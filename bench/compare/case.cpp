@@ -58,6 +58,7 @@ void save_case(const std::string& folder, const Case& c) {
                      {"op", c.layer.op->name},
                      {"params", params_to_json(c.layer.params)},
                      {"contract", c.contract},
+                     {"framework", c.framework},
                      {"inputs", inputs},
                      {"outputs", outputs},
                      {"origin", c.origin},
@@ -77,9 +78,13 @@ Case load_case(const std::string& folder) {
   c.layer.op = &get_op(json_string(text, "op"));
   c.layer.params = params_from_json(*c.layer.op, json_member(text, "params"));
   c.contract = json_string(text, "contract");
-  c.origin = text.value("origin", "");
-  c.verdict = text.value("verdict", "");
-  c.cause = text.value("cause", "");
+  const auto optional = [&](const char* key, std::string& to) {
+    if (text.contains(key)) to = json_string(text, key);
+  };
+  optional("framework", c.framework);
+  optional("origin", c.origin);
+  optional("verdict", c.verdict);
+  optional("cause", c.cause);
   const auto read = [&](const char* list, const char* prefix, std::vector<Tensor>& to) {
     for (const json& name : json_array(text, list)) {
       if (!name.is_string()) throw bad_input("{} holds something that is no name", list);
@@ -100,7 +105,7 @@ Case load_case(const std::string& folder) {
 }
 
 Case smallest_case(const Case& c, std::size_t output, std::int64_t worst) {
-  Case small{c.layer.share(), {}, c.contract, c.origin, c.verdict, c.cause};
+  Case small{c.layer.share(), {}, c.contract, c.framework, c.origin, c.verdict, c.cause};
   for (const Tensor& t : c.outputs) small.outputs.push_back(t ? t.share() : Tensor());
   if (!c.layer.op->per_sample || worst < 0 || output >= c.outputs.size() || !c.outputs[output] ||
       c.layer.inputs.empty() || !c.layer.inputs[0])

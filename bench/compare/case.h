@@ -1,8 +1,8 @@
 // A replayable case: one layer, its inputs and what was computed, in a folder of two files.
 //
 //   DIR/case.json            {"etalon_case": 1, "op": "conv", "params": {...}, "contract": "seq",
-//                             "inputs": ["x", "w", ""], "outputs": ["y"], "origin": "...",
-//                             "verdict": "wrong", "cause": "..."}
+//                             "framework": "PyTorch", "inputs": ["x", "w", ""], "outputs": ["y"],
+//                             "origin": "...", "verdict": "wrong", "cause": "..."}
 //   DIR/tensors.safetensors  input.x, input.w, output.y
 //
 // "" is an optional input that is not given. `etalon judge --case DIR` judges it again.
@@ -19,7 +19,8 @@ struct Case {
   Layer layer;
   std::vector<Tensor> outputs;  // absent where none was kept
   std::string contract = "seq";
-  std::string origin;  // "lenet.onnx, node conv1, onnxruntime 1.31.1"
+  std::string framework = "unknown";  // whose functions were used (library_accuracy.h)
+  std::string origin;                 // "lenet.onnx, node conv1, onnxruntime 1.31.1"
   std::string verdict, cause;
 };
 

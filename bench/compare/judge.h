@@ -97,7 +97,9 @@ class Judge {
   bool replay_contracts(std::size_t o, const std::vector<Point>& points, std::string& cause);
   double share_of_bits(std::size_t o, const Contract& c,
                        const std::vector<std::int64_t>& slices) const;
-  bool stored_narrower(std::size_t o, const std::vector<Point>& points, std::string& cause) const;
+  // lower_precision or undecided; nullopt where the outputs are not so, or too far off.
+  std::optional<Verdict> stored_narrower(std::size_t o, const std::vector<Point>& points,
+                                         std::string& cause) const;
 
   const Layer& layer_;
   const std::vector<Tensor>& got_;

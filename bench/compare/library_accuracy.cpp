@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+
+#include "engine/core/error.h"
 
 namespace etalon {
 namespace {
@@ -118,6 +121,23 @@ const LibraryAccuracy& library_accuracy(std::string_view framework) {
   for (const LibraryAccuracy& l : table())
     if (l.library == framework) return l;
   return table().back();
+}
+
+const LibraryAccuracy& named_library(std::string_view framework) {
+  if (framework.empty()) return table().back();
+  const auto plain = [](std::string_view name) {
+    std::string word;
+    for (const char c : name)
+      if (c != ' ') word.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    return word;
+  };
+  std::vector<std::string> names;
+  for (const LibraryAccuracy& l : table()) {
+    if (plain(l.library) == plain(framework)) return l;
+    names.push_back(l.library);
+  }
+  throw usage_error("no accuracy of functions is known of '{}'; known are {}", framework,
+                    fmt::join(names, ", "));
 }
 
 std::string accuracy_sentence(const LibraryAccuracy& library, std::string_view op, Function f) {

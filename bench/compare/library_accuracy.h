@@ -49,6 +49,10 @@ struct LibraryAccuracy {
 // the row "unknown".
 const LibraryAccuracy& library_accuracy(std::string_view framework);
 
+// The same by what a user writes: "PyTorch" or "pytorch", "onnxruntime", "unknown"; empty is
+// unknown. Throws a usage Error that lists the names.
+const LibraryAccuracy& named_library(std::string_view framework);
+
 // "within 3 ULP or 2.4e-07 (measured over ...)"
 std::string accuracy_sentence(const LibraryAccuracy& library, std::string_view op, Function f);
 

@@ -172,8 +172,10 @@ void judge_by_draws(NetworkJudgement& n, const Tensor& got, const Tensor& ours,
     j.sentence = fmt::format("Right, as far as final outputs can tell: {}.", draws);
     return;
   } else {
-    j.cause = fmt::format("{}beyond what roundings of independent sign leave: {}",
-                          bounded ? "inside the carried bound, but " : "", draws);
+    j.cause =
+        fmt::format("{}beyond what roundings of independent sign leave: {}{}",
+                    bounded ? "inside the carried bound, but " : "", draws,
+                    j.likely_used > 1 ? "" : ", and an element is farther off than any draw's");
   }
   n.way = "";
   j.verdict = Verdict::undecided;

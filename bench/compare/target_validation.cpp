@@ -237,10 +237,17 @@ void TargetValidation::add(json& t, json& list, Verdict& worst, const Node& node
     entry["propagated"] = propagated(got, at->second);
   list.push_back(entry);
   worst = worse(worst, j.verdict);
-  if (j.verdict < options_.fail_on || t.contains("first_divergence")) return;
+  if (j.verdict == Verdict::identical || j.verdict < options_.fail_on ||
+      t.contains("first_divergence"))
+    return;
   t["first_divergence"] = value;
   if (layer == nullptr || options_.case_folder.empty()) return;
-  Case c{layer->share(), {}, short_name(options_.contract), {}, std::string(name(j.verdict)),
+  Case c{layer->share(),
+         {},
+         short_name(options_.contract),
+         library_accuracy(t["framework"].get<std::string>()).library,
+         {},
+         std::string(name(j.verdict)),
          j.cause};
   for (std::size_t k = 0; k < node.outputs.size(); ++k)
     c.outputs.push_back(k == o ? got.share() : Tensor());

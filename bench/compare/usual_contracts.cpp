@@ -42,6 +42,7 @@ void Judge::find_contract() {
         return;
       }
     } catch (const Error&) {
+      if (c == options_.contract) throw;
       // The contract does not fit this layer (a block list of another length): not its bits.
     }
   }

@@ -48,6 +48,8 @@ nlohmann::json validate(const Model& model, const TensorMap& inputs,
 // What got worse than in another record's "validate", as sentences: a layer's verdict, a layer that
 // was judged and is no longer (a target that broke loses all of its own), and a layer that is new
 // and has the verdict fail_on or a worse one. A target that the baseline does not know is all new.
+// Throws a bad-input Error that names the field where `baseline` is no such record.
+void check_baseline(const nlohmann::json& baseline);
 std::vector<std::string> worse_than_baseline(const nlohmann::json& validated,
                                              const nlohmann::json& baseline,
                                              Verdict fail_on = Verdict::wrong);

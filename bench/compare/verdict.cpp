@@ -15,6 +15,9 @@ namespace {
 constexpr std::string_view kNames[] = {"identical", "explained", "lower precision", "undecided",
                                        "wrong"};
 
+constexpr std::string_view kSameNumbers =
+    "the same numbers; only the bits of NaN or a zero's sign differ";
+
 std::string ulps(double x) {
   if (x == kInfinity) return "infinitely many";
   return x < 10 ? fmt::format("{:.2g}", x) : fmt::format("{:.0f}", x);
@@ -89,8 +92,8 @@ void Judge::judge_by_bits() {
     // A conversion rounds once, so that only a NaN may have other bits.
     if (layer_.op->nature != OpNature::movement && is_floating(got_[o].dtype()) &&
         j.stats.max_ulp == 0 && j.stats.non_finite() == 0) {
-      conclude(j, Verdict::explained,
-               "the same numbers; only the bits of NaN or a zero's sign differ");
+      conclude(j, Verdict::explained, std::string(kSameNumbers));
+      j.sentence = fmt::format("Right: {}.", j.cause);
       continue;
     }
     j.verdict = Verdict::wrong;
@@ -204,13 +207,14 @@ void Judge::judge_floats(Judgement& j, std::size_t o, const std::vector<Point>& 
     conclude(j, Verdict::wrong, known);
     return;
   }
-  if (outside) {
-    if (stored_narrower(o, points, cause)) {
-      conclude(j, Verdict::lower_precision, cause);
-    } else {
-      conclude(j, Verdict::wrong,
-               "outside the bound of every order of summation, and no known fault explains it");
+  if (outside || !plain.within)
+    if (const auto narrower = stored_narrower(o, points, cause)) {
+      conclude(j, *narrower, cause);
+      return;
     }
+  if (outside) {
+    conclude(j, Verdict::wrong,
+             "outside the bound of every order of summation, and no known fault explains it");
     return;
   }
   if (open_ended > 0) {
@@ -223,13 +227,20 @@ void Judge::judge_floats(Judgement& j, std::size_t o, const std::vector<Point>& 
              "the bound is larger than the outputs: the data cancels too much for a statement");
   } else if (!plain.within) {
     conclude(j, Verdict::undecided,
-             fmt::format("inside the bound of any order, but {:.3g} times what rounding errors "
-                         "of independent sign leave",
-                         plain.used));
+             plain.used > 1 ? fmt::format("inside the bound of any order, but {:.3g} times what "
+                                          "rounding errors of independent sign leave",
+                                          plain.used)
+                            : std::string("inside the bound of any order and, one by one, of what "
+                                          "rounding errors of independent sign leave, but larger "
+                                          "on average"));
   } else {
     conclude(j, Verdict::explained, "another order of summation, fused or not");
     if (layer_.op->nature == OpNature::pointwise)
       j.cause = "rounding, within the accuracy of the library's functions";
+    if (j.stats.max_ulp == 0 && j.stats.non_finite() == 0) {
+      j.cause = std::string(kSameNumbers);
+      j.sentence = fmt::format("Right: {}.", j.cause);
+    }
   }
 }
 

@@ -299,7 +299,11 @@ SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOpt
   std::map<int, SurveyCounts> done;
   std::string state;
   if (!options.state.empty()) {
-    std::filesystem::create_directories(options.state);
+    std::error_code failed;
+    std::filesystem::create_directories(options.state, failed);
+    if (failed)
+      throw bad_input("{}: cannot make the folder ({}); name another", options.state,
+                      failed.message());
     state = state_file(options.state, f, peer);
     std::ifstream in(state);
     for (std::string line; std::getline(in, line);) {

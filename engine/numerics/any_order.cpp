@@ -248,7 +248,9 @@ void AnyOrder::note_overlap(const V& x, const V& y) {
 AnyOrder::V AnyOrder::of_ball(double mid, double rad, const V& a, const V& b,
                               const FunctionAccuracy& accuracy) const {
   if (!is_finite(mid)) return special(mid, a, b);
-  if (rad == 0 && in_format(mid) && accuracy.absolute == 0) return leaf(mid, 0);
+  // A library that promises a few units promises no more where the value is a number of the format.
+  if (rad == 0 && in_format(mid) && accuracy.absolute == 0 && accuracy.ulps <= 0.5)
+    return leaf(mid, 0);
   const double size = abs_of(mid) + rad;
   const double own = 2 * u_ * accuracy.ulps * size + (2 * accuracy.ulps + 1) * eta_;
   return leaf(mid, rad * kUp + (own > accuracy.absolute ? own : accuracy.absolute));
