@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/simd/unroll.h"
 
@@ -246,74 +247,80 @@ struct PairResult {
 // A step's open lanes are looked at kBehind steps later. A branch on them at once would be decided
 // where the step's chain of operations ends, and whenever it went the other way, all that was begun
 // meanwhile would be begun again: for one step in ten to fifty, a sixth of the time.
-template <class Formula>
-struct OpenElements {
-  static constexpr int kEnough = 64, kBehind = 8;
-  struct Step {
-    const float* x = nullptr;
-    std::int64_t place = 0;
-    float number = 0;  // a lane is x[i] - number
-  };
-  float x[2 * kEnough];
-  std::int64_t at[2 * kEnough];
-  int count = 0;
-  std::uint64_t lanes[kBehind] = {};  // bit i for x[i]
-  Step steps[kBehind];
-  std::int64_t turns = 0;
-  alignas(64) float kept[kBehind][64];  // elements of steps whose results took their place
+template <class Formula, class Argument>
+class OpenElements {
+ public:
+  // Of elements from[i], whose results are y[i]; y may be `from`.
+  OpenElements(const float* from, float* y) : from_(from), y_(y) {}
 
-  // A step of n elements begins: x[place] - number to y[place] and on, its open lanes to be left in
-  // lanes[slot]. What has waited there is listed. Returns how many elements went to the scalar.
+  // A step of n elements begins at from[place], whose open lanes are to be left in lanes[slot], a
+  // bit each. What has waited there is listed. Returns how many elements went to the scalar.
   template <class Doubles>
-  ETALON_INLINE std::int64_t begin(const float* from, float* y, std::int64_t place, int n,
-                                   float number, const Doubles& doubles, int& slot) {
-    slot = static_cast<int>(turns % kBehind);
-    ++turns;
+  ETALON_INLINE std::int64_t begin(std::int64_t place, int n, const Argument& argument,
+                                   const Doubles& doubles, unsigned& slot) {
+    slot = turns_++ % kBehind;
     std::int64_t refused = 0;
     if (lanes[slot] != 0) [[unlikely]]
-      refused = list(slot, y, doubles);
-    steps[slot] = {from + place, place, number};
-    if (from == y) {
-      __builtin_memcpy(kept[slot], from + place, sizeof(float) * static_cast<std::size_t>(n));
-      steps[slot].x = kept[slot];
-    }
+      refused = list(slot, doubles);
+    places_[slot] = place;
+    if constexpr (!std::is_empty_v<Argument>) arguments_[slot] = argument;
+    if (from_ == y_)
+      __builtin_memcpy(kept_[slot], from_ + place, sizeof(float) * static_cast<std::size_t>(n));
     return refused;
   }
   template <class Doubles>
-  std::int64_t list(int place, float* y, const Doubles& doubles) {
-    const Step& s = steps[place];
-    for (std::uint64_t open = lanes[place]; open != 0; open &= open - 1) {
+  std::int64_t finish(const Doubles& doubles) {
+    std::int64_t refused = 0;
+    for (unsigned slot = 0; slot < kBehind && slot < turns_; ++slot)
+      if (lanes[slot] != 0) refused += list(slot, doubles);
+    return refused + settle(doubles);
+  }
+
+  static constexpr unsigned kBehind = 8;
+  std::uint64_t lanes[kBehind] = {};
+
+ private:
+  static constexpr int kEnough = 64;
+
+  template <class Doubles>
+  std::int64_t list(unsigned slot, const Doubles& doubles) {
+    const std::int64_t place = places_[slot];
+    const float* const x = from_ == y_ ? kept_[slot] : from_ + place;
+    for (std::uint64_t open = lanes[slot]; open != 0; open &= open - 1) {
       const int i = __builtin_ctzll(open);
-      const float element = s.x[i] - s.number;
+      const float element = x[i] - arguments_[slot].number;
       if constexpr (requires { Formula::itself(element); }) {
         if (Formula::itself(element)) {
-          y[s.place + i] = element;
+          y_[place + i] = element;
           continue;
         }
       }
-      x[count] = element;
-      at[count] = s.place + i;
-      ++count;
+      x_[count_] = element;
+      at_[count_] = place + i;
+      ++count_;
     }
-    lanes[place] = 0;
-    return count < kEnough ? 0 : settle(y, doubles);
+    lanes[slot] = 0;
+    return count_ < kEnough ? 0 : settle(doubles);
   }
   // doubles(x, y, n) computes n elements and returns how many of them went to the scalar.
   template <class Doubles>
-  std::int64_t settle(float* y, const Doubles& doubles) {
+  std::int64_t settle(const Doubles& doubles) {
     float result[2 * kEnough];
-    const std::int64_t refused = count == 0 ? 0 : doubles(x, result, count);
-    for (int i = 0; i < count; ++i) y[at[i]] = result[i];
-    count = 0;
+    const std::int64_t refused = count_ == 0 ? 0 : doubles(x_, result, count_);
+    for (int i = 0; i < count_; ++i) y_[at_[i]] = result[i];
+    count_ = 0;
     return refused;
   }
-  template <class Doubles>
-  std::int64_t finish(float* y, const Doubles& doubles) {
-    std::int64_t refused = 0;
-    for (int i = 0; i < kBehind && i < turns; ++i)
-      if (lanes[i] != 0) refused += list(i, y, doubles);
-    return refused + settle(y, doubles);
-  }
+
+  const float* from_;
+  float* y_;
+  unsigned turns_ = 0;
+  std::int64_t places_[kBehind];
+  Argument arguments_[kBehind];
+  alignas(64) float kept_[kBehind][64];  // elements of steps whose results took their place
+  int count_ = 0;
+  float x_[2 * kEnough];
+  std::int64_t at_[2 * kEnough];
 };
 
 // What a formula is given of an element: itself, or its distance from a number.
@@ -325,7 +332,7 @@ struct Itself {
   }
 };
 struct DistanceFrom {
-  float number;
+  float number = 0;
   template <class V>
   ETALON_INLINE typename V::Reg of(const typename V::Reg& x) const {
     return V::sub(x, V::c(number));
@@ -336,15 +343,15 @@ struct DistanceFrom {
 // time, between() behind each such step; y may be x. Some elements may be left in `open`.
 template <class F, class Formula, class Argument, class Between, class Doubles>
 ETALON_INLINE std::int64_t pairs_of(const float* x, float* y, std::int64_t first, std::int64_t end,
-                                    const Argument& argument, OpenElements<Formula>& open,
+                                    const Argument& argument, OpenElements<Formula, Argument>& open,
                                     const Doubles& doubles, Between between) {
   constexpr int K = Formula::kVectors;
   using V = Several<F, K>;
   using One = Several<F, 1>;
   std::int64_t refused = 0, i = first;
-  int slot = 0;
+  unsigned slot = 0;
   for (; i + V::lanes <= end; i += V::lanes) {
-    refused += open.begin(x, y, i, V::lanes, argument.number, doubles, slot);
+    refused += open.begin(i, V::lanes, argument, doubles, slot);
     const auto r = Formula::template apply<K>(argument.template of<V>(V::load(x + i)));
     V::store(y + i, r.value);
     open.lanes[slot] = r.open;
@@ -353,7 +360,7 @@ ETALON_INLINE std::int64_t pairs_of(const float* x, float* y, std::int64_t first
   for (; i < end; i += F::lanes) {
     const int n = end - i < F::lanes ? static_cast<int>(end - i) : F::lanes;
     const auto m = F::first(n);
-    refused += open.begin(x, y, i, n, argument.number, doubles, slot);
+    refused += open.begin(i, n, argument, doubles, slot);
     const typename One::Reg v(F::load(x + i, m));
     const auto r = Formula::template apply<1>(argument.template of<One>(v));
     F::store(y + i, r.value.v[0], m);
@@ -365,9 +372,9 @@ ETALON_INLINE std::int64_t pairs_of(const float* x, float* y, std::int64_t first
 // Formula::apply<K> over an array; y may be x.
 template <class F, class Formula, class Doubles>
 std::int64_t run_pairs(const float* x, float* y, std::int64_t count, const Doubles& doubles) {
-  OpenElements<Formula> open;
+  OpenElements<Formula, Itself> open(x, y);
   const std::int64_t refused = pairs_of<F, Formula>(x, y, 0, count, Itself{}, open, doubles, [] {});
-  return refused + open.finish(y, doubles);
+  return refused + open.finish(doubles);
 }
 
 // The same of a formula in two steps: `first` notes kNotes words for each element of a block before
@@ -380,15 +387,15 @@ std::int64_t run_two_steps(const float* x, float* y, std::int64_t count, const D
   using One = Several<F, 1>;
   constexpr std::int64_t kBlock = 256 / V::lanes * V::lanes;
   alignas(64) std::uint32_t notes[kBlock * kNotes];
-  OpenElements<Formula> open;
+  OpenElements<Formula, Itself> open(x, y);
   std::int64_t refused = 0, i = 0;
-  int slot = 0;
+  unsigned slot = 0;
   while (i + V::lanes <= count) {
     const std::int64_t n = count - i < kBlock ? (count - i) / V::lanes * V::lanes : kBlock;
     for (std::int64_t k = 0; k < n; k += V::lanes)
       Formula::template first<K>(V::load(x + i + k), notes + k * kNotes);
     for (std::int64_t k = 0; k < n; k += V::lanes, i += V::lanes) {
-      refused += open.begin(x, y, i, V::lanes, 0, doubles, slot);
+      refused += open.begin(i, V::lanes, {}, doubles, slot);
       const auto r = Formula::template apply<K>(V::load(x + i), notes + k * kNotes);
       V::store(y + i, r.value);
       open.lanes[slot] = r.open;
@@ -397,14 +404,14 @@ std::int64_t run_two_steps(const float* x, float* y, std::int64_t count, const D
   for (; i < count; i += F::lanes) {
     const int n = count - i < F::lanes ? static_cast<int>(count - i) : F::lanes;
     const auto m = F::first(n);
-    refused += open.begin(x, y, i, n, 0, doubles, slot);
+    refused += open.begin(i, n, {}, doubles, slot);
     const typename One::Reg v(F::load(x + i, m));
     Formula::template first<1>(v, notes);
     const auto r = Formula::template apply<1>(v, notes);
     F::store(y + i, r.value.v[0], m);
     open.lanes[slot] = r.open & ((std::uint64_t{1} << n) - 1);
   }
-  return refused + open.finish(y, doubles);
+  return refused + open.finish(doubles);
 }
 
 }  // namespace etalon

@@ -65,7 +65,7 @@ struct PairHardSwish {
     std::int64_t refused = 0;
     while (x != y && count >= kStep) {
       const std::int64_t n = (count < kBlock ? count : kBlock) / kStep * kStep;
-      OpenElements<PairHardSwish> open;
+      OpenElements<PairHardSwish, Itself> open(x, y);
       F::forget_underflow();
       for (std::int64_t k = 0; k < n; k += kStep) {
         auto differences = F::no_bits();
@@ -79,12 +79,12 @@ struct PairHardSwish {
         });
         if (!F::any_bit(differences, 0xffffffffU)) [[likely]]
           continue;
-        int slot = 0;
-        refused += open.begin(x, y, k, kStep, 0, doubles, slot);
+        unsigned slot = 0;
+        refused += open.begin(k, kStep, {}, doubles, slot);
         open.lanes[slot] = apply<kGroup>(Several<F, kGroup>::load(x + k)).open;
       }
       const bool tiny = F::underflowed();
-      refused += open.finish(y, doubles);
+      refused += open.finish(doubles);
       if (tiny) refused += run_pairs<F, PairHardSwish>(x, y, n, doubles);
       x += n;
       y += n;

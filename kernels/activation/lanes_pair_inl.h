@@ -145,7 +145,7 @@ struct LanePair : PairLogistic<F> {
   // Results below 2^-88, those of x held at -70 among them, are left open: what is larger has no
   // subnormal part. Zeros keep their sign.
   struct Mish {
-    static constexpr int kVectors = 3;
+    static constexpr int kVectors = k32 ? 4 : 3;
     static constexpr int kNotes = 2;
     template <class V>
     ETALON_INLINE static typename V::Reg held(const typename V::Reg& x) {
@@ -202,7 +202,7 @@ struct LanePair : PairLogistic<F> {
   // is tight: 2.6e-10 of the result, tested with 3.5e-10.
   template <bool kLogSigmoid>
   struct Softplus {
-    static constexpr int kVectors = k32 ? 2 : 4;
+    static constexpr int kVectors = 4;
     template <int K>
     ETALON_INLINE static PairResult<F, K> apply(const typename Several<F, K>::Reg& x) {
       using V = Several<F, K>;

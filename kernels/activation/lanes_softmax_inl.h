@@ -57,14 +57,14 @@ struct LaneSoftmax : LaneBase<D> {
     const auto doubles = [&](const float* open, float* result, std::int64_t n) {
       return Math::by_doubles(LaneFunction::exp, {}, open, result, n, fallback, 1);
     };
-    OpenElements<typename LanePair<Pairs>::Exp> open;
+    OpenElements<typename LanePair<Pairs>::Exp, DistanceFrom> open(rows.x, rows.y);
     std::int64_t refused = 0;
     for (int r = 0; r < rows.rows; ++r) {
       const std::int64_t start = r * rows.stride;
       refused += pairs_of<Pairs>(rows.x, rows.y, start + first, start + end,
                                  DistanceFrom{rows.largest[r]}, open, doubles, between);
     }
-    return refused + open.finish(rows.y, doubles);
+    return refused + open.finish(doubles);
   }
   static std::int64_t rounded(const ExpRows& rows, const LaneFallback& fallback) {
     return exponentials(rows, 0, rows.n, fallback, [] {});
