@@ -230,6 +230,21 @@ void print_bench_rows(const json& bench, BenchOrder order, bool wide) {
   if (table.rows() > 0) table.print();
 }
 
+void print_skipped(const json& bench) {
+  if (bench.contains("skipped"))
+    for (const json& text : bench["skipped"])
+      fmt::print("not timed: {}\n", text.get<std::string>());
+}
+
+bool timed_what_was_asked(const json& bench, const std::set<std::string>& asked) {
+  if (bench["rows"].empty()) return false;
+  if (bench.contains("skipped"))
+    for (const json& text : bench["skipped"])
+      for (const std::string& name : asked)
+        if (text.get_ref<const std::string&>().starts_with(name + ": ")) return false;
+  return true;
+}
+
 void Ratios::add(double ratio, const std::string& shape) {
   log_sum_ += std::log(ratio);
   if (ratio > worst_) worst_shape_ = shape;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,11 @@ BenchOrder parse_bench_order(std::string_view text);  // usage Error that lists 
 
 // bench["rows"] as a table; `wide` adds set-up, memory and hashes.
 void print_bench_rows(const nlohmann::json& bench, BenchOrder order, bool wide);
+// "not timed: ..." for each of bench["skipped"].
+void print_skipped(const nlohmann::json& bench);
+// False where nothing at all was timed, or where bench["skipped"] has one of `asked`: the exit code
+// is 1 then.
+bool timed_what_was_asked(const nlohmann::json& bench, const std::set<std::string>& asked);
 // Geometric mean and worst of the ratios to each library, contract and framework, into
 // bench["summary"] and printed.
 void summarize_bench(nlohmann::json& bench);
