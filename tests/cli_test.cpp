@@ -328,3 +328,49 @@ TEST_CASE("cli: bench finds the command line's faults before it times anything")
   REQUIRE(bench["skipped"].size() == 1);
   CHECK(bench["skipped"][0].get<std::string>().starts_with("model:lstm: --data serves"));
 }
+
+TEST_CASE("cli: bench records functions, networks and shapes of one run side by side") {
+  const test::TemporaryFolder own;
+  const std::string path = own / "r.json", program = "pytorch@/no such folder/it's/python3";
+  const auto bench_of = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"bench", "--threads", "1", "--repetitions", "2", "--min-time",
+                                 "0.01", "--most-time", "0.01", "--json", path});
+    const Ran r = ran(words);
+    CHECK_MESSAGE(r.code == 0, r.err);
+    return nlohmann::json::parse(read_text_file(path))["bench"];
+  };
+  const auto functions = bench_of({"functions", "lenet.conv1", "--vs", "onednn"});
+  std::size_t against = 0, shapes = 0;
+  for (const auto& row : functions["rows"]) {
+    CAPTURE(row["op"]);
+    for (const char* field : {"again", "repetitions", "load", "hash", "cache", "samples"})
+      CHECK_MESSAGE(row.contains(field), field);
+    if (row["suite"] != "functions") {
+      shapes += row.contains("vs") ? 1 : 0;
+      continue;
+    }
+    if (!row.contains("vs")) continue;
+    ++against;
+    const auto& peer = row["vs"]["onednn"];
+    CHECK(peer["kind"] == "library");
+    CHECK(peer["status"] == "ok");
+    CHECK(peer["hash"].get<std::string>().size() == row["hash"].get<std::string>().size());
+    CHECK(peer["repetitions"] == peer["samples"].size());
+  }
+  // Where this build has oneDNN.
+  if (against > 0) CHECK(functions["summary"]["functions.onednn"]["shapes"] == against);
+  if (shapes > 0) CHECK(functions["summary"]["onednn"]["shapes"] == shapes);
+
+  const auto networks = bench_of({"model:lenet", "lenet.conv1", "--batch", "1,2", "--vs", program});
+  REQUIRE(networks["rows"].size() == 3);
+  for (const auto& row : networks["rows"]) {
+    const std::string again = row["again"];
+    CHECK_MESSAGE(again.find("--vs 'pytorch@/no such folder/it'\\''s/python3' --threads 1") !=
+                      std::string::npos,
+                  again);
+    CHECK(row["vs"][program]["kind"] == "framework");
+    CHECK(row.contains("load"));
+  }
+  CHECK(networks["rows"][1]["again"].get<std::string>().starts_with(
+      "etalon bench model:lenet --batch 2 -c seq"));
+}

@@ -18,6 +18,15 @@ nlohmann::json bench_row_json(const BenchRow& row, const BenchOptions& options,
 std::string again_command(const NamedShape& shape, const BenchOptions& options,
                           const std::vector<std::string>& vs);
 
+// What a shell reads as this one word.
+std::string shell_word(const std::string& word);
+// " --vs A,B --threads N --isa NAME": the end of a command that times something again.
+std::string again_options(const std::vector<std::string>& vs, int threads, Isa isa);
+
+// Functions, networks and imports have rows beside those of shapes, and tables of their own; a
+// summary names them "functions.glibc", "network.pytorch", "import.onnxruntime".
+bool is_shape_row(const nlohmann::json& row);
+
 enum class BenchOrder { file, name, time, ratio, error, speed };
 BenchOrder parse_bench_order(std::string_view text);  // usage Error that lists the names
 
