@@ -56,8 +56,10 @@ bool mark_rows(const NamedShape& shape, const Shape& out, std::vector<bool>& cut
   const auto whole_weights = [&] { return cut[0] = holds_rows(x, out); };
   const auto every_operand = [&] {
     bool any = false;
-    for (std::size_t i = 0; i < cut.size(); ++i)
-      if ((cut[i] = holds_rows(shape.inputs[i].shape, out))) any = true;
+    for (std::size_t i = 0; i < cut.size(); ++i) {
+      cut[i] = holds_rows(shape.inputs[i].shape, out);
+      any = any || cut[i];
+    }
     return any;
   };
   if (one_of(op, {"conv", "conv_channels_last", "conv_transpose", "max_pool", "avg_pool", "lp_pool",
