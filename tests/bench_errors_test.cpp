@@ -150,6 +150,5 @@ TEST_CASE("bench errors: NaN in place of a number is infinitely wrong, in place 
   BenchOptions options;
   options.timing = {.repetitions = 1, .min_time_s = 1e-5};
   const BenchRow row = bench_shape(typed_shape("sqrt f32[64]"), all_kernels(), options);
-  REQUIRE(row.ours.error.has_value());
-  CHECK(row.ours.error->mean <= 0.5);
+  CHECK(row.ours.error.value_or(UlpError{kInf, kInf}).mean <= 0.5);
 }
