@@ -278,6 +278,7 @@ TEST_CASE("bench runs: one program several times, two in turns, merged into one 
   runs[2]["bench"]["rows"].erase(4);  // interrupted
   const json merged = merged_benches(runs);
   REQUIRE(merged["rows"].size() == 4);
+  CHECK(merged["skipped"] == json{"a.b4: timed in 2 of 3 runs"});
   const json& row = merged["rows"][0];
   CHECK(row["samples"].size() == 9);
   REQUIRE(row["run_fastest"].size() == 3);

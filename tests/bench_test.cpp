@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -97,6 +98,11 @@ TEST_CASE("bench: a state keeps whole rows, and those of the same settings only"
   }
   CHECK(BenchState(own / "s", settings).find("c") != nullptr);
   CHECK(BenchState(own / "s", {{"contract", "exact"}}).known() == 0);
+  {
+    BenchState state(own / "s", settings);
+    state.add("d", {{"max_ulp", std::numeric_limits<double>::infinity()}});
+  }
+  CHECK((*BenchState(own / "s", settings).find("d"))["max_ulp"] == "inf");
   CHECK(BenchState("", settings).known() == 0);
 }
 
@@ -279,6 +285,20 @@ TEST_CASE("bench: a shape beyond the memory costs its own line, not the run") {
   CHECK(out["rows"].size() == 1);
   REQUIRE(out["skipped"].size() == 1);
   CHECK(out["skipped"][0].get<std::string>().find("8000.0 GB") != std::string::npos);
+}
+
+TEST_CASE("bench: a shape that no kernel takes costs its own line, whatever the error") {
+  json out;
+  BenchOptions options = quick();
+  options.also.clear();
+  NamedShape broken = typed_shape("gemm f32[4,8] f32[8,16]");
+  broken.inputs[1].shape = Shape{9, 16};
+  bench_shapes({broken, typed_shape("gemm f32[4,8] f32[8,16] f32[4,16]"),
+                typed_shape("matmul f32[8] f32[8,16]"), typed_shape("prelu f32[4,8] f32[4,8]")},
+               options, {}, out);
+  CHECK(out["rows"].size() == 3);
+  REQUIRE(out["skipped"].size() == 1);
+  CHECK(out["skipped"][0].get<std::string>().find("[9,16]") != std::string::npos);
 }
 
 TEST_CASE("bench: processors are bound and freed, and the machine's load is a share") {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -299,4 +300,115 @@ TEST_CASE("cli: an op whose outputs hang on what a shape does not say is bad inp
     CHECK_MESSAGE(r.err.find("give a network") != std::string::npos, r.err);
     CHECK(std::ranges::count(r.err, '\n') == 1);
   }
+}
+
+TEST_CASE("cli: bench answers 1 where what was asked for was not timed, and the record says why") {
+  const test::TemporaryFolder own;
+  const std::string path = own / "r.json";
+  const auto bench = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "bench");
+    words.insert(words.end(), {"--threads", "1", "--min-time", "0.01", "--repetitions", "1",
+                               "--no-errors", "--json", path});
+    std::remove(path.c_str());
+    return ran(words);
+  };
+  const auto record = [&] { return nlohmann::json::parse(read_text_file(path))["bench"]; };
+  CHECK(bench({"--shape", "relu f32[32]"}).code == 0);
+  CHECK(!record().contains("skipped"));
+
+  const std::string huge = "conv f32[1,3,1000000,1000000] f32[4,3,3,3]";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--shape", huge}, {"--shape", huge, "--shape", "relu f32[32]"}}) {
+    const Ran r = bench(words);
+    CHECK(r.code == 1);
+    CHECK(r.out.find("not timed: typed.f32[1,3,1000000,1000000]_f32[4,3,3,3]: its tensors take") !=
+          std::string::npos);
+    CHECK(record()["rows"].size() == words.size() / 2 - 1);
+    CHECK(record()["skipped"].size() == 1);
+  }
+  const Ran nothing = bench({"relu", "--kernels", "bogus"});
+  CHECK(nothing.code == 1);
+  CHECK(record()["rows"].empty());
+  CHECK(record()["skipped"].size() > 1);
+  const Ran compared = ran({"bench", "--compare", path, path});
+  CHECK(compared.code == 3);
+  CHECK(compared.err.find("nothing was timed in this record (") != std::string::npos);
+  // Of an op or a suite, what a kernel refuses is told, and the rest is what was asked for.
+  CHECK(bench({"relu", "lenet.conv1", "--kernels", "relu"}).code == 1);
+  CHECK(bench({"relu", "tanh", "--kernels", "relu"}).code == 0);
+  CHECK(!record()["skipped"].empty());
+}
+
+TEST_CASE("cli: bench finds the command line's faults before it times anything") {
+  const test::TemporaryFolder own;
+  const std::string path = own / "r.json";
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"lenet.conv1", "--vs", "onednn,pytorch:foo=bar"},
+                                             {"model:lenet", "--vs", "pytorch:foo=bar"},
+                                             {"model:lenet", "nonsense"},
+                                             {"model:lenet", "--shape", "conv"},
+                                             {"functions", "--cache", "hot"}}) {
+    CAPTURE(words[1]);
+    std::vector<std::string> all{"bench", "--threads", "1", "--json", path};
+    all.insert(all.end(), words.begin(), words.end());
+    const Ran r = ran(all);
+    CHECK(r.code == 2);
+    CHECK(r.out.empty());
+    CHECK(!std::filesystem::exists(path));
+  }
+  // Whatever keeps one network from being timed, the others have their rows.
+  const Ran r =
+      ran({"bench", "model:lenet", "model:lstm", "--data", "mnist", "--samples", "1", "--threads",
+           "1", "--repetitions", "1", "--most-time", "0.01", "--json", path});
+  CHECK(r.code == 1);
+  const auto bench = nlohmann::json::parse(read_text_file(path))["bench"];
+  CHECK(bench["rows"].size() == 1);
+  REQUIRE(bench["skipped"].size() == 1);
+  CHECK(bench["skipped"][0].get<std::string>().starts_with("model:lstm: --data serves"));
+}
+
+TEST_CASE("cli: bench records functions, networks and shapes of one run side by side") {
+  const test::TemporaryFolder own;
+  const std::string path = own / "r.json", program = "pytorch@/no such folder/it's/python3";
+  const auto bench_of = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"bench", "--threads", "1", "--repetitions", "2", "--min-time",
+                                 "0.01", "--most-time", "0.01", "--json", path});
+    const Ran r = ran(words);
+    CHECK_MESSAGE(r.code == 0, r.err);
+    return nlohmann::json::parse(read_text_file(path))["bench"];
+  };
+  const auto functions = bench_of({"functions", "lenet.conv1", "--vs", "onednn"});
+  std::size_t against = 0, shapes = 0;
+  for (const auto& row : functions["rows"]) {
+    CAPTURE(row["op"]);
+    for (const char* field : {"again", "repetitions", "load", "hash", "cache", "samples"})
+      CHECK_MESSAGE(row.contains(field), field);
+    if (row["suite"] != "functions") {
+      shapes += row.contains("vs") ? 1 : 0;
+      continue;
+    }
+    if (!row.contains("vs")) continue;
+    ++against;
+    const auto& peer = row["vs"]["onednn"];
+    CHECK(peer["kind"] == "library");
+    CHECK(peer["status"] == "ok");
+    CHECK(peer["hash"].get<std::string>().size() == row["hash"].get<std::string>().size());
+    CHECK(peer["repetitions"] == peer["samples"].size());
+  }
+  // Where this build has oneDNN.
+  if (against > 0) CHECK(functions["summary"]["functions.onednn"]["shapes"] == against);
+  if (shapes > 0) CHECK(functions["summary"]["onednn"]["shapes"] == shapes);
+
+  const auto networks = bench_of({"model:lenet", "lenet.conv1", "--batch", "1,2", "--vs", program});
+  REQUIRE(networks["rows"].size() == 3);
+  for (const auto& row : networks["rows"]) {
+    const std::string again = row["again"];
+    CHECK_MESSAGE(again.find("--vs 'pytorch@/no such folder/it'\\''s/python3' --threads 1") !=
+                      std::string::npos,
+                  again);
+    CHECK(row["vs"][program]["kind"] == "framework");
+    CHECK(row.contains("load"));
+  }
+  CHECK(networks["rows"][1]["again"].get<std::string>().starts_with(
+      "etalon bench model:lenet --batch 2 -c seq"));
 }

@@ -8,6 +8,7 @@
 // differ.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -257,6 +258,32 @@ TEST_CASE("runner ops: PyTorch agrees on one case of every op that it has") {
 }
 TEST_CASE("runner ops: ONNX Runtime agrees on one case of every op that it has") {
   judge_all("onnxruntime", true);
+}
+
+TEST_CASE("runner ops: PyTorch's profile names who did the work") {
+  if (!framework_state(find_runner("pytorch")).ready) return;
+  const auto runner = start_runner(parse_target("pytorch"), {});
+  for (const auto& [name, operators] : std::map<std::string_view, std::vector<std::string_view>>{
+           {"gemm.wide", {"aten::addmm", "aten::mm"}},
+           {"conv.2d", {"conv"}},
+           {"matmul.batch", {"aten::bmm", "aten::baddbmm"}},
+           {"softmax.rows", {"softmax"}},
+           {"transpose.nchw", {"aten::"}}}) {
+    CAPTURE(name);
+    const auto c = std::ranges::find(op_cases(), name, &OpCase::name);
+    REQUIRE(c != op_cases().end());
+    const std::vector<Tensor> inputs = case_inputs(*c);
+    runner->load(one_node(*c, inputs, 1));
+    TensorMap feeds;
+    feeds.emplace("in0", inputs[0].share());
+    const std::vector<std::string> ran = runner->profile(feeds);
+    const auto is_one = [&](const std::string& kernel) {
+      return std::ranges::any_of(operators,
+                                 [&](auto part) { return kernel.find(part) != std::string::npos; });
+    };
+    CHECK_MESSAGE(std::ranges::any_of(ran, is_one), fmt::format("{}", fmt::join(ran, ", ")));
+    CHECK(std::ranges::find(ran, "aten::resolve_conj") == ran.end());
+  }
 }
 
 TEST_SUITE("long") {

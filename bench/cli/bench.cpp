@@ -88,23 +88,51 @@ void require_library(const std::string& prefix, const std::vector<RunnerFolder>&
                     fmt::join(libraries, ", "));
 }
 
-void bench_named(const std::vector<std::string>& words, const Args& args, const Globals& g,
-                 nlohmann::json& out) {
+std::vector<NamedShape> shapes_of(const std::vector<std::string>& words, const Args& args) {
+  std::vector<NamedShape> shapes;
+  for (const std::string& text : args.shapes) shapes.push_back(typed_shape(text));
+  if (!words.empty() || shapes.empty())
+    for (NamedShape& shape : choose_shapes(words)) shapes.push_back(std::move(shape));
+  return shapes;
+}
+
+// What was asked for by itself, not as part of a suite or of an op: it has to be timed.
+std::set<std::string> asked_alone(const std::vector<std::string>& words,
+                                  const std::vector<NamedShape>& shapes) {
+  std::set<std::string> asked;
+  for (const NamedShape& shape : shapes)
+    if (shape.suite == kTypedSuite || std::ranges::any_of(words, [&](const std::string& word) {
+          return word == shape.full_name() ||
+                 word == fmt::format("{}.{}", shape.op->name, shape.full_name());
+        }))
+      asked.insert(shape.full_name());
+  return asked;
+}
+
+struct NamedBench {
+  std::vector<NamedShape> shapes;
   BenchOptions options;
+  ShapeBenchOptions how;
+};
+
+// A fault of the command line is said before anything is timed.
+NamedBench named_bench(const std::vector<std::string>& words, const Args& args, const Globals& g) {
+  NamedBench bench;
+  BenchOptions& options = bench.options;
   for (std::size_t i = 0; i < args.contracts.size(); ++i)
     if (i == 0)
       options.contract = Contract::parse(args.contracts[i]);
     else
       options.also.push_back(Contract::parse(args.contracts[i]));
-  ShapeBenchOptions how;
+  ShapeBenchOptions& how = bench.how;
+  const auto folders = runner_folders();
   // A live framework is what has a runner; the rest are prefixes of kernels.
   for (const RunnerTarget& target :
        args.vs.empty() ? std::vector<RunnerTarget>{}
                        : parse_targets(fmt::format("{}", fmt::join(args.vs, ",")))) {
-    const auto folders = runner_folders();
-    const bool live = std::ranges::any_of(
-        folders, [&](const RunnerFolder& f) { return f.name == target.runner; });
-    if (live) {
+    const auto live = std::ranges::find(folders, target.runner, &RunnerFolder::name);
+    if (live != folders.end()) {
+      require_options(*live, target);
       how.frameworks.push_back(target);
       how.framework_words.push_back(target.text);
     } else {
@@ -122,11 +150,8 @@ void bench_named(const std::vector<std::string>& words, const Args& args, const 
   how.sort = parse_bench_order(args.sort);
   how.wide = args.wide;
   how.pin = !args.no_pin;
-  std::vector<NamedShape> shapes;
-  for (const std::string& text : args.shapes) shapes.push_back(typed_shape(text));
-  if (!words.empty() || shapes.empty())
-    for (NamedShape& shape : choose_shapes(words)) shapes.push_back(std::move(shape));
-  bench_shapes(shapes, options, how, out);
+  bench.shapes = shapes_of(words, args);
+  return bench;
 }
 
 // "2026-11-22T05:30:12.345Z": times of runs sort as texts.
@@ -142,7 +167,7 @@ std::string now_text() {
 }
 
 // Several runs as one table and one record; against another program, whether nothing is slower.
-bool bench_in_runs(const Args& args, nlohmann::json& record) {
+bool bench_in_runs(const Args& args, const std::set<std::string>& asked, nlohmann::json& record) {
   const bool two = !args.against.empty();
   const int runs = args.runs > 1 ? static_cast<int>(args.runs) : 5;
   const BenchRuns how = these_runs(runs, args.against, args.state);
@@ -153,12 +178,20 @@ bool bench_in_runs(const Args& args, nlohmann::json& record) {
   if (out["load"].value("noisy", false))
     fmt::print("the machine was noisy: other programs took {:.0f} % of its processor time\n",
                100 * out["load"]["others"].get<double>());
+  print_skipped(out);
   summarize_bench(out);
-  if (!two) return true;
+  const bool timed = timed_what_was_asked(out, asked);
+  if (!two) return timed;
   fmt::print("\nA is {}, B is {}\n\n", args.against, how.program);
+  if (const nlohmann::json other = merged_benches(sides.other);
+      out["rows"].empty() || other["rows"].empty()) {
+    fmt::print("nothing was timed by {}\n", out["rows"].empty() ? "B" : "A");
+    print_skipped(other);
+    return false;
+  }
   const bool holds = compare_benches(BenchRecords{{args.against}, sides.other},
                                      BenchRecords{{how.program}, sides.own}, record["compare"]);
-  return holds;
+  return holds && timed;
 }
 
 }  // namespace
@@ -256,9 +289,9 @@ Action bench_command(Options& o) {
         throw usage_error("--runs and --against time ops, suites and shapes");
       if (words.empty() && args->shapes.empty())
         throw usage_error("--runs and --against take the name of what to time");
-      if (!words.empty()) choose_shapes(words);  // a wrong name is said here, once
-      for (const std::string& text : args->shapes) typed_shape(text);
-      const bool holds = bench_in_runs(*args, record);
+      // A fault of the command line is said here, once.
+      const NamedBench named = named_bench(words, *args, g);
+      const bool holds = bench_in_runs(*args, asked_alone(words, named.shapes), record);
       if (!g.json_path.empty()) write_record(g.json_path, record);
       return holds ? 0 : 1;
     }
@@ -266,10 +299,19 @@ Action bench_command(Options& o) {
     out["started"] = now_text();
     out["rows"] = nlohmann::json::array();
     out["summary"] = nlohmann::json::object();
+    const bool shapes = (files.empty() && !functions) || !words.empty() || !args->shapes.empty();
+    if (g.device == Device::cuda && (functions || shapes || args->import))
+      throw usage_error(
+          "bench --device cuda times whole networks (model:NAME, model files); operations on a GPU "
+          "are timed by bench/gpu_evidence.sh, interleaved with cuBLAS and cuDNN");
+    const TimingOptions timing = timing_of(*args);
+    const NamedBench named = shapes ? named_bench(words, *args, g) : NamedBench{};
+    std::set<std::string> asked = asked_alone(words, named.shapes);
     bool well = true;
     if (!files.empty()) {
       FileBenchOptions options{
           .data = args->data, .samples = args->samples, .import = args->import};
+      options.alone = files.size() == 1 && !functions && !shapes;
       if (!args->batches.empty())
         options.batches = counts_of<std::int64_t>(args->batches, 1 << 20, "--batch", "batch sizes");
       if (args->contracts.size() > 1)
@@ -284,26 +326,25 @@ Action bench_command(Options& o) {
       // --vs was split at every comma; targets know which commas are theirs.
       if (!args->vs.empty())
         options.network.vs = parse_targets(fmt::format("{}", fmt::join(args->vs, ",")));
+      for (const RunnerTarget& target : options.network.vs)
+        require_options(find_runner(target.runner), target);
+      for (const std::string& file : files)
+        asked.insert(std::filesystem::path(file).filename().string());
       well = bench_files(files, options, out);
     }
-    const bool shapes = (files.empty() && !functions) || !words.empty() || !args->shapes.empty();
-    if (g.device == Device::cuda && (functions || shapes || args->import))
-      throw usage_error(
-          "bench --device cuda times whole networks (model:NAME, model files); operations on a GPU "
-          "are timed by bench/gpu_evidence.sh, interleaved with cuBLAS and cuDNN");
     if (functions) {
       FunctionBenchOptions options;
       options.vs = args->vs;
       options.threads = g.threads;
       options.isa = g.isa;
       options.errors = !args->no_errors;
-      options.timing = timing_of(*args);
+      options.timing = timing;
       bench_functions(options, out);
     }
-    if (shapes) bench_named(words, *args, g, out);
+    if (shapes) bench_shapes(named.shapes, named.options, named.how, out);
     if (!g.json_path.empty()) write_record(g.json_path, record);
     if (!out.value("complete", true)) return static_cast<int>(ErrorKind::interrupted);
-    return well ? 0 : 1;
+    return well && timed_what_was_asked(out, asked) ? 0 : 1;
   };
 }
 

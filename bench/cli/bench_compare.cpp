@@ -192,9 +192,16 @@ BenchRecords read_benches(const std::string& words) {
     const std::string text = read_text_file(path);  // its errors name the file
     const ErrorScope scope(path);
     json record = parse_json(text);
-    if (!record.is_object() || !record.contains("bench") || !record["bench"].contains("rows") ||
-        !record["bench"]["rows"].is_array() || record["bench"]["rows"].empty())
+    if (!record.is_object() || !record.contains("bench") || !record["bench"].is_object() ||
+        !record["bench"].contains("rows") || !record["bench"]["rows"].is_array())
       throw bad_input("this is no record of 'etalon bench': the field bench.rows is expected");
+    const json& bench = record["bench"];
+    if (bench["rows"].empty()) {
+      const bool told = bench.contains("skipped") && bench["skipped"].is_array() &&
+                        !bench["skipped"].empty() && bench["skipped"][0].is_string();
+      throw bad_input("nothing was timed in this record{}; give one that has rows",
+                      told ? " (" + bench["skipped"][0].get<std::string>() + ")" : "");
+    }
     side.records.push_back(std::move(record));
   }
   return side;

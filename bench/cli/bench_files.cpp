@@ -9,6 +9,7 @@
 #include "bench/cli/bench_rows.h"
 #include "bench/cli/terminal.h"
 #include "bench/data.h"
+#include "bench/micro/machine_watch.h"
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
 #include "engine/models/models.h"
@@ -31,15 +32,27 @@ struct NamedRow {
   NetworkBenchRow row;
 };
 
+// The command that times this row alone; `what` are the options of its own.
+std::string again_command(const std::string& file, const std::string& what,
+                          const NetworkBenchOptions& options) {
+  std::vector<std::string> vs;
+  for (const RunnerTarget& target : options.vs) vs.push_back(target.text);
+  return fmt::format("etalon bench {}{} -c {}{}{}", shell_word(file), what,
+                     shell_word(short_name(options.contract)),
+                     again_options(vs, options.threads, options.isa),
+                     options.device == Device::cuda ? " --device cuda" : "");
+}
+
 std::vector<NamedRow> time_network(const std::string& file, const std::string& stem,
                                    const FileBenchOptions& args, LiveRunners& runners) {
   const NetworkBenchOptions& options = args.network;
   const Model model = open_model(file);
   std::vector<NamedRow> named;
   std::vector<InputMap> inputs;
-  const auto add = [&](std::string name, InputMap given) {
+  const auto add = [&](std::string name, const std::string& what, InputMap given) {
     NamedRow& row = named.emplace_back(std::move(name));
     row.record["contract"] = to_string(options.contract);
+    row.record["again"] = again_command(file, what, options);
     for (const auto& [value, tensor] : given)
       row.record["inputs"][value] = to_string(tensor.type());
     inputs.push_back(std::move(given));
@@ -51,11 +64,14 @@ std::vector<NamedRow> time_network(const std::string& file, const std::string& s
     InputMap given;
     given.emplace(model.graph->value_name(model.graph->inputs[0].value),
                   std::move(load_dataset(args.data, args.samples).images));
-    add(stem, std::move(given));
+    add(stem,
+        " --data " + shell_word(args.data) +
+            (args.samples > 0 ? fmt::format(" --samples {}", args.samples) : ""),
+        std::move(given));
   } else {
     for (const std::int64_t batch : args.batches)
       add(args.batches.size() == 1 ? stem : fmt::format("{} batch {}", stem, batch),
-          random_inputs(model, batch, 0));
+          fmt::format(" --batch {}", batch), random_inputs(model, batch, 0));
   }
   std::vector<NetworkBenchRow> rows = bench_network(model, inputs, options, runners);
   for (std::size_t i = 0; i < rows.size(); ++i) named[i].row = std::move(rows[i]);
@@ -70,8 +86,10 @@ std::vector<NamedRow> time_import(const std::string& file, const std::string& st
         "FILE.onnx' makes one",
         file, file);
   std::vector<NamedRow> named;
-  named.push_back(
-      {stem, {{"bytes", std::filesystem::file_size(file)}}, bench_import(file, options)});
+  named.push_back({stem,
+                   {{"bytes", std::filesystem::file_size(file)},
+                    {"again", again_command(file, " --import", options)}},
+                   bench_import(file, options)});
   return named;
 }
 
@@ -117,7 +135,8 @@ bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
     table.row({named.name, row.ours.name, "", human_seconds(row.ours.timing.median_s), "",
                fmt::format("{:.0f} %", 100 * row.ours.timing.spread), remark});
     for (const NetworkTime& peer : row.vs) {
-      nlohmann::json theirs = {{"version", peer.version}, {"status", peer.status}};
+      nlohmann::json theirs = {
+          {"kind", "framework"}, {"version", peer.version}, {"status", peer.status}};
       if (!peer.versions.empty()) theirs["versions"] = peer.versions;
       if (peer.status == "ok") {
         const double ratio = row.ours.timing.median_s / peer.timing.median_s;
@@ -144,11 +163,16 @@ bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
       progress.update(done++, stem);
       try {
         check_interrupt();
+        const MachineWatch watch;
         std::vector<NamedRow> rows = args.import ? time_import(file, stem, options)
                                                  : time_network(file, stem, args, runners);
-        for (NamedRow& row : rows) add(row);
+        const MachineLoad load = watch.load();
+        for (NamedRow& row : rows) {
+          row.record["load"] = {{"others", load.others}, {"stolen", load.stolen}};
+          add(row);
+        }
       } catch (const Error& e) {
-        if (files.size() == 1 || e.kind() == ErrorKind::usage) throw;
+        if (args.alone) throw;
         if (e.kind() == ErrorKind::interrupted) {
           record["complete"] = false;
           break;
@@ -161,8 +185,9 @@ bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
   if (on_gpu) record["gpu"] = cuda::device_name();
   if (table.rows() > 0) table.print();
   for (const std::string& text : skipped) fmt::print("not timed: {}\n", text);
-  for (const auto& [peer, r] : ratios) record["summary"][peer] = r.json();
-  return same_bits && skipped.empty();
+  const std::string kind = args.import ? "import." : "network.";
+  for (const auto& [peer, r] : ratios) record["summary"][kind + peer] = r.json();
+  return same_bits;
 }
 
 }  // namespace etalon::cli

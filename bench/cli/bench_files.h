@@ -15,10 +15,12 @@ struct FileBenchOptions {
   std::vector<std::int64_t> batches = {1};
   std::int64_t samples = 0;
   bool import = false;
+  bool alone = true;  // one file and nothing else is timed: its error is the command's
 };
 
 // Prints a table; adds rows and summary to the record's field "bench". False when a GPU answered
-// other bits than the CPU, or one of several files could not be timed.
+// other bits than the CPU. One of several files that cannot be timed costs its own rows; the
+// record's "skipped" says why.
 bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& options,
                  nlohmann::json& bench);
 

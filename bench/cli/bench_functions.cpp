@@ -6,8 +6,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench/cli/bench_rows.h"
 #include "bench/cli/terminal.h"
+#include "bench/micro/machine_watch.h"
 #include "bench/survey/peers.h"
+#include "engine/core/hash.h"
 #include "engine/core/philox.h"
 #include "engine/core/threads.h"
 #include "engine/numerics/fp.h"
@@ -39,8 +42,11 @@ Accuracy accuracy(const SurveyedFunction& f, std::span<const float> x, std::span
     const double exact = f.value(v, DType::f64, Round::nearest_even);
     const auto right = static_cast<float>(f.value(v, DType::f32, Round::nearest_even));
     if (!(right == y[i])) a.wrong += 1;
-    a.max_ulp = std::max(a.max_ulp, std::fabs(static_cast<double>(y[i]) - exact) /
-                                        ulp_of(static_cast<double>(right), DType::f32));
+    // NaN, where the range has none, is infinitely wrong.
+    const double ulps = std::isnan(y[i]) ? kInfinity
+                                         : std::fabs(static_cast<double>(y[i]) - exact) /
+                                               ulp_of(static_cast<double>(right), DType::f32);
+    a.max_ulp = std::max(a.max_ulp, ulps);
   }
   a.wrong *= static_cast<double>(kEvery) / static_cast<double>(x.size());
   return a;
@@ -58,6 +64,9 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
                {"ratio", Table::Align::right},
                {"max ULP", Table::Align::right},
                {"not rounded right", Table::Align::right}});
+  std::string again =
+      "etalon bench functions" + again_options(options.vs, options.threads, options.isa);
+  if (options.timing.cache == Cache::cold) again += " --cache cold";
   std::map<std::string, std::pair<double, int>> sums;
   std::map<std::string, std::pair<double, std::string>> worst;
   for (const SurveyedFunction& f : surveyed_functions()) {
@@ -81,7 +90,9 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
     }
     TimingOptions timing = options.timing;
     timing.threads = options.threads;
+    const MachineWatch watch;
     const std::vector<Timing> times = time_interleaved(candidates, timing);
+    const MachineLoad load = watch.load();
     const auto errors_of = [&](ElementwiseRow& row) {
       return options.errors ? accuracy(f, row.x(), row.y()) : Accuracy{};
     };
@@ -94,12 +105,22 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
         {"op", f.name},
         {"shape", fmt::format("f32[{}] in [{}, {}]", kCount, range.low, range.high)},
         {"contract", "exact"},
+        {"contract_name", "exact"},
         {"kernel", rows[0]->kernel()},
         {"threads", options.threads},
-        {"median_s", times[0].median_s},
-        {"spread", times[0].spread},
-        {"samples", times[0].samples},
+        {"cache", timing.cache == Cache::cold ? "cold" : "warm"},
+        {"load", {{"others", load.others}, {"stolen", load.stolen}}},
+        {"again", again},
         {"ns_per_element", times[0].median_s * 1e9 / kCount}};
+    const auto add_timing = [&](nlohmann::json& to, std::size_t i) {
+      to["median_s"] = times[i].median_s;
+      to["spread"] = times[i].spread;
+      to["repetitions"] = times[i].repetitions;
+      to["samples"] = times[i].samples;
+      if (!times[i].line_round_trips.empty()) to["line_round_trips_s"] = times[i].line_round_trips;
+      to["hash"] = to_string(hash_tensor(Tensor::of<float>(Shape{kCount}, rows[i]->y())));
+    };
+    add_timing(j, 0);
     const auto note = [&](nlohmann::json& to, const Accuracy& a) {
       if (!options.errors) return;
       to["max_ulp"] = a.max_ulp;
@@ -113,11 +134,12 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
       const double ratio = times[0].median_s / times[i].median_s;
       const Accuracy theirs = errors_of(*rows[i]);
       const std::string peer = rows[i]->kernel().substr(0, rows[i]->kernel().find('.'));
-      j["vs"][peer] = {{"version", rows[i]->version()},
-                       {"median_s", times[i].median_s},
-                       {"spread", times[i].spread},
-                       {"samples", times[i].samples},
+      j["vs"][peer] = {{"kind", "library"},
+                       {"status", "ok"},
+                       {"version", rows[i]->version()},
+                       {"kernel", rows[i]->kernel()},
                        {"ratio", ratio}};
+      add_timing(j["vs"][peer], i);
       note(j["vs"][peer], theirs);
       sums[peer].first += std::log(ratio);
       ++sums[peer].second;
@@ -133,10 +155,10 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
   table.print();
   for (const auto& [peer, sum] : sums) {
     const double mean = std::exp(sum.first / sum.second);
-    bench["summary"][peer] = {{"geomean", mean},
-                              {"worst", worst[peer].first},
-                              {"worst_shape", worst[peer].second},
-                              {"shapes", sum.second}};
+    bench["summary"]["functions." + peer] = {{"geomean", mean},
+                                             {"worst", worst[peer].first},
+                                             {"worst_shape", worst[peer].second},
+                                             {"shapes", sum.second}};
     fmt::print("against {}: {:.2f} of its time (geometric mean of {}), worst {:.2f} ({})\n", peer,
                mean, sum.second, worst[peer].first, worst[peer].second);
   }

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bench/cli/bench_rows.h"
+
 namespace etalon::cli {
 namespace {
 
@@ -74,7 +76,7 @@ void settle_peaks(json& bench) {
   for (json& peak : bench["peaks"]) {
     const auto for_rows = [&](const auto& callback) {
       for (json& row : bench["rows"])
-        if (row.contains("cache") && row.value("threads", 1) == peak["threads"]) callback(row);
+        if (is_shape_row(row) && row.value("threads", 1) == peak["threads"]) callback(row);
     };
     for_rows([&](json& row) {
       each_entry(row, [&](const json& entry, const std::string& by) {

@@ -137,6 +137,26 @@ json bench_row_json(const BenchRow& row, const BenchOptions& options, const std:
   return out;
 }
 
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string again_options(const std::vector<std::string>& vs, int threads, Isa isa) {
+  std::string text;
+  if (!vs.empty()) text += " --vs " + shell_word(fmt::format("{}", fmt::join(vs, ",")));
+  return text + fmt::format(" --threads {} --isa {}", threads, name(isa));
+}
+
+bool is_shape_row(const json& row) {
+  const std::string suite = row.value("suite", "");
+  return suite != "functions" && suite != "network" && suite != "import";
+}
+
 std::string again_command(const NamedShape& shape, const BenchOptions& options,
                           const std::vector<std::string>& vs) {
   std::string text = "etalon bench ";
@@ -146,9 +166,8 @@ std::string again_command(const NamedShape& shape, const BenchOptions& options,
     text += fmt::format("{}.{}", shape.op->name, shape.full_name());
   text += fmt::format(" -c '{}'", short_name(options.contract));
   for (const Contract& c : options.also) text += fmt::format(" -c '{}'", short_name(c));
-  if (!options.kernels.empty()) text += " --kernels " + options.kernels;
-  if (!vs.empty()) text += fmt::format(" --vs {}", fmt::join(vs, ","));
-  text += fmt::format(" --threads {} --isa {}", options.threads, name(options.isa));
+  if (!options.kernels.empty()) text += " --kernels " + shell_word(options.kernels);
+  text += again_options(vs, options.threads, options.isa);
   if (options.timing.cache == Cache::cold) text += " --cache cold";
   return text;
 }
@@ -188,7 +207,7 @@ void print_bench_rows(const json& bench, BenchOrder order, bool wide) {
   columns.push_back({"max ULP", right});
   Table table(columns);
   for (const json* row : in_order(bench["rows"], order)) {
-    if (!row->contains("cache")) continue;  // functions and networks have tables of their own
+    if (!is_shape_row(*row)) continue;
     std::vector<std::string> cells{row->value("op", "") + " " + row->value("name", "")};
     if (sweep) cells.push_back(fmt::to_string(row->value("threads", 1)));
     const auto rate = [&](const char* field) {
@@ -230,6 +249,21 @@ void print_bench_rows(const json& bench, BenchOrder order, bool wide) {
   if (table.rows() > 0) table.print();
 }
 
+void print_skipped(const json& bench) {
+  if (bench.contains("skipped"))
+    for (const json& text : bench["skipped"])
+      fmt::print("not timed: {}\n", text.get<std::string>());
+}
+
+bool timed_what_was_asked(const json& bench, const std::set<std::string>& asked) {
+  if (bench["rows"].empty()) return false;
+  if (bench.contains("skipped"))
+    for (const json& text : bench["skipped"])
+      for (const std::string& name : asked)
+        if (text.get_ref<const std::string&>().starts_with(name + ": ")) return false;
+  return true;
+}
+
 void Ratios::add(double ratio, const std::string& shape) {
   log_sum_ += std::log(ratio);
   if (ratio > worst_) worst_shape_ = shape;
@@ -247,7 +281,7 @@ void summarize_bench(json& bench) {
   std::map<std::string, Ratios> ratios;
   std::map<std::string, std::string> kinds;
   for (const json& row : bench["rows"]) {
-    if (!row.contains("cache") || !row.contains("vs")) continue;
+    if (!is_shape_row(row) || !row.contains("vs")) continue;
     std::map<std::string, double> best;  // by library and view: ratio to its fastest row
     for (const auto& [name, peer] : row["vs"].items()) {
       if (peer.value("status", "ok") != "ok") continue;

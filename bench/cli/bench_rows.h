@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -17,11 +18,25 @@ nlohmann::json bench_row_json(const BenchRow& row, const BenchOptions& options,
 std::string again_command(const NamedShape& shape, const BenchOptions& options,
                           const std::vector<std::string>& vs);
 
+// What a shell reads as this one word.
+std::string shell_word(const std::string& word);
+// " --vs A,B --threads N --isa NAME": the end of a command that times something again.
+std::string again_options(const std::vector<std::string>& vs, int threads, Isa isa);
+
+// Functions, networks and imports have rows beside those of shapes, and tables of their own; a
+// summary names them "functions.glibc", "network.pytorch", "import.onnxruntime".
+bool is_shape_row(const nlohmann::json& row);
+
 enum class BenchOrder { file, name, time, ratio, error, speed };
 BenchOrder parse_bench_order(std::string_view text);  // usage Error that lists the names
 
 // bench["rows"] as a table; `wide` adds set-up, memory and hashes.
 void print_bench_rows(const nlohmann::json& bench, BenchOrder order, bool wide);
+// "not timed: ..." for each of bench["skipped"].
+void print_skipped(const nlohmann::json& bench);
+// False where nothing at all was timed, or where bench["skipped"] has one of `asked`: the exit code
+// is 1 then.
+bool timed_what_was_asked(const nlohmann::json& bench, const std::set<std::string>& asked);
 // Geometric mean and worst of the ratios to each library, contract and framework, into
 // bench["summary"] and printed.
 void summarize_bench(nlohmann::json& bench);

@@ -167,13 +167,30 @@ json merged_benches(const std::vector<json>& records) {
   merged["load"] = {{"others", others}, {"stolen", stolen}, {"noisy", noisy}};
   merged["complete"] = complete;
   merged["summary"] = json::object();
+  json skipped = json::array();
+  const auto is_skipped = [&](const std::string& name) {
+    return std::ranges::any_of(skipped, [&](const json& text) {
+      return text.get_ref<const std::string&>().starts_with(name + ": ");
+    });
+  };
+  for (const json& record : records)
+    for (const json& told : record["bench"].value("skipped", json::array())) {
+      const std::string text = told;
+      if (!is_skipped(text.substr(0, text.find(": ")))) skipped.push_back(text);
+    }
   json kept = json::array();
   for (json& row : merged["rows"]) {
     std::vector<const json*> all;
     for (const auto& by_key : rows)
       if (const auto found = by_key.find(key_of(row)); found != by_key.end())
         all.push_back(found->second);
-    if (all.size() != records.size()) continue;
+    if (all.size() != records.size()) {
+      const std::string name = row.value("name", "");
+      if (!is_skipped(name))
+        skipped.push_back(
+            fmt::format("{}: timed in {} of {} runs", name, all.size(), records.size()));
+      continue;
+    }
     if (row.contains("vs"))
       for (auto& [name, peer] : row["vs"].items()) {
         std::vector<const json*> theirs;
@@ -187,6 +204,7 @@ json merged_benches(const std::vector<json>& records) {
     kept.push_back(row);
   }
   merged["rows"] = std::move(kept);
+  if (!skipped.empty()) merged["skipped"] = std::move(skipped);
   sum_up_trips(merged);
   for (const json& record : records) merge_peaks(merged, record["bench"]);
   settle_peaks(merged);

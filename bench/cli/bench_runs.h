@@ -27,7 +27,8 @@ BenchSides run_benches(const BenchRuns& how);
 
 // The fields "bench" of several runs as one: all samples of a row, each run's fastest in
 // `run_fastest`, the median over the runs of the ratio to each library; `runs` says when each began
-// and how noisy it was. Rows that a run lacks are left out.
+// and how noisy it was. Rows that a run lacks are left out,
+// and `skipped` says so.
 nlohmann::json merged_benches(const std::vector<nlohmann::json>& records);
 
 }  // namespace etalon::cli

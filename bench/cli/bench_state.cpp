@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bench/report/record.h"
 #include "engine/core/error.h"
 #include "engine/core/hash.h"
 
@@ -39,7 +40,9 @@ const nlohmann::json* BenchState::find(const std::string& key) const {
 
 void BenchState::add(const std::string& key, const nlohmann::json& row) {
   if (path_.empty()) return;
-  lines_.push_back(nlohmann::json{{"key", key}, {"row", row}}.dump());
+  nlohmann::json line{{"key", key}, {"row", row}};
+  spell_non_finite(line);
+  lines_.push_back(line.dump());
   std::error_code none;
   if (!std::filesystem::exists(path_, none)) written_ = 0;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), none);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <memory>
 
 #include "bench/micro/allocation_watch.h"
@@ -149,64 +148,6 @@ class ReadyKernel {
   MemoryBy memory_by_ = MemoryBy::counted;
 };
 
-// The exact values of sample 0 as f64, or the reason why there are none. A row by row definition
-// would take minutes on a large layer; a time limit would make records depend on the machine.
-constexpr double kMostTermsForDefinition = 4e7, kMostTerms = 1e10;
-
-std::vector<Tensor> truth_of_first_sample(const NamedShape& shape,
-                                          const std::vector<Tensor>& inputs,
-                                          const Registry& registry, const BenchOptions& options,
-                                          std::string& no_error_because) {
-  for (const TensorType& type : shape.inputs)
-    if (type.dtype != DType::f32) {
-      no_error_because =
-          fmt::format("errors are counted in units of f32, not of {}", name(type.dtype));
-      return {};
-    }
-  std::vector<Tensor> sliced;
-  const bool transposed =
-      shape.op->name == "gemm" && shape.line.find("trans_a=true") != std::string::npos;
-  const std::int64_t samples = inputs[0].shape().rank() > 0 ? inputs[0].shape()[0] : 1;
-  const bool alone = shape.op->per_sample && !transposed && samples > 1;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (i == 0 && alone) {
-      const Shape one = inputs[0].shape().with_dim(0, 1);
-      sliced.push_back(Tensor::of<float>(
-          one, inputs[0].data<float>().first(static_cast<std::size_t>(one.numel()))));
-    } else {
-      sliced.push_back(inputs[i].share());
-    }
-  }
-  std::vector<const Tensor*> pointers;
-  std::vector<InferInput> known;
-  for (const Tensor& t : sliced) {
-    pointers.push_back(&t);
-    known.push_back({t.type(), nullptr, true});
-  }
-  RunOptions run;
-  run.contract = Contract::exact_preset();
-  run.isa = options.isa;
-  run.threads = options.threads;
-  const auto types = infer_alone(*shape.op, shape.params, InferInputs(known));
-  Problem problem;
-  problem.op = shape.op;
-  problem.params = &shape.params;
-  problem.inputs = known;
-  problem.outputs = types;
-  problem.contract = &run.contract;
-  problem.isa = run.isa;
-  const Selection exact = registry.select(problem);
-  const double terms = multiply_adds(shape) / static_cast<double>(alone ? samples : 1);
-  const bool definition =
-      exact.row != nullptr && exact.row->name.find("definition") != std::string_view::npos;
-  if (exact.row == nullptr)
-    no_error_because = "no kernel computes the exact values";
-  else if (terms > (definition ? kMostTermsForDefinition : kMostTerms))
-    no_error_because = fmt::format("{:.2g} terms are too many for {}", terms, exact.row->name);
-  if (!no_error_because.empty()) return {};
-  return run_op(*shape.op, shape.params, pointers, registry, run, true).truth;
-}
-
 // Every input read and every output written once: what no kernel can do without.
 double least_bytes(const NamedShape& shape) {
   double bytes = 0;
@@ -235,19 +176,11 @@ std::string same_code(ReadyKernel& kernel, const std::vector<std::unique_ptr<Rea
   return {};
 }
 
-std::optional<UlpError> error_of(const Tensor& got, const std::vector<Tensor>& truth) {
-  if (truth.empty() || !truth[0] || got.dtype() != DType::f32) return std::nullopt;
-  const auto exact = truth[0].data<double>();
-  const auto values = got.data<float>();
-  UlpError error;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    const double ulps = std::fabs(static_cast<double>(values[i]) - exact[i]) /
-                        ulp_of(static_cast<double>(static_cast<float>(exact[i])), DType::f32);
-    error.max = std::max(error.max, ulps);
-    error.mean += ulps;
-  }
-  if (!exact.empty()) error.mean /= static_cast<double>(exact.size());
-  return error;
+// A framework may answer with another type or shape.
+std::optional<UlpError> error_against(const SampleTruth& truth, const Tensor& got) {
+  if (!truth.exact || !got || got.dtype() != DType::f32 || got.numel() < truth.exact.numel())
+    return std::nullopt;
+  return error_of(got, truth.exact);
 }
 
 }  // namespace
@@ -325,9 +258,10 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
   timing.threads = options.threads;
   const std::vector<Timing> timings = time_interleaved(candidates, timing);
   row.load = watch.load();
-  std::vector<Tensor> truth;
+  SampleTruth truth;
   if (options.errors)
-    truth = truth_of_first_sample(shape, inputs, registry, options, row.no_error_because);
+    truth = truth_of_first_sample(shape, inputs, registry, options.isa, options.threads);
+  row.no_error_because = truth.none_because;
   for (std::size_t i = 0; i < ready.size(); ++i) {
     BenchEntry entry;
     entry.kernel = ready[i]->name();
@@ -339,7 +273,7 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
     ready[i]->costs(entry);
     const Tensor& output = ready[i]->output();
     entry.hash = to_string(hash_tensor(output));
-    entry.error = error_of(output, truth);
+    entry.error = error_against(truth, output);
     if (i == 0)
       row.ours = std::move(entry);
     else
@@ -351,7 +285,7 @@ BenchRow bench_shape(const NamedShape& shape, const Registry& registry,
       BenchEntry& entry = answer.entry;
       if (entry.status == "ok") {
         fill_rates(entry, row);
-        entry.error = error_of(answer.output, truth);
+        entry.error = error_against(truth, answer.output);
       }
       row.vs.push_back(std::move(entry));
     }

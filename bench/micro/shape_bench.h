@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/first_sample.h"
 #include "bench/micro/machine_watch.h"
 #include "bench/micro/timing.h"
 #include "bench/shapes.h"
@@ -34,11 +35,6 @@ struct BenchOptions {
   Isa isa = detect_isa();
   TimingOptions timing;
   bool errors = true;
-};
-
-// Error of the first sample against the exact value, in ULP of the correctly rounded f32.
-struct UlpError {
-  double max = 0, mean = 0;
 };
 
 // How a memory figure came about: every allocation counted; told by the library; or the growth of a

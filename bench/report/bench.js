@@ -7,6 +7,8 @@ const KINDS = {
   framework: { mark: "diamond", colour: "var(--s3)", name: "frameworks" },
 };
 const peerText = (name) => (name.endsWith(".blocked") ? `${name.slice(0, -8)}, in its own layouts` : name);
+// "functions.glibc": rows of other kinds are summed up by themselves.
+const summaryText = (name) => name.replace(/^(functions|network|import)\.(.*)$/, (_, kind, peer) => `${peer} (${kind === "network" ? "networks" : kind})`).replace(/^(.*)\.blocked$/, (all) => peerText(all));
 
 // Everybody who computed a row, in one form.
 function contenders(row) {
@@ -154,7 +156,7 @@ function threadsSection(rows) {
 function benchSection() {
   const bench = record.bench;
   const scale = 2;  // the bar's full width is twice the peer's time
-  const plotted = bench.rows.filter((r) => isNumber(r.median_s) && (r.cache || isNumber(r.gflops)));
+  const plotted = bench.rows.filter((r) => isNumber(r.median_s) && r.suite !== "functions" && (r.cache || isNumber(r.gflops)));
   const contracts = [...new Set(bench.rows.map((r) => r.contract).filter(Boolean))];
   speedErrorSection(plotted);
   rooflineSection(bench, plotted);
@@ -173,7 +175,7 @@ function benchSection() {
   });
   section("bench", "Speed, operation by operation",
     bench.summary ? h("p", {}, Object.entries(bench.summary).map(([name, x]) =>
-      `Against ${peerText(name)}: ${figure(x.geomean)} times its time on average (geometric mean), ${figure(x.worst)} at worst. `)) : null,
+      `Against ${summaryText(name)}: ${figure(x.geomean)} times its time on average (geometric mean), ${figure(x.worst)} at worst. `)) : null,
     h("p", { class: "soft" }, "The ratio is our time divided by theirs: below 1 is faster. The error is counted from the exact value.",
       contracts.length === 1 ? [" Contract ", h("code", {}, contracts[0]), "."] : null),
     bench.load && bench.load.noisy ? h("p", {}, `The machine was noisy while this was measured: other programs took ${percent(bench.load.others)} of its processor time, the hypervisor ${percent(bench.load.stolen)}. Ratios hold better than times.`) : null,

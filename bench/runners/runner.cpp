@@ -87,10 +87,7 @@ class LiveRunner final : public Runner {
     info_.threads = options.threads;
     if (const auto t = target.options.find("threads"); t != target.options.end())
       info_.threads = std::stoi(t->second);
-    for (const auto& [key, value] : target.options)
-      if (!folder_.options.contains(key))
-        throw usage_error("target '{}': {} has no option '{}'; it has {}", info_.target,
-                          folder_.name, key, known_options());
+    require_options(folder_, target);
     start(target);
     hello(target);
   }
@@ -258,12 +255,6 @@ class LiveRunner final : public Runner {
       for (const std::string& value : network.lost) std::erase(outputs_, value);
       return network;
     });
-  }
-
-  std::string known_options() const {
-    std::string list;
-    for (const auto& [key, what] : folder_.options) list += (list.empty() ? "" : ", ") + key;
-    return list.empty() ? "none" : list;
   }
 
   void start(const RunnerTarget& target) {

@@ -190,6 +190,16 @@ RunnerFolder find_runner(std::string_view name) {
   throw usage_error("there is no runner '{}'; there are {}", name, known.empty() ? "none" : known);
 }
 
+void require_options(const RunnerFolder& folder, const RunnerTarget& target) {
+  std::string known;
+  for (const auto& [key, what] : folder.options) known += (known.empty() ? "" : ", ") + key;
+  for (const auto& [key, value] : target.options)
+    if (!folder.options.contains(key))
+      throw usage_error("target '{}': {} has no option '{}'; it has {}",
+                        target.text.empty() ? target.runner : target.text, folder.name, key,
+                        known.empty() ? "none" : known);
+}
+
 InterpreterState ask_interpreter(const RunnerFolder& runner, const std::string& interpreter) {
   InterpreterState state;
   state.path = find_program(expand_home(interpreter));

@@ -47,8 +47,10 @@ struct RunnerFolder {
   int size_mb = 0;  // installed
 };
 
-std::vector<RunnerFolder> runner_folders();                // by name
-RunnerFolder find_runner(std::string_view name);           // usage Error that lists the runners
+std::vector<RunnerFolder> runner_folders();       // by name
+RunnerFolder find_runner(std::string_view name);  // usage Error that lists the runners
+// usage Error that lists the runner's options where the target has another.
+void require_options(const RunnerFolder& folder, const RunnerTarget& target);
 RunnerFolder read_runner_folder(const std::string& path);  // bad-input Error when it is malformed
 
 // One interpreter, asked for the runner's modules without importing them.

@@ -70,6 +70,35 @@ def loaded_libraries():
     return found
 
 
+# Operators that make, fill, copy or look at tensors: what calls no others does its work itself.
+HELPERS = {"aten::" + name for name in (
+    "alias as_strided as_strided_ chunk clone contiguous copy_ cudnn_is_acceptable detach detach_ "
+    "empty empty_like empty_strided expand expand_as fill_ flatten lift_fresh narrow new_empty "
+    "ones permute _reshape_alias reshape resize_ resolve_conj resolve_neg select set_ slice split "
+    "split_with_sizes squeeze squeeze_ t t_ to _to_copy transpose transpose_ unbind unflatten "
+    "unsafe_chunk unsafe_split _unsafe_view unsqueeze unsqueeze_ view view_as zero_ zeros "
+    "zeros_like").split()}
+
+# These call whoever computes. The profiler tells callers by times of a microsecond each, and what
+# is as short as that may seem to call nobody.
+WRAPPERS = {"aten::" + name for name in (
+    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution "
+    "_convolution linear matmul").split()}
+
+
+def is_helper(event):
+    return "::" not in event.name or event.name in HELPERS
+
+
+def workers(events):
+    """Names of those that did the work: addmm copies its bias and looks at its operands by other
+    operators, which says nothing. Of a transposition or a conversion such operators are all there
+    is."""
+    did = [e.name for e in events if not is_helper(e) and e.name not in WRAPPERS
+           and all(is_helper(child) for child in e.cpu_children)]
+    return did or [e.name for e in events if not e.cpu_children]
+
+
 class Network(torch.nn.Module if torch is not None else object):
     """The graph as a module. forward(inputs...) -> outputs, for saving and tracing; the adapter
     itself calls evaluate() to see every value."""
@@ -299,11 +328,11 @@ class PyTorch(Adapter):
         return graph.replay
 
     def profile(self, request):
-        """Operators of one run that call no other, from PyTorch's own profiler."""
+        """Operators that did the work of one run, from PyTorch's own profiler."""
         feeds = self.feeds(request)
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
             self.network.evaluate(feeds)
-        return {"kernels": [e.name for e in profiler.events() if not e.cpu_children]}
+        return {"kernels": workers(profiler.events())}
 
     def parameters(self, request):
         # From the live module, not from the file it was built from. Recurrent modules hold their
