@@ -82,12 +82,14 @@ def rows():
         for peer, found in sorted(summary.items()):
             if peer.endswith(".blocked") and found == summary.get(peer.removesuffix(".blocked")):
                 continue  # nothing there has a layout of its own
-            worst = slowest(record, peer) or (found["worst"], found["worst_shape"])
+            kind, _, plain = peer.partition(".")
+            plain = plain if kind in ("functions", "network", "import") else peer
+            worst = slowest(record, plain) or (found["worst"], found["worst_shape"])
             processor = record["bench"].get("gpu", "").split(",")[0] or record["machine"]["cpu"]
             yield (processor, record["etalon"]["commit"][:7] + "\\*" * record["etalon"]["commit"].endswith("-dirty"),
-                   f"`{path.relative_to(FOLDER)}`", peer, str(found["shapes"]), f"{found['geomean']:.2f}",
+                   f"`{path.relative_to(FOLDER)}`", plain, str(found["shapes"]), f"{found['geomean']:.2f}",
                    "" if found["shapes"] == 1 else f"{worst[0]:.2f} `{worst[1]}`",
-                   *cells(of_fastest(record, peer)))
+                   *cells(of_fastest(record, plain)))
 
 
 def table():
