@@ -241,6 +241,28 @@ TEST_CASE("bench compare: sides are files, lists of files, or folders") {
   CHECK_THROWS_WITH_AS(read_benches(none),
                        (none + ": No such file or directory; check the path").c_str(), Error);
   const BenchRecords one = read_benches(own / "c.json");
+  // Damage is named: the file, the field, what stands there.
+  const std::pair<const char*, json> damages[] = {{"/bench/runs", json::array()},
+                                                  {"/bench/runs", 5},
+                                                  {"/bench/started", 5},
+                                                  {"/bench/rows/0", "x"},
+                                                  {"/bench/rows/0", nullptr},
+                                                  {"/bench/rows/0/op", 5},
+                                                  {"/bench/rows/0/hash", 5},
+                                                  {"/bench/rows/0/vs", 5},
+                                                  {"/bench/rows/0/threads", "1"},
+                                                  {"/bench/rows/0/samples", "x"},
+                                                  {"/bench/rows/0/samples/0", "inf"},
+                                                  {"/bench/rows/0/samples/0", 0},
+                                                  {"/bench/rows/0/run_fastest", "fast"}};
+  for (const auto& [field, value] : damages) {
+    CAPTURE(field);
+    json record = one.records[0];
+    record[json::json_pointer(field)] = value;
+    std::ofstream(own / "damaged.json") << record;
+    const std::string path = own / "damaged.json";
+    CHECK_THROWS_WITH_AS(read_benches(path), doctest::Contains((path + ": bench.").c_str()), Error);
+  }
   BenchRecords other = one;
   for (json& row : other.records[0]["bench"]["rows"]) row["threads"] = 7;
   json out;

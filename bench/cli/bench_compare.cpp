@@ -12,6 +12,7 @@
 
 #include "bench/cli/terminal.h"
 #include "bench/micro/significance.h"
+#include "bench/report/bench_record.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
 #include "importers/containers/json.h"
@@ -195,6 +196,7 @@ BenchRecords read_benches(const std::string& words) {
     if (!record.is_object() || !record.contains("bench") || !record["bench"].contains("rows") ||
         !record["bench"]["rows"].is_array() || record["bench"]["rows"].empty())
       throw bad_input("this is no record of 'etalon bench': the field bench.rows is expected");
+    check_bench_record(record);
     side.records.push_back(std::move(record));
   }
   return side;

@@ -15,6 +15,7 @@
 #include "bench/cli/terminal.h"
 #include "bench/micro/significance.h"
 #include "bench/micro/timing.h"
+#include "bench/report/bench_record.h"
 #include "bench/runners/process.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
@@ -49,7 +50,12 @@ json run_once(const std::string& program, const BenchRuns& how, const std::strin
   if (!fs::exists(record, none))
     throw missing("run {} of {} left no record ({}): {}", run, program, process.how_it_ended(),
                   process.error_tail(400));
-  return parse_json(read_text_file(record));
+  const ErrorScope scope(fmt::format("run {} of {}", run, program));
+  json made = parse_json(read_text_file(record));
+  if (!made.contains("bench") || !made["bench"].is_object() || !made["bench"].contains("rows"))
+    throw bad_input("its record has no field bench.rows; give a build of etalon");
+  check_bench_record(made);
+  return made;
 }
 
 std::string key_of(const json& row) {
