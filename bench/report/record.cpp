@@ -34,6 +34,10 @@ bool is_non_finite(const nlohmann::json& value) {
   return value.is_structured() && std::ranges::any_of(value, is_non_finite);
 }
 
+int g_record_fd = STDOUT_FILENO;
+
+}  // namespace
+
 void spell_non_finite(nlohmann::json& value) {
   if (value.is_number_float()) {
     const double x = value.get<double>();
@@ -45,10 +49,6 @@ void spell_non_finite(nlohmann::json& value) {
     for (nlohmann::json& child : value) spell_non_finite(child);
   }
 }
-
-int g_record_fd = STDOUT_FILENO;
-
-}  // namespace
 
 void keep_stdout_for_record() {
   std::fflush(stdout);

@@ -16,6 +16,9 @@ namespace etalon {
 // `isa` is the cap in force; `command_line` what the user typed.
 nlohmann::json base_record(std::string_view command_line, Isa isa);
 
+// Numbers that are not finite become texts, at every depth.
+void spell_non_finite(nlohmann::json& value);
+
 // From here on standard output belongs to the record ("--json -"): what is printed for people goes
 // to stderr.
 void keep_stdout_for_record();
