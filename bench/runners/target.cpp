@@ -12,6 +12,7 @@
 #include "bench/runners/process.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/core/nearest.h"
 #include "importers/containers/json.h"
 
 namespace etalon {
@@ -183,12 +184,14 @@ std::vector<RunnerFolder> runner_folders() {
 }
 
 RunnerFolder find_runner(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (RunnerFolder& folder : runner_folders()) {
     if (folder.name == name) return folder;
-    known += (known.empty() ? "" : ", ") + folder.name;
+    known.push_back(folder.name);
   }
-  throw usage_error("there is no runner '{}'; there are {}", name, known.empty() ? "none" : known);
+  const std::string all = known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "));
+  throw usage_error("there is no runner '{}'{}", name,
+                    did_you_mean(name, known, "; there are " + all));
 }
 
 InterpreterState ask_interpreter(const RunnerFolder& runner, const std::string& interpreter) {
