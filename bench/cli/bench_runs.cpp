@@ -46,6 +46,7 @@ json run_once(const std::string& program, const BenchRuns& how, const std::strin
     status = process.receive_line(line, Seconds(0.2));
   }
   process.wait_for_end(Seconds(10));
+  check_interrupt();  // a run that Ctrl-C ended left a part of its rows
   std::error_code none;
   if (!fs::exists(record, none))
     throw missing("run {} of {} left no record ({}): {}", run, program, process.how_it_ended(),
@@ -146,9 +147,15 @@ BenchSides run_benches(const BenchRuns& how) {
     for (const bool own : run % 2 == 1 ? std::array{true, false} : std::array{false, true}) {
       if (!own && !two) continue;
       progress.update(done++, own ? how.program : how.against);
-      (own ? sides.own : sides.other)
-          .push_back(
-              run_once(own ? how.program : how.against, how, own ? "own" : "other", run, folder));
+      try {
+        (own ? sides.own : sides.other)
+            .push_back(
+                run_once(own ? how.program : how.against, how, own ? "own" : "other", run, folder));
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::interrupted || sides.own.empty()) throw;
+        sides.interrupted = true;
+        return sides;
+      }
     }
   return sides;
 }

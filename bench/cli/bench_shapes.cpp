@@ -20,6 +20,7 @@
 #include "bench/micro/peak.h"
 #include "bench/report/record.h"
 #include "engine/core/error.h"
+#include "engine/core/nearest.h"
 #include "engine/core/threads.h"
 #include "kernels/kernels.h"
 
@@ -114,12 +115,19 @@ std::vector<NamedShape> choose_shapes(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (std::ranges::any_of(all, [&](const NamedShape& shape) { return named(shape, word); }))
       continue;
-    std::set<std::string> suites;
-    for (const NamedShape& shape : all) suites.insert(shape.suite);
+    std::set<std::string> suites, names{"functions", "order"};
+    for (const NamedShape& shape : all) {
+      const std::string op(shape.op->name);
+      suites.insert(shape.suite);
+      for (const std::string& of : {shape.suite, shape.full_name()})
+        names.insert({op, of, op + "." + of});
+    }
     throw usage_error(
-        "nothing to time is named '{}'; give an op, a model file, --shape 'conv f32[1,3,8,8] "
-        "f32[4,3,3,3]', or one of {}",
-        word, fmt::join(suites, ", "));
+        "nothing to time is named '{}'{}", word,
+        did_you_mean(word, names,
+                     fmt::format("; give an op, a model file, --shape 'conv f32[1,3,8,8] "
+                                 "f32[4,3,3,3]', or one of {}",
+                                 fmt::join(suites, ", "))));
   }
   std::vector<NamedShape> chosen;
   for (const NamedShape& shape : all)
