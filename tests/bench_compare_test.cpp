@@ -263,6 +263,34 @@ TEST_CASE("bench compare: sides are files, lists of files, or folders") {
     const std::string path = own / "damaged.json";
     CHECK_THROWS_WITH_AS(read_benches(path), doctest::Contains((path + ": bench.").c_str()), Error);
   }
+  // What does not match is said, and no network is held against another batch of it.
+  const auto network = [](const char* shape, const char* type, const char* file) {
+    return json{{"bench",
+                 {{"rows",
+                   {{{"op", "network"},
+                     {"shape", shape},
+                     {"inputs", {{"x", type}}},
+                     {"file", file},
+                     {"samples", {1.0, 2.0}}}}}}},
+                {"machine", {{"cpu", file}, {"isa", "avx2"}, {"cores", 2}}}};
+  };
+  const BenchRecords two{{"two"}, {network("net.onnx", "f32[2,3]", "m1/net.onnx")}},
+      many{{"many"}, {network("net.onnx batch 2", "f32[2,3]", "m2/net.onnx")}},
+      large{{"large"}, {network("net.onnx", "f32[16,3]", "m1/net.onnx")}};
+  json matched;
+  CHECK(compare_benches(two, many, matched));
+  CHECK(matched["notes"] ==
+        json{"machine.cpu differs: m1/net.onnx in A, m2/net.onnx in B",
+             "network net.onnx x=f32[2,3], 1 thread (): m1/net.onnx in A, m2/net.onnx in B"});
+  json unmatched;
+  CHECK_THROWS_WITH_AS(compare_benches(two, large, unmatched),
+                       doctest::Contains("B has network net.onnx x=f32[16,3], 1 thread"), Error);
+  BenchRecords fewer = one;
+  fewer.records[0]["bench"]["rows"].erase(0);
+  json lacking;
+  compare_benches(one, fewer, lacking);
+  REQUIRE(lacking["notes"].size() == 2);  // our row, and its library's
+  CHECK(lacking["notes"][0].get<std::string>().find("1 row stands in A only") == 0);
   BenchRecords other = one;
   for (json& row : other.records[0]["bench"]["rows"]) row["threads"] = 7;
   json out;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -29,7 +30,17 @@ struct NamedRow {
   std::string name;
   nlohmann::json record;
   NetworkBenchRow row;
+  std::string file;
 };
+
+// Files of one name in several folders are told by their paths.
+std::string name_of(const std::string& file, const std::vector<std::string>& files) {
+  const auto name = std::filesystem::path(file).filename();
+  const auto alike = std::ranges::count_if(files, [&](const std::string& other) {
+    return other != file && std::filesystem::path(other).filename() == name;
+  });
+  return alike > 0 ? file : name.string();
+}
 
 std::vector<NamedRow> time_network(const std::string& file, const std::string& stem,
                                    const FileBenchOptions& args, LiveRunners& runners) {
@@ -97,6 +108,7 @@ bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
     out.update({{"suite", args.import ? "import" : "network"},
                 {"op", args.import ? "import" : "network"},
                 {"shape", named.name},
+                {"file", named.file},
                 {"threads", options.threads},
                 {"hash", row.ours.hash}});
     // Of an import: the growth of resident memory at its highest.
@@ -140,13 +152,16 @@ bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
     Progress progress("timing", static_cast<std::int64_t>(files.size()));
     std::int64_t done = 0;
     for (const std::string& file : files) {
-      const std::string stem = std::filesystem::path(file).filename().string();
+      const std::string stem = name_of(file, files);
       progress.update(done++, stem);
       try {
         check_interrupt();
         std::vector<NamedRow> rows = args.import ? time_import(file, stem, options)
                                                  : time_network(file, stem, args, runners);
-        for (NamedRow& row : rows) add(row);
+        for (NamedRow& row : rows) {
+          row.file = file;
+          add(row);
+        }
       } catch (const Error& e) {
         if (files.size() == 1 || e.kind() == ErrorKind::usage) throw;
         if (e.kind() == ErrorKind::interrupted) {

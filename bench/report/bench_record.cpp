@@ -80,9 +80,10 @@ void check_bench_record(const json& record) {
   });
   check_list(bench, "bench", "rows", [](const json& row, const std::string& path) {
     check_timed(row, path);
-    check_fields(row, path,
-                 {"suite", "name", "op", "shape", "contract", "contract_name", "cache", "again"},
-                 is_text, "a text");
+    check_fields(
+        row, path,
+        {"suite", "name", "op", "shape", "contract", "contract_name", "cache", "again", "file"},
+        is_text, "a text");
     check_fields(row, path, {"threads"}, is_count, "a number of threads");
     check_fields(row, path, {"vs", "inputs"}, is_object, "an object");
     if (const auto inputs = row.find("inputs"); inputs != row.end())
