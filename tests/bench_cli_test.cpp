@@ -107,6 +107,9 @@ TEST_CASE("cli: a place where nothing can be written is said before the work") {
   const Ran order = ran({"bench", "order", "--vs", "onednn", "-o", own / "file"});
   CHECK(order.code == 3);
   CHECK(says(order, "the folder cannot be made: Not a directory"));
+  const Ran survey = ran({"survey", "exp", "--of", "glibc", "--state", "/proc/x"});
+  CHECK(survey.code == 3);
+  CHECK(says(survey, "/proc/x: No such file or directory"));
   CHECK(ran({"version", "--json", own / "v.json"}).code == 0);
   CHECK(!std::filesystem::exists(own / "none"));
 }

@@ -16,6 +16,7 @@
 #include "bench/report/bench_record.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/numerics/contract.h"
 #include "importers/containers/json.h"
 
 namespace etalon::cli {
@@ -72,6 +73,17 @@ std::string operation(const json& row) {
   return fmt::format("{} {}", row.value("op", ""), name);
 }
 
+// As people write it; records of networks hold the whole of it.
+std::string contract_name(const json& row) {
+  if (const auto name = row.find("contract_name"); name != row.end()) return *name;
+  const std::string whole = row.value("contract", "");
+  try {
+    return whole.empty() ? whole : short_name(Contract::parse(whole));
+  } catch (const Error&) {
+    return whole;  // of another version, or its tree is elsewhere
+  }
+}
+
 void add_machine(const json& record, Side& side) {
   const auto machine = record.find("machine");
   if (machine == record.end() || !machine->is_object()) return;
@@ -92,8 +104,7 @@ void add(const json& bench, Side& side) {
         fmt::format("{}, {} thread{}{}", operation(row), row.value("threads", 1),
                     row.value("threads", 1) == 1 ? "" : "s",
                     row.value("cache", "warm") == "cold" ? ", cold" : "");
-    note(side.ours, where + "\n" + row.value("contract_name", row.value("contract", "")), row,
-         first, count);
+    note(side.ours, where + "\n" + contract_name(row), row, first, count);
     if (!row.contains("vs")) continue;
     for (const auto& [name, peer] : row["vs"].items())
       note(peer.value("kind", "library") == "contract" ? side.ours : side.peers,

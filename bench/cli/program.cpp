@@ -188,6 +188,12 @@ int main_program(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     text = "not enough memory for this; use a smaller batch or model";
     code = static_cast<int>(ErrorKind::bad_input);
+  } catch (const std::filesystem::filesystem_error& e) {
+    text = fmt::format(
+        "{}: {}; choose another place",
+        e.path1().empty() ? "the folder for temporary files ($TMPDIR)" : e.path1().string(),
+        e.code().message());
+    code = static_cast<int>(ErrorKind::bad_input);
   } catch (const std::exception& e) {
     text = fmt::format("{} (a fault of this program: please report it)", e.what());
   }
