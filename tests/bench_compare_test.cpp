@@ -254,7 +254,8 @@ TEST_CASE("bench compare: sides are files, lists of files, or folders") {
                                                   {"/bench/rows/0/samples", "x"},
                                                   {"/bench/rows/0/samples/0", "inf"},
                                                   {"/bench/rows/0/samples/0", 0},
-                                                  {"/bench/rows/0/run_fastest", "fast"}};
+                                                  {"/bench/rows/0/run_fastest", "fast"},
+                                                  {"/bench/rows/0/run_fastest", {1.0, 2.0}}};
   for (const auto& [field, value] : damages) {
     CAPTURE(field);
     json record = one.records[0];

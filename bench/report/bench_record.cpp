@@ -78,8 +78,13 @@ void check_bench_record(const json& record) {
     check(run, path, is_object, "an object");
     check_fields(run, path, {"started"}, is_text, "a text");
   });
-  check_list(bench, "bench", "rows", [](const json& row, const std::string& path) {
+  const std::size_t runs = bench.contains("runs") ? bench["runs"].size() : 1;
+  check_list(bench, "bench", "rows", [&](const json& row, const std::string& path) {
     check_timed(row, path);
+    if (const auto fastest = row.find("run_fastest");
+        fastest != row.end() && fastest->size() != runs)
+      throw bad_input("{}.run_fastest has {} times for {} runs; the record is damaged", path,
+                      fastest->size(), runs);
     check_fields(
         row, path,
         {"suite", "name", "op", "shape", "contract", "contract_name", "cache", "again", "file"},
