@@ -107,6 +107,8 @@ TensorType parse_tensor_type(std::string_view text) {
       throw usage_error("'{}' is no tensor type; write it like f32[1,20,24,24]", text);
     if (open > 0) type.dtype = parse_dtype(text.substr(0, open));
     dims = text.substr(open);
+  } else if (text.find_first_of("-0123456789") != 0) {
+    throw usage_error("'{}' is no tensor type; write it like f32[1,20,24,24]", text);
   }
   std::vector<std::int64_t> extents;
   for (const std::string_view piece : pieces(dims, ",x")) {

@@ -6,7 +6,7 @@ endif()
 set(lab_sources
   engine/backend/definition.cpp engine/backend/registry.cpp
   engine/core/cpu.cpp engine/core/dtype.cpp engine/core/error.cpp engine/core/file.cpp engine/core/hash.cpp
-  engine/core/memory_budget.cpp engine/core/shape.cpp engine/core/tensor.cpp engine/core/threads.cpp
+  engine/core/memory_budget.cpp engine/core/nearest.cpp engine/core/shape.cpp engine/core/tensor.cpp engine/core/threads.cpp
   engine/core/processor.cpp engine/core/thread_pool.cpp
   engine/ops/conv.cpp engine/ops/conv_channels_last.cpp engine/ops/conv_transpose.cpp engine/ops/col2im.cpp engine/ops/infer_inputs.cpp
   engine/ops/params.cpp

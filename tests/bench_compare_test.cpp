@@ -241,6 +241,57 @@ TEST_CASE("bench compare: sides are files, lists of files, or folders") {
   CHECK_THROWS_WITH_AS(read_benches(none),
                        (none + ": No such file or directory; check the path").c_str(), Error);
   const BenchRecords one = read_benches(own / "c.json");
+  // Damage is named: the file, the field, what stands there.
+  const std::pair<const char*, json> damages[] = {{"/bench/runs", json::array()},
+                                                  {"/bench/runs", 5},
+                                                  {"/bench/started", 5},
+                                                  {"/bench/rows/0", "x"},
+                                                  {"/bench/rows/0", nullptr},
+                                                  {"/bench/rows/0/op", 5},
+                                                  {"/bench/rows/0/hash", 5},
+                                                  {"/bench/rows/0/vs", 5},
+                                                  {"/bench/rows/0/threads", "1"},
+                                                  {"/bench/rows/0/samples", "x"},
+                                                  {"/bench/rows/0/samples/0", "inf"},
+                                                  {"/bench/rows/0/samples/0", 0},
+                                                  {"/bench/rows/0/run_fastest", "fast"},
+                                                  {"/bench/rows/0/run_fastest", {1.0, 2.0}}};
+  for (const auto& [field, value] : damages) {
+    CAPTURE(field);
+    json record = one.records[0];
+    record[json::json_pointer(field)] = value;
+    std::ofstream(own / "damaged.json") << record;
+    const std::string path = own / "damaged.json";
+    CHECK_THROWS_WITH_AS(read_benches(path), doctest::Contains((path + ": bench.").c_str()), Error);
+  }
+  // What does not match is said, and no network is held against another batch of it.
+  const auto network = [](const char* shape, const char* type, const char* file) {
+    return json{{"bench",
+                 {{"rows",
+                   {{{"op", "network"},
+                     {"shape", shape},
+                     {"inputs", {{"x", type}}},
+                     {"file", file},
+                     {"samples", {1.0, 2.0}}}}}}},
+                {"machine", {{"cpu", file}, {"isa", "avx2"}, {"cores", 2}}}};
+  };
+  const BenchRecords two{{"two"}, {network("net.onnx", "f32[2,3]", "m1/net.onnx")}},
+      many{{"many"}, {network("net.onnx batch 2", "f32[2,3]", "m2/net.onnx")}},
+      large{{"large"}, {network("net.onnx", "f32[16,3]", "m1/net.onnx")}};
+  json matched;
+  CHECK(compare_benches(two, many, matched));
+  CHECK(matched["notes"] ==
+        json{"machine.cpu differs: m1/net.onnx in A, m2/net.onnx in B",
+             "network net.onnx x=f32[2,3], 1 thread (): m1/net.onnx in A, m2/net.onnx in B"});
+  json unmatched;
+  CHECK_THROWS_WITH_AS(compare_benches(two, large, unmatched),
+                       doctest::Contains("B has network net.onnx x=f32[16,3], 1 thread"), Error);
+  BenchRecords fewer = one;
+  fewer.records[0]["bench"]["rows"].erase(0);
+  json lacking;
+  compare_benches(one, fewer, lacking);
+  REQUIRE(lacking["notes"].size() == 2);  // our row, and its library's
+  CHECK(lacking["notes"][0].get<std::string>().find("1 row stands in A only") == 0);
   BenchRecords other = one;
   for (json& row : other.records[0]["bench"]["rows"]) row["threads"] = 7;
   json out;

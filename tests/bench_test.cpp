@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -97,6 +99,20 @@ TEST_CASE("bench: a state keeps whole rows, and those of the same settings only"
     state.add("c", {{"median_s", 3}});
   }
   CHECK(BenchState(own / "s", settings).find("c") != nullptr);
+  // Numbers that JSON lacks are kept as texts; lines that are none of ours are left out.
+  {
+    BenchState state(own / "s", settings);
+    state.add("far", {{"max_ulp", HUGE_VAL}, {"mean_ulp", std::nan("")}});
+    state.add("\xff", {{"median_s", 1}});
+  }
+  std::ofstream(file, std::ios::app) << R"({"key":5,"row":{}})" << "\n"
+                                     << R"({"key":"d","row":7})" << "\n"
+                                     << std::string(100000, '[') << "\n";
+  const BenchState damaged(own / "s", settings);
+  REQUIRE(damaged.find("far") != nullptr);
+  CHECK(*damaged.find("far") == json{{"max_ulp", "inf"}, {"mean_ulp", "nan"}});
+  CHECK(damaged.find("d") == nullptr);
+  CHECK(BenchState(own / "s", {{"kernels", "\xff"}}).known() == 0);
   CHECK(BenchState(own / "s", {{"contract", "exact"}}).known() == 0);
   {
     BenchState state(own / "s", settings);
@@ -269,6 +285,30 @@ TEST_CASE("bench: rows of an earlier run are not timed again") {
   bench_shapes(shapes, options, how, first);
   bench_shapes(shapes, options, how, second);
   REQUIRE(first["rows"].size() == 2);
+  // What the machine did then is told, though nothing was timed now.
+  CHECK(second["load"]["others"].get<double>() ==
+        doctest::Approx(first["load"]["others"].get<double>()));
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(own / "s"), {});
+  };
+  CHECK(files() == 1);
+  // A peer's own variable makes another file, and so do threads that are not held.
+  REQUIRE(std::getenv("ONEDNN_MAX_CPU_ISA") == nullptr);
+  ::setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+  json third;
+  bench_shapes({shapes[0]}, options, how, third);
+  ::unsetenv("ONEDNN_MAX_CPU_ISA");
+  CHECK(files() == 2);
+  how.pin = false;
+  bench_shapes({shapes[0]}, options, how, third);
+  CHECK(files() == 3);
+  how.pin = true;
+  // A row that lost a field is timed again.
+  json broken = first["rows"][0];
+  CHECK(is_bench_row(broken));
+  broken.erase("gflops");
+  CHECK_FALSE(is_bench_row(broken));
+  CHECK_FALSE(is_bench_row(json::object()));
   // Times and all, but for the share of the peak, which is told against the run's own.
   for (json* bench : {&first, &second})
     for (json& row : (*bench)["rows"]) row.erase("of_peak");

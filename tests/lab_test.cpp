@@ -305,6 +305,9 @@ TEST_CASE("lab: what cannot be is refused in one sentence that names the field")
         {"pad", 3}},
        "products"},
       {{{"do", "conv"}, {"data", "image"}}, "image"},
+      {{{"do", "conv"}, {"data", "image"}, {"image", json::object()}}, "image: it has no width"},
+      {{{"do", "conv"}, {"data", "image"}, {"image", {{"width", 4}}}}, "image: it has no height"},
+      {{{"do", "conv"}, {"data", "image"}, {"image", {{"rgb", json::array()}}}}, "image: it has"},
       {{{"do", "tree"}, {"contract", "exact"}}, "exact"},
       {{{"do", "tree"}, {"at", 100000}}, "at:"},
       {{{"do", "tree"}, {"at", "last"}}, "at: there is no output \"last\""},
@@ -328,4 +331,9 @@ TEST_CASE("lab: what cannot be is refused in one sentence that names the field")
                   a["error"].get<std::string>());
   }
   CHECK(json::parse(lab::answer("[1")).contains("error"));
+  const std::string deep =
+      R"({"do": "conv", "image": )" + std::string(60000, '[') + std::string(60000, ']') + "}";
+  CHECK(json::parse(lab::answer(deep))["error"].get<std::string>().find("nests") !=
+        std::string::npos);
+  CHECK_THROWS_WITH_AS(lab::outputs(deep), doctest::Contains("nests"), Error);
 }

@@ -37,7 +37,9 @@ TEST_CASE("models: under seq no layer of the networks falls to a definition") {
 TEST_CASE("models: a name that is none is refused with the names") {
   CHECK(find_model("resnet50") != nullptr);
   CHECK(find_model("resnet51") == nullptr);
-  CHECK_THROWS_WITH_AS(open_model("model:resnet51"), doctest::Contains("lenet, alexnet"), Error);
+  CHECK_THROWS_WITH_AS(open_model("model:transformer"), doctest::Contains("lenet, alexnet"), Error);
+  CHECK_THROWS_WITH_AS(open_model("model:resnet51"), doctest::Contains("did you mean 'resnet50'?"),
+                       Error);
 }
 
 TEST_CASE("models: the page lists the table") {

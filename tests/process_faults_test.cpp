@@ -147,3 +147,54 @@ TEST_CASE("program: a bench that is interrupted keeps its rows, says so, and goe
   before.erase("of_peak");
   CHECK(kept == before);
 }
+
+TEST_CASE("program: Ctrl-C leaves what functions, runs and 'order' had done in their records") {
+  if (!fs::exists(program())) {
+    MESSAGE("the program is not built beside these tests: build etalon_cli");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string record = folder / "r.json", found = folder / "found", state = folder / "s";
+  const auto after = [](const std::function<bool()>& ready) {
+    return [ready](pid_t child) {
+      for (int i = 0; i < 600 && !ready(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ::kill(child, SIGINT);
+    };
+  };
+  const auto begun = std::chrono::steady_clock::now();
+  const Ended functions = run(
+      folder,
+      {"bench", "functions", "--threads", "1", "--no-errors", "--min-time", "20", "--repetitions",
+       "5", "--json", record},
+      0, after([&] { return std::chrono::steady_clock::now() - begun > std::chrono::seconds(1); }));
+  CAPTURE(functions.error);
+  CHECK(functions.code == 130);
+  auto bench = nlohmann::json::parse(etalon::read_text_file(record))["bench"];
+  CHECK(bench["complete"] == false);
+  CHECK(!bench["rows"].empty());
+
+  const Ended runs =
+      run(folder,
+          {"bench", "--shape", "relu f32[64]", "--no-errors", "--threads", "1", "--repetitions",
+           "2", "--min-time", "1", "--runs", "500", "--state", state, "--json", record},
+          0, after([&] { return fs::exists(state) && left_in(state).size() > 3; }));
+  CAPTURE(runs.error);
+  CHECK(runs.code == 130);
+  bench = nlohmann::json::parse(etalon::read_text_file(record))["bench"];
+  CHECK(bench["complete"] == false);
+  CHECK(bench["runs"].size() > 1);
+  CHECK(bench["rows"][0]["run_fastest"].size() == bench["runs"].size());
+
+  const Ended order = run(folder,
+                          {"bench", "order", "--vs", "onednn", "--all", "--threads", "2", "-o",
+                           found, "--json", record},
+                          0, after([&] { return fs::exists(found) && left_in(found).size() > 1; }));
+  CAPTURE(order.error);
+  // Without oneDNN there is nothing to ask; a machine where nothing differs ends by itself.
+  if (order.code == 130) {
+    const auto left = nlohmann::json::parse(etalon::read_text_file(record))["order"];
+    CHECK(left["complete"] == false);
+    CHECK(left["findings"].size() == left_in(found).size());
+  }
+}

@@ -9,6 +9,7 @@
 #include "engine/core/error.h"
 
 using namespace etalon;
+using nlohmann::json;
 
 TEST_CASE("report: the record survives inside the page, and text stays text") {
   const std::string hostile = "</script><script>alert(1)</script><!-- {{script}} \u2028 \" \\ &";
@@ -38,6 +39,22 @@ TEST_CASE("report: the record survives inside the page, and text stays text") {
   CHECK(page.ends_with("</html>\n"));
   CHECK_THROWS_WITH_AS(render_report(nlohmann::json::array()),
                        doctest::Contains("no Etalon record"), Error);
+}
+
+TEST_CASE("report: a damaged record is refused by the name of its field") {
+  const std::pair<json, const char*> damages[] = {
+      {{{"validate", {{"model", {{"path", 5}}}}}}, "validate.model.path"},
+      {{{"validate", {{"model", 5}}}}, "validate.model"},
+      {{{"bench", 5}}, "bench is 5"},
+      {{{"bench", {{"rows", 5}}}}, "bench.rows is 5"},
+      {{{"bench", {{"rows", {nullptr}}}}}, "bench.rows[0] is null"},
+      {{{"bench", {{"rows", {{{"vs", {{"onednn", nullptr}}}}}}}}}, "bench.rows[0].vs.onednn"}};
+  for (const auto& [part, word] : damages) {
+    json record = part;
+    record["etalon"] = json::object();
+    CAPTURE(record.dump());
+    CHECK_THROWS_WITH_AS(render_report(record), doctest::Contains(word), Error);
+  }
 }
 
 TEST_CASE("report: a text that is not UTF-8 does not stop it") {

@@ -102,7 +102,8 @@ TEST_CASE("survey: distance, order and NaN; pieces are taken up again") {
         j["piece"] = piece;
         std::fprintf(f, "%s\n", j.dump().c_str());
       }
-    std::fprintf(f, "{\"piece\": 126, \"inp");  // cut short
+    std::fprintf(f, "{\"piece\": \"126\", \"library_seconds\": 1}\n");  // damaged
+    std::fprintf(f, "{\"piece\": 126, \"inp");                          // cut short
     std::fclose(f);
   }
   const SurveyCounts c = survey(surveyed_function("tanh"), peer, options);

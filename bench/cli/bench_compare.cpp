@@ -9,11 +9,14 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "bench/cli/terminal.h"
 #include "bench/micro/significance.h"
+#include "bench/report/bench_record.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/numerics/contract.h"
 #include "importers/containers/json.h"
 
 namespace etalon::cli {
@@ -26,7 +29,7 @@ constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 // One way to compute one row: a time for each run of the side, kAbsent where a run lacks it.
 struct Timed {
   std::vector<double> runs;
-  std::string hash, version;
+  std::string hash, version, file;
   std::size_t repetitions = 0;  // of each run
   bool steady = true;           // the same hash and version in all runs
   bool alike = true;            // and as many repetitions
@@ -36,6 +39,7 @@ using Rows = std::map<std::string, Timed>;
 struct Side {
   std::vector<std::string> started;  // of each run; empty where an old record does not say
   Rows ours, peers;
+  std::map<std::string, std::set<std::string>> machine;  // of all records: {"cpu": ...}
   std::size_t runs() const { return started.size(); }
 };
 
@@ -50,11 +54,42 @@ void note(Rows& rows, const std::string& key, const json& j, std::size_t first, 
   if (times.size() != count) return;
   const std::size_t repetitions = samples.size() / count;
   const std::string hash = j.value("hash", ""), version = j.value("version", "");
-  const auto [it, fresh] = rows.try_emplace(key, Timed{{}, hash, version, repetitions});
+  const auto [it, fresh] =
+      rows.try_emplace(key, Timed{{}, hash, version, j.value("file", ""), repetitions});
   it->second.steady = it->second.steady && it->second.hash == hash && it->second.version == version;
   it->second.alike = it->second.alike && it->second.repetitions == repetitions;
   it->second.runs.resize(first, kAbsent);
   it->second.runs.insert(it->second.runs.end(), times.begin(), times.end());
+}
+
+// What a row is of. A network's name does not say its batch; the types of its inputs do.
+std::string operation(const json& row) {
+  std::string name = row.value("name", row.value("shape", ""));
+  if (const auto inputs = row.find("inputs"); inputs != row.end()) {
+    name.resize(std::min(name.find(" batch "), name.size()));
+    for (const auto& [input, type] : inputs->items())
+      name += fmt::format(" {}={}", input, type.get<std::string>());
+  }
+  return fmt::format("{} {}", row.value("op", ""), name);
+}
+
+// As people write it; records of networks hold the whole of it.
+std::string contract_name(const json& row) {
+  if (const auto name = row.find("contract_name"); name != row.end()) return *name;
+  const std::string whole = row.value("contract", "");
+  try {
+    return whole.empty() ? whole : short_name(Contract::parse(whole));
+  } catch (const Error&) {
+    return whole;  // of another version, or its tree is elsewhere
+  }
+}
+
+void add_machine(const json& record, Side& side) {
+  const auto machine = record.find("machine");
+  if (machine == record.end() || !machine->is_object()) return;
+  for (const char* field : {"cpu", "isa", "cores", "os"})
+    if (const auto at = machine->find(field); at != machine->end())
+      side.machine[field].insert(at->is_string() ? at->get<std::string>() : at->dump());
 }
 
 void add(const json& bench, Side& side) {
@@ -65,12 +100,11 @@ void add(const json& bench, Side& side) {
     side.started.push_back(bench.value("started", ""));
   const std::size_t count = side.runs() - first;
   for (const json& row : bench["rows"]) {
-    const std::string where = fmt::format(
-        "{} {}, {} thread{}{}", row.value("op", ""), row.value("name", row.value("shape", "")),
-        row.value("threads", 1), row.value("threads", 1) == 1 ? "" : "s",
-        row.value("cache", "warm") == "cold" ? ", cold" : "");
-    note(side.ours, where + "\n" + row.value("contract_name", row.value("contract", "")), row,
-         first, count);
+    const std::string where =
+        fmt::format("{}, {} thread{}{}", operation(row), row.value("threads", 1),
+                    row.value("threads", 1) == 1 ? "" : "s",
+                    row.value("cache", "warm") == "cold" ? ", cold" : "");
+    note(side.ours, where + "\n" + contract_name(row), row, first, count);
     if (!row.contains("vs")) continue;
     for (const auto& [name, peer] : row["vs"].items())
       note(peer.value("kind", "library") == "contract" ? side.ours : side.peers,
@@ -80,7 +114,10 @@ void add(const json& bench, Side& side) {
 
 Side side_of(const BenchRecords& records) {
   Side side;
-  for (const json& record : records.records) add(record["bench"], side);
+  for (const json& record : records.records) {
+    add(record["bench"], side);
+    add_machine(record, side);
+  }
   for (Rows* rows : {&side.ours, &side.peers})
     for (auto& [key, timed] : *rows) timed.runs.resize(side.runs(), kAbsent);
   return side;
@@ -160,6 +197,46 @@ double blind_below(const std::vector<TimeRatio>& controls) {
   return moved[at - 1];
 }
 
+std::string shown(const std::string& key) {
+  const auto line = key.find('\n');
+  return fmt::format("{} ({})", key.substr(0, line), key.substr(line + 1));
+}
+
+// "2 rows stand in A only: conv a.b0, 1 thread (seq), ..."; empty where there is none.
+std::string only_in(const Rows& rows, const Rows& others, const char* what, const char* side) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> names;
+  for (const auto& [key, timed] : rows)
+    if (!others.contains(key)) names.push_back(shown(key));
+  if (names.empty()) return "";
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kShown));
+  return fmt::format("{} {}{} in {} only, and not compared: {}{}", count, what,
+                     count == 1 ? " stands" : "s stand", side, fmt::join(names, "; "),
+                     count > kShown ? fmt::format("; and {} more", count - kShown) : "");
+}
+
+// What does not match between the sides, a sentence each.
+std::vector<std::string> mismatches(const Side& a, const Side& b) {
+  std::vector<std::string> notes;
+  for (const auto& [field, of_a] : a.machine)
+    if (const auto of_b = b.machine.find(field); of_b != b.machine.end() && of_b->second != of_a)
+      notes.push_back(fmt::format("machine.{} differs: {} in A, {} in B", field,
+                                  fmt::join(of_a, " and "), fmt::join(of_b->second, " and ")));
+  for (const auto& [key, before] : a.ours)
+    if (const auto after = b.ours.find(key); after != b.ours.end() && !before.file.empty() &&
+                                             !after->second.file.empty() &&
+                                             before.file != after->second.file)
+      notes.push_back(
+          fmt::format("{}: {} in A, {} in B", shown(key), before.file, after->second.file));
+  for (const std::string& note :
+       {only_in(a.ours, b.ours, "row", "A"), only_in(b.ours, a.ours, "row", "B"),
+        only_in(a.peers, b.peers, "row of libraries", "A"),
+        only_in(b.peers, a.peers, "row of libraries", "B")})
+    if (!note.empty()) notes.push_back(note);
+  return notes;
+}
+
 // Whether the runs of one side all came before those of the other, as far as records say.
 bool one_after_the_other(const Side& a, const Side& b) {
   std::vector<std::string> x = a.started, y = b.started;
@@ -202,6 +279,7 @@ BenchRecords read_benches(const std::string& words) {
       throw bad_input("nothing was timed in this record{}; give one that has rows",
                       told ? " (" + bench["skipped"][0].get<std::string>() + ")" : "");
     }
+    check_bench_record(record);
     side.records.push_back(std::move(record));
   }
   return side;
@@ -238,9 +316,13 @@ bool compare_benches(const BenchRecords& of_a, const BenchRecords& of_b, json& o
   }
   if (pairs.empty())
     throw bad_input(
-        "{} and {} have no row in common: the same operation, shape, contract, threads "
-        "and cache are expected in both",
-        fmt::join(of_a.names, ","), fmt::join(of_b.names, ","));
+        "{} and {} have no row in common: the same operation, shape or inputs, contract, threads "
+        "and cache are expected in both{}",
+        fmt::join(of_a.names, ","), fmt::join(of_b.names, ","),
+        a.ours.empty() || b.ours.empty()
+            ? ""
+            : fmt::format("; A has {}, B has {}", shown(a.ours.begin()->first),
+                          shown(b.ours.begin()->first)));
   std::vector<double> p;
   for (const Pair& pair : pairs)
     if (pair.found.tested && pair.as_often) p.push_back(pair.found.p);
@@ -293,6 +375,11 @@ bool compare_benches(const BenchRecords& of_a, const BenchRecords& of_b, json& o
     out["rows"].push_back(std::move(row));
   }
   table.print();
+
+  const std::vector<std::string> notes = mismatches(a, b);
+  if (!notes.empty()) out["notes"] = notes;
+  fmt::print("{}", notes.empty() ? "" : "\n");
+  for (const std::string& text : notes) fmt::print("{}\n", text);
 
   fmt::print("\n{} run{} of A, {} of B", a.runs(), a.runs() == 1 ? "" : "s", b.runs());
   const bool too_few = std::min(a.runs(), b.runs()) < kLeastRuns;

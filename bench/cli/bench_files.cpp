@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,7 @@ struct NamedRow {
   std::string name;
   nlohmann::json record;
   NetworkBenchRow row;
+  std::string file;
 };
 
 // The command that times this row alone; `what` are the options of its own.
@@ -95,6 +97,14 @@ std::vector<NamedRow> time_import(const std::string& file, const std::string& st
 
 }  // namespace
 
+std::string file_row_name(const std::string& file, const std::vector<std::string>& files) {
+  const auto name = std::filesystem::path(file).filename();
+  const auto alike = std::ranges::count_if(files, [&](const std::string& other) {
+    return other != file && std::filesystem::path(other).filename() == name;
+  });
+  return alike > 0 ? file : name.string();
+}
+
 bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& args,
                  nlohmann::json& record) {
   const NetworkBenchOptions& options = args.network;
@@ -115,6 +125,7 @@ bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
     out.update({{"suite", args.import ? "import" : "network"},
                 {"op", args.import ? "import" : "network"},
                 {"shape", named.name},
+                {"file", named.file},
                 {"threads", options.threads},
                 {"hash", row.ours.hash}});
     // Of an import: the growth of resident memory at its highest.
@@ -159,7 +170,7 @@ bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
     Progress progress("timing", static_cast<std::int64_t>(files.size()));
     std::int64_t done = 0;
     for (const std::string& file : files) {
-      const std::string stem = std::filesystem::path(file).filename().string();
+      const std::string stem = file_row_name(file, files);
       progress.update(done++, stem);
       try {
         check_interrupt();
@@ -169,6 +180,7 @@ bool bench_files(const std::vector<std::string>& files, const FileBenchOptions& 
         const MachineLoad load = watch.load();
         for (NamedRow& row : rows) {
           row.record["load"] = {{"others", load.others}, {"stolen", load.stolen}};
+          row.file = file;
           add(row);
         }
       } catch (const Error& e) {

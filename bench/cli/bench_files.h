@@ -18,6 +18,9 @@ struct FileBenchOptions {
   bool alone = true;  // one file and nothing else is timed: its error is the command's
 };
 
+// A row's name: the file's, or its path where several files of that name are timed.
+std::string file_row_name(const std::string& file, const std::vector<std::string>& files);
+
 // Prints a table; adds rows and summary to the record's field "bench". False when a GPU answered
 // other bits than the CPU. One of several files that cannot be timed costs its own rows; the
 // record's "skipped" says why.

@@ -10,6 +10,7 @@
 #include "bench/cli/terminal.h"
 #include "bench/micro/machine_watch.h"
 #include "bench/survey/peers.h"
+#include "engine/core/error.h"
 #include "engine/core/hash.h"
 #include "engine/core/philox.h"
 #include "engine/core/threads.h"
@@ -69,7 +70,7 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
   if (options.timing.cache == Cache::cold) again += " --cache cold";
   std::map<std::string, std::pair<double, int>> sums;
   std::map<std::string, std::pair<double, std::string>> worst;
-  for (const SurveyedFunction& f : surveyed_functions()) {
+  const auto time_one = [&](const SurveyedFunction& f) {
     check_interrupt();
     std::vector<std::unique_ptr<ElementwiseRow>> rows;
     rows.push_back(ElementwiseRow::make(f, "", kCount, options.threads, options.isa));
@@ -151,6 +152,14 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
     }
     if (rows.size() == 1) table.row({std::string(f.name), ns(0), ulp_text("{:.3f}", own.max_ulp)});
     bench["rows"].push_back(std::move(j));
+  };
+  bool interrupted_early = false;
+  try {
+    for (const SurveyedFunction& f : surveyed_functions()) time_one(f);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::interrupted) throw;
+    bench["complete"] = false;
+    interrupted_early = true;
   }
   table.print();
   for (const auto& [peer, sum] : sums) {
@@ -162,6 +171,7 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
     fmt::print("against {}: {:.2f} of its time (geometric mean of {}), worst {:.2f} ({})\n", peer,
                mean, sum.second, worst[peer].first, worst[peer].second);
   }
+  if (interrupted_early) fmt::print("\ninterrupted: {} functions are kept\n", bench["rows"].size());
 }
 
 }  // namespace etalon::cli

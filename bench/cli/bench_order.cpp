@@ -109,7 +109,10 @@ int bench_order(const OrderOptions& options, const Globals& g, nlohmann::json& o
              result.findings.size());
   for (const std::string& text : result.absent) fmt::print("not asked: {}\n", text);
   out["holds"] = equal;
-  return equal ? 0 : 1;
+  if (!result.interrupted) return equal ? 0 : 1;
+  out["complete"] = false;
+  fmt::print("interrupted: what was found until then is kept\n");
+  return static_cast<int>(ErrorKind::interrupted);
 }
 
 }  // namespace etalon::cli

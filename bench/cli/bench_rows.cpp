@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "bench/cli/terminal.h"
+#include "bench/report/bench_record.h"
 #include "engine/core/error.h"
 
 namespace etalon::cli {
@@ -30,9 +31,18 @@ std::string view_text(const std::string& view, std::string_view kind) {
 }
 
 std::string ulp_text(const json& row) {
-  if (!row.contains("max_ulp")) return "-";
-  return row["max_ulp"].is_number() ? fmt::format("{:.3g}", row["max_ulp"].get<double>())
-                                    : row["max_ulp"].get<std::string>();
+  const auto at = row.find("max_ulp");
+  if (at == row.end()) return "-";
+  if (at->is_string()) return at->get<std::string>();  // "inf", as records spell it
+  return at->is_number() ? fmt::format("{:.3g}", at->get<double>()) : "-";
+}
+
+// To sort by: what is no number is worse than any.
+double error_of(const json& row) {
+  const auto at = row.find("max_ulp");
+  if (at == row.end()) return 0;
+  const double error = at->is_number() ? at->get<double>() : HUGE_VAL;
+  return std::isnan(error) ? HUGE_VAL : error;
 }
 
 void add_entry(json& out, const BenchEntry& e) {
@@ -86,8 +96,7 @@ std::vector<const json*> in_order(const json& rows, BenchOrder order) {
     if (order == BenchOrder::time) k.key = r.value("median_s", 0.0);
     if (order == BenchOrder::ratio) k.key = best_ratio(r);
     if (order == BenchOrder::speed) k.key = r.value("of_peak", 0.0);
-    if (order == BenchOrder::error && r.contains("max_ulp") && r["max_ulp"].is_number())
-      k.key = r["max_ulp"];
+    if (order == BenchOrder::error) k.key = error_of(r);
     list.push_back(std::move(k));
   }
   std::ranges::sort(list, [](const Keyed& a, const Keyed& b) {
@@ -101,20 +110,22 @@ std::vector<const json*> in_order(const json& rows, BenchOrder order) {
 }  // namespace
 
 json bench_row_json(const BenchRow& row, const BenchOptions& options, const std::string& again) {
-  json out = {{"suite", row.shape.suite},
-              {"name", row.shape.full_name()},
-              {"op", row.shape.op->name},
-              {"shape", row.shape.line},
-              {"contract", row.contract},
-              {"contract_name", short_name(options.contract)},
-              {"kernel", row.ours.kernel},
-              {"threads", options.threads},
-              {"cache", options.timing.cache == Cache::cold ? "cold" : "warm"},
-              {"flops", row.flops},
-              {"bytes", row.bytes},
-              {"load", {{"others", row.load.others}, {"stolen", row.load.stolen}}},
-              {"again", again},
-              {"refused", row.refused}};
+  json out = {
+      {"suite", row.shape.suite},
+      {"name", row.shape.full_name()},
+      {"op", row.shape.op->name},
+      {"shape", row.shape.line},
+      {"contract", row.contract},
+      {"contract_name", short_name(options.contract)},
+      {"kernel", row.ours.kernel},
+      {"threads", options.threads},
+      {"cache", options.timing.cache == Cache::cold ? "cold" : "warm"},
+      {"flops", row.flops},
+      {"bytes", row.bytes},
+      {"load",
+       {{"others", row.load.others}, {"stolen", row.load.stolen}, {"seconds", row.load.seconds}}},
+      {"again", again},
+      {"refused", row.refused}};
   add_entry(out, row.ours);
   if (!row.no_error_because.empty()) out["no_error_because"] = row.no_error_because;
   for (const BenchEntry& peer : row.vs) {
@@ -155,6 +166,30 @@ std::string again_options(const std::vector<std::string>& vs, int threads, Isa i
 bool is_shape_row(const json& row) {
   const std::string suite = row.value("suite", "");
   return suite != "functions" && suite != "network" && suite != "import";
+}
+
+bool is_bench_row(const json& row) {
+  const auto numbers = [](const json& of, std::initializer_list<const char*> names) {
+    return std::ranges::all_of(names, [&](const char* name) {
+      const auto at = of.find(name);
+      return at != of.end() && at->is_number();
+    });
+  };
+  try {
+    check_bench_record({{"bench", {{"rows", json::array({row})}}}});
+  } catch (const Error&) {
+    return false;
+  }
+  for (const char* text : {"op", "name", "kernel", "cache", "contract"})
+    if (!row.contains(text)) return false;
+  if (!row.contains("threads") || !row.contains("load") || !row.contains("samples") ||
+      !numbers(row, {"median_s", "gflops", "gbytes", "flops", "bytes"}) ||
+      !row["load"].is_object() || !numbers(row["load"], {"others", "stolen"}))
+    return false;
+  return !row.contains("vs") || std::ranges::all_of(row["vs"], [&](const json& peer) {
+    return peer.value("status", "ok") != "ok" ||
+           numbers(peer, {"median_s", "ratio", "gflops", "gbytes"});
+  });
 }
 
 std::string again_command(const NamedShape& shape, const BenchOptions& options,

@@ -14,6 +14,8 @@ namespace etalon::cli {
 // `again`: the command that times this row alone.
 nlohmann::json bench_row_json(const BenchRow& row, const BenchOptions& options,
                               const std::string& again);
+// Whether a row that was read from a file has what the table and the summary are made from.
+bool is_bench_row(const nlohmann::json& row);
 // The command that times `shape` alone under the same options.
 std::string again_command(const NamedShape& shape, const BenchOptions& options,
                           const std::vector<std::string>& vs);

@@ -15,6 +15,7 @@
 #include "bench/cli/terminal.h"
 #include "bench/micro/significance.h"
 #include "bench/micro/timing.h"
+#include "bench/report/bench_record.h"
 #include "bench/runners/process.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
@@ -45,11 +46,17 @@ json run_once(const std::string& program, const BenchRuns& how, const std::strin
     status = process.receive_line(line, Seconds(0.2));
   }
   process.wait_for_end(Seconds(10));
+  check_interrupt();  // a run that Ctrl-C ended left a part of its rows
   std::error_code none;
   if (!fs::exists(record, none))
     throw missing("run {} of {} left no record ({}): {}", run, program, process.how_it_ended(),
                   process.error_tail(400));
-  return parse_json(read_text_file(record));
+  const ErrorScope scope(fmt::format("run {} of {}", run, program));
+  json made = parse_json(read_text_file(record));
+  if (!made.contains("bench") || !made["bench"].is_object() || !made["bench"].contains("rows"))
+    throw bad_input("its record has no field bench.rows; give a build of etalon");
+  check_bench_record(made);
+  return made;
 }
 
 std::string key_of(const json& row) {
@@ -140,9 +147,15 @@ BenchSides run_benches(const BenchRuns& how) {
     for (const bool own : run % 2 == 1 ? std::array{true, false} : std::array{false, true}) {
       if (!own && !two) continue;
       progress.update(done++, own ? how.program : how.against);
-      (own ? sides.own : sides.other)
-          .push_back(
-              run_once(own ? how.program : how.against, how, own ? "own" : "other", run, folder));
+      try {
+        (own ? sides.own : sides.other)
+            .push_back(
+                run_once(own ? how.program : how.against, how, own ? "own" : "other", run, folder));
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::interrupted || sides.own.empty()) throw;
+        sides.interrupted = true;
+        return sides;
+      }
     }
   return sides;
 }

@@ -21,8 +21,10 @@ BenchRuns these_runs(int runs, const std::string& against, const std::string& st
 
 struct BenchSides {
   std::vector<nlohmann::json> own, other;  // records, in the sequence of the runs
+  bool interrupted = false;                // by Ctrl-C: the runs before it are all there is
 };
-// A missing Error with the program's last words where a run fails.
+// A missing Error with the program's last words where a run fails, an interrupted one where none of
+// this program's was finished.
 BenchSides run_benches(const BenchRuns& how);
 
 // The fields "bench" of several runs as one: all samples of a row, each run's fastest in

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <memory>
 #include <new>
@@ -18,6 +20,7 @@
 #include "bench/micro/peak.h"
 #include "bench/report/record.h"
 #include "engine/core/error.h"
+#include "engine/core/nearest.h"
 #include "engine/core/threads.h"
 #include "kernels/kernels.h"
 
@@ -25,6 +28,22 @@ namespace etalon::cli {
 namespace {
 
 using json = nlohmann::json;
+
+// What changes a library from outside: its own variables, its threads', which library is found.
+json peers_environment() {
+  constexpr std::array<std::string_view, 15> kBegins{
+      "ONEDNN_",  "DNNL_",     "OMP_",        "GOMP_",        "KMP_",
+      "MKL_",     "OPENBLAS_", "GOTO_",       "BLIS_",        "TORCH_",
+      "PYTORCH_", "ATEN_",     "LD_PRELOAD=", "LD_LIBRARY_P", "GLIBC_TUNABLES="};
+  json set = json::array();
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view text = *at;
+    if (std::ranges::any_of(kBegins, [&](std::string_view b) { return text.starts_with(b); }))
+      set.push_back(text);
+  }
+  std::sort(set.begin(), set.end());
+  return set;
+}
 
 // Everything that a row hangs on but the shape.
 json settings_of(const BenchOptions& options, const ShapeBenchOptions& how) {
@@ -39,7 +58,16 @@ json settings_of(const BenchOptions& options, const ShapeBenchOptions& how) {
   j["timing"] = {options.timing.repetitions, options.timing.min_time_s, options.timing.warm_up,
                  options.timing.most_time_s};
   j["errors"] = options.errors;
+  j["pin"] = how.pin;
+  j["environment"] = peers_environment();
   return j;
+}
+
+// Of a row of an earlier run.
+MachineLoad load_of(const json& row) {
+  const json& load = row["load"];
+  return {
+      .others = load["others"], .stolen = load["stolen"], .seconds = load.value("seconds", 1.0)};
 }
 
 // A library that was asked for and has no row at all for this op, or whose rows all refuse for one
@@ -87,12 +115,19 @@ std::vector<NamedShape> choose_shapes(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (std::ranges::any_of(all, [&](const NamedShape& shape) { return named(shape, word); }))
       continue;
-    std::set<std::string> suites;
-    for (const NamedShape& shape : all) suites.insert(shape.suite);
+    std::set<std::string> suites, names{"functions", "order"};
+    for (const NamedShape& shape : all) {
+      const std::string op(shape.op->name);
+      suites.insert(shape.suite);
+      for (const std::string& of : {shape.suite, shape.full_name()})
+        names.insert({op, of, op + "." + of});
+    }
     throw usage_error(
-        "nothing to time is named '{}'; give an op, a model file, --shape 'conv f32[1,3,8,8] "
-        "f32[4,3,3,3]', or one of {}",
-        word, fmt::join(suites, ", "));
+        "nothing to time is named '{}'{}", word,
+        did_you_mean(word, names,
+                     fmt::format("; give an op, a model file, --shape 'conv f32[1,3,8,8] "
+                                 "f32[4,3,3,3]', or one of {}",
+                                 fmt::join(suites, ", "))));
   }
   std::vector<NamedShape> chosen;
   for (const NamedShape& shape : all)
@@ -130,6 +165,7 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& bas
   std::vector<std::string> again_vs = base.vs;
   again_vs.insert(again_vs.end(), how.framework_words.begin(), how.framework_words.end());
   MachineLoad load;
+  std::size_t from_before = 0;
   bool interrupted_early = false;
   for (const int threads : counts) {
     BenchOptions options = base;
@@ -144,8 +180,10 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& bas
       progress.update(done++, shape.full_name());
       const std::string key =
           fmt::format("{} {} {} {}", shape.op->name, shape.full_name(), shape.line, threads);
-      if (const json* known = kept.find(key)) {
+      if (const json* known = kept.find(key); known != nullptr && is_bench_row(*known)) {
         bench["rows"].push_back(*known);
+        load.add(load_of(*known));
+        ++from_before;
         continue;
       }
       try {
@@ -190,8 +228,9 @@ void bench_shapes(const std::vector<NamedShape>& shapes, const BenchOptions& bas
   if (!state.fault().empty())
     fmt::print("{}; this run's record has its rows, another run would time them again\n",
                state.fault());
-  if (kept.known() > 0)
-    fmt::print("{} rows come from an earlier run ({})\n", kept.known(), how.state);
+  if (from_before > 0)
+    fmt::print("{} row{} from an earlier run ({})\n", from_before,
+               from_before == 1 ? " comes" : "s come", how.state);
   for (const std::string& text : skipped) fmt::print("not timed: {}\n", text);
   for (const std::string& text : notes) fmt::print("{}\n", text);
   if (!refused.empty()) fmt::print("\n{}", refused);

@@ -2,9 +2,9 @@
 // so that a run that was interrupted or killed goes on where it stopped.
 //
 // The file's name holds a hash of everything that a row hangs on (program, machine, options): other
-// settings have another file. A line that was cut short is measured again. A row that cannot be
-// written (a full disk, a folder that somebody removed) does not end the run: it is written with
-// the next one, and fault() says what is still missing.
+// settings have another file. A line that was cut short, or is no such line, is measured again. A
+// row that cannot be written (a full disk, a folder that somebody removed) does not end the run: it
+// is written with the next one, and fault() says what is still missing.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class BenchState {
   BenchState(const std::string& folder, const nlohmann::json& settings);
   const nlohmann::json* find(const std::string& key) const;  // nullptr: not yet measured
   void add(const std::string& key, const nlohmann::json& row);
-  int known() const { return known_; }  // rows that an earlier run left
+  std::size_t known() const { return rows_.size(); }  // rows that an earlier run left
   const std::string& fault() const { return fault_; }
 
  private:
@@ -28,7 +28,6 @@ class BenchState {
   std::vector<std::string> lines_;  // of this run
   std::size_t written_ = 0;         // of these, to the file as it stands
   std::map<std::string, nlohmann::json> rows_;
-  int known_ = 0;
 };
 
 }  // namespace etalon::cli

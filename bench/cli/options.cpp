@@ -64,4 +64,6 @@ Options& Options::flag(const std::string& flags, bool& value, const std::string&
   return *this;
 }
 
+bool Options::given(const std::string& name) const { return app_.count(name) > 0; }
+
 }  // namespace etalon::cli

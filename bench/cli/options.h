@@ -36,6 +36,8 @@ class Options {
   Options& repeated(const std::string& flags, std::vector<std::string>& values,
                     const std::string& type, const std::string& help, int most = 1);
   Options& flag(const std::string& flags, bool& value, const std::string& help);
+  // Whether "--name" stood on the command line; an action may ask, too.
+  bool given(const std::string& name) const;
 
  private:
   CLI::App& app_;

@@ -7,12 +7,15 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 
 #include "bench/cli/cli.h"
 #include "bench/cli/terminal.h"
 #include "bench/report/record.h"
 #include "bench/report/version.h"
 #include "engine/core/error.h"
+#include "engine/core/file.h"
+#include "engine/core/nearest.h"
 #include "engine/core/threads.h"
 #include "engine/models/models.h"
 #include "kernels/kernels.h"
@@ -61,31 +64,18 @@ const Command* find_command(int argc, char** argv, std::string& unknown) {
   return nullptr;
 }
 
-// The command that differs from `word` by the fewest edits, if by at most two.
-std::string_view nearest_command(std::string_view word) {
-  std::string_view best;
-  std::size_t best_distance = 3;
-  for (const Command& c : commands()) {
-    std::vector<std::size_t> row(c.name.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= word.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j < row.size(); ++j) {
-        const std::size_t substituted = diagonal + (word[i - 1] != c.name[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-      }
-    }
-    if (row.back() < best_distance) best_distance = row.back(), best = c.name;
-  }
-  return best;
-}
-
 struct GlobalTexts {
   std::int64_t threads = 0;
   std::string isa, device = "cpu", json;
 };
+
+// A place where no record can be written is said before hours of work, not after.
+void require_writable(const std::string& record) {
+  if (record.empty() || record == "-") return;
+  if (std::filesystem::is_directory(record))
+    throw bad_input("--json {}: this is a folder; give the name of a file", record);
+  const FileWriter probe(record);
+}
 
 Globals resolve(const GlobalTexts& texts, int argc, char** argv) {
   Globals g;
@@ -109,6 +99,7 @@ Globals resolve(const GlobalTexts& texts, int argc, char** argv) {
   } else if (texts.device != "cpu")
     throw usage_error("--device {}: the devices are cpu and cuda", texts.device);
   g.json_path = texts.json;
+  require_writable(g.json_path);
   if (g.json_path == "-") keep_stdout_for_record();
   g.command_line = "etalon";
   for (int i = 1; i < argc; ++i) g.command_line.append(" ").append(argv[i]);
@@ -129,7 +120,9 @@ int run_command_line(int argc, char** argv) {
   const Command* command = find_command(argc, argv, unknown);
   if (command == nullptr) {
     if (unknown.empty()) throw usage_error("no command given; 'etalon --help' lists them");
-    const std::string_view nearest = nearest_command(unknown);
+    std::vector<std::string_view> names;
+    for (const Command& c : commands()) names.push_back(c.name);
+    const std::string nearest = nearest_name(unknown, names);
     throw usage_error("there is no command '{}'; {}", unknown,
                       nearest.empty() ? "'etalon --help' lists them"
                                       : fmt::format("did you mean 'etalon {}'?", nearest));
@@ -194,6 +187,12 @@ int main_program(int argc, char** argv) {
     if (e.kind() == ErrorKind::internal) text += " (a fault of this program: please report it)";
   } catch (const std::bad_alloc&) {
     text = "not enough memory for this; use a smaller batch or model";
+    code = static_cast<int>(ErrorKind::bad_input);
+  } catch (const std::filesystem::filesystem_error& e) {
+    text = fmt::format(
+        "{}: {}; choose another place",
+        e.path1().empty() ? "the folder for temporary files ($TMPDIR)" : e.path1().string(),
+        e.code().message());
     code = static_cast<int>(ErrorKind::bad_input);
   } catch (const std::exception& e) {
     text = fmt::format("{} (a fault of this program: please report it)", e.what());

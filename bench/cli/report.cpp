@@ -7,6 +7,7 @@
 #include "bench/cli/cli.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "importers/containers/json.h"
 
 namespace etalon::cli {
 
@@ -19,13 +20,19 @@ Action report_command(Options& options) {
       .value("-o,--output", a->page, "PAGE", "the page; RECORD with .html when not given");
   return [a](const Globals&) {
     const std::string text = read_text_file(a->record);
-    const auto record = nlohmann::json::parse(text, nullptr, false);
-    const ErrorScope scope(a->record);
-    if (record.is_discarded()) throw bad_input("this is no JSON; a record of --json is expected");
     const std::string page =
         a->page.empty() ? std::filesystem::path(a->record).replace_extension(".html").string()
                         : a->page;
-    write_report(page, record);
+    std::error_code none;
+    if (std::filesystem::equivalent(page, a->record, none))
+      throw usage_error("{}: the page would take the place of its record; name it with -o PAGE",
+                        page);
+    std::string drawn;
+    {
+      const ErrorScope scope(a->record);
+      drawn = render_report(parse_json(text));
+    }
+    write_file(page, drawn);
     fmt::print("{}\n", page);
     return 0;
   };

@@ -12,6 +12,7 @@
 #include "bench/data.h"
 #include "bench/report/record.h"
 #include "bench/report/report.h"
+#include "engine/core/error.h"
 #include "engine/core/file.h"
 #include "importers/containers/json.h"
 #include "importers/importers.h"
@@ -137,8 +138,9 @@ int validate_model(Args& args, const Globals& g) {
   options.request_timeout_s = args.timeout_s;
   json baseline;
   if (!args.baseline.empty()) {
+    const std::string text = read_text_file(args.baseline);
     const ErrorScope scope(args.baseline);
-    baseline = parse_json(read_text_file(args.baseline));
+    baseline = parse_json(text);
     if (!baseline.is_object() || !baseline.contains("validate"))
       throw bad_input("no record of 'etalon validate'; write one with --json");
     check_baseline(baseline["validate"]);

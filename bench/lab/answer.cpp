@@ -374,18 +374,32 @@ const std::map<std::string, Answer, std::less<>>& questions() {
   return table;
 }
 
+// Bounded in depth while it is read: who walks a value calls himself for each level. (parse_json of
+// the importers is not in the browser's build.)
+json read_question(std::string_view text) {
+  static constexpr int kMostDepth = 8;  // a pixel lies at 3
+  const auto shallow = [](int depth, json::parse_event_t, const json&) {
+    if (depth > kMostDepth)
+      throw usage_error("a question nests {} levels at most, and no field of it needs more than 3",
+                        kMostDepth);
+    return true;
+  };
+  json q = json::parse(text, shallow, false);
+  if (q.is_discarded() || !q.is_object()) throw usage_error("a question is one JSON object");
+  return q;
+}
+
 }  // namespace
 
 Tensor outputs(std::string_view question) {
-  const Asked asked(read_problem(json::parse(question)));
+  const Asked asked(read_problem(read_question(question)));
   return compute(asked, false).y;
 }
 
 std::string answer(std::string_view question) {
   json reply;
   try {
-    const json q = json::parse(question, nullptr, false);
-    if (q.is_discarded() || !q.is_object()) throw usage_error("a question is one JSON object");
+    const json q = read_question(question);
     const auto what = q.find("do");
     const std::string name =
         what != q.end() && what->is_string() ? what->get<std::string>() : std::string();

@@ -46,6 +46,9 @@ Image read_image(const json& q) {
   const auto at = q.find("image");
   if (at == q.end() || !at->is_object())
     throw usage_error("image: data=image needs an image with width, height and rgb or grey");
+  for (const char* needed : {"width", "height"})
+    if (!at->contains(needed))
+      throw usage_error("image: it has no {}; give one from 1 to 4096", needed);
   Image image;
   image.width = extent(*at, "width", 0, 1, 4096);
   image.height = extent(*at, "height", 0, 1, 4096);

@@ -76,6 +76,22 @@ class Environment {
   std::vector<std::pair<std::string, std::optional<std::string>>> before_;
 };
 
+// A finding that Ctrl-C or an error comes into leaves no folder behind.
+class Unfinished {
+ public:
+  explicit Unfinished(std::string folder) : folder_(std::move(folder)) {}
+  ~Unfinished() {
+    std::error_code none;
+    if (!folder_.empty()) fs::remove_all(folder_, none);
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  void keep() { folder_.clear(); }
+
+ private:
+  std::string folder_;
+};
+
 Tensor first_sample(const Tensor& t) {
   const Shape one = t.shape().with_dim(0, 1);
   return Tensor::of<float>(one, t.data<float>().first(static_cast<std::size_t>(one.numel())));
@@ -113,7 +129,11 @@ OpRun run_row(const Call& call, const std::string& kernel, int threads, Isa isa,
 class Search {
  public:
   explicit Search(const OrderSearch& search) : s_(search) {
-    fs::create_directories(s_.folder);
+    std::error_code fault;
+    fs::create_directories(s_.folder, fault);
+    if (!fault && !fs::is_directory(s_.folder, fault))
+      fault = std::make_error_code(std::errc::not_a_directory);
+    if (fault) throw bad_input("{}: the folder cannot be made: {}", s_.folder, fault.message());
     for (NamedShape& shape : load_shapes())
       if (shape.suite == "vendor_order") {
         Call call{std::move(shape), {}};
@@ -123,8 +143,13 @@ class Search {
   }
 
   OrderResult run() {
-    for (const std::string& library : s_.libraries) search_library(library);
-    for (const std::string& framework : s_.frameworks) search_framework(framework);
+    try {
+      for (const std::string& library : s_.libraries) search_library(library);
+      for (const std::string& framework : s_.frameworks) search_framework(framework);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::interrupted || result_.tried == 0) throw;
+      result_.interrupted = true;
+    }
     return std::move(result_);
   }
 
@@ -264,6 +289,7 @@ class Search {
                 fmt::format("{}-{}-{}", file_name(kernel), varied, result_.findings.size() + 1))
                    .string();
     fs::create_directories(f.folder);
+    Unfinished unfinished(f.folder);
     const auto in_folder = [&](const char* name) { return (fs::path(f.folder) / name).string(); };
     for (std::size_t i = 0; i < call.inputs.size(); ++i)
       store(in_folder(fmt::format("input{}.npy", i).c_str()), call.inputs[i]);
@@ -276,6 +302,7 @@ class Search {
     explain(f.one, call, one);
     explain(f.other, call, other);
     through_defined(f, call);
+    unfinished.keep();
     result_.findings.push_back(std::move(f));
   }
 

@@ -54,6 +54,7 @@ struct OrderResult {
   std::vector<OrderFinding> findings;
   int tried = 0;                    // pairs of answers compared
   std::vector<std::string> absent;  // libraries that are not here, with the reason
+  bool interrupted = false;         // by Ctrl-C: what was found until then
 };
 
 OrderResult search_orders(const OrderSearch& search);

@@ -222,6 +222,7 @@ function compareSection() {
     h("p", { class: "soft" }, "A is ", names(compare.a), ` (${count(runs[0], "run", "runs")}), B `, names(compare.b), ` (${count(runs[1], "run", "runs")}). A run counts as one time, its fastest: a difference is shown where Welch's test over the runs, corrected for the number of rows, is below ${compare.alpha}. `,
       isNumber(compare.drift) ? `Libraries that did not change took ${compare.drift.toFixed(3)} times as long in B: the machine's own change, divided out of each run. ` : "No library stands in both: a change of the machine looks like one of the program. ",
       controls ? `The same test calls ${controls.below_alpha} of ${controls.rows} rows of those libraries different; they still differ by up to ${percent(Math.exp(controls.blind_below) - 1)}, and smaller changes are not called.` : ""),
+    (compare.notes || []).length ? h("ul", {}, compare.notes.map((text) => h("li", {}, text))) : null,
     table([["Row", ""], ["Contract", ""], ["A", "n"], ["B", "n"], ["B / A", "n"], ["95 % of it", "n"], ["p", "n"], ["Bits", "n"], ["", ""]],
       compare.rows.map((r) => [r.row, h("code", {}, r.contract), seconds(r.a_s), seconds(r.b_s), r.ratio.toFixed(3), isNumber(r.low) ? `${r.low.toFixed(3)} to ${r.high.toFixed(3)}` : "–", figure(r.p), r.bits_moved ? "moved" : "same", verdicts[r.verdict] || r.verdict]), "Comparison"));
 }

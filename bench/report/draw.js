@@ -54,7 +54,10 @@ function seconds(t) {
 }
 function bytes(n) {
   if (!isNumber(n)) return "–";
-  return n >= 2 ** 30 ? `${(n / 2 ** 30).toFixed(2)} GiB` : `${(n / 2 ** 20).toFixed(0)} MiB`;
+  if (n >= 2 ** 30) return `${(n / 2 ** 30).toFixed(2)} GiB`;
+  if (n >= 10 * 2 ** 20) return `${(n / 2 ** 20).toFixed(0)} MiB`;
+  if (n >= 2 ** 20) return `${(n / 2 ** 20).toFixed(1)} MiB`;
+  return n >= 1024 ? `${(n / 1024).toFixed(1)} KiB` : `${n} B`;
 }
 const list = (words) => (words.length < 2 ? words.join("") :
   `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`);

@@ -441,14 +441,23 @@ function data() {
       targets.length ? h("button", { type: "button", onclick: () => download("etalon-layers.csv", "text/csv", layersCsv()) }, "Download the layers (CSV)") : null));
 }
 
-header();
-if (validate) { findings(); timeSection(); graphSection(); growth(); words(); }
-if (record.bench && record.bench.rows) benchSection();
-if (record.order) orderSection();
-if (record.compare) compareSection();
-if (record.survey) surveySection();
-if (record.run) runSection();
-if (gpu) gpuSections(); else environment();
-data();
+// A part of the record that is not what it should be costs its own section.
+function draw(...parts) {
+  for (const part of parts)
+    try {
+      part();
+    } catch (fault) {
+      section(`fault-${sections.length}`, "A part that could not be drawn",
+        h("p", {}, "The record is damaged here: ", h("code", {}, fault.message)));
+    }
+}
+draw(header);
+if (validate) draw(findings, timeSection, graphSection, growth, words);
+if (record.bench && record.bench.rows) draw(benchSection);
+if (record.order) draw(orderSection);
+if (record.compare) draw(compareSection);
+if (record.survey) draw(surveySection);
+if (record.run) draw(runSection);
+draw(gpu ? gpuSections : environment, data);
 page.querySelector("nav.toc").append(...sections.map(([id, name]) => h("a", { href: `#${id}` }, name)));
 document.documentElement.dataset.drawn = "true";

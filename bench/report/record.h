@@ -16,7 +16,7 @@ namespace etalon {
 // `isa` is the cap in force; `command_line` what the user typed.
 nlohmann::json base_record(std::string_view command_line, Isa isa);
 
-// Numbers that are not finite become texts; a dump would leave null in their place.
+// Numbers that are not finite become texts, at every depth.
 void spell_non_finite(nlohmann::json& value);
 
 // From here on standard output belongs to the record ("--json -"): what is printed for people goes

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bench/report/bench_record.h"
 #include "bench/resources.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
@@ -47,8 +48,25 @@ std::string script() {
   return text + "})();\n";
 }
 
+// validate.model.path, where there is one.
+std::string model_path(const nlohmann::json& record) {
+  const nlohmann::json* at = &record;
+  std::string field;
+  for (const char* name : {"validate", "model"}) {
+    if (!at->contains(name)) return "";
+    at = &(*at)[name];
+    field += (field.empty() ? "" : ".") + std::string(name);
+    if (!at->is_object())
+      throw bad_input("{} is no object, and one is expected; the record is damaged", field);
+  }
+  if (!at->contains("path")) return "";
+  if (!(*at)["path"].is_string())
+    throw bad_input("validate.model.path is no text, and one is expected; the record is damaged");
+  return (*at)["path"];
+}
+
 std::string title_of(const nlohmann::json& record) {
-  const auto path = record.value(nlohmann::json::json_pointer("/validate/model/path"), "");
+  const std::string path = model_path(record);
   if (record.contains("stages")) return "Etalon on a GPU";
   if (path.empty()) return record.contains("bench") ? "Etalon benchmark" : "Etalon report";
   return std::filesystem::path(path).filename().string() + ": Etalon report";
@@ -61,6 +79,7 @@ std::string render_report(const nlohmann::json& record) {
     throw bad_input(
         "this is no Etalon record: a JSON object with the field 'etalon' is expected, or one of "
         "bench/gpu_evidence.sh");
+  check_bench_record(record);
   const std::string page = read_text_file(resource_path("bench/report/page.html"));
   std::string out;
   std::string_view rest = page;

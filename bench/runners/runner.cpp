@@ -11,6 +11,7 @@
 
 #include "bench/runners/process.h"
 #include "engine/core/hash.h"
+#include "importers/containers/json.h"
 #include "importers/formats/neutral.h"
 #include "importers/importers.h"
 
@@ -340,8 +341,8 @@ class LiveRunner final : public Runner {
                                 kind, patience_s, last_words(*process_)));
     if (status == Process::Status::too_long)
       throw give_up(fmt::format("the adapter answered '{}' with a line without end", kind));
-    json answer = json::parse(line, nullptr, false);
-    if (answer.is_discarded() || !answer.is_object())
+    json answer = parse_json_or_null(line);
+    if (!answer.is_object())
       throw garbage(fmt::format("answered '{}' with a line that is no JSON object: {}", kind,
                                 shortened(line)));
     if (answer.value("id", json()) != json(last_id_))

@@ -12,6 +12,8 @@
 #include "bench/runners/process.h"
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/core/nearest.h"
+#include "importers/containers/json.h"
 
 namespace etalon {
 namespace {
@@ -151,7 +153,7 @@ RunnerFolder read_runner_folder(const std::string& path) {
   folder.path = path;
   folder.name = fs::path(path).filename().string();
   try {
-    const json j = json::parse(read_text_file(file));
+    const json j = parse_json(read_text_file(file));
     folder.framework = j.at("framework").get<std::string>();
     folder.adapter = (fs::path(path) / j.at("adapter").get<std::string>()).string();
     folder.modules = j.value("modules", std::vector<std::string>{});
@@ -182,12 +184,14 @@ std::vector<RunnerFolder> runner_folders() {
 }
 
 RunnerFolder find_runner(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (RunnerFolder& folder : runner_folders()) {
     if (folder.name == name) return folder;
-    known += (known.empty() ? "" : ", ") + folder.name;
+    known.push_back(folder.name);
   }
-  throw usage_error("there is no runner '{}'; there are {}", name, known.empty() ? "none" : known);
+  const std::string all = known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "));
+  throw usage_error("there is no runner '{}'{}", name,
+                    did_you_mean(name, known, "; there are " + all));
 }
 
 void require_options(const RunnerFolder& folder, const RunnerTarget& target) {
@@ -215,7 +219,7 @@ InterpreterState ask_interpreter(const RunnerFolder& runner, const std::string& 
     std::string line;
     const auto status = process.receive_line(line, Seconds(30));
     if (status == Process::Status::line) {
-      const json answer = json::parse(line);
+      const json answer = parse_json_or_null(line);
       state.python = answer.at("python").get<std::string>();
       state.lacking = answer.at("lacking").get<std::vector<std::string>>();
       state.versions = answer.at("versions").get<std::map<std::string, std::string>>();

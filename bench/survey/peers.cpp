@@ -17,6 +17,7 @@
 #include "bench/runners/process.h"
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
+#include "importers/containers/json.h"
 #include "kernels/kernels.h"
 
 namespace etalon {
@@ -209,7 +210,7 @@ class ScriptPeer final : public SurveyPeer {
     std::string line;
     if (process_->receive_line(line, patience) != Process::Status::line)
       return {{"error", "it " + process_->how_it_ended() + " " + process_->error_tail(300)}};
-    auto parsed = nlohmann::json::parse(line, nullptr, false);
+    nlohmann::json parsed = parse_json_or_null(line);
     return parsed.is_object() ? parsed : nlohmann::json{{"error", "its answer is no JSON"}};
   }
 

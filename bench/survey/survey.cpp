@@ -15,6 +15,7 @@
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
 #include "engine/numerics/fp.h"
+#include "importers/containers/json.h"
 
 namespace etalon {
 namespace {
@@ -307,10 +308,14 @@ SurveyCounts survey(const SurveyedFunction& f, SurveyPeer& peer, const SurveyOpt
     state = state_file(options.state, f, peer);
     std::ifstream in(state);
     for (std::string line; std::getline(in, line);) {
-      const auto j = nlohmann::json::parse(line, nullptr, false);
-      // A line that was cut short, or is of a version without times: again.
-      if (j.is_object() && j.contains("piece") && j.contains("library_seconds"))
-        done[j.at("piece").get<int>()] = survey_counts_from_json(j);
+      // A line that was cut short or damaged, or is of a version without times: again.
+      try {
+        const nlohmann::json j = parse_json_or_null(line);
+        if (j.is_object() && j.contains("piece") && j.contains("library_seconds"))
+          done[j.at("piece").get<int>()] = survey_counts_from_json(j);
+      } catch (const nlohmann::json::exception&) {
+        continue;
+      }
     }
   }
   const auto whole = static_cast<std::size_t>(2 * kHalf);

@@ -134,7 +134,8 @@ void install_interrupt_handler() {
 }
 bool interrupted() { return g_interrupted.load(std::memory_order_relaxed); }
 void check_interrupt() {
-  if (interrupted()) throw Error(ErrorKind::interrupted, "stopped by Ctrl-C; nothing was written");
+  if (interrupted())
+    throw Error(ErrorKind::interrupted, "stopped by Ctrl-C; no file is left half written");
 }
 
 }  // namespace etalon

@@ -30,8 +30,8 @@ bool same_types(const NodePlan& plan, std::span<const Tensor* const> inputs) {
 void check_memory(const TensorType& type, std::int64_t live_bytes, const RunOptions& options) {
   if (live_bytes > options.memory_limit_bytes)
     throw bad_input(
-        "an output {} would bring memory to {} bytes, beyond the limit of {}; raise "
-        "--memory-limit if this is wanted",
+        "an output {} would bring memory to {} bytes, beyond the limit of {}; take a smaller "
+        "batch, or 'etalon run' with a higher --memory-limit",
         to_string(type), live_bytes, options.memory_limit_bytes);
 }
 

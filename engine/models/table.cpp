@@ -1,7 +1,11 @@
 // Every network, one row each.
+#include <fmt/format.h>
+
 #include <array>
+#include <vector>
 
 #include "engine/core/error.h"
+#include "engine/core/nearest.h"
 #include "engine/core/threads.h"
 #include "engine/models/networks.h"
 
@@ -30,9 +34,11 @@ Model build_model(std::string_view name) {
   const DefaultFpEnvironment fp;
   const ModelRow* row = find_model(name);
   if (row == nullptr) {
-    std::string names;
-    for (const ModelRow& r : models()) names.append(names.empty() ? "" : ", ").append(r.name);
-    throw usage_error("there is no built-in network '{}'; the names are {}", name, names);
+    std::vector<std::string_view> names;
+    for (const ModelRow& r : models()) names.push_back(r.name);
+    throw usage_error(
+        "there is no built-in network '{}'{}", name,
+        did_you_mean(name, names, fmt::format("; the names are {}", fmt::join(names, ", "))));
   }
   Model model;
   *model.graph = row->build();

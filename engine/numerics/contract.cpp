@@ -8,6 +8,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/core/nearest.h"
 #include "engine/numerics/algorithm.h"
 #include "engine/numerics/sum_tree.h"
 #include "engine/numerics/tensor_core.h"
@@ -222,8 +223,8 @@ Contract Contract::parse(std::string_view text) {
     }
     const std::size_t eq = item.find('=');
     if (eq == std::string_view::npos)
-      throw usage_error("contract '{}': '{}' is neither a preset (seq, exact) nor field=value",
-                        text, item);
+      throw usage_error("contract '{}': '{}' is neither a preset (seq, exact) nor field=value{}",
+                        text, item, did_you_mean(item, std::array{"seq", "exact"}));
     const std::string_view field = item.substr(0, eq), value = item.substr(eq + 1);
     for (const std::string_view s : seen)
       if (s == field) throw usage_error("contract '{}': field {} is given twice", text, field);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/core/nearest.h"
 #include "engine/core/threads.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/codes.h"
@@ -91,7 +92,10 @@ const OpRow* find_op(std::string_view name) {
 
 const OpRow& get_op(std::string_view name) {
   if (const OpRow* op = find_op(name)) return *op;
-  throw usage_error("there is no op '{}'; 'etalon kernels' lists the ops", name);
+  std::vector<std::string_view> names;
+  for (const OpRow* op : table()) names.push_back(op->name);
+  throw usage_error("there is no op '{}'{}", name,
+                    did_you_mean(name, names, "; 'etalon kernels' lists the ops"));
 }
 
 std::vector<TensorType> infer(const OpRow& op, const Params& params, const InferInputs& inputs) {

@@ -128,6 +128,14 @@ json parsed(std::string_view text, Builder&& builder) {
 
 json parse_json(std::string_view text) { return parsed(text, Builder()); }
 
+json parse_json_or_null(std::string_view text) {
+  try {
+    return parse_json(text);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 json parse_json_members(std::string_view text, const EachMember& each) {
   return parsed(text, Builder(each));
 }

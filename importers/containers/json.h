@@ -16,9 +16,12 @@ inline constexpr int kMaxJsonDepth = 64;
 // key.
 nlohmann::json parse_json(std::string_view text);
 
-// The same, with each member of the outermost object given away as soon as it is read: what is left
-// in memory is one of them at a time, not all. Gives back the rest: an empty object, or what stands
-// in its place.
+// The same of a line that may be anything: null where parse_json refuses it.
+nlohmann::json parse_json_or_null(std::string_view text);
+
+// parse_json, with each member of the outermost object given away as soon as it is read: what is
+// left in memory is one of them at a time, not all. Gives back the rest: an empty object, or what
+// stands in its place.
 using EachMember = std::function<void(const std::string& name, const nlohmann::json& value)>;
 nlohmann::json parse_json_members(std::string_view text, const EachMember& each);
 

@@ -138,8 +138,8 @@ void DeviceExecutor::State::plan_step(DevicePlan& p, DeviceStep& step, const Nod
       memory.live = checked_add(memory.live, static_cast<std::int64_t>(size));
       if (memory.live > options.memory_limit_bytes)
         throw bad_input(
-            "an output {} would bring memory to {} bytes, beyond the limit of {}; raise "
-            "--memory-limit if this is wanted",
+            "an output {} would bring memory to {} bytes, beyond the limit of {}; take a smaller "
+            "batch, or 'etalon run' with a higher --memory-limit",
             to_string(type), memory.live, options.memory_limit_bytes);
       value.block = static_cast<int>(p.blocks.size());
       p.blocks.emplace_back(size);
