@@ -9,6 +9,7 @@
 
 #include "bench/compare/case.h"
 #include "bench/compare/param_fields.h"
+#include "bench/op_text.h"
 #include "engine/core/hash.h"
 #include "engine/ops/pool.h"
 #include "importers/importers.h"
@@ -357,6 +358,29 @@ TEST_CASE("baseline: damage is named before anything runs") {
     CAPTURE(text);
     CHECK_THROWS_AS(check_baseline(json::parse(text)), Error);
   }
+}
+
+TEST_CASE("case: the rows that show an element, where an op keeps rows apart") {
+  const auto smallest = [](const char* op, std::vector<std::string> params,
+                           std::vector<Shape> shapes, std::int64_t worst) {
+    Case c;
+    c.layer.op = &get_op(op);
+    c.layer.params = parse_params(*c.layer.op, params);
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      c.layer.inputs.push_back(noise(shapes[i], i + 1));
+    c.outputs = suspect(c.layer, Contract::parse("seq"));
+    Case small = smallest_case(c, 0, worst);
+    // What is left computes the same element.
+    const Tensor y = suspect(small.layer, Contract::parse("seq"))[0].share();
+    CHECK(hash_tensor(y) == hash_tensor(small.outputs[0]));
+    return small;
+  };
+  CHECK(smallest("softmax", {"axis=1"}, {{4, 8}}, 9).outputs[0].shape() == Shape{1, 8});
+  CHECK(smallest("softmax", {"axis=0"}, {{4, 8}}, 9).outputs[0].shape() == Shape{4, 8});
+  const Case gemm = smallest("gemm", {}, {{4, 8}, {8, 6}, {4, 6}}, 13);
+  CHECK(gemm.layer.inputs[2].shape() == Shape{1, 6});
+  CHECK(gemm.outputs[0].data<float>().size() == 6);
+  CHECK(smallest("mul", {}, {{4, 8}, {4, 8}}, 31).layer.inputs[1].shape() == Shape{1, 8});
 }
 
 TEST_CASE("case: saved and judged again") {

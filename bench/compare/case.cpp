@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bench/micro/first_sample.h"
 #include "engine/core/file.h"
 #include "importers/containers/json.h"
 #include "importers/formats/neutral.h"
@@ -107,21 +108,21 @@ Case load_case(const std::string& folder) {
 Case smallest_case(const Case& c, std::size_t output, std::int64_t worst) {
   Case small{c.layer.share(), {}, c.contract, c.framework, c.origin, c.verdict, c.cause};
   for (const Tensor& t : c.outputs) small.outputs.push_back(t ? t.share() : Tensor());
-  if (!c.layer.op->per_sample || worst < 0 || output >= c.outputs.size() || !c.outputs[output] ||
-      c.layer.inputs.empty() || !c.layer.inputs[0])
+  if (worst < 0 || output >= c.outputs.size() || !c.outputs[output] || c.layer.inputs.empty() ||
+      !c.layer.inputs[0])
     return small;
-  const Tensor& x = c.layer.inputs[0];
   const Tensor& y = c.outputs[output];
-  if (x.shape().rank() == 0 || y.shape().rank() == 0 || x.shape()[0] != y.shape()[0] ||
-      x.shape()[0] < 2)
+  NamedShape shape{.op = c.layer.op, .params = c.layer.params, .outputs = {y.type()}};
+  for (const Tensor& t : c.layer.inputs) shape.inputs.push_back(t ? t.type() : TensorType{});
+  const std::vector<bool> cut = inputs_by_sample(shape);
+  const std::string_view op = shape.op->name;
+  if (cut.empty() || op == "lstm" || op == "gru" || op == "rnn")  // a step needs those before it
     return small;
-  // Only ops of which nothing but input 0 has rows of samples.
-  if (c.layer.op->nature == OpNature::pointwise && c.layer.inputs.size() > 1) return small;
-  if (c.layer.op->name == "matmul") return small;
   const std::int64_t row = worst / y.shape().product(1, y.shape().rank());
-  small.layer.inputs[0] = row_of(x, row);
+  for (std::size_t i = 0; i < cut.size(); ++i)
+    if (cut[i]) small.layer.inputs[i] = row_of(c.layer.inputs[i], row);
   for (Tensor& t : small.outputs)
-    if (t && t.shape().rank() > 0 && t.shape()[0] == x.shape()[0]) t = row_of(t, row);
+    if (t && t.shape().rank() > 0 && t.shape()[0] == y.shape()[0]) t = row_of(t, row);
   return small;
 }
 
