@@ -22,7 +22,7 @@ int list(const Globals& g) {
                {"Name"},
                {"Framework"},
                {"Version"},
-               {"Installed size", Table::Align::right},
+               {"With all packages", Table::Align::right},
                {"Interpreter, or what is missing"}});
   nlohmann::json record = base_record(g.command_line, g.isa);
   record["frameworks"] = nlohmann::json::array();
