@@ -13,6 +13,7 @@
 #include "bench/report/record.h"
 #include "bench/report/version.h"
 #include "engine/core/error.h"
+#include "engine/core/file.h"
 #include "engine/core/threads.h"
 #include "engine/models/models.h"
 #include "kernels/kernels.h"
@@ -109,7 +110,10 @@ Globals resolve(const GlobalTexts& texts, int argc, char** argv) {
   } else if (texts.device != "cpu")
     throw usage_error("--device {}: the devices are cpu and cuda", texts.device);
   g.json_path = texts.json;
-  if (g.json_path == "-") keep_stdout_for_record();
+  if (g.json_path == "-")
+    keep_stdout_for_record();
+  else if (!g.json_path.empty())
+    check_place(g.json_path);
   g.command_line = "etalon";
   for (int i = 1; i < argc; ++i) g.command_line.append(" ").append(argv[i]);
   return g;
