@@ -128,7 +128,7 @@ TEST_CASE("cli: noise of narrow floats, and a folder that is no model") {
   write_neg(own / "half.onnx", "a", kHalf);
   says({"run", own / "half.onnx", "--random", "1"}, 0, "f16[1,3]");
   std::filesystem::create_directory(own / "folder");
-  says({"inspect", own / "folder"}, 3, "a folder, and none that is a model");
+  says({"inspect", own / "folder"}, 3, "a folder, and no model that is one");
   test::write_bytes(own / "fingerprint.pb", test::onnx_number(1, 5) + test::onnx_number(2, 6));
   says({"inspect", own / "fingerprint.pb"}, 3, "the fingerprint of a SavedModel");
 }

@@ -149,7 +149,8 @@ std::string_view foreign(const FileView& file) {
       if (std::filesystem::exists(folder / name, none))
         return "a checkpoint of Orbax, which is not read; restore it in JAX and save its arrays "
                "with flax.serialization.to_bytes or numpy.savez";
-    return "a folder, and none that is a model of its own; give the file in it";
+    return "a folder, and no model that is one (by 'saved_model.pb', or a package's "
+           "'Manifest.json'); give the path of a file";
   }
   if (std::filesystem::path(file.path).filename() == "fingerprint.pb")
     return "the fingerprint of a SavedModel, which holds no model; give the folder it is in";
