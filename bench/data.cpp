@@ -1,5 +1,7 @@
 #include "bench/data.h"
 
+#include <filesystem>
+
 #include "bench/resources.h"
 #include "engine/core/error.h"
 #include "importers/importers.h"
@@ -16,17 +18,15 @@ Tensor as_unit_floats(const Tensor& raw, std::int64_t count) {
   return out;
 }
 
-std::string input_names(const Graph& graph) {
-  std::string text;
-  for (const Declaration& d : graph.inputs)
-    text += (text.empty() ? "" : ", ") + graph.value_name(d.value);
-  return text.empty() ? "none" : text;
-}
-
 bool is_input(const Graph& graph, std::string_view name) {
   for (const Declaration& d : graph.inputs)
     if (graph.value_name(d.value) == name) return true;
   return false;
+}
+
+bool is_weight(const Graph& graph, std::string_view name) {
+  const ValueId v = graph.find_value(name);
+  return v != kAbsent && graph.initializers.contains(v);
 }
 
 void put(InputMap& inputs, const std::string& name, Tensor tensor) {
@@ -34,7 +34,45 @@ void put(InputMap& inputs, const std::string& name, Tensor tensor) {
     throw usage_error("input '{}' is given twice", name);
 }
 
+// The word as NAME=FILE of an input of that name: of several such, the one whose file is there.
+std::optional<NamedFile> input_word(const Graph& graph, const std::string& word) {
+  std::optional<NamedFile> found;
+  for (std::size_t at = word.find('='); at != std::string::npos; at = word.find('=', at + 1)) {
+    if (!is_input(graph, std::string_view(word).substr(0, at))) continue;
+    NamedFile parts{word.substr(0, at), word.substr(at + 1)};
+    if (std::filesystem::exists(parts.path)) return parts;
+    if (!found) found = std::move(parts);
+  }
+  if (std::filesystem::exists(word)) return std::nullopt;
+  return found;
+}
+
+// Why a name that was given is none of an input.
+Error no_input(const Graph& graph, const std::string& word, const std::string& name) {
+  if (is_weight(graph, name))
+    return usage_error("--input {}: '{}' is a weight that the file holds constant; inputs are {}",
+                       word, name, input_names(graph));
+  return usage_error("--input {}: the network has no input '{}'; its inputs are {}", word, name,
+                     input_names(graph));
+}
+
 }  // namespace
+
+std::string input_names(const Graph& graph) {
+  std::string text;
+  for (const Declaration& d : graph.inputs)
+    text += (text.empty() ? "" : ", ") + graph.value_name(d.value);
+  return text.empty() ? "none" : text;
+}
+
+NamedFile named_file(const std::string& word) {
+  const std::size_t first = word.find('=');
+  if (first == std::string::npos) return {"", word};
+  for (std::size_t at = first; at != std::string::npos; at = word.find('=', at + 1))
+    if (std::filesystem::exists(word.substr(at + 1)))
+      return {word.substr(0, at), word.substr(at + 1)};
+  return {word.substr(0, first), word.substr(first + 1)};
+}
 
 Dataset load_dataset(std::string_view name, std::int64_t count) {
   if (name != "mnist")
@@ -67,17 +105,18 @@ Dataset load_dataset(std::string_view name, std::int64_t count) {
 InputMap read_inputs(const Graph& graph, const std::vector<std::string>& words) {
   InputMap inputs;
   for (const std::string& word : words) {
-    const std::size_t equals = word.find('=');
     // "a=b.npy" names an input only when the graph has one of that name; a path may hold a '='.
-    if (equals != std::string::npos && is_input(graph, std::string_view(word).substr(0, equals))) {
-      const std::string path = word.substr(equals + 1);
-      auto tensors = load_tensors(path);
+    if (const auto named = input_word(graph, word)) {
+      auto tensors = load_tensors(named->path);
       if (tensors.size() != 1)
-        throw bad_input("{}: holds {} arrays; NAME=FILE takes a file with one", path,
+        throw bad_input("{}: holds {} arrays; NAME=FILE takes a file with one", named->path,
                         tensors.size());
-      put(inputs, word.substr(0, equals), std::move(tensors.front().tensor));
+      put(inputs, named->name, std::move(tensors.front().tensor));
       continue;
     }
+    if (const NamedFile other = named_file(word);
+        !other.name.empty() && !std::filesystem::exists(word))
+      throw no_input(graph, word, other.name);
     auto tensors = load_tensors(word);
     if (tensors.empty()) throw bad_input("{}: holds no array", word);
     const bool single = tensors.size() == 1 && graph.inputs.size() == 1;
@@ -87,7 +126,8 @@ InputMap read_inputs(const Graph& graph, const std::vector<std::string>& words) 
       else if (single)
         put(inputs, graph.value_name(graph.inputs.front().value), std::move(tensor));
       else
-        throw bad_input("{}: array '{}' is no input of the network; its inputs are {}", word, name,
+        throw bad_input("{}: array '{}' is {} of the network; its inputs are {}", word, name,
+                        is_weight(graph, name) ? "a weight and no input" : "no input",
                         input_names(graph));
     }
   }

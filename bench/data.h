@@ -25,6 +25,16 @@ struct Dataset {
 // `count` first samples, 0: all. A usage Error lists the data sets.
 Dataset load_dataset(std::string_view name, std::int64_t count = 0);
 
+// The names of the graph's inputs, for a sentence.
+std::string input_names(const Graph& graph);
+
+// A word NAME=FILE in its parts. Names and paths may hold a '=': the first at which a file begins
+// parts them, else the first of all; no name where there is none.
+struct NamedFile {
+  std::string name, path;
+};
+NamedFile named_file(const std::string& word);
+
 // --input words: FILE or NAME=FILE, npy, npz or safetensors. Names match the graph's inputs; one
 // unnamed array serves a single input, and so does one array of another name when the graph has one
 // input. A bad-input Error names the file, what was expected and what was there.

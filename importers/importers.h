@@ -35,8 +35,15 @@ struct FileView {
   }
 };
 
-// A format that holds networks has open and save, one that holds tensors only has load and store;
-// nullptr where a direction does not exist.
+// A format that holds networks has open and save, one that holds tensors only has load and store
+// (and open where there is more to say of it); nullptr where a direction does not exist.
+// What was written, the file that was asked for first, and what it does not say as the model did:
+// one sentence each.
+struct Saved {
+  std::vector<std::string> files;
+  std::vector<std::string> notes;
+};
+
 struct FormatRow {
   std::string_view name;     // "onnx"
   std::string_view endings;  // ".onnx .pb"; the first is the usual one
@@ -45,7 +52,9 @@ struct FormatRow {
   // `with`: further files of the model; what is not given is looked for beside `path`, under the
   // same stem (companion.h).
   Model (*open)(const std::string& path, std::span<const std::string> with) = nullptr;
-  void (*save)(const Model& model, const std::string& path) = nullptr;
+  // Whether `open` has a use for `with`.
+  bool takes_more = false;
+  Saved (*save)(const Model& model, const std::string& path) = nullptr;
   TensorList (*load)(const std::string& path) = nullptr;
   void (*store)(const TensorList& tensors, const std::string& path) = nullptr;
 };
@@ -64,7 +73,10 @@ TensorList load_tensors(const std::string& path);
 
 // The format is chosen by the ending of `path`; a usage Error lists the endings otherwise. Formats
 // of tensors receive a model's weights.
-void save_model(const Model& model, const std::string& path);
+Saved save_model(const Model& model, const std::string& path);
 void save_tensors(const TensorList& tensors, const std::string& path);
+// Said before the work whose result is to be saved: throws where the ending names no format that
+// can be written (with `tensors`: one that holds tensors without a network), or the place is none.
+void check_saving(const std::string& path, bool tensors);
 
 }  // namespace etalon

@@ -1,9 +1,11 @@
 #include "importers/input_hints.h"
 
+#include <algorithm>
+
 namespace etalon {
 namespace {
 
-thread_local const InputHints* innermost = nullptr;
+thread_local InputHints* innermost = nullptr;
 
 }  // namespace
 
@@ -15,7 +17,19 @@ InputHints::InputHints(std::vector<HintedInput> inputs)
 InputHints::~InputHints() { innermost = outer_; }
 
 std::span<const HintedInput> InputHints::given() {
-  return innermost == nullptr ? std::span<const HintedInput>() : innermost->inputs_;
+  if (innermost == nullptr) return {};
+  innermost->read_ = true;
+  return innermost->inputs_;
+}
+
+const HintedInput* InputHints::of(std::string_view name) {
+  if (innermost == nullptr) return nullptr;
+  const auto at = std::ranges::find(innermost->inputs_, name, &HintedInput::name);
+  return at == innermost->inputs_.end() ? nullptr : &*at;
+}
+
+void InputHints::took(std::string_view name) {
+  if (innermost != nullptr) innermost->taken_.emplace(name);
 }
 
 }  // namespace etalon

@@ -122,6 +122,12 @@ TEST_CASE("terminal: widths, tables, units") {
   t.row({"conv"});
   std::FILE* plain = std::tmpfile();
   CHECK(t.text(plain) == "op    time\nµ        1\nconv\n");
+  Table named({{"name"}, {"type"}});
+  named.row({"a  f32\nb\x1b[31m", "\x1b[32mf\x1b[2J\x1b[0m"});
+  CHECK(named.text(plain) ==
+        "name                 type\na  f32\\x0ab\\x1b[31m  \x1b[32mf\\x1b[2J\x1b[0m\n");
+  CHECK(visible("\xc2\x9b\x9b\x7f \xe2\x80\xae µ\xe6\xbc\xa2") ==
+        "\\x9b\\x9b\\x7f \\u202e µ\xe6\xbc\xa2");
   std::fclose(plain);
   CHECK(human_bytes(999) == "999 B");
   CHECK(human_bytes(1'725'000) == "1.7 MB");

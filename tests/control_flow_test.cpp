@@ -160,3 +160,43 @@ TEST_CASE("control flow: what grows without end is refused") {
   options.memory_limit_bytes = 1 << 20;
   CHECK(said(g, in, options).find("beyond the limit") != std::string::npos);
 }
+
+TEST_CASE("control flow: what a loop or a scan collects counts against the limit") {
+  NamedTensors in;
+  in.emplace("x", Tensor::of<float>({4}, {1, 2, 3, 4}));
+  RunOptions options;
+  options.memory_limit_bytes = 1 << 16;
+  Graph looping;
+  looping.inputs.push_back(declared(looping, "x"));
+  auto body = std::make_shared<Graph>();
+  body->inputs = {declared(*body, "i", DType::i64), declared(*body, "go", DType::boolean),
+                  declared(*body, "v")};
+  node(*body, "identity", {"v"}, {"w"});
+  node(*body, "identity", {"v"}, {"seen"});
+  body->outputs = {declared(*body, "go", DType::boolean), declared(*body, "w"),
+                   declared(*body, "seen")};
+  body->finish();
+  node(looping, "loop", {"", "", "x"}, {"y", "all"}, {}, {body});
+  looping.outputs = {declared(looping, "all")};
+  looping.finish();
+  CHECK(said(looping, in, options).find("beyond the limit") != std::string::npos);
+
+  // Each of 4 slices gives 4096 numbers, and 4 times 16384 bytes stand beside their stack.
+  Graph scanning;
+  scanning.inputs.push_back(declared(scanning, "x"));
+  body = std::make_shared<Graph>();
+  body->inputs = {declared(*body, "v")};
+  body->initializers.emplace(body->add_value("many"), Tensor::zeros(DType::f32, {4096}));
+  node(*body, "add", {"v", "many"}, {"w"});
+  body->outputs = {declared(*body, "w")};
+  body->finish();
+  ScanParams params;
+  params.scan_inputs = 1;
+  node(scanning, "scan", {"x"}, {"all"}, params, {body});
+  scanning.outputs = {declared(scanning, "all")};
+  scanning.finish();
+  options.memory_limit_bytes = 5 * 16384;
+  CHECK(said(scanning, in, options).find("beyond the limit") != std::string::npos);
+  options.memory_limit_bytes = 8 * 16384;
+  CHECK(said(scanning, in, options).empty());
+}

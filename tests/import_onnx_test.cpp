@@ -137,7 +137,13 @@ TEST_CASE("onnx: what is written reads back to the same bits") {
       const Model model = open_model(entry.path().string());
       save_model(model, folder / "out.onnx");
       const Model back = open_model(folder / "out.onnx");
-      CHECK(back.version == "opset 21, ir 10");
+      // A newer one where the file was of it, and has an op that came with it.
+      const std::string stem = entry.path().stem().string();
+      CHECK(back.version == (stem == "swish_24"      ? "opset 24, ir 12"
+                             : stem == "rms_norm_23" ? "opset 23, ir 11"
+                                                     : "opset 21, ir 10"));
+      CHECK(((stem != "swish_24" && stem != "rms_norm_23") ||
+             back.graph->nodes.size() == model.graph->nodes.size()));
       std::map<std::string, Tensor, std::less<>> inputs;
       for (NamedTensor& t :
            load_tensors(entry.path().string().substr(0, entry.path().string().size() - 5) + ".npz"))

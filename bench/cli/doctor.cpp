@@ -27,6 +27,7 @@ struct Finding {
   bool present;
   std::string detail;
   std::string remedy;  // empty when present, or when nothing can be done
+  bool wrong_bits = false;
 };
 
 // Asks the driver itself, so that a machine without one needs no CUDA library to say so.
@@ -67,12 +68,19 @@ std::vector<Finding> examine(const Globals& g) {
                      : fmt::format("{}, capped to {}", name(have), name(g.isa)),
        have >= Isa::avx2 ? "" : "without AVX2 the engine runs, slowly, to the same bits"});
   const SelfCheck check = check_kernels(g.isa);
-  found.push_back({"Self-check", check.wrong.empty(),
-                   check.wrong.empty()
-                       ? fmt::format("{} fast rows of gemm and conv have their definitions' bits",
-                                     check.compared)
-                       : fmt::format("wrong bits: {}", fmt::join(check.wrong, "; ")),
-                   "this binary must not be used: build it with another compiler and report it"});
+  if (check.compared == 0)
+    found.push_back(
+        {"Self-check", false,
+         fmt::format("{} has no fast row of gemm or conv, nothing was compared", name(g.isa)),
+         "a look without --isa compares those of this processor"});
+  else
+    found.push_back({"Self-check", check.wrong.empty(),
+                     check.wrong.empty()
+                         ? fmt::format("{} fast rows of gemm and conv have their definitions' bits",
+                                       check.compared)
+                         : fmt::format("wrong bits: {}", fmt::join(check.wrong, "; ")),
+                     "this binary must not be used: build it with another compiler and report it"});
+  found.back().wrong_bits = !check.wrong.empty();
   found.push_back({"Processors", true, fmt::format("{}", hardware_threads()), ""});
   found.push_back(find_gpu());
   found.push_back({"CUDA kernels", cuda::runtime_api() != nullptr,
@@ -116,7 +124,7 @@ Action doctor_command(Options&) {
     nlohmann::json record = base_record(g.command_line, g.isa);
     bool wrong_bits = false;
     for (const Finding& f : examine(g)) {
-      wrong_bits = wrong_bits || (f.what == "Self-check" && !f.present);
+      wrong_bits = wrong_bits || f.wrong_bits;
       table.row({f.present ? coloured("✓", Colour::green) : coloured("–", Colour::yellow), f.what,
                  f.detail, f.present ? "" : f.remedy});
       record["doctor"].push_back(

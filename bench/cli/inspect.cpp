@@ -71,10 +71,10 @@ int inspect(Args& args, const Globals& g) {
          {"outputs", declarations(graph, graph.outputs)}};
   if (!args.model.placed.empty()) out["placed"] = placement_json(args.model);
 
-  fmt::print("{}: {}{}{}\n", args.model.path, model.format,
-             model.version.empty() ? "" : ", " + model.version,
-             model.producer.empty() ? "" : ", written by " + model.producer);
-  for (const std::string& note : model.notes) fmt::print("  {}\n", note);
+  fmt::print("{}: {}{}{}\n", visible(args.model.path), visible(model.format),
+             model.version.empty() ? "" : ", " + visible(model.version),
+             model.producer.empty() ? "" : ", written by " + visible(model.producer));
+  for (const std::string& note : model.notes) fmt::print("  {}\n", visible(note));
 
   RecordList node_list, tensor_list;
   if (!graph.nodes.empty()) {

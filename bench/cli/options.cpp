@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 
 namespace etalon::cli {
 
@@ -24,7 +26,13 @@ Options& Options::value(const std::string& flags, std::string& value, const std:
 }
 
 Options& Options::value(const std::string& flags, std::int64_t& value, const std::string& help) {
-  app_.add_option(flags, value, help)->type_name("N")->capture_default_str();
+  // The parser takes what is beyond 64 bits for the nearest that is not.
+  const auto fits = [](const std::string& text) {
+    errno = 0;
+    std::strtoll(text.c_str(), nullptr, 10);
+    return errno == ERANGE ? fmt::format("{} is beyond 64 bits", text) : std::string();
+  };
+  app_.add_option(flags, value, help)->type_name("N")->capture_default_str()->check(fits);
   return *this;
 }
 

@@ -69,14 +69,6 @@ struct GlobalTexts {
   std::string isa, device = "cpu", json;
 };
 
-// A place where no record can be written is said before hours of work, not after.
-void require_writable(const std::string& record) {
-  if (record.empty() || record == "-") return;
-  if (std::filesystem::is_directory(record))
-    throw bad_input("--json {}: this is a folder; give the name of a file", record);
-  const FileWriter probe(record);
-}
-
 Globals resolve(const GlobalTexts& texts, int argc, char** argv) {
   Globals g;
   if (texts.threads < 0 || texts.threads > 4096)
@@ -99,8 +91,10 @@ Globals resolve(const GlobalTexts& texts, int argc, char** argv) {
   } else if (texts.device != "cpu")
     throw usage_error("--device {}: the devices are cpu and cuda", texts.device);
   g.json_path = texts.json;
-  require_writable(g.json_path);
-  if (g.json_path == "-") keep_stdout_for_record();
+  if (g.json_path == "-")
+    keep_stdout_for_record();
+  else if (!g.json_path.empty())
+    check_place(g.json_path);
   g.command_line = "etalon";
   for (int i = 1; i < argc; ++i) g.command_line.append(" ").append(argv[i]);
   return g;

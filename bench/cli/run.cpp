@@ -1,6 +1,9 @@
 // etalon run MODEL: outputs under a contract, and their hashes.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +16,7 @@
 #include "engine/core/error.h"
 #include "engine/core/hash.h"
 #include "engine/graph/executor.h"
+#include "engine/models/models.h"
 #include "importers/importers.h"
 #include "kernels/backends/cuda/executor.h"
 #include "kernels/kernels.h"
@@ -23,16 +27,40 @@ namespace {
 struct Args {
   ModelArgs model;
   std::string out, contract = "seq", data, kernels;
+  std::string random;  // a seed
   std::vector<std::string> inputs;
-  std::int64_t random = -1, batch = 1, samples = 0;
+  std::int64_t batch = 1, samples = 0;
   std::int64_t memory_limit = RunOptions().memory_limit_bytes;
   bool nodes = false, times = false;
 };
 
+std::uint64_t seed_of(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, fault] = std::from_chars(text.data(), end, seed);
+  if (fault != std::errc() || at != end)
+    throw usage_error("--random {}: a seed is a whole number from 0 to {}", text,
+                      std::numeric_limits<std::uint64_t>::max());
+  return seed;
+}
+
+// --batch has a meaning only where a first extent is free.
+bool takes_batch(const Model& model) {
+  return !built_model_name(model.path).empty() ||
+         std::ranges::any_of(model.graph->inputs, [](const Declaration& d) {
+           return d.ranked && !d.dims.empty() && d.dims[0] < 0;
+         });
+}
+
 InputMap gather_inputs(const Args& args, const Model& model) {
   const Graph& graph = *model.graph;
-  const int ways = !args.inputs.empty() + !args.data.empty() + (args.random >= 0);
+  const int ways = !args.inputs.empty() + !args.data.empty() + !args.random.empty();
   if (ways > 1) throw usage_error("give one of --input, --data and --random");
+  if (args.samples != 0 && args.data.empty())
+    throw usage_error("--samples {} belongs to --data", args.samples);
+  if (args.batch != 1 && (args.random.empty() || !takes_batch(model)))
+    throw usage_error("--batch {} belongs to --random, and to inputs whose first extent is free",
+                      args.batch);
   if (!args.data.empty()) {
     if (graph.inputs.size() != 1)
       throw usage_error("--data serves a network of one input, this one has {}",
@@ -42,13 +70,12 @@ InputMap gather_inputs(const Args& args, const Model& model) {
                    std::move(load_dataset(args.data, args.samples).images));
     return inputs;
   }
-  if (args.random >= 0)
-    return random_inputs(model, args.batch, static_cast<std::uint64_t>(args.random));
+  if (!args.random.empty()) return random_inputs(model, args.batch, seed_of(args.random));
   if (args.inputs.empty() && !graph.inputs.empty()) {
     std::string wanted;
     for (const Declaration& d : graph.inputs)
-      wanted += fmt::format("{}{} {}", wanted.empty() ? "" : ", ", graph.value_name(d.value),
-                            declaration_text(d));
+      wanted += fmt::format("{}{} {}", wanted.empty() ? "" : ", ",
+                            visible(graph.value_name(d.value)), visible(declaration_text(d)));
     throw usage_error("the network wants {}; give --input FILE, --data mnist or --random SEED",
                       wanted);
   }
@@ -56,12 +83,16 @@ InputMap gather_inputs(const Args& args, const Model& model) {
 }
 
 int run(Args& args, const Globals& g) {
+  if (!args.out.empty()) check_saving(args.out, true);
   const Model model = open_model_args(args.model, args.inputs);
   if (model.graph->nodes.empty() && model.graph->outputs.empty())
     throw bad_input(
         "{}: holds tensors and no network; 'etalon inspect' lists them, --arch names "
         "their network",
         args.model.path);
+  if (args.out.ends_with(".npy") && model.graph->outputs.size() != 1)
+    throw usage_error("-o {}: an npy file holds one array, the network gives {}; use .npz",
+                      args.out, model.graph->outputs.size());
   RunOptions options;
   options.contract = Contract::parse(args.contract);
   options.device = g.device;
@@ -151,7 +182,7 @@ Action run_command(Options& o) {
       .repeated("-i,--input", args->inputs, "[NAME=]FILE", "Input arrays: npy, npz or safetensors")
       .value("--data", args->data, "NAME", "A data set that ships with the program: mnist")
       .value("--samples", args->samples, "Use this many samples of --data (default: all)")
-      .value("--random", args->random, "Uniform noise with this seed as input")
+      .value("--random", args->random, "SEED", "Uniform noise with this seed as input")
       .value("--batch", args->batch, "Batch size for --random")
       .value("-c,--contract", args->contract, "C", "The numeric contract")
       .value("--kernels", args->kernels, "NAME", "Use only kernels of this name or prefix")

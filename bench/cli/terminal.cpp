@@ -34,14 +34,29 @@ char32_t next_code_point(std::string_view text, std::size_t& i) {
   return code;
 }
 
+constexpr std::array<std::string_view, 6> kColourCodes{"", "1", "2", "31", "32", "33"};
+
+// What coloured() put around a text stays.
+std::string visible_cell(std::string_view cell) {
+  constexpr std::string_view kEnd = "\x1b[0m";
+  for (const std::string_view code : kColourCodes) {
+    const std::string begin = fmt::format("\x1b[{}m", code);
+    if (code.empty() || cell.size() < begin.size() + kEnd.size() || !cell.starts_with(begin) ||
+        !cell.ends_with(kEnd))
+      continue;
+    const std::size_t inside = cell.size() - begin.size() - kEnd.size();
+    return begin + visible(cell.substr(begin.size(), inside)) + std::string(kEnd);
+  }
+  return visible(cell);
+}
+
 }  // namespace
 
 bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
 
 std::string coloured(std::string_view text, Colour colour, std::FILE* stream) {
-  constexpr std::array<std::string_view, 6> kCodes{"", "1", "2", "31", "32", "33"};
   if (colour == Colour::plain || !shows_colour(stream)) return std::string(text);
-  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(colour)], text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", kColourCodes[static_cast<std::size_t>(colour)], text);
 }
 
 int display_width(std::string_view text) {
@@ -62,7 +77,25 @@ int display_width(std::string_view text) {
   return width;
 }
 
+std::string visible(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t begin = i;
+    const char32_t c = next_code_point(text, i);
+    const bool turns =
+        c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+      out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+    else if (turns)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      out += text.substr(begin, i - begin);
+  }
+  return out;
+}
+
 void Table::row(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = visible_cell(cell);
   cells.resize(columns_.size());
   rows_.push_back(std::move(cells));
 }

@@ -22,6 +22,10 @@ std::string coloured(std::string_view text, Colour colour, std::FILE* stream = s
 // not counted, wide East Asian characters twice.
 int display_width(std::string_view utf8);
 
+// The text with what a terminal would obey rather than show (control characters, those that turn
+// the direction of writing) spelled out: names come from files of strangers.
+std::string visible(std::string_view utf8);
+
 class Table {
  public:
   enum class Align { left, right };
@@ -30,7 +34,9 @@ class Table {
     Align align = Align::left;
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  void row(std::vector<std::string> cells);  // fewer cells than columns: the rest is empty
+  // Fewer cells than columns: the rest is empty. Cells are shown as visible() has them; a colour
+  // around the whole of one stays.
+  void row(std::vector<std::string> cells);
   std::size_t rows() const { return rows_.size(); }
   std::string text(std::FILE* for_stream = stdout) const;
   void print(std::FILE* stream = stdout) const;

@@ -81,6 +81,8 @@ std::string dumped(const nlohmann::json& record) {
 }
 
 void write_text(const std::string& path, std::string_view text) {
+  // Where the path leads to standard output, what was printed stands before the record.
+  std::fflush(stdout);
   if (path != "-") return write_file(path, text);
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t n = ::write(g_record_fd, text.data() + done, text.size() - done);

@@ -29,27 +29,26 @@ std::string with_scopes(std::string_view what) {
 }
 
 // Names and values of a hostile file stand in the text: no control byte of theirs reaches a
-// terminal or a log, and the text stays one line of bounded length.
-std::string one_line(std::string_view text) {
-  constexpr std::size_t kMost = 4000;
+// terminal or a log, and the text stays one line of bounded length. Only what is said of words of
+// the command line may have lines.
+std::string shown(std::string_view text, bool lines) {
+  const std::size_t most = lines ? text.size() : 4000;
   std::string out;
-  for (const char c : text.substr(0, kMost)) {
+  for (const char c : text.substr(0, most)) {
     const auto u = static_cast<unsigned char>(c);
-    if (u < 0x20 || u == 0x7f)
+    if ((u < 0x20 && !(lines && c == '\n')) || u == 0x7f)
       out += fmt::format("\\x{:02x}", u);
     else
       out += c;
   }
-  if (text.size() > kMost) out += "...";
+  if (text.size() > most) out += "...";
   return out;
 }
 
 }  // namespace
 
 Error::Error(ErrorKind kind, std::string_view what)
-    : std::runtime_error(kind == ErrorKind::bad_input ? one_line(with_scopes(what))
-                                                      : with_scopes(what)),
-      kind_(kind) {}
+    : std::runtime_error(shown(with_scopes(what), kind != ErrorKind::bad_input)), kind_(kind) {}
 
 ErrorScope::ErrorScope(std::string where) { scopes().push_back(std::move(where)); }
 ErrorScope::~ErrorScope() { scopes().pop_back(); }

@@ -38,8 +38,14 @@ class MappedFile {
 
 std::string read_text_file(const std::string& path);
 
+// Throws a bad-input Error where a FileWriter could not write: no such folder, no right to. Nothing
+// is made or changed.
+void check_place(const std::string& path);
+
 // Writes under a temporary name beside `path`, and renames only when all is on disk: a full disk,
-// a thrown Error or Ctrl-C leaves nothing under the final name and no temporary file behind.
+// a thrown Error or Ctrl-C leaves nothing under the final name and no temporary file behind. A
+// symlink is followed, and a file that is replaced keeps its mode. What is no regular file (a pipe,
+// a device) is written into as it stands.
 class FileWriter {
  public:
   explicit FileWriter(std::string path);
@@ -52,7 +58,8 @@ class FileWriter {
   void commit();
 
  private:
-  std::string path_, temporary_;
+  std::string path_, target_;
+  std::string temporary_;  // empty: written in place
   int fd_ = -1;
   std::size_t position_ = 0;
 };

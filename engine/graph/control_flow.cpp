@@ -17,10 +17,40 @@ bool truth_of(const Tensor& t, std::string_view what) {
   return t.data<Bool>()[0].value != 0;
 }
 
+std::int64_t bytes_of(const TensorType& type) {
+  return checked_mul(type.shape.numel(), size_bytes(type.dtype));
+}
+
+// The bytes that a node holds between runs of its body.
+class Held {
+ public:
+  explicit Held(const Holding& holding) : holding_(holding) {}
+  void add(const TensorType& type) {
+    bytes_ = checked_add(bytes_, bytes_of(type));
+    if (holding_) holding_(type, bytes_);
+  }
+  void drop(const TensorType& type) { bytes_ -= bytes_of(type); }
+  // The values that go into the next iteration: those before it are let go.
+  void carry(const Tensors& values) {
+    for (const TensorType& type : carried_) drop(type);
+    carried_.clear();
+    for (const Tensor& t : values) {
+      add(t.type());
+      carried_.push_back(t.type());
+    }
+  }
+
+ private:
+  const Holding& holding_;
+  std::int64_t bytes_ = 0;
+  std::vector<TensorType> carried_;
+};
+
 // The values that one output of a body took, stacked along a new axis.
 class Scanned {
  public:
-  void add(Tensor value) {
+  void add(Tensor value, Held& held) {
+    held.add(value.type());
     if (!values_.empty() && values_.front().type() != value.type())
       throw bad_input(
           "a scanned value is {} in one iteration and {} in another; it must be one "
@@ -28,7 +58,8 @@ class Scanned {
           to_string(values_.front().type()), to_string(value.type()));
     values_.push_back(std::move(value));
   }
-  Tensor stacked(std::int64_t axis, bool from_end, const Declaration& declared) const {
+  // The values are let go.
+  Tensor stacked(std::int64_t axis, bool from_end, const Declaration& declared, Held& held) {
     TensorType one{declared.dtype, {}};
     if (!values_.empty()) {
       one = values_.front().type();
@@ -41,6 +72,7 @@ class Scanned {
     const int at = normalize_axis(axis, one.shape.rank() + 1);
     Ints dims(one.shape.dims().begin(), one.shape.dims().end());
     dims.insert(dims.begin() + at, count);
+    held.add({one.dtype, Shape(dims)});
     Tensor out = Tensor::uninitialized(one.dtype, Shape(dims));
     const auto bytes = out.mutable_bytes();
     const auto inner = static_cast<std::size_t>(
@@ -52,6 +84,8 @@ class Scanned {
         std::memcpy(bytes.data() + (o * values_.size() + place) * inner,
                     values_[i].bytes().data() + o * inner, inner);
     }
+    for (const Tensor& t : values_) held.drop(t.type());
+    values_.clear();
     return out;
   }
 
@@ -94,7 +128,8 @@ Tensors run_if(const Node& node, std::span<const Tensor* const> inputs, const Ru
   return body(truth_of(*inputs[0], "the condition") ? 0 : 1, {});
 }
 
-Tensors run_loop(const Node& node, std::span<const Tensor* const> inputs, const RunBody& body) {
+Tensors run_loop(const Node& node, std::span<const Tensor* const> inputs, const RunBody& body,
+                 const Holding& holding) {
   if (node.subgraphs.size() != 1) throw bad_input("a loop must own one graph");
   const Graph& graph = *node.subgraphs[0];
   Tensors carried;
@@ -112,6 +147,7 @@ Tensors run_loop(const Node& node, std::span<const Tensor* const> inputs, const 
   const std::size_t loops = carried.size();
   if (graph.outputs.size() < loops + 1)
     throw bad_input("its body gives {} values and carries {}", graph.outputs.size(), loops);
+  Held held(holding);
   std::vector<Scanned> scanned(graph.outputs.size() - loops - 1);
   for (std::int64_t i = 0; goes_on && (!count || i < *count); ++i) {
     check_iterations(i);
@@ -123,15 +159,18 @@ Tensors run_loop(const Node& node, std::span<const Tensor* const> inputs, const 
     check_outputs(out, graph.outputs.size());
     goes_on = truth_of(out[0], "the body's condition");
     for (std::size_t k = 0; k < loops; ++k) carried[k] = std::move(out[1 + k]);
-    for (std::size_t k = 0; k < scanned.size(); ++k) scanned[k].add(std::move(out[1 + loops + k]));
+    held.carry(carried);
+    for (std::size_t k = 0; k < scanned.size(); ++k)
+      scanned[k].add(std::move(out[1 + loops + k]), held);
   }
   Tensors result = std::move(carried);
   for (std::size_t k = 0; k < scanned.size(); ++k)
-    result.push_back(scanned[k].stacked(0, false, graph.outputs[1 + loops + k]));
+    result.push_back(scanned[k].stacked(0, false, graph.outputs[1 + loops + k], held));
   return result;
 }
 
-Tensors run_scan(const Node& node, std::span<const Tensor* const> inputs, const RunBody& body) {
+Tensors run_scan(const Node& node, std::span<const Tensor* const> inputs, const RunBody& body,
+                 const Holding& holding) {
   if (node.subgraphs.size() != 1) throw bad_input("a scan must own one graph");
   const Graph& graph = *node.subgraphs[0];
   const auto& p = node.params.as<ScanParams>();
@@ -154,6 +193,7 @@ Tensors run_scan(const Node& node, std::span<const Tensor* const> inputs, const 
     if (s[axes[k]] != count)
       throw bad_input("scanned input {} has {} slices and the first {}", k, s[axes[k]], count);
   }
+  Held held(holding);
   std::vector<Scanned> scanned(graph.outputs.size() - loops);
   for (std::int64_t i = 0; i < count; ++i) {
     check_iterations(i);
@@ -165,12 +205,15 @@ Tensors run_scan(const Node& node, std::span<const Tensor* const> inputs, const 
     Tensors out = body(0, std::move(in));
     check_outputs(out, graph.outputs.size());
     for (std::size_t k = 0; k < loops; ++k) carried.push_back(std::move(out[k]));
-    for (std::size_t k = 0; k < scanned.size(); ++k) scanned[k].add(std::move(out[loops + k]));
+    held.carry(carried);
+    for (std::size_t k = 0; k < scanned.size(); ++k)
+      scanned[k].add(std::move(out[loops + k]), held);
   }
   Tensors result = std::move(carried);
   for (std::size_t k = 0; k < scanned.size(); ++k)
-    result.push_back(scanned[k].stacked(
-        element(p.output_axes, k), element(p.output_directions, k) != 0, graph.outputs[loops + k]));
+    result.push_back(scanned[k].stacked(element(p.output_axes, k),
+                                        element(p.output_directions, k) != 0,
+                                        graph.outputs[loops + k], held));
   return result;
 }
 
@@ -201,10 +244,10 @@ std::vector<std::string> captured_names(const Graph& graph) {
 }
 
 std::vector<Tensor> run_control(const Node& node, std::span<const Tensor* const> inputs,
-                                const RunBody& body) {
+                                const RunBody& body, const Holding& holding) {
   if (node.op->name == "if") return run_if(node, inputs, body);
-  if (node.op->name == "loop") return run_loop(node, inputs, body);
-  return run_scan(node, inputs, body);
+  if (node.op->name == "loop") return run_loop(node, inputs, body, holding);
+  return run_scan(node, inputs, body, holding);
 }
 
 }  // namespace etalon

@@ -90,7 +90,7 @@ Trace Executor::run(const NamedTensors& inputs) {
   std::vector<bool> ran(graph.nodes.size(), false);
   std::vector<int> uses = s.uses;
   std::size_t done = 0;
-  std::int64_t live_bytes = 0;
+  std::int64_t live_bytes = s.around_bytes;
   const double start = now_seconds();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (ran[i]) continue;
@@ -112,10 +112,14 @@ Trace Executor::run(const NamedTensors& inputs) {
     };
     std::vector<Tensor> out;
     if (is_control(*node.op)) {
+      std::int64_t held = 0;
       const RunBody body = [&](std::size_t which, std::vector<Tensor> given) {
-        return s.run_body(i, which, std::move(given), values, live_bytes);
+        return s.run_body(i, which, std::move(given), values, live_bytes + held);
       };
-      out = run_control(node, in, body);
+      out = run_control(node, in, body, [&](const TensorType& last, std::int64_t bytes) {
+        held = bytes;
+        check_memory(last, checked_add(live_bytes, held), s.options);
+      });
       if (out.size() < node.outputs.size())
         throw bad_input("its body gives {} values, the node has {} outputs", out.size(),
                         node.outputs.size());

@@ -47,7 +47,7 @@ std::vector<Tensor> Executor::State::run_body(std::size_t i, std::size_t which,
     body.dtypes = dtypes;
   }
   State& state = *body.executor->state_;
-  state.options.memory_limit_bytes = options.memory_limit_bytes - live_bytes;
+  state.around_bytes = live_bytes;
   NamedTensors named;
   for (std::size_t k = 0; k < inputs.size(); ++k)
     named.emplace(state.graph->value_name(state.graph->inputs[k].value), std::move(inputs[k]));

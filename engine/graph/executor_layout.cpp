@@ -27,7 +27,7 @@ void Executor::State::choose_layout(const std::vector<std::optional<TensorType>>
 }
 
 Trace Executor::State::run_laid_out(const LaidOut& other, const NamedTensors& inputs) const {
-  other.executor->state_->options.memory_limit_bytes = options.memory_limit_bytes;
+  other.executor->state_->around_bytes = around_bytes;
   Trace trace = other.executor->run(inputs);
   std::vector<NodeRecord> made = std::move(trace.nodes);
   trace.nodes.clear();

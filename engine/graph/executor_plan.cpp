@@ -66,7 +66,8 @@ void Executor::State::check_extents(const std::vector<Tensor>& values) {
       continue;  // what does not fit is said where the node runs, behind what is wrong before it
     }
     for (std::size_t i = 0; i < out.size() && i < node.outputs.size(); ++i) {
-      check_memory(out[i], checked_mul(out[i].shape.numel(), size_bytes(out[i].dtype)), options);
+      const std::int64_t bytes = checked_mul(out[i].shape.numel(), size_bytes(out[i].dtype));
+      check_memory(out[i], checked_add(around_bytes, bytes), options);
       if (node.outputs[i] != kAbsent) types[static_cast<std::size_t>(node.outputs[i])] = out[i];
     }
   }

@@ -74,6 +74,7 @@ struct Executor::State {
   std::vector<int> follower;
   std::vector<bool> constant;  // initializers
   std::vector<bool> counted;   // made by a node: its memory counts as live
+  std::int64_t around_bytes = 0;  // of a body: what lives in the graphs around it
   TensorPool pool;
   std::optional<std::vector<TensorType>> checked;  // the types of inputs that were let through
   // Where values lie in another layout than the graph has: what runs in its place, for inputs of

@@ -6,6 +6,7 @@
 #include "engine/core/philox.h"
 #include "engine/core/threads.h"
 #include "engine/models/models.h"
+#include "engine/numerics/element.h"
 
 namespace etalon {
 namespace {
@@ -19,17 +20,20 @@ Tensor noise(DType dtype, const Shape& shape, std::uint64_t seed, std::uint64_t 
     for (float& x : out.mutable_data<float>()) x = random.uniform(i++);
   } else if (dtype == DType::f64) {
     for (double& x : out.mutable_data<double>()) x = random.uniform(i++);
+  } else if (is_floating(dtype)) {
+    // The narrow ones: what f32 has, rounded.
+    const auto bytes = out.mutable_bytes();
+    for (; i < static_cast<std::uint64_t>(out.numel()); ++i)
+      store_from_double(dtype, bytes.data(), static_cast<std::int64_t>(i), random.uniform(i));
   } else if (dtype == DType::boolean) {
     for (Bool& x : out.mutable_data<Bool>()) x.value = random.word(i++) & 1U;
-  } else if (!is_floating(dtype)) {
+  } else {
     // Zero bytes but for the lowest: 0 or 1, little-endian, for every width.
     const auto size = static_cast<std::size_t>(size_bytes(dtype));
     auto bytes = out.mutable_bytes();
     std::memset(bytes.data(), 0, bytes.size());
     for (std::size_t at = 0; at < bytes.size(); at += size)
       bytes[at] = static_cast<std::byte>(random.word(i++) & 1U);
-  } else {
-    throw usage_error("noise of type {} is not made; give --input", name(dtype));
   }
   return out;
 }

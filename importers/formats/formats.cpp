@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "engine/core/error.h"
+#include "engine/core/file.h"
 #include "engine/core/memory_budget.h"
 #include "engine/core/threads.h"
 #include "engine/models/models.h"
@@ -83,19 +84,19 @@ void each_ending(const FormatRow& row, F&& f) {
   }
 }
 
-const FormatRow& format_by_ending(const std::string& path) {
+const FormatRow& format_by_ending(const std::string& path, bool tensors) {
   const FormatRow* found = nullptr;
   std::string known;
   for (const FormatRow& row : formats()) {
-    if (row.save == nullptr && row.store == nullptr) continue;
+    if (row.store == nullptr && (tensors || row.save == nullptr)) continue;
     each_ending(row, [&](std::string_view ending) {
       if (found == nullptr && has_ending(path, ending)) found = &row;
       known.append(known.empty() ? "" : ", ").append(ending);
     });
   }
   if (found == nullptr)
-    throw usage_error("{}: the ending names no format that can be written; use one of {}", path,
-                      known);
+    throw usage_error("{}: the ending names no format that {}; use one of {}", path,
+                      tensors ? "tensors can be written in" : "can be written", known);
   return *found;
 }
 
@@ -110,7 +111,7 @@ std::string_view page_of(std::string_view format) {
       {"keras", "formats/keras.md"},
       {"mxnet", "formats/mxnet.md"},
       {"ncnn", "formats/ncnn.md"},
-      {"onnx", "onnx-node-suite.md"},
+      {"onnx", "importers-operators.md"},
       {"openvino", "formats/openvino.md"},
       {"ort", "formats/onnxruntime.md"},
       {"pytorch", "formats/pytorch.md"},
@@ -148,8 +149,11 @@ std::string_view foreign(const FileView& file) {
       if (std::filesystem::exists(folder / name, none))
         return "a checkpoint of Orbax, which is not read; restore it in JAX and save its arrays "
                "with flax.serialization.to_bytes or numpy.savez";
-    return "";
+    return "a folder, and no model that is one (by 'saved_model.pb', or a package's "
+           "'Manifest.json'); give the path of a file";
   }
+  if (std::filesystem::path(file.path).filename() == "fingerprint.pb")
+    return "the fingerprint of a SavedModel, which holds no model; give the folder it is in";
   if (file.text().starts_with("#loc") || file.text().find("ML\xefR") != std::string_view::npos ||
       file.text().find("stablehlo.") != std::string_view::npos)
     return "a program of MLIR (StableHLO, jax.export), which is not read; save the weights with "
@@ -209,6 +213,9 @@ Model open_model(const std::string& path, std::span<const std::string> with) {
   if (const std::string_view name = built_model_name(path); !name.empty()) return build_model(name);
   const MemoryBudget budget;
   const FormatRow& row = format_of(path);
+  if (!with.empty() && !row.takes_more)
+    throw usage_error("--with {}: what {} reads stands in one file; leave --with out", with[0],
+                      row.name);
   if (row.open != nullptr) return advised(page_of(row.name), [&] { return row.open(path, with); });
   Model model;
   model.path = path;
@@ -232,22 +239,22 @@ TensorList load_tensors(const std::string& path) {
   });
 }
 
-void save_model(const Model& model, const std::string& path) {
+Saved save_model(const Model& model, const std::string& path) {
   const DefaultFpEnvironment fp;
-  const FormatRow& row = format_by_ending(path);
-  if (row.save != nullptr)
-    row.save(model, path);
-  else
-    row.store(weights_of(model), path);
+  const FormatRow& row = format_by_ending(path, false);
+  if (row.save != nullptr) return row.save(model, path);
+  row.store(weights_of(model), path);
+  return {.files = {path}};
 }
 
 void save_tensors(const TensorList& tensors, const std::string& path) {
   const DefaultFpEnvironment fp;
-  const FormatRow& row = format_by_ending(path);
-  if (row.store == nullptr)
-    throw usage_error("{}: {} holds networks; save tensors as .safetensors, .npz or .npy", path,
-                      row.name);
-  row.store(tensors, path);
+  format_by_ending(path, true).store(tensors, path);
+}
+
+void check_saving(const std::string& path, bool tensors) {
+  format_by_ending(path, tensors);
+  check_place(path);
 }
 
 }  // namespace etalon

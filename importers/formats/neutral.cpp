@@ -238,10 +238,37 @@ std::string text_or_empty(const json& in, const char* key) {
   return in.contains(key) ? json_string(in, key) : "";
 }
 
-void save(const Model& model, const std::string& path) {
+// Whether the graph that stands at `path` names `weights` as its own.
+bool owns(const std::string& path, const std::filesystem::path& weights) {
+  try {
+    const Blob file = map_file(path);
+    const json in = parse_json(file.text());
+    return in.is_object() && in.contains("etalon_graph") &&
+           text_or_empty(in, "weights") == weights.filename().string();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool has_weights(const Graph& graph) {
+  return !graph.initializers.empty() || std::ranges::any_of(graph.nodes, [](const Node& n) {
+    return std::ranges::any_of(n.subgraphs, [](const auto& g) { return has_weights(*g); });
+  });
+}
+
+Saved save(const Model& model, const std::string& path) {
   const std::filesystem::path weights =
       std::filesystem::path(path).replace_extension(".safetensors");
+  const bool two = has_weights(*model.graph);
+  if (two && std::filesystem::exists(weights) && !owns(path, weights))
+    throw usage_error(
+        "{}: its weights would go to {}, which is there and belongs to no graph of that name; "
+        "choose another name",
+        path, weights.string());
   save_neutral(model, path, weights.string());
+  Saved saved{.files = {path}};
+  if (two) saved.files.push_back(weights.string());
+  return saved;
 }
 
 bool match(const FileView& file) {
@@ -375,6 +402,7 @@ const FormatRow& neutral_format() {
                              .summary = "This project's graph JSON, weights beside it.",
                              .match = match,
                              .open = open_neutral,
+                             .takes_more = true,
                              .save = save};
   return row;
 }

@@ -5,6 +5,9 @@
 // Tensors are read in place from the mapped file, in the order of their data. Written files put
 // wide element types first, so that every tensor is aligned. Refused by name: F8_*, F4, C64 and
 // other element types the engine does not hold. Source: the format's README (safetensors 0.4).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -58,7 +61,8 @@ Entry read_entry(const std::string& name, const json& value, std::size_t data_by
   return e;
 }
 
-TensorList load(const std::string& path) {
+// With `keys`: those of the file's __metadata__.
+TensorList read(const std::string& path, std::vector<std::string>* keys) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   if (file.bytes.size() < 8)
@@ -79,6 +83,8 @@ TensorList load(const std::string& path) {
                          [&](const std::string& name, const json& value) {
                            if (name != "__metadata__")
                              entries.push_back(read_entry(name, value, data.size()));
+                           else if (keys != nullptr && value.is_object())
+                             for (const auto& [key, text] : value.items()) keys->push_back(key);
                          });
   if (!header.is_object())
     throw bad_input("byte 8: the header must be a JSON object, got {}; the file is damaged",
@@ -105,6 +111,25 @@ TensorList load(const std::string& path) {
          tensor_from_bytes(e.type, {data.subspan(e.begin, e.end - e.begin), file.keeper})});
   }
   return tensors;
+}
+
+TensorList load(const std::string& path) { return read(path, nullptr); }
+
+Model open(const std::string& path, std::span<const std::string>) {
+  Model model;
+  model.path = path;
+  model.format = "safetensors";
+  std::vector<std::string> keys;
+  TensorList tensors = read(path, &keys);
+  const ErrorScope scope(path);
+  for (NamedTensor& t : tensors)
+    model.graph->initializers.emplace_hint(model.graph->initializers.end(),
+                                           model.graph->add_value(std::move(t.name)),
+                                           std::move(t.tensor));
+  if (!keys.empty())
+    model.notes.push_back(fmt::format("Its metadata ({}) is not read, and not kept by convert.",
+                                      printable(fmt::format("{}", fmt::join(keys, ", ")))));
+  return model;
 }
 
 void store(const TensorList& tensors, const std::string& path) {
@@ -162,6 +187,7 @@ const FormatRow& safetensors_format() {
                              .endings = ".safetensors",
                              .summary = "Named tensors behind a JSON header, read in place.",
                              .match = match,
+                             .open = open,
                              .load = load,
                              .store = store};
   return row;

@@ -215,7 +215,8 @@ const FormatRow& caffe_format() {
                              .endings = ".caffemodel .prototxt",
                              .summary = "Caffe network, prototxt V0 to V2, weights beside it.",
                              .match = caffe::match,
-                             .open = caffe::open};
+                             .open = caffe::open,
+                             .takes_more = true};
   return row;
 }
 

@@ -218,7 +218,8 @@ const FormatRow& darknet_format() {
                                    return f.text().starts_with("[net]") ||
                                           f.text().find("\n[net]") != std::string_view::npos;
                                  },
-                             .open = darknet::open};
+                             .open = darknet::open,
+                             .takes_more = true};
   return row;
 }
 

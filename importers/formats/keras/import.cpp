@@ -105,7 +105,8 @@ const FormatRow& keras_format_row() {
       .endings = ".keras .h5 .json",
       .summary = "Keras 1 to 3: networks with their weights (.h5, .keras), or in two files.",
       .match = keras_format::is_piece,
-      .open = keras_format::open};
+      .open = keras_format::open,
+      .takes_more = true};
   return row;
 }
 

@@ -163,7 +163,8 @@ const FormatRow& mxnet_symbol_format() {
       .open =
           [](const std::string& path, std::span<const std::string> with) {
             return mxnet::open_pair(path, path, mxnet::params_of(path, with));
-          }};
+          },
+      .takes_more = true};
   return row;
 }
 
@@ -191,6 +192,7 @@ const FormatRow& mxnet_params_format() {
                                                 std::move(t.tensor));
             return model;
           },
+      .takes_more = true,
       .load = mxnet::read_params};
   return row;
 }

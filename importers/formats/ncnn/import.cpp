@@ -359,7 +359,8 @@ const FormatRow& ncnn_format() {
                              .endings = ".param",
                              .summary = "ncnn network, with its .bin.",
                              .match = ncnn::match,
-                             .open = ncnn::open};
+                             .open = ncnn::open,
+                             .takes_more = true};
   return row;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "engine/core/error.h"
@@ -87,13 +88,12 @@ void put_external(const Tensor& tensor, const std::string& name, const std::stri
 }  // namespace
 
 NodeWriter::NodeWriter(const Graph& graph, const Node& node, std::map<ValueId, TensorType>& types,
-                       const FreeTypes& free, std::set<std::string, std::less<>>& names,
-                       pb::GraphProto& out)
+                       const FreeTypes& free, Writing& file, pb::GraphProto& out)
     : graph_(graph),
       node_(node),
       types_(types),
       free_(free),
-      names_(names),
+      file_(file),
       out_(out),
       params_(fields_of(node.params)) {}
 
@@ -160,7 +160,7 @@ pb::NodeProto& NodeWriter::write(std::string_view type, const std::vector<std::s
 
 std::string NodeWriter::fresh(std::string_view role) {
   std::string base = fmt::format("{}/{}", node_.name, role), name = base;
-  for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("{}.{}", base, i);
+  for (int i = 2; !file_.names.insert(name).second; ++i) name = fmt::format("{}.{}", base, i);
   return name;
 }
 
@@ -229,12 +229,62 @@ const WriterRow* find_writer(std::string_view op) {
   return nullptr;
 }
 
+// Whether the forms of these families compute the same bits, whatever their steps.
+bool is_exact_form(const WriterRow& row) {
+  const auto in = [&](std::span<const WriterRow> family) {
+    return &row >= family.data() && &row < family.data() + family.size();
+  };
+  return in(integer_writers()) || in(tflite_writers()) || in(tflite_fixed_writers()) ||
+         in(hybrid_writers()) || in(tflite_recurrent_writers()) || in(control_writers());
+}
+
+// A node of floats that became several which round is another function in its last bits.
+void note_steps(const Node& node, const pb::GraphProto& g, int before, Writing& file) {
+  static const std::set<std::string, std::less<>> kRounding{
+      "Add",        "Sub",        "Mul",
+      "Div",        "Sqrt",       "Reciprocal",
+      "Sigmoid",    "Softplus",   "Exp",
+      "Log",        "Pow",        "Tanh",
+      "Erf",        "ReduceMean", "ReduceSum",
+      "Sin",        "Cos",        "MatMul",
+      "Gemm",       "Conv",       "ReduceSumSquare",
+      "ReduceProd", "Sinh",       "Cosh",
+      "LogSoftmax", "Softmax",    "ReduceLogSumExp",
+      "Atan"};
+  std::string steps;
+  int rounding = 0;
+  for (int i = before; i < g.node_size(); ++i) {
+    const std::string& type = g.node(i).op_type();
+    if (!kRounding.contains(type)) continue;
+    ++rounding;
+    steps += (steps.empty() ? "" : ", ") + type;
+  }
+  if (rounding > 1)
+    ++file
+          .forms[fmt::format("{} is written as its steps ({}), each of which rounds; outputs may "
+                             "differ in their last bits.",
+                             node.op->name, steps)];
+}
+
+// Steps in f64, which the default contract has no kernels for.
+void note_wide(const Node& node, const pb::GraphProto& g, int before, Writing& file) {
+  if (node.op->name == "cast" || node.op->name == "cast_like") return;
+  const auto widens = [](const pb::NodeProto& n) {
+    return n.op_type() == "Cast" && n.attribute_size() == 1 &&
+           n.attribute(0).i() == onnx_of_dtype(DType::f64);
+  };
+  if (std::any_of(g.node().begin() + before, g.node().end(), widens))
+    ++file
+          .forms[fmt::format("{} computes in f64 there, which the contract seq is not for; run the "
+                             "file under --contract exact, or store=f64,acc=f64.",
+                             node.op->name)];
+}
+
 // Nodes, inputs and outputs; the weights are the caller's affair. The opset that they need.
-std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types,
-                         std::set<std::string, std::less<>>& names, pb::GraphProto& g,
-                         bool inside) {
+std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types, Writing& file,
+                         pb::GraphProto& g, bool inside) {
   g.set_name(graph.name.empty() ? "graph" : graph.name);
-  names.insert(graph.value_names.begin(), graph.value_names.end());
+  file.names.insert(graph.value_names.begin(), graph.value_names.end());
   std::vector<const WriterRow*> rows;  // found before anything is worked out for the nodes
   for (const Node& node : graph.nodes) {
     const ErrorScope where(fmt::format("node {}", node.name));
@@ -260,8 +310,11 @@ std::int64_t write_graph(const Graph& graph, std::map<ValueId, TensorType> types
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Node& node = graph.nodes[i];
     const ErrorScope where(fmt::format("node {}", node.name));
-    NodeWriter writer(graph, node, types, free, names, g);
+    NodeWriter writer(graph, node, types, free, file, g);
+    const int before = g.node_size();
     rows[i]->write(writer);
+    if (!is_exact_form(*rows[i])) note_steps(node, g, before, file);
+    note_wide(node, g, before, file);
     version = std::max(version, writer.opset());
   }
   for (const Declaration& d : graph.inputs) declare(graph, d, *g.add_input());
@@ -285,7 +338,7 @@ void NodeWriter::set_graph(pb::NodeProto& node, std::string_view name, const Gra
     const ValueId i = inner.find_value(graph_.value_name(v));
     if (i != kAbsent) around.emplace(i, type);
   }
-  need_opset(write_graph(inner, std::move(around), names_, *a.mutable_g(), true));
+  need_opset(write_graph(inner, std::move(around), file_, *a.mutable_g(), true));
   // A weight that stands in the graph around it too is read from there.
   for (const auto& [v, t] : inner.initializers) {
     const ValueId outer = graph_.find_value(inner.value_name(v));
@@ -297,7 +350,7 @@ void NodeWriter::set_graph(pb::NodeProto& node, std::string_view name, const Gra
 NodeWriter NodeWriter::inside(pb::NodeProto& node, std::string_view name) {
   pb::GraphProto& body = *attribute(node, name, 5).mutable_g();
   body.set_name(fresh("body"));
-  NodeWriter writer(graph_, node_, types_, free_, names_, body);
+  NodeWriter writer(graph_, node_, types_, free_, file_, body);
   writer.inner_ = true;
   return writer;
 }
@@ -312,7 +365,7 @@ void NodeWriter::yield(const std::string& name, DType dtype) {
   v.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_of_dtype(dtype));
 }
 
-void save(const Model& model, const std::string& path) {
+Saved save(const Model& model, const std::string& path) {
   const ErrorScope scope(path);
   const Graph& graph = *model.graph;
   if (graph.nodes.empty() && graph.outputs.empty())
@@ -320,8 +373,10 @@ void save(const Model& model, const std::string& path) {
   pb::ModelProto out;
   out.set_producer_name("etalon");
   pb::GraphProto& g = *out.mutable_graph();
-  std::set<std::string, std::less<>> names;
-  const std::int64_t version = write_graph(graph, {}, names, g, false);
+  Writing writing;
+  if (model.format == "onnx" && model.version.starts_with("opset "))
+    writing.from_opset = std::atoll(model.version.c_str() + 6);
+  const std::int64_t version = write_graph(graph, {}, writing, g, false);
   auto& opset = *out.add_opset_import();
   opset.set_domain("");
   opset.set_version(version);
@@ -343,6 +398,11 @@ void save(const Model& model, const std::string& path) {
   file.write(bytes);
   if (data) data->commit();
   file.commit();
+  Saved saved{.files = {path}};
+  if (data) saved.files.push_back(path + ".data");
+  for (const auto& [form, count] : writing.forms)
+    saved.notes.push_back(fmt::format("{} {}: {}", count, count == 1 ? "node" : "nodes", form));
+  return saved;
 }
 
 }  // namespace etalon::onnx_format

@@ -22,11 +22,20 @@ struct FreeType {
 };
 using FreeTypes = std::map<ValueId, FreeType>;
 
+// What the graphs of one file share while they are written.
+struct Writing {
+  std::set<std::string, std::less<>> names;
+  // The opset of the file that the model came of; 0 where that was no ONNX.
+  std::int64_t from_opset = 0;
+  // What stands in the file in another form, each with the number of nodes.
+  std::map<std::string, int> forms;
+};
+
 // One node of the engine's graph, its parameters by name, and the ONNX graph it is written into.
 class NodeWriter {
  public:
   NodeWriter(const Graph& graph, const Node& node, std::map<ValueId, TensorType>& types,
-             const FreeTypes& free, std::set<std::string, std::less<>>& names, pb::GraphProto& out);
+             const FreeTypes& free, Writing& file, pb::GraphProto& out);
 
   const Node& node() const { return node_; }
   template <class T>
@@ -58,6 +67,8 @@ class NodeWriter {
   // The opset the file must have at least, for what this node says; 21 where no node asks.
   void need_opset(std::int64_t opset) { opset_ = std::max(opset_, opset); }
   std::int64_t opset() const { return opset_; }
+  // Whether the model came of a file whose opset has what `opset` brought.
+  bool came_with(std::int64_t opset) const { return file_.from_opset >= opset; }
   std::string new_name(std::string_view role) { return fresh(role); }
 
   // A node from these names to those; attributes are set on what comes back.
@@ -87,7 +98,7 @@ class NodeWriter {
   const Node& node_;
   std::map<ValueId, TensorType>& types_;
   const FreeTypes& free_;
-  std::set<std::string, std::less<>>& names_;
+  Writing& file_;
   pb::GraphProto& out_;
   Fields params_;
   int written_ = 0;
@@ -120,6 +131,6 @@ std::span<const WriterRow> tflite_recurrent_writers();
 std::span<const WriterRow> control_writers();  // if, loop, scan
 const WriterRow* find_writer(std::string_view op);
 
-void save(const Model& model, const std::string& path);
+Saved save(const Model& model, const std::string& path);
 
 }  // namespace etalon::onnx_format

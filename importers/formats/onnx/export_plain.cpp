@@ -79,6 +79,11 @@ void softplus(NodeWriter& w) {
 }
 
 void silu(NodeWriter& w) {
+  if (w.came_with(24)) {
+    w.need_opset(24);
+    set(w.write("Swish"), "alpha", w.number("alpha"));
+    return;
+  }
   std::string x = w.input(0);
   if (w.number("alpha") != 1.0F)
     x = w.step("Mul", {x, w.number_constant("alpha", w.number("alpha"))});

@@ -174,8 +174,15 @@ void group_norm(NodeWriter& w) {
   set(n, "epsilon", w.number("eps"));
 }
 
-// RMSNormalization came with opset 23; here it is its steps.
+// RMSNormalization came with opset 23; for a model of an older one it is its steps.
 void rms_norm(NodeWriter& w) {
+  if (w.came_with(23) && w.has(1)) {
+    w.need_opset(23);
+    pb::NodeProto& n = w.write("RMSNormalization");
+    set(n, "axis", w.integer("axis"));
+    set(n, "epsilon", w.number("eps"));
+    return;
+  }
   std::int64_t axis = w.integer("axis");
   if (axis >= 0) axis -= static_cast<std::int64_t>(w.extents(0).size());
   Ints axes;

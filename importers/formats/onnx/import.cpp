@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -10,6 +11,7 @@
 #include "importers/formats/onnx/assemble.h"
 #include "importers/formats/onnx/export.h"
 #include "importers/formats/onnx/functions.h"
+#include "importers/input_hints.h"
 
 namespace etalon {
 namespace onnx_format {
@@ -98,16 +100,30 @@ void read_graph(Importing& into, pb::GraphProto& from, const Take& take) {
   Graph& graph = into.graph();
   if (from.sparse_initializer_size() != 0)
     throw bad_input("a sparse initializer; only dense ones are supported");
+  std::map<std::string_view, std::pair<int, std::string>> coded;  // how many, and the first
   for (int i = 0; i < from.initializer_size(); ++i) {
     pb::TensorProto& t = *from.mutable_initializer(i);
     const ErrorScope tensor(fmt::format("tensor {}", printable(t.name())));
     if (t.name().empty()) throw bad_input("initializer {} has no name", i);
     const ValueId v = graph.add_value(t.name());
-    if (const auto code = code_of_onnx(t.data_type())) into.codes[v] = *code;
+    if (const auto code = code_of_onnx(t.data_type())) {
+      into.codes[v] = *code;
+      auto& [count, first] = coded[name(*code)];
+      if (count++ == 0) first = t.name();
+    }
     graph.initializers.emplace(v, take(i, t));
   }
+  for (const auto& [code, held] : coded)
+    into.model->notes.push_back(fmt::format("{} {} ({}{}): numbers of {}, a byte each.", held.first,
+                                            held.first == 1 ? "tensor" : "tensors",
+                                            printable(held.second), held.first == 1 ? "" : ", ...",
+                                            code));
   for (const auto& info : from.input()) {
     const ValueId given = graph.find_value(info.name());
+    // A weight that is an input too is that input's default: what the caller gives comes before it.
+    if (into.outer == nullptr && InputHints::of(info.name()) != nullptr &&
+        graph.initializers.erase(given) != 0)
+      InputHints::took(info.name());
     if (given == kAbsent || !graph.initializers.contains(given))
       graph.inputs.push_back(declaration(graph, info));
   }
@@ -152,11 +168,37 @@ void unzip(pb::GraphProto& graph, std::vector<std::string>& notes) {
   }
 }
 
+// What the file says about itself beside the network: a note where there is any.
+void note_unread(const Blob& file, const pb::ModelProto& onnx, std::vector<std::string>& notes) {
+  std::string keys;
+  WireReader reader(file.bytes, 0);
+  for (WireField f; reader.next(f);) {
+    constexpr std::uint32_t kMetadata = 14;
+    if (f.number != kMetadata || f.type != 2) continue;
+    std::string key = "?";
+    WireReader entry(f.payload, f.offset);
+    for (WireField e; entry.next(e);)
+      if (e.number == 1 && e.type == 2)
+        key.assign(reinterpret_cast<const char*>(e.payload.data()), e.payload.size());
+    keys += (keys.empty() ? "" : ", ") + printable(key);
+  }
+  const bool described = !onnx.doc_string().empty() || !onnx.graph().doc_string().empty();
+  if (!keys.empty())
+    notes.push_back(fmt::format("Its metadata ({}){} is not read, and not kept by convert.",
+                                printable(keys), described ? " and its description" : ""));
+  else if (described)
+    notes.push_back("Its description (doc_string) is not read, and not kept by convert.");
+}
+
 Model open(const std::string& path, std::span<const std::string>) {
   const Blob file = map_file(path);
   const ErrorScope scope(path);
   Message message = parse_model(file.bytes);
-  return assemble(message, file, path, "onnx");
+  std::vector<std::string> unread;
+  note_unread(file, message.model, unread);
+  Model model = assemble(message, file, path, "onnx");
+  model.notes.insert(model.notes.begin(), unread.begin(), unread.end());
+  return model;
 }
 
 }  // namespace
@@ -241,6 +283,8 @@ bool match(const FileView& file) {
 // type 2 too), so the fields are followed.
 bool match_tensor(const FileView& file) {
   if (!has_ending(file.path, ".pb") || file.is_folder) return false;
+  // The fingerprint of a SavedModel begins with two numbers too.
+  if (std::filesystem::path(file.path).filename() == "fingerprint.pb") return false;
   try {
     WireReader reader(file.prefix, 0);
     for (WireField f; reader.next(f);) {

@@ -19,7 +19,8 @@ std::string mode_of(OnnxNode& n) {
 
 // Upsample, and Resize of opset 10: coordinates i / scale.
 void old_resize(OnnxNode& n) {
-  Fields f{{"mode", mode_of(n)}, {"coordinate_transformation_mode", "asymmetric"}};
+  const std::string mode = mode_of(n);
+  Fields f{{"mode", mode}, {"coordinate_transformation_mode", "asymmetric"}};
   std::vector<float> scales;
   std::vector<ValueId> in{n.required(0)};
   if (n.type() == "Upsample" && n.opset() < 9) {
@@ -34,6 +35,12 @@ void old_resize(OnnxNode& n) {
       scales.assign(constant->data<float>().begin(), constant->data<float>().end());
     in.insert(in.end(), {kAbsent, given});
   }
+  // Which element is the nearest is all that growing and shrinking tell apart.
+  if (mode != "nearest") {
+    n.note(fmt::format("{} of opset {} takes output i at i / scale", n.type(), n.opset()));
+    n.emit("resize", f, in, n.outputs());
+    return;
+  }
   bool grows = n.type() == "Upsample", shrinks = false;
   for (const float s : scales) {
     grows = grows || s > 1;
@@ -42,7 +49,7 @@ void old_resize(OnnxNode& n) {
   if (grows && shrinks)
     throw bad_input(
         "{} grows one axis and shrinks another, which opset {} does not define for "
-        "nearest",
+        "nearest; convert the model to opset 11",
         n.type(), n.opset());
   if (scales.empty() && !grows)
     throw bad_input(

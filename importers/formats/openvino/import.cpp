@@ -198,7 +198,8 @@ const FormatRow& openvino_format() {
                              .endings = ".xml",
                              .summary = "OpenVINO representation, with its .bin.",
                              .match = openvino::match,
-                             .open = openvino::open};
+                             .open = openvino::open,
+                             .takes_more = true};
   return row;
 }
 

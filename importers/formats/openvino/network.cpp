@@ -146,8 +146,10 @@ void Network::parameter(std::int64_t id, const XmlElement& l) {
   for (std::size_t i = 0; i < hints.size(); ++i)
     if (std::ranges::find(names, hints[i].name) != names.end() ||
         (hints[i].name.empty() && i == parameters_))
-      if (const auto told = hints[i].type.shape.dims(); told.size() == dims.size())
+      if (const auto told = hints[i].type.shape.dims(); told.size() == dims.size()) {
         nominal.assign(told.begin(), told.end());
+        InputHints::took(hints[i].name);
+      }
   ++parameters_;
   values_[{id, out[0]}] =
       g_.input(name, dtype_named(data->attribute("element_type")), dims, nominal);

@@ -48,6 +48,7 @@ std::vector<InputGuesses> hinted(std::span<const HintedInput> hints, const Wante
     if (named)
       for (const HintedInput& other : hints)
         if (other.name == names[i]) h = &other;
+    if (named || most == 1) InputHints::took(named ? h->name : "input");
     const auto dims = h->type.shape.dims();
     const Ints extents(dims.begin(), dims.end());
     all.inputs.push_back({most == 1 ? "input" : names[i], h->type.dtype, extents, extents});

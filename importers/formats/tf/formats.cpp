@@ -361,7 +361,8 @@ const FormatRow& tensorflow_meta_format() {
       .endings = ".meta",
       .summary = "TensorFlow graph of a checkpoint, variables beside it.",
       .match = [](const FileView& f) { return !f.is_folder && has_ending(f.path, ".meta"); },
-      .open = tf::open_meta_graph};
+      .open = tf::open_meta_graph,
+      .takes_more = true};
   return row;
 }
 
