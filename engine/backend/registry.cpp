@@ -6,6 +6,7 @@
 #include "engine/core/error.h"
 #include "engine/numerics/algorithm.h"
 #include "engine/numerics/tensor_core.h"
+#include "engine/ops/conv.h"
 
 namespace etalon {
 namespace {
@@ -55,6 +56,20 @@ Refusal refuse_tensor_core(const Problem& problem) {
   return std::nullopt;
 }
 
+// A negative pad leaves part of the image out. Fast rows lay images out with their padding around
+// them and have no place for what lies before the first window; definitions ask where each tap is.
+Refusal refuse_crop(const KernelRow& row, const Problem& problem) {
+  const std::string_view op = problem.op->name;
+  if ((op != "conv" && op != "conv_channels_last") || row.name.ends_with(".definition"))
+    return std::nullopt;
+  const auto& p = problem.params->as<ConvParams>();
+  if (p.auto_pad != AutoPad::explicit_pads) return std::nullopt;
+  for (const Ints* pads : {&p.pads_begin, &p.pads_end})
+    if (std::ranges::any_of(*pads, [](std::int64_t n) { return n < 0; }))
+      return "takes no negative padding";
+  return std::nullopt;
+}
+
 Refusal common_refusal(const KernelRow& row, const Problem& problem, bool has_algorithms) {
   if (row.device != problem.device)
     return row.device == Device::cuda ? "runs on a CUDA device" : "runs on the CPU";
@@ -66,6 +81,7 @@ Refusal common_refusal(const KernelRow& row, const Problem& problem, bool has_al
     return fmt::format("{}{}", kOtherAlgorithm, algorithm_of(row));
   if (problem.contract->tensor_core() && row.promise == Promise::defined)
     if (Refusal reason = refuse_tensor_core(problem)) return reason;
+  if (Refusal reason = refuse_crop(row, problem)) return reason;
   return row.refuse == nullptr ? std::nullopt : row.refuse(problem);
 }
 
