@@ -109,7 +109,8 @@ TEST_CASE("crop: every row of pools and of conv's transpose leaves it out too") 
   int compared = 0;
   for (const char* op : {"max_pool", "avg_pool", "lp_pool"})
     for (const char* rest : {"kernel=[2,2]", "kernel=[3,3]", "kernel=[3,3] strides=[2,2]",
-                             "kernel=[2,2] strides=[2,2]", "kernel=[2,2] dilations=[2,2]"})
+                             "kernel=[2,2] strides=[2,2]", "kernel=[2,2] dilations=[2,2]",
+                             "kernel=[3,3] strides=[3,3] ceil_mode=true"})
       for (const Pads& p : kPads)
         for (const char* more : {"", " count_include_pad=true"}) {
           if (*more != '\0' && std::string_view(op) != "avg_pool") continue;
