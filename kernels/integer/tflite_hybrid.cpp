@@ -119,9 +119,9 @@ void run_conv(const KernelCall& call) {
   const auto x = call.input(0).data<float>();
   const std::size_t image = g.batch == 0 ? 0 : x.size() / static_cast<std::size_t>(g.batch);
   std::vector<std::int8_t> q(x.size());
-  std::vector<Run> runs;
-  for (std::size_t at = 0; image > 0 && at < x.size(); at += image)
-    runs.push_back(quantised(x.subspan(at, image), p.asymmetric, q.data() + at));
+  std::vector<Run> runs(static_cast<std::size_t>(g.batch));
+  for (std::size_t n = 0; image > 0 && n < runs.size(); ++n)
+    runs[n] = quantised(x.subspan(n * image, image), p.asymmetric, q.data() + n * image);
   const auto* w = given<std::int8_t>(call, 1);
   const auto* bias = given<float>(call, 2);
   float* y = floats_out(call);
