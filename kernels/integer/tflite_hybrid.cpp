@@ -42,7 +42,9 @@ Run quantised(std::span<const float> x, bool asymmetric, std::int8_t* q) {
   const double step = static_cast<double>(most - least) / 255;
   const bool from_least = 128 + std::abs(low / step) < 127 + std::abs(high / step);
   const double zero = from_least ? -128 - low / step : 127 - high / step;
-  run.zero = static_cast<std::int32_t>(std::round(std::clamp(zero, -128.0, 127.0)));
+  // NaN where an end is infinite: the reference's conversion leaves it open.
+  run.zero =
+      zero == zero ? static_cast<std::int32_t>(std::round(std::clamp(zero, -128.0, 127.0))) : 0;
   run.scale = static_cast<float>(step);
   const float finer = 1.0F / run.scale;
   for (std::size_t i = 0; i < x.size(); ++i)
