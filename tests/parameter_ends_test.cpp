@@ -115,6 +115,11 @@ TEST_CASE("ops: parameters at the ends of 64 bits are taken or refused") {
     CHECK_THROWS_WITH_AS(run(line), doctest::Contains("2^40"), Error);
   CHECK(run("slice | starts=[0,0] ends=[0,2] steps=[4611686018427387905,1] | f32[3,2]").empty());
   CHECK(run("slice | starts=[0] ends=[3] steps=[9223372036854775807] | f32[3,2]").size() == 2);
+  for (const char* op : {"conv", "conv_transpose"})
+    for (const char* pads : {"pads_begin=[-9223372036854775808] pads_end=[9223372036854775807]",
+                             "pads_begin=[9223372036854775807] pads_end=[-9223372036854775808]"})
+      CHECK_THROWS_WITH_AS(run(fmt::format("{} | {} | f32[1,1,3]=1,2,3 f32[1,1,1]=1 -", op, pads)),
+                           doctest::Contains("2^60"), Error);
   CHECK_THROWS_WITH_AS(run("pad | pads=[-9223372036854775808,9223372036854775807] | f32[3]=1,2,3"),
                        doctest::Contains("2^62"), Error);
   CHECK_THROWS_WITH_AS(run("tflite_detection | num_classes=-9223372036854775808 | f32[1,2,4] "

@@ -6,7 +6,7 @@ namespace etalon {
 namespace {
 
 // What plans and places are computed from stays far from the end of 64 bits.
-constexpr std::int64_t kMostStep = std::int64_t{1} << 40;
+constexpr std::int64_t kMostStep = std::int64_t{1} << 40, kMostPad = std::int64_t{1} << 60;
 
 std::int64_t entry(const Ints& values, int axis, int spatial, std::int64_t otherwise,
                    std::string_view what) {
@@ -51,6 +51,10 @@ Window make_window(const Shape& input, std::span<const std::int64_t> kernel,
     if (params.auto_pad == AutoPad::explicit_pads) {
       a.pad_begin = entry(params.pads_begin, i, window.spatial, 0, "pads_begin");
       a.pad_end = entry(params.pads_end, i, window.spatial, 0, "pads_end");
+      if (std::max(a.pad_begin, a.pad_end) > kMostPad ||
+          std::min(a.pad_begin, a.pad_end) < -kMostPad)
+        throw bad_input("spatial axis {}: pads {} and {} must lie within 2^60 of 0", i, a.pad_begin,
+                        a.pad_end);
     }
     const std::int64_t padded = checked_add(checked_add(a.in, a.pad_begin), a.pad_end);
     if (padded < extent)
