@@ -181,3 +181,33 @@ TEST_CASE("where copies bits; types and shapes that do not fit are refused") {
   CHECK_THROWS_WITH_AS(infer(get_op("mul"), Params(), InferInputs(huge)),
                        doctest::Contains("does not fit in 64 bits"), Error);
 }
+
+TEST_CASE("sum: a list of blocks or a tree that does not fit is refused, of two terms too") {
+  for (const char* op : {"sum", "mean"})
+    for (const char* type : {"f32", "f16", "bf16"})
+      for (const int terms : {1, 2}) {
+        std::string line = fmt::format("a | {} | |", op);
+        for (int i = 0; i < terms; ++i) line += fmt::format(" {}[5]", type);
+        const OpCase c = parse_op_case(line);
+        const std::vector<Tensor> in = case_inputs(c);
+        const auto runs = [&](const char* contract) {
+          for (const KernelRow* row : all_kernels().rows_of(op)) {
+            RunOptions options{.contract = Contract::parse(contract), .threads = 1};
+            options.kernels = row->name;
+            if (row->promise != Promise::defined || row->device != Device::cpu) continue;
+            try {
+              run_op(*c.op, c.params, pointers(in), all_kernels(), options);
+              return true;
+            } catch (const Error&) {
+              continue;
+            }
+          }
+          return false;
+        };
+        CAPTURE(line);
+        CHECK_FALSE(runs("order=blocks:3+4"));
+        CHECK(runs(terms == 2 ? "order=blocks:1+1" : "order=blocks:1"));
+        CHECK(runs("order=blocks:16"));
+        CHECK(runs("order=lanes:8"));
+      }
+}

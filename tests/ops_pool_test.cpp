@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "engine/graph/executor.h"
@@ -8,6 +9,7 @@
 #include "kernels/kernels.h"
 #include "tests/on_this_cpu.h"
 #include "tests/op_cases.h"
+#include "tests/same_bits.h"
 
 using namespace etalon;
 
@@ -223,4 +225,43 @@ TEST_CASE("pool: the rows on vectors have the definition's bits") {
         }
       }
   if (detect_isa() >= Isa::avx2) CHECK(compared >= 228);
+}
+
+// The reference is a small window that sees the same: an image of 2x2 in padding of k - 1.
+TEST_CASE("pool: windows far larger than their image are clipped to it") {
+  using Clock = std::chrono::steady_clock;
+  for (const char* op : {"avg_pool", "max_pool"})
+    for (const char* include : {"", " count_include_pad=true"}) {
+      if (*include != '\0' && std::string_view(op) != "avg_pool") continue;
+      for (const KernelRow* row : all_kernels().rows_of(op)) {
+        if (row->promise != Promise::defined || !test::on_this_cpu(*row)) continue;
+        if (test::takes_halves_only(*row)) continue;
+        const bool exact = row->name.find("exact") != std::string_view::npos;
+        const bool definition = row->name.ends_with("definition");
+        const auto pool = [&](int k, const std::string& kernel) {
+          const OpCase c = parse_op_case(
+              fmt::format("a | {0} | kernel=[{1},{1}] pads_begin=[{2},{2}] pads_end=[{2},{2}]{3} | "
+                          "f32[1,2,2,2]:wild",
+                          op, k, k - 1, include));
+          const std::vector<Tensor> in = case_inputs(c);
+          RunOptions options{.contract = Contract::parse(exact ? "exact" : "seq")};
+          options.kernels = kernel;
+          return std::move(
+              run_op(*c.op, c.params, pointers(in), all_kernels(), options).outputs[0]);
+        };
+        const std::string name(row->name);
+        CAPTURE(name);
+        try {
+          const std::string reference = std::string(op) + ".definition";
+          for (const int k : {9, 24}) CHECK(test::equal_bits(pool(k, name), pool(k, reference)));
+        } catch (const Error& e) {
+          if (e.kind() != ErrorKind::usage) throw;
+          continue;  // sets of taps beyond what the row tells apart
+        }
+        if (definition || name.find(".order.") != std::string::npos) continue;
+        const auto begin = Clock::now();
+        pool(400, name);
+        CHECK(std::chrono::duration<double>(Clock::now() - begin).count() < 10);
+      }
+    }
 }

@@ -6,6 +6,7 @@
 #include "engine/core/error.h"
 #include "engine/numerics/algorithm.h"
 #include "engine/numerics/tensor_core.h"
+#include "engine/ops/conv.h"
 
 namespace etalon {
 namespace {
@@ -55,6 +56,35 @@ Refusal refuse_tensor_core(const Problem& problem) {
   return std::nullopt;
 }
 
+// Rows that say what an op's bits are, and ask for nothing.
+bool defines(const KernelRow& row) {
+  return row.promise == Promise::defined &&
+         (row.name.ends_with(".definition") || row.name.ends_with(".bits"));
+}
+
+bool has_no_elements(const Problem& problem) {
+  const auto empty = [](const TensorType& t) { return t.shape.numel() == 0; };
+  return std::ranges::any_of(problem.inputs,
+                             [&](const InferInput& i) { return i.given && empty(i.type); }) ||
+         std::ranges::any_of(problem.outputs, empty);
+}
+
+// A negative pad leaves part of the image out. Fast rows lay images out with their padding around
+// them and have no place for what lies before the first window; definitions ask where each tap is.
+// Nor have they a tile of no terms.
+Refusal refuse_windows(const KernelRow& row, const Problem& problem) {
+  const std::string_view op = problem.op->name;
+  if ((op != "conv" && op != "conv_channels_last") || defines(row)) return std::nullopt;
+  const Shape& w = problem.input(1).shape;
+  if (w.rank() > 1 && w[1] == 0) return "takes sums that have terms";
+  const auto& p = problem.params->as<ConvParams>();
+  if (p.auto_pad != AutoPad::explicit_pads) return std::nullopt;
+  for (const Ints* pads : {&p.pads_begin, &p.pads_end})
+    if (std::ranges::any_of(*pads, [](std::int64_t n) { return n < 0; }))
+      return "takes no negative padding";
+  return std::nullopt;
+}
+
 Refusal common_refusal(const KernelRow& row, const Problem& problem, bool has_algorithms) {
   if (row.device != problem.device)
     return row.device == Device::cuda ? "runs on a CUDA device" : "runs on the CPU";
@@ -66,6 +96,7 @@ Refusal common_refusal(const KernelRow& row, const Problem& problem, bool has_al
     return fmt::format("{}{}", kOtherAlgorithm, algorithm_of(row));
   if (problem.contract->tensor_core() && row.promise == Promise::defined)
     if (Refusal reason = refuse_tensor_core(problem)) return reason;
+  if (Refusal reason = refuse_windows(row, problem)) return reason;
   return row.refuse == nullptr ? std::nullopt : row.refuse(problem);
 }
 
@@ -90,6 +121,14 @@ Selection Registry::select(const Problem& problem, std::string_view wanted) cons
   for (const KernelRow* row : rows_)
     has_algorithms =
         has_algorithms || (row->op == problem.op->name && algorithm_of(*row) != "direct");
+  // Nothing is gained on tensors without elements, and their other extents may be anything.
+  if (wanted.empty() && has_no_elements(problem))
+    for (const KernelRow* row : rows_)
+      if (row->op == problem.op->name && defines(*row) &&
+          !common_refusal(*row, problem, has_algorithms)) {
+        selection.row = row;
+        return selection;
+      }
   for (const KernelRow* row : rows_) {
     if (row->op != problem.op->name) continue;
     if (wanted.empty() ? row->promise == Promise::vendor : !matches(row->name, wanted)) continue;

@@ -1,4 +1,6 @@
 // Plans of nodes: output types, the kernel, what it prepares; kept while input types stay the same.
+#include <algorithm>
+
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
 #include "engine/graph/executor_state.h"
@@ -86,6 +88,16 @@ Problem make_problem(const OpRow& op, const Params& params, const NodePlan& plan
           .isa = options.isa};
 }
 
+// No output has an element. Integers among the inputs may yet be indices of nothing, which their
+// kernels refuse; of other inputs no value is wrong.
+bool computes_nothing(const NodePlan& plan) {
+  return std::ranges::all_of(plan.outputs,
+                             [](const TensorType& t) { return t.shape.numel() == 0; }) &&
+         std::ranges::all_of(plan.inputs, [](const InferInput& i) {
+           return !i.given || is_floating(i.type.dtype);
+         });
+}
+
 void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
                std::span<const Tensor* const> inputs, const std::vector<bool>& constant,
                const Registry& registry, const RunOptions& options) {
@@ -112,14 +124,16 @@ void make_plan(NodePlan& plan, const OpRow& op, const Params& params,
   plan.types_need_values = need_values;
   const Problem problem = make_problem(op, params, plan, options);
   plan.row = &registry.require(problem, options.kernels);
-  plan.prepared =
-      plan.row->prepare == nullptr ? nullptr : plan.row->prepare(problem, options.threads);
+  plan.prepared = plan.row->prepare == nullptr || computes_nothing(plan)
+                      ? nullptr
+                      : plan.row->prepare(problem, options.threads);
 }
 
 void run_plan(const NodePlan& plan, const OpRow& op, const Params& params,
               std::span<const Tensor* const> inputs, std::span<Tensor> outputs,
               std::span<Tensor> truth, const RunOptions& options, const Finished* finished,
               std::span<const PointwiseStep> steps) {
+  if (computes_nothing(plan)) return;
   const Problem problem = make_problem(op, params, plan, options);
   const DefaultFpEnvironment fp;
   plan.row->run({.problem = &problem,

@@ -45,8 +45,12 @@ WindowAxis make_axis(const ConvTransposeParams& p, int i, int spatial, std::int6
   if (p.auto_pad == AutoPad::explicit_pads) {
     a.pad_begin = entry(p.pads_begin, i, spatial, 0, "pads_begin");
     a.pad_end = entry(p.pads_end, i, spatial, 0, "pads_end");
+    constexpr std::int64_t kMostPad = std::int64_t{1} << 60;
+    if (std::max(a.pad_begin, a.pad_end) > kMostPad || std::min(a.pad_begin, a.pad_end) < -kMostPad)
+      throw bad_input("spatial axis {}: pads {} and {} must lie within 2^60 of 0", i, a.pad_begin,
+                      a.pad_end);
   }
-  a.out = in == 0 ? 0 : full - a.pad_begin - a.pad_end;
+  a.out = in == 0 ? 0 : checked_add(checked_add(full, -a.pad_begin), -a.pad_end);
   if (a.out < 0)
     throw bad_input("spatial axis {}: pads {} and {} leave nothing of {} output points", i,
                     a.pad_begin, a.pad_end, full);

@@ -18,8 +18,7 @@ Types infer_tflite_detection(const Params& params, const InferInputs& in) {
       scores[1] != codes[1] || anchors != Shape{codes[1], 4})
     throw bad_input("encodings {}, scores {} and anchors {} must be [1,N,4], [1,N,C] and [N,4]",
                     to_string(codes), to_string(scores), to_string(anchors));
-  const std::int64_t background = scores[2] - p.num_classes;
-  if (p.num_classes < 1 || background < 0 || background > 1)
+  if (p.num_classes < 1 || p.num_classes > scores[2] || scores[2] - p.num_classes > 1)
     throw bad_input("{} classes of {} scores", p.num_classes, scores[2]);
   if (p.max_detections < 0 || p.max_detections > kMostDetections ||
       p.max_classes_per_detection < 1 || p.max_classes_per_detection > kMostDetections ||

@@ -160,6 +160,9 @@ Types infer_pad(const Params& params, const InferInputs& in) {
   Ints dims;
   for (int i = 0; i < x.rank(); ++i) {
     const PadAxis a = axes[static_cast<std::size_t>(i)];
+    constexpr std::int64_t kLeast = -(std::int64_t{1} << 62);
+    if (a.begin < kLeast || a.end < kLeast)
+      throw bad_input("axis {}: pads {} and {}; at least -2^62 are taken", i, a.begin, a.end);
     const std::int64_t extent = checked_add(checked_add(x[i], a.begin), a.end);
     if (extent < 0)
       throw bad_input("axis {}: pads {} and {} cut more than the {} elements there", i, a.begin,

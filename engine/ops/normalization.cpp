@@ -1,5 +1,6 @@
 #include "engine/ops/normalization.h"
 
+#include <array>
 #include <limits>
 
 namespace etalon {
@@ -86,9 +87,19 @@ std::vector<TensorType> infer_group_norm(const Params& params, const InferInputs
   return {in.type(0)};
 }
 
+std::array<bool, kMaxRank> reduced_axes(const Shape& x, const Ints& axes) {
+  std::array<bool, kMaxRank> reduced{};
+  for (const std::int64_t axis : axes) {
+    const auto i = static_cast<std::size_t>(normalize_axis(axis, x.rank()));
+    if (reduced[i]) throw bad_input("axis {} is named twice", axis);
+    reduced[i] = true;
+  }
+  return reduced;
+}
+
 std::vector<TensorType> infer_mean_variance(const Params& params, const InferInputs& in) {
   check_floating(in);
-  norm_rows_over(in.shape(0), params.as<MeanVarianceParams>().axes);
+  (void)reduced_axes(in.shape(0), params.as<MeanVarianceParams>().axes);
   return {in.type(0)};
 }
 
@@ -105,7 +116,7 @@ std::vector<TensorType> infer_lp_norm(const Params& params, const InferInputs& i
   if (!(p.p > 0) || p.p > std::numeric_limits<float>::max())
     throw bad_input("p must be positive and finite, got {}", p.p);
   if (!(p.eps >= 0)) throw bad_input("eps must not be negative, got {}", p.eps);
-  norm_rows_over(in.shape(0), p.axes);
+  (void)reduced_axes(in.shape(0), p.axes);
   return {in.type(0)};
 }
 
@@ -126,6 +137,9 @@ Params make() {
 
 NormRows norm_rows(const Shape& x, std::span<const bool> reduced) {
   NormRows r;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (!reduced[static_cast<std::size_t>(axis)] && x[axis] == 0)
+      return r;  // no rows; what each would hold may be beyond all memory
   r.firsts = {0};
   r.offsets = {0};
   const auto strides = strides_of(x);
@@ -150,17 +164,12 @@ NormRows norm_rows_from(const Shape& x, std::int64_t axis) {
 }
 
 NormRows norm_rows_over(const Shape& x, const Ints& axes) {
-  bool reduced[kMaxRank] = {};
-  for (const std::int64_t axis : axes) {
-    const int i = normalize_axis(axis, x.rank());
-    if (reduced[i]) throw bad_input("axis {} is named twice", axis);
-    reduced[i] = true;
-  }
-  return norm_rows(x, reduced);
+  return norm_rows(x, reduced_axes(x, axes));
 }
 
 NormRows norm_rows_of_groups(const Shape& x, std::int64_t groups) {
-  const Shape split{x[0], groups, x[1] / groups * x.product(2, x.rank())};
+  // Without channels an instance norm has no groups.
+  const Shape split{x[0], groups, groups == 0 ? 0 : x[1] / groups * x.product(2, x.rank())};
   constexpr bool reduced[] = {false, false, true};
   return norm_rows(split, reduced);
 }

@@ -53,7 +53,7 @@ QuantizeGeometry quantize_geometry(const QuantizeParams& params, const InferInpu
   if (params.block_size < 0) throw bad_input("block_size is {}", params.block_size);
   g.block = params.block_size;
   g.outer_varies = true;
-  g.blocks = (x[axis] + g.block - 1) / g.block;
+  g.blocks = x[axis] / g.block + (x[axis] % g.block != 0 ? 1 : 0);
   if (scale != x.with_dim(axis, g.blocks))
     throw bad_input("with blocks of {} scale must be {}, got {}", g.block,
                     to_string(x.with_dim(axis, g.blocks)), to_string(scale));

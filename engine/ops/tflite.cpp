@@ -17,6 +17,9 @@ void check_weighted(const TfliteConvParams& p, const InferInputs& in, std::int64
     throw bad_input("w must be i8 or u8, got {}", name(in.dtype(1)));
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
+  check_zero(p.x_zero, in.dtype(0), "x_zero");
+  check_zero(p.w_zero, in.dtype(1), "w_zero");
+  check_zero(p.y_zero, in.dtype(0), "y_zero");
   for (const float s : p.w_scales)
     if (!(s >= 0)) throw bad_input("w_scales holds {}", s);
   const auto count = static_cast<std::int64_t>(p.w_scales.size());
@@ -53,6 +56,9 @@ const TfliteBinaryParams& checked_pair(const Params& params, const InferInputs& 
   check_scale(p.a_scale, "a_scale");
   check_scale(p.b_scale, "b_scale");
   check_scale(p.y_scale, "y_scale");
+  check_zero(p.a_zero, in.dtype(0), "a_zero");
+  check_zero(p.b_zero, in.dtype(0), "b_zero");
+  check_zero(p.y_zero, in.dtype(0), "y_zero");
   return p;
 }
 
@@ -72,8 +78,8 @@ Types infer_mean(const Params& params, const InferInputs& in) {
   require_quantized(in, 0, "x");
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
-  if (p.x_zero < -(1 << 16) || p.x_zero > 1 << 16)
-    throw bad_input("x_zero of {}; a zero point is a number of x's type", p.x_zero);
+  check_zero(p.x_zero, in.dtype(0), "x_zero");
+  check_zero(p.y_zero, in.dtype(0), "y_zero");
   const ReduceGeometry g = reduce_geometry(p, in);
   if (g.reduced.numel() < 1) throw bad_input("the mean of no elements");
   return {{in.dtype(0), g.output}};
@@ -104,19 +110,22 @@ Types infer_requantize(const Params& params, const InferInputs& in) {
   if (in.dtype(0) != DType::i32) require_quantized(in, 0, "x");
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
-  const bool whole = p.output_dtype == "i32";
-  return {{whole ? DType::i32 : output_type(p, in.dtype(0)), in.shape(0)}};
+  const DType y = p.output_dtype == "i32" ? DType::i32 : output_type(p, in.dtype(0));
+  check_zero(p.x_zero, in.dtype(0), "x_zero");
+  check_zero(p.y_zero, y, "y_zero");
+  return {{y, in.shape(0)}};
 }
 
 Types infer_quantize(const Params& params, const InferInputs& in) {
   const auto& p = params.as<TfliteUnaryParams>();
   if (in.dtype(0) != DType::f32) throw bad_input("x must be f32, got {}", name(in.dtype(0)));
   check_scale(p.y_scale, "y_scale");
-  return {{output_type(p, DType::i8), in.shape(0)}};
+  const DType y = output_type(p, DType::i8);
+  check_zero(p.y_zero, y, "y_zero");
+  return {{y, in.shape(0)}};
 }
 
-Types infer_function(const Params& params, const InferInputs& in) {
-  const auto& p = params.as<TfliteUnaryParams>();
+void check_function(const TfliteUnaryParams& p, const InferInputs& in) {
   require_quantized(in, 0, "x");
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
@@ -124,19 +133,31 @@ Types infer_function(const Params& params, const InferInputs& in) {
       (p.x_zero != 0 || p.y_zero != 0 || std::abs(p.y_scale * 0x1p15F - 1) > 0.001F))
     throw bad_input("i16 of zero points {} and {} onto scale {}; 0, 0 and 2^-15 are defined",
                     p.x_zero, p.y_zero, p.y_scale);
+  check_zero(p.x_zero, in.dtype(0), "x_zero");
+}
+
+Types infer_function(const Params& params, const InferInputs& in) {
+  const auto& p = params.as<TfliteUnaryParams>();
+  check_function(p, in);
+  check_zero(p.y_zero, in.dtype(0), "y_zero");
   return {in.type(0)};
 }
 
 Types infer_softmax(const Params& params, const InferInputs& in) {
   const auto& p = params.as<TfliteUnaryParams>();
-  const Types out = infer_function(params, in);
-  if (in.dtype(0) != DType::i16) return {{output_type(p, in.dtype(0)), in.shape(0)}};
+  check_function(p, in);
+  if (!std::isfinite(p.beta)) throw bad_input("beta is {}", p.beta);
+  if (in.dtype(0) != DType::i16) {
+    const DType y = output_type(p, in.dtype(0));
+    check_zero(p.y_zero, y, "y_zero");
+    return {{y, in.shape(0)}};
+  }
   const Shape& x = in.shape(0);
   // The sum of the exponentials stays in 32 bits.
   if (x.rank() > 0 && x[x.rank() - 1] > 1 << 16)
     throw bad_input("{} elements; at most 65536 of i16 have a softmax", x[x.rank() - 1]);
   if (!(p.beta > 0)) throw bad_input("beta is {}", p.beta);
-  return out;
+  return {in.type(0)};
 }
 
 Types infer_interpolate(const Params&, const InferInputs& in) {
@@ -152,18 +173,13 @@ void check_eight_bits(DType dtype) {
 }
 
 Types infer_batch_matmul(const Params& params, const InferInputs& in) {
-  const TfliteBinaryParams& p = checked_pair(params, in);
-  check_zero(p.a_zero, in.dtype(0), "a_zero");
-  check_zero(p.b_zero, in.dtype(0), "b_zero");
+  (void)checked_pair(params, in);
   return {{in.dtype(0), matmul_geometry(in.shape(0), in.shape(1)).output}};
 }
 
 Types infer_eight_bit_pair(const Params& params, const InferInputs& in) {
-  const auto& p = params.as<TfliteBinaryParams>();
   const Types out = infer_binary(params, in);
   check_eight_bits(in.dtype(0));
-  check_zero(p.a_zero, in.dtype(0), "a_zero");
-  check_zero(p.b_zero, in.dtype(0), "b_zero");
   return out;
 }
 
@@ -173,6 +189,7 @@ Types infer_sum(const Params& params, const InferInputs& in) {
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
   check_zero(p.x_zero, in.dtype(0), "x_zero");
+  check_zero(p.y_zero, in.dtype(0), "y_zero");
   return {{in.dtype(0), reduce_geometry(p, in).output}};
 }
 
@@ -183,6 +200,7 @@ Types infer_prod(const Params& params, const InferInputs& in) {
   check_scale(p.x_scale, "x_scale");
   check_scale(p.y_scale, "y_scale");
   check_zero(p.x_zero, in.dtype(0), "x_zero");
+  check_zero(p.y_zero, in.dtype(0), "y_zero");
   const ReduceGeometry g = reduce_geometry(p, in);
   if (g.reduced.numel() < 1) throw bad_input("the product of no elements");
   // No root of y_scale lies below it and 1: the factor's shift stays in what 64 bits take.

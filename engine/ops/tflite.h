@@ -7,7 +7,8 @@
 //   i32: v * 2^max(s, 0), doubled high product with m: (v*m + (v*m >= 0 ? 2^30 : 1 - 2^30)) / 2^31
 //   cut
 //        toward zero, then divided by 2^max(-s, 0) rounding to nearest, halves away from zero
-//   i64: (v * m' + 2^(14 - s)) >> (15 - s), m' = min((m + 2^15) >> 16, 32767)
+//   i64: (v * m' + 2^(14 - s)) >> (15 - s), m' = min((m + 2^15) >> 16, 32767), of which 32 bits are
+//        kept; from s = 8 on, which the reference does not take, held to them
 // All results are held to [act_min, act_max], which carries the fused activation: not given, the
 // ends of the type. Layouts are this engine's: x [N,C,spatial], w [O,C/G,kernel].
 //   tflite_conv             sum of (x - x_zero) * (w - w_zero) over the taps inside, + bias; scaled
@@ -85,8 +86,9 @@
 //                           `exp_of_negative` of those d that are above -31 in 2^-19 (held to
 //                           2^12, where the reference overflows); y = (d - `logarithm`) / 2^22 to
 //                           nearest, the lowest value where d leaves what 32 bits hold
-// Types: x i8, u8 or i16; w i8 or u8; bias i32 or i64. Discrete: the contract has no say.
-// Sources: tensorflow/lite/kernels/internal/{common.h, quantization_util.cc, reference/...}.
+// Types: x i8, u8 or i16; w i8 or u8; bias i32 or i64. A zero point is a number of its tensor's
+// type. Discrete: the contract has no say. Sources: tensorflow/lite/kernels/internal/{common.h,
+// quantization_util.cc, reference/...}.
 #pragma once
 
 #include <limits>

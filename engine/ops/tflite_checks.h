@@ -25,6 +25,11 @@ inline void check_scale(float scale, std::string_view what) {
 }
 
 inline void check_zero(std::int64_t zero, DType dtype, std::string_view what) {
+  if (dtype == DType::i32) {
+    if (zero != static_cast<std::int32_t>(zero))
+      throw bad_input("{} of {}; a zero point is a number of i32", what, zero);
+    return;
+  }
   const bool wide = dtype == DType::i16, is_unsigned = dtype == DType::u8;
   const std::int64_t low = wide ? -32768 : is_unsigned ? 0 : -128;
   if (zero < low || zero > low + (wide ? 65535 : 255))

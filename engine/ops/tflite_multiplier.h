@@ -1,6 +1,7 @@
 // TensorFlow Lite's fixed-point factor: a real number as a multiplier and a shift (tflite.h).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -66,18 +67,25 @@ struct Multiplier {
     const std::int32_t threshold = (mask >> 1) + (v < 0 ? 1 : 0);
     return (v >> exponent) + (rest > threshold ? 1 : 0);
   }
-  // v m 2^(shift - 31), rounded once, halves upward.
+  __extension__ using int128 = __int128;
+  // v m 2^(shift - 31), rounded once, halves upward; held to 62 bits.
   std::int64_t scaled_once(std::int64_t v) const {
-    __extension__ using int128 = __int128;
     const int total = 31 - shift;
-    return static_cast<std::int64_t>((int128{v} * m + (int128{1} << (total - 1))) >> total);
+    constexpr int128 kMost = int128{1} << 62;
+    return static_cast<std::int64_t>(
+        std::clamp((int128{v} * m + (int128{1} << (total - 1))) >> total, -kMost, kMost));
   }
   // m in 16 bits.
   std::int64_t reduced() const { return m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF; }
+  // The reference takes shifts below 8, and what leaves 32 bits wraps there; beyond, it is held.
   std::int32_t scaled(std::int64_t v) const {
+    constexpr int kReferenceShifts = 8;
     const int total = 15 - shift;
-    const std::int64_t sum = v * reduced() + (std::int64_t{1} << (total - 1));
-    return static_cast<std::int32_t>(sum >> total);
+    const int128 wide = int128{v} * reduced();
+    const int128 moved =
+        total > 0 ? (wide + (int128{1} << (total - 1))) >> total : wide * (int128{1} << -total);
+    return static_cast<std::int32_t>(
+        shift < kReferenceShifts ? moved : std::clamp<int128>(moved, kMin, kMax));
   }
 };
 

@@ -37,7 +37,8 @@ inline const std::array<std::int64_t, 256>& sigmoids() {
 class OnTwelfths {
  public:
   OnTwelfths(float scale, int most_shift) {
-    const float log2 = std::log(scale) * (1.0F / std::log(2.0F));
+    constexpr float kLog2 = 0x1.62e43p-1F;  // of the reals' log(2), the nearest
+    const float log2 = correctly_rounded_f32(Function::log, scale) * (1.0F / kLog2);
     const float whole = std::round(log2);
     const int power = 12 + static_cast<int>(whole);
     if (std::fabs(log2 - whole) < 1e-3F && power >= 0 && power <= most_shift) {

@@ -34,6 +34,12 @@ inline std::int64_t rounded_away(float x) {
   return static_cast<std::int64_t>(std::clamp(std::round(static_cast<double>(x)), -0x1p31, 0x1p31));
 }
 
+// The same, cut.
+inline std::int64_t cut(float x) {
+  if (!(x == x)) return 0;
+  return static_cast<std::int64_t>(std::clamp(static_cast<double>(x), -0x1p31, 0x1p31));
+}
+
 namespace tflite {
 
 // The factor of each output channel.

@@ -5,6 +5,9 @@
 namespace etalon {
 namespace {
 
+// What plans and places are computed from stays far from the end of 64 bits.
+constexpr std::int64_t kMostStep = std::int64_t{1} << 40, kMostPad = std::int64_t{1} << 60;
+
 std::int64_t entry(const Ints& values, int axis, int spatial, std::int64_t otherwise,
                    std::string_view what) {
   if (values.empty()) return otherwise;
@@ -33,9 +36,12 @@ Window make_window(const Shape& input, std::span<const std::int64_t> kernel,
     if (a.kernel < 1 || a.stride < 1 || a.dilation < 1)
       throw bad_input("spatial axis {}: kernel {}, stride {} and dilation {} must be at least 1", i,
                       a.kernel, a.stride, a.dilation);
+    if (std::max({a.kernel, a.stride, a.dilation}) > kMostStep)
+      throw bad_input("spatial axis {}: kernel {}, stride {} and dilation {} must be at most 2^40",
+                      i, a.kernel, a.stride, a.dilation);
     const std::int64_t extent = checked_add(checked_mul(a.kernel - 1, a.dilation), 1);
     if (params.auto_pad == AutoPad::same_upper || params.auto_pad == AutoPad::same_lower) {
-      a.out = (a.in + a.stride - 1) / a.stride;
+      a.out = a.in / a.stride + (a.in % a.stride != 0 ? 1 : 0);
       const std::int64_t total =
           std::max<std::int64_t>(0, checked_add(checked_mul(a.out - 1, a.stride), extent - a.in));
       a.pad_begin = params.auto_pad == AutoPad::same_upper ? total / 2 : total - total / 2;
@@ -45,6 +51,10 @@ Window make_window(const Shape& input, std::span<const std::int64_t> kernel,
     if (params.auto_pad == AutoPad::explicit_pads) {
       a.pad_begin = entry(params.pads_begin, i, window.spatial, 0, "pads_begin");
       a.pad_end = entry(params.pads_end, i, window.spatial, 0, "pads_end");
+      if (std::max(a.pad_begin, a.pad_end) > kMostPad ||
+          std::min(a.pad_begin, a.pad_end) < -kMostPad)
+        throw bad_input("spatial axis {}: pads {} and {} must lie within 2^60 of 0", i, a.pad_begin,
+                        a.pad_end);
     }
     const std::int64_t padded = checked_add(checked_add(a.in, a.pad_begin), a.pad_end);
     if (padded < extent)
@@ -52,7 +62,9 @@ Window make_window(const Shape& input, std::span<const std::int64_t> kernel,
                       extent, padded);
     const std::int64_t room = padded - extent;
     a.out = room / a.stride + 1;
-    if (params.ceil_mode && room % a.stride != 0 && a.out * a.stride < a.in + a.pad_begin) ++a.out;
+    if (params.ceil_mode && room % a.stride != 0 &&
+        checked_mul(a.out, a.stride) < a.in + a.pad_begin)
+      ++a.out;
   }
   return window;
 }

@@ -1,4 +1,6 @@
 // Geometry of a window that slides over 1, 2 or 3 spatial axes: shared by convolution and pooling.
+// A negative pad leaves so many elements of that side out. Kernels, strides and dilations are at
+// most 2^40, pads within 2^60 of 0.
 #pragma once
 
 #include <array>

@@ -5,14 +5,15 @@
 #include "engine/core/error.h"
 #include "kernels/elementwise/broadcast_rows.h"
 #include "kernels/elementwise/rows.h"
+#include "kernels/gemm/order.h"
 #include "kernels/gemm/refuse.h"
 
 namespace etalon {
 namespace {
 
 // Chains start at +0 and go from the left; two terms are joined alike by every order, and once
-// rounded they are their exact sum.
-Refusal refuse_order(const Problem& problem, bool mean) {
+// rounded they are their exact sum. A list or a tree must yet be one of as many terms.
+Refusal refuse_terms(const Problem& problem, bool mean) {
   const Contract& c = *problem.contract;
   const bool two = problem.inputs.size() <= 2;
   if (c.exact() ? mean || !two : c.acc != DType::f32)
@@ -20,18 +21,20 @@ Refusal refuse_order(const Problem& problem, bool mean) {
                 : "promises acc=f32, and two terms of exact";
   if (c.tensor_core() || (!two && c.order.kind != OrderKind::seq && !c.exact()))
     return "promises the order seq of more than two terms";
+  if (c.order.kind == OrderKind::blocks || c.order.kind == OrderKind::tree)
+    return refuse_order(c.order, static_cast<std::int64_t>(problem.inputs.size()));
   return std::nullopt;
 }
 template <bool kMean>
 Refusal refuse(const Problem& problem) {
   if (Refusal r = refuse_unless_nearest_f32(problem)) return r;
-  return refuse_order(problem, kMean);
+  return refuse_terms(problem, kMean);
 }
 // The sum is one of acc=f32, rounded to the format afterwards.
 Refusal refuse_halves(const Problem& problem) {
   if (problem.inputs.size() > 2) return "sums two terms of f16 or bf16";
   if (Refusal r = refuse_unless_nearest_halves(problem)) return r;
-  return refuse_order(problem, false);
+  return refuse_terms(problem, false);
 }
 
 template <F32Row Row, bool kMean>

@@ -23,12 +23,12 @@ struct AxisSets {
   };
   explicit AxisSets(const WindowAxis& a) : axis(a) {
     for (std::int64_t o = 0; o < a.out; ++o) {
-      Set s{0, 0};
-      for (std::int64_t r = 0; r < a.kernel; ++r)
-        if (const std::int64_t i = a.at(o, r); i >= 0 && i < a.in) {
-          if (s.count == 0) s.first = r;
-          ++s.count;
-        }
+      const std::int64_t at = a.at(o, 0);
+      const auto below = [&](std::int64_t end) {  // taps under which a coordinate before it lies
+        return at >= end ? 0 : std::min(a.kernel, (end - 1 - at) / a.dilation + 1);
+      };
+      Set s{below(0), below(a.in) - below(0)};
+      if (s.count <= 0) s = {0, 0};
       const auto found = std::ranges::find(sets, s);
       of.push_back(found - sets.begin());
       if (found == sets.end()) sets.push_back(s);

@@ -113,7 +113,9 @@ void run_mul(const KernelCall& call) {
   const Multiplier m(static_cast<double>(p.a_scale * p.b_scale / p.y_scale));
   const auto az = static_cast<std::int32_t>(p.a_zero), bz = static_cast<std::int32_t>(p.b_zero);
   for_each_pair(call, [&](std::int32_t a, std::int32_t b) {
-    return ends.held(std::int64_t{m.scaled((a - az) * (b - bz))} + p.y_zero);
+    // Of 16 bits with zero points at an end the product wraps as the reference's would.
+    const std::int32_t product = tflite::wrapped(std::int64_t{a - az} * (b - bz));
+    return ends.held(std::int64_t{m.scaled(product)} + p.y_zero);
   });
 }
 
@@ -246,8 +248,7 @@ void run_softmax(const KernelCall& call) {
       const float inverse = 1.0F / (sum * p.y_scale);
       for (std::int64_t j = 0; j < k; ++j) {
         // The reference adds a half and cuts; lround would differ where the sum is rounded up.
-        // NOLINTNEXTLINE(bugprone-incorrect-roundings)
-        const auto share = static_cast<std::int64_t>(e(j) * inverse + 0.5F);
+        const std::int64_t share = cut(e(j) * inverse + 0.5F);
         store_integer(y, call.output(0).dtype(), r * k + j, ends.held(share + p.y_zero));
       }
     }

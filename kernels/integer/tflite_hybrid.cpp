@@ -42,7 +42,9 @@ Run quantised(std::span<const float> x, bool asymmetric, std::int8_t* q) {
   const double step = static_cast<double>(most - least) / 255;
   const bool from_least = 128 + std::abs(low / step) < 127 + std::abs(high / step);
   const double zero = from_least ? -128 - low / step : 127 - high / step;
-  run.zero = static_cast<std::int32_t>(std::round(std::clamp(zero, -128.0, 127.0)));
+  // NaN where an end is infinite: the reference's conversion leaves it open.
+  run.zero =
+      zero == zero ? static_cast<std::int32_t>(std::round(std::clamp(zero, -128.0, 127.0))) : 0;
   run.scale = static_cast<float>(step);
   const float finer = 1.0F / run.scale;
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -119,9 +121,9 @@ void run_conv(const KernelCall& call) {
   const auto x = call.input(0).data<float>();
   const std::size_t image = g.batch == 0 ? 0 : x.size() / static_cast<std::size_t>(g.batch);
   std::vector<std::int8_t> q(x.size());
-  std::vector<Run> runs;
-  for (std::size_t at = 0; image > 0 && at < x.size(); at += image)
-    runs.push_back(quantised(x.subspan(at, image), p.asymmetric, q.data() + at));
+  std::vector<Run> runs(static_cast<std::size_t>(g.batch));
+  for (std::size_t n = 0; image > 0 && n < runs.size(); ++n)
+    runs[n] = quantised(x.subspan(n * image, image), p.asymmetric, q.data() + n * image);
   const auto* w = given<std::int8_t>(call, 1);
   const auto* bias = given<float>(call, 2);
   float* y = floats_out(call);

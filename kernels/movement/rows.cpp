@@ -107,7 +107,8 @@ void run_slice(const KernelCall& call) {
   for (int i = 0; i < x.rank(); ++i) {
     const SliceAxis& a = axes[static_cast<std::size_t>(i)];
     first += a.begin * from[static_cast<std::size_t>(i)];
-    from[static_cast<std::size_t>(i)] *= a.step;
+    // A step that is not taken may be beyond all strides.
+    from[static_cast<std::size_t>(i)] *= a.count > 1 ? a.step : 0;
   }
   gather_copy(call, call.output(0).shape().dims(), from, first);
 }

@@ -3,6 +3,7 @@
 
 #include "engine/core/threads.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/pool/axis_taps.h"
 #include "kernels/pool/definition.h"
 #include "kernels/pool/fast.h"
 
@@ -12,6 +13,7 @@ namespace {
 template <bool Global>
 void run(const KernelCall& call) {
   using D = AvgPoolDefinition<Global>;
+  if (call.output(0).numel() == 0) return;
   const auto plan = D::plan(call);
   const auto& [d, h, w] = plan.g.window.axes;
   const float* x = call.input(0).template data<float>().data();
@@ -19,32 +21,13 @@ void run(const KernelCall& call) {
   double* truth = nullptr;
   if (!call.truth.empty() && call.truth[0])
     truth = reinterpret_cast<double*>(const_cast<std::byte*>(call.truth[0].bytes().data()));
-  // The taps of one output along an axis, and how many of them count.
-  struct Taps {
-    std::int64_t first = 0, count = 0, counted = 0;
-  };
-  const auto taps_of = [&](const WindowAxis& a) {
-    std::vector<Taps> all;
-    for (std::int64_t o = 0; o < a.out; ++o) {
-      Taps t;
-      for (std::int64_t r = 0; r < a.kernel; ++r) {
-        const std::int64_t at = a.at(o, r);
-        if (at >= 0 && at < a.in && t.count++ == 0) t.first = at;
-        t.counted += plan.count_include_pad ? at < a.in + a.pad_end : at >= 0 && at < a.in;
-      }
-      all.push_back(t);
-    }
-    return all;
-  };
-  const std::vector<Taps> depth = taps_of(d), height = taps_of(h), width = taps_of(w);
+  const AxisTaps depth(d), height(h), width(w);
   const std::int64_t outputs = D::slices(plan);
   exact_counts().outputs.fetch_add(outputs, std::memory_order_relaxed);
   parallel_for(outputs, call.threads, 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const PoolPoint o = pool_point(plan.g, i);
-      const Taps &z = depth[static_cast<std::size_t>(o.z)],
-                 &v = height[static_cast<std::size_t>(o.y)],
-                 &u = width[static_cast<std::size_t>(o.x)];
+      const AxisTaps::Run &z = depth[o.z], &v = height[o.y], &u = width[o.x];
       BoundedSum s;
       const bool whole = u.count == w.in && w.dilation == 1 && v.count == h.in && h.dilation == 1;
       for (std::int64_t rz = 0; rz < z.count; ++rz) {
@@ -69,8 +52,9 @@ void run(const KernelCall& call) {
           s.blocks += u.count;
         }
       }
-      const std::int64_t counted =
-          plan.divisor_override != 0 ? plan.divisor_override : z.counted * v.counted * u.counted;
+      const std::int64_t counted = plan.divisor_override != 0
+                                       ? plan.divisor_override
+                                       : taps_counted(z, v, u, plan.count_include_pad);
       if (decide_sum(s, ExactFinish::mean, static_cast<double>(counted), y[i],
                      truth == nullptr ? nullptr : truth + i))
         continue;

@@ -12,6 +12,7 @@
 #include "kernels/conv/tap_rows.h"
 #include "kernels/gemm/refuse.h"
 #include "kernels/gemm/scratch.h"
+#include "kernels/pool/axis_taps.h"
 #include "kernels/pool/max_rows.h"
 #include "kernels/pool/planes.h"
 
@@ -44,19 +45,39 @@ bool small_planes(const Window& window, int lanes) {
   return 4 * w.out <= lanes || (w.stride > 2 && w.out <= lanes);
 }
 
+template <bool kAverage>
+PoolGeometry geometry_of(const Params& params, const Shape& x) {
+  if constexpr (kAverage)
+    return pool_geometry(params.as<AvgPoolParams>(), x);
+  else
+    return pool_geometry(params.as<MaxPoolParams>(), x);
+}
+
+// Windows of which the padding has most: vectors walk all taps and leave those out by masks, where
+// one output after another walks only what is inside.
+constexpr std::int64_t kFewTaps = 64, kMostlyPadding = 8;
+bool mostly_padding(const Window& window) {
+  const auto& [d, h, w] = window.axes;
+  if (window.taps() <= kFewTaps) return false;
+  const auto share = [](const WindowAxis& a) {
+    return static_cast<double>(AxisTaps(a).inside()) /
+           (static_cast<double>(a.out) * static_cast<double>(a.kernel));
+  };
+  return share(d) * share(h) * share(w) * kMostlyPadding < 1;
+}
+
+// nullptr: nothing to compute, or mostly padding.
 template <Isa isa, bool kAverage>
 Prepared prepare(const Problem& problem, int) {
-  const Shape& x = problem.input(0).shape;
+  const PoolGeometry g = geometry_of<kAverage>(*problem.params, problem.input(0).shape);
+  if (g.points() == 0 || mostly_padding(g.window)) return nullptr;
   if constexpr (kAverage) {
-    const auto& params = problem.params->as<AvgPoolParams>();
-    const PoolGeometry g = pool_geometry(params, x);
     return std::make_shared<PreparedPool>(
         WindowRows(as_depthwise(g), kLanes<isa>), TapRows(g.window, kLanes<isa>),
         MaxRows(Window{}, kLanes<isa>),
         PoolPlanes(g.window, kLanes<isa>, small_planes(g.window, kLanes<isa>)),
-        average_divisors(g, params));
+        average_divisors(g, problem.params->as<AvgPoolParams>()));
   } else {
-    const PoolGeometry g = pool_geometry(problem.params->as<MaxPoolParams>(), x);
     const MaxRows rows(g.window, kLanes<isa>);
     return std::make_shared<PreparedPool>(
         WindowRows(as_depthwise(g), kLanes<isa>), TapRows(Window{}, kLanes<isa>), rows,
@@ -107,8 +128,16 @@ void run(const KernelCall& call) {
   if (!kAverage && !call.truth.empty()) return run_max_pool_definition(call);
   const Prepared fresh =
       call.prepared == nullptr ? prepare<isa, kAverage>(*call.problem, call.threads) : nullptr;
-  const auto& p =
-      *static_cast<const PreparedPool*>(call.prepared == nullptr ? fresh.get() : call.prepared);
+  const auto* prepared =
+      static_cast<const PreparedPool*>(call.prepared == nullptr ? fresh.get() : call.prepared);
+  if (prepared == nullptr) {
+    const std::int64_t all = call.output(0).numel();
+    if (all == 0) return;
+    kAverage ? run_average_pool_scalar(call) : run_max_pool_scalar(call);
+    if (call.finished != nullptr) (*call.finished)({.begin = 0, .count = all});
+    return;
+  }
+  const PreparedPool& p = *prepared;
   if (p.planes.serves()) return run_planes<isa, kAverage>(call, p);
   const WindowRows& plan = p.rows;
   const float* x = call.input(0).data<float>().data();

@@ -15,6 +15,8 @@ KernelRow average_pool_f32_row(std::string_view name);
 // The same without vectors, for any machine (scalar.cpp).
 KernelRow max_pool_scalar_row();
 KernelRow average_pool_scalar_row();
+void run_max_pool_scalar(const KernelCall& call);
+void run_average_pool_scalar(const KernelCall& call);
 
 // By f64 sums, contract exact, for any machine (exact.cpp).
 KernelRow average_pool_exact_row();

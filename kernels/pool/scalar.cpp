@@ -8,32 +8,11 @@
 #include "engine/numerics/fp.h"
 #include "engine/ops/pool.h"
 #include "kernels/gemm/refuse.h"
+#include "kernels/pool/axis_taps.h"
 #include "kernels/pool/fast.h"
 
 namespace etalon {
 namespace {
-
-// The taps of each output along one axis that lie inside: they are consecutive.
-struct AxisTaps {
-  struct Run {
-    std::int64_t first = 0, count = 0;  // the coordinate under the first of them
-  };
-  std::vector<Run> runs;
-  std::int64_t step = 1;
-
-  explicit AxisTaps(const WindowAxis& a) : step(a.dilation) {
-    for (std::int64_t o = 0; o < a.out; ++o) {
-      Run run;
-      for (std::int64_t r = 0; r < a.kernel; ++r) {
-        const std::int64_t at = a.at(o, r);
-        if (at < 0 || at >= a.in) continue;
-        if (run.count++ == 0) run.first = at;
-      }
-      runs.push_back(run);
-    }
-  }
-  const Run& operator[](std::int64_t o) const { return runs[static_cast<std::size_t>(o)]; }
-};
 
 // NaN wins and a tie keeps the first.
 struct Maximum {
@@ -50,6 +29,7 @@ struct Sum {
 template <bool kAverage>
 void run(const KernelCall& call) {
   if (!kAverage && !call.truth.empty()) return run_max_pool_definition(call);
+  if (call.output(0).numel() == 0) return;
   const Shape& shape = call.input(0).shape();
   PoolGeometry g;
   std::vector<float> divisors;
@@ -94,22 +74,19 @@ void run(const KernelCall& call) {
 std::vector<float> average_divisors(const PoolGeometry& g, const AvgPoolParams& p) {
   std::vector<float> divisors;
   const auto& [d, h, w] = g.window.axes;
-  const auto counted = [&](const WindowAxis& a, std::int64_t o) {
-    std::int64_t n = 0;
-    for (std::int64_t r = 0; r < a.kernel; ++r) {
-      const std::int64_t i = a.at(o, r);
-      n += p.count_include_pad ? i < a.in + a.pad_end : i >= 0 && i < a.in;
-    }
-    return n;
-  };
+  const AxisTaps depth(d), height(h), width(w);
   for (std::int64_t z = 0; z < d.out; ++z)
     for (std::int64_t y = 0; y < h.out; ++y)
       for (std::int64_t x = 0; x < w.out; ++x)
-        divisors.push_back(static_cast<float>(p.divisor_override != 0
-                                                  ? p.divisor_override
-                                                  : counted(d, z) * counted(h, y) * counted(w, x)));
+        divisors.push_back(static_cast<float>(
+            p.divisor_override != 0
+                ? p.divisor_override
+                : taps_counted(depth[z], height[y], width[x], p.count_include_pad)));
   return divisors;
 }
+
+void run_max_pool_scalar(const KernelCall& call) { run<false>(call); }
+void run_average_pool_scalar(const KernelCall& call) { run<true>(call); }
 
 Refusal refuse_max_pool(const Problem& problem) {
   if (problem.params->as<MaxPoolParams>().indices != PoolIndices::none)

@@ -105,6 +105,7 @@ struct ResizeDefinition {
            {},
            {}};
     p.places.resize(static_cast<std::size_t>(x.rank()));
+    if (p.y.numel() == 0) return p;  // though an axis may have any extent
     for (int i = 0; i < x.rank(); ++i) {
       const auto a = static_cast<std::size_t>(i);
       if (p.axes[a].changes) p.moving.push_back(i);
