@@ -72,8 +72,8 @@ struct Executor::State {
   // By value: the one node that reads it, once, where that node's op has kernels that run by
   // pieces; -1 otherwise.
   std::vector<int> follower;
-  std::vector<bool> constant;  // initializers
-  std::vector<bool> counted;   // made by a node: its memory counts as live
+  std::vector<bool> constant;     // initializers
+  std::vector<bool> counted;      // made by a node: its memory counts as live
   std::int64_t around_bytes = 0;  // of a body: what lives in the graphs around it
   TensorPool pool;
   std::optional<std::vector<TensorType>> checked;  // the types of inputs that were let through
