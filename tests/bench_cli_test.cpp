@@ -23,6 +23,15 @@ bool says(const Ran& r, const std::string& words) { return r.err.find(words) != 
 
 }  // namespace
 
+TEST_CASE("cli: a word behind an option of one value is the command's") {
+  const test::TemporaryFolder own;
+  const Ran r =
+      ran({"bench", "--shape", "relu f32[64]", "lenet.pool2", "--threads", "1", "--min-time",
+           "0.01", "--repetitions", "1", "--no-errors", "--json", own / "r.json"});
+  CHECK_MESSAGE(r.code == 0, r.err);
+  CHECK(nlohmann::json::parse(read_text_file(own / "r.json"))["bench"]["rows"].size() == 2);
+}
+
 TEST_CASE("cli: a report takes no record's place, and no record is deeper than it may be") {
   const test::TemporaryFolder own;
   const std::string record = own / "r.json", page = own / "p.html";

@@ -63,6 +63,7 @@ Options& Options::repeated(const std::string& flags, std::vector<std::string>& v
   app_.add_option(flags, values, help)
       ->type_name(type)
       ->expected(1, most)
+      ->allow_extra_args(most > 1)  // a word behind its one value is a word of the command
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return *this;
 }
