@@ -23,6 +23,30 @@ bool says(const Ran& r, const std::string& words) { return r.err.find(words) != 
 
 }  // namespace
 
+TEST_CASE("cli: what a row's again says is a command that bench takes") {
+  const test::TemporaryFolder own;
+  const std::string lenet = std::string(ETALON_SOURCE_DIR) + "/bench/demo/lenet.onnx";
+  for (const bool import : {true, false}) {
+    std::vector<std::string> words{"bench", lenet,         "--threads", "1",      "--repetitions",
+                                   "1",     "--most-time", "0.01",      "--json", own / "r.json"};
+    if (import) words.emplace_back("--import");
+    CHECK(ran(words).code == 0);
+    const std::string again =
+        json::parse(read_text_file(own / "r.json"))["bench"]["rows"][0]["again"];
+    CAPTURE(again);
+    std::vector<std::string> parts;  // none of its words needs quotes
+    for (std::size_t at = 0; at < again.size();) {
+      const std::size_t end = std::min(again.find(' ', at), again.size());
+      parts.push_back(again.substr(at, end - at));
+      at = end + 1;
+    }
+    parts.erase(parts.begin());
+    parts.insert(parts.end(), {"--repetitions", "1", "--most-time", "0.01"});
+    const Ran r = ran(parts);
+    CHECK_MESSAGE(r.code == 0, r.err);
+  }
+}
+
 TEST_CASE("cli: a word behind an option of one value is the command's") {
   const test::TemporaryFolder own;
   const Ran r =

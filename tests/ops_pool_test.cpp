@@ -64,6 +64,9 @@ TEST_CASE("pool: what does not fit is refused") {
         {"a | max_pool | kernel=[2] | i64[1,2,4]:0..1", "at most 32 bits"},
         {"a | avg_pool | kernel=[2] | i8[1,2,4]:0..1", "floating"},
         {"a | avg_pool | kernel=[2] divisor_override=-1 | f32[1,2,4]", "divisor_override"},
+        {"a | avg_pool | kernel=[4294967296,4294967296] strides=[4294967296,4294967296] "
+         "pads_begin=[4294967295,4294967295] pads_end=[4294967295,4294967295] | f32[1,1,2,2]",
+         "at most 2^53"},
         {"a | global_avg_pool | | f32[7]", "[N,C,spatial...]"}})
     CHECK_THROWS_WITH_AS(run(line), doctest::Contains(says), Error);
 }
@@ -230,6 +233,7 @@ TEST_CASE("pool: the rows on vectors have the definition's bits") {
 // The reference is a small window that sees the same: an image of 2x2 in padding of k - 1.
 TEST_CASE("pool: windows far larger than their image are clipped to it") {
   using Clock = std::chrono::steady_clock;
+  int compared = 0;
   for (const char* op : {"avg_pool", "max_pool"})
     for (const char* include : {"", " count_include_pad=true"}) {
       if (*include != '\0' && std::string_view(op) != "avg_pool") continue;
@@ -253,7 +257,11 @@ TEST_CASE("pool: windows far larger than their image are clipped to it") {
         CAPTURE(name);
         try {
           const std::string reference = std::string(op) + ".definition";
-          for (const int k : {9, 24}) CHECK(test::equal_bits(pool(k, name), pool(k, reference)));
+          for (const int k : {9, 24}) {
+            const Tensor got = pool(k, name);
+            CHECK(test::equal_bits(got, pool(k, reference)));
+            ++compared;
+          }
         } catch (const Error& e) {
           if (e.kind() != ErrorKind::usage) throw;
           continue;  // sets of taps beyond what the row tells apart
@@ -264,4 +272,38 @@ TEST_CASE("pool: windows far larger than their image are clipped to it") {
         CHECK(std::chrono::duration<double>(Clock::now() - begin).count() < 10);
       }
     }
+  CHECK(compared >= 20);
+}
+
+TEST_CASE("avg_pool: counts that f32 does not hold are divided by as the definition does") {
+  int compared = 0;
+  for (const char* line :
+       {"a | avg_pool | kernel=[1] divisor_override=1152921573326323713 | f32[1,1,1]=1",
+        "a | avg_pool | kernel=[1] divisor_override=16777217 | f32[1,1,2]=1,3",
+        "a | avg_pool | kernel=[4097,4097] pads_begin=[4096,4096] pads_end=[0,0] "
+        "count_include_pad=true | f32[1,1,1,1]=1"})
+    for (const char* contract : {"seq", "acc=f64", "order=lanes:4,round=ru"}) {
+      const OpCase c = parse_op_case(line);
+      const std::vector<Tensor> in = case_inputs(c);
+      const auto pool = [&](std::string kernel) {
+        RunOptions options{.contract = Contract::parse(contract)};
+        options.kernels = std::move(kernel);
+        return std::move(run_op(*c.op, c.params, pointers(in), all_kernels(), options).outputs[0]);
+      };
+      const Tensor want = pool("avg_pool.definition");
+      for (const KernelRow* row : all_kernels().rows_of("avg_pool")) {
+        if (row->promise != Promise::defined || !test::on_this_cpu(*row)) continue;
+        CAPTURE(row->name);
+        CAPTURE(line);
+        try {
+          const Tensor got = pool(std::string(row->name));
+          CHECK(test::equal_bits(got, want));
+          ++compared;
+        } catch (const Error& e) {
+          if (e.kind() != ErrorKind::usage) throw;
+        }
+      }
+      CHECK(test::equal_bits(pool(""), want));
+    }
+  CHECK(compared >= 15);
 }

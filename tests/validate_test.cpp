@@ -10,6 +10,7 @@
 #include "bench/compare/case.h"
 #include "bench/compare/param_fields.h"
 #include "bench/op_text.h"
+#include "engine/core/file.h"
 #include "engine/core/hash.h"
 #include "engine/ops/pool.h"
 #include "importers/importers.h"
@@ -381,6 +382,14 @@ TEST_CASE("case: the rows that show an element, where an op keeps rows apart") {
   CHECK(gemm.layer.inputs[2].shape() == Shape{1, 6});
   CHECK(gemm.outputs[0].data<float>().size() == 6);
   CHECK(smallest("mul", {}, {{4, 8}, {4, 8}}, 31).layer.inputs[1].shape() == Shape{1, 8});
+  // A scale for each row stays whole, and so does what it scales.
+  Case scaled;
+  scaled.layer.op = &get_op("dequantize_linear");
+  scaled.layer.params = parse_params(*scaled.layer.op, {"axis=0"});
+  scaled.layer.inputs.push_back(Tensor::zeros(DType::i8, {4, 4}));
+  scaled.layer.inputs.push_back(noise({4}, 1, 1, true));
+  scaled.outputs = suspect(scaled.layer, Contract::parse("seq"));
+  CHECK(smallest_case(scaled, 0, 9).layer.inputs[0].shape() == Shape{4, 4});
 }
 
 TEST_CASE("case: saved and judged again") {
@@ -402,4 +411,8 @@ TEST_CASE("case: saved and judged again") {
   CHECK(j.verdict == Verdict::identical);
   CHECK(j.contract == "order=lanes:4");
   CHECK_THROWS_WITH_AS(load_case(scratch.path), doctest::Contains("case.json"), Error);
+  std::string text = read_text_file(scratch.path + "/case/case.json");
+  text.replace(text.find("PyTorch"), 7, "nobody's");
+  write_file(scratch.path + "/case/case.json", text);
+  CHECK_THROWS_WITH_AS(load_case(scratch.path + "/case"), doctest::Contains("framework"), Error);
 }

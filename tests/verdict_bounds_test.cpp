@@ -62,6 +62,7 @@ TEST_CASE("verdict: numbers of a narrower format are lower precision only where 
     for (const DType d : {DType::bf16, DType::f16}) {
       CAPTURE(name(d));
       CHECK(judged(gemm, stored(y, d)).verdict == Verdict::lower_precision);
+      CHECK(judged(gemm, stored(y, d), "acc=f64").verdict == Verdict::lower_precision);
       // Of the right size and format, and rubbish: another product's numbers, one element's sign,
       // ones, an infinity that no overflow explains.
       const Layer other = layer_of("gemm", two(noise({8, k}, 3), noise({k, 8}, 4)));
@@ -137,6 +138,16 @@ TEST_CASE("verdict: zeros of the other sign are named; outputs that are all zero
   const Judgement zero = judged(gemm, filled({8, 8}, 0));
   CHECK(zero.verdict == Verdict::wrong);
   CHECK(zero.cause == "every output is zero");
+  // (a + 1.x) - a is 0 in f32 for large a: rounding alone.
+  Tensor ones = filled({8, 3}, 1), cancel = Tensor::zeros(DType::f32, {3, 8});
+  for (std::size_t n = 0; n < 8; ++n) {
+    const float a = 0x1p27F + 1024 * static_cast<float>(n);
+    cancel.mutable_data<float>()[n] = a;
+    cancel.mutable_data<float>()[8 + n] = 1 + static_cast<float>(n) / 16;
+    cancel.mutable_data<float>()[16 + n] = -a;
+  }
+  const Layer lawful = layer_of("matmul", two(std::move(ones), std::move(cancel)));
+  CHECK(judged(lawful, filled({8, 8}, 0)).verdict != Verdict::wrong);
 }
 
 TEST_CASE("verdict: an epsilon that the data cannot tell from another is named with it") {
@@ -153,6 +164,8 @@ TEST_CASE("verdict: an epsilon that the data cannot tell from another is named w
   CHECK(j.cause.find("1e-08") != std::string::npos);
   CHECK(j.cause.find("1e-12") != std::string::npos);
   CHECK(j.cause.find(", not 1e-05") != std::string::npos);
+  for (const char* value : {"1e-08", "1e-10", "1e-12"})  // each once
+    CHECK(j.cause.find(value) == j.cause.rfind(value));
 }
 
 TEST_CASE(

@@ -11,6 +11,7 @@
 #include "bench/cli/terminal.h"
 #include "bench/data.h"
 #include "bench/micro/machine_watch.h"
+#include "bench/shell_word.h"
 #include "engine/core/error.h"
 #include "engine/core/threads.h"
 #include "engine/models/models.h"
@@ -39,8 +40,7 @@ std::string again_command(const std::string& file, const std::string& what,
                           const NetworkBenchOptions& options) {
   std::vector<std::string> vs;
   for (const RunnerTarget& target : options.vs) vs.push_back(target.text);
-  return fmt::format("etalon bench {}{} -c {}{}{}", shell_word(file), what,
-                     shell_word(short_name(options.contract)),
+  return fmt::format("etalon bench {}{}{}{}", shell_word(file), what,
                      again_options(vs, options.threads, options.isa),
                      options.device == Device::cuda ? " --device cuda" : "");
 }
@@ -54,7 +54,8 @@ std::vector<NamedRow> time_network(const std::string& file, const std::string& s
   const auto add = [&](std::string name, const std::string& what, InputMap given) {
     NamedRow& row = named.emplace_back(std::move(name));
     row.record["contract"] = to_string(options.contract);
-    row.record["again"] = again_command(file, what, options);
+    row.record["again"] =
+        again_command(file, what + " -c " + shell_word(short_name(options.contract)), options);
     for (const auto& [value, tensor] : given)
       row.record["inputs"][value] = to_string(tensor.type());
     inputs.push_back(std::move(given));

@@ -171,7 +171,11 @@ void bench_functions(const FunctionBenchOptions& options, nlohmann::json& bench)
     fmt::print("against {}: {:.2f} of its time (geometric mean of {}), worst {:.2f} ({})\n", peer,
                mean, sum.second, worst[peer].first, worst[peer].second);
   }
-  if (interrupted_early) fmt::print("\ninterrupted: {} functions are kept\n", bench["rows"].size());
+  if (interrupted_early)
+    fmt::print("\ninterrupted: {} functions are kept\n",
+               std::ranges::count_if(bench["rows"], [](const nlohmann::json& row) {
+                 return row.value("suite", "") == "functions";
+               }));
 }
 
 }  // namespace etalon::cli

@@ -9,6 +9,7 @@
 #include "bench/cli/terminal.h"
 #include "bench/micro/order_search.h"
 #include "bench/runners/target.h"
+#include "bench/shell_word.h"
 #include "engine/core/error.h"
 
 namespace etalon::cli {
@@ -64,7 +65,8 @@ void print(const OrderFinding& f) {
   for (const OrderAnswer* a : {&f.one, &f.other})
     fmt::print("  {:<28} {}\n", a->how + ":",
                a->order.empty() ? a->sentence : fmt::format("the bits of {}", a->order));
-  fmt::print("  saved: {}; again: etalon ulp {} {}\n", f.folder, f.one.file, f.other.file);
+  fmt::print("  saved: {}; again: etalon ulp {} {}\n", f.folder, shell_word(f.one.file),
+             shell_word(f.other.file));
   fmt::print(
       "  {} under seq, varied the same way: {} and {}: {}\n", f.defined_kernel,
       f.defined_one.substr(0, 16), f.defined_other.substr(0, 16),

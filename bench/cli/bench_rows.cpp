@@ -10,6 +10,7 @@
 
 #include "bench/cli/terminal.h"
 #include "bench/report/bench_record.h"
+#include "bench/shell_word.h"
 #include "engine/core/error.h"
 
 namespace etalon::cli {
@@ -148,15 +149,6 @@ json bench_row_json(const BenchRow& row, const BenchOptions& options, const std:
   return out;
 }
 
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string again_options(const std::vector<std::string>& vs, int threads, Isa isa) {
   std::string text;
   if (!vs.empty()) text += " --vs " + shell_word(fmt::format("{}", fmt::join(vs, ",")));
@@ -196,11 +188,11 @@ std::string again_command(const NamedShape& shape, const BenchOptions& options,
                           const std::vector<std::string>& vs) {
   std::string text = "etalon bench ";
   if (shape.suite == kTypedSuite)
-    text += fmt::format("--shape '{} {}'", shape.op->name, shape.line);
+    text += "--shape " + shell_word(fmt::format("{} {}", shape.op->name, shape.line));
   else
     text += fmt::format("{}.{}", shape.op->name, shape.full_name());
-  text += fmt::format(" -c '{}'", short_name(options.contract));
-  for (const Contract& c : options.also) text += fmt::format(" -c '{}'", short_name(c));
+  text += " -c " + shell_word(short_name(options.contract));
+  for (const Contract& c : options.also) text += " -c " + shell_word(short_name(c));
   if (!options.kernels.empty()) text += " --kernels " + shell_word(options.kernels);
   text += again_options(vs, options.threads, options.isa);
   if (options.timing.cache == Cache::cold) text += " --cache cold";

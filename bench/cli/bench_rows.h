@@ -20,8 +20,6 @@ bool is_bench_row(const nlohmann::json& row);
 std::string again_command(const NamedShape& shape, const BenchOptions& options,
                           const std::vector<std::string>& vs);
 
-// What a shell reads as this one word.
-std::string shell_word(const std::string& word);
 // " --vs A,B --threads N --isa NAME": the end of a command that times something again.
 std::string again_options(const std::vector<std::string>& vs, int threads, Isa isa);
 

@@ -56,6 +56,9 @@ json run_once(const std::string& program, const BenchRuns& how, const std::strin
   if (!made.contains("bench") || !made["bench"].is_object() || !made["bench"].contains("rows"))
     throw bad_input("its record has no field bench.rows; give a build of etalon");
   check_bench_record(made);
+  for (const json& row : made["bench"]["rows"])
+    if (!row.contains("samples") || row["samples"].empty() || !row.contains("median_s"))
+      throw bad_input("a row of its record has no samples or no median_s; give a build of etalon");
   return made;
 }
 

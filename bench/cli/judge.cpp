@@ -17,6 +17,7 @@
 #include "bench/data.h"
 #include "bench/op_text.h"
 #include "bench/report/record.h"
+#include "bench/shell_word.h"
 #include "engine/core/file.h"
 #include "importers/containers/json.h"
 #include "importers/formats/neutral.h"
@@ -212,7 +213,7 @@ int judge(const Args& args, const Globals& g) {
     fmt::print("{:<9} {}\n", name(f), accuracy_sentence(library, c.layer.op->name, f));
   if (!args.save.empty()) {
     save_case(args.save, c);
-    fmt::print("case      etalon judge --case {}\n", args.save);
+    fmt::print("case      etalon judge --case {}\n", shell_word(args.save));
   }
   if (!g.json_path.empty()) {
     nlohmann::json record = base_record(g.command_line, g.isa);

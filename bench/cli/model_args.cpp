@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -120,6 +122,16 @@ Model open_model_args(ModelArgs& args, const std::vector<std::string>& inputs) {
   fmt::print("\n");
   hold_to(*model.graph, told, hints);
   return model;
+}
+
+std::uint64_t seed_of(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, fault] = std::from_chars(text.data(), end, seed);
+  if (fault != std::errc() || at != end)
+    throw usage_error("--random {}: a seed is a whole number from 0 to {}", text,
+                      std::numeric_limits<std::uint64_t>::max());
+  return seed;
 }
 
 nlohmann::json placement_json(const ModelArgs& args) {

@@ -2,6 +2,7 @@
 // graph the network they belong to. One implementation for convert, inspect, run and validate.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ Options& model_options(Options& options, const std::string& word, const std::str
 // caller is going to give as its inputs: what they hold tells the shapes where no --input-shape
 // does.
 Model open_model_args(ModelArgs& args, const std::vector<std::string>& inputs = {});
+// The seed of --random; a usage Error where it is none.
+std::uint64_t seed_of(const std::string& text);
 // The same table for a record; null without --arch.
 nlohmann::json placement_json(const ModelArgs& args);
 

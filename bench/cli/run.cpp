@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -33,16 +31,6 @@ struct Args {
   std::int64_t memory_limit = RunOptions().memory_limit_bytes;
   bool nodes = false, times = false;
 };
-
-std::uint64_t seed_of(const std::string& text) {
-  std::uint64_t seed = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, fault] = std::from_chars(text.data(), end, seed);
-  if (fault != std::errc() || at != end)
-    throw usage_error("--random {}: a seed is a whole number from 0 to {}", text,
-                      std::numeric_limits<std::uint64_t>::max());
-  return seed;
-}
 
 // --batch has a meaning only where a first extent is free.
 bool takes_batch(const Model& model) {

@@ -24,10 +24,10 @@ using nlohmann::json;
 
 struct Args {
   ModelArgs model;
-  std::string against, data, contract = "seq", fail_on = "wrong", baseline, junit, report;
+  std::string against, data, random, contract = "seq", fail_on = "wrong", baseline, junit, report;
   std::string cases = "etalon-cases";
   std::vector<std::string> inputs;
-  std::int64_t samples = 16, batch = 1, random = -1, runs = 5;
+  std::int64_t samples = 16, batch = 1, runs = 5;
   double timeout_s = 900;
   bool per_layer = false;
 };
@@ -123,7 +123,7 @@ void print_target(const json& t, bool per_layer) {
 
 int validate_model(Args& args, const Globals& g) {
   const int ways = static_cast<int>(!args.inputs.empty()) + static_cast<int>(!args.data.empty()) +
-                   static_cast<int>(args.random >= 0);
+                   static_cast<int>(!args.random.empty());
   if (ways > 1) throw usage_error("give one of --input, --data and --random");
   if (args.batch < 1) throw usage_error("--batch {}: a sample at least is judged", args.batch);
   if (!(args.timeout_s > 0)) throw usage_error("--timeout {}: seconds above 0", args.timeout_s);
@@ -163,10 +163,10 @@ int validate_model(Args& args, const Globals& g) {
     inputs = read_inputs(*model.graph, args.inputs);
     options.input_source = fmt::format("{}", fmt::join(args.inputs, ", "));
   } else {
-    const std::int64_t seed = args.random < 0 ? 1 : args.random;
-    inputs = random_inputs(model, args.batch, static_cast<std::uint64_t>(seed));
+    const std::uint64_t seed = args.random.empty() ? 1 : seed_of(args.random);
+    inputs = random_inputs(model, args.batch, seed);
     options.input_source = fmt::format("noise, seed {}", seed);
-    if (args.random < 0)
+    if (args.random.empty())
       fmt::print("No input was given: noise of seed {} is used (--input FILE or --data mnist).\n",
                  seed);
   }
@@ -228,7 +228,7 @@ Action validate_command(Options& options) {
       .repeated("--input", a->inputs, "FILE", "npy, npz or safetensors; NAME=FILE")
       .value("--data", a->data, "NAME", "mnist")
       .value("--samples", a->samples, "how many samples of --data")
-      .value("--random", a->random, "noise from this seed")
+      .value("--random", a->random, "SEED", "noise from this seed")
       .value("--batch", a->batch, "samples of noise")
       .value("--contract", a->contract, "C", "the reference's contract")
       .value("--fail-on", a->fail_on, "VERDICT", "this verdict or a worse one gives exit code 1")

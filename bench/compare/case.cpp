@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bench/compare/library_accuracy.h"
 #include "bench/micro/first_sample.h"
 #include "engine/core/file.h"
 #include "importers/containers/json.h"
@@ -18,15 +19,6 @@ using nlohmann::json;
 
 std::string label(const std::vector<std::string_view>& names, std::size_t i) {
   return i < names.size() ? std::string(names[i]) : std::to_string(i);
-}
-
-Tensor row_of(const Tensor& t, std::int64_t row) {
-  const Shape one = t.shape().with_dim(0, 1);
-  Tensor r = Tensor::uninitialized(t.dtype(), one);
-  const std::size_t bytes = r.size_bytes();
-  std::memcpy(r.mutable_bytes().data(), t.bytes().data() + static_cast<std::size_t>(row) * bytes,
-              bytes);
-  return r;
 }
 
 }  // namespace
@@ -83,6 +75,11 @@ Case load_case(const std::string& folder) {
     if (text.contains(key)) to = json_string(text, key);
   };
   optional("framework", c.framework);
+  try {
+    c.framework = named_library(c.framework).library;
+  } catch (const Error& e) {
+    throw bad_input("framework: {}", e.what());
+  }
   optional("origin", c.origin);
   optional("verdict", c.verdict);
   optional("cause", c.cause);

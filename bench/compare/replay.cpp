@@ -27,6 +27,12 @@ std::string with_other_value(const std::string& cause, const std::string& other)
                      other.substr(other_from, other_to - other_from), cause.substr(to));
 }
 
+bool all_zero(const Tensor& t) {
+  for (std::int64_t i = 0; i < t.numel(); ++i)
+    if (load_as_double(t, i) != 0) return false;
+  return true;
+}
+
 }  // namespace
 
 // Tries every hypothesis on the small sample; true when one is named.
@@ -41,16 +47,17 @@ bool Judge::explain(std::size_t o, std::string& cause, Verdict& verdict) {
     verdict = Verdict::lower_precision;
     return true;
   }
-  const auto vanished = [](const Point& p) { return p.got == 0; };
-  const auto normal = [&](const Point& p) {
-    return abs_of(p.real) >= smallest_normal(got_[o].dtype());
+  // Outside: zeros that rounding may leave of terms that cancel are not meant.
+  const auto missing = [&](const Point& p) {
+    return p.outside() && abs_of(p.real) >= smallest_normal(got_[o].dtype());
   };
-  if (std::ranges::all_of(plain_points, vanished) && std::ranges::any_of(plain_points, normal)) {
+  if (std::ranges::any_of(plain_points, missing) && all_zero(got_[o])) {
     cause = "every output is zero";  // any factor that is small enough would explain it
     verdict = Verdict::wrong;
     return true;
   }
   double best = kInfinity;
+  const Hypothesis* nearest = nullptr;
   std::vector<std::pair<double, const Hypothesis*>> fitting;
   for (const Hypothesis& h : hypotheses()) {
     try {
@@ -86,6 +93,7 @@ bool Judge::explain(std::size_t o, std::string& cause, Verdict& verdict) {
       fitting.emplace_back(fit.energy, &h);
       if (!(fit.energy < best)) continue;
       best = fit.energy;
+      nearest = &h;
       cause = h.cause;
       verdict = h.verdict;
     } catch (const Error&) {
@@ -93,7 +101,7 @@ bool Judge::explain(std::size_t o, std::string& cause, Verdict& verdict) {
     }
   }
   for (const auto& [energy, h] : fitting)
-    if (h->cause != cause && energy <= 2 * best) cause = with_other_value(cause, h->cause);
+    if (h != nearest && energy <= 2 * best) cause = with_other_value(cause, h->cause);
   return best < kInfinity;
 }
 
@@ -200,9 +208,16 @@ std::optional<Verdict> near_enough(const std::vector<Point>& points, const Narro
 // All outputs (or the outputs before a bias was added) are numbers of a narrower format, and as
 // near as it allows: f32 arithmetic leaves a share of 2^-13 (f16) or 2^-16 (bf16) of such numbers
 // by chance. Where what the format allows is larger than the outputs, no statement.
-std::optional<Verdict> Judge::stored_narrower(std::size_t o, const std::vector<Point>& points,
+std::optional<Verdict> Judge::stored_narrower(std::size_t o, const std::vector<Point>& given,
                                               std::string& cause) const {
   if (got_[o].dtype() != DType::f32 || got_[o].numel() < 8) return std::nullopt;
+  std::vector<Point> points = given;
+  if (options_.contract.acc != DType::f32) {  // NarrowReach reads the size of terms out of f32's
+    AnyOrderModel model = model_;
+    model.acc = DType::f32;
+    const auto bounds = eval_.bounds(layer_, options_.contract, model, sample_);
+    points = points_of(static_cast<int>(o), got_[o], bounds, bounds);
+  }
   const bool sums = layer_.op->nature != OpNature::pointwise;
   for (const DType d : {DType::bf16, DType::f16}) {
     std::size_t counted = 0;

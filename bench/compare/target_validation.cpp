@@ -7,6 +7,7 @@
 #include "bench/compare/carried.h"
 #include "bench/compare/case.h"
 #include "bench/compare/judgement_json.h"
+#include "bench/shell_word.h"
 #include "engine/core/threads.h"
 #include "engine/numerics/element.h"
 #include "engine/ops/control.h"
@@ -259,7 +260,7 @@ void TargetValidation::add(json& t, json& list, Verdict& worst, const Node& node
   const std::string folder = options_.case_folder + "/" + safe;
   save_case(folder, smallest_case(c, o, j.stats.worst));
   t["replay"] = {{"files", {folder + "/case.json", folder + "/tensors.safetensors"}},
-                 {"command", fmt::format("etalon judge --case {}", folder)}};
+                 {"command", fmt::format("etalon judge --case {}", shell_word(folder))}};
 }
 
 json TargetValidation::propagated(const Tensor& got, const Tensor& ours) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string_view>
 
@@ -98,14 +99,13 @@ bool mark_rows(const NamedShape& shape, const Shape& out, std::vector<bool>& cut
   if (op == "lstm") return rows_of_recurrent(params.as<LstmParams>(), cut);
   if (op == "gru") return rows_of_recurrent(params.as<GruParams>(), cut);
   if (op == "rnn") return rows_of_recurrent(params.as<RnnParams>(), cut);
+  if (op == "quantize_linear" || op == "dequantize_linear")  // a scale may belong to rows
+    return std::all_of(shape.inputs.begin() + 1, shape.inputs.end(),
+                       [](const TensorType& t) { return t.shape.numel() == 1; }) &&
+           whole_weights();
   // By element: what broadcasts has as many axes at most.
   const bool by_element = shape.op->nature == OpNature::pointwise || op == "sum" || op == "mean";
   return by_element && broadcast_to(shape, out) && every_operand();
-}
-
-Tensor first_row(const Tensor& t) {
-  const Shape one = t.shape().with_dim(0, 1);
-  return Tensor::of<float>(one, t.data<float>().first(static_cast<std::size_t>(one.numel())));
 }
 
 double elements_of(std::span<const TensorType> types) {
@@ -115,6 +115,14 @@ double elements_of(std::span<const TensorType> types) {
 }
 
 }  // namespace
+
+Tensor row_of(const Tensor& t, std::int64_t row) {
+  Tensor r = Tensor::uninitialized(t.dtype(), t.shape().with_dim(0, 1));
+  const std::size_t bytes = r.size_bytes();
+  std::memcpy(r.mutable_bytes().data(), t.bytes().data() + static_cast<std::size_t>(row) * bytes,
+              bytes);
+  return r;
+}
 
 std::vector<bool> inputs_by_sample(const NamedShape& shape) {
   const Shape& out = shape.outputs.at(0).shape;
@@ -137,7 +145,7 @@ SampleTruth truth_of_first_sample(const NamedShape& shape, const std::vector<Ten
   std::vector<const Tensor*> pointers;
   std::vector<InferInput> known;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    first.push_back(!cut.empty() && cut[i] ? first_row(inputs[i]) : inputs[i].share());
+    first.push_back(!cut.empty() && cut[i] ? row_of(inputs[i], 0) : inputs[i].share());
   for (const Tensor& t : first) {
     pointers.push_back(&t);
     known.push_back({t.type(), nullptr, true});

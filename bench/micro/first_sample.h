@@ -16,6 +16,8 @@
 
 namespace etalon {
 
+Tensor row_of(const Tensor& t, std::int64_t row);  // [1, ...] of axis 0
+
 // Which inputs hold a row for each row of the output; empty where rows are not known to be kept
 // apart, or where there is one.
 std::vector<bool> inputs_by_sample(const NamedShape& shape);

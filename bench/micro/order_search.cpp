@@ -10,6 +10,7 @@
 #include <set>
 
 #include "bench/compare/verdict.h"
+#include "bench/micro/first_sample.h"
 #include "bench/micro/framework_peers.h"
 #include "bench/runners/process.h"
 #include "engine/core/error.h"
@@ -92,11 +93,6 @@ class Unfinished {
   std::string folder_;
 };
 
-Tensor first_sample(const Tensor& t) {
-  const Shape one = t.shape().with_dim(0, 1);
-  return Tensor::of<float>(one, t.data<float>().first(static_cast<std::size_t>(one.numel())));
-}
-
 struct Call {
   NamedShape shape;
   std::vector<Tensor> inputs;
@@ -108,7 +104,7 @@ struct Call {
   // The first sample by itself.
   Call alone() const {
     Call one{shape, shared()};
-    one.inputs[0] = first_sample(inputs[0]);
+    one.inputs[0] = row_of(inputs[0], 0);
     one.shape.inputs[0].shape = one.inputs[0].shape();
     return one;
   }
@@ -175,9 +171,8 @@ class Search {
             compare(library, version, kernel, call, "threads", "1 thread", base,
                     fmt::format("{} threads", s_.threads),
                     output(run_row(call, kernel, s_.threads, detect_isa())));
-          compare(library, version, kernel, call.alone(), "batch", "in the batch",
-                  first_sample(base), "alone",
-                  output(run_row(call.alone(), kernel, 1, detect_isa())));
+          compare(library, version, kernel, call.alone(), "batch", "in the batch", row_of(base, 0),
+                  "alone", output(run_row(call.alone(), kernel, 1, detect_isa())));
           if (const Lowered* low = lowered_of(library); low != nullptr && wanted(library, "isa"))
             compare(library, version, kernel, call, "isa", "this machine's instructions", base,
                     std::string(low->how), in_process(call, kernel, *low));
@@ -240,7 +235,7 @@ class Search {
           if (together != nullptr)
             compare(text, version, text, call, "threads", "1 thread", base,
                     fmt::format("{} threads", s_.threads), answer(*together, call));
-          compare(text, version, text, call.alone(), "batch", "in the batch", first_sample(base),
+          compare(text, version, text, call.alone(), "batch", "in the batch", row_of(base, 0),
                   "alone", answer(*alone, call.alone()));
           if (const Lowered* low = lowered_of(target.runner);
               low != nullptr && wanted(text, "isa")) {
@@ -358,7 +353,7 @@ class Search {
       for (const Call& whole : calls_)
         if (whole.shape.full_name() == call.shape.full_name())
           f.defined_other =
-              to_string(hash_tensor(first_sample(run_row(whole, "", 1, s_.isa).outputs[0])));
+              to_string(hash_tensor(row_of(run_row(whole, "", 1, s_.isa).outputs[0], 0)));
     }
   }
 

@@ -106,7 +106,11 @@ Place place_of(const std::string& path) {
 void check_place(const std::string& path) {
   const Place place = place_of(path);
   if (place.there && S_ISDIR(place.st.st_mode)) cannot_write(path, EISDIR);
-  if (place.descriptor >= 0) return;
+  if (place.descriptor >= 0) {
+    const int flags = ::fcntl(place.descriptor, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) cannot_write(path, EBADF);
+    return;
+  }
   if (place.in_place()) {
     if (::access(place.path.c_str(), W_OK) != 0) cannot_write(path, errno);
     return;
@@ -128,10 +132,13 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
                place.there ? 0600 : 0644);
   if (fd_ < 0) cannot_write(path_, errno);
-  // What takes the place of a file belongs to whom that belonged to, where one may give it away.
-  if (place.there &&
-      (::fchown(fd_, place.st.st_uid, place.st.st_gid) == 0 || place.st.st_uid == ::geteuid()))
-    ::fchmod(fd_, place.st.st_mode & 07777);
+  // What takes the place of a file belongs to whom that belonged to, where one may give it away;
+  // else everybody may read and write it who might before.
+  if (place.there) {
+    const bool same =
+        ::fchown(fd_, place.st.st_uid, place.st.st_gid) == 0 || place.st.st_uid == ::geteuid();
+    ::fchmod(fd_, place.st.st_mode & (same ? 07777 : 0666));
+  }
 }
 
 FileWriter::~FileWriter() {

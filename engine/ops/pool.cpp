@@ -57,6 +57,10 @@ Shape PoolGeometry::output_shape() const {
 
 PoolGeometry pool_geometry(const PoolParams& params, const Shape& x) {
   const Window window = make_window(x, params.kernel, params);
+  double taps = 1;
+  for (const WindowAxis& a : window.axes) taps *= static_cast<double>(a.kernel);
+  if (taps > 0x1p53)
+    throw bad_input("kernel has {} taps; give one of at most 2^53, which a double counts", taps);
   return {x[0], x[1], window};
 }
 

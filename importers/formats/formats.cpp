@@ -210,7 +210,11 @@ const FormatRow& format_of(const std::string& path) {
 
 Model open_model(const std::string& path, std::span<const std::string> with) {
   const DefaultFpEnvironment fp;
-  if (const std::string_view name = built_model_name(path); !name.empty()) return build_model(name);
+  if (const std::string_view name = built_model_name(path); !name.empty()) {
+    if (!with.empty())
+      throw usage_error("--with {}: {} is no file; leave --with out", with[0], path);
+    return build_model(name);
+  }
   const MemoryBudget budget;
   const FormatRow& row = format_of(path);
   if (!with.empty() && !row.takes_more)

@@ -13,7 +13,7 @@ namespace {
 
 // Turned points that stay in the second cache.
 constexpr std::int64_t kTurned = std::int64_t{1} << 15;
-constexpr std::int64_t kMostPrograms = 4096;
+constexpr std::int64_t kMostPrograms = 4096, kMostAlongAxis = std::int64_t{1} << 24;
 
 // The sets of taps of one axis that lie in the input, by output: each is a run of taps.
 struct AxisSets {
@@ -293,8 +293,10 @@ class Windows {
 
 Refusal refuse_order_windows(const Window& window) {
   std::int64_t programs = 1;
-  for (const WindowAxis& a : window.axes)
+  for (const WindowAxis& a : window.axes) {
+    if (a.out > kMostAlongAxis) return "takes at most 2^24 outputs along an axis";
     programs *= static_cast<std::int64_t>(AxisSets(a).sets.size());
+  }
   if (programs > kMostPrograms) return "tells at most 4096 sets of taps apart";
   return std::nullopt;
 }

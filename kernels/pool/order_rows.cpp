@@ -99,7 +99,10 @@ KernelRow average_pool_order_row(std::string_view name) {
           .refuse = [](const Problem& problem) -> Refusal {
             const auto& p = problem.params->as<AvgPoolParams>();
             if (p.divisor_override > kMostDivisor) return "divides by at most 2^22";
-            return refuse_window(problem, pool_geometry(p, problem.input(0).shape));
+            const PoolGeometry g = pool_geometry(p, problem.input(0).shape);
+            if (p.divisor_override == 0 && g.window.taps() > kMostDivisor)
+              return "divides by at most 2^22";
+            return refuse_window(problem, g);
           },
           .run =
               [](const KernelCall& call) {

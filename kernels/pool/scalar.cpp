@@ -78,10 +78,11 @@ std::vector<float> average_divisors(const PoolGeometry& g, const AvgPoolParams& 
   for (std::int64_t z = 0; z < d.out; ++z)
     for (std::int64_t y = 0; y < h.out; ++y)
       for (std::int64_t x = 0; x < w.out; ++x)
-        divisors.push_back(static_cast<float>(
+        // As the definition takes it: from a double.
+        divisors.push_back(static_cast<float>(static_cast<double>(
             p.divisor_override != 0
                 ? p.divisor_override
-                : taps_counted(depth[z], height[y], width[x], p.count_include_pad)));
+                : taps_counted(depth[z], height[y], width[x], p.count_include_pad))));
   return divisors;
 }
 
