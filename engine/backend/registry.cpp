@@ -64,9 +64,9 @@ bool defines(const KernelRow& row) {
 
 bool has_no_elements(const Problem& problem) {
   const auto empty = [](const TensorType& t) { return t.shape.numel() == 0; };
-  return std::ranges::any_of(problem.inputs,
-                             [&](const InferInput& i) { return i.given && empty(i.type); }) ||
-         std::ranges::any_of(problem.outputs, empty);
+  return std::any_of(problem.inputs.begin(), problem.inputs.end(),
+                     [&](const InferInput& i) { return i.given && empty(i.type); }) ||
+         std::any_of(problem.outputs.begin(), problem.outputs.end(), empty);
 }
 
 // A negative pad leaves part of the image out. Fast rows lay images out with their padding around
@@ -80,7 +80,7 @@ Refusal refuse_windows(const KernelRow& row, const Problem& problem) {
   const auto& p = problem.params->as<ConvParams>();
   if (p.auto_pad != AutoPad::explicit_pads) return std::nullopt;
   for (const Ints* pads : {&p.pads_begin, &p.pads_end})
-    if (std::ranges::any_of(*pads, [](std::int64_t n) { return n < 0; }))
+    if (std::any_of(pads->begin(), pads->end(), [](std::int64_t n) { return n < 0; }))
       return "takes no negative padding";
   return std::nullopt;
 }

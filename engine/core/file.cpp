@@ -89,7 +89,7 @@ Place place_of(const std::string& path) {
     const fs::path folder = at.has_parent_path() ? at.parent_path() : fs::path(".");
     const std::string name = at.filename();
     if (!own.empty() && fs::canonical(folder, ignored) == own && !name.empty() && name.size() < 8 &&
-        std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; }))
+        std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
       place.descriptor = std::stoi(name);
     if (place.descriptor >= 0 || !fs::is_symlink(at, ignored)) break;
     place.path = (folder / fs::read_symlink(at, ignored)).string();
