@@ -76,7 +76,7 @@ std::string operation(const json& row) {
 // As people write it; records of networks hold the whole of it.
 std::string contract_name(const json& row) {
   if (const auto name = row.find("contract_name"); name != row.end()) return *name;
-  const std::string whole = row.value("contract", "");
+  std::string whole = row.value("contract", "");
   try {
     return whole.empty() ? whole : short_name(Contract::parse(whole));
   } catch (const Error&) {

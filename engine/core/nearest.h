@@ -25,7 +25,8 @@ std::string nearest_name(std::string_view word, const Names& names) {
 
 // "; did you mean 'lenet'?", or `otherwise`.
 template <class Names>
-std::string did_you_mean(std::string_view word, const Names& names, std::string otherwise = "") {
+std::string did_you_mean(std::string_view word, const Names& names,
+                         const std::string& otherwise = "") {
   const std::string nearest = nearest_name(word, names);
   return nearest.empty() ? otherwise : "; did you mean '" + nearest + "'?";
 }

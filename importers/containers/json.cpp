@@ -120,7 +120,8 @@ struct Letter {
 };
 
 json parsed(std::string_view text, Builder&& builder) {
-  json::sax_parse(Letter{text.data()}, Letter{text.data() + text.size()}, &builder);
+  const char* const first = text.data();
+  json::sax_parse(Letter{first}, Letter{first + text.size()}, &builder);
   return builder.take();
 }
 
