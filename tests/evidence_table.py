@@ -61,7 +61,7 @@ def of_fastest(record, peer):
                   if v.get("kind") == "library" and v.get("samples") and (k + ".").startswith(library + ".")
                   and (blocked or not k.endswith(".blocked"))]
         if theirs and row.get("samples"):
-            found.append((min(row["samples"]) / min(theirs), row["name"]))
+            found.append((min(row["samples"]) / min(theirs), row.get("name", row["op"])))
     return found
 
 
