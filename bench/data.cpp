@@ -67,7 +67,7 @@ std::string input_names(const Graph& graph) {
 
 NamedFile named_file(const std::string& word) {
   const std::size_t first = word.find('=');
-  if (first == std::string::npos) return {"", word};
+  if (first == std::string::npos || std::filesystem::exists(word)) return {"", word};
   for (std::size_t at = first; at != std::string::npos; at = word.find('=', at + 1))
     if (std::filesystem::exists(word.substr(at + 1)))
       return {word.substr(0, at), word.substr(at + 1)};
@@ -114,8 +114,7 @@ InputMap read_inputs(const Graph& graph, const std::vector<std::string>& words) 
       put(inputs, named->name, std::move(tensors.front().tensor));
       continue;
     }
-    if (const NamedFile other = named_file(word);
-        !other.name.empty() && !std::filesystem::exists(word))
+    if (const NamedFile other = named_file(word); !other.name.empty())
       throw no_input(graph, word, other.name);
     auto tensors = load_tensors(word);
     if (tensors.empty()) throw bad_input("{}: holds no array", word);

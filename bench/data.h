@@ -29,7 +29,8 @@ Dataset load_dataset(std::string_view name, std::int64_t count = 0);
 std::string input_names(const Graph& graph);
 
 // A word NAME=FILE in its parts. Names and paths may hold a '=': the first at which a file begins
-// parts them, else the first of all; no name where there is none.
+// parts them, else the first of all; no name where there is none, or where a file has the whole
+// word for its name.
 struct NamedFile {
   std::string name, path;
 };

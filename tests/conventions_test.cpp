@@ -15,14 +15,6 @@ using namespace etalon::verdict_data;
 
 namespace {
 
-Layer layer_of(const char* op, std::vector<Tensor> inputs) {
-  Layer layer;
-  layer.op = &get_op(op);
-  layer.params = layer.op->defaults();
-  layer.inputs = std::move(inputs);
-  return layer;
-}
-
 Judgement judged(const Layer& layer, Tensor got, std::size_t output = 0) {
   std::vector<Tensor> y(output);
   y.push_back(std::move(got));

@@ -18,13 +18,6 @@ Tensor stored(const Tensor& t, DType d) {
     x = static_cast<float>(round_to(static_cast<double>(x), d));
   return copy;
 }
-Layer layer_of(const char* op, std::vector<Tensor> inputs) {
-  Layer layer;
-  layer.op = &get_op(op);
-  layer.params = layer.op->defaults();
-  layer.inputs = std::move(inputs);
-  return layer;
-}
 Judgement judged(const Layer& layer, Tensor got, const char* contract = "seq",
                  const char* library = "unknown") {
   JudgeOptions options;

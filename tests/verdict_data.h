@@ -55,6 +55,14 @@ inline std::vector<Tensor> suspect(const Layer& layer, const Contract& contract)
       .outputs;
 }
 
+inline Layer layer_of(const char* op, std::vector<Tensor> inputs) {
+  Layer layer;
+  layer.op = &get_op(op);
+  layer.params = layer.op->defaults();
+  layer.inputs = std::move(inputs);
+  return layer;
+}
+
 // A convolution with K = channels * kernel^2 terms and 2 or 4 channels of 6 x 6 outputs, padded on
 // one side more.
 inline Layer conv_layer(std::int64_t channels, std::int64_t kernel, std::uint64_t seed,

@@ -50,14 +50,13 @@ std::vector<Tensor> read_tensors(const std::vector<std::string>& words,
     found[at] = std::move(t);
   };
   for (const std::string& word : words) {
-    const auto eq = word.find('=');
-    const bool named = eq != std::string::npos && !std::filesystem::exists(word);
-    const std::string file = named ? word.substr(eq + 1) : word;
+    const auto [own, file] = named_file(word);
+    const bool named = !own.empty();
     auto tensors = load_tensors(file);
     if (named && tensors.size() != 1)
       throw bad_input("{}: holds {} tensors; NAME=FILE wants a file of one", file, tensors.size());
     for (auto& t : tensors) {
-      std::string_view name = named ? std::string_view(word).substr(0, eq) : t.name;
+      std::string_view name = named ? own : t.name;
       if (!named && tensors.size() == 1 && names.size() == 1) name = names[0];
       put(name, std::move(t.tensor), file);
     }
@@ -92,11 +91,10 @@ int judge_model(const Args& args, const Globals& g) {
   const Graph& graph = *model.graph;
   std::map<std::string, Tensor, std::less<>> got;
   for (const std::string& word : args.outputs) {
-    const auto eq = word.find('=');
-    const bool named = eq != std::string::npos && !std::filesystem::exists(word);
-    const std::string file = named ? word.substr(eq + 1) : word;
+    const auto [own, file] = named_file(word);
+    const bool named = !own.empty();
     for (auto& t : load_tensors(file)) {
-      std::string name = named ? word.substr(0, eq) : t.name;
+      std::string name = named ? own : t.name;
       if (!named && name.empty() && graph.outputs.size() == 1)
         name = graph.value_name(graph.outputs[0].value);
       const bool known = std::ranges::any_of(

@@ -32,8 +32,7 @@ std::vector<HintedInput> hints_of(const std::vector<std::string>& shapes,
   }
   if (!out.empty()) return out;
   for (const std::string& file : files) {
-    const auto [name, path] =
-        std::filesystem::exists(file) ? NamedFile{"", file} : named_file(file);
+    const auto [name, path] = named_file(file);
     for (const NamedTensor& t : load_tensors(path))
       out.push_back({name.empty() ? t.name : name, t.tensor.type()});
   }
